@@ -1,0 +1,124 @@
+//! Blocks: what a leader proposes.
+
+use crate::bitset::Signers;
+use crate::certificate::{Certificate, Domain, Subject};
+use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
+use crate::digest::{Digest, Hasher};
+use crate::ids::{Height, ReplicaId, View};
+use crate::limits::MAX_BLOCK_BUNDLES;
+use std::fmt;
+
+/// An immutable proposal of commands at one height, linked to its parent by hash and by certificate.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Block {
+    digest: Digest,
+    /// The view it was proposed in.
+    pub view: View,
+    /// One more than its parent's.
+    pub height: Height,
+    /// Its proposer.
+    pub author: ReplicaId,
+    /// The certificate of the parent.
+    pub justify: Certificate,
+    /// The bundles to execute, in order.
+    pub payload: Vec<Digest>,
+}
+
+impl Block {
+    /// A block on top of the block that `justify` certifies.
+    ///
+    /// # Panics
+    /// If the certificate has attachments: the digest would not cover them.
+    pub fn new(view: View, author: ReplicaId, justify: Certificate, payload: Vec<Digest>) -> Block {
+        assert!(justify.attachments.is_empty(), "a certificate of votes has no attachments");
+        let height = justify.subject.height.next();
+        let digest = digest(view, height, author, &justify, &payload);
+        Block { digest, view, height, author, justify, payload }
+    }
+
+    /// The block of a slot, where agreement on each slot stands for itself and no block extends another: its height is the slot, and
+    /// the place of a parent's certificate is taken by a blank one.
+    ///
+    /// # Panics
+    /// If the slot is 0, which is genesis.
+    pub fn of_slot(view: View, author: ReplicaId, slot: Height, payload: Vec<Digest>) -> Block {
+        let before = Height(slot.0.checked_sub(1).expect("slots count from 1"));
+        let subject = Subject { domain: Domain::Vote, view: View(0), height: before, digest: Digest::ZERO };
+        let blank =
+            Certificate { subject, signers: Signers::empty(), attachments: Vec::new(), proof: bytes::Bytes::new() };
+        Block::new(view, author, blank, payload)
+    }
+
+    /// Whether it extends no other block; see [`Block::of_slot`].
+    pub fn is_unlinked(&self) -> bool {
+        self.parent() == Digest::ZERO
+    }
+
+    /// The name of the block: a hash of all of it but the proof inside its certificate, which may differ between honest replicas.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The block it extends.
+    pub fn parent(&self) -> Digest {
+        self.justify.subject.digest
+    }
+
+    /// What is voted on when this block is, in `domain`.
+    pub fn subject(&self, domain: Domain) -> Subject {
+        Subject { domain, view: self.view, height: self.height, digest: self.digest }
+    }
+}
+
+fn digest(view: View, height: Height, author: ReplicaId, justify: &Certificate, payload: &[Digest]) -> Digest {
+    let mut header = Encoder::with_capacity(160);
+    view.encode(&mut header);
+    height.encode(&mut header);
+    author.encode(&mut header);
+    justify.subject.encode(&mut header);
+    justify.signers.encode(&mut header);
+    header.put_count(payload.len());
+    let mut hasher = Hasher::new(*b"qH01");
+    hasher.update(&header.finish());
+    for bundle in payload {
+        hasher.update(&bundle.0);
+    }
+    hasher.finish()
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Block { view, height, author, justify, payload, .. } = self;
+        write!(
+            f,
+            "block {:?} {view:?} {height:?} by {author:?} on QC({:?}) with {}",
+            self.digest,
+            justify.view(),
+            payload.len()
+        )
+    }
+}
+
+impl Wire for Block {
+    fn encode(&self, out: &mut Encoder) {
+        self.view.encode(out);
+        self.author.encode(out);
+        self.justify.encode(out);
+        encode_list(&self.payload, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let view = View::decode(input)?;
+        let author = ReplicaId::decode(input)?;
+        let justify = Certificate::decode(input)?;
+        if !justify.attachments.is_empty() {
+            return Err(input
+                .invalid("block", "the certificate of its parent has attachments, which its digest does not cover"));
+        }
+        if justify.subject.height.0 == u64::MAX {
+            return Err(input.invalid("block", "its parent stands at the last height there is"));
+        }
+        let payload = decode_list(input, "block payload", MAX_BLOCK_BUNDLES, 32)?;
+        Ok(Block::new(view, author, justify, payload))
+    }
+}

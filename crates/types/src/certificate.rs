@@ -1,0 +1,323 @@
+//! Subjects, votes and certificates: the one shape in which replicas agree on anything.
+//!
+//! Every phase of every protocol is votes on a [`Subject`] that become a [`Certificate`]. What a vote signs is a [`Statement`]:
+//! fixed fields in a fixed order, beginning with the cluster and the kind, so that no signature means two things.
+
+use crate::bitset::Signers;
+use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
+use crate::digest::{Digest, Hasher};
+use crate::ids::{ClusterId, Height, ReplicaId, View};
+use crate::limits::{MAX_PROOF_BYTES, MAX_REPLICAS, MAX_SIGNATURE_BYTES};
+use bytes::Bytes;
+
+/// What kind of statement a signature makes. The numbers are part of what is signed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Domain {
+    /// "I propose this block": the leader's signature, and the evidence if it signs two.
+    Proposal = 1,
+    /// "I vote for this block": n-f of these are a quorum certificate.
+    Vote = 2,
+    /// "I gave this view up": n-f of these are a timeout certificate or an aggregate quorum certificate.
+    Timeout = 3,
+    /// The first phase of a protocol with separate phases: PBFT's PREPARE, basic HotStuff's prepare.
+    Prepare = 4,
+    /// Basic HotStuff's pre-commit.
+    PreCommit = 5,
+    /// PBFT's COMMIT, basic HotStuff's commit.
+    Commit = 6,
+    /// PBFT's CHECKPOINT: "my state after this slot has this digest".
+    Checkpoint = 7,
+    /// PBFT's VIEW-CHANGE: "I move to this view, with what this digest stands for".
+    ViewChange = 8,
+}
+
+impl Domain {
+    /// Every kind.
+    pub const ALL: [Domain; 8] = [
+        Domain::Proposal,
+        Domain::Vote,
+        Domain::Timeout,
+        Domain::Prepare,
+        Domain::PreCommit,
+        Domain::Commit,
+        Domain::Checkpoint,
+        Domain::ViewChange,
+    ];
+}
+
+impl Wire for Domain {
+    fn encode(&self, out: &mut Encoder) {
+        out.put_u8(*self as u8);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let number = input.get_u8("domain")?;
+        let domain = Domain::ALL.into_iter().find(|domain| *domain as u8 == number);
+        domain.ok_or_else(|| input.invalid("domain", "no such domain"))
+    }
+}
+
+/// What is voted on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Subject {
+    /// The kind of vote.
+    pub domain: Domain,
+    /// The view it belongs to; covered by the signatures, so a certificate cannot be replayed in another view.
+    pub view: View,
+    /// The height of the block (or the slot).
+    pub height: Height,
+    /// The block, or zero where there is none.
+    pub digest: Digest,
+}
+
+/// Bytes of an encoded subject.
+const SUBJECT_BYTES: usize = 1 + 8 + 8 + 32;
+
+impl Wire for Subject {
+    fn encode(&self, out: &mut Encoder) {
+        self.domain.encode(out);
+        self.view.encode(out);
+        self.height.encode(out);
+        self.digest.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Subject {
+            domain: Domain::decode(input)?,
+            view: View::decode(input)?,
+            height: Height::decode(input)?,
+            digest: Digest::decode(input)?,
+        })
+    }
+}
+
+/// What one voter says besides the subject, under the same signature.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Attachment {
+    /// Nothing.
+    None,
+    /// The view of the highest quorum certificate it knows (Jolteon's timeout, figure 2 there).
+    HighView(View),
+    /// That certificate itself (Fast-HotStuff's NEW-VIEW).
+    HighCertificate(Box<Certificate>),
+}
+
+impl Attachment {
+    /// The view of the highest certificate the voter spoke of.
+    pub fn high_view(&self) -> Option<View> {
+        match self {
+            Attachment::None => None,
+            Attachment::HighView(view) => Some(*view),
+            Attachment::HighCertificate(certificate) => Some(certificate.subject.view),
+        }
+    }
+}
+
+impl Wire for Attachment {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Attachment::None => out.put_u8(0),
+            Attachment::HighView(view) => {
+                out.put_u8(1);
+                view.encode(out);
+            }
+            Attachment::HighCertificate(certificate) => {
+                out.put_u8(2);
+                certificate.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        match input.get_u8("attachment")? {
+            0 => Ok(Attachment::None),
+            1 => Ok(Attachment::HighView(View::decode(input)?)),
+            2 => {
+                let certificate = Certificate::decode_flat(input)?;
+                Ok(Attachment::HighCertificate(Box::new(certificate)))
+            }
+            _ => Err(input.invalid("attachment", "no such kind")),
+        }
+    }
+}
+
+/// Longest statement: 8 of tag, 32 of cluster, the subject, and an attachment's kind and subject.
+const MAX_STATEMENT_BYTES: usize = 8 + 32 + SUBJECT_BYTES + 1 + SUBJECT_BYTES;
+
+/// The bytes that are signed. They are of a fixed form and never leave the replica.
+#[derive(Clone, Copy)]
+pub struct Statement {
+    bytes: [u8; MAX_STATEMENT_BYTES],
+    length: usize,
+}
+
+impl Statement {
+    /// What a vote on `subject` with `attachment` signs in `cluster`.
+    pub fn new(cluster: &ClusterId, subject: &Subject, attachment: &Attachment) -> Statement {
+        let mut statement = Statement { bytes: [0; MAX_STATEMENT_BYTES], length: 0 };
+        statement.put(b"quorate1");
+        statement.put(&cluster.0.0);
+        statement.put_subject(subject);
+        match attachment {
+            Attachment::None => statement.put(&[0]),
+            Attachment::HighView(view) => {
+                statement.put(&[1]);
+                statement.put(&view.0.to_le_bytes());
+            }
+            Attachment::HighCertificate(certificate) => {
+                statement.put(&[2]);
+                statement.put_subject(&certificate.subject);
+            }
+        }
+        statement
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    fn put_subject(&mut self, subject: &Subject) {
+        self.put(&[subject.domain as u8]);
+        self.put(&subject.view.0.to_le_bytes());
+        self.put(&subject.height.0.to_le_bytes());
+        self.put(&subject.digest.0);
+    }
+
+    /// The bytes to sign.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// One replica's signed statement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Vote {
+    /// What is voted on.
+    pub subject: Subject,
+    /// What the voter says besides.
+    pub attachment: Attachment,
+    /// Who votes.
+    pub voter: ReplicaId,
+    /// The scheme's signature of the statement; empty until the host has signed it.
+    pub signature: Bytes,
+}
+
+impl Vote {
+    /// What the voter signs.
+    pub fn statement(&self, cluster: &ClusterId) -> Statement {
+        Statement::new(cluster, &self.subject, &self.attachment)
+    }
+}
+
+impl Wire for Vote {
+    fn encode(&self, out: &mut Encoder) {
+        self.subject.encode(out);
+        self.attachment.encode(out);
+        self.voter.encode(out);
+        out.put_bytes(&self.signature);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Vote {
+            subject: Subject::decode(input)?,
+            attachment: Attachment::decode(input)?,
+            voter: ReplicaId::decode(input)?,
+            signature: input.get_bytes("signature", MAX_SIGNATURE_BYTES)?,
+        })
+    }
+}
+
+/// Proof that a quorum voted on one subject. What the proof is made of is the signature scheme's business.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Certificate {
+    /// What was voted on.
+    pub subject: Subject,
+    /// Who voted.
+    pub signers: Signers,
+    /// What each signer said besides, in the signers' order; empty if none said anything.
+    pub attachments: Vec<Attachment>,
+    /// The scheme's proof: a vector of signatures in the signers' order, or an aggregate.
+    pub proof: Bytes,
+}
+
+impl Certificate {
+    /// The certificate of genesis, which needs no proof: everybody derives it from the cluster id.
+    pub fn genesis(cluster: &ClusterId) -> Certificate {
+        Certificate {
+            subject: Subject { domain: Domain::Vote, view: View(0), height: Height(0), digest: cluster.genesis() },
+            signers: Signers::empty(),
+            attachments: Vec::new(),
+            proof: Bytes::new(),
+        }
+    }
+
+    /// The view of the subject.
+    pub fn view(&self) -> View {
+        self.subject.view
+    }
+
+    /// What each signer said.
+    pub fn attachment(&self, position: usize) -> &Attachment {
+        static NONE: Attachment = Attachment::None;
+        self.attachments.get(position).unwrap_or(&NONE)
+    }
+
+    /// The highest certificate view that a signer spoke of.
+    pub fn highest_attached_view(&self) -> Option<View> {
+        self.attachments.iter().filter_map(Attachment::high_view).max()
+    }
+
+    /// The highest certificate that a signer attached.
+    pub fn highest_attached_certificate(&self) -> Option<&Certificate> {
+        let certificates = self.attachments.iter().filter_map(|attachment| match attachment {
+            Attachment::HighCertificate(certificate) => Some(certificate.as_ref()),
+            _ => None,
+        });
+        certificates.max_by_key(|certificate| certificate.subject.view)
+    }
+
+    /// A name for exactly this certificate, proof included: the key of a cache of what was verified.
+    pub fn fingerprint(&self) -> Digest {
+        let mut out = Encoder::with_capacity(64 + self.proof.len());
+        self.encode(&mut out);
+        let mut hasher = Hasher::new(*b"qV01");
+        hasher.update(&out.finish());
+        hasher.finish()
+    }
+
+    /// Reads a certificate whose attachments hold no certificates: nesting is one deep.
+    fn decode_flat(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let subject = Subject::decode(input)?;
+        let signers = Signers::decode(input)?;
+        if input.get_u32("attachments")? != 0 {
+            return Err(input.invalid("attachments", "an attached certificate carries no attachments"));
+        }
+        let proof = input.get_bytes("proof", MAX_PROOF_BYTES)?;
+        Ok(Certificate { subject, signers, attachments: Vec::new(), proof })
+    }
+}
+
+impl Wire for Certificate {
+    fn encode(&self, out: &mut Encoder) {
+        self.subject.encode(out);
+        self.signers.encode(out);
+        encode_list(&self.attachments, out);
+        out.put_bytes(&self.proof);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let subject = Subject::decode(input)?;
+        let signers = Signers::decode(input)?;
+        let attachments: Vec<Attachment> = decode_list(input, "attachments", MAX_REPLICAS, 1)?;
+        if !attachments.is_empty() && attachments.len() != signers.len() {
+            return Err(input.invalid("attachments", "there is not one for each signer"));
+        }
+        if attachments.contains(&Attachment::None) {
+            return Err(input.invalid("attachments", "a signer without one makes the list ambiguous"));
+        }
+        let proof = input.get_bytes("proof", MAX_PROOF_BYTES)?;
+        Ok(Certificate { subject, signers, attachments, proof })
+    }
+}

@@ -1,0 +1,104 @@
+//! SHA-256 digests, always taken with a tag of four bytes that says what kind of thing was hashed.
+
+use crate::codec::{DecodeError, Decoder, Encoder, Wire};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+
+/// 32 bytes that name a content.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The digest of nothing, used where a subject names no content (a timeout).
+    pub const ZERO: Digest = Digest([0; 32]);
+
+    /// Lower-case hexadecimal, 64 characters.
+    pub fn to_hex(&self) -> String {
+        encode_hex(&self.0)
+    }
+
+    /// Parses 64 hexadecimal characters.
+    pub fn from_hex(text: &str) -> Option<Digest> {
+        Some(Digest(decode_hex(text)?.try_into().ok()?))
+    }
+
+    /// The first eight bytes as a number: enough to tell digests apart in a hash table.
+    pub fn prefix(&self) -> u64 {
+        u64::from_le_bytes(self.0[..8].try_into().expect("a digest has 32 bytes"))
+    }
+}
+
+/// Lower-case hexadecimal of any bytes.
+pub fn encode_hex(bytes: &[u8]) -> String {
+    use fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The bytes that hexadecimal text stands for, or nothing if it is not hexadecimal.
+pub fn decode_hex(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x}{:02x}{:02x}{:02x}", self.0[0], self.0[1], self.0[2], self.0[3])
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_hex())
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_hex())
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Digest::from_hex(&text).ok_or_else(|| serde::de::Error::custom("a digest is 64 hexadecimal characters"))
+    }
+}
+
+impl Wire for Digest {
+    fn encode(&self, out: &mut Encoder) {
+        out.put_slice(&self.0);
+    }
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Digest(input.get_array("digest")?))
+    }
+}
+
+/// An incremental SHA-256 over a tagged content.
+#[derive(Clone)]
+pub struct Hasher(Sha256);
+
+impl Hasher {
+    /// Starts a hash of the kind that `tag` names; no two kinds share a tag.
+    pub fn new(tag: [u8; 4]) -> Self {
+        let mut state = Sha256::new();
+        state.update(tag);
+        Hasher(state)
+    }
+
+    /// Adds bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all that was added.
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}

@@ -1,0 +1,101 @@
+//! Identifiers. Each is its own type, so that a height never stands where a view is meant.
+
+use crate::codec::{DecodeError, Decoder, Encoder, Wire};
+use crate::digest::{Digest, Hasher};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $inner:ty, $letter:literal, $put:ident, $get:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($letter, "{}"), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+
+        impl Wire for $name {
+            fn encode(&self, out: &mut Encoder) {
+                out.$put(self.0);
+            }
+            fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+                Ok(Self(input.$get(stringify!($name))?))
+            }
+        }
+    };
+}
+
+number!(
+    /// A member of the committee: its index, from 0.
+    ReplicaId, u16, "R", put_u16, get_u16
+);
+number!(
+    /// One client session: the scope in which a command's sequence number is unique.
+    ClientId, u64, "c", put_u64, get_u64
+);
+number!(
+    /// A view (Jolteon and DiemBFT: round): the reign of one leader. View 0 is genesis.
+    View, u64, "v", put_u64, get_u64
+);
+number!(
+    /// The distance of a block from genesis, or the slot of a PBFT batch. Height 0 is genesis.
+    Height, u64, "h", put_u64, get_u64
+);
+
+impl ReplicaId {
+    /// The position in arrays that run over the committee.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl View {
+    /// The view after this one.
+    pub fn next(self) -> View {
+        View(self.0.checked_add(1).expect("a cluster does not live for 2^64 views"))
+    }
+}
+
+impl Height {
+    /// The height after this one.
+    pub fn next(self) -> Height {
+        Height(self.0.checked_add(1).expect("a chain does not reach 2^64 blocks"))
+    }
+}
+
+/// The name of a cluster: whatever is signed for one cluster is void in every other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClusterId(pub Digest);
+
+impl ClusterId {
+    /// The cluster id that a readable name stands for.
+    pub fn from_name(name: &str) -> Self {
+        let mut hasher = Hasher::new(*b"qC01");
+        hasher.update(name.as_bytes());
+        ClusterId(hasher.finish())
+    }
+
+    /// The digest that stands for the empty chain; every chain's hash links lead to it, and so to the cluster's name.
+    pub fn genesis(&self) -> Digest {
+        let mut hasher = Hasher::new(*b"qG01");
+        hasher.update(&self.0.0);
+        hasher.finish()
+    }
+}
+
+impl fmt::Debug for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cluster {:?}", self.0)
+    }
+}

@@ -1,0 +1,32 @@
+//! The nouns of quorate: identifiers, views, commands, blocks, votes, certificates, quorum arithmetic and the wire codec.
+//!
+//! Nothing here does anything. Every other crate speaks in these words, so they are small, immutable where they can be, and
+//! have exactly one encoding: what is hashed or signed is the canonical form that [`codec`] defines.
+
+pub mod bitset;
+pub mod block;
+pub mod certificate;
+pub mod client;
+pub mod codec;
+pub mod command;
+pub mod committee;
+pub mod digest;
+pub mod identity;
+pub mod ids;
+pub mod limits;
+pub mod quorum;
+pub mod status;
+pub mod time;
+
+pub use bitset::Signers;
+pub use block::Block;
+pub use certificate::{Attachment, Certificate, Domain, Statement, Subject, Vote};
+pub use client::{ClientRequest, Outcome, ReplicaReply, Results, ResultsBuilder};
+pub use codec::{DecodeError, Decoder, Encoder, Wire, decode_message, encode_message};
+pub use command::{Bundle, BundleBuilder, Command};
+pub use committee::{Committee, Member};
+pub use digest::{Digest, Hasher};
+pub use ids::{ClientId, ClusterId, Height, ReplicaId, View};
+pub use quorum::Quorum;
+pub use status::Status;
+pub use time::Time;

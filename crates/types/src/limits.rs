@@ -1,0 +1,22 @@
+//! Every bound that the wire format enforces. A value beyond its limit is refused by name before anything is allocated for it.
+
+/// Most replicas in one committee; the width of the signer bit set.
+pub const MAX_REPLICAS: usize = 256;
+/// Most bytes in one frame on any transport: a block of the largest bundles has to fit.
+pub const MAX_FRAME_BYTES: usize = 64 << 20;
+/// Most bytes of payload in one command.
+pub const MAX_PAYLOAD_BYTES: usize = 4 << 20;
+/// Most commands in one bundle.
+pub const MAX_BUNDLE_COMMANDS: usize = 65_536;
+/// Most bytes of one encoded bundle.
+pub const MAX_BUNDLE_BYTES: usize = 32 << 20;
+/// Most bundles that one block refers to.
+pub const MAX_BLOCK_BUNDLES: usize = 65_536;
+/// Most bytes in the proof of one certificate: 256 signatures of 512 bytes, the widest scheme planned (RSA-4096).
+pub const MAX_PROOF_BYTES: usize = MAX_REPLICAS * 512;
+/// Most bytes in one signature.
+pub const MAX_SIGNATURE_BYTES: usize = 1024;
+/// Most bytes in one member's public key.
+pub const MAX_PUBLIC_KEY_BYTES: usize = 1024;
+/// Most bytes in one error or status text on the wire.
+pub const MAX_TEXT_BYTES: usize = 1 << 20;

@@ -1,0 +1,98 @@
+//! A block's digest covers all of it but the proof.
+
+mod common;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use quorate_types::*;
+
+fn another(digest: Digest, bit: usize) -> Digest {
+    let mut digest = digest;
+    digest.0[bit / 8 % 32] ^= 1 << (bit % 8);
+    digest
+}
+
+proptest! {
+    #[test]
+    fn the_digest_covers_each_field(block in common::block(), bit in 0usize..256, number in 0usize..64, member in common::replica()) {
+        let Block { view, author, justify, payload, .. } = block.clone();
+        let digest = |view, author, justify: &Certificate, payload: &[Digest]| {
+            Block::new(view, author, justify.clone(), payload.to_vec()).digest()
+        };
+        let mut seen = vec![block.digest()];
+        let mut differs = |digest: Digest| {
+            assert!(!seen.contains(&digest), "two blocks with one digest");
+            seen.push(digest);
+        };
+        differs(digest(View(view.0 ^ 1 << number), author, &justify, &payload));
+        differs(digest(view, ReplicaId(author.0 ^ 1 << (number % 16)), &justify, &payload));
+        let subject = justify.subject;
+        let mut changed = vec![
+            Subject { view: View(subject.view.0 ^ 1 << number), ..subject },
+            Subject { height: Height(subject.height.0 ^ 1), ..subject },
+            Subject { digest: another(subject.digest, bit), ..subject },
+        ];
+        let domains = Domain::ALL.into_iter().filter(|domain| *domain != subject.domain);
+        changed.extend(domains.map(|domain| Subject { domain, ..subject }));
+        for subject in changed.into_iter().filter(|subject| subject.height.0 < u64::MAX) {
+            differs(digest(view, author, &Certificate { subject, ..justify.clone() }, &payload));
+        }
+        let members: Vec<ReplicaId> = justify.signers.iter().filter(|replica| *replica != member).collect();
+        let mut signers: Signers = members.into_iter().collect();
+        if !justify.signers.contains(member) {
+            signers.insert(member);
+        }
+        differs(digest(view, author, &Certificate { signers, ..justify.clone() }, &payload));
+        differs(digest(view, author, &justify, &[&payload[..], &[Digest::ZERO]].concat()));
+        for at in 0..payload.len() {
+            let mut other = payload.clone();
+            other[at] = another(other[at], bit);
+            differs(digest(view, author, &justify, &other));
+            other.remove(at);
+            differs(digest(view, author, &justify, &other));
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_payload_counts(block in common::block()) {
+        let mut payload = block.payload.clone();
+        payload.reverse();
+        let other = Block::new(block.view, block.author, block.justify.clone(), payload);
+        prop_assert_eq!(other.digest() == block.digest(), other.payload == block.payload);
+    }
+
+    #[test]
+    fn the_proof_is_not_covered(block in common::block(), proof in common::bytes(64)) {
+        let justify = Certificate { proof, ..block.justify.clone() };
+        let other = Block::new(block.view, block.author, justify, block.payload.clone());
+        prop_assert_eq!(other.digest(), block.digest());
+    }
+
+    #[test]
+    fn a_block_stands_on_what_it_justifies(block in common::block()) {
+        prop_assert_eq!(block.parent(), block.justify.subject.digest);
+        prop_assert_eq!(block.height, block.justify.subject.height.next());
+        let subject = block.subject(Domain::Vote);
+        prop_assert_eq!(subject, Subject { domain: Domain::Vote, view: block.view, height: block.height, digest: block.digest() });
+    }
+}
+
+#[test]
+fn every_cluster_has_its_own_genesis() {
+    let genesis = |name| Certificate::genesis(&ClusterId::from_name(name));
+    assert_ne!(genesis("one").subject.digest, genesis("two").subject.digest);
+    assert_eq!(genesis("one"), genesis("one"));
+}
+
+#[test]
+fn a_block_beyond_the_last_height_is_refused() {
+    let subject = Subject { domain: Domain::Vote, view: View(1), height: Height(u64::MAX), digest: Digest::ZERO };
+    let justify = Certificate { subject, signers: Signers::empty(), attachments: Vec::new(), proof: Bytes::new() };
+    let mut out = Encoder::default();
+    View(2).encode(&mut out);
+    ReplicaId(0).encode(&mut out);
+    justify.encode(&mut out);
+    out.put_count(0);
+    let error = Block::decode(&mut Decoder::new(out.finish())).expect_err("it is refused");
+    assert!(error.to_string().contains("last height"), "{error}");
+}

@@ -1,0 +1,155 @@
+//! The laws of the codec, for every type on the wire: one value, one encoding, and no bytes that do harm.
+
+mod common;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use quorate_types::codec::{DecodeReason, WIRE_VERSION};
+use quorate_types::*;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+fn flipped(message: &[u8], bit: usize) -> Bytes {
+    let mut bytes = message.to_vec();
+    bytes[bit / 8] ^= 1 << (bit % 8);
+    bytes.into()
+}
+
+/// What decodes has these bytes as its only encoding.
+fn canonical<T: Wire>(message: Bytes) {
+    if let Ok(value) = decode_message::<T>(message.clone()) {
+        assert_eq!(encode_message(&value), message, "a second encoding of one value");
+    }
+}
+
+fn laws<T: Wire + PartialEq + Debug>(value: &T) {
+    let message = encode_message(value);
+    assert_eq!(decode_message::<T>(message.clone()).as_ref(), Ok(value));
+    for length in 0..message.len() {
+        let error = decode_message::<T>(message.slice(..length)).expect_err("a prefix is no message");
+        assert!(error.at <= length, "{error} in a message of {length} bytes");
+    }
+    let longer = Bytes::from([&message[..], &[0]].concat());
+    let error = decode_message::<T>(longer).expect_err("a byte is left over");
+    assert_eq!(error.why, DecodeReason::Trailing(1));
+    for bit in 0..message.len() * 8 {
+        canonical::<T>(flipped(&message, bit));
+    }
+}
+
+/// Bytes at random hardly ever get past the first field: small ones do, being kinds, counts and lengths.
+fn noise() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![6 => Just(0u8), 3 => 1u8..4, 1 => any::<u8>()];
+    prop_oneof![prop::collection::vec(byte, 0..300), prop::collection::vec(any::<u8>(), 0..300)]
+}
+
+macro_rules! wire_types {
+    ($($name:ident: $type:ty = $strategy:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            proptest! {
+                #![proptest_config(ProptestConfig::with_cases(48))]
+
+                #[test]
+                fn keeps_the_laws(value in $strategy) {
+                    laws::<$type>(&value);
+                }
+
+                #[test]
+                fn a_splice_of_two_is_canonical_or_refused(
+                    one in $strategy, two in $strategy, cut in any::<prop::sample::Index>(), join in any::<prop::sample::Index>(),
+                ) {
+                    let (one, two) = (encode_message::<$type>(&one), encode_message::<$type>(&two));
+                    let (head, tail) = (&one[..cut.index(one.len())], &two[join.index(two.len())..]);
+                    canonical::<$type>(Bytes::from([head, tail].concat()));
+                }
+            }
+
+            proptest! {
+                #![proptest_config(ProptestConfig::with_cases(1000))]
+
+                #[test]
+                fn noise_is_canonical_or_refused(noise in noise()) {
+                    canonical::<$type>(Bytes::from([&[WIRE_VERSION], &noise[..]].concat()));
+                }
+            }
+        }
+    )*};
+}
+
+wire_types! {
+    replica_id: ReplicaId = any::<u16>().prop_map(ReplicaId);
+    client_id: ClientId = any::<u64>().prop_map(ClientId);
+    view: View = common::view();
+    height: Height = common::height();
+    digest: Digest = common::digest();
+    domain: Domain = common::domain();
+    subject: Subject = common::subject();
+    signers: Signers = common::signers();
+    attachment: Attachment = common::attachment();
+    certificate: Certificate = common::certificate();
+    vote: Vote = common::vote();
+    block: Block = common::block();
+    bundle: Bundle = common::bundle();
+    results: Results = common::results();
+    request: ClientRequest = common::request();
+    reply: ReplicaReply = common::reply();
+    optional: Option<Vote> = common::optional_vote();
+    shared: Arc<Block> = common::block().prop_map(Arc::new);
+}
+
+#[test]
+fn another_version_is_refused() {
+    let message = encode_message(&View(7));
+    for version in (0..=255).filter(|version| *version != WIRE_VERSION) {
+        let other = Bytes::from([&[version], &message[1..]].concat());
+        let error = decode_message::<View>(other).expect_err("it is refused");
+        assert_eq!(error.to_string(), "cannot decode wire version at byte 0: the peer speaks another version");
+    }
+}
+
+#[test]
+fn errors_name_the_field_and_the_byte() {
+    let error = decode_message::<Subject>(Bytes::from_static(&[WIRE_VERSION, 9])).expect_err("there is no such domain");
+    assert_eq!(error.to_string(), "cannot decode domain at byte 2: no such domain");
+    let error = decode_message::<Subject>(Bytes::from_static(&[WIRE_VERSION, 1, 0, 0])).expect_err("it is short");
+    assert_eq!(error.to_string(), "cannot decode View at byte 2: 8 bytes are needed and 2 are left");
+}
+
+#[test]
+fn byte_strings_are_slices_of_the_message() {
+    let bundle = {
+        let mut builder = BundleBuilder::new(ClientId(1));
+        builder.push(ClientId(1), 1, &[7; 1000]);
+        builder.finish()
+    };
+    let message = encode_message(&bundle);
+    let decoded: Bundle = decode_message(message.clone()).expect("it decodes");
+    let (outer, inner) = (message.as_ptr_range(), decoded.body().as_ptr_range());
+    assert!(outer.start <= inner.start && inner.end <= outer.end, "the body was copied");
+}
+
+#[test]
+fn attachments_are_one_for_each_signer_and_one_deep() {
+    let subject = Subject { domain: Domain::Timeout, view: View(3), height: Height(2), digest: Digest::ZERO };
+    let certificate = |signers: &[u16], attachments: Vec<Attachment>| Certificate {
+        subject,
+        signers: signers.iter().copied().map(ReplicaId).collect(),
+        attachments,
+        proof: Bytes::new(),
+    };
+    let reason = |certificate: &Certificate| match decode_message::<Certificate>(encode_message(certificate)) {
+        Ok(_) => panic!("{certificate:?} decodes"),
+        Err(error) => error.to_string(),
+    };
+    let high = || Attachment::HighView(View(1));
+    assert!(reason(&certificate(&[1, 2], vec![high()])).contains("not one for each signer"));
+    assert!(reason(&certificate(&[], vec![high()])).contains("not one for each signer"));
+    assert!(reason(&certificate(&[1, 2], vec![high(), Attachment::None])).contains("ambiguous"));
+    let inner = certificate(&[1], vec![high()]);
+    let nested = certificate(&[1], vec![Attachment::HighCertificate(Box::new(inner))]);
+    assert!(reason(&nested).contains("carries no attachments"));
+    let flat = certificate(&[1], vec![Attachment::HighCertificate(Box::new(certificate(&[1], Vec::new())))]);
+    assert_eq!(decode_message(encode_message(&flat)), Ok(flat));
+}

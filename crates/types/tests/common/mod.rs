@@ -1,0 +1,147 @@
+//! Arbitrary values of every type on the wire.
+#![allow(dead_code)]
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use proptest::{array, collection, option};
+use quorate_types::*;
+
+pub fn digest() -> impl Strategy<Value = Digest> {
+    array::uniform32(any::<u8>()).prop_map(Digest)
+}
+
+pub fn cluster() -> impl Strategy<Value = ClusterId> {
+    digest().prop_map(ClusterId)
+}
+
+pub fn replica() -> impl Strategy<Value = ReplicaId> {
+    (0u16..256).prop_map(ReplicaId)
+}
+
+pub fn view() -> impl Strategy<Value = View> {
+    prop_oneof![any::<u64>(), 0u64..5, Just(u64::MAX)].prop_map(View)
+}
+
+pub fn height() -> impl Strategy<Value = Height> {
+    prop_oneof![any::<u64>(), 0u64..5, Just(u64::MAX)].prop_map(Height)
+}
+
+pub fn domain() -> impl Strategy<Value = Domain> {
+    proptest::sample::select(Domain::ALL.to_vec())
+}
+
+pub fn bytes(most: usize) -> impl Strategy<Value = Bytes> {
+    collection::vec(any::<u8>(), 0..=most).prop_map(Bytes::from)
+}
+
+pub fn subject() -> impl Strategy<Value = Subject> {
+    (domain(), view(), height(), digest()).prop_map(|(domain, view, height, digest)| Subject {
+        domain,
+        view,
+        height,
+        digest,
+    })
+}
+
+pub fn signers() -> impl Strategy<Value = Signers> {
+    prop_oneof![collection::vec(replica(), 0..7), collection::vec(replica(), 0..300)]
+        .prop_map(|replicas| replicas.into_iter().collect())
+}
+
+pub fn flat_certificate() -> impl Strategy<Value = Certificate> {
+    (subject(), signers(), bytes(40)).prop_map(|(subject, signers, proof)| Certificate {
+        subject,
+        signers,
+        attachments: Vec::new(),
+        proof,
+    })
+}
+
+pub fn telling_attachment() -> impl Strategy<Value = Attachment> {
+    prop_oneof![
+        view().prop_map(Attachment::HighView),
+        flat_certificate().prop_map(|certificate| Attachment::HighCertificate(Box::new(certificate))),
+    ]
+}
+
+pub fn attachment() -> impl Strategy<Value = Attachment> {
+    prop_oneof![Just(Attachment::None), telling_attachment()]
+}
+
+pub fn certificate() -> impl Strategy<Value = Certificate> {
+    let attached =
+        (flat_certificate(), collection::btree_map(replica(), telling_attachment(), 1..5)).prop_map(|(flat, said)| {
+            let signers = said.keys().copied().collect();
+            Certificate { signers, attachments: said.into_values().collect(), ..flat }
+        });
+    prop_oneof![flat_certificate(), attached]
+}
+
+pub fn vote() -> impl Strategy<Value = Vote> {
+    (subject(), attachment(), any::<u16>(), bytes(80)).prop_map(|(subject, attachment, voter, signature)| Vote {
+        subject,
+        attachment,
+        voter: ReplicaId(voter),
+        signature,
+    })
+}
+
+pub fn block() -> impl Strategy<Value = Block> {
+    let parts = (view(), any::<u16>(), flat_certificate(), collection::vec(digest(), 0..5));
+    parts.prop_map(|(view, author, mut justify, payload)| {
+        justify.subject.height.0 = justify.subject.height.0.min(u64::MAX - 1);
+        Block::new(view, ReplicaId(author), justify, payload)
+    })
+}
+
+pub fn bundle() -> impl Strategy<Value = Bundle> {
+    let commands = collection::vec((any::<u64>(), any::<u64>(), bytes(12)), 1..6);
+    (any::<u64>(), commands).prop_map(|(origin, commands)| {
+        let mut builder = BundleBuilder::new(ClientId(origin));
+        for (client, sequence, payload) in commands {
+            builder.push(ClientId(client), sequence, &payload);
+        }
+        builder.finish()
+    })
+}
+
+pub fn results() -> impl Strategy<Value = Results> {
+    let outcome = prop_oneof![2 => Just(Some(Bytes::new())), 1 => bytes(9).prop_map(Some), 1 => Just(None)];
+    let outcomes = collection::vec((outcome, any::<bool>()), 0..8).prop_map(|outcomes| {
+        Results::collect(outcomes.iter().map(|(outcome, refused)| match outcome {
+            Some(result) => Outcome::Executed(result),
+            None if *refused => Outcome::Refused,
+            None => Outcome::Duplicate,
+        }))
+    });
+    prop_oneof![outcomes, (0usize..=limits::MAX_BUNDLE_COMMANDS).prop_map(Results::all_empty)]
+}
+
+pub fn request() -> impl Strategy<Value = ClientRequest> {
+    prop_oneof![
+        bundle().prop_map(ClientRequest::Submit),
+        (any::<u64>(), bytes(30)).prop_map(|(id, question)| ClientRequest::Query { id, question }),
+        (any::<u64>(), any::<bool>()).prop_map(|(id, history)| ClientRequest::Status { id, history }),
+    ]
+}
+
+pub fn reply() -> impl Strategy<Value = ReplicaReply> {
+    prop_oneof![
+        (digest(), height(), results()).prop_map(|(bundle, height, results)| ReplicaReply::Executed {
+            bundle,
+            height,
+            results
+        }),
+        (digest(), any::<String>()).prop_map(|(bundle, why)| ReplicaReply::Refused { bundle, why }),
+        (any::<u64>(), height(), bytes(30)).prop_map(|(id, height, answer)| ReplicaReply::Answer {
+            id,
+            height,
+            answer
+        }),
+        (any::<u64>(), bytes(30)).prop_map(|(id, json)| ReplicaReply::Status { id, json }),
+    ]
+}
+
+pub fn optional_vote() -> impl Strategy<Value = Option<Vote>> {
+    option::of(vote())
+}

@@ -1,0 +1,111 @@
+//! No signature means two things: different statements are different bytes.
+
+mod common;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use quorate_types::*;
+
+/// What a statement says; of an attached certificate that is its subject.
+fn meaning(
+    cluster: &ClusterId,
+    subject: &Subject,
+    attachment: &Attachment,
+) -> (ClusterId, Subject, Option<Result<View, Subject>>) {
+    let attached = match attachment {
+        Attachment::None => None,
+        Attachment::HighView(view) => Some(Ok(*view)),
+        Attachment::HighCertificate(certificate) => Some(Err(certificate.subject)),
+    };
+    (*cluster, *subject, attached)
+}
+
+/// Few values, so that two statements often agree in most fields.
+fn narrow_subject() -> impl Strategy<Value = Subject> {
+    let digest = prop_oneof![Just(Digest::ZERO), Just(Digest([1; 32]))];
+    (common::domain(), 0u64..2, 0u64..2, digest).prop_map(|(domain, view, height, digest)| Subject {
+        domain,
+        view: View(view),
+        height: Height(height),
+        digest,
+    })
+}
+
+fn certificate_on(subject: Subject) -> Certificate {
+    Certificate { subject, signers: Signers::empty(), attachments: Vec::new(), proof: Bytes::new() }
+}
+
+fn narrow() -> impl Strategy<Value = (ClusterId, Subject, Attachment)> {
+    let cluster = (0u8..2).prop_map(|byte| ClusterId(Digest([byte; 32])));
+    let attachment = prop_oneof![
+        Just(Attachment::None),
+        (0u64..2).prop_map(|view| Attachment::HighView(View(view))),
+        narrow_subject().prop_map(|subject| Attachment::HighCertificate(Box::new(certificate_on(subject)))),
+    ];
+    (cluster, narrow_subject(), attachment)
+}
+
+fn wide() -> impl Strategy<Value = (ClusterId, Subject, Attachment)> {
+    (common::cluster(), common::subject(), common::attachment())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn equal_bytes_are_equal_statements(one in prop_oneof![narrow(), wide()], two in prop_oneof![narrow(), wide()]) {
+        let bytes = |(cluster, subject, attachment): &(ClusterId, Subject, Attachment)| {
+            Statement::new(cluster, subject, attachment).as_bytes().to_vec()
+        };
+        let same = meaning(&one.0, &one.1, &one.2) == meaning(&two.0, &two.1, &two.2);
+        prop_assert_eq!(bytes(&one) == bytes(&two), same);
+    }
+
+    #[test]
+    fn every_field_is_signed(cluster in common::cluster(), subject in common::subject(), attachment in common::attachment()) {
+        let statement = |cluster: &ClusterId, subject: &Subject, attachment: &Attachment| {
+            Statement::new(cluster, subject, attachment).as_bytes().to_vec()
+        };
+        let mut seen = vec![statement(&cluster, &subject, &attachment)];
+        let mut differs = |bytes: Vec<u8>| {
+            assert!(!seen.contains(&bytes), "two statements with the same bytes");
+            seen.push(bytes);
+        };
+        for bit in [0, 77, 255] {
+            let flip = |digest: Digest| {
+                let mut digest = digest;
+                digest.0[bit / 8] ^= 1 << (bit % 8);
+                digest
+            };
+            differs(statement(&ClusterId(flip(cluster.0)), &subject, &attachment));
+            differs(statement(&cluster, &Subject { digest: flip(subject.digest), ..subject }, &attachment));
+        }
+        for bit in [0, 31, 63] {
+            differs(statement(&cluster, &Subject { view: View(subject.view.0 ^ 1 << bit), ..subject }, &attachment));
+            differs(statement(&cluster, &Subject { height: Height(subject.height.0 ^ 1 << bit), ..subject }, &attachment));
+        }
+        for domain in Domain::ALL {
+            if domain != subject.domain {
+                differs(statement(&cluster, &Subject { domain, ..subject }, &attachment));
+            }
+        }
+        let other = subject.view.0.wrapping_add(1);
+        for attached in [
+            Attachment::None,
+            Attachment::HighView(View(other)),
+            Attachment::HighView(View(other ^ 1 << 63)),
+            Attachment::HighCertificate(Box::new(certificate_on(Subject { view: View(other), ..subject }))),
+            Attachment::HighCertificate(Box::new(certificate_on(Subject { view: View(other), digest: Digest([3; 32]), ..subject }))),
+        ] {
+            if meaning(&cluster, &subject, &attached) != meaning(&cluster, &subject, &attachment) {
+                differs(statement(&cluster, &subject, &attached));
+            }
+        }
+    }
+
+    #[test]
+    fn a_vote_signs_its_statement_whoever_casts_it(vote in common::vote(), voter in any::<u16>(), cluster in common::cluster()) {
+        let other = Vote { voter: ReplicaId(voter), signature: Bytes::new(), ..vote.clone() };
+        prop_assert!(vote.statement(&cluster).as_bytes() == other.statement(&cluster).as_bytes());
+    }
+}
