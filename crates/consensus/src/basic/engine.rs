@@ -1,0 +1,144 @@
+//! The phases after prepare, and what their certificates do.
+
+use super::message::BasicMessage;
+use super::rules;
+use crate::block_tree::BlockTree;
+use crate::replica::{Admission, Outbox, Parts};
+use crate::seam::{Drop, To};
+use crate::views::message::ViewMessage;
+use crate::views::{Candidate, Family, Refusal, Views};
+use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, Time, View};
+
+/// Basic HotStuff.
+pub struct BasicHotStuff {
+    /// What the highest commitQC decided.
+    decided: Subject,
+}
+
+impl BasicHotStuff {
+    /// The view of the highest certificate of a phase that is known.
+    fn reached(&self, phase: Domain, views: &Views<Self>, parts: &Parts) -> Option<View> {
+        match phase {
+            Domain::Prepare => Some(views.high().view()),
+            Domain::PreCommit => Some(parts.safety.lock().view),
+            Domain::Commit => Some(self.decided.view),
+            _ => None,
+        }
+    }
+
+    /// Does what the certificates at hand allow, once the block is here: commits, and votes in the phases of the current view.
+    fn proceed(&mut self, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<BasicMessage>) {
+        if let Some(block) = parts.store.tree.get(&self.decided.digest).cloned() {
+            views.commit(&block, parts, out); // algorithm 2, line 35
+        }
+        let view = parts.pacemaker.view();
+        let (high, lock) = (views.high().subject, parts.safety.lock());
+        // The highest certificate may stand in for a prepareQC, but what it is of has certainly been prepared.
+        for (subject, phase) in [(high, Domain::Prepare), (lock, Domain::PreCommit)] {
+            let Some(block) = parts.store.tree.get(&subject.digest).filter(|_| subject.view == view).cloned() else {
+                continue;
+            };
+            let ballot = rules::answer(phase).and_then(|next| parts.safety.vote_in(next, &block));
+            if let Some(ballot) = ballot {
+                out.cast(parts, &ballot, To::One(block.author), |vote| ViewMessage::Vote(vote).into());
+            }
+        }
+    }
+}
+
+impl Family for BasicHotStuff {
+    type Message = BasicMessage;
+
+    const NAME: &'static str = "basic-hotstuff";
+    const VOTES: Domain = Domain::Prepare;
+    const ENDS_VIEW: Domain = Domain::Commit;
+    const BUILDS_ON: &'static [Domain] = &[Domain::Prepare, Domain::PreCommit, Domain::Commit];
+    const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
+
+    fn new(genesis: &Certificate) -> Self {
+        BasicHotStuff { decided: genesis.subject }
+    }
+
+    fn extends<'a>(high: &'a Certificate, _evidence: Option<&'a Certificate>) -> &'a Certificate {
+        high
+    }
+
+    fn basis(view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject {
+        match evidence {
+            None => justify.subject,
+            Some(evidence) if evidence.subject.domain == Domain::Timeout => rules::basis_after_timeout(view, justify),
+            Some(evidence) => evidence.subject,
+        }
+    }
+
+    fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
+        rules::safe_node(candidate, tree)
+    }
+
+    fn collector(block: &Block, _parts: &Parts) -> ReplicaId {
+        block.author
+    }
+
+    fn admit_vote(&self, views: &Views<Self>, parts: &Parts, subject: &Subject) -> Result<(), Drop> {
+        match self.reached(subject.domain, views, parts) {
+            None => Err(Drop::Malformed),
+            Some(reached) if subject.view <= reached => Err(Drop::Late),
+            Some(_) if subject.view.0 < parts.pacemaker.view().0.saturating_sub(1) => Err(Drop::Stale),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn admit(&self, views: &Views<Self>, parts: &Parts, _from: ReplicaId, message: &BasicMessage) -> Admission {
+        let BasicMessage::Phase(certificate) = message else { unreachable!("the engine admits what all families say") };
+        let subject = certificate.subject;
+        match self.reached(subject.domain, views, parts) {
+            None => Admission::Drop(Drop::Malformed),
+            Some(reached) if subject.view <= reached => Admission::Drop(Drop::Stale),
+            Some(_) => Admission::Check(vec![(**certificate).clone()]),
+        }
+    }
+
+    fn certificates(message: BasicMessage) -> Vec<Certificate> {
+        match message {
+            BasicMessage::Phase(certificate) => vec![*certificate],
+            BasicMessage::View(_) => Vec::new(),
+        }
+    }
+
+    /// PRE-COMMIT, COMMIT and DECIDE (algorithm 2, lines 14, 22 and 30).
+    fn formed(&mut self, certificate: &Certificate, out: &mut Outbox<BasicMessage>) {
+        if certificate.subject.domain != Domain::Timeout {
+            out.send(To::Others, BasicMessage::Phase(Box::new(certificate.clone())));
+        }
+    }
+
+    fn learn(
+        &mut self,
+        now: Time,
+        certificate: &Certificate,
+        from: ReplicaId,
+        views: &mut Views<Self>,
+        parts: &mut Parts,
+        out: &mut Outbox<BasicMessage>,
+    ) {
+        let subject = certificate.subject;
+        if !Self::BUILDS_ON.contains(&subject.domain) {
+            return;
+        }
+        if subject.view > views.high().view() {
+            views.raise(certificate.clone());
+        }
+        if let Some(lock) = rules::locks(certificate) {
+            parts.safety.lock_on(lock);
+        }
+        if subject.domain == Domain::Commit && subject.view > self.decided.view {
+            self.decided = subject;
+        }
+        parts.store.want_block(now, subject.digest, subject.height, from);
+        self.proceed(views, parts, out);
+    }
+
+    fn whole(&mut self, _block: &Block, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<BasicMessage>) {
+        self.proceed(views, parts, out);
+    }
+}

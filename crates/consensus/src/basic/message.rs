@@ -1,0 +1,75 @@
+//! What replicas of basic HotStuff say to each other.
+//!
+//! PREPARE is a proposal, NEW-VIEW after a failed view a timeout, and the votes are votes; to these, which every protocol with views
+//! has, the certificate is added that begins a phase: PRE-COMMIT with a prepareQC, COMMIT with a precommitQC, DECIDE with a commitQC.
+
+use crate::seam::Message;
+use crate::views::message::{FromView, ViewMessage};
+use quorate_types::{Certificate, DecodeError, Decoder, Encoder, Vote, Wire};
+
+/// A message of basic HotStuff.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BasicMessage {
+    /// What every protocol with views has.
+    View(ViewMessage),
+    /// From the leader to all: the certificate of a phase, which begins the next.
+    Phase(Box<Certificate>),
+}
+
+impl Message for BasicMessage {
+    fn vote_to_sign(&mut self) -> Option<&mut Vote> {
+        match self {
+            BasicMessage::View(message) => message.vote_to_sign(),
+            BasicMessage::Phase(_) => None,
+        }
+    }
+
+    fn is_proposal(&self) -> bool {
+        matches!(self, BasicMessage::View(message) if message.is_proposal())
+    }
+}
+
+impl From<ViewMessage> for BasicMessage {
+    fn from(message: ViewMessage) -> Self {
+        BasicMessage::View(message)
+    }
+}
+
+impl FromView for BasicMessage {
+    fn into_view(self) -> Result<ViewMessage, Self> {
+        match self {
+            BasicMessage::View(message) => Ok(message),
+            phase => Err(phase),
+        }
+    }
+
+    fn as_view(&self) -> Option<&ViewMessage> {
+        match self {
+            BasicMessage::View(message) => Some(message),
+            BasicMessage::Phase(_) => None,
+        }
+    }
+}
+
+impl Wire for BasicMessage {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            BasicMessage::View(message) => {
+                out.put_u8(1);
+                message.encode(out);
+            }
+            BasicMessage::Phase(certificate) => {
+                out.put_u8(2);
+                certificate.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        match input.get_u8("basic message")? {
+            1 => Ok(BasicMessage::View(Wire::decode(input)?)),
+            2 => Ok(BasicMessage::Phase(Box::new(Wire::decode(input)?))),
+            _ => Err(input.invalid("basic message", "no such kind")),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The chained family: a certificate of votes ends its view, and each block carries that of its parent. [`Rules`] say when to vote,
+//! lock and commit.
+
+use super::message::ChainedMessage;
+use super::rules::{Candidate, Refusal, Rules};
+use crate::block_tree::BlockTree;
+use crate::replica::{Admission, Outbox, Parts};
+use crate::seam::Drop;
+use crate::views::{Family, ViewEngine, Views};
+use quorate_types::{Block, Certificate, Digest, Domain, ReplicaId, Subject, Time, View};
+use std::marker::PhantomData;
+
+/// A chained protocol by its rules.
+pub type ChainedEngine<R> = ViewEngine<Chained<R>>;
+
+/// The family of the protocols that follow rules of the chain.
+pub struct Chained<R> {
+    rules: PhantomData<R>,
+}
+
+impl<R: Rules> Chained<R> {
+    /// A block is here that has a certificate: lock and commit what the rules say.
+    fn certified(
+        &mut self,
+        digest: &Digest,
+        views: &mut Views<Self>,
+        parts: &mut Parts,
+        out: &mut Outbox<ChainedMessage>,
+    ) {
+        let Some(block) = parts.store.tree.get(digest).cloned() else { return };
+        if let Some(lock) = R::lock_after(&block, &parts.store.tree) {
+            parts.safety.lock_on(lock);
+        }
+        let Some(committed) = R::commits(&block, &parts.store.tree) else { return };
+        if views.commit(&committed, parts, out) {
+            views.to_announce();
+        }
+    }
+}
+
+impl<R: Rules> Family for Chained<R> {
+    type Message = ChainedMessage;
+
+    const NAME: &'static str = R::NAME;
+    const VOTES: Domain = Domain::Vote;
+    const ENDS_VIEW: Domain = Domain::Vote;
+    const BUILDS_ON: &'static [Domain] = &[Domain::Vote];
+    const TIMEOUTS_CARRY_CERTIFICATES: bool = R::TIMEOUTS_CARRY_CERTIFICATES;
+
+    fn new(_genesis: &Certificate) -> Self {
+        Chained { rules: PhantomData }
+    }
+
+    fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate {
+        R::extends(high, evidence)
+    }
+
+    /// The votes of the view before, or, after a timeout, the certificate that the leader builds on.
+    fn basis(_view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject {
+        let votes = evidence.filter(|evidence| evidence.subject.domain == Domain::Vote);
+        votes.map_or(justify.subject, |votes| votes.subject)
+    }
+
+    fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
+        R::may_vote(candidate, tree)
+    }
+
+    /// The next leader, who builds on the certificate.
+    fn collector(block: &Block, parts: &Parts) -> ReplicaId {
+        let subject = block.subject(Domain::Vote);
+        let next = parts.leaders.leader(block.view.next(), &subject, &parts.store.tree);
+        next.expect("the block is in the tree")
+    }
+
+    fn admit_vote(&self, views: &Views<Self>, _parts: &Parts, subject: &Subject) -> Result<(), Drop> {
+        match subject.domain {
+            Domain::Vote if subject.view > views.high().view() => Ok(()),
+            Domain::Vote => Err(Drop::Late),
+            _ => Err(Drop::Malformed),
+        }
+    }
+
+    fn admit(&self, _views: &Views<Self>, _parts: &Parts, _from: ReplicaId, _message: &ChainedMessage) -> Admission {
+        unreachable!("there are no messages but those of all protocols with views")
+    }
+
+    fn certificates(_message: ChainedMessage) -> Vec<Certificate> {
+        unreachable!("there are no messages but those of all protocols with views")
+    }
+
+    fn formed(&mut self, _certificate: &Certificate, _out: &mut Outbox<ChainedMessage>) {}
+
+    fn learn(
+        &mut self,
+        now: Time,
+        certificate: &Certificate,
+        from: ReplicaId,
+        views: &mut Views<Self>,
+        parts: &mut Parts,
+        out: &mut Outbox<ChainedMessage>,
+    ) {
+        let subject = certificate.subject;
+        if subject.domain != Domain::Vote || subject.view <= views.high().view() {
+            return;
+        }
+        views.raise(certificate.clone());
+        match parts.store.tree.contains(&subject.digest) {
+            true => self.certified(&subject.digest, views, parts, out),
+            false => parts.store.want_block(now, subject.digest, subject.height, from),
+        }
+    }
+
+    fn whole(&mut self, block: &Block, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<ChainedMessage>) {
+        // Its certificate may have committed what the highest one does not, when views failed in between.
+        self.certified(&block.parent(), views, parts, out);
+        if block.digest() == views.high().subject.digest {
+            self.certified(&block.digest(), views, parts, out);
+        }
+    }
+}

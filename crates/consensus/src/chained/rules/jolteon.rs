@@ -1,0 +1,40 @@
+//! Jolteon: Gelashvili, Kokoris-Kogias, Sonnino, Spiegelman, Xiang, "Jolteon and Ditto: network-adaptive efficient consensus
+//! with asynchronous fallback", FC 2022, figure 2. Its rounds are views here.
+
+use super::{Candidate, Refusal, Rules, consecutive_parent};
+use crate::block_tree::BlockTree;
+use quorate_types::{Block, Domain, Subject};
+use std::sync::Arc;
+
+/// Two-chain commit; a timeout certificate says how old a certificate may be.
+pub struct Jolteon;
+
+impl Rules for Jolteon {
+    const NAME: &'static str = "jolteon";
+    const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
+
+    fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {
+        let Candidate { block, evidence, .. } = candidate;
+        let parent = block.justify.view();
+        if parent.next() == block.view {
+            return Ok(()); // Vote, condition 3(a): r = qc.r + 1
+        }
+        let timeouts = evidence.filter(|evidence| evidence.subject.domain == Domain::Timeout);
+        let timeouts = timeouts.ok_or("Vote 3: neither r = qc.r + 1 nor a timeout certificate")?;
+        let highest = timeouts.highest_attached_view().ok_or("Vote 3(b): the timeout certificate names no qc_high")?;
+        // Vote, condition 3(b): r = tc.r + 1 and qc.r >= max { qc_high.r in tc }
+        if timeouts.view().next() == block.view && parent >= highest {
+            Ok(())
+        } else {
+            Err("Vote 3(b): qc.r is below a qc_high.r of the timeout certificate")
+        }
+    }
+
+    fn lock_after(certified: &Block, _tree: &BlockTree) -> Option<Subject> {
+        Some(certified.subject(Domain::Vote)) // Lock: qc_high, a one-chain
+    }
+
+    fn commits(certified: &Block, tree: &BlockTree) -> Option<Arc<Block>> {
+        consecutive_parent(certified, tree).cloned() // Commit: two certified blocks B, B' with r' = r + 1
+    }
+}

@@ -1,0 +1,385 @@
+//! The settings of the consensus core, and the check that refuses combinations which cannot work.
+
+use quorate_types::{Quorum, ReplicaId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Which share of a view timeout a leader waits at most. A backup's clock of a view may start when the first command comes, and
+/// runs until the next view's proposal: two waits and three hops must fit.
+pub const LONGEST_WAIT_SHARE: u32 = 4;
+
+/// A name that is none of the known ones.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("`{given}` is no {what}: use one of {known}")]
+pub struct UnknownName {
+    /// What was to be named.
+    pub what: &'static str,
+    /// The name given.
+    pub given: String,
+    /// The names there are.
+    pub known: String,
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)?) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+        pub enum $name { $($(#[$variant_doc])* #[serde(rename = $text)] $variant),+ }
+
+        impl $name {
+            /// Every choice, in the order of the documentation.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The name on the command line and in files.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownName;
+            fn from_str(text: &str) -> Result<Self, UnknownName> {
+                Self::ALL.iter().copied().find(|choice| choice.name() == text).ok_or_else(|| UnknownName {
+                    what: $what,
+                    given: text.to_owned(),
+                    known: Self::ALL.iter().map(|choice| choice.name()).collect::<Vec<_>>().join(", "),
+                })
+            }
+        }
+    };
+}
+
+choice!(
+    /// Which protocol orders commands.
+    ProtocolKind, "protocol",
+    /// Chained HotStuff (Yin et al., PODC 2019).
+    ChainedHotStuff = "chained-hotstuff",
+    /// Simplified chained HotStuff (Jehl, FORTE 2021).
+    SimpleHotStuff = "simple-hotstuff",
+    /// Fast-HotStuff (Jalalzai, Niu, Feng, Gai 2020).
+    FastHotStuff = "fast-hotstuff",
+    /// Jolteon (Gelashvili et al., FC 2022).
+    Jolteon = "jolteon",
+    /// Basic HotStuff (Yin et al., PODC 2019).
+    BasicHotStuff = "basic-hotstuff",
+    /// PBFT (Castro and Liskov, OSDI 1999 and TOCS 2002).
+    Pbft = "pbft",
+);
+
+impl ProtocolKind {
+    /// Who may lead its views. PBFT's primary of view v is replica `v - 1 mod n`, who leads for as long as its view lasts.
+    pub fn leaders(self) -> &'static [LeaderKind] {
+        match self {
+            ProtocolKind::Pbft => &[LeaderKind::Fixed],
+            _ => LeaderKind::ALL,
+        }
+    }
+
+    /// Whether it agrees on each slot by itself, in a window of slots.
+    pub fn has_slots(self) -> bool {
+        self == ProtocolKind::Pbft
+    }
+
+    /// How many blocks in consecutive views must be certified before the first of them is committed.
+    pub fn chain_length(self) -> usize {
+        match self {
+            ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff => 3,
+            ProtocolKind::FastHotStuff | ProtocolKind::Jolteon => 2,
+            ProtocolKind::BasicHotStuff | ProtocolKind::Pbft => 1,
+        }
+    }
+
+    /// How many consecutive views must have live leaders before anything is committed. In a chain, where the next leader collects
+    /// the votes, that is one more than there are blocks to certify; where all phases of a block belong to one view, one suffices.
+    pub fn live_leaders_in_a_row(self) -> usize {
+        match self {
+            ProtocolKind::BasicHotStuff | ProtocolKind::Pbft => 1,
+            _ => self.chain_length() + 1,
+        }
+    }
+}
+
+choice!(
+    /// Who leads a view.
+    LeaderKind, "leader election",
+    /// One leader for as long as its views succeed; each view that times out hands on to the next replica.
+    Fixed = "fixed",
+    /// Replica `view mod n`.
+    RoundRobin = "round-robin",
+    /// In turn, those who lately signed certificates and did not let a view time out.
+    Reputation = "reputation",
+);
+
+choice!(
+    /// How long a view may last.
+    ViewDuration, "view duration",
+    /// Always `view_timeout_ms`.
+    Fixed = "fixed",
+    /// `view_timeout_ms`, doubled for each view that timed out since the last commit.
+    Exponential = "exponential",
+    /// A multiple of the measured duration of views, at most `view_timeout_ms`, doubled as above.
+    Adaptive = "adaptive",
+);
+
+choice!(
+    /// When a leader has enough commands to propose.
+    BatchPolicy, "batch policy",
+    /// With `batch` commands, or a quarter of a view timeout after it could have proposed.
+    Full = "full",
+    /// With `batch` commands, or `batch_wait_ms` after the first one waited.
+    Timed = "timed",
+    /// With what there is, as soon as the previous certificate has formed.
+    Eager = "eager",
+    /// With as many as arrive during one view at the measured rate, or when that view is over.
+    Adaptive = "adaptive",
+);
+
+choice!(
+    /// How commands reach the replicas.
+    Dissemination, "dissemination",
+    /// Clients send to all replicas, and proposals carry digests.
+    Client = "client",
+    /// Clients send to the leader, and proposals carry the commands.
+    Leader = "leader",
+);
+
+/// The consensus core's settings. Times are in milliseconds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The protocol. Default `jolteon`.
+    pub protocol: ProtocolKind,
+    /// Who leads. Default `fixed`.
+    pub leader: LeaderKind,
+    /// Most commands in a block. Default 400.
+    pub batch: usize,
+    /// Most bytes of commands in a block. Default 8 MiB.
+    pub batch_bytes: usize,
+    /// When a leader proposes. Default `eager`.
+    pub batch_policy: BatchPolicy,
+    /// Longest wait of a command for company under `timed`. Default 5.
+    pub batch_wait_ms: u64,
+    /// How commands reach replicas. Default `client`.
+    pub dissemination: Dissemination,
+    /// How long a view may last. Default `exponential`.
+    pub view_duration: ViewDuration,
+    /// The base of view timeouts. Default 1000.
+    pub view_timeout_ms: u64,
+    /// The shortest view timeout that `adaptive` may choose. Default 50.
+    pub least_view_timeout_ms: u64,
+    /// Most bundles' bytes that wait for a proposal; further ones are refused. Default 256 MiB.
+    pub pool_bytes: usize,
+    /// Most bundles that wait for a proposal; further ones are refused. Default 1,000,000.
+    pub pool_bundles: usize,
+    /// Executed blocks kept for replicas that lag behind. Default 1024.
+    pub retained_blocks: usize,
+    /// Most bytes of bundles in them, with 256 for the keeping of each. Default 64 MiB.
+    pub retained_bytes: usize,
+    /// How long a missing block or bundle may still arrive by itself before it is asked for. Default 10.
+    pub fetch_delay_ms: u64,
+    /// When another replica is asked for what the last one did not send. Default 100.
+    pub fetch_retry_ms: u64,
+    /// PBFT: how many slots above the last stable checkpoint may be in use; at least twice `checkpoint_interval`. Default 1000.
+    pub window: u64,
+    /// PBFT: after how many slots the state is vouched for and older votes are forgotten. Default 500.
+    pub checkpoint_interval: u64,
+    /// PBFT: how many slots a primary has in flight at most. While so many are, commands wait and fill the next block. Default 4.
+    pub pipeline: u64,
+    /// PBFT: whether a primary that lets commands wait is replaced, and whatever was lost is repaired. Without, what remains is the
+    /// three phases alone: a slot is decided or it is not, and nobody waits for it. Default true.
+    pub view_changes: bool,
+    /// PBFT: how many times a primary repeats its PRE-PREPARE, for links that lose messages. Default 0.
+    pub repeat_pre_prepare: usize,
+}
+
+/// Most slots in a window: a view change tells of every one.
+pub const MAX_WINDOW: usize = 16_384;
+/// Most repetitions of one message.
+pub const MAX_REPETITIONS: usize = 16;
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            protocol: ProtocolKind::Jolteon,
+            leader: LeaderKind::Fixed,
+            batch: 400,
+            batch_bytes: 8 << 20,
+            batch_policy: BatchPolicy::Eager,
+            batch_wait_ms: 5,
+            dissemination: Dissemination::Client,
+            view_duration: ViewDuration::Exponential,
+            view_timeout_ms: 1000,
+            least_view_timeout_ms: 50,
+            pool_bytes: 256 << 20,
+            pool_bundles: 1_000_000,
+            retained_blocks: 1024,
+            retained_bytes: 64 << 20,
+            fetch_delay_ms: 10,
+            fetch_retry_ms: 100,
+            window: 1000,
+            checkpoint_interval: 500,
+            pipeline: 4,
+            view_changes: true,
+            repeat_pre_prepare: 0,
+        }
+    }
+}
+
+/// A setting that cannot work: which one, why, and what to set instead.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("`{key}` {why}; {mend}")]
+pub struct ConfigError {
+    /// The key.
+    pub key: &'static str,
+    /// What is wrong.
+    pub why: String,
+    /// What to do.
+    pub mend: String,
+}
+
+impl Config {
+    /// The base view timeout.
+    pub fn view_timeout(&self) -> Duration {
+        Duration::from_millis(self.view_timeout_ms)
+    }
+
+    /// Refuses settings that cannot work, by name.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let positive = [
+            ("batch", self.batch as u64),
+            ("batch_bytes", self.batch_bytes as u64),
+            ("view_timeout_ms", self.view_timeout_ms),
+            ("least_view_timeout_ms", self.least_view_timeout_ms),
+            ("pool_bytes", self.pool_bytes as u64),
+            ("pool_bundles", self.pool_bundles as u64),
+            ("retained_blocks", self.retained_blocks as u64),
+            ("fetch_retry_ms", self.fetch_retry_ms),
+            ("window", self.window),
+            ("checkpoint_interval", self.checkpoint_interval),
+            ("pipeline", self.pipeline),
+        ];
+        if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            return Err(ConfigError { key, why: "is 0".into(), mend: "set at least 1".into() });
+        }
+        let most = [
+            ("batch", self.batch, quorate_types::limits::MAX_BLOCK_BUNDLES),
+            ("batch_bytes", self.batch_bytes, quorate_types::limits::MAX_FRAME_BYTES / 2),
+            ("window", usize::try_from(self.window).unwrap_or(usize::MAX), MAX_WINDOW),
+            ("repeat_pre_prepare", self.repeat_pre_prepare, MAX_REPETITIONS),
+        ];
+        for (key, value, limit) in most {
+            if value > limit {
+                return Err(ConfigError { key, why: format!("is {value}"), mend: format!("set at most {limit}") });
+            }
+        }
+        if self.batch_policy == BatchPolicy::Timed
+            && self.batch_wait_ms > self.view_timeout_ms / u64::from(LONGEST_WAIT_SHARE)
+        {
+            return Err(ConfigError {
+                key: "batch_wait_ms",
+                why: format!(
+                    "is {}, more than a quarter of the view timeout of {}",
+                    self.batch_wait_ms, self.view_timeout_ms
+                ),
+                mend: "a leader that waits so long is taken for faulty: lower it or raise view_timeout_ms".into(),
+            });
+        }
+        if self.least_view_timeout_ms > self.view_timeout_ms && self.view_duration == ViewDuration::Adaptive {
+            return Err(ConfigError {
+                key: "least_view_timeout_ms",
+                why: format!("is {}, above view_timeout_ms of {}", self.least_view_timeout_ms, self.view_timeout_ms),
+                mend: "set it below".into(),
+            });
+        }
+        self.validate_leaders()?;
+        match self.protocol.has_slots() {
+            true => self.validate_slots(),
+            false if self.view_changes => Ok(()),
+            false => Err(ConfigError {
+                key: "view_changes",
+                why: format!("is false, and {} cannot do without", self.protocol),
+                mend: "leave it true, or use `pbft`".into(),
+            }),
+        }
+    }
+
+    fn validate_leaders(&self) -> Result<(), ConfigError> {
+        let known = self.protocol.leaders();
+        if known.contains(&self.leader) {
+            return Ok(());
+        }
+        let names: Vec<String> = known.iter().map(|kind| format!("`{kind}`")).collect();
+        Err(ConfigError {
+            key: "leader",
+            why: format!("is `{}`, and the views of {} are not led so", self.leader, self.protocol),
+            mend: format!("set {}, or another protocol", names.join(" or ")),
+        })
+    }
+
+    fn validate_slots(&self) -> Result<(), ConfigError> {
+        if self.window / 2 < self.checkpoint_interval {
+            return Err(ConfigError {
+                key: "window",
+                why: format!("is {}, with a checkpoint every {} slots", self.window, self.checkpoint_interval),
+                mend: "set at least twice checkpoint_interval, or no slot is free while a checkpoint is agreed on"
+                    .into(),
+            });
+        }
+        if self.pipeline > self.window {
+            return Err(ConfigError {
+                key: "pipeline",
+                why: format!("is {}, above the window of {}", self.pipeline, self.window),
+                mend: "set it below".into(),
+            });
+        }
+        if (self.retained_blocks as u64) < self.window {
+            return Err(ConfigError {
+                key: "retained_blocks",
+                why: format!("is {}, below the window of {}", self.retained_blocks, self.window),
+                mend: "set at least window: a new view may propose any slot in it again".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether this configuration can commit while the named replicas are silent, and if not, why and what would help.
+    ///
+    /// Under round-robin with votes to the next leader only, the block of view v is certified just when the leaders of v and
+    /// v+1 both speak; k certified blocks in consecutive views therefore need k+1 consecutive live leaders. Where a view's own leader
+    /// collects the votes of all its phases, that one is enough.
+    pub fn stalls_with_silent(&self, quorum: Quorum, silent: &[ReplicaId]) -> Option<String> {
+        let n = quorum.replicas();
+        let live = |replica: usize| !silent.contains(&ReplicaId((replica % n) as u16));
+        let count = (0..n).filter(|replica| live(*replica)).count();
+        if count < quorum.quorum() {
+            return Some(format!(
+                "{count} of {n} replicas speak and a quorum is {}: nothing can be committed",
+                quorum.quorum()
+            ));
+        }
+        if self.leader != LeaderKind::RoundRobin || count == n {
+            return None;
+        }
+        let needed = self.protocol.live_leaders_in_a_row();
+        let longest = (0..n).map(|start| (start..start + n).take_while(|at| live(*at)).count()).max().unwrap_or(0);
+        (longest < needed).then(|| {
+            format!(
+                "{} with round-robin leaders commits after {} certified blocks in consecutive views, which takes {needed} live leaders \
+                 in a row; with {:?} silent the longest row of {n} is {longest}, so nothing will ever be committed. \
+                 Use leader `reputation` or `fixed`, or a two-chain protocol (`jolteon`, `fast-hotstuff`)",
+                self.protocol,
+                self.protocol.chain_length(),
+                silent
+            )
+        })
+    }
+}

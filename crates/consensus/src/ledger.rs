@@ -1,0 +1,65 @@
+//! What is committed: in order, without gaps, and for how long it is kept for those who lag behind.
+
+use quorate_types::{Block, Height};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The committed blocks that are still kept, oldest first: the older ones without their bundles, for the election of leaders only.
+pub struct Ledger {
+    bare: VecDeque<Arc<Block>>,
+    whole: VecDeque<(Arc<Block>, usize)>,
+    bytes: usize,
+    most_blocks: usize,
+    most_bytes: usize,
+    least_blocks: usize,
+    height: Height,
+}
+
+impl Ledger {
+    /// Nothing but genesis is committed. Blocks are kept up to `most_blocks` with `most_bytes` of bundles, and without their bundles
+    /// up to `least_blocks` in any case.
+    pub fn new(most_blocks: usize, most_bytes: usize, least_blocks: usize) -> Self {
+        let (bare, whole) = (VecDeque::new(), VecDeque::new());
+        Ledger { bare, whole, bytes: 0, most_blocks, most_bytes, least_blocks, height: Height(0) }
+    }
+
+    /// The height of the last committed block.
+    pub fn height(&self) -> Height {
+        self.height
+    }
+
+    /// Appends the block of the next height, whose bundles have so many bytes.
+    pub fn append(&mut self, block: Arc<Block>, bytes: usize) {
+        assert_eq!(block.height, self.height.next(), "nothing is committed across a gap");
+        self.height = block.height;
+        self.bytes += bytes;
+        self.whole.push_back((block, bytes));
+    }
+
+    /// The oldest block with bundles, if more are kept than the limits allow: its bundles are to go. The last committed one keeps
+    /// them.
+    pub fn strip(&mut self) -> Option<Arc<Block>> {
+        let over = self.whole.len() > self.most_blocks || self.bytes > self.most_bytes;
+        if !over || self.whole.len() < 2 {
+            return None;
+        }
+        let (block, bytes) = self.whole.pop_front()?;
+        self.bytes -= bytes;
+        self.bare.push_back(block.clone());
+        Some(block)
+    }
+
+    /// The oldest block, if its bundles are gone and nothing else needs it: it is to go itself.
+    pub fn retire(&mut self) -> Option<Arc<Block>> {
+        let enough = self.bare.len() + self.whole.len() > self.least_blocks;
+        if enough { self.bare.pop_front() } else { None }
+    }
+
+    /// Holds after every step.
+    pub fn invariants(&self) {
+        assert!(
+            self.whole.back().is_none_or(|(block, _)| block.height == self.height),
+            "the last one kept is the last committed"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! quorate: pure consensus state machines.
+//!
+//! Nothing in this crate knows a clock, a socket, a file, a thread, a key or a random number. A [`Replica`] takes one
+//! [`Input`](seam::Input) and answers with [`Action`](seam::Action)s; the host does the rest. Read `testdata/jolteon/happy.txt`
+//! first, then [`chained::rules::jolteon`], then [`replica`].
+
+pub mod basic;
+pub mod batching;
+pub mod block_tree;
+pub mod chained;
+pub mod config;
+pub mod digest_map;
+pub mod leader;
+pub mod ledger;
+pub mod pacemaker;
+pub mod pbft;
+pub mod pool;
+pub mod replica;
+pub mod safety;
+pub mod seam;
+pub mod store;
+pub mod tally;
+pub mod views;
+
+pub use config::Config;
+pub use replica::{Protocol, Replica};
+pub use seam::{Action, Envelope, Evidence, Input, Mark, Message, Timer, To};

@@ -1,0 +1,122 @@
+//! Repairing what was lost: a replica says where it is, and whoever is ahead tells it what it lacks.
+//!
+//! A slot that others executed needs no proof: what f+1 say, one honest replica says. The block is then fetched by its digest. Votes
+//! that are still needed are sent again.
+
+use super::engine::{PbftEngine, Turn, carried_bundles};
+use super::message::{MAX_DECIDED, PbftMessage, PrePrepare};
+use crate::replica::Admission;
+use crate::seam::To;
+use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
+
+/// How far above one's own executed slots the claims of others are kept.
+pub(super) const MAX_CLAIMED: u64 = 1024;
+/// Most slots whose votes are sent again to one who asks.
+const MAX_RESENT_SLOTS: usize = 64;
+
+impl PbftEngine {
+    /// Tells the others where this replica is.
+    pub(super) fn ask_status(&mut self, turn: &mut Turn<'_>) {
+        let (view, committed) = (turn.view(), turn.committed());
+        self.asked = Some(committed);
+        turn.out.send(To::Others, PbftMessage::Status { view, committed });
+    }
+
+    pub(super) fn admit_decided(&self, checkpoint: Option<&Certificate>) -> Admission {
+        Admission::Check(checkpoint.filter(|proof| self.is_news(proof)).cloned().into_iter().collect())
+    }
+
+    fn is_news(&self, proof: &Certificate) -> bool {
+        let Subject { domain, view, height, .. } = proof.subject;
+        domain == Domain::Checkpoint && view == View(0) && height > self.log.low()
+    }
+
+    /// Answers one who is at `view`, which is open to it or not, and has executed up to `committed`.
+    pub(super) fn help(&mut self, to: ReplicaId, view: View, active: bool, committed: Height, turn: &mut Turn<'_>) {
+        if to == turn.parts.me {
+            return;
+        }
+        let behind = view < turn.view() || (view == turn.view() && !active);
+        if let Some(opening) = self.opening.as_ref().filter(|_| behind && self.active) {
+            turn.out.send(To::One(to), PbftMessage::NewView(opening.clone()));
+        }
+        if committed < turn.committed() {
+            self.tell_decided(to, committed, turn);
+        }
+        if self.active && active && view == turn.view() {
+            self.resend(to, committed, turn);
+        }
+    }
+
+    fn tell_decided(&self, to: ReplicaId, above: Height, turn: &mut Turn<'_>) {
+        let kept = turn.parts.store.tree.committed_above(above).take(MAX_DECIDED);
+        let contiguous = kept.zip(above.0 + 1..).filter(|((slot, _), expected)| slot.0 == *expected);
+        let digests: Vec<Digest> = contiguous.map(|((_, digest), _)| digest).collect();
+        let checkpoint = (self.log.low() > above).then(|| Box::new(self.log.stable.clone()));
+        if !digests.is_empty() || checkpoint.is_some() {
+            turn.out.send(To::One(to), PbftMessage::Decided { above, digests, checkpoint });
+        }
+    }
+
+    /// Sends again what this replica said in the current view of the slots above `committed`.
+    fn resend(&mut self, to: ReplicaId, committed: Height, turn: &mut Turn<'_>) {
+        let (view, me) = (turn.view(), turn.parts.me);
+        let primary = self.primary(view, turn.parts) == me;
+        let vote = |domain, height, digest| {
+            let subject = Subject { domain, view, height, digest };
+            Vote { subject, attachment: Attachment::None, voter: me, signature: bytes::Bytes::new() }
+        };
+        for (slot, entry) in self.log.slots.range(committed.next()..).take(MAX_RESENT_SLOTS) {
+            if let Some(digest) = entry.prepare_cast {
+                let prepare = vote(Domain::Prepare, *slot, digest);
+                let fresh = turn.parts.store.tree.get(&digest).filter(|block| primary && block.view == view);
+                let message = match fresh.filter(|block| !block.payload.is_empty()) {
+                    Some(block) => {
+                        let bundles = carried_bundles(block, turn.parts);
+                        PbftMessage::PrePrepare(Box::new(PrePrepare {
+                            endorsement: prepare,
+                            block: block.clone(),
+                            bundles,
+                        }))
+                    }
+                    None => PbftMessage::Prepare(prepare),
+                };
+                turn.out.recast(To::One(to), message);
+            }
+            if let Some(digest) = entry.commit_cast {
+                turn.out.send(To::One(to), PbftMessage::Commit(vote(Domain::Commit, *slot, digest)));
+            }
+        }
+    }
+
+    pub(super) fn on_decided(
+        &mut self,
+        from: ReplicaId,
+        above: Height,
+        digests: Vec<Digest>,
+        checkpoint: Option<Box<Certificate>>,
+        turn: &mut Turn<'_>,
+    ) {
+        let more = digests.len() == MAX_DECIDED;
+        if let Some(checkpoint) = checkpoint.filter(|proof| self.is_news(proof)) {
+            self.stabilise(*checkpoint, turn);
+        }
+        let view = turn.view();
+        for (slot, digest) in (above.0.saturating_add(1)..).map(Height).zip(digests) {
+            let committed = turn.committed();
+            if slot <= committed || slot.0 > committed.0 + MAX_CLAIMED || self.log.decided.contains_key(&slot) {
+                continue;
+            }
+            let claims = self.claims.entry(slot).or_default();
+            claims.insert(from, digest);
+            if claims.values().filter(|claimed| **claimed == digest).count() >= turn.parts.quorum.weak() {
+                self.decide(slot, digest, view, turn);
+            }
+        }
+        let asked = self.asked.unwrap_or_default();
+        if more && turn.committed().0 >= asked.0 + MAX_DECIDED as u64 {
+            self.ask_status(turn);
+        }
+        self.work(turn);
+    }
+}

@@ -1,0 +1,511 @@
+//! The normal case: slots from PRE-PREPARE to execution, and checkpoints. [`view_change`](super) replaces a primary, and
+//! `catch_up` repairs what was lost.
+
+use super::log::Log;
+use super::message::{NewView, PbftMessage, PrePrepare, ViewChange};
+use crate::batching::{Batching, Decision, Situation};
+use crate::config::{Config, Dissemination};
+use crate::replica::{Admission, Event, Outbox, Parts, Protocol};
+use crate::seam::{Drop, Mark, Timer, To};
+use crate::store::Taken;
+use crate::tally::Counting;
+use quorate_types::{
+    Attachment, Block, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How far ahead of one's own view votes are counted, for a replica that hears of a new view a little later than the others.
+const MAX_VIEW_GAP: u64 = 8;
+/// Most PRE-PREPAREs that wait for the view change that is to precede them.
+const MAX_EARLY: usize = 64;
+
+/// What the parts of the engine work with during one event.
+pub(super) struct Turn<'a> {
+    pub now: Time,
+    pub parts: &'a mut Parts,
+    pub out: &'a mut Outbox<PbftMessage>,
+}
+
+impl Turn<'_> {
+    pub fn view(&self) -> View {
+        self.parts.pacemaker.view()
+    }
+
+    pub fn committed(&self) -> Height {
+        self.parts.store.committed()
+    }
+}
+
+/// PBFT.
+pub struct PbftEngine {
+    pub(super) genesis: Subject,
+    pub(super) log: Log,
+    /// Whether the current view has been opened; else this replica has asked for it, and waits.
+    pub(super) active: bool,
+    /// The slot that the primary gives away next.
+    pub(super) next: Height,
+    pub(super) batching: Batching,
+    ready_since: Option<Time>,
+    /// The smoothed time from a slot's proposal to its execution.
+    slot_time: Option<Duration>,
+    /// PRE-PREPAREs of views that have not been opened here.
+    pub(super) early: Vec<(ReplicaId, Box<PrePrepare>)>,
+    /// What was prepared in such views.
+    pub(super) ahead: Vec<Certificate>,
+    /// The last view change of each replica.
+    pub(super) changes: BTreeMap<ReplicaId, ViewChange>,
+    /// One's own, as it was cast, while it is without success.
+    pub(super) change: Option<Box<ViewChange>>,
+    /// Since when a quorum has asked for the current view.
+    pub(super) wanted_since: Option<Time>,
+    /// The message that opened the current view.
+    pub(super) opening: Option<Box<NewView>>,
+    /// What others say they executed, in the slots that this replica has not.
+    pub(super) claims: BTreeMap<Height, BTreeMap<ReplicaId, Digest>>,
+    /// Where this replica was when it last asked.
+    pub(super) asked: Option<Height>,
+}
+
+impl PbftEngine {
+    /// At genesis.
+    pub fn new(config: &Config, cluster: &ClusterId) -> Self {
+        let genesis = Certificate::genesis(cluster);
+        PbftEngine {
+            genesis: genesis.subject,
+            log: Log::new(genesis, config.window),
+            active: false,
+            next: Height(1),
+            batching: Batching::new(config),
+            ready_since: None,
+            slot_time: None,
+            early: Vec::new(),
+            ahead: Vec::new(),
+            changes: BTreeMap::new(),
+            change: None,
+            wanted_since: None,
+            opening: None,
+            claims: BTreeMap::new(),
+            asked: None,
+        }
+    }
+
+    /// The slots.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Whether the current view has been opened here.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// The primary of a view.
+    pub fn primary(&self, view: View, parts: &Parts) -> ReplicaId {
+        parts.leaders.leader(view, &self.genesis, &parts.store.tree).expect("on genesis a leader is known")
+    }
+
+    fn admit_pre_prepare(&self, parts: &Parts, from: ReplicaId, message: &PrePrepare) -> Admission {
+        let (view, current) = (message.view(), parts.pacemaker.view());
+        if message.endorsement.voter != from {
+            return Admission::Drop(Drop::NotTheSender);
+        }
+        if !message.is_well_formed() || message.block.payload.len() > parts.config.batch {
+            return Admission::Drop(Drop::Malformed);
+        }
+        if view < current {
+            return Admission::Drop(Drop::Stale);
+        }
+        if view.0 > current.0 + MAX_VIEW_GAP {
+            return Admission::Drop(Drop::TooFarAhead);
+        }
+        if self.primary(view, parts) != from {
+            return Admission::Drop(Drop::NotTheLeader);
+        }
+        match self.outside(message.block.height, parts) {
+            Some(why) => Admission::Drop(why),
+            None => Admission::Check(Vec::new()),
+        }
+    }
+
+    /// Why nothing is to be said of a slot: it lies outside the watermarks.
+    fn outside(&self, slot: Height, parts: &Parts) -> Option<Drop> {
+        let floor = self.log.low().min(parts.store.committed());
+        if slot <= floor {
+            Some(Drop::Stale)
+        } else if slot > self.log.high() {
+            Some(Drop::TooFarAhead)
+        } else {
+            None
+        }
+    }
+
+    fn admit_vote(&self, parts: &Parts, from: ReplicaId, vote: &Vote, domain: Domain) -> Admission {
+        let Subject { view, height, .. } = vote.subject;
+        if vote.voter != from {
+            return Admission::Drop(Drop::NotTheSender);
+        }
+        if vote.subject.domain != domain || vote.attachment != Attachment::None {
+            return Admission::Drop(Drop::Malformed);
+        }
+        if domain == Domain::Checkpoint {
+            let due = view == View(0) && height.0.is_multiple_of(parts.config.checkpoint_interval);
+            return match due {
+                false => Admission::Drop(Drop::Malformed),
+                true if height <= self.log.low() => Admission::Drop(Drop::Late),
+                true if height > self.log.high() => Admission::Drop(Drop::TooFarAhead),
+                true => Admission::Tally(vote.clone()),
+            };
+        }
+        let current = parts.pacemaker.view();
+        if view < current {
+            return Admission::Drop(Drop::Stale);
+        }
+        if view.0 > current.0 + MAX_VIEW_GAP {
+            return Admission::Drop(Drop::TooFarAhead);
+        }
+        match self.outside(height, parts) {
+            Some(why) => Admission::Drop(why),
+            None => Admission::Tally(vote.clone()),
+        }
+    }
+
+    pub(super) fn on_pre_prepare(&mut self, from: ReplicaId, message: Box<PrePrepare>, turn: &mut Turn<'_>) {
+        let (slot, digest) = (message.block.height, message.block.digest());
+        if message.view() < turn.view() || self.outside(slot, turn.parts).is_some() {
+            return turn.out.drop_message(from, Drop::Stale);
+        }
+        if message.view() > turn.view() || !self.active {
+            match self.early.len() < MAX_EARLY {
+                true => self.early.push((from, message)),
+                false => turn.out.drop_message(from, Drop::Overload),
+            }
+            return;
+        }
+        turn.out.count(message.endorsement.clone());
+        let entry = self.log.slot(slot);
+        if entry.accepted.is_some_and(|accepted| accepted != digest) || entry.endorsed {
+            return turn.out.drop_message(from, Drop::Repeated);
+        }
+        entry.endorsed = true;
+        entry.accepted = Some(digest);
+        entry.since.get_or_insert(turn.now);
+        for bundle in &message.bundles {
+            turn.out.supply(turn.parts, bundle.clone());
+        }
+        if turn.out.offer(turn.now, turn.parts, message.block, from) == Taken::Overload {
+            turn.out.drop_message(from, Drop::Overload);
+        }
+        turn.parts.store.take_up(&digest);
+        self.try_prepare(slot, turn);
+        self.watch(turn);
+    }
+
+    /// Says PREPARE of what the current view gave to a slot, once its commands are here.
+    pub(super) fn try_prepare(&mut self, slot: Height, turn: &mut Turn<'_>) {
+        let Some(entry) = self.log.slots.get_mut(&slot).filter(|entry| self.active && entry.prepare_cast.is_none())
+        else {
+            return;
+        };
+        // What this replica knows by others' votes alone needs no vote of its own; the primary may have said something else.
+        let given = entry.endorsed || entry.carried || entry.null;
+        let Some(digest) = entry.accepted.filter(|_| given) else { return };
+        let store = &turn.parts.store;
+        let here = match slot <= store.committed() {
+            true => store.tree.committed_at(slot) == Some(digest),
+            false => entry.carried || store.tree.contains(&digest),
+        };
+        let view = turn.parts.pacemaker.view();
+        if here && let Some(ballot) = turn.parts.safety.prepare(view, slot, digest) {
+            entry.prepare_cast = Some(digest);
+            turn.out.cast(turn.parts, &ballot, To::All, PbftMessage::Prepare);
+        }
+    }
+
+    /// A quorum said PREPARE.
+    pub(super) fn on_prepared(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
+        let Subject { view, height: slot, digest, .. } = certificate.subject;
+        if view > turn.view() || (view == turn.view() && !self.active) {
+            return self.ahead.push(certificate);
+        }
+        if view < turn.view() || self.outside(slot, turn.parts).is_some() {
+            return;
+        }
+        let accepted = self.log.slot(slot).accepted;
+        if accepted != Some(digest) && !turn.parts.config.view_changes {
+            return;
+        }
+        self.adopt(slot, digest, certificate.signers.iter().next(), turn);
+        let entry = self.log.slot(slot);
+        entry.prepared = Some(certificate.clone());
+        if let Some(ballot) = turn.parts.safety.commit(&certificate) {
+            entry.commit_cast = Some(digest);
+            turn.out.cast_unsigned(turn.parts, &ballot, To::All, PbftMessage::Commit);
+        }
+        self.try_decide(slot, turn);
+        self.watch(turn);
+    }
+
+    /// A quorum speaks for a block, whatever the primary told this replica.
+    pub(super) fn adopt(&mut self, slot: Height, digest: Digest, source: Option<ReplicaId>, turn: &mut Turn<'_>) {
+        let entry = self.log.slot(slot);
+        if let Some(other) = entry.accepted.replace(digest).filter(|other| *other != digest) {
+            turn.parts.store.set_aside(&other);
+        }
+        entry.since.get_or_insert(turn.now);
+        turn.parts.store.take_up(&digest);
+        turn.parts.store.want_block(turn.now, digest, slot, source.unwrap_or(turn.parts.me));
+    }
+
+    /// A quorum said COMMIT.
+    fn on_agreed(&mut self, subject: Subject, turn: &mut Turn<'_>) {
+        let slot = subject.height;
+        if slot <= turn.committed() || self.log.decided.contains_key(&slot) {
+            return;
+        }
+        self.log.slot(slot).agreed = Some(subject);
+        self.try_decide(slot, turn);
+    }
+
+    /// Decides what a quorum said COMMIT of. With the three phases alone a replica has to have gone through the first two itself.
+    fn try_decide(&mut self, slot: Height, turn: &mut Turn<'_>) {
+        let Some(entry) = self.log.slots.get(&slot) else { return };
+        let Some(agreed) = entry.agreed else { return };
+        let went_through = entry.prepared.as_ref().is_some_and(|proof| proof.subject.digest == agreed.digest);
+        if went_through || turn.parts.config.view_changes {
+            self.decide(slot, agreed.digest, agreed.view, turn);
+        }
+    }
+
+    /// A slot has its block for good.
+    pub(super) fn decide(&mut self, slot: Height, digest: Digest, view: View, turn: &mut Turn<'_>) {
+        if slot <= turn.committed() || self.log.decided.contains_key(&slot) {
+            return;
+        }
+        self.log.decided.insert(slot, digest);
+        turn.out.mark(Mark::Decided { view, height: slot, digest });
+        let source = self.primary(view, turn.parts);
+        self.adopt(slot, digest, Some(source), turn);
+        self.try_execute(turn);
+    }
+
+    /// Executes what is decided, in the order of the slots.
+    pub(super) fn try_execute(&mut self, turn: &mut Turn<'_>) {
+        let before = turn.committed();
+        while let Some(digest) = self.log.decided.get(&turn.committed().next()).copied() {
+            let slot = turn.committed().next();
+            let Some(block) = turn.parts.store.tree.get(&digest).cloned() else { break };
+            let pool = &turn.parts.store.pool;
+            let fresh = block.payload.iter().any(|bundle| !pool.is_executed(bundle));
+            if !turn.out.commit(turn.parts, &digest) {
+                turn.out.mark(Mark::Conflict { height: slot });
+                break;
+            }
+            self.log.decided.remove(&slot);
+            if fresh {
+                turn.parts.pacemaker.achieved(turn.now);
+                let since = self.log.slots.get(&slot).and_then(|entry| entry.since).unwrap_or(turn.now);
+                let took = turn.now.since(since);
+                self.slot_time = Some(self.slot_time.map_or(took, |smoothed| (smoothed * 7 + took) / 8));
+            }
+            if slot.0.is_multiple_of(turn.parts.config.checkpoint_interval) {
+                turn.out.digest_state(slot);
+            }
+        }
+        if turn.committed() > before {
+            self.claims = self.claims.split_off(&turn.committed().next());
+            if before < self.log.low() {
+                self.truncate(turn);
+            }
+            self.work(turn);
+        }
+    }
+
+    fn on_executed(&mut self, slot: Height, state: Digest, turn: &mut Turn<'_>) {
+        if let Some(ballot) = turn.parts.safety.checkpoint(slot, state) {
+            turn.out.cast(turn.parts, &ballot, To::All, PbftMessage::Checkpoint);
+        }
+    }
+
+    /// A quorum vouches for the state after a slot: the window moves up.
+    pub(super) fn stabilise(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
+        let height = certificate.subject.height;
+        if height <= self.log.low() {
+            return;
+        }
+        self.log.stable = certificate;
+        self.next = self.next.max(height.next());
+        turn.out.mark(Mark::Stable { height });
+        self.truncate(turn);
+    }
+
+    fn truncate(&mut self, turn: &mut Turn<'_>) {
+        let floor = self.log.truncate(turn.committed());
+        turn.parts.tally.forget_up_to(floor);
+        turn.parts.safety.settle(floor);
+    }
+
+    /// Looks whether there is something to order, and starts the clock if there newly is.
+    pub(super) fn watch(&mut self, turn: &mut Turn<'_>) {
+        if !turn.parts.config.view_changes {
+            return;
+        }
+        let waiting = turn.parts.store.pool.pending_commands() > 0;
+        let working = waiting || self.log.is_open(turn.committed()) || self.is_view_change_on(turn.parts);
+        if turn.parts.pacemaker.working(turn.now, working) {
+            let pacemaker = &turn.parts.pacemaker;
+            let first = if self.active { pacemaker.duration() / 2 } else { pacemaker.retransmission() };
+            turn.out.arm(Timer::View, first);
+        }
+    }
+
+    /// Gives blocks to slots, if this replica is the primary, there is room in the pipeline and the window, and enough to propose.
+    pub(super) fn work(&mut self, turn: &mut Turn<'_>) {
+        self.watch(turn);
+        if !self.active || self.primary(turn.view(), turn.parts) != turn.parts.me {
+            return;
+        }
+        let decided = self.log.decided.last_key_value().map_or(turn.committed(), |(slot, _)| *slot);
+        self.next = self.next.max(decided.next());
+        while self.next <= self.log.high() && self.next.0 - turn.committed().0 <= turn.parts.config.pipeline {
+            let situation = Situation {
+                pending: turn.parts.store.pool.pending_commands(),
+                uncommitted: false,
+                ready_since: *self.ready_since.get_or_insert(turn.now),
+                view: self.slot_time,
+            };
+            match self.batching.decide(turn.now, situation) {
+                Decision::Propose => self.propose(turn),
+                Decision::Wait(time) => return turn.out.arm(Timer::Batch, time),
+                Decision::Rest => {
+                    self.ready_since = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn propose(&mut self, turn: &mut Turn<'_>) {
+        let (view, slot, me) = (turn.view(), self.next, turn.parts.me);
+        let pool = &mut turn.parts.store.pool;
+        let before = pool.pending_commands();
+        let payload = pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
+        let block = Arc::new(Block::of_slot(view, me, slot, payload));
+        let bundles = carried_bundles(&block, turn.parts);
+        let ballot =
+            turn.parts.safety.prepare(view, slot, block.digest()).expect("a primary gives each slot away once");
+        let entry = self.log.slot(slot);
+        (entry.accepted, entry.prepare_cast, entry.since) =
+            (Some(block.digest()), Some(block.digest()), Some(turn.now));
+        self.next = slot.next();
+        self.ready_since = None;
+        turn.out.offer(turn.now, turn.parts, block.clone(), me);
+        let pending = turn.parts.store.pool.pending_commands();
+        self.batching.proposed(turn.now, pending);
+        turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
+        turn.out.cast(turn.parts, &ballot, To::All, |endorsement| {
+            PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))
+        });
+        turn.out.repeat(turn.parts.config.repeat_pre_prepare);
+        self.watch(turn);
+    }
+
+    /// A block has all its commands now.
+    fn on_whole(&mut self, digest: Digest, turn: &mut Turn<'_>) {
+        let Some(slot) = turn.parts.store.tree.get(&digest).map(|block| block.height) else { return };
+        let decided = self.log.decided.get(&slot).copied();
+        let chosen = decided.or(self.log.slots.get(&slot).and_then(|entry| entry.accepted));
+        if chosen != Some(digest) {
+            return turn.parts.store.set_aside(&digest);
+        }
+        self.try_prepare(slot, turn);
+        self.try_execute(turn);
+        self.watch(turn);
+    }
+}
+
+/// The commands that go with a PRE-PREPARE.
+pub(super) fn carried_bundles(block: &Block, parts: &Parts) -> Vec<quorate_types::Bundle> {
+    match parts.config.dissemination {
+        Dissemination::Client => Vec::new(),
+        Dissemination::Leader => {
+            block.payload.iter().filter_map(|bundle| parts.store.pool.get(bundle).cloned()).collect()
+        }
+    }
+}
+
+impl Protocol for PbftEngine {
+    type Message = PbftMessage;
+
+    fn admit(&self, parts: &Parts, from: ReplicaId, message: &PbftMessage) -> Admission {
+        match message {
+            PbftMessage::PrePrepare(message) => self.admit_pre_prepare(parts, from, message),
+            PbftMessage::Prepare(vote) => self.admit_vote(parts, from, vote, Domain::Prepare),
+            PbftMessage::Commit(vote) => self.admit_vote(parts, from, vote, Domain::Commit),
+            PbftMessage::Checkpoint(vote) => self.admit_vote(parts, from, vote, Domain::Checkpoint),
+            PbftMessage::ViewChange(message) => self.admit_view_change(parts, from, message),
+            PbftMessage::NewView(message) => self.admit_new_view(parts, from, message),
+            PbftMessage::Status { .. } => Admission::Check(Vec::new()),
+            PbftMessage::Decided { checkpoint, .. } => self.admit_decided(checkpoint.as_deref()),
+        }
+    }
+
+    fn handle(&mut self, now: Time, event: Event<PbftMessage>, parts: &mut Parts, out: &mut Outbox<PbftMessage>) {
+        let turn = &mut Turn { now, parts, out };
+        match event {
+            Event::Start => self.start(turn),
+            Event::Message { from, message } => match message {
+                PbftMessage::PrePrepare(message) => self.on_pre_prepare(from, message, turn),
+                PbftMessage::ViewChange(message) => self.on_view_change(from, message, turn),
+                PbftMessage::NewView(message) => self.on_new_view(from, message, turn),
+                PbftMessage::Status { view, committed } => self.help(from, view, true, committed, turn),
+                PbftMessage::Decided { above, digests, checkpoint } => {
+                    self.on_decided(from, above, digests, checkpoint, turn)
+                }
+                PbftMessage::Prepare(_) | PbftMessage::Commit(_) | PbftMessage::Checkpoint(_) => {
+                    unreachable!("votes are admitted to the tally")
+                }
+            },
+            Event::Certified(certificate) => match certificate.subject.domain {
+                Domain::Checkpoint => {
+                    self.stabilise(certificate, turn);
+                    self.work(turn);
+                }
+                _ => self.on_prepared(certificate, turn),
+            },
+            Event::Agreed(subject) => self.on_agreed(subject, turn),
+            Event::Executed { height, state } => self.on_executed(height, state, turn),
+            Event::Timeout(Timer::View) => self.on_view_alarm(turn),
+            Event::Timeout(_) => self.work(turn),
+            Event::Work(commands) => {
+                self.batching.arrived(turn.now, commands);
+                self.work(turn);
+            }
+            Event::Whole(digest) => self.on_whole(digest, turn),
+        }
+    }
+
+    fn invariants(&self, parts: &Parts) {
+        let (low, high, committed) = (self.log.low(), self.log.high(), parts.store.committed());
+        let first = self.log.slots.first_key_value().map(|(slot, _)| *slot);
+        assert!(first.is_none_or(|first| first > low.min(committed)), "the log ends at the low watermark");
+        assert!(self.log.decided.keys().all(|slot| *slot > committed), "what is executed is no longer to be");
+        assert!(self.next > low, "a primary gives away slots in the window");
+        assert!(!self.active || self.change.is_none(), "who has asked for a view takes no part in another");
+        assert!(self.early.len() <= MAX_EARLY && self.changes.len() <= parts.quorum.replicas(), "tables are bounded");
+        let last = self.log.slots.last_key_value().map(|(slot, _)| *slot);
+        assert!(
+            last.is_none_or(|last| last <= high.max(Height(committed.0 + super::catch_up::MAX_CLAIMED))),
+            "slots are bounded"
+        );
+    }
+
+    fn counting(domain: Domain) -> Counting {
+        match domain {
+            Domain::Prepare | Domain::Checkpoint => Counting { by_height: true, certified: true },
+            Domain::Commit => Counting { by_height: true, certified: false },
+            _ => Counting::default(),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! What replicas of PBFT say to each other.
+//!
+//! PREPARE and CHECKPOINT are signed, because a quorum of them is shown to others. A COMMIT is for its recipients' own knowledge and
+//! is not: the channel says whose it is.
+
+use crate::seam::Message;
+use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
+use quorate_types::{
+    Attachment, Block, Bundle, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Hasher, Height, ReplicaId,
+    Subject, View, Vote, Wire,
+};
+use std::sync::Arc;
+
+use crate::config::MAX_WINDOW;
+
+/// Most digests in one [`PbftMessage::Decided`].
+pub const MAX_DECIDED: usize = 256;
+
+/// The primary gives a block to a slot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PrePrepare {
+    /// The primary's signature on it, in the domain of PREPARE: its PRE-PREPARE is its PREPARE, and counts as such.
+    pub endorsement: Vote,
+    /// The block, whose height is the slot.
+    pub block: Arc<Block>,
+    /// The commands, when the primary disseminates them.
+    pub bundles: Vec<Bundle>,
+}
+
+/// A replica moves to a view.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ViewChange {
+    /// Its signed statement: the view, and a digest of what follows.
+    pub vote: Vote,
+    /// Its last stable checkpoint, or genesis. C in the paper.
+    pub checkpoint: Certificate,
+    /// For each slot above, the PREPAREs of the highest view in which it was prepared here; in ascending slots. P in the paper.
+    pub prepared: Vec<Certificate>,
+    /// Up to where it has executed: not signed, for others to help it by.
+    pub committed: Height,
+}
+
+/// What a view change says, without the proofs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Declaration {
+    /// The replica's signed statement.
+    pub vote: Vote,
+    /// Its last stable checkpoint.
+    pub checkpoint: Subject,
+    /// What is prepared above.
+    pub prepared: Vec<Subject>,
+}
+
+/// The primary opens a view. What is proposed again follows from the declarations, so that it need not be said; of all that they
+/// claim only what decides is proven.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewView {
+    /// Its signed statement: the view, and a digest of the declarations. Whoever has the message can show it to others.
+    pub endorsement: Vote,
+    /// A quorum of view changes. V in the paper.
+    pub changes: Vec<Declaration>,
+    /// The highest checkpoint in them.
+    pub checkpoint: Certificate,
+    /// The proof of what is proposed again, in ascending slots.
+    pub prepared: Vec<Certificate>,
+}
+
+/// A message of PBFT.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PbftMessage {
+    /// From the primary to all.
+    PrePrepare(Box<PrePrepare>),
+    /// To all.
+    Prepare(Vote),
+    /// To all.
+    Commit(Vote),
+    /// To all.
+    Checkpoint(Vote),
+    /// To all.
+    ViewChange(Box<ViewChange>),
+    /// From the primary to all, and to those who missed it.
+    NewView(Box<NewView>),
+    /// To all: where the sender is. Who is ahead tells what the sender lacks.
+    Status {
+        /// Its view.
+        view: View,
+        /// Up to where it has executed.
+        committed: Height,
+    },
+    /// To one who has fallen behind: the blocks that the sender executed. What f+1 say is true.
+    Decided {
+        /// They begin above this slot.
+        above: Height,
+        /// The blocks of the slots in order.
+        digests: Vec<Digest>,
+        /// The last stable checkpoint, if it lies above `above`.
+        checkpoint: Option<Box<Certificate>>,
+    },
+}
+
+impl Message for PbftMessage {
+    fn vote_to_sign(&mut self) -> Option<&mut Vote> {
+        match self {
+            PbftMessage::PrePrepare(message) => Some(&mut message.endorsement),
+            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) | PbftMessage::Checkpoint(vote) => Some(vote),
+            PbftMessage::ViewChange(message) => Some(&mut message.vote),
+            PbftMessage::NewView(message) => Some(&mut message.endorsement),
+            PbftMessage::Status { .. } | PbftMessage::Decided { .. } => None,
+        }
+    }
+
+    fn is_proposal(&self) -> bool {
+        matches!(self, PbftMessage::PrePrepare(_))
+    }
+}
+
+impl PrePrepare {
+    /// The view for which the block is proposed.
+    pub fn view(&self) -> View {
+        self.endorsement.subject.view
+    }
+
+    /// Whether its parts fit together. A primary proposes no empty block: those are for gaps in a new view only.
+    pub fn is_well_formed(&self) -> bool {
+        let Vote { subject, voter, attachment, .. } = &self.endorsement;
+        let block = &self.block;
+        *subject == block.subject(Domain::Prepare)
+            && *attachment == Attachment::None
+            && *voter == block.author
+            && block.is_unlinked()
+            && *block == Block::of_slot(block.view, block.author, block.height, block.payload.clone()).into()
+            && !block.payload.is_empty()
+    }
+}
+
+impl ViewChange {
+    /// What it says, without the proofs.
+    pub fn declaration(&self) -> Declaration {
+        Declaration {
+            vote: self.vote.clone(),
+            checkpoint: self.checkpoint.subject,
+            prepared: self.prepared.iter().map(|certificate| certificate.subject).collect(),
+        }
+    }
+
+    /// The view to which it moves.
+    pub fn view(&self) -> View {
+        self.vote.subject.view
+    }
+}
+
+impl Declaration {
+    /// The digest that the statement names.
+    pub fn digest(checkpoint: &Subject, prepared: &[Subject]) -> Digest {
+        let mut out = Encoder::with_capacity(64 * (prepared.len() + 1));
+        checkpoint.encode(&mut out);
+        encode_list(prepared, &mut out);
+        let mut hasher = Hasher::new(*b"qW01");
+        hasher.update(&out.finish());
+        hasher.finish()
+    }
+
+    /// Whether its parts fit together: what is prepared lies in the window above the checkpoint, in ascending slots, and is of
+    /// earlier views.
+    pub fn is_well_formed(&self, genesis: &Subject, window: u64) -> bool {
+        let Declaration { vote, checkpoint, prepared } = self;
+        let expected = Subject {
+            domain: Domain::ViewChange,
+            view: vote.subject.view,
+            height: checkpoint.height,
+            digest: Declaration::digest(checkpoint, prepared),
+        };
+        let is_checkpoint = checkpoint.domain == Domain::Checkpoint && checkpoint.view == View(0);
+        let fits = |subject: &Subject| {
+            subject.domain == Domain::Prepare
+                && subject.view < vote.subject.view
+                && subject.height > checkpoint.height
+                && subject.height.0 - checkpoint.height.0 <= window
+        };
+        (checkpoint == genesis || is_checkpoint)
+            && vote.subject == expected
+            && vote.attachment == Attachment::None
+            && prepared.iter().all(fits)
+            && prepared.is_sorted_by(|one, other| one.height < other.height)
+    }
+}
+
+impl NewView {
+    /// The view that it opens.
+    pub fn view(&self) -> View {
+        self.endorsement.subject.view
+    }
+
+    /// The digest that the statement names.
+    pub fn digest(changes: &[Declaration]) -> Digest {
+        let mut hasher = Hasher::new(*b"qW02");
+        for change in changes {
+            hasher.update(&change.vote.voter.0.to_le_bytes());
+            hasher.update(&change.vote.subject.digest.0);
+        }
+        hasher.finish()
+    }
+
+    /// Who takes part in it.
+    pub fn voters(&self) -> impl Iterator<Item = ReplicaId> {
+        self.changes.iter().map(|change| change.vote.voter)
+    }
+}
+
+impl Wire for PrePrepare {
+    fn encode(&self, out: &mut Encoder) {
+        self.endorsement.encode(out);
+        self.block.encode(out);
+        encode_list(&self.bundles, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(PrePrepare {
+            endorsement: Wire::decode(input)?,
+            block: Wire::decode(input)?,
+            bundles: decode_list(input, "pre-prepared bundles", MAX_BLOCK_BUNDLES, 16)?,
+        })
+    }
+}
+
+impl Wire for ViewChange {
+    fn encode(&self, out: &mut Encoder) {
+        self.vote.encode(out);
+        self.checkpoint.encode(out);
+        encode_list(&self.prepared, out);
+        self.committed.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(ViewChange {
+            vote: Wire::decode(input)?,
+            checkpoint: Wire::decode(input)?,
+            prepared: decode_list(input, "prepared slots", MAX_WINDOW, 49)?,
+            committed: Wire::decode(input)?,
+        })
+    }
+}
+
+impl Wire for Declaration {
+    fn encode(&self, out: &mut Encoder) {
+        self.vote.encode(out);
+        self.checkpoint.encode(out);
+        encode_list(&self.prepared, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Declaration {
+            vote: Wire::decode(input)?,
+            checkpoint: Wire::decode(input)?,
+            prepared: decode_list(input, "declared slots", MAX_WINDOW, 49)?,
+        })
+    }
+}
+
+impl Wire for NewView {
+    fn encode(&self, out: &mut Encoder) {
+        self.endorsement.encode(out);
+        encode_list(&self.changes, out);
+        self.checkpoint.encode(out);
+        encode_list(&self.prepared, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(NewView {
+            endorsement: Wire::decode(input)?,
+            changes: decode_list(input, "view changes", MAX_REPLICAS, 49)?,
+            checkpoint: Wire::decode(input)?,
+            prepared: decode_list(input, "proven slots", MAX_WINDOW, 49)?,
+        })
+    }
+}
+
+impl Wire for PbftMessage {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            PbftMessage::PrePrepare(message) => {
+                out.put_u8(1);
+                message.encode(out);
+            }
+            PbftMessage::Prepare(vote) => {
+                out.put_u8(2);
+                vote.encode(out);
+            }
+            PbftMessage::Commit(vote) => {
+                out.put_u8(3);
+                vote.encode(out);
+            }
+            PbftMessage::Checkpoint(vote) => {
+                out.put_u8(4);
+                vote.encode(out);
+            }
+            PbftMessage::ViewChange(message) => {
+                out.put_u8(5);
+                message.encode(out);
+            }
+            PbftMessage::NewView(message) => {
+                out.put_u8(6);
+                message.encode(out);
+            }
+            PbftMessage::Status { view, committed } => {
+                out.put_u8(7);
+                view.encode(out);
+                committed.encode(out);
+            }
+            PbftMessage::Decided { above, digests, checkpoint } => {
+                out.put_u8(8);
+                above.encode(out);
+                encode_list(digests, out);
+                out.put_u8(checkpoint.is_some().into());
+                if let Some(checkpoint) = checkpoint {
+                    checkpoint.encode(out);
+                }
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(match input.get_u8("PBFT message")? {
+            1 => PbftMessage::PrePrepare(Box::new(Wire::decode(input)?)),
+            2 => PbftMessage::Prepare(Wire::decode(input)?),
+            3 => PbftMessage::Commit(Wire::decode(input)?),
+            4 => PbftMessage::Checkpoint(Wire::decode(input)?),
+            5 => PbftMessage::ViewChange(Box::new(Wire::decode(input)?)),
+            6 => PbftMessage::NewView(Box::new(Wire::decode(input)?)),
+            7 => PbftMessage::Status { view: Wire::decode(input)?, committed: Wire::decode(input)? },
+            8 => {
+                let above = Wire::decode(input)?;
+                let digests = decode_list(input, "decided slots", MAX_DECIDED, 32)?;
+                let checkpoint: Option<Certificate> = Wire::decode(input)?;
+                PbftMessage::Decided { above, digests, checkpoint: checkpoint.map(Box::new) }
+            }
+            _ => return Err(input.invalid("PBFT message", "no such kind")),
+        })
+    }
+}

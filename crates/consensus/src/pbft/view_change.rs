@@ -1,0 +1,297 @@
+//! Replacing a primary (Castro and Liskov, OSDI 1999, sections 4.4 and 4.5.2).
+//!
+//! A replica that asks for a view leaves the one it was in, for good: it votes in it no more. It asks again and again until the view
+//! is opened, and once a quorum has asked, for as long as the view may last; then it asks for the next one. Whoever sees that f+1 ask
+//! for higher views joins them.
+
+use super::engine::{PbftEngine, Turn};
+use super::message::{Declaration, NewView, PbftMessage, ViewChange};
+use super::selection::{Selection, is_well_formed};
+use crate::pacemaker::Alarm;
+use crate::replica::{Admission, Parts};
+use crate::seam::{Drop, Mark, Timer, To};
+use quorate_types::{Block, Certificate, Digest, Domain, Height, ReplicaId, Subject, View};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most pending bundles that a backup relays to its primary at a time.
+const MAX_RELAYED_BUNDLES: usize = 256;
+
+impl PbftEngine {
+    pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
+        turn.parts.pacemaker.enter(turn.now, View(1), true);
+        self.active = true;
+        turn.out.mark(Mark::EnteredView { view: View(1), leader: Some(self.primary(View(1), turn.parts)) });
+        self.work(turn);
+    }
+
+    /// Whether one who is honest asks for a view together with this replica, so that it has to go on asking.
+    pub(super) fn is_view_change_on(&self, parts: &Parts) -> bool {
+        let asking = self.changes.values().filter(|change| change.view() >= parts.pacemaker.view());
+        !self.active && asking.count() >= parts.quorum.weak()
+    }
+
+    pub(super) fn on_view_alarm(&mut self, turn: &mut Turn<'_>) {
+        self.watch(turn);
+        if !turn.parts.pacemaker.is_working() {
+            return;
+        }
+        if !self.active {
+            return self.ask_again(turn);
+        }
+        match turn.parts.pacemaker.ring(turn.now) {
+            Alarm::Idle => {}
+            Alarm::Later(time) => turn.out.arm(Timer::View, time),
+            Alarm::GiveUp => self.change_view(turn.view().next(), turn),
+            Alarm::Remind(time) => {
+                turn.out.arm(Timer::View, time);
+                let primary = self.primary(turn.view(), turn.parts);
+                if primary != turn.parts.me {
+                    turn.out.relay(primary, turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
+                }
+                self.ask_status(turn);
+            }
+        }
+    }
+
+    fn ask_again(&mut self, turn: &mut Turn<'_>) {
+        let patience = turn.parts.pacemaker.duration();
+        let waited = self.wanted_since.map(|since| turn.now.since(since));
+        if waited.is_some_and(|waited| waited >= patience) {
+            return self.change_view(turn.view().next(), turn);
+        }
+        if let Some(change) = &mut self.change {
+            change.committed = turn.parts.store.committed();
+            turn.out.recast(To::Others, PbftMessage::ViewChange(change.clone()));
+        }
+        let left = waited.map_or(patience, |waited| patience - waited);
+        turn.out.arm(Timer::View, turn.parts.pacemaker.retransmission().min(left));
+    }
+
+    /// Leaves the current view and asks for a higher one.
+    fn change_view(&mut self, view: View, turn: &mut Turn<'_>) {
+        if !turn.parts.config.view_changes {
+            return;
+        }
+        let (checkpoint, prepared) = (self.log.stable.clone(), self.log.prepared());
+        let subjects: Vec<_> = prepared.iter().map(|certificate| certificate.subject).collect();
+        let digest = Declaration::digest(&checkpoint.subject, &subjects);
+        let Some(ballot) = turn.parts.safety.change_view(view, self.log.low(), digest) else { return };
+        turn.out.mark(Mark::TimedOut(turn.view()));
+        turn.parts.pacemaker.gave_up();
+        turn.parts.pacemaker.enter(turn.now, view, false);
+        self.active = false;
+        self.opening = None;
+        self.wanted_since = None;
+        let committed = turn.committed();
+        let vote = ballot.to_vote(turn.parts.me);
+        let change = Box::new(ViewChange { vote, checkpoint, prepared, committed });
+        self.change = Some(change.clone());
+        turn.out.cast(turn.parts, &ballot, To::All, |vote| {
+            PbftMessage::ViewChange(Box::new(ViewChange { vote, ..*change }))
+        });
+        turn.out.arm(Timer::View, turn.parts.pacemaker.retransmission());
+        self.watch(turn);
+    }
+
+    pub(super) fn admit_view_change(&self, parts: &Parts, from: ReplicaId, change: &ViewChange) -> Admission {
+        if change.vote.voter != from {
+            return Admission::Drop(Drop::NotTheSender);
+        }
+        // Who asks for a view that is open, or for the same again, is helped; there is nothing to check in what it shows.
+        if self.is_over(change.view(), parts) || self.knows(from, change) {
+            return Admission::Check(Vec::new());
+        }
+        if !change.declaration().is_well_formed(&self.genesis, parts.config.window) {
+            return Admission::Drop(Drop::Malformed);
+        }
+        if from == parts.me {
+            return Admission::Check(Vec::new());
+        }
+        let unknown = change.prepared.iter().filter(|proof| self.log.proof(&proof.subject).is_none());
+        let checkpoint = (change.checkpoint.subject != self.log.stable.subject).then_some(&change.checkpoint);
+        Admission::CheckSigned(unknown.chain(checkpoint).cloned().collect(), vec![change.vote.clone()])
+    }
+
+    fn is_over(&self, view: View, parts: &Parts) -> bool {
+        view < parts.pacemaker.view() || (self.active && view == parts.pacemaker.view())
+    }
+
+    fn knows(&self, from: ReplicaId, change: &ViewChange) -> bool {
+        self.changes.get(&from).is_some_and(|known| known.vote == change.vote)
+    }
+
+    pub(super) fn on_view_change(&mut self, from: ReplicaId, mut change: Box<ViewChange>, turn: &mut Turn<'_>) {
+        let view = change.view();
+        if from != turn.parts.me {
+            self.help(from, view, false, change.committed, turn);
+        }
+        if self.is_over(view, turn.parts) {
+            return;
+        }
+        if self.changes.get(&from).is_none_or(|known| known.view() < view) {
+            // What is known here to be prepared is shown to others by the proof that was checked here: the sender's may be void.
+            for proof in &mut change.prepared {
+                if let Some(checked) = self.log.proof(&proof.subject) {
+                    *proof = checked.clone();
+                }
+            }
+            if change.checkpoint.subject == self.log.stable.subject {
+                change.checkpoint = self.log.stable.clone();
+            }
+            self.changes.insert(from, *change);
+        }
+        self.join(turn);
+        self.try_open(turn);
+        self.watch(turn);
+    }
+
+    /// Of f+1 who ask for higher views one is honest: at least as high a view as that one's is what this replica asks for too.
+    fn join(&mut self, turn: &mut Turn<'_>) {
+        let current = turn.view();
+        let mut higher: Vec<View> =
+            self.changes.values().map(ViewChange::view).filter(|view| *view > current).collect();
+        higher.sort_unstable_by(|one, other| other.cmp(one));
+        if let Some(view) = higher.get(turn.parts.quorum.weak() - 1) {
+            self.change_view(*view, turn);
+        }
+    }
+
+    /// Opens the view as its primary when a quorum, itself included, has asked for it. From when a quorum has left the views below it,
+    /// the view has its time to be opened.
+    fn try_open(&mut self, turn: &mut Turn<'_>) {
+        let (view, quorum) = (turn.view(), turn.parts.quorum.quorum());
+        let asking = self.changes.values().filter(|change| change.view() == view);
+        // Who asks for a higher view has given up those below it, and will not ask for this one again.
+        let gave_up = self.changes.values().filter(|change| change.view() >= view).count();
+        if self.active || gave_up < quorum {
+            return;
+        }
+        if self.wanted_since.is_none() {
+            self.wanted_since = Some(turn.now);
+            turn.out.arm(Timer::View, turn.parts.pacemaker.duration().min(turn.parts.pacemaker.retransmission()));
+        }
+        let mine = self.changes.get(&turn.parts.me).filter(|change| change.view() == view);
+        let leads = self.primary(view, turn.parts) == turn.parts.me && asking.clone().count() >= quorum;
+        let (Some(mine), true) = (mine, leads) else { return };
+        let others = asking.filter(|change| change.vote.voter != turn.parts.me);
+        let chosen: Vec<&ViewChange> = std::iter::once(mine).chain(others).take(quorum).collect();
+        let changes: Vec<Declaration> = chosen.iter().map(|change| change.declaration()).collect();
+        let Some(selection) = Selection::of(&changes) else { return };
+        let stable = chosen.iter().map(|change| &change.checkpoint).find(|proof| proof.subject == selection.stable);
+        let checkpoint = stable.expect("the highest checkpoint is one of them").clone();
+        let proof = |subject: &Subject| {
+            chosen.iter().flat_map(|change| &change.prepared).find(|proof| proof.subject == *subject)
+        };
+        let prepared: Vec<Certificate> = selection.slots.iter().flatten().filter_map(proof).cloned().collect();
+        let digest = NewView::digest(&changes);
+        if let Some(ballot) = turn.parts.safety.open_view(view, selection.stable.height, digest) {
+            turn.out.cast(turn.parts, &ballot, To::All, |endorsement| {
+                PbftMessage::NewView(Box::new(NewView { endorsement, changes, checkpoint, prepared }))
+            });
+        }
+    }
+
+    pub(super) fn admit_new_view(&self, parts: &Parts, from: ReplicaId, new_view: &NewView) -> Admission {
+        let view = new_view.view();
+        if self.is_over(view, parts) {
+            return Admission::Drop(Drop::Stale);
+        }
+        if new_view.endorsement.voter != self.primary(view.max(View(1)), parts) {
+            return Admission::Drop(Drop::NotTheLeader);
+        }
+        if !is_well_formed(new_view, &self.genesis, parts.config.window, parts.quorum) {
+            return Admission::Drop(Drop::Malformed);
+        }
+        if from == parts.me {
+            return Admission::Check(Vec::new());
+        }
+        let unknown = new_view.prepared.iter().filter(|proof| self.log.proof(&proof.subject).is_none());
+        let checkpoint = (new_view.checkpoint.subject != self.log.stable.subject).then_some(&new_view.checkpoint);
+        let seen = |change: &&Declaration| {
+            !self.changes.get(&change.vote.voter).is_some_and(|known| known.vote == change.vote)
+        };
+        let votes = new_view.changes.iter().filter(seen).map(|change| &change.vote);
+        Admission::CheckSigned(
+            unknown.chain(checkpoint).cloned().collect(),
+            votes.chain([&new_view.endorsement]).cloned().collect(),
+        )
+    }
+
+    pub(super) fn on_new_view(&mut self, from: ReplicaId, new_view: Box<NewView>, turn: &mut Turn<'_>) {
+        let view = new_view.view();
+        if self.is_over(view, turn.parts) {
+            return turn.out.drop_message(from, Drop::Stale);
+        }
+        let selection = Selection::of(&new_view.changes).expect("its admission has looked");
+        if view > turn.view() {
+            turn.parts.pacemaker.enter(turn.now, view, false);
+        }
+        turn.parts.pacemaker.restart(turn.now);
+        (self.active, self.change, self.wanted_since) = (true, None, None);
+        self.stabilise(new_view.checkpoint.clone(), turn);
+        turn.parts.tally.forget_kind_before(Domain::Prepare, view);
+        turn.parts.tally.forget_kind_before(Domain::Commit, view);
+        let leader = self.primary(view, turn.parts);
+        turn.out.mark(Mark::EnteredView { view, leader: Some(leader) });
+        self.carry_over(&new_view, &selection, turn);
+        self.opening = Some(new_view);
+        for slot in self.log.slots.keys().copied().collect::<Vec<_>>() {
+            self.try_prepare(slot, turn);
+        }
+        for (from, message) in std::mem::take(&mut self.early) {
+            self.on_pre_prepare(from, message, turn);
+        }
+        for certificate in std::mem::take(&mut self.ahead) {
+            self.on_prepared(certificate, turn);
+        }
+        self.work(turn);
+        if turn.parts.pacemaker.is_working() {
+            turn.out.arm(Timer::View, turn.parts.pacemaker.duration() / 2);
+        }
+    }
+
+    /// Gives each slot what the new view selects, and lets go of what earlier views gave and this one does not.
+    fn carry_over(&mut self, new_view: &NewView, selection: &Selection, turn: &mut Turn<'_>) {
+        let (view, primary, committed) = (new_view.view(), new_view.endorsement.voter, turn.committed());
+        let mut before: BTreeMap<Height, (Digest, bool)> = BTreeMap::new();
+        for (slot, entry) in &mut self.log.slots {
+            let was = std::mem::take(entry);
+            entry.prepared = was.prepared;
+            if let Some(digest) = was.accepted {
+                before.insert(*slot, (digest, was.prepare_cast == Some(digest)));
+            }
+        }
+        let floor = self.log.low().min(committed);
+        for (slot, chosen) in selection.iter().filter(|(slot, _)| *slot > floor) {
+            let entry = self.log.slot(slot);
+            entry.carried = chosen.is_some();
+            match chosen {
+                Some(subject) => {
+                    let source = new_view.changes.iter().find(|change| change.prepared.contains(subject));
+                    self.adopt(slot, subject.digest, source.map(|change| change.vote.voter), turn);
+                }
+                None => {
+                    let block = Arc::new(Block::of_slot(view, primary, slot, Vec::new()));
+                    entry.accepted = Some(block.digest());
+                    entry.null = true;
+                    entry.since = Some(turn.now);
+                    turn.out.offer(turn.now, turn.parts, block, turn.parts.me);
+                }
+            }
+        }
+        for (slot, (digest, voted)) in before {
+            let decided = self.log.decided.get(&slot) == Some(&digest);
+            let entry = self.log.slot(slot);
+            if entry.accepted == Some(digest) || decided || slot <= committed {
+                continue;
+            }
+            // Who said PREPARE keeps the block until its slot is decided: a later view may propose it again, and others need it.
+            match voted || entry.prepared.as_ref().is_some_and(|proof| proof.subject.digest == digest) {
+                true => turn.parts.store.set_aside(&digest),
+                false => turn.parts.store.discard(&digest),
+            }
+        }
+        self.next = selection.last().max(self.log.low()).next();
+    }
+}

@@ -1,0 +1,227 @@
+//! Bundles: waiting for a proposal, proposed, or executed and kept for those who lag behind.
+
+use crate::config::Config;
+use crate::digest_map::{DigestMap, Salt};
+use quorate_types::{Bundle, Digest};
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+
+/// How many void tickets the queue may hold, besides as many as there are good ones.
+const QUEUE_SLACK: usize = 1024;
+
+struct Held {
+    bundle: Bundle,
+    /// How many blocks of the tree refer to it.
+    proposals: u32,
+    /// How many of these lie on branches that were left for another.
+    aside: u32,
+    executed: bool,
+    /// Its ticket in the queue while it waits there.
+    ticket: Option<u64>,
+}
+
+impl Held {
+    fn is_pending(&self) -> bool {
+        self.proposals == self.aside && !self.executed
+    }
+}
+
+/// What became of a bundle that was offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offered {
+    /// It is new.
+    New,
+    /// It was there.
+    Known,
+    /// There is no room; the client tries again later.
+    Full,
+}
+
+/// All bundles that a replica holds.
+pub struct Pool {
+    entries: DigestMap<Held>,
+    /// Tickets, some of which are void by now: a bundle that waits for a second time has another ticket.
+    queue: VecDeque<(u64, Digest)>,
+    tickets: u64,
+    pending_bundles: usize,
+    pending_commands: usize,
+    pending_bytes: usize,
+    most_bundles: usize,
+    most_bytes: usize,
+}
+
+impl Pool {
+    /// An empty pool.
+    pub fn new(config: &Config, salt: Salt) -> Self {
+        Pool {
+            entries: DigestMap::with_hasher(salt),
+            queue: VecDeque::new(),
+            tickets: 0,
+            pending_bundles: 0,
+            pending_commands: 0,
+            pending_bytes: 0,
+            most_bundles: config.pool_bundles,
+            most_bytes: config.pool_bytes,
+        }
+    }
+
+    /// Takes a bundle in. `wanted` ones, which a block needs, are never refused.
+    pub fn offer(&mut self, bundle: Bundle, wanted: bool) -> Offered {
+        let Entry::Vacant(place) = self.entries.entry(bundle.digest()) else { return Offered::Known };
+        let bytes = self.pending_bytes + bundle.body().len();
+        if !wanted && (self.pending_bundles >= self.most_bundles || bytes > self.most_bytes) {
+            return Offered::Full;
+        }
+        self.pending_bundles += 1;
+        self.pending_commands += bundle.len();
+        self.pending_bytes = bytes;
+        self.tickets += 1;
+        self.queue.push_back((self.tickets, bundle.digest()));
+        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, ticket: Some(self.tickets) });
+        Offered::New
+    }
+
+    /// A bundle, in whatever state.
+    pub fn get(&self, digest: &Digest) -> Option<&Bundle> {
+        self.entries.get(digest).map(|entry| &entry.bundle)
+    }
+
+    /// Whether a bundle is here and executed.
+    pub fn is_executed(&self, digest: &Digest) -> bool {
+        self.entries.get(digest).is_some_and(|entry| entry.executed)
+    }
+
+    /// Whether a bundle is here.
+    pub fn contains(&self, digest: &Digest) -> bool {
+        self.entries.contains_key(digest)
+    }
+
+    /// Commands that no block of the branch refers to yet.
+    pub fn pending_commands(&self) -> usize {
+        self.pending_commands
+    }
+
+    /// The next bundles to propose, oldest first: at most so many commands and bytes, but at least one bundle if there is any.
+    pub fn select(&mut self, most_commands: usize, most_bytes: usize) -> Vec<Digest> {
+        let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
+        while let Some((ticket, digest)) = self.queue.front() {
+            let Some(entry) = self.entries.get_mut(digest).filter(|entry| entry.ticket == Some(*ticket)) else {
+                self.queue.pop_front();
+                continue;
+            };
+            commands += entry.bundle.len();
+            bytes += entry.bundle.body().len();
+            if !selected.is_empty() && (commands > most_commands || bytes > most_bytes) {
+                break;
+            }
+            entry.ticket = None;
+            selected.push(*digest);
+            self.queue.pop_front();
+            if commands >= most_commands {
+                break;
+            }
+        }
+        selected
+    }
+
+    /// The oldest pending bundles, without taking them.
+    pub fn oldest_pending(&self, most: usize) -> Vec<Bundle> {
+        let pending = self
+            .queue
+            .iter()
+            .filter_map(|(ticket, digest)| self.entries.get(digest).filter(|entry| entry.ticket == Some(*ticket)));
+        pending.take(most).map(|entry| entry.bundle.clone()).collect()
+    }
+
+    /// A block of the tree refers to the bundle, which is here.
+    pub fn proposed(&mut self, digest: &Digest) {
+        self.claim(digest).proposals += 1;
+    }
+
+    /// A block that refers to the bundle lies on a branch that was left for another: the bundle waits again, ahead of the rest,
+    /// unless the other branch refers to it too.
+    pub fn set_aside(&mut self, digest: &Digest) {
+        let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
+        entry.aside += 1;
+        self.wait_again(digest);
+    }
+
+    /// A block that refers to the bundle and was set aside lies on the branch again.
+    pub fn taken_up(&mut self, digest: &Digest) {
+        self.claim(digest).aside -= 1;
+    }
+
+    /// The bundle waits no more, if it did.
+    fn claim(&mut self, digest: &Digest) -> &mut Held {
+        if self.queue.len() > 2 * self.pending_bundles.saturating_sub(1) + QUEUE_SLACK {
+            self.compact();
+        }
+        let entry = self.entries.get_mut(digest).expect("a block enters the tree with its bundles");
+        if entry.is_pending() {
+            self.pending_bundles -= 1;
+            self.pending_commands -= entry.bundle.len();
+            self.pending_bytes -= entry.bundle.body().len();
+        }
+        entry.ticket = None;
+        entry
+    }
+
+    /// Puts the bundle at the head of the queue if nothing keeps it from waiting.
+    fn wait_again(&mut self, digest: &Digest) {
+        let entry = self.entries.get_mut(digest).expect("the caller has just used it");
+        if entry.is_pending() {
+            self.pending_bundles += 1;
+            self.pending_commands += entry.bundle.len();
+            self.pending_bytes += entry.bundle.body().len();
+            self.tickets += 1;
+            entry.ticket = Some(self.tickets);
+            self.queue.push_front((self.tickets, *digest));
+        }
+    }
+
+    /// Takes the void tickets out of the queue. A backup never selects, so that its queue would grow for ever.
+    fn compact(&mut self) {
+        let entries = &self.entries;
+        self.queue.retain(|(ticket, digest)| entries.get(digest).is_some_and(|entry| entry.ticket == Some(*ticket)));
+    }
+
+    /// A block that referred to the bundle and was set aside is no longer kept.
+    pub fn dropped(&mut self, digest: &Digest) {
+        let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
+        entry.aside -= 1;
+        entry.proposals -= 1;
+        if entry.executed && entry.proposals == 0 {
+            self.entries.remove(digest);
+        }
+    }
+
+    /// A block of the branch that referred to the bundle is no longer kept. If no other does, the bundle goes with it when it was
+    /// executed, and else waits again, ahead of the rest.
+    pub fn released(&mut self, digest: &Digest) {
+        let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
+        assert!(entry.proposals > entry.aside, "the block was not set aside");
+        entry.proposals -= 1;
+        if entry.executed && entry.proposals == 0 {
+            self.entries.remove(digest);
+        } else {
+            self.wait_again(digest);
+        }
+    }
+
+    /// The bundle is part of a committed block; returns it.
+    pub fn executed(&mut self, digest: &Digest) -> Bundle {
+        let entry = self.entries.get_mut(digest).expect("a committed block has its bundles");
+        assert!(entry.proposals > entry.aside, "a committed block refers to it");
+        entry.executed = true;
+        entry.bundle.clone()
+    }
+
+    /// Holds after every step.
+    pub fn invariants(&self) {
+        assert!(self.pending_bundles <= self.entries.len(), "a pending bundle is in the pool");
+        assert!(self.pending_bundles <= self.pending_commands, "a bundle carries a command");
+        assert!(self.pending_commands <= self.pending_bytes, "a command has bytes");
+        assert!(self.pending_bundles <= self.queue.len(), "a pending bundle is queued");
+        assert!(self.queue.len() <= 2 * self.pending_bundles + QUEUE_SLACK, "the queue is compacted");
+    }
+}

@@ -1,0 +1,331 @@
+//! The seam: what goes into a replica and what comes out.
+//!
+//! A replica is a function of its inputs. It asks for everything else by data: a clock, a disk, keys and a network are devices of
+//! the host, which performs [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator
+//! and under scripted attacks.
+
+use crate::safety::Record;
+use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::{
+    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, ReplicaId, Subject, View, Vote, Wire,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A question to a device, so that its answer finds the way back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Job(pub u64);
+
+/// A record on its way to the journal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RecordId(pub u64);
+
+/// The alarms of a replica; arming one again replaces it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Timer {
+    /// The current view has lasted too long (or half so, when pending commands are relayed to the leader).
+    View,
+    /// Commands have waited long enough for company.
+    Batch,
+    /// Something missing has not arrived by itself.
+    Fetch,
+}
+
+impl Timer {
+    /// Every alarm.
+    pub const ALL: [Timer; 3] = [Timer::View, Timer::Batch, Timer::Fetch];
+}
+
+/// What a host tells a replica.
+#[derive(Clone, Debug)]
+pub enum Input<M> {
+    /// Begin.
+    Start,
+    /// A message from a peer whom the channel authenticated, or one's own come back through the loopback.
+    Receive {
+        /// The sender.
+        from: ReplicaId,
+        /// What it says.
+        message: Envelope<M>,
+    },
+    /// Commands from clients.
+    Submit(Vec<Bundle>),
+    /// An alarm rang.
+    Timeout(Timer),
+    /// The answer to [`Action::Verify`].
+    Verdict {
+        /// The question.
+        job: Job,
+        /// Whether everything in it is genuine.
+        genuine: bool,
+    },
+    /// The answer to [`Action::Assemble`].
+    Assembled {
+        /// The question.
+        job: Job,
+        /// The certificate, or the voters whose votes are not genuine.
+        result: Result<Certificate, Vec<ReplicaId>>,
+    },
+    /// The answer to [`Action::DigestState`].
+    Executed {
+        /// The height up to which all is executed.
+        height: Height,
+        /// What all replicas that executed the same have the same of.
+        state: Digest,
+    },
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum To {
+    /// One replica, possibly oneself.
+    One(ReplicaId),
+    /// Every replica, oneself included.
+    All,
+    /// Every other replica.
+    Others,
+}
+
+/// What a replica asks of its host, to be performed in order.
+#[derive(Clone, Debug)]
+pub enum Action<M> {
+    /// Send a message; to oneself it comes back as an input.
+    Send {
+        /// To whom.
+        to: To,
+        /// What.
+        message: Envelope<M>,
+        /// The record that must be durable before the message leaves.
+        after: Option<RecordId>,
+        /// Whether the host is to sign the vote that the message carries.
+        sign: bool,
+    },
+    /// Make a record durable.
+    Persist {
+        /// Its name.
+        id: RecordId,
+        /// What is to be remembered.
+        record: Record,
+    },
+    /// Check certificates and votes; answered by [`Input::Verdict`].
+    Verify {
+        /// The question.
+        job: Job,
+        /// Certificates to check.
+        certificates: Vec<Certificate>,
+        /// Single votes to check.
+        votes: Vec<Vote>,
+    },
+    /// Check a quorum of votes in one go and make them a certificate; answered by [`Input::Assembled`].
+    Assemble {
+        /// The question.
+        job: Job,
+        /// What was voted on.
+        subject: Subject,
+        /// The votes, of distinct voters.
+        votes: Vec<Vote>,
+    },
+    /// Set an alarm.
+    Arm {
+        /// Which.
+        timer: Timer,
+        /// From now.
+        after: Duration,
+    },
+    /// Cancel an alarm.
+    Disarm(Timer),
+    /// Execute a block; heights come without gaps.
+    Commit {
+        /// The block.
+        block: Arc<Block>,
+        /// The bundles it refers to, in order.
+        bundles: Vec<Bundle>,
+    },
+    /// Digest the state as it is when the block of this height, which was committed before, is executed and nothing after it;
+    /// answered by [`Input::Executed`].
+    DigestState {
+        /// The height.
+        height: Height,
+    },
+    /// Somebody was proven to misbehave.
+    Accuse(Evidence),
+    /// Something worth telling happened.
+    Mark(Mark),
+}
+
+/// Two different statements of one kind in one view (and for one slot, where there are slots), both signed by the same replica.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evidence {
+    /// One.
+    pub first: Vote,
+    /// The other.
+    pub second: Vote,
+}
+
+/// Moments in a replica's life, for transcripts and metrics.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// A view began.
+    EnteredView {
+        /// The view.
+        view: View,
+        /// Its leader, where it can be told yet.
+        leader: Option<ReplicaId>,
+    },
+    /// A view was given up.
+    TimedOut(View),
+    /// A proposal was made.
+    Proposed {
+        /// Its view.
+        view: View,
+        /// Its height.
+        height: Height,
+        /// How many commands it refers to.
+        commands: usize,
+    },
+    /// A slot was decided, in whatever order; it is committed when those before it are.
+    Decided {
+        /// The view.
+        view: View,
+        /// The slot.
+        height: Height,
+        /// The block.
+        digest: Digest,
+    },
+    /// All up to a slot is proven to be executed by a quorum, and its votes are forgotten.
+    Stable {
+        /// The slot.
+        height: Height,
+    },
+    /// A rule of the protocol forbade a vote.
+    Refused {
+        /// The view of the proposal.
+        view: View,
+        /// The rule.
+        rule: &'static str,
+    },
+    /// A commit was due that contradicts what is committed: more than f replicas are faulty, or the protocol is wrong.
+    Conflict {
+        /// The height of the block.
+        height: Height,
+    },
+    /// A message was not acted on.
+    Dropped {
+        /// Its sender.
+        from: ReplicaId,
+        /// Why.
+        why: Drop,
+    },
+}
+
+/// Why a message is not acted on; counted by kind.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Drop {
+    /// The sender is not in the committee.
+    Stranger,
+    /// Somebody else's vote or proposal, sent as one's own.
+    NotTheSender,
+    /// It belongs to a view or height that is over.
+    Stale,
+    /// A vote beyond the quorum that sufficed.
+    Late,
+    /// It belongs to a view too far ahead.
+    TooFarAhead,
+    /// Nothing in it shows that its view has begun.
+    ViewNotJustified,
+    /// Its parts contradict each other.
+    Malformed,
+    /// Its sender does not lead that view.
+    NotTheLeader,
+    /// The same was said before.
+    Repeated,
+    /// It contradicts what the sender said before.
+    Contradiction,
+    /// A certificate or signature in it is not genuine.
+    NotGenuine,
+    /// The pool is full.
+    PoolFull,
+    /// Nobody asked for it.
+    Unasked,
+    /// Too much of the sender's is in the works already.
+    Overload,
+}
+
+/// What replicas say to each other: the protocol's own messages, and the shared parts' requests for what is missing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Envelope<M> {
+    /// The protocol's.
+    Protocol(M),
+    /// Send me this block and up to `most - 1` of its ancestors above a height.
+    FetchBlocks {
+        /// The highest block wanted.
+        digest: Digest,
+        /// Ancestors at this height and below are known.
+        above: Height,
+        /// Most blocks in the answer.
+        most: u16,
+    },
+    /// Blocks that were asked for, children before parents.
+    Blocks(Vec<Arc<Block>>),
+    /// Send me these bundles.
+    FetchBundles(Vec<Digest>),
+    /// Bundles that were asked for, or that wait at a backup.
+    Bundles(Vec<Bundle>),
+}
+
+/// Most blocks in one answer to a fetch.
+pub const MAX_FETCHED_BLOCKS: usize = 64;
+/// Most bundles in one request or answer.
+pub const MAX_FETCHED_BUNDLES: usize = 4096;
+
+impl<M: Wire> Wire for Envelope<M> {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Envelope::Protocol(message) => {
+                out.put_u8(1);
+                message.encode(out);
+            }
+            Envelope::FetchBlocks { digest, above, most } => {
+                out.put_u8(2);
+                digest.encode(out);
+                above.encode(out);
+                out.put_u16(*most);
+            }
+            Envelope::Blocks(blocks) => {
+                out.put_u8(3);
+                encode_list(blocks, out);
+            }
+            Envelope::FetchBundles(digests) => {
+                out.put_u8(4);
+                encode_list(digests, out);
+            }
+            Envelope::Bundles(bundles) => {
+                out.put_u8(5);
+                encode_list(bundles, out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        match input.get_u8("envelope")? {
+            1 => Ok(Envelope::Protocol(M::decode(input)?)),
+            2 => Ok(Envelope::FetchBlocks {
+                digest: Digest::decode(input)?,
+                above: Height::decode(input)?,
+                most: input.get_u16("most blocks")?,
+            }),
+            3 => Ok(Envelope::Blocks(decode_list(input, "blocks", MAX_FETCHED_BLOCKS, 1)?)),
+            4 => Ok(Envelope::FetchBundles(decode_list(input, "wanted bundles", MAX_FETCHED_BUNDLES, 32)?)),
+            5 => Ok(Envelope::Bundles(decode_list(input, "bundles", MAX_FETCHED_BUNDLES, 4)?)),
+            _ => Err(input.invalid("envelope", "no such kind")),
+        }
+    }
+}
+
+/// A protocol's message set.
+pub trait Message: Wire + Clone + std::fmt::Debug + Send + 'static {
+    /// The vote in it that its sender has to sign.
+    fn vote_to_sign(&mut self) -> Option<&mut Vote>;
+    /// Whether it proposes a block.
+    fn is_proposal(&self) -> bool;
+}

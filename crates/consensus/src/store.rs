@@ -1,0 +1,447 @@
+//! Everything a replica holds of blocks and commands, and what it still lacks.
+//!
+//! A block enters the tree only when it is whole: its parent is there and so are its bundles. Until then it waits here, and what
+//! it lacks is asked for: first of its sender, then of the others in turn. Blocks that are fetched need no signature, because
+//! they are asked for by a digest that a certificate or a child names.
+
+use crate::block_tree::BlockTree;
+use crate::config::Config;
+use crate::digest_map::{DigestMap, Salt};
+use crate::leader::LeaderElection;
+use crate::ledger::Ledger;
+use crate::pool::{Offered, Pool};
+use crate::seam::{Envelope, MAX_FETCHED_BLOCKS, MAX_FETCHED_BUNDLES};
+use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most blocks that wait for what they lack; a further one is turned away.
+const MAX_WAITING_BLOCKS: usize = 4096;
+/// Most bytes of bundles, or of payloads and proofs of blocks, in one answer to a fetch that is not a single one.
+const MAX_ANSWER_BYTES: usize = 8 << 20;
+
+/// What a bundle that is kept takes besides its body: its entries in tables and queues, and its share of a receive buffer.
+const BUNDLE_OVERHEAD_BYTES: usize = 256;
+
+struct Waiting {
+    block: Arc<Block>,
+    source: ReplicaId,
+    lacks_parent: bool,
+    lacks_bundles: usize,
+}
+
+/// Something that is asked for.
+#[derive(Clone, Copy)]
+struct Want {
+    source: ReplicaId,
+    height: Height,
+    due: Time,
+    tries: u16,
+}
+
+/// Blocks, bundles, what is committed and what is missing.
+pub struct Store {
+    me: ReplicaId,
+    quorum: Quorum,
+    delay: Duration,
+    retry: Duration,
+    /// The blocks that are whole.
+    pub tree: BlockTree,
+    /// The bundles.
+    pub pool: Pool,
+    /// The end of the branch on which this replica would build. The bundles of other branches wait again: those may be dead,
+    /// and no leader may be elected who would ever commit something on top of them.
+    tip: Digest,
+    ledger: Ledger,
+    /// The unlinked blocks that are not chosen for their slots.
+    aside: DigestMap<()>,
+    waiting: DigestMap<Waiting>,
+    children: DigestMap<Vec<Digest>>,
+    users: DigestMap<Vec<Digest>>,
+    wanted_blocks: BTreeMap<Digest, Want>,
+    wanted_bundles: BTreeMap<Digest, Want>,
+    /// Nothing that is wanted is due before.
+    earliest: Option<Time>,
+}
+
+/// What became of a block that was offered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// It is in the tree now, or was.
+    Whole,
+    /// It waits for what it lacks.
+    Waiting,
+    /// Its height is committed already.
+    Late,
+    /// Too many wait.
+    Overload,
+}
+
+impl Store {
+    /// Nothing but genesis.
+    pub fn new(config: &Config, quorum: Quorum, me: ReplicaId, genesis: Digest, salt: Salt) -> Self {
+        let lookback = LeaderElection::new(config.leader, quorum).lookback();
+        Store {
+            me,
+            quorum,
+            delay: Duration::from_millis(config.fetch_delay_ms),
+            retry: Duration::from_millis(config.fetch_retry_ms),
+            tree: BlockTree::new(genesis, salt),
+            pool: Pool::new(config, salt),
+            tip: genesis,
+            ledger: Ledger::new(config.retained_blocks, config.retained_bytes, lookback),
+            aside: DigestMap::with_hasher(salt),
+            waiting: DigestMap::with_hasher(salt),
+            children: DigestMap::with_hasher(salt),
+            users: DigestMap::with_hasher(salt),
+            wanted_blocks: BTreeMap::new(),
+            wanted_bundles: BTreeMap::new(),
+            earliest: None,
+        }
+    }
+
+    /// The height of the last committed block.
+    pub fn committed(&self) -> Height {
+        self.ledger.height()
+    }
+
+    /// Whether a block was asked for.
+    pub fn wants_block(&self, digest: &Digest) -> bool {
+        self.wanted_blocks.contains_key(digest)
+    }
+
+    /// Whether a bundle was asked for.
+    pub fn wants_bundle(&self, digest: &Digest) -> bool {
+        self.wanted_bundles.contains_key(digest)
+    }
+
+    /// Takes a block in. The blocks that became whole by it are appended to `whole`, itself included.
+    pub fn offer(
+        &mut self,
+        now: Time,
+        block: Arc<Block>,
+        source: ReplicaId,
+        leaders: &LeaderElection,
+        whole: &mut Vec<Digest>,
+    ) -> Taken {
+        let digest = block.digest();
+        if self.tree.contains(&digest) {
+            return Taken::Whole;
+        }
+        if block.height <= self.committed() {
+            return Taken::Late;
+        }
+        if self.waiting.contains_key(&digest) {
+            return Taken::Waiting;
+        }
+        let lacks_parent = !block.is_unlinked() && !self.tree.contains(&block.parent());
+        let lacking = self.lacking(&block);
+        if !lacks_parent && lacking.is_empty() {
+            self.wanted_blocks.remove(&digest);
+            self.admit(block, leaders, whole);
+            return Taken::Whole;
+        }
+        if self.waiting.len() >= MAX_WAITING_BLOCKS {
+            return Taken::Overload;
+        }
+        self.wanted_blocks.remove(&digest);
+        if lacks_parent {
+            self.children.entry(block.parent()).or_default().push(digest);
+            if !self.waiting.contains_key(&block.parent()) {
+                self.want_block(now, block.parent(), Height(block.height.0 - 1), source);
+            }
+        }
+        self.want_bundles(now + self.delay, &lacking, &block, source);
+        self.waiting.insert(digest, Waiting { block, source, lacks_parent, lacks_bundles: lacking.len() });
+        Taken::Waiting
+    }
+
+    fn lacking(&self, block: &Block) -> Vec<Digest> {
+        block.payload.iter().copied().filter(|bundle| !self.pool.contains(bundle)).collect()
+    }
+
+    fn due_at(&mut self, due: Time) {
+        self.earliest = Some(self.earliest.map_or(due, |earliest| earliest.min(due)));
+    }
+
+    fn want_bundles(&mut self, due: Time, lacking: &[Digest], block: &Block, source: ReplicaId) {
+        if !lacking.is_empty() {
+            self.due_at(due);
+        }
+        for bundle in lacking {
+            self.users.entry(*bundle).or_default().push(block.digest());
+            let want = Want { source, height: block.height, due, tries: 0 };
+            self.wanted_bundles.entry(*bundle).or_insert(want);
+        }
+    }
+
+    /// Asks for a block that somebody's certificate names.
+    pub fn want_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
+        if height <= self.committed() || self.tree.contains(&digest) || self.waiting.contains_key(&digest) {
+            return;
+        }
+        let want = Want { source, height, due: now + self.delay, tries: 0 };
+        self.due_at(want.due);
+        self.wanted_blocks.entry(digest).or_insert(want);
+    }
+
+    /// Takes a bundle in. The blocks that became whole by it are appended to `whole`.
+    pub fn supply(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
+        let digest = bundle.digest();
+        let wanted = self.wanted_bundles.remove(&digest).is_some();
+        let offered = self.pool.offer(bundle, wanted);
+        for user in self.users.remove(&digest).unwrap_or_default() {
+            let Some(waiting) = self.waiting.get_mut(&user) else { continue };
+            waiting.lacks_bundles -= 1;
+            if let Some(block) = self.take_whole(&user) {
+                self.admit(block, leaders, whole);
+            }
+        }
+        offered
+    }
+
+    /// Takes a block out of those that wait if it lacks nothing any more. A bundle that was here when the block came may have gone
+    /// since, with the executed block that kept it; then it is asked for.
+    fn take_whole(&mut self, digest: &Digest) -> Option<Arc<Block>> {
+        let waiting = self.waiting.get(digest).filter(|waiting| !waiting.lacks_parent && waiting.lacks_bundles == 0)?;
+        let (block, source) = (waiting.block.clone(), waiting.source);
+        let gone = self.lacking(&block);
+        if gone.is_empty() {
+            self.waiting.remove(digest);
+            return Some(block);
+        }
+        self.want_bundles(Time(0), &gone, &block, source);
+        self.waiting.get_mut(digest).expect("it was just looked at").lacks_bundles = gone.len();
+        None
+    }
+
+    /// Puts a whole block into the tree, and after it the children that waited for it.
+    fn admit(&mut self, block: Arc<Block>, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
+        let mut ready = vec![block];
+        while let Some(block) = ready.pop() {
+            let digest = block.digest();
+            block.payload.iter().for_each(|bundle| self.pool.proposed(bundle));
+            let candidates = leaders.candidates(&block, &self.tree);
+            let newest = self.tree.get(&self.tip).is_none_or(|tip| block.view > tip.view);
+            let (extends_tip, payload) = (block.parent() == self.tip, block.clone());
+            self.tree.insert(block, candidates);
+            if extends_tip {
+                self.tip = digest;
+            } else if !payload.is_unlinked() {
+                payload.payload.iter().rev().for_each(|bundle| self.pool.set_aside(bundle));
+                if newest {
+                    self.follow(digest);
+                }
+            }
+            whole.push(digest);
+            for child in self.children.remove(&digest).unwrap_or_default() {
+                let Some(waiting) = self.waiting.get_mut(&child) else { continue };
+                waiting.lacks_parent = false;
+                ready.extend(self.take_whole(&child));
+            }
+        }
+    }
+
+    /// An unlinked block was not chosen for its slot, but may be again: its bundles wait again.
+    pub fn set_aside(&mut self, digest: &Digest) {
+        let uncommitted = |block: &&Arc<Block>| block.height > self.committed();
+        if let Some(block) = self.tree.get(digest).filter(uncommitted).cloned() {
+            self.set_block_aside(&block);
+        }
+    }
+
+    fn set_block_aside(&mut self, block: &Block) {
+        if block.is_unlinked() && self.aside.insert(block.digest(), ()).is_none() {
+            block.payload.iter().rev().for_each(|bundle| self.pool.set_aside(bundle));
+        }
+    }
+
+    /// An unlinked block that was set aside is chosen after all.
+    pub fn take_up(&mut self, digest: &Digest) {
+        if self.aside.remove(digest).is_some()
+            && let Some(block) = self.tree.get(digest)
+        {
+            block.payload.iter().for_each(|bundle| self.pool.taken_up(bundle));
+        }
+    }
+
+    /// An uncommitted, unlinked block will never be chosen: it goes, and its bundles wait again.
+    pub fn discard(&mut self, digest: &Digest) {
+        self.set_aside(digest);
+        if let Some(block) = self.tree.remove(digest) {
+            self.aside.remove(digest);
+            block.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
+        }
+        self.wanted_blocks.remove(digest);
+        if self.waiting.remove(digest).is_some() {
+            self.forget_overtaken();
+        }
+    }
+
+    /// Makes the branch that ends in `tip`, which is in the tree at or above the committed height, the one to build on.
+    pub fn follow(&mut self, tip: Digest) {
+        let (mut old, mut new) = (self.tip, tip);
+        let mut joined = Vec::new();
+        while old != new {
+            let height = |digest: &Digest| self.tree.get(digest).map_or(Height(0), |block| block.height);
+            if height(&old) >= height(&new) {
+                let block = self.tree.get(&old).expect("branches meet at the last commit");
+                block.payload.iter().rev().for_each(|bundle| self.pool.set_aside(bundle));
+                old = block.parent();
+            } else {
+                let block = self.tree.get(&new).expect("branches meet at the last commit");
+                joined.push(block.clone());
+                new = block.parent();
+            }
+        }
+        joined.iter().flat_map(|block| &block.payload).for_each(|bundle| self.pool.taken_up(bundle));
+        self.tip = tip;
+    }
+
+    /// Commits every block up to `digest`: each with its bundles is handed to `commit`. False if it does not extend what is
+    /// committed already.
+    pub fn commit(&mut self, digest: &Digest, mut commit: impl FnMut(Arc<Block>, Vec<Bundle>)) -> bool {
+        let Some(path) = self.tree.path_to(digest) else { return false };
+        let (height, tip) = (path.last().map(|block| block.height), self.tree.get(&self.tip));
+        let on_branch = |height| tip.is_some_and(|tip| self.tree.extends(tip, *digest, height));
+        if path.last().is_some_and(|block| block.is_unlinked()) {
+            self.take_up(digest);
+        } else if height.is_some_and(|height| !on_branch(height)) {
+            self.follow(*digest);
+        }
+        for block in path {
+            for orphan in self.tree.commit(&block) {
+                self.set_block_aside(&orphan);
+                self.aside.remove(&orphan.digest());
+                orphan.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
+            }
+            let bundles: Vec<Bundle> = block.payload.iter().map(|bundle| self.pool.executed(bundle)).collect();
+            let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
+            self.ledger.append(block.clone(), bytes);
+            commit(block, bundles);
+        }
+        while let Some(block) = self.ledger.strip() {
+            block.payload.iter().for_each(|bundle| self.pool.released(bundle));
+        }
+        while let Some(block) = self.ledger.retire() {
+            self.tree.retire(&block);
+        }
+        self.forget_overtaken();
+        true
+    }
+
+    /// What waits at or below the committed height, or on top of a fork that was left behind, will never be needed.
+    fn forget_overtaken(&mut self) {
+        if self.waiting.is_empty() && self.wanted_blocks.is_empty() && self.wanted_bundles.is_empty() {
+            return;
+        }
+        let committed = self.committed();
+        let tree = &self.tree;
+        let on_fork = |waiting: &Waiting| {
+            !waiting.lacks_parent && !waiting.block.is_unlinked() && !tree.contains(&waiting.block.parent())
+        };
+        self.waiting.retain(|_, waiting| waiting.block.height > committed && !on_fork(waiting));
+        self.wanted_blocks.retain(|_, want| want.height > committed);
+        let waiting = &self.waiting;
+        self.users.retain(|_, users| {
+            users.retain(|user| waiting.contains_key(user));
+            !users.is_empty()
+        });
+        self.children.retain(|_, children| {
+            children.retain(|child| waiting.contains_key(child));
+            !children.is_empty()
+        });
+        let users = &self.users;
+        self.wanted_bundles.retain(|bundle, _| users.contains_key(bundle));
+    }
+
+    /// Requests that are due, by the replica to ask; each is due again a while later, and then of another replica.
+    pub fn requests<M>(&mut self, now: Time, out: &mut Vec<(ReplicaId, Envelope<M>)>) {
+        let above = self.committed();
+        for (digest, want) in &mut self.wanted_blocks {
+            if want.due <= now {
+                let replica = want.ask(now + self.retry, self.me, self.quorum);
+                out.push((replica, Envelope::FetchBlocks { digest: *digest, above, most: MAX_FETCHED_BLOCKS as u16 }));
+            }
+        }
+        let mut bundles: BTreeMap<ReplicaId, Vec<Digest>> = BTreeMap::new();
+        for (digest, want) in &mut self.wanted_bundles {
+            if want.due <= now {
+                bundles.entry(want.ask(now + self.retry, self.me, self.quorum)).or_default().push(*digest);
+            }
+        }
+        for (replica, digests) in bundles {
+            out.extend(
+                digests.chunks(MAX_FETCHED_BUNDLES).map(|chunk| (replica, Envelope::FetchBundles(chunk.to_vec()))),
+            );
+        }
+        self.earliest = self.wanted_blocks.values().chain(self.wanted_bundles.values()).map(|want| want.due).min();
+    }
+
+    /// No request is due before; none if nothing is wanted.
+    pub fn next_request(&self) -> Option<Time> {
+        let any = !self.wanted_blocks.is_empty() || !self.wanted_bundles.is_empty();
+        self.earliest.filter(|_| any)
+    }
+
+    /// What was asked of `source` and is still missing is asked for again at once: its answer was bounded and there is more.
+    pub fn hurry(&mut self, now: Time, source: ReplicaId) {
+        for want in self.wanted_bundles.values_mut().filter(|want| want.source == source && want.tries <= 1) {
+            want.due = now;
+        }
+        self.earliest = self.earliest.map(|earliest| earliest.min(now));
+    }
+
+    /// The answer to a request for a block and its ancestors.
+    pub fn blocks(&self, digest: Digest, above: Height, most: usize) -> Vec<Arc<Block>> {
+        let (mut blocks, mut bytes) = (Vec::new(), 0);
+        let mut at = self.tree.get(&digest).or_else(|| self.waiting.get(&digest).map(|waiting| &waiting.block));
+        while let Some(block) = at.filter(|block| block.height > above && blocks.len() < most) {
+            bytes += block.justify.proof.len() + block.payload.len() * size_of::<Digest>();
+            if bytes > MAX_ANSWER_BYTES && !blocks.is_empty() {
+                break;
+            }
+            blocks.push(block.clone());
+            at = self.tree.parent(block);
+        }
+        blocks
+    }
+
+    /// The answer to a request for bundles: as many as fit.
+    pub fn bundles(&self, digests: &[Digest]) -> Vec<Bundle> {
+        let mut bytes = 0;
+        let held = digests.iter().filter_map(|digest| self.pool.get(digest).cloned());
+        let fitting = held.take_while(|bundle| {
+            let fits = bytes == 0 || bytes + bundle.body().len() <= MAX_ANSWER_BYTES;
+            bytes += bundle.body().len();
+            fits
+        });
+        fitting.collect()
+    }
+
+    /// Holds after every step.
+    pub fn invariants(&self) {
+        self.tree.invariants();
+        self.pool.invariants();
+        self.ledger.invariants();
+        assert!(self.tree.contains(&self.tip), "one builds on what is here");
+        assert_eq!(self.tree.committed().0, self.ledger.height(), "tree and ledger agree on what is committed");
+        assert!(self.waiting.len() <= MAX_WAITING_BLOCKS, "waiting blocks are bounded");
+    }
+}
+
+impl Want {
+    /// Whom to ask now: the source first, then the others in turn.
+    fn ask(&mut self, due: Time, me: ReplicaId, quorum: Quorum) -> ReplicaId {
+        self.due = due;
+        let n = quorum.replicas() as u16;
+        let mut replica = ReplicaId((self.source.0 + self.tries) % n);
+        if replica == me {
+            self.tries += 1;
+            replica = ReplicaId((self.source.0 + self.tries) % n);
+        }
+        self.tries = (self.tries + 1) % n;
+        replica
+    }
+}

@@ -1,0 +1,164 @@
+//! What replicas say to each other under every protocol in which the leader of a view proposes a block.
+
+use crate::seam::Message;
+use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::limits::MAX_BLOCK_BUNDLES;
+use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Domain, Encoder, ReplicaId, Vote, Wire};
+use std::sync::Arc;
+
+/// A block for a view, and what shows that the view has begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proposal {
+    /// The block.
+    pub block: Arc<Block>,
+    /// Unless the block's own certificate is of the view before: a certificate that is, of votes or of timeouts.
+    pub evidence: Option<Certificate>,
+    /// The leader's signature on the block, as a vote of the proposal domain.
+    pub endorsement: Vote,
+    /// The commands, when the leader disseminates them.
+    pub bundles: Vec<Bundle>,
+}
+
+/// A replica gives a view up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Timeout {
+    /// Its signed statement.
+    pub vote: Vote,
+    /// The highest certificate it knows that one may build on.
+    pub high: Certificate,
+    /// Unless that is of the view before: a certificate that is.
+    pub evidence: Option<Certificate>,
+}
+
+/// A message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ViewMessage {
+    /// From the leader to all.
+    Proposal(Box<Proposal>),
+    /// To the replica that collects the votes.
+    Vote(Vote),
+    /// To all.
+    Timeout(Box<Timeout>),
+    /// To one who has fallen behind: the certificates of the sender's view.
+    Advance {
+        /// The highest certificate that one may build on.
+        high: Box<Certificate>,
+        /// The certificate of the view before, if that is another.
+        evidence: Option<Box<Certificate>>,
+    },
+}
+
+impl Message for ViewMessage {
+    fn vote_to_sign(&mut self) -> Option<&mut Vote> {
+        match self {
+            ViewMessage::Proposal(proposal) => Some(&mut proposal.endorsement),
+            ViewMessage::Vote(vote) => Some(vote),
+            ViewMessage::Timeout(timeout) => Some(&mut timeout.vote),
+            ViewMessage::Advance { .. } => None,
+        }
+    }
+
+    fn is_proposal(&self) -> bool {
+        matches!(self, ViewMessage::Proposal(_))
+    }
+}
+
+impl Proposal {
+    /// Whether its parts fit together. What its certificates are of is not asked here.
+    pub fn is_well_formed(&self, from: ReplicaId) -> bool {
+        let block = &self.block;
+        self.endorsement.subject == block.subject(Domain::Proposal)
+            && self.endorsement.voter == block.author
+            && block.author == from
+            && block.justify.view() < block.view
+    }
+}
+
+/// The message set of a protocol with views: these messages, and perhaps others.
+pub trait FromView: Message + From<ViewMessage> {
+    /// One of these messages, or the protocol's own.
+    fn into_view(self) -> Result<ViewMessage, Self>;
+    /// One of these messages, to look at.
+    fn as_view(&self) -> Option<&ViewMessage>;
+}
+
+impl FromView for ViewMessage {
+    fn into_view(self) -> Result<ViewMessage, Self> {
+        Ok(self)
+    }
+
+    fn as_view(&self) -> Option<&ViewMessage> {
+        Some(self)
+    }
+}
+
+impl Wire for Proposal {
+    fn encode(&self, out: &mut Encoder) {
+        self.block.encode(out);
+        self.evidence.encode(out);
+        self.endorsement.encode(out);
+        encode_list(&self.bundles, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Proposal {
+            block: Wire::decode(input)?,
+            evidence: Wire::decode(input)?,
+            endorsement: Wire::decode(input)?,
+            bundles: decode_list(input, "proposal bundles", MAX_BLOCK_BUNDLES, 16)?,
+        })
+    }
+}
+
+impl Wire for Timeout {
+    fn encode(&self, out: &mut Encoder) {
+        self.vote.encode(out);
+        self.high.encode(out);
+        self.evidence.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Timeout { vote: Wire::decode(input)?, high: Wire::decode(input)?, evidence: Wire::decode(input)? })
+    }
+}
+
+impl Wire for ViewMessage {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            ViewMessage::Proposal(proposal) => {
+                out.put_u8(1);
+                proposal.encode(out);
+            }
+            ViewMessage::Vote(vote) => {
+                out.put_u8(2);
+                vote.encode(out);
+            }
+            ViewMessage::Timeout(timeout) => {
+                out.put_u8(3);
+                timeout.encode(out);
+            }
+            ViewMessage::Advance { high, evidence } => {
+                out.put_u8(4);
+                high.encode(out);
+                out.put_u8(evidence.is_some().into());
+                if let Some(evidence) = evidence {
+                    evidence.encode(out);
+                }
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        match input.get_u8("view message")? {
+            1 => Ok(ViewMessage::Proposal(Box::new(Wire::decode(input)?))),
+            2 => Ok(ViewMessage::Vote(Wire::decode(input)?)),
+            3 => Ok(ViewMessage::Timeout(Box::new(Wire::decode(input)?))),
+            4 => {
+                let high = Box::new(Wire::decode(input)?);
+                let evidence: Option<Certificate> = Wire::decode(input)?;
+                Ok(ViewMessage::Advance { high, evidence: evidence.map(Box::new) })
+            }
+            _ => Err(input.invalid("view message", "no such kind")),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Protocols in which the leader of a view proposes one block, on top of a certificate, and replicas vote.
+//!
+//! The [`engine`] moves the view, proposes, votes for proposals, gives views up, and lets those who fell behind catch up. A
+//! [`Family`] says what certificates mean: which of them end a view, which may be built on, what they lock and commit.
+//!
+//! A view begins with a certificate of the view before it, of votes that end a view or of timeouts, and with nothing else: whoever
+//! shows one may be followed however far ahead it is, and whoever shows none is not.
+
+pub mod engine;
+pub mod message;
+
+pub use engine::{ViewEngine, Views};
+
+use crate::block_tree::BlockTree;
+use crate::replica::{Admission, Outbox, Parts};
+use message::FromView;
+use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, Time, View};
+
+/// A proposal for the current view by its leader, whose block is whole and whose certificates are genuine.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    /// The block to vote for.
+    pub block: &'a Block,
+    /// The certificate of the view before, where the block's own does not end that view.
+    pub evidence: Option<&'a Certificate>,
+    /// What this replica is locked on.
+    pub lock: Subject,
+}
+
+/// Why not to vote: the line of the paper's rule that is not met.
+pub type Refusal = &'static str;
+
+/// What protocols with views differ in.
+pub trait Family: Send + Sized + 'static {
+    /// What replicas say to each other.
+    type Message: FromView;
+
+    /// The protocol's name.
+    const NAME: &'static str;
+    /// What replicas vote with for a proposal.
+    const VOTES: Domain;
+    /// A certificate of such votes ends its view: what the view was for is done. So does one of timeouts.
+    const ENDS_VIEW: Domain;
+    /// Of what a certificate may be that a block is built on, besides that of genesis.
+    const BUILDS_ON: &'static [Domain];
+    /// Whether a timeout is signed together with the whole highest certificate, and not only with its view.
+    const TIMEOUTS_CARRY_CERTIFICATES: bool;
+
+    /// At genesis.
+    fn new(genesis: &Certificate) -> Self;
+
+    /// The certificate on which a leader builds, of the highest it knows and the evidence that its view has begun.
+    fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate;
+
+    /// What the leader of `view` is elected on, when it builds on `justify` and shows `evidence`; of an earlier view.
+    fn basis(view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject;
+
+    /// Whether to vote for a block. That a replica votes once a view, in ascending views, is not asked here.
+    fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal>;
+
+    /// Who collects the votes for a block that is in the tree.
+    fn collector(block: &Block, parts: &Parts) -> ReplicaId;
+
+    /// A cheap look at a vote of the voter's own, without attachment: why not to count it, if it is not to be counted.
+    fn admit_vote(&self, views: &Views<Self>, parts: &Parts, subject: &Subject) -> Result<(), crate::seam::Drop>;
+
+    /// A cheap look at a message that only this protocol knows.
+    fn admit(&self, views: &Views<Self>, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
+
+    /// The certificates in a message that only this protocol knows, which are genuine.
+    fn certificates(message: Self::Message) -> Vec<Certificate>;
+
+    /// This replica has made a certificate out of votes.
+    fn formed(&mut self, certificate: &Certificate, out: &mut Outbox<Self::Message>);
+
+    /// A certificate of votes, which is genuine and may be the highest now: locks, commits, votes in later phases.
+    fn learn(
+        &mut self,
+        now: Time,
+        certificate: &Certificate,
+        from: ReplicaId,
+        views: &mut Views<Self>,
+        parts: &mut Parts,
+        out: &mut Outbox<Self::Message>,
+    );
+
+    /// A block is whole now.
+    fn whole(&mut self, block: &Block, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<Self::Message>);
+}
+
+/// Whether a certificate may be built on, as far as its kind goes. Of view 0 none but that of genesis can be genuine.
+pub fn builds_on<F: Family>(certificate: &Certificate) -> bool {
+    is_genesis(certificate) || F::BUILDS_ON.contains(&certificate.subject.domain)
+}
+
+/// Whether the evidence, or where there is none the highest certificate, ends the view before `view`, so that `view` has begun.
+/// Evidence of any other view has no business in a message. Nothing is assumed of the certificates, which may be forged.
+pub fn begins<F: Family>(view: View, high: &Certificate, evidence: Option<&Certificate>) -> bool {
+    let before = |certificate: &Certificate| view.0.checked_sub(1) == Some(certificate.view().0);
+    let ends = |certificate: &Certificate| certificate.subject.domain == F::ENDS_VIEW || is_genesis(certificate);
+    evidence.map_or(before(high) && ends(high), |evidence| {
+        before(evidence) && (ends(evidence) || evidence.subject.domain == Domain::Timeout)
+    })
+}
+
+fn is_genesis(certificate: &Certificate) -> bool {
+    certificate.view() == View(0) && certificate.subject.domain == Domain::Vote
+}

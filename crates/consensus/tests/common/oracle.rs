@@ -1,0 +1,142 @@
+//! What must hold of every run, judged from the outside: the oracles see what replicas sign and commit and share no code with them.
+
+use super::play::Play;
+use quorate_consensus::Evidence;
+use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Quorum, ReplicaId, Subject, View};
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+
+/// Where a replica has one statement to make.
+type Slot = (ReplicaId, Domain, View, Height);
+
+/// Watches a cluster and panics at the first thing that must not be.
+pub struct Oracle<P> {
+    quorum: Quorum,
+    /// Replicas whose deeds prove nothing.
+    byzantine: BTreeSet<ReplicaId>,
+    /// The one chain that all committed chains are prefixes of; genesis first.
+    chain: Vec<Digest>,
+    heights: Vec<usize>,
+    submitted: BTreeSet<Digest>,
+    executed: Vec<BTreeSet<Digest>>,
+    persisted: BTreeMap<Slot, (Subject, Attachment)>,
+    signed: BTreeMap<Slot, (Subject, Attachment)>,
+    voters: BTreeMap<Digest, BTreeSet<ReplicaId>>,
+    accused: BTreeSet<ReplicaId>,
+    play: PhantomData<P>,
+}
+
+impl<P: Play> Oracle<P> {
+    pub fn new(quorum: Quorum, genesis: Digest) -> Self {
+        Oracle {
+            quorum,
+            byzantine: BTreeSet::new(),
+            chain: vec![genesis],
+            heights: vec![0; quorum.replicas()],
+            submitted: BTreeSet::new(),
+            executed: vec![BTreeSet::new(); quorum.replicas()],
+            persisted: BTreeMap::new(),
+            signed: BTreeMap::new(),
+            voters: BTreeMap::new(),
+            accused: BTreeSet::new(),
+            play: PhantomData,
+        }
+    }
+
+    /// What this replica does proves nothing from now on.
+    pub fn distrust(&mut self, replica: ReplicaId) {
+        self.byzantine.insert(replica);
+        assert!(self.byzantine.len() <= self.quorum.faults(), "with more than f faulty replicas nothing is promised");
+    }
+
+    pub fn is_byzantine(&self, replica: ReplicaId) -> bool {
+        self.byzantine.contains(&replica)
+    }
+
+    pub fn submitted(&mut self, bundle: &Bundle) {
+        self.submitted.insert(bundle.digest());
+    }
+
+    /// Whom somebody has proven to misbehave.
+    pub fn accused(&self) -> &BTreeSet<ReplicaId> {
+        &self.accused
+    }
+
+    /// A replica had a statement made durable.
+    pub fn persisted(&mut self, replica: ReplicaId, subject: Subject, attachment: &Attachment) {
+        let slot = (replica, subject.domain, subject.view, P::slot(&subject));
+        let earlier = self.persisted.insert(slot, (subject, attachment.clone()));
+        assert!(
+            earlier.is_none_or(|(other, _)| self.is_byzantine(replica) || other == subject),
+            "{replica:?} records two statements of one kind in {:?}",
+            subject.view
+        );
+    }
+
+    /// A replica signs a statement: the same that it recorded, and no other in that view.
+    pub fn signed(&mut self, replica: ReplicaId, subject: Subject, attachment: &Attachment) {
+        if subject.domain == P::VOTED_IN {
+            self.voters.entry(subject.digest).or_default().insert(replica);
+        }
+        if self.is_byzantine(replica) {
+            return;
+        }
+        let slot = (replica, subject.domain, subject.view, P::slot(&subject));
+        let statement = (subject, attachment.clone());
+        assert_eq!(self.persisted.get(&slot), Some(&statement), "{replica:?} signs what it has not made durable");
+        if let Some(earlier) = self.signed.insert(slot, statement.clone()) {
+            assert_eq!(earlier, statement, "{replica:?} signs two statements of one kind in {:?}", subject.view);
+        }
+    }
+
+    /// A replica commits a block.
+    pub fn committed(&mut self, replica: ReplicaId, block: &Block, bundles: &[Bundle]) {
+        if self.is_byzantine(replica) {
+            return;
+        }
+        let (height, at) = (block.height.0 as usize, &mut self.heights[replica.index()]);
+        assert_eq!(height, *at + 1, "{replica:?} commits across a gap");
+        *at = height;
+        let extends = block.is_unlinked() || block.parent() == self.chain[height - 1];
+        assert!(extends, "{replica:?} commits a block that does not extend the last");
+        match self.chain.get(height) {
+            Some(digest) => {
+                assert_eq!(block.digest(), *digest, "{replica:?} disagrees on the block at height {height}")
+            }
+            None => self.chain.push(block.digest()),
+        }
+        let voters = self.voters.get(&block.digest()).map_or(0, BTreeSet::len);
+        assert!(
+            voters + self.byzantine.len() >= self.quorum.quorum(),
+            "{replica:?} commits a block at height {height} that only {voters} voted for"
+        );
+        let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
+        assert_eq!(digests, block.payload, "{replica:?} executes other bundles than the block names");
+        for digest in digests {
+            assert!(self.submitted.contains(&digest), "{replica:?} executes a bundle that no client sent");
+            let first = self.executed[replica.index()].insert(digest);
+            assert!(
+                first || P::ORDERS_TWICE || !self.byzantine.is_empty(),
+                "{replica:?} executes a bundle twice although all are honest"
+            );
+        }
+    }
+
+    /// A replica says that another misbehaved.
+    pub fn accuses(&mut self, evidence: &Evidence) {
+        let Evidence { first, second } = evidence;
+        assert_eq!(first.voter, second.voter, "evidence is against one replica");
+        assert_eq!(
+            (first.subject.domain, first.subject.view, P::slot(&first.subject)),
+            (second.subject.domain, second.subject.view, P::slot(&second.subject)),
+            "evidence is about one kind of statement in one view"
+        );
+        assert_ne!(
+            (&first.subject, &first.attachment),
+            (&second.subject, &second.attachment),
+            "evidence is two different statements"
+        );
+        assert!(self.is_byzantine(first.voter), "{:?} is honest and was accused", first.voter);
+        self.accused.insert(first.voter);
+    }
+}

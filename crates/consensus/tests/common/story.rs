@@ -1,0 +1,236 @@
+//! A run told as text: who does what and when, with short names for blocks and bundles.
+//!
+//! What several replicas do at one moment stands in one line. Votes and timeouts are told when they are sent and again when they
+//! make a certificate, not when they arrive.
+
+use super::network::Letter;
+use super::play::Told;
+use quorate_consensus::seam::{Drop, Envelope};
+use quorate_consensus::{Evidence, Mark};
+use quorate_types::{
+    Attachment, Block, Bundle, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, Time,
+};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+struct Line {
+    time: Time,
+    who: Vec<String>,
+    what: String,
+    sent: usize,
+}
+
+/// A commit, and how many messages had been sent by then.
+pub struct Milestone {
+    pub time: Time,
+    pub replica: ReplicaId,
+    pub payload: Vec<Digest>,
+    pub messages: usize,
+}
+
+/// Collects the lines.
+#[derive(Default)]
+pub struct Story {
+    lines: Vec<Line>,
+    blocks: BTreeMap<Digest, String>,
+    heights: BTreeMap<Height, usize>,
+    bundles: BTreeMap<Digest, String>,
+    messages: usize,
+    /// Whether certificates are told of with their blocks: where agreement goes by slots, the view does not say which.
+    pub names_blocks: bool,
+    pub milestones: Vec<Milestone>,
+}
+
+impl Story {
+    /// Adds what one actor does; the same deed of another at the same moment shares the line. The text begins with a verb in the
+    /// third person.
+    pub fn say(&mut self, time: Time, who: &str, what: String, sent: usize) {
+        self.messages += sent;
+        let same = |line: &&mut Line| line.what == what && !line.who.iter().any(|other| other == who);
+        let now = self.lines.iter_mut().rev().take_while(|line| line.time == time);
+        match now.into_iter().find(|line| same(line)) {
+            Some(line) => {
+                line.who.push(who.into());
+                line.who.sort_unstable();
+                line.sent += sent;
+            }
+            None => self.lines.push(Line { time, who: vec![who.into()], what, sent }),
+        }
+    }
+
+    fn replica(&mut self, time: Time, who: ReplicaId, what: String, sent: usize) {
+        self.say(time, &format!("{who:?}"), what, sent);
+    }
+
+    pub fn name_bundle(&mut self, digest: Digest, number: u64) {
+        self.bundles.insert(digest, format!("c{number}"));
+    }
+
+    /// The name of a block.
+    pub fn block(&mut self, block: &Block) -> String {
+        let Story { blocks, heights, .. } = self;
+        let name = blocks.entry(block.digest()).or_insert_with(|| {
+            let twins = heights.entry(block.height).or_default();
+            *twins += 1;
+            format!("b{}{}", block.height, "'".repeat(*twins - 1))
+        });
+        name.clone()
+    }
+
+    /// The name of the block that a subject is about.
+    pub fn subject(&self, subject: &Subject) -> String {
+        self.blocks.get(&subject.digest).cloned().unwrap_or_else(|| "an unknown block".into())
+    }
+
+    fn payload(&self, payload: &[Digest]) -> String {
+        payload.iter().map(|digest| self.bundles[digest].as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    pub fn submitted(&mut self, time: Time, bundle: &Bundle, replicas: &[u16]) {
+        let name = &self.bundles[&bundle.digest()];
+        let to: Vec<String> = replicas.iter().map(|replica| format!("R{replica}")).collect();
+        self.say(time, "client", format!("sends command {name} to {}", to.join(" ")), 0);
+    }
+
+    pub fn received<M: Told>(&mut self, time: Time, from: ReplicaId, to: ReplicaId, letter: &Letter<M>) {
+        if let Envelope::Protocol(message) = letter
+            && from != to
+            && let Some(what) = message.arrival(self)
+        {
+            self.replica(time, to, what, 0);
+        }
+    }
+
+    pub fn sent<M: Told>(&mut self, time: Time, from: ReplicaId, to: &[ReplicaId], letter: &Letter<M>) {
+        let others = to.iter().filter(|to| **to != from).count();
+        let names: Vec<String> = to.iter().filter(|to| **to != from).map(|to| format!("{to:?}")).collect();
+        let names = names.join(" ");
+        let what = match letter {
+            Envelope::Protocol(message) => message.departure(self, to, &names),
+            Envelope::FetchBlocks { digest, above, .. } => {
+                let name = self.blocks.get(digest).cloned().unwrap_or_else(|| "an unknown block".into());
+                format!("asks {names} for {name} and its ancestors above {above:?}")
+            }
+            Envelope::Blocks(blocks) => {
+                let blocks: Vec<String> = blocks.iter().map(|block| self.block(block)).collect();
+                format!("sends {names} {}", blocks.join(" "))
+            }
+            Envelope::FetchBundles(digests) => format!("asks {names} for {}", self.payload(digests)),
+            Envelope::Bundles(bundles) => {
+                let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
+                format!("sends {names} {}", self.payload(&digests))
+            }
+        };
+        self.replica(time, from, what, others);
+    }
+
+    /// What a block carries.
+    pub fn load(&self, payload: &[Digest]) -> String {
+        if payload.is_empty() { "nothing".into() } else { self.payload(payload) }
+    }
+
+    pub fn formed(&mut self, time: Time, who: ReplicaId, certificate: &Certificate) {
+        let signers = signer_names(&certificate.signers);
+        let block = self.blocks.get(&certificate.subject.digest).filter(|_| self.names_blocks);
+        let of = block.map(|block| format!(" of {block}")).unwrap_or_default();
+        self.replica(time, who, format!("forms {}{of} from {signers}", certificate_name(certificate)), 0);
+    }
+
+    pub fn locked(&mut self, time: Time, who: ReplicaId, lock: &Subject) {
+        let name = self.subject(lock);
+        self.replica(time, who, format!("locks {name}"), 0);
+    }
+
+    pub fn committed(&mut self, time: Time, who: ReplicaId, block: &Block) {
+        let load = match block.payload.is_empty() {
+            true => "nothing in it".into(),
+            false => format!("executes {}", self.payload(&block.payload)),
+        };
+        let name = self.block(block);
+        self.replica(time, who, format!("commits {name}: {load}"), 0);
+        let messages = self.messages;
+        self.milestones.push(Milestone { time, replica: who, payload: block.payload.clone(), messages });
+    }
+
+    pub fn accused(&mut self, time: Time, who: ReplicaId, evidence: &Evidence) {
+        let Evidence { first, second } = evidence;
+        let (one, other) = (self.subject(&first.subject), self.subject(&second.subject));
+        let (whom, view) = (first.voter, first.subject.view);
+        self.replica(time, who, format!("accuses {whom:?}: it signed both {one} and {other} in {view:?}"), 0);
+    }
+
+    pub fn marked(&mut self, time: Time, who: ReplicaId, mark: &Mark) {
+        let what = match mark {
+            Mark::EnteredView { view, leader: Some(leader) } => format!("enters {view:?}, leader {leader:?}"),
+            Mark::EnteredView { view, leader: None } => format!("enters {view:?}, leader not known yet"),
+            Mark::Refused { view, rule } => format!("refuses to vote in {view:?}: {rule}"),
+            Mark::Dropped { why: Drop::Late | Drop::Stale, .. } => return,
+            Mark::Dropped { from, why: Drop::Repeated } => format!("turns away {from:?}: it has proposed already"),
+            Mark::Dropped { from, why } => format!("turns away {from:?}: {why:?}"),
+            Mark::Decided { digest, .. } => match self.blocks.get(digest) {
+                Some(block) => format!("decides {block}"),
+                None => "decides a block that is not here".into(),
+            },
+            Mark::Stable { height } => format!("finds all up to {height:?} stable"),
+            Mark::TimedOut(_) | Mark::Proposed { .. } | Mark::Conflict { .. } => return,
+        };
+        self.replica(time, who, what, 0);
+    }
+
+    /// The whole text, one line a deed.
+    pub fn text(&self) -> String {
+        let mut text = String::from("  time  sent  who           what\n");
+        let mut last = None;
+        for line in &self.lines {
+            if last.is_some_and(|last| last != line.time) && self.begins_paragraph(line) {
+                text.push('\n');
+            }
+            last = Some(line.time);
+            let sent = if line.sent == 0 { String::new() } else { line.sent.to_string() };
+            let (who, what) = (line.who.join(" "), number(&line.what, line.who.len()));
+            let _ = writeln!(text, "{:>3} ms  {sent:>4}  {who:<12}  {what}", line.time.0 / 1_000_000);
+        }
+        text
+    }
+
+    /// What a client or the network does begins a paragraph, and so does what comes after a while.
+    fn begins_paragraph(&self, line: &Line) -> bool {
+        let at_the_time = self.lines.iter().filter(|other| other.time == line.time);
+        let before = self.lines.iter().rev().find(|other| other.time < line.time).map_or(Time(0), |line| line.time);
+        let starts = ["proposes", "gives", "says PRE-PREPARE", "says VIEW-CHANGE"];
+        let outside = |line: &&Line| line.who[0] == "client" || line.who[0] == "network";
+        at_the_time.clone().any(|line| outside(&line))
+            || at_the_time.clone().any(|line| starts.iter().any(|start| line.what.starts_with(start)))
+            || line.time.since(before).as_millis() > 1
+    }
+}
+
+/// The verb at the beginning of a deed, for one or for several.
+fn number(what: &str, actors: usize) -> String {
+    if actors == 1 {
+        return what.into();
+    }
+    let (verb, rest) = what.split_once(' ').unwrap_or((what, ""));
+    format!("{} {rest}", verb.strip_suffix('s').unwrap_or(verb))
+}
+
+fn signer_names(signers: &Signers) -> String {
+    signers.iter().map(|signer| format!("{signer:?}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The name of a certificate.
+pub fn certificate_name(certificate: &Certificate) -> String {
+    let view = certificate.view();
+    let aggregate = matches!(certificate.attachment(0), Attachment::HighCertificate(_));
+    match certificate.subject.domain {
+        Domain::Vote if view.0 == 0 => "genesis".into(),
+        Domain::Vote => format!("QC({view:?})"),
+        Domain::Timeout if aggregate => format!("AggQC({view:?})"),
+        Domain::Timeout => format!("TC({view:?})"),
+        Domain::Prepare => format!("prepareQC({view:?})"),
+        Domain::Checkpoint => format!("STABLE({:?})", certificate.subject.height),
+        Domain::PreCommit => format!("precommitQC({view:?})"),
+        Domain::Commit => format!("commitQC({view:?})"),
+        other => format!("{other:?} certificate({view:?})"),
+    }
+}

@@ -1,0 +1,106 @@
+//! PBFT on the stage, and how its messages are told.
+
+use super::play::{Play, Told};
+use super::story::{Story, certificate_name};
+use quorate_consensus::pbft::engine::PbftEngine;
+use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::pbft::selection::Selection;
+use quorate_consensus::{Config, Replica, pbft};
+use quorate_types::{Block, ClusterId, Domain, Height, Quorum, ReplicaId, Subject, View};
+
+/// PBFT.
+pub struct Pbft;
+
+impl Play for Pbft {
+    const NAME: &'static str = "pbft";
+    const VOTED_IN: Domain = Domain::Prepare;
+    const ORDERS_TWICE: bool = true;
+    type Message = PbftMessage;
+    type Engine = PbftEngine;
+
+    fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Replica<Self::Engine> {
+        pbft::replica(config, quorum, cluster, me, salt)
+    }
+
+    fn slot(subject: &Subject) -> Height {
+        match subject.domain {
+            Domain::Prepare | Domain::Commit | Domain::Checkpoint => subject.height,
+            _ => Height(0),
+        }
+    }
+}
+
+impl Told for PbftMessage {
+    fn view(&self) -> Option<View> {
+        match self {
+            PbftMessage::PrePrepare(message) => Some(message.view()),
+            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => Some(vote.subject.view),
+            PbftMessage::ViewChange(change) => Some(change.view()),
+            PbftMessage::NewView(new_view) => Some(new_view.view()),
+            PbftMessage::Checkpoint(_) | PbftMessage::Status { .. } | PbftMessage::Decided { .. } => None,
+        }
+    }
+
+    fn arrival(&self, story: &mut Story) -> Option<String> {
+        match self {
+            PbftMessage::PrePrepare(message) => Some(format!("receives {}", story.block(&message.block))),
+            PbftMessage::NewView(new_view) => Some(format!("receives NEW-VIEW({:?})", new_view.view())),
+            _ => None,
+        }
+    }
+
+    fn departure(&self, story: &mut Story, to: &[ReplicaId], others: &str) -> String {
+        let only = if to.len() == 1 { format!(" -> {others}") } else { String::new() };
+        match self {
+            PbftMessage::PrePrepare(message) => {
+                let (view, slot) = (message.view(), message.block.height);
+                let load = story.load(&message.block.payload);
+                let name = story.block(&message.block);
+                format!("says PRE-PREPARE({view:?}, {slot:?}) of {name} with {load}{only}")
+            }
+            PbftMessage::Prepare(vote) => {
+                let Subject { view, height, .. } = vote.subject;
+                format!("says PREPARE({view:?}, {height:?}) of {}{only}", story.subject(&vote.subject))
+            }
+            PbftMessage::Commit(vote) => {
+                let Subject { view, height, .. } = vote.subject;
+                format!("says COMMIT({view:?}, {height:?}) of {}{only}", story.subject(&vote.subject))
+            }
+            PbftMessage::Checkpoint(vote) => format!("says CHECKPOINT({:?})", vote.subject.height),
+            PbftMessage::ViewChange(change) => {
+                let prepared: Vec<String> = change.prepared.iter().map(|proof| claim(story, &proof.subject)).collect();
+                let prepared = if prepared.is_empty() { "nothing".into() } else { prepared.join(", ") };
+                let above = change.checkpoint.subject.height;
+                format!("says VIEW-CHANGE({:?}): above {above:?} prepared {prepared}", change.view())
+            }
+            PbftMessage::NewView(new_view) => {
+                let from: Vec<String> = new_view.voters().map(|voter| format!("{voter:?}")).collect();
+                let selection = Selection::of(&new_view.changes).expect("an honest primary's view changes fit");
+                let slots: Vec<String> = selection
+                    .iter()
+                    .map(|(slot, chosen)| match chosen {
+                        Some(subject) => format!("{slot:?} {}", story.subject(subject)),
+                        None => {
+                            let null = Block::of_slot(new_view.view(), new_view.endorsement.voter, slot, Vec::new());
+                            format!("{slot:?} null = {}", story.block(&null))
+                        }
+                    })
+                    .collect();
+                let slots = if slots.is_empty() { "nothing again".into() } else { slots.join(", ") };
+                format!("says NEW-VIEW({:?}) from {}: {slots}{only}", new_view.view(), from.join(" "))
+            }
+            PbftMessage::Status { view, committed } => {
+                format!("says STATUS: in {view:?}, executed up to {committed:?}")
+            }
+            PbftMessage::Decided { above, digests, checkpoint } => {
+                let checkpoint = checkpoint.as_ref().map(|proof| format!(", {}", certificate_name(proof)));
+                let last = Height(above.0 + digests.len() as u64);
+                format!("tells {others} what is decided up to {last:?}{}", checkpoint.unwrap_or_default())
+            }
+        }
+    }
+}
+
+fn claim(story: &Story, subject: &Subject) -> String {
+    format!("{:?} {} in {:?}", subject.height, story.subject(subject), subject.view)
+}

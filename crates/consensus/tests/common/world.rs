@@ -1,0 +1,456 @@
+//! The cluster and its event loop.
+
+use super::keys::Keys;
+use super::network::{Flight, Letter, Network};
+use super::oracle::Oracle;
+use super::play::Play;
+use super::random::Random;
+use super::story::Story;
+use quorate_consensus::chained::message::ChainedMessage;
+use quorate_consensus::safety::Record;
+use quorate_consensus::seam::RecordId;
+use quorate_consensus::{Action, Config, Input, Mark, Message, Replica, Timer, To};
+use quorate_types::{
+    Block, Bundle, BundleBuilder, Certificate, ClientId, ClusterId, Decoder, Digest, Encoder, Hasher, Quorum,
+    ReplicaId, Time, Wire,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a link takes where a test says nothing else.
+pub const HOP: Duration = Duration::from_millis(1);
+/// More events than any test needs between two looks: a replica that spins is found out.
+const MOST_EVENTS: u64 = 3_000_000;
+
+pub type Act<M = ChainedMessage> = Action<M>;
+/// Rewrites what a Byzantine replica asks of its host.
+pub type Tamper<M = ChainedMessage> = Box<dyn FnMut(&Keys, Act<M>, &mut Vec<Act<M>>)>;
+
+enum Happening<M> {
+    Deliver { from: ReplicaId, to: ReplicaId, letter: Letter<M> },
+    Ring { replica: ReplicaId, timer: Timer },
+    Answer { replica: ReplicaId, input: Input<M> },
+    Submit { replica: ReplicaId, bundle: Bundle },
+}
+
+/// A block that a replica committed.
+#[derive(Clone)]
+pub struct Committed {
+    pub time: Time,
+    pub block: Arc<Block>,
+}
+
+struct Node<P: Play> {
+    replica: Replica<P::Engine>,
+    alarms: BTreeMap<Timer, (Time, u64)>,
+    durable: BTreeMap<RecordId, Record>,
+    alive: bool,
+    tamper: Option<Tamper<P::Message>>,
+    commits: Vec<Committed>,
+    marks: Vec<Mark>,
+    /// A digest of all that it executed.
+    state: Digest,
+}
+
+/// A cluster in virtual time.
+pub struct World<P: Play> {
+    pub now: Time,
+    pub keys: Keys,
+    pub network: Network<P::Message>,
+    pub oracle: Oracle<P>,
+    pub story: Option<Story>,
+    /// Longest that a question to the crypto device takes; at random below this.
+    pub crypto_time: Duration,
+    /// Messages that replicas sent to others so far, lost ones included.
+    pub messages: u64,
+    nodes: Vec<Node<P>>,
+    queue: BTreeMap<(Time, u64), Happening<P::Message>>,
+    sequence: u64,
+    bundles: u64,
+    random: Random,
+}
+
+impl<P: Play> World<P> {
+    /// A cluster of `n` replicas that have not started.
+    pub fn new(n: usize, config: Config, seed: u64) -> Self {
+        World::with_quorum(Quorum::of(n).expect("the tests use sound sizes"), config, seed)
+    }
+
+    /// The same, with n and f set apart.
+    pub fn with_quorum(quorum: Quorum, config: Config, seed: u64) -> Self {
+        let n = quorum.replicas();
+        let cluster = ClusterId::from_name("test");
+        let node = |me| Node {
+            replica: P::replica(config.clone(), quorum, cluster, ReplicaId(me), seed),
+            alarms: BTreeMap::new(),
+            durable: BTreeMap::new(),
+            alive: true,
+            tamper: None,
+            commits: Vec::new(),
+            marks: Vec::new(),
+            state: Digest::ZERO,
+        };
+        World {
+            now: Time(0),
+            keys: Keys { cluster, quorum },
+            network: Network::new(n, HOP, seed),
+            oracle: Oracle::new(quorum, Certificate::genesis(&cluster).subject.digest),
+            story: None,
+            crypto_time: Duration::ZERO,
+            messages: 0,
+            nodes: (0..n as u16).map(node).collect(),
+            queue: BTreeMap::new(),
+            sequence: 0,
+            bundles: 0,
+            random: Random::new(seed ^ 0x5eed),
+        }
+    }
+
+    /// The same, started.
+    pub fn started(n: usize, config: Config, seed: u64) -> Self {
+        let mut world = World::new(n, config, seed);
+        world.start();
+        world
+    }
+
+    /// Starts every replica.
+    pub fn start(&mut self) {
+        for replica in self.replicas() {
+            self.step(replica, Input::Start);
+        }
+    }
+
+    pub fn replicas(&self) -> Vec<ReplicaId> {
+        (0..self.nodes.len() as u16).map(ReplicaId).collect()
+    }
+
+    pub fn replica(&self, replica: u16) -> &Replica<P::Engine> {
+        &self.nodes[usize::from(replica)].replica
+    }
+
+    /// What a replica has committed, with the time.
+    pub fn commits(&self, replica: u16) -> &[Committed] {
+        &self.nodes[usize::from(replica)].commits
+    }
+
+    /// What a replica told of itself.
+    pub fn marks(&self, replica: u16) -> &[Mark] {
+        &self.nodes[usize::from(replica)].marks
+    }
+
+    /// When a replica committed a bundle.
+    pub fn commit_time(&self, replica: u16, bundle: &Digest) -> Option<Time> {
+        self.commits(replica).iter().find(|commit| commit.block.payload.contains(bundle)).map(|commit| commit.time)
+    }
+
+    /// Replicas that are alive, honest, and so bound to make progress.
+    pub fn honest(&self) -> Vec<u16> {
+        let sound = |replica: &ReplicaId| self.nodes[replica.index()].alive && !self.oracle.is_byzantine(*replica);
+        self.replicas().into_iter().filter(sound).map(|replica| replica.0).collect()
+    }
+
+    /// Whether all honest live replicas have committed a bundle.
+    pub fn is_done(&self, bundle: &Digest) -> bool {
+        self.honest().iter().all(|replica| self.commit_time(*replica, bundle).is_some())
+    }
+
+    /// View timeouts of all live replicas together.
+    pub fn view_timeouts(&self) -> u64 {
+        self.nodes.iter().filter(|node| node.alive).map(|node| node.replica.view_timeouts()).sum()
+    }
+
+    /// The most view timeouts that a live replica had.
+    pub fn most_view_timeouts(&self) -> u64 {
+        let alive = self.nodes.iter().filter(|node| node.alive);
+        alive.map(|node| node.replica.view_timeouts()).max().unwrap_or(0)
+    }
+
+    /// Ends a replica for good: what it has sent is on its way.
+    pub fn kill(&mut self, replica: u16) {
+        let node = &mut self.nodes[usize::from(replica)];
+        node.alive = false;
+        for key in std::mem::take(&mut node.alarms).into_values() {
+            self.queue.remove(&key);
+        }
+        self.tell(ReplicaId(replica), "stops for good".into());
+    }
+
+    /// Ends a replica for good in the middle of a sentence: each of its messages on its way is lost with the given chance.
+    pub fn kill_in_mid_sentence(&mut self, replica: u16, lost_per_mille: u64) {
+        let random = &mut self.random;
+        self.queue.retain(|_, happening| match happening {
+            Happening::Deliver { from, .. } if from.0 == replica => !random.per_mille(lost_per_mille),
+            _ => true,
+        });
+        self.kill(replica);
+    }
+
+    /// Makes a replica Byzantine: `tamper` rewrites whatever it asks for.
+    pub fn corrupt(&mut self, replica: u16, tamper: Tamper<P::Message>) {
+        self.oracle.distrust(ReplicaId(replica));
+        self.nodes[usize::from(replica)].tamper = Some(tamper);
+    }
+
+    /// A fresh bundle of so many commands that has not been sent to anybody.
+    pub fn bundle(&mut self, commands: u64) -> Bundle {
+        self.bundles += 1;
+        let mut builder = BundleBuilder::new(ClientId(1));
+        for command in 0..commands {
+            builder.push(ClientId(1), self.bundles * 1_000_000 + command, b"command");
+        }
+        let bundle = builder.finish();
+        self.oracle.submitted(&bundle);
+        if let Some(story) = &mut self.story {
+            story.name_bundle(bundle.digest(), self.bundles);
+        }
+        bundle
+    }
+
+    /// A client sends a fresh bundle to every replica now.
+    pub fn submit(&mut self, commands: u64) -> Digest {
+        let all: Vec<u16> = self.replicas().iter().map(|replica| replica.0).collect();
+        self.submit_to(&all, commands)
+    }
+
+    /// A client sends a fresh bundle to some replicas now.
+    pub fn submit_to(&mut self, replicas: &[u16], commands: u64) -> Digest {
+        let bundle = self.bundle(commands);
+        if let Some(story) = &mut self.story {
+            story.submitted(self.now, &bundle, replicas);
+        }
+        for replica in replicas {
+            self.push(self.now, Happening::Submit { replica: ReplicaId(*replica), bundle: bundle.clone() });
+        }
+        bundle.digest()
+    }
+
+    /// A message of a faulty replica's making enters its link to another.
+    pub fn inject(&mut self, from: u16, to: u16, message: P::Message) {
+        self.transmit(ReplicaId(from), ReplicaId(to), Letter::Protocol(message));
+    }
+
+    fn push(&mut self, time: Time, happening: Happening<P::Message>) -> (Time, u64) {
+        self.sequence += 1;
+        self.queue.insert((time, self.sequence), happening);
+        (time, self.sequence)
+    }
+
+    /// Whether nothing will ever happen again by itself.
+    pub fn is_quiet(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Lets everything happen up to a moment.
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.run_until(time, |_| false);
+        self.now = end;
+    }
+
+    /// Lets things happen until `done` holds, and says whether it came to that within `time`.
+    pub fn run_until(&mut self, time: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
+        let end = self.now + time;
+        for _ in 0..MOST_EVENTS {
+            if done(self) {
+                return true;
+            }
+            match self.queue.first_key_value() {
+                Some(((at, _), _)) if *at <= end => self.happen(),
+                _ => return false,
+            }
+        }
+        panic!("{MOST_EVENTS} events in less than {time:?} of virtual time: somebody spins");
+    }
+
+    /// Lets things happen until all honest replicas committed a bundle.
+    pub fn run_until_done(&mut self, time: Duration, bundle: &Digest) -> bool {
+        self.run_until(time, |world| world.is_done(bundle))
+    }
+
+    fn happen(&mut self) {
+        let ((time, _), happening) = self.queue.pop_first().expect("the caller saw it");
+        assert!(time >= self.now, "time does not run backwards");
+        self.now = time;
+        match happening {
+            Happening::Deliver { from, to, letter } => {
+                if let Some(story) = self.story.as_mut().filter(|_| self.nodes[to.index()].alive) {
+                    story.received(time, from, to, &letter);
+                }
+                self.step(to, Input::Receive { from, message: letter });
+            }
+            Happening::Ring { replica, timer } => {
+                self.nodes[replica.index()].alarms.remove(&timer);
+                self.step(replica, Input::Timeout(timer));
+            }
+            Happening::Answer { replica, input } => {
+                if let (Input::Assembled { result: Ok(certificate), .. }, Some(story)) = (&input, &mut self.story) {
+                    story.formed(time, replica, certificate);
+                }
+                self.step(replica, input);
+            }
+            Happening::Submit { replica, bundle } => self.step(replica, Input::Submit(vec![bundle])),
+        }
+    }
+
+    fn step(&mut self, replica: ReplicaId, input: Input<P::Message>) {
+        let node = &mut self.nodes[replica.index()];
+        if !node.alive {
+            return;
+        }
+        let lock = node.replica.parts().safety.lock();
+        let mut actions = Vec::new();
+        node.replica.step(self.now, input, &mut actions);
+        let new_lock = node.replica.parts().safety.lock();
+        assert!(new_lock.view >= lock.view, "{replica:?} lowers its lock");
+        if let Some(story) = self.story.as_mut().filter(|_| new_lock != lock) {
+            story.locked(self.now, replica, &new_lock);
+        }
+        if let Some(mut tamper) = self.nodes[replica.index()].tamper.take() {
+            let mut tampered = Vec::new();
+            actions.into_iter().for_each(|action| tamper(&self.keys, action, &mut tampered));
+            actions = tampered;
+            self.nodes[replica.index()].tamper = Some(tamper);
+        }
+        for action in actions {
+            self.perform(replica, action);
+        }
+    }
+
+    fn perform(&mut self, me: ReplicaId, action: Act<P::Message>) {
+        match action {
+            Action::Send { to, message, after, sign } => self.send(me, to, message, after, sign),
+            Action::Persist { id, record } => {
+                self.oracle.persisted(me, record.subject, &record.attachment);
+                let earlier = self.nodes[me.index()].durable.insert(id, record);
+                assert!(earlier.is_none(), "{me:?} gives the name {id:?} to two records");
+            }
+            Action::Verify { job, certificates, votes } => {
+                let genuine = certificates.iter().all(|certificate| self.keys.is_certificate_genuine(certificate))
+                    && votes.iter().all(|vote| self.keys.is_vote_genuine(vote));
+                self.answer(me, Input::Verdict { job, genuine });
+            }
+            Action::Assemble { job, subject, votes } => {
+                assert!(votes.len() >= self.keys.quorum.quorum(), "{me:?} wants a certificate of too few votes");
+                assert!(votes.iter().all(|vote| vote.subject == subject), "{me:?} mixes votes on different things");
+                let result = self.keys.assemble(subject, &votes);
+                if let Ok(certificate) = &result {
+                    assert_eq!(certificate.signers.len(), votes.len(), "{me:?} counts a voter twice");
+                }
+                self.answer(me, Input::Assembled { job, result });
+            }
+            Action::Arm { timer, after } => {
+                self.disarm(me, timer);
+                let key = self.push(self.now + after, Happening::Ring { replica: me, timer });
+                self.nodes[me.index()].alarms.insert(timer, key);
+            }
+            Action::Disarm(timer) => self.disarm(me, timer),
+            Action::Commit { block, bundles } => {
+                self.oracle.committed(me, &block, &bundles);
+                if let Some(story) = &mut self.story {
+                    story.committed(self.now, me, &block);
+                }
+                let node = &mut self.nodes[me.index()];
+                let mut rolling = Hasher::new(*b"tSTA");
+                rolling.update(&node.state.0);
+                bundles.iter().for_each(|bundle| rolling.update(&bundle.digest().0));
+                node.state = rolling.finish();
+                node.commits.push(Committed { time: self.now, block });
+            }
+            Action::DigestState { height } => {
+                let node = &self.nodes[me.index()];
+                let last = node.commits.last().map(|commit| commit.block.height);
+                assert_eq!(last, Some(height), "{me:?} asks for the state of another height");
+                let state = node.state;
+                self.push(self.now, Happening::Answer { replica: me, input: Input::Executed { height, state } });
+            }
+            Action::Accuse(evidence) => {
+                let genuine = [&evidence.first, &evidence.second].iter().all(|vote| self.keys.is_vote_genuine(vote));
+                assert!(genuine, "{me:?} accuses with votes that are not genuine");
+                self.oracle.accuses(&evidence);
+                if let Some(story) = &mut self.story {
+                    story.accused(self.now, me, &evidence);
+                }
+            }
+            Action::Mark(mark) => {
+                assert!(!matches!(mark, Mark::Conflict { .. }), "{me:?} finds a conflict: {mark:?}");
+                if let Some(story) = &mut self.story {
+                    story.marked(self.now, me, &mark);
+                }
+                self.nodes[me.index()].marks.push(mark);
+            }
+        }
+    }
+
+    fn answer(&mut self, replica: ReplicaId, input: Input<P::Message>) {
+        let time = self.now + self.random.time_below(self.crypto_time);
+        self.push(time, Happening::Answer { replica, input });
+    }
+
+    fn disarm(&mut self, replica: ReplicaId, timer: Timer) {
+        if let Some(key) = self.nodes[replica.index()].alarms.remove(&timer) {
+            self.queue.remove(&key);
+        }
+    }
+
+    fn send(&mut self, me: ReplicaId, to: To, mut letter: Letter<P::Message>, after: Option<RecordId>, sign: bool) {
+        if let Letter::Protocol(message) = &mut letter
+            && sign
+        {
+            let vote = message.vote_to_sign().expect("what is to be signed carries a vote");
+            assert_eq!(vote.voter, me, "nobody signs in another's name");
+            if let Some(record) = after {
+                let record =
+                    self.nodes[me.index()].durable.get(&record).expect("a record is durable before it is used");
+                assert_eq!(record.subject, vote.subject, "{me:?} waits for the record of another statement");
+            }
+            self.oracle.signed(me, vote.subject, &vote.attachment);
+            vote.signature = self.keys.signature(me, &vote.subject, &vote.attachment);
+        }
+        let recipients: Vec<ReplicaId> = match to {
+            To::One(one) => vec![one],
+            To::All => self.replicas(),
+            To::Others => self.replicas().into_iter().filter(|replica| *replica != me).collect(),
+        };
+        if let Some(story) = &mut self.story {
+            story.sent(self.now, me, &recipients, &letter);
+        }
+        for recipient in recipients {
+            if recipient == me {
+                self.push(self.now, Happening::Deliver { from: me, to: me, letter: letter.clone() });
+            } else {
+                self.transmit(me, recipient, letter.clone());
+            }
+        }
+    }
+
+    fn transmit(&mut self, from: ReplicaId, to: ReplicaId, letter: Letter<P::Message>) {
+        self.messages += 1;
+        let arrivals = self.network.carry(Flight { now: self.now, from, to, letter: &letter });
+        if arrivals.is_empty() {
+            return;
+        }
+        let mut out = Encoder::with_capacity(512);
+        letter.encode(&mut out);
+        let mut input = Decoder::new(out.finish());
+        let letter = Letter::decode(&mut input).expect("a replica can read what another wrote");
+        assert_eq!(input.left(), 0, "a message is read to its end");
+        for arrival in arrivals {
+            self.push(arrival, Happening::Deliver { from, to, letter: letter.clone() });
+        }
+    }
+
+    /// Adds a line to the story, if one is told.
+    pub fn tell(&mut self, who: ReplicaId, what: String) {
+        if let Some(story) = &mut self.story {
+            story.say(self.now, &format!("{who:?}"), what, 0);
+        }
+    }
+
+    /// Adds a line about the network to the story, if one is told.
+    pub fn tell_of_network(&mut self, what: &str) {
+        if let Some(story) = &mut self.story {
+            story.say(self.now, "network", what.into(), 0);
+        }
+    }
+}

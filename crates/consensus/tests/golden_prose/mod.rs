@@ -1,0 +1,114 @@
+//! What stands above each transcript: what it shows, and what to look at.
+
+use super::golden_files::wrap;
+use crate::common::play::Viewed;
+
+/// The first lines of a transcript.
+pub fn title<R: Viewed>(story: &str) -> String {
+    let (name, essence) = protocol(R::NAME);
+    let (heading, shows) = match story {
+        "happy" => ("a happy life", happy(R::NAME)),
+        "silent-leader" => ("a silent leader", silent_leader(R::NAME)),
+        "lagging-replica" => ("a replica that lags behind", lagging_replica(R::NAME)),
+        "view-change-with-a-lock" => ("a view change with a locked replica", view_change_with_a_lock()),
+        "equivocating-leader" => ("a leader that says two things", equivocating_leader(R::NAME)),
+        _ => panic!("no prose for the story `{story}`"),
+    };
+    format!("{name}: {heading}\n\n{}\n{}", wrap(essence), wrap(&shows))
+}
+
+fn protocol(name: &str) -> (&'static str, &'static str) {
+    match name {
+        "chained-hotstuff" => (
+            "Chained HotStuff",
+            "Replicas vote for one block in each view; n-f votes are its QC, which the next block carries. A block is locked when \
+             its child has a QC, and committed when it is the first of three in consecutive views that all have one.",
+        ),
+        "simple-hotstuff" => (
+            "Simplified HotStuff",
+            "Chained HotStuff without ancestry in the safety rule: a replica votes if the parent's view is at least its lock's. A \
+             block is locked when its child has a QC, and committed when its grandchild, two views above it, has one.",
+        ),
+        "fast-hotstuff" => (
+            "Fast-HotStuff",
+            "Two blocks in consecutive views with QCs commit the first of them, and nobody ever locks anything. After a failed view \
+             a leader shows an aggregate (AggQC) of the n-f highest QCs and must build on the highest: that replaces the lock.",
+        ),
+        "jolteon" => (
+            "Jolteon",
+            "Two blocks in consecutive views with QCs commit the first of them. After a failed view a leader shows a TC, which says \
+             how high the QCs of n-f replicas were; replicas vote if the proposal builds on a QC at least that high.",
+        ),
+        "basic-hotstuff" => (
+            "Basic HotStuff",
+            "Each view orders one block in phases that its leader drives. n-f prepare votes are the prepareQC, n-f pre-commit votes for \
+             that the precommitQC, which locks, n-f commit votes the commitQC, which decides and ends the view. The next leader \
+             builds on the highest prepareQC.",
+        ),
+        _ => panic!("no prose for the protocol `{name}`"),
+    }
+}
+
+fn happy(name: &str) -> String {
+    if name == "basic-hotstuff" {
+        return "Here nothing goes wrong. A commit takes three QCs, all for one block in one view; the leader shows each of them to all \
+                and collects the votes that answer it. The last one decides, the view is over, and the cluster rests without a message \
+                or an alarm. Every link takes 1 ms and all else takes no time, so a millisecond is a hop; `sent` counts messages. Of \
+                four votes the first three make a QC."
+            .into();
+    }
+    let (certificates, follow) = match name {
+        "chained-hotstuff" | "simple-hotstuff" => ("three QCs", "two empty blocks follow"),
+        _ => ("two QCs", "an empty block follows"),
+    };
+    format!(
+        "Here nothing goes wrong. A commit takes {certificates}; as no further command comes, {follow} at once to complete it. The \
+         last QC is shown by itself, and then the cluster rests without a message or an alarm. Every link takes 1 ms and all else \
+         takes no time, so a millisecond is a hop; `sent` counts messages. Of four votes the first three make the QC."
+    )
+}
+
+fn silent_leader(name: &str) -> String {
+    let evidence = if name == "fast-hotstuff" { "an AggQC" } else { "a TC" };
+    format!(
+        "R0 leads as long as its views succeed (leader `fixed`), and dies before c2 comes. After half a view timeout of 100 ms the \
+         others remind it of c2; after a whole one they give the view up. Their timeouts make {evidence}, which begins the next \
+         view; R1 leads it and those after it. One view is lost: the gap is one view timeout and the hops of a commit."
+    )
+}
+
+fn view_change_with_a_lock() -> String {
+    "Leaders take turns, and R1 leads v1. The network loses its COMMIT messages, so that R1 alone is locked on b1 when the view \
+     changes. R2, who leads v2, is Byzantine: it knows prepareQC(v1), yet proposes b1' on genesis. R0 and R3 are not locked and \
+     vote. R1 refuses: b1' does not extend its lock (algorithm 1, line 26), and genesis is no newer than that (line 27). R2 shows \
+     prepareQC(v2) and falls silent. R3, who leads v3, builds on the highest prepareQC that the timeouts tell of. Now R1 votes: b2 \
+     does not extend its lock, but carries a certificate that is newer, so that no quorum was ever locked on b1 (line 27). In v4 \
+     all are locked on b2 and vote for b3, whose certificate is no newer than their lock, because it extends it (line 26)."
+        .into()
+}
+
+fn lagging_replica(name: &str) -> String {
+    if name == "basic-hotstuff" {
+        return "R3 is cut off from replicas and clients while c1 and c2 are ordered. The first proposal after its return tells it all: it \
+                shows the commitQC of the view before, so that its view has begun, and R3 follows. The block that is decided is \
+                missing: R3 gives it 10 ms (fetch_delay_ms) to come by itself, then asks for it and its ancestors by digest, and for \
+                their bundles. What a QC names needs no other signature. R3 commits when all is there, in order: nothing is executed \
+                across a gap."
+            .into();
+    }
+    "R3 is cut off from replicas and clients while c1 and c2 are ordered. The first proposal after its return tells it all: a \
+     genuine QC means that its view has begun, so R3 follows. The block under the QC is missing: R3 gives it 10 ms \
+     (fetch_delay_ms) to come by itself, then asks for it and its ancestors by digest, and for their bundles. What a QC names \
+     needs no other signature. R3 commits when all is there, in order: nothing is executed across a gap."
+        .into()
+}
+
+fn equivocating_leader(name: &str) -> String {
+    let evidence = if name == "fast-hotstuff" { "an AggQC" } else { "a TC" };
+    format!(
+        "R0 turns Byzantine: in one view it signs two blocks, sends one to R1 and R2 and the other to R2 and R3, votes for neither, \
+         and says no more. A replica votes once in a view, so neither gets a quorum. R2 has seen both and accuses R0: two genuine \
+         signatures are proof. The view fails; R1 shows {evidence} and builds on the last QC. Both blocks are dead, and c2, \
+         which one of them carried, is proposed again. All agree at every moment."
+    )
+}

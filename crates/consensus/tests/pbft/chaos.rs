@@ -1,0 +1,207 @@
+//! Random trouble, then peace: whatever happens nobody disagrees, and when the network is whole again all that was sent is ordered
+//! within a bound of virtual time. `QUORATE_CHAOS_SEED=<seed>` runs one seed alone, `QUORATE_CHAOS_SEEDS=<count>` more of them.
+
+use crate::common::config;
+use crate::common::network::Letter;
+use crate::common::random::Random;
+use crate::common::told_pbft::Pbft;
+use crate::common::world::{Act, World};
+use quorate_consensus::config::{BatchPolicy, Dissemination, ViewDuration};
+use quorate_consensus::pbft::message::{PbftMessage, PrePrepare};
+use quorate_consensus::{Action, Config, To};
+use quorate_types::{Block, Digest, Domain, Quorum, ReplicaId, Vote};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SEEDS: u64 = 150;
+const VIEW_TIMEOUT_MS: u64 = 50;
+/// A view that was given up many times lasts up to 64 view timeouts, and a dead replica's turn may be next.
+const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
+
+#[test]
+fn trouble_and_peace() {
+    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
+    let seeds: Vec<u64> = match number("QUORATE_CHAOS_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("QUORATE_CHAOS_SEEDS").unwrap_or(SEEDS)).collect(),
+    };
+    let mut views = 0;
+    for seed in seeds {
+        let replay = Replay(seed);
+        views += live(seed);
+        drop(replay);
+    }
+    assert!(views > 0, "some of it has to change views");
+}
+
+struct Replay(u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "run it again: QUORATE_CHAOS_SEED={} cargo test -p quorate-consensus --test pbft trouble",
+                self.0
+            );
+        }
+    }
+}
+
+fn live(seed: u64) -> u64 {
+    let mut random = Random::new(seed);
+    let (n, f) = *random.pick(&[(4, 1), (4, 1), (4, 1), (5, 1), (6, 1), (7, 2)]);
+    let quorum = Quorum::with_faults(n, f).expect("a sound shape");
+    let faulty = ReplicaId(random.below(n as u64) as u16);
+    let mut world = World::<Pbft>::with_quorum(quorum, random_config(&mut random), seed);
+    world.network.jitter = random.time_below(Duration::from_millis(4));
+    world.crypto_time = random.time_below(Duration::from_millis(1));
+    world.start();
+    let fault = random.below(4);
+    if fault >= 2 {
+        let mut liar = Liar { dice: Random::new(seed ^ 0xbad), replicas: n as u16 };
+        world.corrupt(faulty.0, Box::new(move |_, action, out| liar.misbehave(action, out)));
+    }
+    let mut commands: Vec<Digest> = Vec::new();
+    for _ in 0..40 {
+        disturb(&mut world, &mut random, n);
+        for _ in 0..random.below(4) {
+            commands.push(world.submit(1 + random.below(3)));
+        }
+        world.run_for(random.time_below(Duration::from_millis(40)));
+    }
+    if fault == 1 {
+        world.kill(faulty.0);
+    }
+    world.network.heal();
+    commands.push(world.submit(1));
+    let all = |world: &World<Pbft>| commands.iter().all(|command| world.is_done(command));
+    let ordered = world.run_until(PATIENCE, all);
+    let missing = commands.iter().filter(|command| !world.is_done(command)).count();
+    if !ordered {
+        world.honest().into_iter().for_each(|replica| eprintln!("R{replica}: {}", state(&world, replica)));
+    }
+    assert!(ordered, "seed {seed}: {missing} of {} commands are not ordered in time", commands.len());
+    world.honest().iter().map(|replica| world.replica(*replica).view().0 - 1).max().unwrap_or(0)
+}
+
+/// Where a replica is, for whoever reads why a seed failed.
+fn state(world: &World<Pbft>, replica: u16) -> String {
+    let replica = world.replica(replica);
+    let (engine, parts) = (replica.protocol(), replica.parts());
+    let (log, pending) = (engine.log(), parts.store.pool.pending_commands());
+    format!(
+        "{:?}, open: {}, executed {:?}, window {:?} to {:?}, decided {:?}, {pending} pending",
+        replica.view(),
+        engine.is_active(),
+        replica.committed_height(),
+        log.low(),
+        log.high(),
+        log.decided.keys()
+    )
+}
+
+fn random_config(random: &mut Random) -> Config {
+    let interval = *random.pick(&[2, 5, 20]);
+    Config {
+        batch: *random.pick(&[1, 5, 400]),
+        batch_policy: *random.pick(BatchPolicy::ALL),
+        dissemination: *random.pick(Dissemination::ALL),
+        view_duration: *random.pick(ViewDuration::ALL),
+        view_timeout_ms: VIEW_TIMEOUT_MS,
+        least_view_timeout_ms: 30,
+        retained_blocks: *random.pick(&[200, 1024]),
+        checkpoint_interval: interval,
+        window: interval * *random.pick(&[2, 5]),
+        pipeline: *random.pick(&[1, 2, 4]),
+        repeat_pre_prepare: *random.pick(&[0, 0, 1]),
+        ..config::<Pbft>()
+    }
+}
+
+fn disturb(world: &mut World<Pbft>, random: &mut Random, n: usize) {
+    let mut replica = || ReplicaId(random.below(n as u64) as u16);
+    let (one, other) = (replica(), replica());
+    match random.below(8) {
+        0 => world.network.isolate(one, true),
+        1 => world.network.silence(one, true),
+        2 | 3 => world.network.set_cut(one, other, true),
+        4 => world.network.set_delay(one, other, random.time_below(Duration::from_millis(20))),
+        5 => {
+            world.network.lost_per_mille = random.below(100);
+            world.network.doubled_per_mille = random.below(100);
+        }
+        6 => world.network.isolate(one, false),
+        _ => world.network.heal(),
+    }
+}
+
+/// A faulty replica, that now and then gives a slot two blocks, leaves a gap, votes for what is not there, signs wrong, or says
+/// nothing.
+struct Liar {
+    dice: Random,
+    replicas: u16,
+}
+
+impl Liar {
+    fn misbehave(&mut self, action: Act<PbftMessage>, out: &mut Vec<Act<PbftMessage>>) {
+        let Action::Send { to, message: Letter::Protocol(message), after, sign } = action else {
+            return out.push(action);
+        };
+        match message {
+            PbftMessage::PrePrepare(honest) => self.equivocate(&honest, out),
+            PbftMessage::Prepare(mut vote) | PbftMessage::Checkpoint(mut vote) if self.dice.per_mille(200) => {
+                let wrong = vote.subject.domain;
+                if self.dice.per_mille(500) {
+                    vote.subject.digest = Digest([self.dice.below(3) as u8; 32]);
+                }
+                let forged = self.dice.per_mille(500);
+                vote.signature = vec![0; 32].into();
+                let message = match wrong {
+                    Domain::Prepare => PbftMessage::Prepare(vote),
+                    _ => PbftMessage::Checkpoint(vote),
+                };
+                out.push(Action::Send { to, message: Letter::Protocol(message), after: None, sign: !forged });
+            }
+            PbftMessage::Commit(mut vote) if self.dice.per_mille(200) => {
+                vote.subject.digest = Digest([self.dice.below(3) as u8; 32]);
+                out.push(Action::Send { to, message: Letter::Protocol(PbftMessage::Commit(vote)), after, sign: false });
+            }
+            PbftMessage::Decided { above, mut digests, checkpoint } if self.dice.per_mille(500) => {
+                digests.iter_mut().for_each(|digest| *digest = Digest([9; 32]));
+                let message = Letter::Protocol(PbftMessage::Decided { above, digests, checkpoint });
+                out.push(Action::Send { to, message, after, sign });
+            }
+            PbftMessage::ViewChange(mut change) if self.dice.per_mille(300) => {
+                // What it shows does not belong to what it signs.
+                change.prepared.pop();
+                out.push(Action::Send { to, message: Letter::Protocol(PbftMessage::ViewChange(change)), after, sign });
+            }
+            _ if self.dice.per_mille(100) => {}
+            message => out.push(Action::Send { to, message: Letter::Protocol(message), after, sign }),
+        }
+    }
+
+    fn equivocate(&mut self, honest: &PrePrepare, out: &mut Vec<Act<PbftMessage>>) {
+        let block = &honest.block;
+        let other = match self.dice.below(4) {
+            0 => Block::of_slot(block.view, block.author, block.height, block.payload.iter().rev().copied().collect()),
+            1 => Block::of_slot(block.view, block.author, block.height.next(), block.payload.clone()),
+            2 => Block::of_slot(block.view, block.author, block.height, vec![Digest([7; 32])]),
+            _ => (**block).clone(),
+        };
+        let endorsement = Vote { subject: other.subject(Domain::Prepare), ..honest.endorsement.clone() };
+        let other = PrePrepare { endorsement, block: Arc::new(other), bundles: honest.bundles.clone() };
+        let both = self.dice.per_mille(500);
+        for to in 0..self.replicas {
+            // What it tells itself is true: a liar knows what it has done.
+            let myself = ReplicaId(to) == block.author;
+            let chosen = if myself { [honest, honest] } else { [&other, honest] };
+            for chosen in chosen.into_iter().take(1 + usize::from(both)) {
+                if myself || self.dice.per_mille(800) {
+                    let message = Letter::Protocol(PbftMessage::PrePrepare(Box::new(chosen.clone())));
+                    out.push(Action::Send { to: To::One(ReplicaId(to)), message, after: None, sign: true });
+                }
+            }
+        }
+    }
+}

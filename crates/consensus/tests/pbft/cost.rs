@@ -1,0 +1,105 @@
+//! What a request costs, against the count of the loss-model paper, and the three phases alone.
+
+use crate::common::config;
+use crate::common::network::Letter;
+use crate::common::random::Random;
+use crate::common::told_pbft::Pbft;
+use crate::common::world::World;
+use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::{Config, Mark};
+use quorate_types::{Quorum, ReplicaId};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+struct Count {
+    pre_prepare: usize,
+    prepare: usize,
+    commit: usize,
+    others: usize,
+}
+
+fn core(repeat_pre_prepare: usize) -> Config {
+    Config { view_changes: false, repeat_pre_prepare, ..config::<Pbft>() }
+}
+
+fn sent_for_one_request(quorum: Quorum, config: Config) -> Count {
+    let count = Rc::new(RefCell::new(Count::default()));
+    let counter = count.clone();
+    let mut world = World::<Pbft>::with_quorum(quorum, config, 1);
+    world.network.filter = Some(Box::new(move |flight| {
+        let mut count = counter.borrow_mut();
+        match flight.letter {
+            Letter::Protocol(PbftMessage::PrePrepare(_)) => count.pre_prepare += 1,
+            Letter::Protocol(PbftMessage::Prepare(_)) => count.prepare += 1,
+            Letter::Protocol(PbftMessage::Commit(_)) => count.commit += 1,
+            _ => count.others += 1,
+        }
+        false
+    }));
+    world.start();
+    let command = world.submit(1);
+    assert!(world.run_until_done(Duration::from_secs(1), &command));
+    world.run_for(Duration::from_secs(10));
+    let sent = *count.borrow();
+    assert_eq!(world.messages as usize, sent.pre_prepare + sent.prepare + sent.commit + sent.others);
+    sent
+}
+
+/// Loruenser, Rainer, Wohner count (r+1)n + 2n^2 + f + 1 messages of the view-consensus core, r being how often PRE-PREPARE is repeated.
+/// Line by line, what they count and what crosses a link here.
+#[test]
+fn messages_of_one_request() {
+    for (n, f) in [(4, 1), (5, 1), (6, 1), (7, 2), (10, 3), (16, 3)] {
+        for r in 0..3 {
+            let quorum = Quorum::with_faults(n, f).expect("a sound shape");
+            let sent = sent_for_one_request(quorum, core(r));
+            // Ours, plus what the paper counts and we do not send.
+            let to_itself_pre_prepare = r + 1; // each PRE-PREPARE goes to the primary too; here it comes back through the loopback
+            let pre_prepare = sent.pre_prepare + to_itself_pre_prepare;
+            let to_itself_prepare = n - 1; // n-1 backups send PREPARE to themselves too
+            let by_the_primary = n; // the primary sends PREPARE to all n; here its PRE-PREPARE is its PREPARE
+            let prepare = sent.prepare + to_itself_prepare + by_the_primary;
+            let to_itself_commit = n; // n replicas send COMMIT to themselves too
+            let commit = sent.commit + to_itself_commit;
+            let replies = f + 1; // as many replies satisfy the client; all n replicas answer, outside the consensus core
+            assert_eq!(pre_prepare, (r + 1) * n, "PRE-PREPARE: {sent:?}");
+            assert_eq!((prepare, commit), (n * n, n * n), "PREPARE and COMMIT: {sent:?}");
+            assert_eq!(pre_prepare + prepare + commit + replies, (r + 1) * n + 2 * n * n + f + 1);
+            assert_eq!(sent.others, 0, "nothing else is said");
+        }
+    }
+}
+
+#[test]
+fn the_whole_protocol_says_no_more_than_its_core() {
+    let quorum = Quorum::of(4).expect("a sound size");
+    assert_eq!(sent_for_one_request(quorum, config::<Pbft>()), sent_for_one_request(quorum, core(0)));
+}
+
+/// How many of `runs` requests, each in a cluster of its own, are decided by f+1 replicas.
+fn successes(runs: u64, lost_per_mille: u64, repeat: usize) -> u64 {
+    let decided = |seed: &u64| {
+        let mut world = World::<Pbft>::new(4, core(repeat), *seed);
+        world.network.lost_per_mille = lost_per_mille;
+        world.network.random = Random::new(*seed ^ 0x1055);
+        world.start();
+        world.submit(1);
+        world.run_for(Duration::from_secs(60));
+        assert!(world.is_quiet(), "nobody waits for anything");
+        assert_eq!(world.view_timeouts(), 0, "no view is given up");
+        let decides =
+            |replica: &ReplicaId| world.marks(replica.0).iter().any(|mark| matches!(mark, Mark::Decided { .. }));
+        world.replicas().iter().filter(|replica| decides(replica)).count() >= 2
+    };
+    (0..runs).filter(decided).count() as u64
+}
+
+#[test]
+fn the_three_phases_alone_succeed_or_fail_and_repeating_pre_prepare_helps() {
+    assert_eq!(successes(50, 0, 0), 50, "without loss every request is decided");
+    let (once, twice) = (successes(400, 200, 0), successes(400, 200, 1));
+    assert!(once > 0 && once < 400, "with loss some requests fail: {once} of 400 are decided");
+    assert!(twice > once, "{twice} with a repetition, {once} without");
+}

@@ -1,0 +1,162 @@
+//! What PBFT asks of the shared parts, and its pure parts, one at a time.
+
+use crate::common::config;
+use crate::common::told_pbft::Pbft;
+use quorate_consensus::Config;
+use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_consensus::pbft::engine::PbftEngine;
+use quorate_consensus::pbft::message::Declaration;
+use quorate_consensus::pbft::selection::Selection;
+use quorate_consensus::replica::Protocol;
+use quorate_consensus::safety::Safety;
+use quorate_consensus::tally::{Counted, Tally};
+use quorate_types::{
+    Attachment, Certificate, ClusterId, Digest, Domain, Height, Quorum, ReplicaId, Signers, Subject, View, Vote,
+};
+
+fn digest(number: u8) -> Digest {
+    Digest([number; 32])
+}
+
+fn subject(domain: Domain, view: u64, slot: u64, number: u8) -> Subject {
+    Subject { domain, view: View(view), height: Height(slot), digest: digest(number) }
+}
+
+fn vote(voter: u16, subject: Subject) -> Vote {
+    Vote { subject, attachment: Attachment::None, voter: ReplicaId(voter), signature: bytes::Bytes::new() }
+}
+
+fn proof(subject: Subject) -> Certificate {
+    Certificate { subject, signers: Signers::empty(), attachments: Vec::new(), proof: bytes::Bytes::new() }
+}
+
+fn safety() -> Safety {
+    Safety::new(Certificate::genesis(&ClusterId::from_name("test")).subject)
+}
+
+#[test]
+fn one_statement_of_a_kind_in_a_slot_and_view() {
+    let mut safety = safety();
+    assert!(safety.prepare(View(1), Height(5), digest(1)).is_some());
+    assert!(safety.prepare(View(1), Height(5), digest(1)).is_none(), "not even the same");
+    assert!(safety.prepare(View(1), Height(5), digest(2)).is_none());
+    assert!(safety.prepare(View(1), Height(4), digest(2)).is_some(), "another slot, in any order");
+    let prepared = proof(subject(Domain::Prepare, 1, 5, 1));
+    let ballot = safety.commit(&prepared).expect("another kind");
+    assert_eq!(ballot.to_vote(ReplicaId(0)), vote(0, subject(Domain::Commit, 1, 5, 1)));
+    let kept = safety.record(&ballot).attachment;
+    assert_eq!(kept, Attachment::HighCertificate(Box::new(prepared.clone())), "the journal keeps the proof");
+    assert!(safety.commit(&prepared).is_none());
+    assert!(safety.prepare(View(2), Height(5), digest(2)).is_some(), "another view");
+    assert!(safety.prepare(View(1), Height(5), digest(3)).is_none(), "never back");
+}
+
+#[test]
+fn who_asked_for_a_view_says_nothing_in_earlier_ones() {
+    let mut safety = safety();
+    assert!(safety.change_view(View(3), Height(0), digest(1)).is_some());
+    assert!(safety.change_view(View(3), Height(0), digest(1)).is_none());
+    assert!(safety.change_view(View(2), Height(0), digest(1)).is_none());
+    assert!(safety.prepare(View(2), Height(1), digest(1)).is_none());
+    assert!(safety.commit(&proof(subject(Domain::Prepare, 2, 1, 1))).is_none());
+    assert!(safety.open_view(View(2), Height(0), digest(1)).is_none());
+    assert!(safety.open_view(View(3), Height(0), digest(1)).is_some());
+    assert!(safety.open_view(View(3), Height(0), digest(2)).is_none(), "a view is opened once");
+    assert!(safety.prepare(View(3), Height(1), digest(1)).is_some());
+}
+
+#[test]
+fn what_is_settled_is_not_voted_on_again() {
+    let mut safety = safety();
+    assert!(safety.prepare(View(1), Height(3), digest(1)).is_some());
+    safety.settle(Height(3));
+    assert!(safety.prepare(View(2), Height(3), digest(2)).is_none());
+    assert!(safety.prepare(View(2), Height(4), digest(2)).is_some());
+    assert!(safety.checkpoint(Height(10), digest(1)).is_some());
+    assert!(safety.checkpoint(Height(10), digest(2)).is_none(), "one state for a slot");
+    assert!(safety.checkpoint(Height(5), digest(2)).is_none());
+}
+
+#[test]
+fn slots_are_counted_apart_and_commits_without_a_proof() {
+    let mut tally = Tally::with(Quorum::of(4).expect("a sound size"), PbftEngine::counting);
+    let (one, two) = (subject(Domain::Prepare, 1, 1, 1), subject(Domain::Prepare, 1, 2, 2));
+    for voter in 0..2 {
+        assert_eq!(tally.add(vote(voter, one)), Counted::Added);
+        assert_eq!(tally.add(vote(voter, two)), Counted::Added, "another slot is another round");
+    }
+    let other = vote(1, subject(Domain::Prepare, 1, 2, 3));
+    assert_eq!(tally.add(other), Counted::Contradiction(Box::new(vote(1, two))));
+    assert!(matches!(tally.add(vote(2, one)), Counted::Quorum(quorum, _) if quorum == one));
+    let commit = subject(Domain::Commit, 1, 1, 1);
+    assert_eq!(tally.add(vote(0, commit)), Counted::Added);
+    assert_eq!(tally.add(vote(1, commit)), Counted::Added);
+    assert_eq!(tally.add(vote(3, commit)), Counted::Agreed(commit));
+    assert_eq!(tally.add(vote(2, commit)), Counted::Repeated, "it is agreed on once");
+    tally.forget_up_to(Height(1));
+    assert_eq!(tally.add(vote(0, commit)), Counted::Added, "forgotten");
+    assert_eq!(tally.add(vote(1, two)), Counted::Repeated, "slot 2 is not");
+    tally.forget_kind_before(Domain::Prepare, View(2));
+    assert_eq!(tally.add(vote(1, two)), Counted::Added, "now it is");
+}
+
+fn declaration(voter: u16, checkpoint: Subject, prepared: Vec<Subject>) -> Declaration {
+    let digest = Declaration::digest(&checkpoint, &prepared);
+    let subject = Subject { domain: Domain::ViewChange, view: View(9), height: checkpoint.height, digest };
+    Declaration { vote: vote(voter, subject), checkpoint, prepared }
+}
+
+#[test]
+fn a_new_view_selects_the_highest_checkpoint_and_the_highest_views() {
+    let genesis = Certificate::genesis(&ClusterId::from_name("test")).subject;
+    let stable = subject(Domain::Checkpoint, 0, 10, 7);
+    let p = |view, slot, number| subject(Domain::Prepare, view, slot, number);
+    let changes = [
+        declaration(0, genesis, vec![p(1, 9, 1), p(1, 10, 1), p(1, 11, 1), p(2, 14, 4)]),
+        declaration(1, stable, vec![p(3, 11, 2), p(1, 14, 5)]),
+        declaration(2, stable, vec![p(1, 11, 1), p(2, 13, 3)]),
+    ];
+    let selection = Selection::of(&changes).expect("nobody lies");
+    assert_eq!(selection.stable, stable, "S: the highest checkpoint, although only some have it");
+    assert_eq!(selection.slots, [Some(p(3, 11, 2)), None, Some(p(2, 13, 3)), Some(p(2, 14, 4))]);
+    assert_eq!(selection.last(), Height(14));
+    assert_eq!(selection.iter().map(|(slot, _)| slot.0).collect::<Vec<_>>(), [11, 12, 13, 14]);
+    let nothing = [declaration(0, stable, vec![]), declaration(1, genesis, vec![p(1, 3, 1)])];
+    let selection = Selection::of(&nothing).expect("nobody lies");
+    assert_eq!((selection.last(), selection.slots.len()), (Height(10), 0), "what is below the checkpoint is over");
+    let contested = [declaration(0, genesis, vec![p(2, 1, 1)]), declaration(1, genesis, vec![p(2, 1, 2)])];
+    assert_eq!(Selection::of(&contested), None, "two blocks cannot be prepared in one slot and view");
+}
+
+#[test]
+fn declarations_are_looked_at() {
+    let genesis = Certificate::genesis(&ClusterId::from_name("test")).subject;
+    let p = |view, slot| subject(Domain::Prepare, view, slot, 1);
+    let fits = |change: Declaration| change.is_well_formed(&genesis, 20);
+    assert!(fits(declaration(0, genesis, vec![p(1, 1), p(8, 20)])));
+    assert!(!fits(declaration(0, genesis, vec![p(1, 21)])), "above the window");
+    assert!(!fits(declaration(0, genesis, vec![p(9, 1)])), "of the view asked for");
+    assert!(!fits(declaration(0, genesis, vec![p(1, 2), p(1, 2)])), "a slot twice");
+    assert!(!fits(declaration(0, subject(Domain::Checkpoint, 0, 5, 1), vec![p(1, 5)])), "below the checkpoint");
+    assert!(!fits(declaration(0, p(0, 5), vec![])), "no checkpoint");
+    let mut other = declaration(0, genesis, vec![p(1, 1)]);
+    other.prepared.clear();
+    assert!(!fits(other), "not what was signed");
+}
+
+#[test]
+fn settings_are_refused_by_name() {
+    let good = config::<Pbft>();
+    assert_eq!(good.validate(), Ok(()));
+    let key = |config: Config| config.validate().expect_err("it cannot work").key;
+    assert_eq!(key(Config { leader: LeaderKind::RoundRobin, ..good.clone() }), "leader");
+    assert_eq!(key(Config { leader: LeaderKind::Reputation, ..good.clone() }), "leader");
+    assert_eq!(key(Config { window: 999, ..good.clone() }), "window");
+    assert_eq!(key(Config { window: 100_000, ..good.clone() }), "window");
+    assert_eq!(key(Config { checkpoint_interval: 0, ..good.clone() }), "checkpoint_interval");
+    assert_eq!(key(Config { pipeline: 0, ..good.clone() }), "pipeline");
+    assert_eq!(key(Config { pipeline: 1001, ..good.clone() }), "pipeline");
+    assert_eq!(key(Config { retained_blocks: 999, ..good.clone() }), "retained_blocks");
+    assert_eq!(key(Config { repeat_pre_prepare: 17, ..good.clone() }), "repeat_pre_prepare");
+    assert_eq!(key(Config { view_changes: false, protocol: ProtocolKind::Jolteon, ..good }), "view_changes");
+}

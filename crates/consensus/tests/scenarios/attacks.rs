@@ -1,0 +1,212 @@
+//! Replicas that lie.
+
+use crate::common::keys::{Keys, forged_certificate};
+use crate::common::network::Letter;
+use crate::common::play::Viewed;
+use crate::common::world::{Act, World};
+use crate::common::{config, random::Random};
+use quorate_consensus::config::LeaderKind;
+use quorate_consensus::safety::timeout_subject;
+use quorate_consensus::seam::Drop;
+use quorate_consensus::views::message::{FromView, Proposal, ViewMessage};
+use quorate_consensus::{Action, Config};
+use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(2);
+
+crate::for_every_protocol! {
+    /// A leader that proposes nothing and claims, with each timeout, a certificate that nobody signed.
+    forged_certificates_in_timeouts,
+    /// A replica signs its votes wrong, and comes first with them: the certificate forms without it.
+    forged_votes,
+    /// A proposal a thousand views ahead is followed if it shows that its view has begun, and only then.
+    a_thousand_views_ahead,
+    /// A certificate of a block that is nowhere to be had.
+    a_block_that_nobody_has,
+    /// A certificate with too few or unknown signers, or for another cluster's genesis.
+    wrong_signer_sets,
+    /// A replica proposes in views that it does not lead.
+    an_impostor,
+    /// Votes and proposals in another's name.
+    borrowed_names,
+}
+
+/// What a certificate that ends a view is about.
+fn block_vote<R: Viewed>(view: u64, height: u64, digest: u8) -> Subject {
+    Subject { domain: R::ENDS_VIEW, view: View(view), height: Height(height), digest: Digest([digest; 32]) }
+}
+
+fn attach<R: Viewed>(high: &Certificate) -> Attachment {
+    match R::TIMEOUTS_CARRY_CERTIFICATES {
+        true => Attachment::HighCertificate(Box::new(high.clone())),
+        false => Attachment::HighView(high.view()),
+    }
+}
+
+fn dropped<R: Viewed>(world: &World<R>, replica: u16, why: Drop) -> u64 {
+    world.replica(replica).dropped().get(&why).copied().unwrap_or(0)
+}
+
+fn proposal<R: Viewed>(
+    keys: &Keys,
+    author: u16,
+    view: u64,
+    justify: Certificate,
+    evidence: Option<Certificate>,
+) -> R::Message {
+    let block = Arc::new(Block::new(View(view), ReplicaId(author), justify, Vec::new()));
+    let endorsement = keys.vote(ReplicaId(author), block.subject(Domain::Proposal), Attachment::None);
+    ViewMessage::Proposal(Box::new(Proposal { block, evidence, endorsement, bundles: Vec::new() })).into()
+}
+
+/// A genuine certificate that a view was given up by replicas who knew of nothing but genesis.
+fn timeouts<R: Viewed>(keys: &Keys, view: u64) -> Certificate {
+    let attachment = attach::<R>(&Certificate::genesis(&keys.cluster));
+    let subject = timeout_subject(View(view));
+    let votes: Vec<Vote> = (0..3).map(|voter| keys.vote(ReplicaId(voter), subject, attachment.clone())).collect();
+    keys.assemble(subject, &votes).expect("all of it was just signed")
+}
+
+mod bodies {
+    use super::*;
+
+    pub fn forged_certificates_in_timeouts<R: Viewed>() {
+        for leader in LeaderKind::ALL {
+            let mut world =
+                World::<R>::started(4, Config { leader: *leader, view_timeout_ms: 100, ..config::<R>() }, 1);
+            let liar = if *leader == LeaderKind::Fixed { 0 } else { 1 };
+            if world.replica(0).parts().config.stalls_with_silent(world.keys.quorum, &[ReplicaId(liar)]).is_some() {
+                continue;
+            }
+            world.corrupt(liar, Box::new(|_, action, out| lie_in_timeouts::<R>(action, out)));
+            for _ in 0..5 {
+                let command = world.submit(1);
+                assert!(world.run_until_done(SOON, &command), "{leader} leaders are held up");
+            }
+            for replica in world.honest() {
+                let high = world.replica(replica).protocol().high();
+                assert!(high.view() == View(0) || world.keys.is_certificate_genuine(high), "a forged one is believed");
+                assert!(dropped(&world, replica, Drop::NotGenuine) > 0, "R{replica} was lied to");
+            }
+        }
+    }
+
+    fn lie_in_timeouts<R: Viewed>(action: Act<R::Message>, out: &mut Vec<Act<R::Message>>) {
+        let Action::Send { to, message: Letter::Protocol(message), sign, after } = action else {
+            return out.push(action);
+        };
+        let message = match message.into_view() {
+            Ok(ViewMessage::Timeout(mut timeout)) => {
+                let view = timeout.vote.subject.view.0;
+                timeout.high = forged_certificate(block_vote::<R>(view - 1, view, 9), 0..3);
+                timeout.evidence = None;
+                timeout.vote.attachment = attach::<R>(&timeout.high);
+                let message = Letter::Protocol(ViewMessage::Timeout(timeout).into());
+                return out.push(Action::Send { to, message, after: None, sign });
+            }
+            Ok(ViewMessage::Proposal(_)) => return,
+            Ok(message) => message.into(),
+            Err(message) => message,
+        };
+        out.push(Action::Send { to, message: Letter::Protocol(message), after, sign });
+    }
+
+    pub fn forged_votes<R: Viewed>() {
+        let mut world = World::<R>::started(4, config::<R>(), 1);
+        world.network.set_delay(ReplicaId(1), ReplicaId(0), Duration::from_micros(100));
+        let mut random = Random::new(7);
+        world.corrupt(1, Box::new(move |_, action, out| spoil_vote::<R>(&mut random, action, out)));
+        for _ in 0..5 {
+            let command = world.submit(1);
+            assert!(world.run_until_done(Duration::from_millis(20), &command), "a spoilt vote holds the others up");
+        }
+        assert!(dropped(&world, 0, Drop::NotGenuine) > 0, "R0 finds out whose vote it was");
+        assert_eq!(world.view_timeouts(), 0);
+    }
+
+    fn spoil_vote<R: Viewed>(random: &mut Random, action: Act<R::Message>, out: &mut Vec<Act<R::Message>>) {
+        match action {
+            Action::Send { to, message: Letter::Protocol(message), .. }
+                if matches!(message.as_view(), Some(ViewMessage::Vote(_))) =>
+            {
+                let Ok(ViewMessage::Vote(mut vote)) = message.into_view() else { return };
+                vote.signature = random.next().to_le_bytes().repeat(4).into();
+                let message = Letter::Protocol(ViewMessage::Vote(vote).into());
+                out.push(Action::Send { to, message, after: None, sign: false });
+            }
+            action => out.push(action),
+        }
+    }
+
+    pub fn a_thousand_views_ahead<R: Viewed>() {
+        let mut world = World::<R>::started(4, Config { leader: LeaderKind::RoundRobin, ..config::<R>() }, 1);
+        let genesis = Certificate::genesis(&world.keys.cluster);
+        let forged = Certificate { proof: vec![1; 96].into(), ..timeouts::<R>(&world.keys, 1000) };
+        for evidence in [None, Some(timeouts::<R>(&world.keys, 900)), Some(forged)] {
+            world.inject(1, 2, proposal::<R>(&world.keys, 1, 1001, genesis.clone(), evidence));
+        }
+        world.run_for(Duration::from_millis(10));
+        assert_eq!(world.replica(2).view(), View(1), "nothing shows that view 1001 has begun");
+        assert_eq!(dropped(&world, 2, Drop::ViewNotJustified), 2);
+        assert_eq!(dropped(&world, 2, Drop::NotGenuine), 1);
+        let shown = timeouts::<R>(&world.keys, 1000);
+        // What is said in R1's name it does not know of, and may contradict.
+        world.oracle.distrust(ReplicaId(1));
+        for replica in [0, 2, 3] {
+            world.inject(1, replica, proposal::<R>(&world.keys, 1, 1001, genesis.clone(), Some(shown.clone())));
+        }
+        world.run_for(Duration::from_millis(10));
+        assert!(world.replica(2).view() >= View(1001), "the certificate of view 1000 begins view 1001");
+        let command = world.submit(1);
+        assert!(world.run_until_done(SOON, &command), "life goes on in view 1001");
+    }
+
+    pub fn a_block_that_nobody_has<R: Viewed>() {
+        let mut world = World::<R>::started(4, Config { view_timeout_ms: 100, ..config::<R>() }, 1);
+        let high = Box::new(world.keys.certificate(block_vote::<R>(9, 5, 9), 0..3));
+        world.inject(1, 3, ViewMessage::Advance { high, evidence: None }.into());
+        world.run_for(Duration::from_secs(1));
+        assert_eq!(world.replica(3).view(), View(10), "the certificate is genuine");
+        assert!((5..50).contains(&world.messages), "R3 asks for it from time to time: {}", world.messages);
+    }
+
+    pub fn wrong_signer_sets<R: Viewed>() {
+        let mut world = World::<R>::started(4, config::<R>(), 1);
+        let subject = block_vote::<R>(9, 5, 9);
+        let few = world.keys.certificate(subject, 0..2);
+        let larger = Keys { quorum: Quorum::of(10).expect("a sound size"), ..world.keys };
+        let strangers = larger.certificate(subject, [0, 1, 7]);
+        let foreign = Certificate { subject: block_vote::<R>(0, 0, 9), ..Certificate::genesis(&world.keys.cluster) };
+        for high in [few, strangers, foreign, forged_certificate(subject, 0..4)] {
+            world.inject(1, 3, ViewMessage::Advance { high: Box::new(high), evidence: None }.into());
+        }
+        world.run_for(Duration::from_millis(10));
+        assert_eq!(world.replica(3).view(), View(1));
+        assert_eq!(dropped(&world, 3, Drop::NotGenuine), 4);
+    }
+
+    pub fn an_impostor<R: Viewed>() {
+        let mut world = World::<R>::started(4, config::<R>(), 1);
+        let genesis = Certificate::genesis(&world.keys.cluster);
+        for replica in [0, 1, 3] {
+            world.inject(2, replica, proposal::<R>(&world.keys, 2, 1, genesis.clone(), None));
+        }
+        world.run_for(Duration::from_millis(10));
+        assert!([0, 1, 3].iter().all(|replica| dropped(&world, *replica, Drop::NotTheLeader) == 1));
+        assert_eq!(world.replica(1).parts().safety.voted(), View(0), "nobody votes for it");
+        let command = world.submit(1);
+        assert!(world.run_until_done(Duration::from_millis(20), &command), "the leader's own proposal is voted for");
+    }
+
+    pub fn borrowed_names<R: Viewed>() {
+        let mut world = World::<R>::started(4, config::<R>(), 1);
+        let genesis = Certificate::genesis(&world.keys.cluster);
+        world.inject(2, 1, proposal::<R>(&world.keys, 0, 1, genesis, None));
+        let vote = world.keys.vote(ReplicaId(3), block_vote::<R>(1, 1, 9), Attachment::None);
+        world.inject(2, 1, ViewMessage::Vote(vote).into());
+        world.run_for(Duration::from_millis(10));
+        assert_eq!(dropped(&world, 1, Drop::NotTheSender), 2);
+    }
+}

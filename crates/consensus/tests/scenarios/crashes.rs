@@ -1,0 +1,159 @@
+//! Replicas that die, and how long nothing is committed.
+
+use crate::common::play::Viewed;
+use crate::common::random::Random;
+use crate::common::{config, world::World};
+use quorate_consensus::Config;
+use quorate_consensus::config::LeaderKind;
+use quorate_types::Time;
+use std::time::Duration;
+
+const STEADY: [LeaderKind; 2] = [LeaderKind::Fixed, LeaderKind::Reputation];
+
+crate::for_every_protocol! {
+    /// Whoever dies whenever: one view is given up at most, and the gap is below two view timeouts.
+    one_dies,
+    /// The leader of the current view, or of the next one, which collects the votes, dies.
+    a_leader_dies,
+    /// A leader dies while it sends: some have its last words and some have not.
+    a_leader_dies_in_mid_sentence,
+    /// A silent replica is elected no more.
+    reputation_forgets_the_silent,
+    /// f die one after the other.
+    as_many_die_as_may,
+}
+
+mod bodies {
+    use super::*;
+
+    pub fn one_dies<R: Viewed>() {
+        for leader in STEADY {
+            for seed in 0..25 {
+                let mut random = Random::new(seed);
+                let n = *random.pick(&[4, 4, 7]);
+                let mut world = busy::<R>(n, leader, seed);
+                load(&mut world, 20 + random.below(40));
+                let victim = random.below(n as u64) as u16;
+                world.run_for(random.time_below(Duration::from_millis(2)));
+                world.kill(victim);
+                load(&mut world, 150);
+                check(
+                    &world,
+                    &format!("{n} replicas, {leader} leaders, seed {seed}, R{victim} dies"),
+                    most::<R>(leader),
+                );
+            }
+        }
+    }
+
+    pub fn a_leader_dies<R: Viewed>() {
+        for leader in STEADY {
+            for (seed, ahead) in (0..12).flat_map(|seed| [(seed, 0), (seed, 1)]) {
+                let mut world = busy::<R>(4, leader, seed);
+                load(&mut world, 20 + seed);
+                let view = world.replica(0).view();
+                load(&mut world, 1);
+                let found = world.run_until(Duration::from_millis(50), |world| world.replica(1).view() > view);
+                assert!(found, "views go on under load");
+                let replica = world.replica(1);
+                let victim = replica.protocol().leader(replica.parts()).expect("its basis is there");
+                let victim = (victim.0 + ahead) % 4;
+                world.kill(victim);
+                load(&mut world, 150);
+                check(
+                    &world,
+                    &format!("{leader} leaders, seed {seed}, leader + {ahead} = R{victim} dies"),
+                    most::<R>(leader),
+                );
+            }
+        }
+    }
+
+    pub fn a_leader_dies_in_mid_sentence<R: Viewed>() {
+        for leader in STEADY {
+            for seed in 0..60 {
+                let mut world = busy::<R>(4, leader, seed);
+                load(&mut world, 20 + seed % 7);
+                world.submit(1);
+                let view = world.replica(0).view();
+                // A chain goes on from one view to the next with one command; where a view orders all of one block it does not.
+                let last = if R::VOTES == R::ENDS_VIEW { view.next() } else { view };
+                let leads = |world: &World<R>| world.replica(1).view() > last;
+                assert!(world.run_until(Duration::from_millis(50), leads), "views go on under load");
+                let replica = world.replica(1);
+                let victim = replica.protocol().leader(replica.parts()).expect("its basis is there").0;
+                if R::VOTES != R::ENDS_VIEW {
+                    world.submit(1);
+                    world.run_for(Duration::from_millis(seed % 12));
+                }
+                world.kill_in_mid_sentence(victim, 500);
+                load(&mut world, 300);
+                check(
+                    &world,
+                    &format!("{leader} leaders, seed {seed}, R{victim} dies in mid-sentence"),
+                    1 + most::<R>(leader),
+                );
+            }
+        }
+    }
+
+    pub fn reputation_forgets_the_silent<R: Viewed>() {
+        for (n, silent) in [(4, vec![0]), (4, vec![1]), (4, vec![2]), (4, vec![3]), (7, vec![1, 2]), (7, vec![3, 6])] {
+            let mut world = busy::<R>(n, LeaderKind::Reputation, 1);
+            silent.iter().for_each(|replica| world.kill(*replica));
+            load(&mut world, 1000);
+            let timeouts = world.most_view_timeouts();
+            let most = 3 * silent.len() as u64;
+            assert!(timeouts <= most, "{silent:?} of {n} are silent and {timeouts} views were given up");
+            load(&mut world, 600);
+            assert_eq!(world.most_view_timeouts(), timeouts, "{silent:?} of {n} are elected again");
+        }
+    }
+
+    pub fn as_many_die_as_may<R: Viewed>() {
+        for leader in STEADY {
+            let mut world = busy::<R>(7, leader, 3);
+            for victim in [0, 1] {
+                load(&mut world, 30);
+                world.kill(victim);
+            }
+            load(&mut world, 400);
+            let last = world.submit(1);
+            assert!(world.run_until_done(Duration::from_secs(1), &last), "five of seven go on with {leader} leaders");
+        }
+    }
+
+    /// How many views are given up when one replica dies. Where a block is prepared before its view ends, a leader may die in between;
+    /// no block tells of that, so that reputation elects it once more before it forgets it.
+    fn most<R: Viewed>(leader: LeaderKind) -> u64 {
+        1 + u64::from(leader == LeaderKind::Reputation && R::VOTES != R::ENDS_VIEW)
+    }
+
+    fn busy<R: Viewed>(n: usize, leader: LeaderKind, seed: u64) -> World<R> {
+        let config = Config { leader, view_timeout_ms: 100, ..config::<R>() };
+        let mut world = World::new(n, config, seed);
+        world.network.jitter = Duration::from_millis(1);
+        world.start();
+        world
+    }
+
+    /// So many commands, one every two milliseconds.
+    fn load<R: Viewed>(world: &mut World<R>, commands: u64) {
+        for _ in 0..commands {
+            world.submit(1);
+            world.run_for(Duration::from_millis(2));
+        }
+    }
+
+    fn check<R: Viewed>(world: &World<R>, what: &str, most: u64) {
+        let limit = Duration::from_millis(200);
+        for replica in world.honest() {
+            let commits = world.commits(replica).iter().filter(|commit| !commit.block.payload.is_empty());
+            let times: Vec<Time> = commits.map(|commit| commit.time).chain([world.now]).collect();
+            let gap = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
+            assert!(gap < limit, "{what}: R{replica} commits nothing for {gap:?}");
+        }
+        let timeouts = world.most_view_timeouts();
+        assert!(timeouts <= most, "{what}: {timeouts} views are given up");
+    }
+}

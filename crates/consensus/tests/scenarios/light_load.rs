@@ -1,0 +1,111 @@
+//! Clusters with little or nothing to do.
+
+use crate::common::play::Viewed;
+use crate::common::{config, world::World};
+use quorate_consensus::Config;
+use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind};
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+crate::for_every_protocol! {
+    /// One command at a time is ordered whatever the settings, and no view times out.
+    one_at_a_time,
+    /// Committees of any size.
+    every_size,
+    /// Whoever has nothing to do sends nothing and waits for nothing.
+    idle,
+    /// Clients send to the leader alone, and proposals carry the commands.
+    leader_dissemination,
+    /// A client reached one backup alone: it hands the command on to the leader.
+    relay,
+    /// Many commands at once, in blocks of their limits.
+    saturation,
+}
+
+mod bodies {
+    use super::*;
+
+    pub fn one_at_a_time<R: Viewed>() {
+        for policy in BatchPolicy::ALL {
+            for leader in LeaderKind::ALL {
+                let config = Config { batch_policy: *policy, leader: *leader, ..config::<R>() };
+                let patience = config.view_timeout() * 4;
+                let mut world = World::<R>::started(4, config, 1);
+                for number in 0..5 {
+                    let command = world.submit(1);
+                    let done = world.run_until_done(patience, &command);
+                    assert!(done, "command {number} is not ordered with {policy} batches and {leader} leaders");
+                }
+                assert_eq!(world.view_timeouts(), 0, "with {policy} batches and {leader} leaders");
+            }
+        }
+    }
+
+    pub fn every_size<R: Viewed>() {
+        for n in [1, 4, 5, 7] {
+            for leader in LeaderKind::ALL {
+                let mut world = World::<R>::started(n, Config { leader: *leader, ..config::<R>() }, 1);
+                for number in 0..30 {
+                    let command = world.submit(1);
+                    let done = world.run_until_done(Duration::from_millis(50), &command);
+                    assert!(done, "command {number} is not ordered by {n} replicas with {leader} leaders");
+                }
+                assert_eq!(world.view_timeouts(), 0);
+            }
+        }
+    }
+
+    pub fn idle<R: Viewed>() {
+        for leader in LeaderKind::ALL {
+            let mut world = World::<R>::started(4, Config { leader: *leader, ..config::<R>() }, 1);
+            world.run_for(HOUR);
+            assert_eq!(world.messages, 0, "nobody speaks before there is something to order");
+            let command = world.submit(1);
+            assert!(world.run_until_done(Duration::from_secs(1), &command));
+            world.run_for(Duration::from_secs(5));
+            let messages = world.messages;
+            world.run_for(HOUR);
+            assert_eq!(world.messages, messages, "with {leader} leaders nobody speaks when all is done");
+            assert_eq!(world.view_timeouts(), 0);
+            assert!(world.is_quiet(), "with {leader} leaders no alarm is set when all is done");
+        }
+    }
+
+    pub fn leader_dissemination<R: Viewed>() {
+        let config = Config { dissemination: Dissemination::Leader, ..config::<R>() };
+        let mut world = World::<R>::started(4, config, 1);
+        for _ in 0..10 {
+            let command = world.submit_to(&[0], 3);
+            assert!(world.run_until_done(Duration::from_millis(20), &command), "nothing has to be fetched");
+        }
+        assert_eq!(world.view_timeouts(), 0);
+    }
+
+    pub fn relay<R: Viewed>() {
+        for leader in LeaderKind::ALL {
+            for dissemination in Dissemination::ALL {
+                let config = Config { leader: *leader, dissemination: *dissemination, ..config::<R>() };
+                let patience = config.view_timeout();
+                let mut world = World::<R>::started(4, config, 1);
+                for backup in [2, 3, 1, 0] {
+                    let command = world.submit_to(&[backup], 1);
+                    let done = world.run_until_done(patience, &command);
+                    assert!(done, "R{backup} keeps a command to itself under {leader} leaders, {dissemination}");
+                }
+                assert_eq!(world.view_timeouts(), 0);
+            }
+        }
+    }
+
+    pub fn saturation<R: Viewed>() {
+        let config = Config { batch: 10, retained_blocks: 16, ..config::<R>() };
+        let mut world = World::<R>::started(4, config, 1);
+        let commands: Vec<_> = (0..200).map(|_| world.submit(3)).collect();
+        assert!(world.run_until_done(Duration::from_secs(1), &commands[199]));
+        assert!(commands.iter().all(|command| world.is_done(command)), "the oldest go first");
+        let fullest = world.commits(0).iter().map(|commit| commit.block.payload.len()).max();
+        assert_eq!(fullest, Some(3), "three bundles of three commands fit into a block of ten");
+        assert_eq!(world.view_timeouts(), 0);
+    }
+}

@@ -1,0 +1,143 @@
+//! When a leader proposes.
+
+mod unit_support;
+
+use proptest::prelude::*;
+use quorate_consensus::Config;
+use quorate_consensus::batching::{Batching, Decision, Situation};
+use quorate_consensus::config::BatchPolicy;
+use std::time::Duration;
+use unit_support::*;
+
+fn batching(batch_policy: BatchPolicy) -> Batching {
+    Batching::new(&Config { batch_policy, batch: 10, batch_wait_ms: 5, view_timeout_ms: 1000, ..config() })
+}
+
+/// A leader who could propose since 1000 ms.
+fn situation(pending: usize) -> Situation {
+    Situation { pending, uncommitted: false, ready_since: at(1000), view: None }
+}
+
+#[test]
+fn whoever_has_nothing_to_propose_or_commit_rests() {
+    for policy in BatchPolicy::ALL {
+        assert_eq!(batching(*policy).decide(at(5000), situation(0)), Decision::Rest, "{policy}");
+    }
+}
+
+#[test]
+fn blocks_that_wait_for_their_commit_are_driven_on_by_empty_ones() {
+    let uncommitted = Situation { uncommitted: true, ..situation(0) };
+    for policy in BatchPolicy::ALL {
+        assert_eq!(batching(*policy).decide(at(1000), uncommitted), Decision::Propose, "{policy}");
+    }
+}
+
+#[test]
+fn eager_proposes_what_there_is() {
+    assert_eq!(batching(BatchPolicy::Eager).decide(at(1000), situation(1)), Decision::Propose);
+}
+
+#[test]
+fn full_waits_for_a_full_block_and_at_most_a_quarter_of_a_view_timeout() {
+    let mut batching = batching(BatchPolicy::Full);
+    batching.arrived(at(0), 9);
+    assert_eq!(batching.decide(at(1100), situation(9)), Decision::Wait(millis(150)), "since it could have proposed");
+    assert_eq!(batching.decide(at(1100), situation(10)), Decision::Propose);
+    assert_eq!(batching.decide(at(1250), situation(9)), Decision::Propose);
+}
+
+#[test]
+fn timed_waits_so_long_after_the_first_command() {
+    let mut batching = batching(BatchPolicy::Timed);
+    batching.arrived(at(2000), 1);
+    batching.arrived(at(2003), 1);
+    assert_eq!(batching.decide(at(2004), situation(2)), Decision::Wait(millis(1)));
+    assert_eq!(batching.decide(at(2005), situation(2)), Decision::Propose);
+    assert_eq!(batching.decide(at(2004), situation(10)), Decision::Propose);
+    batching.proposed(at(2005), 0);
+    batching.arrived(at(2006), 1);
+    assert_eq!(batching.decide(at(2006), situation(1)), Decision::Wait(millis(5)), "the wait begins anew");
+    batching.proposed(at(2010), 1);
+    assert_eq!(batching.decide(at(2012), situation(1)), Decision::Wait(millis(3)), "for what was left over, too");
+}
+
+#[test]
+fn adaptive_waits_for_what_a_view_brings() {
+    let mut batching = batching(BatchPolicy::Adaptive);
+    let in_view = |pending| Situation { view: Some(millis(5)), ..situation(pending) };
+    batching.arrived(at(1000), 1);
+    assert_eq!(batching.decide(at(1000), situation(1)), Decision::Propose, "no view was measured yet");
+    for now in 1001..2000 {
+        batching.arrived(at(now), 1);
+    }
+    batching.proposed(at(2000), 0);
+    batching.arrived(at(2000), 1);
+    assert_eq!(batching.decide(at(2001), in_view(4)), Decision::Wait(millis(4)), "a thousand a second, five a view");
+    assert_eq!(batching.decide(at(2001), in_view(6)), Decision::Propose);
+    assert_eq!(batching.decide(at(2005), in_view(1)), Decision::Propose, "the view is over");
+    let long = Situation { view: Some(millis(60_000)), ..situation(9) };
+    assert_eq!(
+        batching.decide(at(2001), long),
+        Decision::Wait(millis(249)),
+        "never longer than a quarter of a view timeout"
+    );
+    assert_eq!(batching.decide(at(2001), Situation { pending: 10, ..long }), Decision::Propose, "a block is full");
+}
+
+#[derive(Clone, Debug)]
+enum Past {
+    Arrived(u64, usize),
+    Proposed(u64, usize),
+}
+
+proptest! {
+    /// Whatever went before, one command that waits is proposed within the bound of the policy, by one who asks again when told.
+    #[test]
+    fn a_single_command_is_proposed_in_time(
+        policy in prop::sample::select(BatchPolicy::ALL),
+        past in prop::collection::vec(
+            prop_oneof![
+                (0..40u64, 1..500usize).prop_map(|(pause, count)| Past::Arrived(pause, count)),
+                (0..40u64, 0..3usize).prop_map(|(pause, left)| Past::Proposed(pause, left)),
+            ],
+            0..60,
+        ),
+        view in prop::option::of(0..3000u64),
+        ready_after in 0..100u64,
+        batch in 2..1000usize,
+    ) {
+        let config = Config { batch_policy: policy, batch, batch_wait_ms: 5, view_timeout_ms: 1000, ..config() };
+        let mut batching = Batching::new(&config);
+        let mut now = at(1000);
+        for event in past {
+            match event {
+                Past::Arrived(pause, count) => {
+                    now = now + millis(pause);
+                    batching.arrived(now, count);
+                }
+                Past::Proposed(pause, left) => {
+                    now = now + millis(pause);
+                    batching.proposed(now, left);
+                }
+            }
+        }
+        now = now + millis(ready_after);
+        let situation = Situation { pending: 1, uncommitted: false, ready_since: now, view: view.map(millis) };
+        let bound = match policy {
+            BatchPolicy::Eager => Duration::ZERO,
+            BatchPolicy::Timed => millis(5),
+            BatchPolicy::Full => millis(250),
+            BatchPolicy::Adaptive => millis(view.unwrap_or(0).min(250)),
+        };
+        let begin = now;
+        let mut asked = 0;
+        while let Decision::Wait(time) = batching.decide(now, situation) {
+            prop_assert!(time > Duration::ZERO && asked == 0, "one wait is enough");
+            asked += 1;
+            now = now + time;
+        }
+        prop_assert_eq!(batching.decide(now, situation), Decision::Propose);
+        prop_assert!(now.since(begin) <= bound, "{:?} is over {:?}", now.since(begin), bound);
+    }
+}

@@ -1,0 +1,175 @@
+//! Settings that cannot work are refused by name.
+
+mod unit_support;
+
+use quorate_consensus::Config;
+use quorate_consensus::config::*;
+use quorate_types::*;
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+use unit_support::{config, quorum};
+
+fn names_read_back<T: Copy + PartialEq + Debug + Display + FromStr<Err = UnknownName>>(all: &[T], what: &str) {
+    for choice in all {
+        assert_eq!(choice.to_string().parse::<T>(), Ok(*choice));
+    }
+    let unknown = "pbft3".parse::<T>().expect_err("no such name").to_string();
+    assert!(unknown.contains("`pbft3`") && unknown.contains(what), "{unknown}");
+    assert!(all.iter().all(|choice| unknown.contains(&choice.to_string())), "it lists what there is: {unknown}");
+}
+
+#[test]
+fn every_name_reads_back_and_an_unknown_one_is_told_the_known() {
+    names_read_back(ProtocolKind::ALL, "protocol");
+    names_read_back(LeaderKind::ALL, "leader election");
+    names_read_back(ViewDuration::ALL, "view duration");
+    names_read_back(BatchPolicy::ALL, "batch policy");
+    names_read_back(Dissemination::ALL, "dissemination");
+}
+
+#[test]
+fn the_defaults_work() {
+    assert_eq!(Config::default().validate(), Ok(()));
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_its_key_and_its_mend() {
+    type Change = fn(&mut Config);
+    let refused: &[(&str, &str, Change)] = &[
+        ("batch", "at least 1", |config| config.batch = 0),
+        ("batch", "at most 65536", |config| config.batch = 65_537),
+        ("batch_bytes", "at least 1", |config| config.batch_bytes = 0),
+        ("batch_bytes", "at most 33554432", |config| config.batch_bytes = usize::MAX),
+        ("view_timeout_ms", "at least 1", |config| config.view_timeout_ms = 0),
+        ("least_view_timeout_ms", "at least 1", |config| config.least_view_timeout_ms = 0),
+        ("least_view_timeout_ms", "below", |config| {
+            (config.view_duration, config.least_view_timeout_ms) = (ViewDuration::Adaptive, 1001);
+        }),
+        ("pool_bytes", "at least 1", |config| config.pool_bytes = 0),
+        ("pool_bundles", "at least 1", |config| config.pool_bundles = 0),
+        ("retained_blocks", "at least 1", |config| config.retained_blocks = 0),
+        ("fetch_retry_ms", "at least 1", |config| config.fetch_retry_ms = 0),
+        ("batch_wait_ms", "raise view_timeout_ms", |config| {
+            (config.batch_policy, config.batch_wait_ms) = (BatchPolicy::Timed, 251);
+        }),
+        ("batch_wait_ms", "raise view_timeout_ms", |config| {
+            (config.batch_policy, config.batch_wait_ms) = (BatchPolicy::Timed, u64::MAX);
+        }),
+    ];
+    for (key, mend, change) in refused {
+        let mut config = config();
+        change(&mut config);
+        let error = config.validate().expect_err(key);
+        assert_eq!(error.key, *key);
+        assert!(error.mend.contains(mend), "{error}");
+        assert!(error.to_string().contains(&format!("`{key}`")), "{error}");
+    }
+}
+
+#[test]
+fn what_does_not_matter_is_not_refused() {
+    let accepted = [
+        Config { batch_wait_ms: u64::MAX, ..config() },
+        Config { batch_policy: BatchPolicy::Timed, batch_wait_ms: 250, ..config() },
+        Config { least_view_timeout_ms: 5000, ..config() },
+        Config { view_duration: ViewDuration::Adaptive, least_view_timeout_ms: 1000, ..config() },
+        Config { batch: 65_536, batch_bytes: limits::MAX_FRAME_BYTES / 2, ..config() },
+        Config { fetch_delay_ms: 0, retained_bytes: 0, batch_wait_ms: 0, ..config() },
+    ];
+    for config in accepted {
+        assert_eq!(config.validate(), Ok(()), "{config:?}");
+    }
+}
+
+/// A cluster of which some are silent, view by view: who proposes, who collects the votes, what is certified on what.
+struct Cluster {
+    silent: Vec<bool>,
+    needed: usize,
+    /// Whether a leader collects the votes of its own view, and not of the one before.
+    collects_its_own: bool,
+    /// For each certified view the view of the parent.
+    certified: Vec<(u64, u64)>,
+}
+
+impl Cluster {
+    fn parent(&self, view: u64) -> Option<u64> {
+        self.certified.iter().find(|(certified, _)| *certified == view).map(|(_, parent)| *parent)
+    }
+
+    /// Whether anything is committed in the first views by certified blocks in so many consecutive views.
+    fn commits(&mut self, kind: LeaderKind, chain_length: usize) -> bool {
+        let n = self.silent.len();
+        let (mut high, mut fixed) = (0, 0);
+        for view in 1..=8 * n as u64 {
+            let (leader, collector) = match kind {
+                LeaderKind::RoundRobin if self.collects_its_own => (view as usize % n, view as usize % n),
+                LeaderKind::RoundRobin => (view as usize % n, (view as usize + 1) % n),
+                _ => (fixed, fixed),
+            };
+            let votes = self.silent.iter().filter(|silent| !**silent).count();
+            if self.silent[leader] || self.silent[collector] || votes < self.needed {
+                fixed = (fixed + 1) % n;
+                continue;
+            }
+            self.certified.push((view, high));
+            high = view;
+            // Back from the new certificate through parents that are one view older each.
+            let (mut at, mut length) = (view, 1);
+            while let Some(parent) = self.parent(at).filter(|parent| *parent > 0 && parent + 1 == at) {
+                (at, length) = (parent, length + 1);
+            }
+            if length >= chain_length {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[test]
+fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
+    let (mut stalls, mut runs) = (0, 0);
+    for n in 1..=10usize {
+        for set in 0..1u32 << n {
+            let silent: Vec<bool> = (0..n).map(|replica| set >> replica & 1 == 1).collect();
+            let named: Vec<ReplicaId> =
+                (0..n as u16).map(ReplicaId).filter(|replica| silent[replica.index()]).collect();
+            for (protocol, leader) in [
+                (ProtocolKind::ChainedHotStuff, LeaderKind::RoundRobin),
+                (ProtocolKind::SimpleHotStuff, LeaderKind::RoundRobin),
+                (ProtocolKind::FastHotStuff, LeaderKind::RoundRobin),
+                (ProtocolKind::Jolteon, LeaderKind::RoundRobin),
+                (ProtocolKind::BasicHotStuff, LeaderKind::RoundRobin),
+                (ProtocolKind::ChainedHotStuff, LeaderKind::Fixed),
+                (ProtocolKind::Jolteon, LeaderKind::Fixed),
+                (ProtocolKind::BasicHotStuff, LeaderKind::Fixed),
+            ] {
+                let chain_length = match protocol {
+                    ProtocolKind::BasicHotStuff => 1,
+                    ProtocolKind::Jolteon | ProtocolKind::FastHotStuff => 2,
+                    _ => 3,
+                };
+                let needed = quorum(n).quorum();
+                let collects_its_own = protocol == ProtocolKind::BasicHotStuff;
+                let mut cluster = Cluster { silent: silent.clone(), needed, collects_its_own, certified: Vec::new() };
+                let commits = cluster.commits(leader, chain_length);
+                let warning = Config { protocol, leader, ..config() }.stalls_with_silent(quorum(n), &named);
+                assert_eq!(warning.is_none(), commits, "{protocol} {leader} {named:?} of {n}: {warning:?}");
+                if commits { runs += 1 } else { stalls += 1 }
+            }
+        }
+    }
+    assert!(stalls > 1000 && runs > 1000, "both were tried: {stalls} and {runs}");
+}
+
+#[test]
+fn the_warning_names_the_protocol_the_silent_and_the_mend() {
+    let config = Config { protocol: ProtocolKind::ChainedHotStuff, leader: LeaderKind::RoundRobin, ..config() };
+    let warning = config.stalls_with_silent(quorum(4), &[ReplicaId(2)]).expect("three in a row are too few");
+    for part in ["chained-hotstuff", "round-robin", "R2", "`reputation`", "`jolteon`"] {
+        assert!(warning.contains(part), "no {part} in: {warning}");
+    }
+    let few = config.stalls_with_silent(quorum(4), &[ReplicaId(2), ReplicaId(0)]).expect("no quorum");
+    assert!(few.contains("2 of 4") && few.contains("quorum is 3"), "{few}");
+    assert_eq!(config.stalls_with_silent(quorum(4), &[]), None);
+}

@@ -1,0 +1,247 @@
+//! Who leads.
+
+mod unit_support;
+
+use proptest::collection;
+use proptest::prelude::*;
+use quorate_consensus::Config;
+use quorate_consensus::block_tree::BlockTree;
+use quorate_consensus::config::LeaderKind;
+use quorate_consensus::digest_map::Salt;
+use quorate_consensus::leader::LeaderElection;
+use quorate_consensus::store::Store;
+use quorate_types::*;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use unit_support::*;
+
+/// A chain as one replica sees it.
+struct Chain {
+    replicas: u16,
+    leaders: LeaderElection,
+    tree: BlockTree,
+    head: Certificate,
+    blocks: Vec<Arc<Block>>,
+}
+
+impl Chain {
+    fn new(kind: LeaderKind, replicas: usize) -> Chain {
+        let tree = BlockTree::new(genesis().subject.digest, Salt(0));
+        let leaders = LeaderElection::new(kind, quorum(replicas));
+        Chain { replicas: replicas as u16, leaders, tree, head: genesis(), blocks: Vec::new() }
+    }
+
+    /// The leader after so many skipped views.
+    fn leader(&self, skipped: u64) -> u16 {
+        self.leaders
+            .leader(View(self.head.view().0 + 1 + skipped), &self.head.subject, &self.tree)
+            .expect("the head is here")
+            .0
+    }
+
+    /// A block after so many skipped views, whose certificate these sign.
+    fn extend(&mut self, skipped: u64, signers: &[u16]) {
+        let block = block(self.head.view().0 + 1 + skipped, self.leader(skipped), self.head.clone(), Vec::new());
+        self.tree.insert(block.clone(), self.leaders.candidates(&block, &self.tree));
+        self.head = certify_by(&block, signers);
+        self.blocks.push(block);
+    }
+
+    fn candidates(&self) -> Vec<u16> {
+        self.tree
+            .candidates(&self.head.subject.digest)
+            .expect("the head is here")
+            .iter()
+            .map(|replica| replica.0)
+            .collect()
+    }
+}
+
+#[test]
+fn a_fixed_leader_stays_and_each_skipped_view_hands_on() {
+    let mut chain = Chain::new(LeaderKind::Fixed, 4);
+    assert_eq!([0, 1, 2, 3, 4].map(|skipped| chain.leader(skipped)), [0, 1, 2, 3, 0]);
+    chain.extend(0, &[0, 1, 2]);
+    chain.extend(0, &[0, 1, 2]);
+    assert_eq!([0, 1, 2, 3, 4].map(|skipped| chain.leader(skipped)), [0, 1, 2, 3, 0]);
+    chain.extend(2, &[0, 1, 2]);
+    assert_eq!(chain.leader(0), 2, "who took over stays");
+    assert_eq!([1, 2, 3].map(|skipped| chain.leader(skipped)), [3, 0, 1]);
+}
+
+#[test]
+fn a_leader_is_unknown_without_the_block_that_names_it() {
+    let missing = certify(&block(7, 2, genesis(), Vec::new())).subject;
+    for (kind, known) in
+        [(LeaderKind::Fixed, None), (LeaderKind::Reputation, None), (LeaderKind::RoundRobin, Some(ReplicaId(1)))]
+    {
+        let chain = Chain::new(kind, 4);
+        assert_eq!(chain.leaders.leader(View(9), &missing, &chain.tree), known);
+    }
+}
+
+#[test]
+#[should_panic(expected = "a view begins above its basis")]
+fn a_view_that_is_not_above_its_basis_has_no_leader() {
+    let chain = Chain::new(LeaderKind::RoundRobin, 4);
+    let _ = chain.leaders.leader(View(0), &genesis().subject, &chain.tree);
+}
+
+impl Chain {
+    /// Views until the next certificate while these are silent: a view succeeds if its leader speaks and so does the one who
+    /// collects its votes. None if there is none in so many views.
+    fn live(&mut self, silent: &[u16], most: u64) -> Option<u64> {
+        let signers: Vec<u16> = (0..self.replicas).filter(|replica| !silent.contains(replica)).collect();
+        for skipped in 0..most {
+            let (basis, leader) = (self.head.clone(), self.leader(skipped));
+            if silent.contains(&leader) {
+                continue;
+            }
+            self.extend(skipped, &signers);
+            if !silent.contains(&self.leader(0)) {
+                return Some(skipped);
+            }
+            (self.head, _) = (basis, self.blocks.pop());
+        }
+        None
+    }
+}
+
+/// One silent replica among four, as the figures of the design count on it.
+#[test]
+fn under_reputation_a_replica_that_falls_silent_is_soon_out() {
+    let mut chain = Chain::new(LeaderKind::Reputation, 4);
+    for _ in 0..40 {
+        chain.extend(0, &[0, 1, 2, 3]);
+    }
+    let skipped: Vec<u64> = (0..100).map(|_| chain.live(&[3], 10).expect("three of four are enough")).collect();
+    assert!(skipped.iter().sum::<u64>() <= 4, "{skipped:?}");
+    assert_eq!(skipped[20..].iter().sum::<u64>(), 0, "{skipped:?}");
+    assert!(!chain.candidates().contains(&3));
+}
+
+/// For each block the views that were skipped before it and who signs its certificate.
+fn history(replicas: u16) -> impl Strategy<Value = Vec<(u64, Vec<u16>)>> {
+    let enough = quorum(usize::from(replicas)).quorum();
+    let signers = Just((0..replicas).collect::<Vec<u16>>())
+        .prop_shuffle()
+        .prop_flat_map(move |order| (enough..=order.len()).prop_map(move |count| order[..count].to_vec()));
+    collection::vec((prop_oneof![6 => Just(0u64), 2 => 1..4u64, 1 => 4..40u64], signers), 1..90)
+}
+
+fn histories() -> impl Strategy<Value = (u16, Vec<(u64, Vec<u16>)>)> {
+    (1..11u16).prop_flat_map(|replicas| (Just(replicas), history(replicas)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn round_robin_is_view_modulo_n((replicas, history) in histories(), skipped in 0..100u64) {
+        let mut chain = Chain::new(LeaderKind::RoundRobin, usize::from(replicas));
+        for (skipped, signers) in history {
+            chain.extend(skipped, &signers);
+        }
+        let view = chain.head.view().0 + 1 + skipped;
+        prop_assert_eq!(u64::from(chain.leader(skipped)), view % u64::from(replicas));
+    }
+
+    #[test]
+    fn each_skipped_view_names_another_leader_and_in_the_end_everybody((replicas, history) in histories()) {
+        for kind in LeaderKind::ALL {
+            let mut chain = Chain::new(*kind, usize::from(replicas));
+            for (skipped, signers) in &history {
+                let leaders: Vec<u16> = (0..3 * u64::from(replicas)).map(|skipped| chain.leader(skipped)).collect();
+                prop_assert!(leaders.iter().all(|leader| *leader < replicas));
+                prop_assert!(replicas == 1 || leaders.windows(2).all(|pair| pair[0] != pair[1]), "{kind}: {leaders:?}");
+                prop_assert_eq!(leaders.iter().collect::<BTreeSet<_>>().len(), usize::from(replicas), "{}: {:?}", kind, leaders);
+                chain.extend(*skipped, signers);
+            }
+        }
+    }
+
+    #[test]
+    fn who_signs_nothing_in_the_window_is_no_candidate((replicas, history) in histories(), silent in any::<prop::sample::Index>()) {
+        let shape = quorum(usize::from(replicas));
+        let silent = silent.index(usize::from(replicas)) as u16;
+        let mut chain = Chain::new(LeaderKind::Reputation, usize::from(replicas));
+        let window = chain.leaders.lookback();
+        prop_assert_eq!(window, 4 * usize::from(replicas));
+        for (skipped, signers) in &history {
+            chain.extend(*skipped, signers);
+        }
+        let others: Vec<u16> = (0..replicas).filter(|replica| *replica != silent).collect();
+        if others.len() < shape.quorum() {
+            return Ok(());
+        }
+        // The last certificate that the silent one may have signed is the one in the first of these blocks.
+        for _ in 0..window + 1 {
+            chain.extend(0, &others);
+        }
+        for (skipped, _) in &history {
+            let candidates = chain.candidates();
+            prop_assert!(!candidates.contains(&silent), "{candidates:?}");
+            prop_assert!(candidates.len() >= (2 * shape.faults()).max(1), "{candidates:?}");
+            prop_assert!(candidates.is_sorted(), "in one order for all");
+            for skipped in 0..candidates.len() as u64 {
+                prop_assert_ne!(chain.leader(skipped), silent);
+            }
+            chain.extend(*skipped, &others);
+        }
+    }
+
+    /// After whatever past, and whoever of f falls silent then, certificates go on, and in the end without any timeout.
+    #[test]
+    fn under_reputation_the_live_go_on(
+        (replicas, history) in histories(),
+        order in Just((0..11u16).collect::<Vec<u16>>()).prop_shuffle(),
+    ) {
+        let faults = quorum(usize::from(replicas)).faults();
+        let silent: Vec<u16> = order.into_iter().filter(|replica| *replica < replicas).take(faults).collect();
+        let mut chain = Chain::new(LeaderKind::Reputation, usize::from(replicas));
+        for (skipped, signers) in &history {
+            chain.extend(*skipped, signers);
+        }
+        let most = 4 * u64::from(replicas);
+        let blocks = 3 * chain.leaders.lookback();
+        let skipped: Vec<Option<u64>> = (0..blocks).map(|_| chain.live(&silent, most)).collect();
+        prop_assert!(skipped.iter().all(Option::is_some), "{silent:?} of {replicas} stall it: {skipped:?}");
+        prop_assert!(skipped[2 * blocks / 3..].iter().all(|skipped| *skipped == Some(0)), "{silent:?} of {replicas}: {skipped:?}");
+    }
+
+    /// When a block comes in decides how much of the past is kept at that moment; it must not decide who leads.
+    #[test]
+    fn whoever_has_the_same_chain_names_the_same_leaders(
+        (replicas, history) in histories(),
+        delays in collection::vec(0..6usize, 90),
+        retained_blocks in 1..4usize,
+    ) {
+        for kind in LeaderKind::ALL {
+            let mut chain = Chain::new(*kind, usize::from(replicas));
+            for (skipped, signers) in &history {
+                chain.extend(*skipped, signers);
+            }
+            let config = Config { leader: *kind, retained_blocks, ..config() };
+            let shape = quorum(usize::from(replicas));
+            let mut store = Store::new(&config, shape, ReplicaId(0), genesis().subject.digest, Salt(9));
+            for (number, block) in chain.blocks.iter().enumerate() {
+                store.offer(at(1), block.clone(), ReplicaId(0), &chain.leaders, &mut Vec::new());
+                if let Some(overtaken) = number.checked_sub(delays[number]) {
+                    let digest = chain.blocks[overtaken].digest();
+                    if chain.blocks[overtaken].height > store.committed() {
+                        let extends = store.commit(&digest, |_, _| {});
+                        prop_assert!(extends);
+                    }
+                }
+                let subject = block.subject(Domain::Vote);
+                for skipped in 0..2 * u64::from(replicas) {
+                    let view = View(subject.view.0 + 1 + skipped);
+                    prop_assert_eq!(
+                        chain.leaders.leader(view, &subject, &store.tree),
+                        chain.leaders.leader(view, &subject, &chain.tree)
+                    );
+                }
+            }
+        }
+    }
+}

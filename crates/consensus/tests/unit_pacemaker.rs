@@ -1,0 +1,210 @@
+//! How long views last.
+
+mod unit_support;
+
+use proptest::collection;
+use proptest::prelude::*;
+use quorate_consensus::Config;
+use quorate_consensus::config::ViewDuration;
+use quorate_consensus::pacemaker::{Alarm, Pacemaker};
+use quorate_types::*;
+use std::time::Duration;
+use unit_support::*;
+
+fn pacemaker(view_duration: ViewDuration) -> Pacemaker {
+    Pacemaker::new(&Config { view_duration, view_timeout_ms: 1000, least_view_timeout_ms: 50, ..config() })
+}
+
+/// Views of this length, each begun by a certificate of votes while there is work.
+fn after_views(pacemaker: &mut Pacemaker, lengths: &[u64]) {
+    let mut now = at(1000);
+    pacemaker.working(now, true);
+    let first = pacemaker.view().0 + 1;
+    pacemaker.enter(now, View(first), false);
+    for (view, length) in (first + 1..).zip(lengths) {
+        now = now + millis(*length);
+        pacemaker.enter(now, View(view), true);
+    }
+}
+
+#[test]
+fn a_fixed_duration_never_changes() {
+    let mut pacemaker = pacemaker(ViewDuration::Fixed);
+    for _ in 0..10 {
+        assert_eq!(pacemaker.duration(), millis(1000));
+        pacemaker.gave_up();
+    }
+    after_views(&mut pacemaker, &[1; 20]);
+    assert_eq!(pacemaker.duration(), millis(1000));
+}
+
+#[test]
+fn an_exponential_duration_doubles_with_each_timeout_and_falls_back_with_a_commit() {
+    let mut pacemaker = pacemaker(ViewDuration::Exponential);
+    let mut durations = Vec::new();
+    for _ in 0..9 {
+        durations.push(pacemaker.duration().as_secs());
+        pacemaker.gave_up();
+    }
+    assert_eq!(durations, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+    assert_eq!(pacemaker.retransmission(), millis(1000), "a timeout message is repeated as often as ever");
+    pacemaker.progressed();
+    assert_eq!(pacemaker.duration(), millis(1000));
+    assert_eq!(pacemaker.timeouts(), 9, "they stay counted");
+}
+
+#[test]
+fn an_adaptive_duration_follows_the_views() {
+    let mut pacemaker = pacemaker(ViewDuration::Adaptive);
+    assert_eq!(pacemaker.duration(), millis(1000), "nothing is measured yet");
+    after_views(&mut pacemaker, &[20; 100]);
+    assert_eq!(pacemaker.smoothed(), Some(millis(20)));
+    assert!(pacemaker.duration() >= millis(160) && pacemaker.duration() < millis(170), "eight steady views");
+    pacemaker.gave_up();
+    assert!(pacemaker.duration() >= millis(320), "doubled all the same");
+    pacemaker.progressed();
+    after_views(&mut pacemaker, &[1; 100]);
+    assert_eq!(pacemaker.duration(), millis(50), "not below the least");
+    after_views(&mut pacemaker, &[900; 100]);
+    assert_eq!(pacemaker.duration(), millis(1000), "not above the base");
+    assert_eq!(pacemaker.retransmission(), millis(1000));
+}
+
+#[test]
+fn only_working_views_that_end_in_a_certificate_are_measured() {
+    let mut pacemaker = pacemaker(ViewDuration::Adaptive);
+    pacemaker.enter(at(0), View(1), true);
+    pacemaker.enter(at(500), View(2), true);
+    assert_eq!(pacemaker.smoothed(), None, "there was nothing to order");
+    pacemaker.working(at(600), true);
+    pacemaker.enter(at(700), View(3), true);
+    assert_eq!(pacemaker.smoothed(), None, "for a part of the view there was nothing to order");
+    pacemaker.enter(at(800), View(4), false);
+    assert_eq!(pacemaker.smoothed(), None, "it ended in timeouts");
+    pacemaker.enter(at(830), View(5), true);
+    assert_eq!(pacemaker.smoothed(), Some(millis(30)));
+}
+
+#[test]
+fn an_idle_replica_never_gives_up() {
+    let mut pacemaker = pacemaker(ViewDuration::Fixed);
+    pacemaker.enter(at(0), View(1), true);
+    assert_eq!(pacemaker.ring(at(1_000_000)), Alarm::Idle);
+    assert!(pacemaker.working(at(1_000_000), true), "the alarm is to be set");
+    assert!(!pacemaker.working(at(1_000_001), true), "once");
+    assert!(pacemaker.is_working());
+    assert_eq!(pacemaker.ring(at(1_000_499)), Alarm::Later(millis(1)), "the clock runs since there is work");
+    assert!(!pacemaker.working(at(1_000_500), false));
+    assert_eq!(pacemaker.ring(at(2_000_000)), Alarm::Idle);
+}
+
+#[test]
+fn the_leader_is_reminded_at_half_time() {
+    let mut pacemaker = pacemaker(ViewDuration::Fixed);
+    pacemaker.working(at(0), true);
+    pacemaker.enter(at(100), View(1), true);
+    let rings = [100, 599, 600, 1099, 1100, 5000].map(|now| pacemaker.ring(at(now)));
+    let (later, remind) = (Alarm::Later, Alarm::Remind);
+    assert_eq!(
+        rings,
+        [later(millis(500)), later(millis(1)), remind(millis(500)), remind(millis(1)), Alarm::GiveUp, Alarm::GiveUp]
+    );
+}
+
+#[test]
+fn a_view_given_up_that_was_certified_after_all_counts_as_a_success_and_its_successor_gets_half_the_time() {
+    let mut pacemaker = pacemaker(ViewDuration::Exponential);
+    pacemaker.working(at(0), true);
+    pacemaker.enter(at(0), View(1), false);
+    pacemaker.gave_up();
+    pacemaker.gave_up();
+    assert_eq!(pacemaker.duration(), millis(4000));
+    pacemaker.enter(at(1000), View(2), true);
+    assert_eq!(pacemaker.duration(), millis(2000));
+    assert_eq!(pacemaker.ring(at(1999)), Alarm::Remind(millis(1)));
+    assert_eq!(pacemaker.ring(at(2000)), Alarm::GiveUp);
+    pacemaker.enter(at(1100), View(3), true);
+    assert_eq!(pacemaker.smoothed(), Some((millis(1000) * 7 + millis(100)) / 8), "what was measured is what went by");
+    assert_eq!(pacemaker.ring(at(2099)), Alarm::Later(millis(1)), "the next one has its whole time");
+    pacemaker.gave_up();
+    pacemaker.enter(at(3000), View(4), false);
+    assert_eq!(pacemaker.duration(), millis(4000), "a view that ended in timeouts is none");
+}
+
+#[test]
+#[should_panic(expected = "views only grow")]
+fn a_view_is_entered_once() {
+    let mut pacemaker = pacemaker(ViewDuration::Fixed);
+    pacemaker.enter(at(0), View(3), true);
+    pacemaker.enter(at(0), View(3), true);
+}
+
+#[test]
+fn the_longest_timeout_that_can_be_written_overflows_nothing() {
+    for view_duration in ViewDuration::ALL {
+        let config = Config { view_duration: *view_duration, view_timeout_ms: u64::MAX, ..config() };
+        assert_eq!(config.validate(), Ok(()));
+        let mut pacemaker = Pacemaker::new(&config);
+        (0..10).for_each(|_| pacemaker.gave_up());
+        after_views(&mut pacemaker, &[u64::MAX / 2_000_000]);
+        assert!(pacemaker.duration() > Duration::ZERO);
+        assert_ne!(pacemaker.ring(at(3_000)), Alarm::GiveUp);
+    }
+}
+
+proptest! {
+    #[test]
+    fn durations_keep_their_bounds(
+        lengths in collection::vec(0..5000u64, 0..60),
+        timeouts in 0..12u32,
+        kind in prop::sample::select(ViewDuration::ALL),
+    ) {
+        let mut pacemaker = pacemaker(kind);
+        after_views(&mut pacemaker, &lengths);
+        let calm = pacemaker.duration();
+        prop_assert!(calm >= millis(50) && calm <= millis(1000));
+        (0..timeouts).for_each(|_| pacemaker.gave_up());
+        let factor = if kind == ViewDuration::Fixed { 1 } else { 1 << timeouts.min(6) };
+        prop_assert_eq!(pacemaker.duration(), calm * factor);
+        prop_assert!(pacemaker.retransmission() <= pacemaker.duration().min(millis(1000)));
+        if let (Some(least), Some(most), Some(mean)) = (lengths.iter().min(), lengths.iter().max(), pacemaker.smoothed()) {
+            prop_assert!(mean <= millis(*most) && mean + Duration::from_micros(1) >= millis(*least));
+        }
+    }
+
+    /// Whoever sets the alarm again as he is told gives up when the view has lasted its time, not before and not much later.
+    #[test]
+    fn the_alarms_lead_to_giving_up_in_time(entered in 0..5000u64, work in 0..5000u64, first in 0..3000u64, timeouts in 0..4) {
+        let mut pacemaker = pacemaker(ViewDuration::Exponential);
+        (0..timeouts).for_each(|_| pacemaker.gave_up());
+        let begin = at(entered.max(work));
+        if work <= entered {
+            pacemaker.working(at(work), true);
+            pacemaker.enter(at(entered), View(1), false);
+        } else {
+            pacemaker.enter(at(entered), View(1), false);
+            pacemaker.working(at(work), true);
+        }
+        let (mut now, mut reminders, mut rings) = (begin + millis(first), 0, 0);
+        loop {
+            rings += 1;
+            prop_assert!(rings <= 3, "few alarms");
+            match pacemaker.ring(now) {
+                Alarm::Idle => prop_assert!(false, "there is work"),
+                Alarm::Later(time) => {
+                    prop_assert!(time > Duration::ZERO);
+                    now = now + time;
+                }
+                Alarm::Remind(time) => {
+                    prop_assert!(time > Duration::ZERO);
+                    reminders += 1;
+                    now = now + time;
+                }
+                Alarm::GiveUp => break,
+            }
+        }
+        let due = begin + pacemaker.duration();
+        prop_assert_eq!(now, due.max(begin + millis(first)));
+        prop_assert_eq!(reminders, i32::from(begin + millis(first) < due));
+    }
+}

@@ -1,0 +1,325 @@
+//! Bundles: pending, proposed, executed, released.
+
+mod unit_support;
+
+use proptest::collection;
+use proptest::prelude::*;
+use quorate_consensus::Config;
+use quorate_consensus::digest_map::Salt;
+use quorate_consensus::pool::{Offered, Pool};
+use quorate_types::*;
+use std::collections::{BTreeMap, BTreeSet};
+use unit_support::*;
+
+fn pool(pool_bundles: usize, pool_bytes: usize) -> Pool {
+    Pool::new(&Config { pool_bundles, pool_bytes, ..config() }, Salt(0))
+}
+
+fn digests(bundles: &[Bundle]) -> Vec<Digest> {
+    bundles.iter().map(Bundle::digest).collect()
+}
+
+#[test]
+fn bundles_are_proposed_in_the_order_of_their_coming() {
+    let mut pool = pool(100, 1 << 20);
+    let bundles: Vec<Bundle> = (0..10).map(|number| bundle(number, 2, 0)).collect();
+    bundles.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), false), Offered::New));
+    assert_eq!(pool.offer(bundles[3].clone(), false), Offered::Known);
+    assert_eq!(pool.pending_commands(), 20);
+    pool.proposed(&bundles[1].digest());
+    assert_eq!(pool.oldest_pending(2), [bundles[0].clone(), bundles[2].clone()]);
+    assert_eq!(
+        pool.select(5, 1 << 20),
+        digests(&[bundles[0].clone(), bundles[2].clone()]),
+        "a third would be six commands"
+    );
+}
+
+#[test]
+fn one_bundle_is_selected_however_large() {
+    let mut pool = pool(100, 1 << 20);
+    let (large, small) = (bundle(1, 50, 10), bundle(2, 1, 0));
+    pool.offer(large.clone(), false);
+    pool.offer(small.clone(), false);
+    assert_eq!(pool.select(10, 100), [large.digest()]);
+    assert_eq!(pool.select(10, 100), [small.digest()]);
+    assert_eq!(pool.select(10, 100), []);
+}
+
+#[test]
+fn what_an_abandoned_block_proposed_waits_again_ahead_of_the_rest() {
+    let mut pool = pool(100, 1 << 20);
+    let (first, second) = (bundle(1, 1, 0), bundle(2, 1, 0));
+    pool.offer(first.clone(), false);
+    assert_eq!(pool.select(10, 1000), [first.digest()]);
+    pool.proposed(&first.digest());
+    pool.offer(second.clone(), false);
+    pool.released(&first.digest());
+    assert_eq!(pool.select(10, 1000), digests(&[first, second]));
+}
+
+#[test]
+fn the_room_is_for_what_waits_and_not_for_what_is_kept() {
+    let large = bundle(1, 1, 1000);
+    let mut pool = pool(100, large.body().len() + 10);
+    assert_eq!(pool.offer(large.clone(), false), Offered::New);
+    assert_eq!(pool.offer(bundle(2, 1, 0), false), Offered::Full);
+    assert_eq!(pool.offer(bundle(2, 1, 0), true), Offered::New, "a block needs it");
+    pool.proposed(&large.digest());
+    pool.executed(&large.digest());
+    assert_eq!(pool.offer(bundle(3, 1, 0), false), Offered::New);
+    assert_eq!(pool.get(&large.digest()), Some(&large), "it is kept for those who lag behind");
+}
+
+/// The queue of a backup, which never selects, is bounded by an invariant of the pool; here many bundles pass through it.
+#[test]
+fn a_backup_forgets_what_others_proposed() {
+    let mut pool = pool(100, 1 << 20);
+    let stuck = bundle(0, 1, 0);
+    pool.offer(stuck.clone(), false);
+    for number in 1..10_000 {
+        let passing = bundle(number, 1, 0);
+        assert_eq!(pool.offer(passing.clone(), false), Offered::New);
+        pool.proposed(&passing.digest());
+        pool.executed(&passing.digest());
+        pool.released(&passing.digest());
+        assert!(!pool.contains(&passing.digest()));
+        pool.invariants();
+    }
+    assert_eq!(pool.oldest_pending(10), [stuck]);
+}
+
+#[test]
+fn a_bundle_that_comes_again_after_it_was_forgotten_is_proposed_once() {
+    let mut pool = pool(100, 1 << 20);
+    let again = bundle(1, 1, 0);
+    for _ in 0..3 {
+        assert_eq!(pool.offer(again.clone(), false), Offered::New);
+        pool.proposed(&again.digest());
+        pool.executed(&again.digest());
+        pool.released(&again.digest());
+    }
+    pool.offer(again.clone(), false);
+    assert_eq!(pool.select(100, 1 << 20), [again.digest()]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Offer { number: usize, wanted: bool },
+    Select { commands: usize, bytes: usize },
+    Propose { numbers: Vec<usize> },
+    SetAside { block: prop::sample::Index },
+    TakeUp { block: prop::sample::Index },
+    Execute { block: prop::sample::Index },
+    Release { block: prop::sample::Index },
+}
+
+const BUNDLES: usize = 14;
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..BUNDLES, prop::bool::weighted(0.2)).prop_map(|(number, wanted)| Step::Offer { number, wanted }),
+        3 => (1..12usize, 1..400usize).prop_map(|(commands, bytes)| Step::Select { commands, bytes }),
+        2 => collection::vec(0..BUNDLES, 1..4).prop_map(|numbers| Step::Propose { numbers }),
+        2 => any::<prop::sample::Index>().prop_map(|block| Step::SetAside { block }),
+        2 => any::<prop::sample::Index>().prop_map(|block| Step::TakeUp { block }),
+        3 => any::<prop::sample::Index>().prop_map(|block| Step::Execute { block }),
+        3 => any::<prop::sample::Index>().prop_map(|block| Step::Release { block }),
+    ]
+}
+
+#[derive(Default)]
+struct Held {
+    /// Blocks on the branch that name it, and others.
+    blocks: usize,
+    aside: usize,
+    executed: bool,
+}
+
+/// A block of the tree and what became of it.
+struct Proposed {
+    numbers: Vec<usize>,
+    executed: bool,
+    aside: bool,
+}
+
+struct Naive {
+    bundles: Vec<Bundle>,
+    held: BTreeMap<usize, Held>,
+    /// What waits, in the order in which it is to be proposed.
+    line: Vec<usize>,
+}
+
+impl Naive {
+    fn pending(&self) -> BTreeSet<usize> {
+        let waits = |held: &Held| held.blocks == 0 && !held.executed;
+        let pending = self.held.iter().filter(|(_, held)| waits(held)).map(|(number, _)| *number).collect();
+        assert_eq!(self.line.iter().copied().collect::<BTreeSet<_>>(), pending, "the list and the states agree");
+        pending
+    }
+
+    fn commands(&self, numbers: &BTreeSet<usize>) -> usize {
+        numbers.iter().map(|number| self.bundles[*number].len()).sum()
+    }
+
+    fn bytes(&self, numbers: &BTreeSet<usize>) -> usize {
+        numbers.iter().map(|number| self.bundles[*number].body().len()).sum()
+    }
+
+    fn number(&self, digest: &Digest) -> usize {
+        self.bundles.iter().position(|bundle| bundle.digest() == *digest).expect("one of the bundles")
+    }
+
+    fn propose(&mut self, pool: &mut Pool, numbers: &[usize]) -> Proposed {
+        for number in numbers {
+            pool.proposed(&self.bundles[*number].digest());
+            self.held.get_mut(number).expect("it is held").blocks += 1;
+            self.line.retain(|other| other != number);
+        }
+        Proposed { numbers: numbers.to_vec(), executed: false, aside: false }
+    }
+
+    fn set_aside(&mut self, pool: &mut Pool, numbers: &[usize]) {
+        for number in numbers {
+            pool.set_aside(&self.bundles[*number].digest());
+            let held = self.held.get_mut(number).expect("it is held");
+            (held.blocks, held.aside) = (held.blocks - 1, held.aside + 1);
+            if held.blocks == 0 && !held.executed {
+                self.line.insert(0, *number);
+            }
+        }
+    }
+
+    fn take_up(&mut self, pool: &mut Pool, numbers: &[usize]) {
+        for number in numbers {
+            pool.taken_up(&self.bundles[*number].digest());
+            let held = self.held.get_mut(number).expect("it is held");
+            (held.blocks, held.aside) = (held.blocks + 1, held.aside - 1);
+            self.line.retain(|other| other != number);
+        }
+    }
+
+    fn execute(&mut self, pool: &mut Pool, numbers: &[usize]) {
+        for number in numbers {
+            assert_eq!(pool.executed(&self.bundles[*number].digest()), self.bundles[*number]);
+            self.held.get_mut(number).expect("it is held").executed = true;
+        }
+    }
+
+    fn release(&mut self, pool: &mut Pool, block: Proposed) {
+        for number in block.numbers {
+            let held = self.held.get_mut(&number).expect("it is held");
+            if block.aside {
+                pool.dropped(&self.bundles[number].digest());
+                held.aside -= 1;
+            } else {
+                pool.released(&self.bundles[number].digest());
+                held.blocks -= 1;
+                if held.blocks == 0 && !held.executed {
+                    self.line.insert(0, number);
+                }
+            }
+            if held.blocks + held.aside == 0 && held.executed {
+                self.held.remove(&number);
+            }
+        }
+    }
+
+    fn check_selection(&self, selected: &[Digest], commands: usize, bytes: usize) -> Vec<usize> {
+        let pending = self.pending();
+        let numbers: Vec<usize> = selected.iter().map(|digest| self.number(digest)).collect();
+        assert_eq!(numbers, self.line[..numbers.len()], "the first in the line");
+        let taken: BTreeSet<usize> = numbers.iter().copied().collect();
+        assert!(taken.is_subset(&pending), "only what waits");
+        assert_eq!(taken.is_empty(), pending.is_empty(), "at least one if there is any");
+        let (taken_commands, taken_bytes) = (self.commands(&taken), self.bytes(&taken));
+        assert!(taken.len() <= 1 || (taken_commands <= commands && taken_bytes <= bytes), "within the limits");
+        let fits = |number: &usize| {
+            taken_commands + self.bundles[*number].len() <= commands
+                && taken_bytes + self.bundles[*number].body().len() <= bytes
+        };
+        assert!(!self.line.get(numbers.len()).is_some_and(fits), "no sooner than the next is too much");
+        numbers
+    }
+
+    fn check(&self, pool: &Pool) {
+        let pending = self.pending();
+        assert_eq!(pool.pending_commands(), self.commands(&pending));
+        let listed: Vec<usize> =
+            pool.oldest_pending(usize::MAX).iter().map(|bundle| self.number(&bundle.digest())).collect();
+        assert_eq!(listed, self.line);
+        for (number, bundle) in self.bundles.iter().enumerate() {
+            assert_eq!(pool.contains(&bundle.digest()), self.held.contains_key(&number));
+        }
+        pool.invariants();
+    }
+}
+
+proptest! {
+    #[test]
+    fn its_books_never_drift(
+        steps in collection::vec(step(), 1..150),
+        most_bundles in 1..10usize,
+        most_bytes in 30..900usize,
+    ) {
+        let bundles = (0..BUNDLES as u64).map(|number| bundle(number, 1 + number % 4, number as usize)).collect();
+        let mut naive = Naive { bundles, held: BTreeMap::new(), line: Vec::new() };
+        let mut pool = pool(most_bundles, most_bytes);
+        let mut blocks: Vec<Proposed> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Offer { number, wanted } => {
+                    let pending = naive.pending();
+                    let bytes = naive.bytes(&pending) + naive.bundles[number].body().len();
+                    let full = !wanted && (pending.len() >= most_bundles || bytes > most_bytes);
+                    let expected = match naive.held.contains_key(&number) {
+                        true => Offered::Known,
+                        false if full => Offered::Full,
+                        false => Offered::New,
+                    };
+                    if expected == Offered::New {
+                        naive.held.insert(number, Held::default());
+                        naive.line.push(number);
+                    }
+                    prop_assert_eq!(pool.offer(naive.bundles[number].clone(), wanted), expected);
+                }
+                Step::Select { commands, bytes } => {
+                    let selected = pool.select(commands, bytes);
+                    let numbers = naive.check_selection(&selected, commands, bytes);
+                    blocks.push(naive.propose(&mut pool, &numbers));
+                }
+                Step::Propose { numbers } => {
+                    let numbers: Vec<usize> = numbers.into_iter().filter(|number| naive.held.contains_key(number)).collect();
+                    blocks.push(naive.propose(&mut pool, &numbers));
+                }
+                _ if blocks.is_empty() => {}
+                Step::SetAside { block } => {
+                    let block = block.get_mut(&mut blocks);
+                    if !block.executed && !block.aside {
+                        naive.set_aside(&mut pool, &block.numbers);
+                        block.aside = true;
+                    }
+                }
+                Step::TakeUp { block } => {
+                    let block = block.get_mut(&mut blocks);
+                    if block.aside {
+                        naive.take_up(&mut pool, &block.numbers);
+                        block.aside = false;
+                    }
+                }
+                Step::Execute { block } => {
+                    let block = block.get_mut(&mut blocks);
+                    if !block.executed && !block.aside {
+                        naive.execute(&mut pool, &block.numbers);
+                        block.executed = true;
+                    }
+                }
+                Step::Release { block } => {
+                    let block = blocks.swap_remove(block.index(blocks.len()));
+                    naive.release(&mut pool, block);
+                }
+            }
+            naive.check(&pool);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The truth table of each protocol's rules.
+
+mod unit_support;
+
+use proptest::collection;
+use proptest::prelude::*;
+use quorate_consensus::block_tree::BlockTree;
+use quorate_consensus::chained::rules::*;
+use quorate_consensus::digest_map::Salt;
+use quorate_types::*;
+use std::sync::Arc;
+use unit_support::*;
+
+fn tree(blocks: &[Arc<Block>]) -> BlockTree {
+    let mut tree = BlockTree::new(genesis().subject.digest, Salt(0));
+    blocks.iter().for_each(|block| tree.insert(block.clone(), Arc::new([])));
+    tree
+}
+
+fn voted(block: &Block) -> Subject {
+    block.subject(Domain::Vote)
+}
+
+fn may_vote<R: Rules>(block: &Block, evidence: Option<&Certificate>, lock: Subject, tree: &BlockTree) -> bool {
+    R::may_vote(Candidate { block, evidence, lock }, tree).is_ok()
+}
+
+/// Which block of a chain with these views is committed when the last one is certified, by its view.
+fn commits<R: Rules>(views: &[u64]) -> Option<u64> {
+    let blocks = chain(views);
+    R::commits(blocks.last().expect("a chain"), &tree(&blocks)).map(|block| block.view.0)
+}
+
+#[test]
+fn chained_hotstuff_algorithm_1_line_26_votes_for_what_extends_the_lock() {
+    let blocks = chain(&[1, 2, 3]);
+    let tree = tree(&blocks);
+    // The certificate of the lock itself is no newer than the lock, so that the liveness rule says nothing.
+    let child = block(9, 0, certify(&blocks[1]), vec![]);
+    assert!(may_vote::<ChainedHotStuff>(&child, None, voted(&blocks[1]), &tree));
+    assert!(may_vote::<ChainedHotStuff>(&block(1, 0, genesis(), vec![]), None, genesis().subject, &tree));
+}
+
+#[test]
+fn chained_hotstuff_algorithm_1_line_27_votes_for_a_certificate_newer_than_the_lock() {
+    let blocks = chain(&[1, 2]);
+    let fork = block(3, 0, certify(&blocks[0]), vec![]);
+    let tree = tree(&[blocks[0].clone(), blocks[1].clone(), fork.clone()]);
+    let on_fork = block(4, 0, certify(&fork), vec![]);
+    assert!(may_vote::<ChainedHotStuff>(&on_fork, None, voted(&blocks[1]), &tree));
+}
+
+#[test]
+fn chained_hotstuff_algorithm_1_lines_26_and_27_refuse_a_fork_below_the_lock() {
+    let blocks = chain(&[1, 2]);
+    let tree = tree(&blocks);
+    let fork = block(3, 0, certify(&blocks[0]), vec![]);
+    assert!(!may_vote::<ChainedHotStuff>(&fork, None, voted(&blocks[1]), &tree));
+}
+
+#[test]
+fn chained_hotstuff_algorithm_3_line_18_locks_the_head_of_a_two_chain() {
+    let blocks = chain(&[1, 3]);
+    assert_eq!(ChainedHotStuff::lock_after(&blocks[1], &tree(&blocks)), Some(voted(&blocks[0])), "consecutive or not");
+    assert_eq!(ChainedHotStuff::lock_after(&blocks[0], &tree(&blocks)), Some(genesis().subject));
+}
+
+#[test]
+fn chained_hotstuff_algorithm_3_line_20_decides_the_head_of_a_consecutive_three_chain() {
+    assert_eq!(commits::<ChainedHotStuff>(&[1, 2, 3]), Some(1));
+    assert_eq!(commits::<ChainedHotStuff>(&[1, 4, 5, 6]), Some(4));
+    assert_eq!(commits::<ChainedHotStuff>(&[1, 3, 4]), None, "a dummy node between b and b'");
+    assert_eq!(commits::<ChainedHotStuff>(&[1, 2, 4]), None, "a dummy node between b' and b''");
+    assert_eq!(commits::<ChainedHotStuff>(&[1, 2]), None, "genesis is no block");
+}
+
+#[test]
+fn basic_hotstuff_algorithm_1_safe_node_and_what_certificates_lock_and_ask_for() {
+    use quorate_consensus::basic::rules::{answer, basis_after_timeout, locks, safe_node};
+    let blocks = chain(&[1, 2]);
+    let fork = block(3, 0, certify(&blocks[0]), vec![]);
+    let tree = tree(&[blocks[0].clone(), blocks[1].clone(), fork.clone()]);
+    let lock = Subject { domain: Domain::PreCommit, ..voted(&blocks[1]) };
+    let safe = |block: &Block| safe_node(Candidate { block, evidence: None, lock }, &tree).is_ok();
+    assert!(safe(&block(9, 0, certify(&blocks[1]), vec![])), "line 26: it extends the lock");
+    assert!(safe(&block(4, 0, certify(&fork), vec![])), "line 27: its certificate is newer");
+    assert!(!safe(&block(4, 0, certify(&blocks[0]), vec![])), "neither");
+    let of = |domain| Certificate { subject: Subject { domain, ..voted(&blocks[1]) }, ..certify(&blocks[1]) };
+    for domain in Domain::ALL {
+        let is_lock = domain == Domain::PreCommit || domain == Domain::Commit;
+        assert_eq!(locks(&of(domain)), is_lock.then_some(lock), "algorithm 2, line 25: {domain:?}");
+        let next = [(Domain::Prepare, Domain::PreCommit), (Domain::PreCommit, Domain::Commit)];
+        assert_eq!(answer(domain), next.into_iter().find(|(phase, _)| *phase == domain).map(|(_, next)| next));
+    }
+    for (view, basis) in [(3, 1), (4, 2), (9, 2)] {
+        assert_eq!(
+            basis_after_timeout(View(view), &of(Domain::Prepare)).view,
+            View(basis),
+            "v2 itself failed, or v3 did"
+        );
+    }
+    assert_eq!(basis_after_timeout(View(2), &genesis()), genesis().subject);
+}
+
+#[test]
+fn simple_hotstuff_rule_2_votes_if_the_parent_is_not_older_than_the_lock() {
+    let blocks = chain(&[1, 3, 5]);
+    let tree = tree(&blocks);
+    for (parent, locked, votes) in [(0, 1, false), (1, 1, true), (2, 1, true)] {
+        let candidate = block(9, 0, certify(&blocks[parent]), vec![]);
+        assert_eq!(may_vote::<SimpleHotStuff>(&candidate, None, voted(&blocks[locked]), &tree), votes);
+    }
+    let same_view = block(3, 3, certify(&blocks[0]), vec![]);
+    let on_fork = block(9, 0, certify(&same_view), vec![]);
+    assert!(may_vote::<SimpleHotStuff>(&on_fork, None, voted(&blocks[1]), &tree), "views only, no ancestry");
+}
+
+#[test]
+fn simple_hotstuff_locks_the_parent_and_commits_the_grandparent_two_views_back() {
+    let blocks = chain(&[1, 4]);
+    assert_eq!(SimpleHotStuff::lock_after(&blocks[1], &tree(&blocks)), Some(voted(&blocks[0])));
+    assert_eq!(commits::<SimpleHotStuff>(&[1, 2, 3]), Some(1));
+    assert_eq!(commits::<SimpleHotStuff>(&[1, 2, 4]), None);
+    assert_eq!(commits::<SimpleHotStuff>(&[1, 3, 4]), None);
+    assert_eq!(commits::<SimpleHotStuff>(&[1, 2]), None);
+}
+
+fn saying(high: &Certificate) -> Attachment {
+    Attachment::HighCertificate(Box::new(high.clone()))
+}
+
+#[test]
+fn fast_hotstuff_algorithm_2_safe_block_needs_the_view_before_or_an_aggregate() {
+    let blocks = chain(&[1, 2]);
+    let (tree, lock) = (tree(&blocks), genesis().subject);
+    let [low, high] = [0, 1].map(|at: usize| certify(&blocks[at]));
+    assert!(may_vote::<FastHotStuff>(&block(3, 0, high.clone(), vec![]), None, lock, &tree), "b.view = qc.view + 1");
+    let late = |justify: &Certificate| block(6, 0, justify.clone(), vec![]);
+    assert!(!may_vote::<FastHotStuff>(&late(&high), None, lock, &tree), "neither");
+    let aggregate = |view| timeouts(view, vec![saying(&low), saying(&high), saying(&low)]);
+    assert!(may_vote::<FastHotStuff>(&late(&high), Some(&aggregate(5)), lock, &tree), "extends its highest");
+    assert!(!may_vote::<FastHotStuff>(&late(&low), Some(&aggregate(5)), lock, &tree), "not a lower one");
+    assert!(!may_vote::<FastHotStuff>(&late(&high), Some(&aggregate(4)), lock, &tree), "b.view = aggQC.view + 1");
+    let views_only = timeouts(5, vec![Attachment::HighView(View(2)); 3]);
+    assert!(!may_vote::<FastHotStuff>(&late(&high), Some(&views_only), lock, &tree), "no certificate in it");
+    let votes = certify(&block(5, 0, genesis(), vec![]));
+    assert!(!may_vote::<FastHotStuff>(&late(&high), Some(&votes), lock, &tree), "votes are no aggregate");
+    let other = certify(&block(2, 3, certify(&blocks[0]), vec![]));
+    let elsewhere = timeouts(5, vec![saying(&other); 3]);
+    assert!(!may_vote::<FastHotStuff>(&late(&high), Some(&elsewhere), lock, &tree), "the same view, another block");
+}
+
+#[test]
+fn fast_hotstuff_algorithm_4_builds_on_the_highest_and_commits_a_consecutive_two_chain_without_a_lock() {
+    let blocks = chain(&[1, 2]);
+    let [low, high] = [0, 1].map(|at: usize| certify(&blocks[at]));
+    let aggregate = timeouts(5, vec![saying(&low), saying(&low), saying(&low)]);
+    assert_eq!(FastHotStuff::extends(&high, Some(&aggregate)), &low, "its own does not count");
+    assert_eq!(FastHotStuff::extends(&high, None), &high);
+    assert_eq!(FastHotStuff::lock_after(&blocks[1], &tree(&blocks)), None);
+    assert_eq!(commits::<FastHotStuff>(&[1, 2]), Some(1));
+    assert_eq!(commits::<FastHotStuff>(&[1, 3]), None);
+    assert_eq!(commits::<FastHotStuff>(&[1]), None);
+}
+
+#[test]
+fn jolteon_figure_2_vote_condition_3_needs_the_round_before_or_timeouts_that_know_no_higher() {
+    let blocks = chain(&[1, 2]);
+    let (tree, lock) = (tree(&blocks), genesis().subject);
+    let [low, high] = [0, 1].map(|at: usize| certify(&blocks[at]));
+    assert!(may_vote::<Jolteon>(&block(3, 0, high.clone(), vec![]), None, lock, &tree), "3(a): r = qc.r + 1");
+    let late = |justify: &Certificate| block(6, 0, justify.clone(), vec![]);
+    assert!(!may_vote::<Jolteon>(&late(&high), None, lock, &tree), "neither");
+    let knowing = |round, views: [u64; 3]| timeouts(round, views.map(|view| Attachment::HighView(View(view))).to_vec());
+    assert!(may_vote::<Jolteon>(&late(&high), Some(&knowing(5, [0, 2, 1])), lock, &tree), "3(b): qc.r = the highest");
+    assert!(may_vote::<Jolteon>(&late(&high), Some(&knowing(5, [0, 1, 1])), lock, &tree), "3(b): qc.r above it");
+    assert!(!may_vote::<Jolteon>(&late(&low), Some(&knowing(5, [0, 2, 1])), lock, &tree), "3(b): qc.r below it");
+    assert!(!may_vote::<Jolteon>(&late(&high), Some(&knowing(4, [0, 1, 1])), lock, &tree), "3(b): r = tc.r + 1");
+    let silent = timeouts(5, vec![]);
+    assert!(!may_vote::<Jolteon>(&late(&high), Some(&silent), lock, &tree), "it names no qc_high");
+    let votes = certify(&block(5, 0, genesis(), vec![]));
+    assert!(!may_vote::<Jolteon>(&late(&high), Some(&votes), lock, &tree), "votes are no timeouts");
+}
+
+#[test]
+fn jolteon_figure_2_locks_a_one_chain_and_commits_a_consecutive_two_chain() {
+    let blocks = chain(&[1, 4]);
+    assert_eq!(Jolteon::lock_after(&blocks[1], &tree(&blocks)), Some(voted(&blocks[1])));
+    assert_eq!(commits::<Jolteon>(&[1, 2]), Some(1));
+    assert_eq!(commits::<Jolteon>(&[1, 3]), None);
+    assert_eq!(commits::<Jolteon>(&[1]), None);
+}
+
+#[test]
+fn all_but_fast_hotstuff_build_on_the_highest_they_know() {
+    let blocks = chain(&[1, 2]);
+    let [low, high] = [0, 1].map(|at: usize| certify(&blocks[at]));
+    let aggregate = timeouts(5, vec![saying(&low); 3]);
+    assert_eq!(ChainedHotStuff::extends(&high, Some(&aggregate)), &high);
+    assert_eq!(SimpleHotStuff::extends(&high, Some(&aggregate)), &high);
+    assert_eq!(Jolteon::extends(&high, Some(&aggregate)), &high);
+}
+
+#[test]
+fn names_and_what_timeouts_carry_are_as_the_configuration_says() {
+    use quorate_consensus::config::ProtocolKind;
+    let carries = [
+        (ProtocolKind::ChainedHotStuff, ChainedHotStuff::NAME, ChainedHotStuff::TIMEOUTS_CARRY_CERTIFICATES, false),
+        (ProtocolKind::SimpleHotStuff, SimpleHotStuff::NAME, SimpleHotStuff::TIMEOUTS_CARRY_CERTIFICATES, false),
+        (ProtocolKind::FastHotStuff, FastHotStuff::NAME, FastHotStuff::TIMEOUTS_CARRY_CERTIFICATES, true),
+        (ProtocolKind::Jolteon, Jolteon::NAME, Jolteon::TIMEOUTS_CARRY_CERTIFICATES, false),
+    ];
+    for (kind, name, carries, expected) in carries {
+        assert_eq!((kind.name(), carries), (name, expected));
+    }
+}
+
+/// Chains whose views ascend by steps of one to three, as they must.
+fn views() -> impl Strategy<Value = Vec<u64>> {
+    collection::vec(prop_oneof![4 => Just(1u64), 1 => 2..4u64], 1..40).prop_map(|steps| {
+        let ascend = |view: &mut u64, step: u64| {
+            *view += step;
+            Some(*view)
+        };
+        steps.into_iter().scan(0, ascend).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_two_three_chain_rules_commit_the_same(views in views()) {
+        let blocks = chain(&views);
+        let tree = tree(&blocks);
+        for certified in &blocks {
+            prop_assert_eq!(ChainedHotStuff::commits(certified, &tree), SimpleHotStuff::commits(certified, &tree));
+            prop_assert_eq!(ChainedHotStuff::lock_after(certified, &tree), SimpleHotStuff::lock_after(certified, &tree));
+        }
+    }
+
+    #[test]
+    fn what_three_chains_commit_two_chains_committed_before(views in views()) {
+        let blocks = chain(&views);
+        let tree = tree(&blocks);
+        let highest = |commits: fn(&Block, &BlockTree) -> Option<Arc<Block>>| {
+            blocks.iter().filter_map(|certified| commits(certified, &tree)).map(|block| block.height).max()
+        };
+        prop_assert!(highest(ChainedHotStuff::commits) <= highest(Jolteon::commits));
+        prop_assert_eq!(highest(FastHotStuff::commits), highest(Jolteon::commits));
+    }
+
+    /// Whoever is locked after a block was certified would vote for its children, so that a chain goes on.
+    #[test]
+    fn no_rule_refuses_the_next_block_of_its_own_chain(views in views()) {
+        let blocks = chain(&views);
+        let tree = tree(&blocks);
+        let (last, lock) = (blocks.last().expect("a chain"), genesis().subject);
+        let next = block(last.view.0 + 1, 0, certify(last), vec![]);
+        prop_assert!(may_vote::<ChainedHotStuff>(&next, None, ChainedHotStuff::lock_after(last, &tree).unwrap_or(lock), &tree));
+        prop_assert!(may_vote::<SimpleHotStuff>(&next, None, SimpleHotStuff::lock_after(last, &tree).unwrap_or(lock), &tree));
+        prop_assert!(may_vote::<FastHotStuff>(&next, None, FastHotStuff::lock_after(last, &tree).unwrap_or(lock), &tree));
+        prop_assert!(may_vote::<Jolteon>(&next, None, Jolteon::lock_after(last, &tree).unwrap_or(lock), &tree));
+    }
+}

@@ -1,0 +1,326 @@
+//! Blocks and commands: what is whole, what is committed, what is kept, what is asked for.
+
+mod unit_support;
+
+use quorate_consensus::Config;
+use quorate_consensus::chained::message::ChainedMessage;
+use quorate_consensus::config::LeaderKind;
+use quorate_consensus::digest_map::Salt;
+use quorate_consensus::leader::LeaderElection;
+use quorate_consensus::ledger::Ledger;
+use quorate_consensus::pool::Offered;
+use quorate_consensus::seam::{Envelope, MAX_FETCHED_BUNDLES};
+use quorate_consensus::store::{Store, Taken};
+use quorate_types::*;
+use std::sync::Arc;
+use unit_support::*;
+
+const ME: ReplicaId = ReplicaId(2);
+const SOURCE: ReplicaId = ReplicaId(1);
+
+struct Host {
+    store: Store,
+    leaders: LeaderElection,
+    now: Time,
+}
+
+impl Host {
+    fn new(config: Config) -> Host {
+        let store = Store::new(&config, quorum(4), ME, genesis().subject.digest, Salt(0));
+        Host { store, leaders: LeaderElection::new(LeaderKind::Fixed, quorum(4)), now: at(1000) }
+    }
+
+    fn offer(&mut self, block: &Arc<Block>) -> (Taken, Vec<Digest>) {
+        let mut whole = Vec::new();
+        let taken = self.store.offer(self.now, block.clone(), SOURCE, &self.leaders, &mut whole);
+        self.store.invariants();
+        (taken, whole)
+    }
+
+    fn supply(&mut self, bundle: &Bundle) -> (Offered, Vec<Digest>) {
+        let mut whole = Vec::new();
+        let offered = self.store.supply(bundle.clone(), &self.leaders, &mut whole);
+        self.store.invariants();
+        (offered, whole)
+    }
+
+    fn commit(&mut self, block: &Block) -> Vec<u64> {
+        let mut heights = Vec::new();
+        assert!(self.store.commit(&block.digest(), |block, _| heights.push(block.height.0)));
+        self.store.invariants();
+        heights
+    }
+
+    fn requests(&mut self) -> Vec<(ReplicaId, Envelope<ChainedMessage>)> {
+        let mut requests = Vec::new();
+        self.store.requests(self.now, &mut requests);
+        requests
+    }
+
+    fn asked(&mut self) -> Vec<u16> {
+        self.requests().into_iter().map(|(replica, _)| replica.0).collect()
+    }
+}
+
+fn with_retention(retained_blocks: usize) -> Host {
+    Host::new(Config { retained_blocks, ..config() })
+}
+
+#[test]
+fn what_is_missing_is_asked_of_the_sender_and_then_of_the_others_in_turn() {
+    let mut host = Host::new(config());
+    let (parent, missing) = (chain(&[1]).remove(0), bundle(1, 1, 0));
+    let child = block(2, 1, certify(&parent), vec![missing.digest()]);
+    assert_eq!(host.offer(&child), (Taken::Waiting, vec![]));
+    assert!(host.store.wants_block(&parent.digest()) && host.store.wants_bundle(&missing.digest()));
+    assert_eq!(host.store.next_request(), Some(host.now + millis(10)), "it may still arrive by itself");
+    assert_eq!(host.asked(), []);
+    let mut asked = Vec::new();
+    for _ in 0..7 {
+        host.now = host.store.next_request().expect("it stays wanted");
+        let requests = host.requests();
+        let [(of_block, blocks), (of_bundle, bundles)] = &requests[..] else { panic!("two things are missing") };
+        assert_eq!(*blocks, Envelope::FetchBlocks { digest: parent.digest(), above: Height(0), most: 64 });
+        assert_eq!(*bundles, Envelope::FetchBundles(vec![missing.digest()]));
+        assert_eq!(of_block, of_bundle);
+        assert_eq!(host.store.next_request(), Some(host.now + millis(100)));
+        asked.push(of_block.0);
+    }
+    assert_eq!(asked, [1, 3, 0, 1, 3, 0, 1], "never oneself");
+}
+
+#[test]
+fn what_came_is_asked_for_no_more() {
+    let mut host = Host::new(config());
+    let (parent, missing) = (chain(&[1]).remove(0), bundle(1, 1, 0));
+    let child = block(2, 1, certify(&parent), vec![missing.digest()]);
+    host.offer(&child);
+    assert_eq!(host.offer(&parent), (Taken::Whole, vec![parent.digest()]));
+    assert_eq!(host.supply(&missing), (Offered::New, vec![child.digest()]));
+    assert_eq!(host.store.next_request(), None);
+    assert_eq!(host.offer(&child), (Taken::Whole, vec![]), "it is known");
+}
+
+#[test]
+fn a_bounded_answer_is_followed_by_the_next_request_at_once() {
+    let mut host = Host::new(config());
+    let missing: Vec<Bundle> = (0..3).map(|number| bundle(number, 1, 0)).collect();
+    host.offer(&block(1, 0, genesis(), missing.iter().map(Bundle::digest).collect()));
+    host.now = host.now + millis(10);
+    assert_eq!(host.asked(), [1]);
+    host.supply(&missing[0]);
+    host.store.hurry(host.now, ReplicaId(0));
+    assert_eq!(host.asked(), [], "another replica has answered");
+    host.store.hurry(host.now, SOURCE);
+    assert_eq!(host.requests().len(), 1);
+}
+
+#[test]
+fn a_request_names_no_more_bundles_than_are_allowed() {
+    let mut host = Host::new(config());
+    let missing: Vec<Digest> = (0..MAX_FETCHED_BUNDLES as u64 + 1).map(digest).collect();
+    host.offer(&block(1, 0, genesis(), missing));
+    host.now = host.now + millis(10);
+    let counts: Vec<usize> = host
+        .requests()
+        .into_iter()
+        .map(|(_, request)| match request {
+            Envelope::FetchBundles(digests) => digests.len(),
+            other => panic!("no request for bundles: {other:?}"),
+        })
+        .collect();
+    assert_eq!(counts, [MAX_FETCHED_BUNDLES, 1]);
+}
+
+#[test]
+fn an_answer_of_blocks_is_bounded_in_count_and_bytes_and_stops_at_what_is_known() {
+    let mut host = Host::new(config());
+    let blocks = chain(&[1, 2, 3, 4, 5, 6]);
+    blocks.iter().for_each(|block| drop(host.offer(block)));
+    let heights = |host: &Host, of: &Block, above, most| -> Vec<u64> {
+        host.store.blocks(of.digest(), Height(above), most).iter().map(|block| block.height.0).collect()
+    };
+    assert_eq!(heights(&host, &blocks[4], 0, 3), [5, 4, 3]);
+    assert_eq!(heights(&host, &blocks[4], 3, 64), [5, 4]);
+    assert_eq!(heights(&host, &blocks[4], 0, 0), []);
+    assert_eq!(host.store.blocks(digest(9), Height(0), 64), [], "an unknown block");
+    let mut parent = blocks[5].clone();
+    for view in 7..12 {
+        let few = bundle(view, 1, 0);
+        host.supply(&few);
+        parent = block(view, 0, certify(&parent), vec![few.digest(); limits::MAX_BLOCK_BUNDLES]);
+        assert_eq!(host.offer(&parent).0, Taken::Whole);
+    }
+    assert_eq!(heights(&host, &parent, 0, 64), [11, 10, 9, 8], "two mebibytes of payload each, eight at most");
+}
+
+#[test]
+fn an_answer_of_bundles_is_bounded_in_bytes() {
+    let mut host = Host::new(config());
+    let large: Vec<Bundle> = (0..4).map(|number| bundle(number, 1, 3 << 20)).collect();
+    large.iter().for_each(|bundle| drop(host.supply(bundle)));
+    let digests: Vec<Digest> = large.iter().map(Bundle::digest).collect();
+    assert_eq!(host.store.bundles(&digests), large[..2]);
+    assert_eq!(host.store.bundles(&[digest(1), digests[3]]), large[3..], "what is unknown is passed over");
+    let huge = bundle(9, 4, 3 << 20);
+    host.supply(&huge);
+    assert_eq!(host.store.bundles(&[huge.digest(), digests[0]]), [huge], "one goes however large");
+}
+
+#[test]
+fn what_a_commit_overtakes_is_forgotten() {
+    let mut host = Host::new(config());
+    let blocks = chain(&[1, 2, 3]);
+    let missing = bundle(1, 1, 0);
+    let fork = block(5, 3, genesis(), vec![missing.digest()]);
+    let high_fork = block(8, 3, certify(&block(7, 3, certify(&fork), vec![])), vec![]);
+    assert_eq!(host.offer(&fork).0, Taken::Waiting);
+    assert_eq!(host.offer(&high_fork).0, Taken::Waiting);
+    blocks.iter().for_each(|block| drop(host.offer(block)));
+    assert_eq!(host.commit(&blocks[0]), [1]);
+    assert!(!host.store.wants_bundle(&missing.digest()));
+    assert!(host.store.wants_block(&high_fork.parent()), "it stands above the commit");
+    assert_eq!(host.commit(&blocks[2]), [2, 3]);
+    assert_eq!(host.store.next_request(), None);
+    assert_eq!(host.offer(&fork), (Taken::Late, vec![]));
+    host.store.want_block(host.now, fork.digest(), fork.height, SOURCE);
+    assert!(!host.store.wants_block(&fork.digest()));
+}
+
+/// The parent of a waiting block may be left behind while the block waits for a bundle.
+#[test]
+fn a_block_on_a_fork_that_was_left_behind_never_enters() {
+    let mut host = Host::new(config());
+    let blocks = chain(&[1, 2]);
+    let missing = bundle(1, 1, 0);
+    let fork = block(3, 3, genesis(), vec![]);
+    let on_fork = block(4, 3, certify(&fork), vec![missing.digest()]);
+    let higher = block(5, 3, certify(&on_fork), vec![]);
+    for offered in [&fork, &on_fork, &higher, &blocks[0], &blocks[1]] {
+        host.offer(offered);
+    }
+    assert_eq!(host.commit(&blocks[0]), [1]);
+    assert!(!host.store.tree.contains(&fork.digest()));
+    assert_eq!(host.supply(&missing), (Offered::New, vec![]));
+    assert_eq!(host.offer(&on_fork).1, []);
+    assert_eq!(host.store.pool.pending_commands(), 1);
+}
+
+/// A bundle that a waiting block refers to may be executed with another block, and go with it, before the block's parent comes.
+#[test]
+fn a_bundle_that_went_before_its_block_was_whole_is_asked_for_again() {
+    let mut host = with_retention(1);
+    let again = bundle(1, 1, 0);
+    host.supply(&again);
+    let first = block(1, 0, genesis(), vec![again.digest()]);
+    let second = block(2, 0, certify(&first), vec![]);
+    let third = block(3, 0, certify(&second), vec![]);
+    let fourth = block(4, 0, certify(&third), vec![again.digest()]);
+    host.offer(&fourth);
+    host.offer(&first);
+    host.offer(&second);
+    assert_eq!(host.commit(&second), [1, 2]);
+    assert!(!host.store.pool.contains(&again.digest()));
+    assert_eq!(host.offer(&third), (Taken::Whole, vec![third.digest()]));
+    assert!(host.store.wants_bundle(&again.digest()));
+    assert_eq!(host.asked(), [1]);
+    assert_eq!(host.supply(&again), (Offered::New, vec![fourth.digest()]));
+    assert_eq!(host.commit(&fourth), [3, 4]);
+}
+
+#[test]
+fn a_payload_that_names_a_bundle_twice_is_whole_when_it_comes() {
+    let mut host = Host::new(config());
+    let twice = bundle(1, 1, 0);
+    let block = block(1, 0, genesis(), vec![twice.digest(), twice.digest()]);
+    host.offer(&block);
+    assert_eq!(host.supply(&twice), (Offered::New, vec![block.digest()]));
+    assert_eq!(host.commit(&block), [1]);
+}
+
+#[test]
+fn bundles_of_forks_are_proposed_again_in_their_old_order() {
+    let mut host = Host::new(config());
+    let bundles: Vec<Bundle> = (0..6).map(|number| bundle(number, 1, 0)).collect();
+    bundles.iter().for_each(|bundle| drop(host.supply(bundle)));
+    let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
+    let committed = block(9, 0, genesis(), vec![digests[1]]);
+    let fork = block(1, 0, genesis(), digests[..2].to_vec());
+    let on_fork = block(2, 0, certify(&fork), digests[2..4].to_vec());
+    for offered in [&fork, &on_fork, &committed] {
+        assert_eq!(host.offer(offered).0, Taken::Whole);
+    }
+    host.commit(&committed);
+    assert_eq!(host.store.pool.select(100, 1 << 20), [digests[0], digests[2], digests[3], digests[4], digests[5]]);
+}
+
+#[test]
+fn a_commit_that_contradicts_the_last_is_refused() {
+    let mut host = Host::new(config());
+    let blocks = chain(&[1, 2, 3]);
+    let fork = block(5, 3, certify(&blocks[0]), vec![]);
+    blocks.iter().chain([&fork]).for_each(|block| drop(host.offer(block)));
+    assert_eq!(host.commit(&blocks[1]), [1, 2]);
+    let refused = |host: &mut Host, digest| !host.store.commit(&digest, |_, _| panic!("nothing is committed"));
+    assert!(refused(&mut host, fork.digest()));
+    assert!(refused(&mut host, blocks[0].digest()), "behind the commit");
+    assert!(refused(&mut host, digest(1)), "an unknown block");
+    assert_eq!(host.commit(&blocks[1]), [], "the last again");
+    assert_eq!(host.commit(&blocks[2]), [3]);
+}
+
+/// One faulty leader after another names parents that do not exist.
+#[test]
+fn a_flood_of_blocks_that_can_never_be_whole_is_bounded() {
+    let mut host = Host::new(config());
+    let blocks = chain(&[1, 2, 3]);
+    let flood: Vec<Arc<Block>> = (0..5000)
+        .map(|number| block(100 + number, 3, certify(&block(1, 3, genesis(), vec![digest(number)])), vec![]))
+        .collect();
+    let turned_away = flood.iter().filter(|block| host.offer(block).0 == Taken::Overload).count();
+    assert_eq!(turned_away, 5000 - 4096);
+    assert_eq!(host.offer(&blocks[0]).0, Taken::Whole, "what is whole needs no room");
+    host.store.want_block(host.now, blocks[2].digest(), blocks[2].height, SOURCE);
+    assert_eq!(host.offer(&blocks[2]).0, Taken::Overload);
+    assert!(host.store.wants_block(&blocks[2].digest()), "what a certificate names stays wanted");
+    host.offer(&blocks[1]);
+    assert_eq!(host.offer(&blocks[2]).0, Taken::Whole);
+    assert_eq!(host.commit(&blocks[1]), [1, 2]);
+    assert_eq!(host.store.next_request(), None, "the flood stood at height two");
+    assert_eq!(host.offer(&block(9, 0, certify(&block(8, 0, certify(&blocks[2]), vec![])), vec![])).0, Taken::Waiting);
+}
+
+#[test]
+fn executed_blocks_are_kept_within_their_bounds() {
+    let blocks = chain(&(1..=50).collect::<Vec<u64>>());
+    let mut host = with_retention(5);
+    for block in &blocks {
+        host.offer(block);
+        host.commit(block);
+        let kept = blocks.iter().filter(|block| host.store.tree.get(&block.digest()).is_some()).count();
+        assert_eq!(kept, (block.height.0 as usize).min(5));
+    }
+    assert_eq!(host.store.blocks(blocks[49].digest(), Height(0), 64).len(), 5);
+}
+
+#[test]
+fn the_ledger_keeps_bundles_within_bytes_and_bare_blocks_for_elections() {
+    let blocks = chain(&(1..=20).collect::<Vec<u64>>());
+    let mut ledger = Ledger::new(10, 100, 6);
+    let (mut stripped, mut retired) = (Vec::new(), Vec::new());
+    for block in &blocks {
+        ledger.append(block.clone(), 30);
+        stripped.extend(std::iter::from_fn(|| ledger.strip()).map(|block| block.height.0));
+        retired.extend(std::iter::from_fn(|| ledger.retire()).map(|block| block.height.0));
+        ledger.invariants();
+    }
+    assert_eq!(stripped, (1..=17).collect::<Vec<u64>>(), "three of thirty bytes fit into a hundred");
+    assert_eq!(retired, (1..=14).collect::<Vec<u64>>(), "six are needed");
+    let mut ledger = Ledger::new(10, 100, 1);
+    ledger.append(blocks[0].clone(), 1000);
+    assert_eq!(ledger.strip(), None, "the last committed one keeps its bundles");
+    assert_eq!(ledger.retire(), None);
+    ledger.append(blocks[1].clone(), 0);
+    assert_eq!(ledger.strip().map(|block| block.height), Some(Height(1)));
+    assert_eq!(ledger.retire().map(|block| block.height), Some(Height(1)));
+}

@@ -1,0 +1,267 @@
+//! Counting votes.
+
+mod unit_support;
+
+use bytes::Bytes;
+use proptest::collection;
+use proptest::prelude::*;
+use quorate_consensus::tally::{Counted, Tally};
+use quorate_types::*;
+use std::collections::{BTreeMap, BTreeSet};
+use unit_support::*;
+
+fn tally() -> Tally {
+    Tally::new(quorum(4))
+}
+
+fn quorum_of(counted: Counted) -> Vec<u16> {
+    match counted {
+        Counted::Quorum(subject, votes) => {
+            assert!(votes.iter().all(|vote| vote.subject == subject));
+            votes.iter().map(|vote| vote.voter.0).collect()
+        }
+        other => panic!("no quorum but {other:?}"),
+    }
+}
+
+#[test]
+fn a_quorum_is_handed_out_once() {
+    let (mut tally, subject) = (tally(), subject(Domain::Vote, 1, 1));
+    assert_eq!(tally.add(vote(0, subject)), Counted::Added);
+    assert_eq!(tally.add(vote(2, subject)), Counted::Added);
+    assert_eq!(quorum_of(tally.add(vote(3, subject))), [0, 2, 3]);
+    assert_eq!(tally.add(vote(1, subject)), Counted::Added, "the quorum is being checked");
+    tally.settled(&subject);
+    assert_eq!(tally.add(vote(1, subject)), Counted::Repeated);
+    assert_eq!(tally.voters(Domain::Vote, View(1)), 4);
+}
+
+#[test]
+fn a_vote_after_the_certificate_is_late() {
+    let (mut tally, subject) = (tally(), subject(Domain::Vote, 1, 1));
+    (0..3).for_each(|voter| drop(tally.add(vote(voter, subject))));
+    tally.settled(&subject);
+    assert_eq!(tally.add(vote(3, subject)), Counted::Repeated);
+    assert_eq!(tally.voters(Domain::Vote, View(1)), 3, "and is not kept");
+}
+
+#[test]
+fn struck_votes_make_room_for_others() {
+    let (mut tally, subject) = (tally(), subject(Domain::Vote, 1, 1));
+    (0..3).for_each(|voter| drop(tally.add(vote(voter, subject))));
+    assert_eq!(tally.strike(&subject, &[ReplicaId(1)]), Counted::Added);
+    assert_eq!(quorum_of(tally.add(vote(3, subject))), [0, 2, 3]);
+}
+
+#[test]
+fn a_vote_that_came_during_the_check_completes_the_next_quorum() {
+    let (mut tally, subject) = (tally(), subject(Domain::Vote, 1, 1));
+    (0..4).for_each(|voter| drop(tally.add(vote(voter, subject))));
+    assert_eq!(quorum_of(tally.strike(&subject, &[ReplicaId(0)])), [1, 2, 3]);
+}
+
+#[test]
+fn a_struck_voter_may_vote_again() {
+    let (mut tally, subject) = (tally(), subject(Domain::Vote, 1, 1));
+    (0..3).for_each(|voter| drop(tally.add(vote(voter, subject))));
+    tally.strike(&subject, &[ReplicaId(2)]);
+    assert_eq!(quorum_of(tally.add(vote(2, subject))), [0, 1, 2]);
+}
+
+#[test]
+fn a_contradiction_names_the_earlier_vote() {
+    let mut tally = tally();
+    let (one, other) = (subject(Domain::Vote, 1, 1), subject(Domain::Vote, 1, 2));
+    tally.add(vote(0, one));
+    assert_eq!(tally.add(vote(0, other)), Counted::Contradiction(Box::new(vote(0, one))));
+    assert_eq!(tally.voters(Domain::Vote, View(1)), 1);
+    assert_eq!(tally.add(vote(0, subject(Domain::Timeout, 1, 2))), Counted::Added, "another kind is another round");
+    assert_eq!(tally.add(vote(0, subject(Domain::Vote, 2, 2))), Counted::Added, "another view is another round");
+}
+
+#[test]
+fn another_attachment_is_a_contradiction_and_another_proof_is_none() {
+    let mut tally = tally();
+    let timeout = |attachment| Vote { attachment, ..vote(0, subject(Domain::Timeout, 3, 1)) };
+    let attached = |proof: &'static [u8]| {
+        let certificate = Certificate { proof: Bytes::from_static(proof), ..genesis() };
+        timeout(Attachment::HighCertificate(Box::new(certificate)))
+    };
+    tally.add(attached(b"one"));
+    assert_eq!(tally.add(attached(b"one")), Counted::Repeated);
+    assert_eq!(tally.add(attached(b"other")), Counted::Repeated, "the proof is not under the signature");
+    let contradiction = Counted::Contradiction(Box::new(attached(b"one")));
+    assert_eq!(tally.add(timeout(Attachment::HighView(View(0)))), contradiction);
+    assert_eq!(tally.add(timeout(Attachment::None)), contradiction);
+}
+
+#[test]
+fn rounds_below_are_forgotten_and_no_others() {
+    let mut tally = tally();
+    for view in 1..=5 {
+        tally.add(vote(0, subject(Domain::Vote, view, 1)));
+        tally.add(vote(1, subject(Domain::Timeout, view, 1)));
+    }
+    tally.forget_before(View(4));
+    let voters = |view| (tally.voters(Domain::Vote, View(view)), tally.voters(Domain::Timeout, View(view)));
+    assert_eq!([1, 2, 3, 4, 5].map(voters), [(0, 0), (0, 0), (0, 0), (1, 1), (1, 1)]);
+    tally.settled(&subject(Domain::Vote, 1, 1));
+    assert_eq!(tally.strike(&subject(Domain::Vote, 1, 1), &[ReplicaId(0)]), Counted::Repeated, "its round is over");
+    assert_eq!(tally.voters(Domain::Vote, View(1)), 0);
+}
+
+#[test]
+fn the_voter_who_is_about_to_vote_counts_once() {
+    let mut tally = tally();
+    assert_eq!(tally.voters_with(Domain::Timeout, View(1), ReplicaId(0)), 1);
+    tally.add(vote(0, subject(Domain::Timeout, 1, 1)));
+    assert_eq!(tally.voters_with(Domain::Timeout, View(1), ReplicaId(0)), 1);
+    assert_eq!(tally.voters_with(Domain::Timeout, View(1), ReplicaId(1)), 2);
+}
+
+/// What happens to a tally.
+#[derive(Clone, Debug)]
+enum Step {
+    Vote { voter: u16, view: u64, number: u64, timeout: bool },
+    Check { genuine: Vec<bool> },
+    Forget { view: u64 },
+}
+
+fn step(replicas: u16) -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (0..replicas, 1..4u64, 0..3u64, any::<bool>())
+            .prop_map(|(voter, view, number, timeout)| Step::Vote { voter, view, number: number / 2, timeout }),
+        3 => collection::vec(prop::bool::weighted(0.8), 256).prop_map(|genuine| Step::Check { genuine }),
+        1 => (1..4u64).prop_map(|view| Step::Forget { view }),
+    ]
+}
+
+/// The counted statements of a round, as a list, and what is known of its certificate.
+#[derive(Default)]
+struct Naive {
+    counted: Vec<(u16, u64)>,
+    out: Option<u64>,
+    certified: bool,
+}
+
+impl Naive {
+    fn completes(&mut self, number: u64, quorum: usize) -> bool {
+        let agreeing: BTreeSet<u16> =
+            self.counted.iter().filter(|(_, said)| *said == number).map(|(who, _)| *who).collect();
+        let completes = agreeing.len() >= quorum && self.out.is_none() && !self.certified;
+        if completes {
+            self.out = Some(number);
+        }
+        completes
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_counts_as_a_list_would(
+        (replicas, steps) in (1..8u16).prop_flat_map(|n| (Just(n), collection::vec(step(n), 1..120)))
+    ) {
+        let enough = quorum(usize::from(replicas)).quorum();
+        let mut tally = Tally::new(quorum(usize::from(replicas)));
+        let mut rounds: BTreeMap<(u64, Domain), Naive> = BTreeMap::new();
+        let mut checks: Vec<(Subject, Vec<u16>)> = Vec::new();
+        for step in steps {
+            let (counted, expected) = match step {
+                Step::Vote { voter, view, number, timeout } => {
+                    let domain = if timeout { Domain::Timeout } else { Domain::Vote };
+                    let round = rounds.entry((view, domain)).or_default();
+                    let counted = tally.add(vote(voter, subject(domain, view, number)));
+                    match round.counted.iter().find(|(who, _)| *who == voter) {
+                        Some((_, said)) if *said == number => {
+                            prop_assert_eq!(counted, Counted::Repeated);
+                            continue;
+                        }
+                        Some((_, said)) => {
+                            let earlier = vote(voter, subject(domain, view, *said));
+                            prop_assert_eq!(counted, Counted::Contradiction(Box::new(earlier)));
+                            continue;
+                        }
+                        None if round.certified => {
+                            prop_assert_eq!(counted, Counted::Repeated);
+                            continue;
+                        }
+                        None => round.counted.push((voter, number)),
+                    }
+                    (counted, round.completes(number, enough).then(|| subject(domain, view, number)))
+                }
+                Step::Check { genuine } => {
+                    let Some((subject, voters)) = checks.pop() else { continue };
+                    let forged: Vec<u16> = voters.into_iter().filter(|voter| !genuine[usize::from(*voter)]).collect();
+                    let round = rounds.get_mut(&(subject.view.0, subject.domain));
+                    if forged.is_empty() {
+                        tally.settled(&subject);
+                        if let Some(round) = round {
+                            (round.out, round.certified) = (None, true);
+                        }
+                        continue;
+                    }
+                    let struck: Vec<ReplicaId> = forged.iter().copied().map(ReplicaId).collect();
+                    let counted = tally.strike(&subject, &struck);
+                    let Some(round) = round else {
+                        prop_assert_eq!(counted, Counted::Repeated);
+                        continue;
+                    };
+                    let number = round.out.take().expect("it was handed out");
+                    round.counted.retain(|(who, _)| !forged.contains(who));
+                    (counted, round.completes(number, enough).then_some(subject))
+                }
+                Step::Forget { view } => {
+                    tally.forget_before(View(view));
+                    rounds.retain(|(of, _), _| *of >= view);
+                    checks.retain(|(subject, _)| subject.view.0 >= view);
+                    continue;
+                }
+            };
+            match counted {
+                Counted::Quorum(subject, votes) => {
+                    prop_assert_eq!(Some(subject), expected);
+                    let voters: BTreeSet<u16> = votes.iter().map(|vote| vote.voter.0).collect();
+                    prop_assert_eq!((voters.len(), votes.len()), (enough, enough), "distinct voters, and no more than needed");
+                    let said = &rounds[&(subject.view.0, subject.domain)].counted;
+                    prop_assert!(votes.iter().all(|vote| vote.subject == subject));
+                    prop_assert!(voters.iter().all(|voter| said.iter().any(|(who, _)| who == voter)));
+                    checks.push((subject, voters.into_iter().collect()));
+                }
+                other => prop_assert_eq!((other, expected), (Counted::Added, None)),
+            }
+            tally.invariants();
+        }
+        for ((view, domain), round) in &rounds {
+            prop_assert_eq!(tally.voters(*domain, View(*view)), round.counted.len());
+        }
+    }
+
+    /// Whatever the order in which they come, and however often the faulty ones forge again, the honest votes become a certificate.
+    #[test]
+    fn nobody_can_spoil_a_certificate(
+        replicas in 4..20u16,
+        order in collection::vec(any::<prop::sample::Index>(), 20),
+        again in 0..4usize,
+    ) {
+        let shape = quorum(usize::from(replicas));
+        let faulty = shape.faults() as u16;
+        let subject = subject(Domain::Vote, 1, 1);
+        let mut tally = Tally::new(shape);
+        let mut waiting: Vec<u16> = (0..replicas).chain((0..again).flat_map(|_| 0..faulty)).collect();
+        let (mut order, mut strikes) = (order.into_iter().cycle(), 0);
+        while !waiting.is_empty() {
+            let voter = waiting.swap_remove(order.next().expect("it is endless").index(waiting.len()));
+            let mut counted = tally.add(vote(voter, subject));
+            while let Counted::Quorum(_, votes) = &counted {
+                let forged: Vec<ReplicaId> = votes.iter().map(|vote| vote.voter).filter(|voter| voter.0 < faulty).collect();
+                if forged.is_empty() {
+                    return Ok(());
+                }
+                counted = tally.strike(&subject, &forged);
+                strikes += 1;
+                prop_assert!(strikes <= usize::from(faulty) * (1 + again), "each forged vote costs one check at most");
+            }
+        }
+        prop_assert!(false, "all have voted and there is no certificate");
+    }
+}
