@@ -1,0 +1,71 @@
+//! What signing, checking one signature and checking a quorum cost: `cargo bench -p quorate-crypto`.
+
+use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use quorate_crypto::{Crypto, KeyPair, SchemeKind};
+use quorate_types::{Attachment, ClusterId, Committee, Digest, Domain, Height, Member, ReplicaId, Subject, View, Vote};
+use std::hint::black_box;
+
+const CACHE: usize = 1024;
+
+fn key(replica: u16) -> KeyPair {
+    let mut seed = [0; 32];
+    seed[..2].copy_from_slice(&replica.to_le_bytes());
+    KeyPair::from_seed(SchemeKind::Ed25519, seed)
+}
+
+/// The device of replica 0 that remembers `cache` certificates, and a quorum of votes on one block. The committee is the smallest whose
+/// quorum is `quorum`.
+fn quorum_of(quorum: usize, cache: usize) -> (Crypto, Subject, Vec<Vote>) {
+    let members = (1..=256u16)
+        .map(|size| (0..size).collect::<Vec<u16>>())
+        .find(|members| quorate_types::Quorum::of(members.len()).is_ok_and(|shape| shape.quorum() == quorum))
+        .expect("some committee has a quorum of that size");
+    let address = "127.0.0.1:1".parse().expect("an address");
+    let listed = members.iter().map(|id| Member { public_key: key(*id).public_key(), address }).collect();
+    let committee = Committee::new(ClusterId::from_name("bench"), listed).expect("a committee");
+    let subject = Subject { domain: Domain::Vote, view: View(7), height: Height(5), digest: Digest([9; 32]) };
+    let votes = (0..quorum as u16)
+        .map(|id| {
+            let mut vote =
+                Vote { subject, attachment: Attachment::None, voter: ReplicaId(id), signature: Default::default() };
+            vote.signature = key(id).sign(vote.statement(&committee.cluster).as_bytes());
+            vote
+        })
+        .collect();
+    let crypto = Crypto::new(SchemeKind::Ed25519, &committee, ReplicaId(0), key(0), cache).expect("a device");
+    (crypto, subject, votes)
+}
+
+fn single(bench: &mut Criterion) {
+    let (mut crypto, _, votes) = quorum_of(3, CACHE);
+    let statement = votes[0].statement(&ClusterId::from_name("bench"));
+    bench.bench_function("sign", |bench| bench.iter(|| crypto.sign(black_box(&statement))));
+    bench.bench_function("verify", |bench| bench.iter(|| assert!(crypto.verify_vote(black_box(&votes[1])))));
+}
+
+fn quorum(bench: &mut Criterion) {
+    let mut group = bench.benchmark_group("quorum");
+    for size in [3, 11, 21, 41, 67] {
+        let (mut crypto, subject, votes) = quorum_of(size, 0);
+        let certificate = crypto.assemble(&subject, votes.clone()).expect("valid votes");
+        group.bench_with_input(BenchmarkId::new("verify", size), &size, |bench, _| {
+            bench.iter(|| crypto.verify_certificate(black_box(&certificate)).expect("a valid certificate"))
+        });
+        group.bench_with_input(BenchmarkId::new("assemble", size), &size, |bench, _| {
+            bench.iter_batched(
+                || votes.clone(),
+                |votes| crypto.assemble(&subject, votes).expect("valid votes"),
+                BatchSize::SmallInput,
+            )
+        });
+        let (mut crypto, ..) = quorum_of(size, CACHE);
+        crypto.verify_certificate(&certificate).expect("a valid certificate");
+        group.bench_with_input(BenchmarkId::new("verify cached", size), &size, |bench, _| {
+            bench.iter(|| crypto.verify_certificate(black_box(&certificate)).expect("a valid certificate"))
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, single, quorum);
+criterion_main!(benches);

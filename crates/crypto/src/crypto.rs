@@ -1,0 +1,286 @@
+//! One replica's signing and checking device.
+
+use crate::cache::CertificateCache;
+use crate::error::{CertificateError, CryptoError};
+use crate::key_pair::KeyPair;
+use crate::keyring::{Claim, Keyring};
+use crate::scheme::SchemeKind;
+use bytes::{Bytes, BytesMut};
+use quorate_types::digest::encode_hex;
+use quorate_types::identity::{Signer, Verifier};
+use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
+use std::mem::discriminant;
+use std::sync::Arc;
+
+/// Signs for one replica, checks the votes of all, makes certificates and remembers the valid ones.
+///
+/// Certificates exist in the domains Vote and Timeout, and need a quorum there. A certificate that a signer attached
+/// ([`Attachment::HighCertificate`]) is not verified along with the one that carries it: the signature covers only its subject, and
+/// protocols such as Fast-HotStuff verify none but the highest of a quorum. Consensus asks for that one by itself.
+pub struct Crypto {
+    keyring: Arc<Keyring>,
+    identity: Arc<Identity>,
+    genesis: Certificate,
+    cache: CertificateCache,
+    verifications: u64,
+    cache_hits: u64,
+}
+
+struct Identity {
+    replica: ReplicaId,
+    key: KeyPair,
+}
+
+impl Signer for Identity {
+    fn replica(&self) -> ReplicaId {
+        self.replica
+    }
+
+    fn sign(&self, message: &[u8]) -> Bytes {
+        self.key.sign(message)
+    }
+}
+
+impl Crypto {
+    /// The device of replica `me`, which remembers the last `cache_certificates` verified certificates.
+    ///
+    /// # Errors
+    /// [`CryptoError`] if a member's public key is unusable or `key` is not that of `me`.
+    pub fn new(
+        kind: SchemeKind,
+        committee: &Committee,
+        me: ReplicaId,
+        key: KeyPair,
+        cache_certificates: usize,
+    ) -> Result<Crypto, CryptoError> {
+        Crypto::with_keyring(Arc::new(Keyring::new(kind, committee)?), committee, me, key, cache_certificates)
+    }
+
+    /// The same with a keyring of this committee that other replicas of the process share.
+    ///
+    /// # Errors
+    /// [`CryptoError`] if `key` is not that of `me`.
+    pub fn with_keyring(
+        keyring: Arc<Keyring>,
+        committee: &Committee,
+        me: ReplicaId,
+        key: KeyPair,
+        cache_certificates: usize,
+    ) -> Result<Crypto, CryptoError> {
+        assert!(*keyring.cluster() == committee.cluster && keyring.quorum() == committee.quorum, "another's keyring");
+        let member = committee.member(me).ok_or(CryptoError::Stranger { replica: me, members: committee.len() })?;
+        if key.kind() != keyring.kind() {
+            return Err(CryptoError::Scheme { replica: me, expected: keyring.kind(), found: key.kind() });
+        }
+        if key.public_key() != member.public_key {
+            let (expected, found) = (encode_hex(&member.public_key), encode_hex(&key.public_key()));
+            return Err(CryptoError::KeyMismatch { replica: me, expected, found });
+        }
+        Ok(Crypto {
+            genesis: Certificate::genesis(keyring.cluster()),
+            keyring,
+            identity: Arc::new(Identity { replica: me, key }),
+            cache: CertificateCache::new(cache_certificates),
+            verifications: 0,
+            cache_hits: 0,
+        })
+    }
+
+    /// This replica's signature of a statement.
+    pub fn sign(&self, statement: &Statement) -> Bytes {
+        self.identity.key.sign(statement.as_bytes())
+    }
+
+    /// Whether a vote, of any domain, is signed by its voter.
+    pub fn verify_vote(&mut self, vote: &Vote) -> bool {
+        self.verifications += 1;
+        self.keyring.verify(vote.voter, vote.statement(self.keyring.cluster()).as_bytes(), &vote.signature)
+    }
+
+    /// Makes a certificate of a quorum of votes by distinct voters on one subject, and remembers it as verified. All signatures are
+    /// checked at once; if that fails, halves are, until every bad one is found.
+    ///
+    /// # Errors
+    /// The voters, ascending, whose votes are of no use: strangers, wrong signatures, and those whose attachment is of another kind
+    /// than most have (an honest majority decides). The others' votes can be handed in again with new ones.
+    ///
+    /// # Panics
+    /// If there is less than a quorum, a voter twice, a vote on something else, or a subject that has no certificates: the caller's bug.
+    pub fn assemble(&mut self, subject: &Subject, mut votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
+        assert!(subject.domain != Domain::Proposal, "a proposal is signed by its leader alone");
+        assert!(subject.domain != Domain::Vote || subject.view > View(0), "view 0 has the certificate of genesis only");
+        let needed = self.keyring.quorum().quorum();
+        assert!(votes.len() >= needed, "{} votes are not a quorum of {needed}", votes.len());
+        votes.sort_unstable_by_key(|vote| vote.voter);
+        assert!(votes.windows(2).all(|pair| pair[0].voter < pair[1].voter), "a voter is counted twice");
+        assert!(votes.iter().all(|vote| vote.subject == *subject), "a vote is on another subject");
+
+        let misfits = self.misfits(&votes);
+        if !misfits.is_empty() {
+            return Err(misfits);
+        }
+        let statements = self.statements(subject, votes.iter().map(|vote| &vote.attachment));
+        let claims: Vec<Claim<'_>> =
+            (votes.iter().enumerate()).map(|(at, vote)| (vote.voter, statements.at(at), &vote.signature[..])).collect();
+        let mut blamed = Vec::new();
+        self.blame(&claims, false, &mut blamed);
+        if !blamed.is_empty() {
+            return Err(blamed);
+        }
+
+        let certificate = certificate(subject, votes, self.keyring.kind());
+        self.cache.insert(certificate.fingerprint());
+        Ok(certificate)
+    }
+
+    /// Checks that a certificate proves a quorum, or is genesis.
+    ///
+    /// # Errors
+    /// [`CertificateError`]: what is wrong with it. Whoever sent it is to blame.
+    pub fn verify_certificate(&mut self, certificate: &Certificate) -> Result<(), CertificateError> {
+        if *certificate == self.genesis {
+            return Ok(());
+        }
+        self.check_structure(certificate)?;
+        let fingerprint = certificate.fingerprint();
+        if self.cache.contains(&fingerprint) {
+            self.cache_hits += 1;
+            return Ok(());
+        }
+        let (subject, width) = (&certificate.subject, self.keyring.kind().signature_bytes());
+        let statements = self.statements(subject, certificate.attachments.iter());
+        let claims: Vec<Claim<'_>> = (certificate.signers.iter().enumerate())
+            .map(|(at, signer)| (signer, statements.at(at), &certificate.proof[at * width..(at + 1) * width]))
+            .collect();
+        if !self.check(&claims) {
+            return Err(CertificateError::Signature { domain: subject.domain, view: subject.view });
+        }
+        self.cache.insert(fingerprint);
+        Ok(())
+    }
+
+    /// Single signatures checked since the start: a batch of k counts k, and again for what is checked again to find the bad ones.
+    pub fn verifications(&self) -> u64 {
+        self.verifications
+    }
+
+    /// Certificates that were known to be valid already.
+    pub fn cache_hits(&self) -> u64 {
+        self.cache_hits
+    }
+
+    /// The committee's public keys, for checks on other threads.
+    pub fn keyring(&self) -> Arc<Keyring> {
+        self.keyring.clone()
+    }
+
+    /// Signs in this replica's name, for handshakes. What it is given must begin with a tag of its own, never that of a statement.
+    pub fn signer(&self) -> Arc<dyn Signer> {
+        self.identity.clone()
+    }
+
+    /// Checks members' signatures, for handshakes; not counted in [`Crypto::verifications`].
+    pub fn verifier(&self) -> Arc<dyn Verifier> {
+        self.keyring.clone()
+    }
+
+    fn check_structure(&self, certificate: &Certificate) -> Result<(), CertificateError> {
+        let Certificate { subject, signers, attachments, proof } = certificate;
+        let (quorum, width) = (self.keyring.quorum(), self.keyring.kind().signature_bytes());
+        match subject.domain {
+            Domain::Proposal => return Err(CertificateError::Domain(subject.domain)),
+            Domain::Vote if subject.view == View(0) => return Err(CertificateError::NotGenesis),
+            _ => {}
+        }
+        if let Some(replica) = signers.highest().filter(|replica| !self.keyring.is_member(*replica)) {
+            return Err(CertificateError::Stranger { replica, members: quorum.replicas() });
+        }
+        let count = signers.len();
+        if count < quorum.quorum() {
+            return Err(CertificateError::TooFewSigners { signers: count, quorum: quorum.quorum() });
+        }
+        let said = attachments.iter().filter(|attachment| **attachment != Attachment::None).count();
+        if !attachments.is_empty() && (attachments.len() != count || said != count) {
+            return Err(CertificateError::Attachments { attachments: said, signers: count });
+        }
+        if proof.len() != count * width {
+            return Err(CertificateError::ProofLength { found: proof.len(), expected: count * width });
+        }
+        Ok(())
+    }
+
+    /// Voters that are no members, and voters whose attachment cannot stand beside the others' in one certificate.
+    fn misfits(&self, votes: &[Vote]) -> Vec<ReplicaId> {
+        let alike = |vote: &Vote| {
+            votes.iter().filter(|other| discriminant(&other.attachment) == discriminant(&vote.attachment)).count()
+        };
+        let uniform = alike(&votes[0]) == votes.len();
+        (votes.iter())
+            .filter(|vote| !self.keyring.is_member(vote.voter) || !uniform && alike(vote) * 2 <= votes.len())
+            .map(|vote| vote.voter)
+            .collect()
+    }
+
+    fn statements<'a>(
+        &self,
+        subject: &Subject,
+        attachments: impl Iterator<Item = &'a Attachment> + Clone,
+    ) -> Statements {
+        let make = |attachment| Statement::new(self.keyring.cluster(), subject, attachment);
+        if attachments.clone().all(|attachment| *attachment == Attachment::None) {
+            return Statements::Common(make(&Attachment::None));
+        }
+        Statements::Each(attachments.map(make).collect())
+    }
+
+    fn check(&mut self, claims: &[Claim<'_>]) -> bool {
+        self.verifications += claims.len() as u64;
+        self.keyring.verify_many(claims)
+    }
+
+    /// Adds the replicas whose claims are wrong, in order. `known_bad` if it is known already that at least one is.
+    fn blame(&mut self, claims: &[Claim<'_>], known_bad: bool, blamed: &mut Vec<ReplicaId>) {
+        if !known_bad && self.check(claims) {
+            return;
+        }
+        if let [(replica, ..)] = claims {
+            blamed.push(*replica);
+            return;
+        }
+        let (left, right) = claims.split_at(claims.len() / 2);
+        let before = blamed.len();
+        self.blame(left, false, blamed);
+        self.blame(right, blamed.len() == before, blamed);
+    }
+}
+
+/// What the signers of one certificate signed.
+enum Statements {
+    /// All the same, for lack of attachments.
+    Common(Statement),
+    /// One for each, in order.
+    Each(Vec<Statement>),
+}
+
+impl Statements {
+    fn at(&self, position: usize) -> &[u8] {
+        match self {
+            Statements::Common(statement) => statement.as_bytes(),
+            Statements::Each(statements) => statements[position].as_bytes(),
+        }
+    }
+}
+
+/// Puts checked votes, in the voters' order, together.
+fn certificate(subject: &Subject, votes: Vec<Vote>, kind: SchemeKind) -> Certificate {
+    let signers: Signers = votes.iter().map(|vote| vote.voter).collect();
+    let mut proof = BytesMut::with_capacity(votes.len() * kind.signature_bytes());
+    let mut attachments = Vec::new();
+    for vote in votes {
+        proof.extend_from_slice(&vote.signature);
+        if vote.attachment != Attachment::None {
+            attachments.push(vote.attachment);
+        }
+    }
+    Certificate { subject: *subject, signers, attachments, proof: proof.freeze() }
+}

@@ -1,0 +1,261 @@
+//! Private keys on disk.
+//!
+//! A key file is text that names its version, scheme, cluster and replica, so that one meant for somebody else is refused by name:
+//!
+//! ```text
+//! quorate private key, version 1
+//! # Whoever reads this file can sign as this replica.
+//! scheme = ed25519
+//! cluster = 7d0c..., 64 hexadecimal digits
+//! replica = 3
+//! public_key = 64 hexadecimal digits
+//! secret_key = 64 hexadecimal digits, the private key of RFC 8032
+//! ```
+//!
+//! The two last lines are missing in the scheme `none`. The public key is there to tell a damaged file and to fill in the committee.
+
+use crate::key_pair::{KeyPair, SEED_BYTES};
+use crate::scheme::SchemeKind;
+use quorate_types::digest::{decode_hex, encode_hex};
+use quorate_types::{ClusterId, Digest, ReplicaId};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// Most bytes in a key file; what [`write()`] makes has below 400.
+pub const MAX_KEY_FILE_BYTES: usize = 4096;
+/// The version that this program writes and reads.
+pub const KEY_FILE_VERSION: &str = "1";
+
+const HEADER: &str = "quorate private key, version ";
+const FIELDS: [&str; 5] = ["scheme", "cluster", "replica", "public_key", "secret_key"];
+
+/// A key file cannot be written or used.
+#[derive(Debug, Error)]
+#[error("private key file {}: {fault}", path.display())]
+pub struct KeyFileError {
+    /// Which file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub fault: KeyFileFault,
+}
+
+/// What can be wrong with a key file.
+#[derive(Debug, Error)]
+pub enum KeyFileFault {
+    /// A key file is never overwritten: the key in it would be lost.
+    #[error("it exists already and is not overwritten; move it away first if its key is no longer needed")]
+    Exists,
+    /// The operating system refused.
+    #[error("cannot {0} it: {1}")]
+    Io(
+        /// What was tried.
+        &'static str,
+        /// Why it failed.
+        #[source]
+        io::Error,
+    ),
+    /// It is a directory, a pipe or a device.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// Others than its owner can get at it.
+    #[error("others than its owner can access it (mode {mode:03o}); close it with `chmod 600 {}`", path.display())]
+    Open {
+        /// Which file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// It is too long to be a key file.
+    #[error("it is longer than {MAX_KEY_FILE_BYTES} bytes, so it is no key file")]
+    TooLong,
+    /// It does not begin as a key file does.
+    #[error("its first line is not {:?}, so it is no key file", format!("{HEADER}{KEY_FILE_VERSION}"))]
+    NotAKeyFile,
+    /// It has a version that this program does not know.
+    #[error("it has the version {0:?} and this program reads version {KEY_FILE_VERSION}")]
+    Version(String),
+    /// A line cannot be read. What it says is not repeated, for it may be the secret.
+    #[error("line {line} {why}; write the key file anew or restore it from a backup")]
+    Line {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A field is missing.
+    #[error("the field {0:?} is missing; write the key file anew or restore it from a backup")]
+    Missing(&'static str),
+    /// The two keys in it do not belong together.
+    #[error("its public_key does not belong to its secret_key: restore it from a backup")]
+    Damaged,
+    /// It is for another scheme.
+    #[error("it holds a key for the scheme {found}, not for {expected}")]
+    Scheme {
+        /// The scheme asked for.
+        expected: SchemeKind,
+        /// The file's.
+        found: SchemeKind,
+    },
+    /// It is for another cluster.
+    #[error("it belongs to the cluster {}, not to {}", found.0, expected.0)]
+    Cluster {
+        /// The cluster asked for.
+        expected: ClusterId,
+        /// The file's.
+        found: ClusterId,
+    },
+    /// It is another replica's.
+    #[error("it belongs to replica {found}, not to replica {expected}")]
+    Replica {
+        /// The replica asked for.
+        expected: ReplicaId,
+        /// The file's.
+        found: ReplicaId,
+    },
+}
+
+/// Writes a replica's private key to a new file that only its owner can read (mode 0600), and waits until it is on disk.
+///
+/// # Errors
+/// [`KeyFileError`] if the file exists or cannot be written; a file half written is removed.
+pub fn write(path: &Path, cluster: &ClusterId, replica: ReplicaId, key: &KeyPair) -> Result<(), KeyFileError> {
+    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let text = render(cluster, replica, key);
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(fail(KeyFileFault::Exists)),
+        Err(error) => return Err(fail(KeyFileFault::Io("create", error))),
+    };
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| sync_directory(path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(path);
+        fail(KeyFileFault::Io("write", error))
+    })
+}
+
+/// Reads the private key of one replica of one cluster.
+///
+/// # Errors
+/// [`KeyFileError`] if others than the owner can access the file, if it is damaged, or if it belongs to somebody else.
+pub fn read(path: &Path, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<KeyPair, KeyFileError> {
+    let fail = |fault| KeyFileError { path: path.to_owned(), fault };
+    let text = read_private(path).map_err(fail)?;
+    parse(&text, kind, cluster, replica).map_err(fail)
+}
+
+fn render(cluster: &ClusterId, replica: ReplicaId, key: &KeyPair) -> Zeroizing<String> {
+    // Room for all of it from the start, so that growing leaves no copy of the secret behind.
+    let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES));
+    text.push_str(HEADER);
+    text.push_str(KEY_FILE_VERSION);
+    text.push_str("\n# Whoever reads this file can sign as this replica.\n");
+    let mut put = |field: &str, value: &str| {
+        for part in [field, " = ", value, "\n"] {
+            text.push_str(part);
+        }
+    };
+    put("scheme", key.kind().name());
+    put("cluster", &cluster.0.to_hex());
+    put("replica", &replica.to_string());
+    if let Some(seed) = key.seed() {
+        put("public_key", &encode_hex(&key.public_key()));
+        put("secret_key", &Zeroizing::new(encode_hex(seed)));
+    }
+    text
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}
+
+fn read_private(path: &Path) -> Result<Zeroizing<String>, KeyFileFault> {
+    // Whether it is a file at all is asked first, for opening a pipe would wait for a writer.
+    if !fs::metadata(path).map_err(|error| KeyFileFault::Io("open", error))?.is_file() {
+        return Err(KeyFileFault::NotAFile);
+    }
+    let file = File::open(path).map_err(|error| KeyFileFault::Io("open", error))?;
+    let mode = file.metadata().map_err(|error| KeyFileFault::Io("inspect", error))?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(KeyFileFault::Open { path: path.to_owned(), mode });
+    }
+    let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES + 64));
+    file.take(MAX_KEY_FILE_BYTES as u64 + 1).read_to_string(&mut text).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => KeyFileFault::NotAKeyFile,
+        _ => KeyFileFault::Io("read", error),
+    })?;
+    if text.len() > MAX_KEY_FILE_BYTES {
+        return Err(KeyFileFault::TooLong);
+    }
+    Ok(text)
+}
+
+/// The value of every field of [`FIELDS`] and the line it stands in.
+struct Fields<'a>([Option<(usize, &'a str)>; FIELDS.len()]);
+
+impl<'a> Fields<'a> {
+    fn read(text: &'a str) -> Result<Fields<'a>, KeyFileFault> {
+        let mut lines = text.lines().map(str::trim_end).enumerate();
+        let version =
+            lines.next().and_then(|(_, first)| first.strip_prefix(HEADER)).ok_or(KeyFileFault::NotAKeyFile)?;
+        if version != KEY_FILE_VERSION {
+            return Err(KeyFileFault::Version(version.to_owned()));
+        }
+        let mut fields = Fields([None; FIELDS.len()]);
+        for (at, text) in lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#')) {
+            let wrong = |why| KeyFileFault::Line { line: at + 1, why };
+            let (name, value) = text.split_once('=').ok_or_else(|| wrong("is not of the form `name = value`"))?;
+            let field = FIELDS.iter().position(|field| *field == name.trim()).ok_or_else(|| {
+                wrong("has a field that is none of scheme, cluster, replica, public_key and secret_key")
+            })?;
+            if fields.0[field].replace((at + 1, value.trim())).is_some() {
+                return Err(wrong("repeats a field"));
+            }
+        }
+        Ok(fields)
+    }
+
+    fn get<T>(
+        &self,
+        name: &'static str,
+        why: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, KeyFileFault> {
+        let at = FIELDS.iter().position(|field| *field == name).expect("only known fields are asked for");
+        let (line, value) = self.0[at].ok_or(KeyFileFault::Missing(name))?;
+        parse(value).ok_or(KeyFileFault::Line { line, why })
+    }
+}
+
+fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<KeyPair, KeyFileFault> {
+    let fields = Fields::read(text)?;
+    let scheme = fields.get("scheme", "names no signature scheme that there is", |value| value.parse().ok())?;
+    let found = ClusterId(fields.get("cluster", "is not 64 hexadecimal digits", Digest::from_hex)?);
+    let owner = ReplicaId(fields.get("replica", "is not a replica id", |value| value.parse().ok())?);
+    if found != *cluster {
+        return Err(KeyFileFault::Cluster { expected: *cluster, found });
+    }
+    if owner != replica {
+        return Err(KeyFileFault::Replica { expected: replica, found: owner });
+    }
+    if scheme != kind {
+        return Err(KeyFileFault::Scheme { expected: kind, found: scheme });
+    }
+    if kind == SchemeKind::None {
+        return Ok(KeyPair::from_seed(kind, [0; SEED_BYTES]));
+    }
+    let public_key = fields.get("public_key", "is not hexadecimal", decode_hex)?;
+    let seed = fields.get("secret_key", "is not 64 hexadecimal digits", |value| {
+        let bytes = Zeroizing::new(decode_hex(value)?);
+        Some(Zeroizing::new(<[u8; SEED_BYTES]>::try_from(bytes.as_slice()).ok()?))
+    })?;
+    let key = KeyPair::from_seed(kind, *seed);
+    if key.public_key() != public_key {
+        return Err(KeyFileFault::Damaged);
+    }
+    Ok(key)
+}

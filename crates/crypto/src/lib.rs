@@ -1,0 +1,25 @@
+//! Signature schemes, certificates made and checked a quorum at a time, and key files.
+//!
+//! A [`Keyring`] holds a committee's public keys, decoded once; replicas in one process share one. A [`Crypto`] is one replica's
+//! device on top of it: it signs with the replica's [`KeyPair`], checks votes, assembles certificates and remembers which it has
+//! verified. Consensus sees none of this: it hands over statements and gets verdicts and opaque proof bytes.
+//!
+//! What is signed is always a [`Statement`](quorate_types::Statement), which begins with the cluster and the kind, so that no
+//! signature means two things. Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so that all replicas agree on every
+//! certificate, whichever path checked it.
+
+mod cache;
+mod crypto;
+pub mod ed25519;
+mod error;
+pub mod key_file;
+mod key_pair;
+mod keyring;
+mod scheme;
+
+pub use cache::{CertificateCache, DEFAULT_CACHE_CERTIFICATES};
+pub use crypto::Crypto;
+pub use error::{CertificateError, CryptoError};
+pub use key_pair::{KeyPair, SEED_BYTES};
+pub use keyring::{Claim, Keyring};
+pub use scheme::{SchemeKind, UnknownScheme};

@@ -1,0 +1,79 @@
+//! The cache of verified certificates is bounded, keyed by all of a certificate, and holds successes only.
+
+mod common;
+
+use common::*;
+use quorate_crypto::{CertificateCache, Crypto, SchemeKind};
+use quorate_types::{Certificate, Digest, Domain, ReplicaId};
+
+const KIND: SchemeKind = SchemeKind::Ed25519;
+
+fn fingerprint(number: u64) -> Digest {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    Digest(bytes)
+}
+
+fn certificate(view: u64) -> Certificate {
+    let subject = subject(Domain::Vote, view);
+    crypto(KIND, 4, 0).assemble(&subject, votes(KIND, subject, 0..3)).unwrap()
+}
+
+fn device(cache_certificates: usize) -> Crypto {
+    Crypto::new(KIND, &committee(KIND, 4), ReplicaId(1), key(KIND, 1), cache_certificates).unwrap()
+}
+
+#[test]
+fn it_forgets_the_oldest_first() {
+    let mut cache = CertificateCache::new(3);
+    assert!(cache.is_empty());
+    for number in 0..10 {
+        cache.insert(fingerprint(number));
+        cache.insert(fingerprint(number));
+        assert_eq!(cache.len(), 3.min(number as usize + 1));
+        for known in 0..10 {
+            assert_eq!(cache.contains(&fingerprint(known)), known <= number && known + 3 > number);
+        }
+    }
+}
+
+#[test]
+fn a_cache_of_none_holds_none() {
+    let mut cache = CertificateCache::new(0);
+    cache.insert(fingerprint(1));
+    assert!(cache.is_empty() && !cache.contains(&fingerprint(1)));
+    let (mut crypto, certificate) = (device(0), certificate(3));
+    for times in 1..=2 {
+        crypto.verify_certificate(&certificate).unwrap();
+        assert_eq!((crypto.verifications(), crypto.cache_hits()), (3 * times, 0));
+    }
+}
+
+#[test]
+fn a_certificate_is_verified_again_once_forgotten() {
+    let mut crypto = device(2);
+    let [first, second, third] = [1, 2, 3].map(certificate);
+    for certificate in [&first, &second, &first, &second] {
+        crypto.verify_certificate(certificate).unwrap();
+    }
+    assert_eq!((crypto.verifications(), crypto.cache_hits()), (6, 2));
+    crypto.verify_certificate(&third).unwrap();
+    crypto.verify_certificate(&second).unwrap();
+    assert_eq!((crypto.verifications(), crypto.cache_hits()), (9, 3));
+    crypto.verify_certificate(&first).unwrap();
+    assert_eq!((crypto.verifications(), crypto.cache_hits()), (12, 3));
+}
+
+#[test]
+fn refusals_are_not_remembered_and_push_nothing_out() {
+    let mut crypto = device(1);
+    let good = certificate(3);
+    crypto.verify_certificate(&good).unwrap();
+    let mut bad = good.clone();
+    bad.proof = good.proof.iter().map(|byte| byte ^ 1).collect();
+    for times in 1..=2 {
+        assert!(crypto.verify_certificate(&bad).is_err());
+        crypto.verify_certificate(&good).unwrap();
+        assert_eq!(crypto.cache_hits(), times);
+    }
+}

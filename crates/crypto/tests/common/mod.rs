@@ -1,0 +1,44 @@
+//! What the tests of this crate share: committees with known keys, and votes by their members.
+
+#![allow(dead_code)]
+
+use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, SchemeKind};
+use quorate_types::{Attachment, ClusterId, Committee, Digest, Domain, Height, Member, ReplicaId, Subject, View, Vote};
+
+pub fn cluster() -> ClusterId {
+    ClusterId::from_name("quorate tests")
+}
+
+pub fn key(kind: SchemeKind, replica: u16) -> KeyPair {
+    let mut seed = [0x51; 32];
+    seed[..2].copy_from_slice(&replica.to_le_bytes());
+    KeyPair::from_seed(kind, seed)
+}
+
+pub fn committee(kind: SchemeKind, size: u16) -> Committee {
+    let address = "127.0.0.1:7000".parse().unwrap();
+    let members = (0..size).map(|id| Member { public_key: key(kind, id).public_key(), address }).collect();
+    Committee::new(cluster(), members).unwrap()
+}
+
+pub fn crypto(kind: SchemeKind, size: u16, me: u16) -> Crypto {
+    Crypto::new(kind, &committee(kind, size), ReplicaId(me), key(kind, me), DEFAULT_CACHE_CERTIFICATES).unwrap()
+}
+
+pub fn subject(domain: Domain, view: u64) -> Subject {
+    Subject { domain, view: View(view), height: Height(view), digest: Digest([view as u8; 32]) }
+}
+
+pub fn vote_in(cluster: &ClusterId, kind: SchemeKind, subject: Subject, attachment: Attachment, voter: u16) -> Vote {
+    let mut vote = Vote { subject, attachment, voter: ReplicaId(voter), signature: Default::default() };
+    vote.signature = key(kind, voter).sign(vote.statement(cluster).as_bytes());
+    vote
+}
+
+pub fn vote(kind: SchemeKind, subject: Subject, voter: u16) -> Vote {
+    vote_in(&cluster(), kind, subject, Attachment::None, voter)
+}
+
+pub fn votes(kind: SchemeKind, subject: Subject, voters: impl IntoIterator<Item = u16>) -> Vec<Vote> {
+    voters.into_iter().map(|voter| vote(kind, subject, voter)).collect()
+}

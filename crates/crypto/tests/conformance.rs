@@ -1,0 +1,312 @@
+//! One body of demands on every signature scheme. A scheme without signatures is held to those about structure.
+
+mod common;
+
+use bytes::Bytes;
+use common::*;
+use quorate_crypto::{CertificateError, Crypto, SchemeKind};
+use quorate_types::{
+    Attachment, Certificate, ClusterId, Digest, Domain, ReplicaId, Signers, Vote, decode_message, encode_message,
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+fn every_scheme(demand: impl Fn(SchemeKind)) {
+    SchemeKind::ALL.into_iter().for_each(demand);
+}
+
+fn signs(kind: SchemeKind) -> bool {
+    kind.signature_bytes() > 0
+}
+
+fn flipped(bytes: &Bytes, at: usize) -> Bytes {
+    let mut changed = bytes.to_vec();
+    changed[at] ^= 1;
+    changed.into()
+}
+
+/// A wrong signature: a flipped bit, or a byte where there is to be none.
+fn spoilt(mut vote: Vote) -> Vote {
+    vote.signature = if vote.signature.is_empty() { Bytes::from_static(b"x") } else { flipped(&vote.signature, 3) };
+    vote
+}
+
+#[test]
+fn a_vote_is_valid_for_exactly_what_was_signed() {
+    every_scheme(|kind| {
+        let mut crypto = crypto(kind, 4, 0);
+        let good = vote(kind, subject(Domain::Vote, 3), 2);
+        assert!(crypto.verify_vote(&good));
+        assert_eq!(crypto.verifications(), 1);
+        assert!(!crypto.verify_vote(&spoilt(good.clone())));
+        assert!(!crypto.verify_vote(&Vote { voter: ReplicaId(4), ..good.clone() }), "a stranger");
+        assert!(!crypto.verify_vote(&Vote { voter: ReplicaId(u16::MAX), ..good.clone() }), "a stranger");
+        let changed = [
+            Vote { voter: ReplicaId(1), ..good.clone() },
+            Vote { subject: subject(Domain::Vote, 4), ..good.clone() },
+            Vote { subject: subject(Domain::Timeout, 3), ..good.clone() },
+            Vote { attachment: Attachment::HighView(quorate_types::View(2)), ..good.clone() },
+            vote_in(&ClusterId::from_name("another"), kind, good.subject, Attachment::None, 2),
+        ];
+        for vote in changed {
+            assert_eq!(crypto.verify_vote(&vote), !signs(kind), "{kind}: {vote:?}");
+        }
+        for length in [0, 1, 63, 65, 128] {
+            let cut = Vote { signature: Bytes::from(vec![0; length]), ..good.clone() };
+            assert_eq!(crypto.verify_vote(&cut), length == 0 && !signs(kind));
+        }
+    });
+}
+
+#[test]
+fn own_signatures_verify_everywhere() {
+    every_scheme(|kind| {
+        let (mine, mut theirs) = (crypto(kind, 7, 5), crypto(kind, 7, 1));
+        let mut vote = vote(kind, subject(Domain::Proposal, 9), 5);
+        vote.signature = mine.sign(&vote.statement(&cluster()));
+        assert!(theirs.verify_vote(&vote));
+        let (signer, verifier) = (mine.signer(), theirs.verifier());
+        let signature = signer.sign(b"handshake of a test");
+        assert_eq!(signer.replica(), ReplicaId(5));
+        assert!(verifier.verify(ReplicaId(5), b"handshake of a test", &signature));
+        assert_eq!(verifier.verify(ReplicaId(5), b"handshake of a rest", &signature), !signs(kind));
+        assert_eq!(verifier.verify(ReplicaId(4), b"handshake of a test", &signature), !signs(kind));
+        assert!(!verifier.verify(ReplicaId(7), b"handshake of a test", &signature));
+    });
+}
+
+#[test]
+fn a_device_can_be_sent_to_a_thread() {
+    fn is_send<T: Send>(_: &T) {}
+    is_send(&crypto(SchemeKind::Ed25519, 1, 0));
+}
+
+#[test]
+fn a_quorum_makes_a_certificate_that_others_accept() {
+    every_scheme(|kind| {
+        for (size, domain) in [(1, Domain::Vote), (4, Domain::Vote), (4, Domain::Timeout), (31, Domain::Vote)] {
+            let (mut maker, mut other) = (crypto(kind, size, 0), crypto(kind, size, size - 1));
+            let needed = committee(kind, size).quorum.quorum() as u16;
+            let subject = subject(domain, 5);
+            let mut votes = votes(kind, subject, size - needed..size);
+            votes.reverse();
+            let certificate = maker.assemble(&subject, votes).unwrap();
+            assert_eq!(certificate.signers, (size - needed..size).map(ReplicaId).collect::<Signers>());
+            assert_eq!(certificate.proof.len(), usize::from(needed) * kind.signature_bytes());
+            assert!(certificate.attachments.is_empty());
+            let sent: Certificate = decode_message(encode_message(&certificate)).unwrap();
+            assert_eq!(other.verify_certificate(&sent), Ok(()));
+            assert_eq!((other.verifications(), other.cache_hits()), (u64::from(needed), 0));
+            assert_eq!(maker.verify_certificate(&certificate), Ok(()));
+            assert_eq!((maker.verifications(), maker.cache_hits()), (u64::from(needed), 1));
+        }
+    });
+}
+
+#[test]
+fn more_than_a_quorum_is_a_certificate_too() {
+    every_scheme(|kind| {
+        let subject = subject(Domain::Vote, 5);
+        let certificate = crypto(kind, 4, 0).assemble(&subject, votes(kind, subject, 0..4)).unwrap();
+        assert_eq!(crypto(kind, 4, 1).verify_certificate(&certificate), Ok(()));
+    });
+}
+
+#[test]
+fn attachments_stand_in_the_signers_order_and_are_covered() {
+    every_scheme(|kind| {
+        let quorum_certificate = |view| {
+            let subject = subject(Domain::Vote, view);
+            Attachment::HighCertificate(Box::new(
+                crypto(kind, 4, 0).assemble(&subject, votes(kind, subject, 0..3)).unwrap(),
+            ))
+        };
+        let high_views = [4, 2, 3].map(|view| Attachment::HighView(quorate_types::View(view)));
+        let high_certificates = [4, 2, 3].map(quorum_certificate);
+        for said in [high_views, high_certificates] {
+            let subject = subject(Domain::Timeout, 5);
+            let votes = [3u16, 0, 2].into_iter().zip(said.clone());
+            let votes = votes.map(|(voter, said)| vote_in(&cluster(), kind, subject, said, voter)).collect();
+            let certificate = crypto(kind, 4, 0).assemble(&subject, votes).unwrap();
+            assert_eq!(certificate.attachments, [said[1].clone(), said[2].clone(), said[0].clone()]);
+            let mut other = crypto(kind, 4, 1);
+            assert_eq!(other.verify_certificate(&certificate), Ok(()));
+
+            let mut swapped = certificate.clone();
+            swapped.attachments.swap(0, 1);
+            assert_eq!(other.verify_certificate(&swapped).is_ok(), !signs(kind));
+            let mut short = certificate.clone();
+            short.attachments.pop();
+            let wrong = CertificateError::Attachments { attachments: 2, signers: 3 };
+            assert_eq!(other.verify_certificate(&short), Err(wrong.clone()));
+            let mut holed = certificate.clone();
+            holed.attachments[0] = Attachment::None;
+            assert_eq!(other.verify_certificate(&holed), Err(wrong));
+            let bare = Certificate { attachments: Vec::new(), ..certificate };
+            assert_eq!(other.verify_certificate(&bare).is_ok(), !signs(kind));
+        }
+    });
+}
+
+#[test]
+fn structure_is_checked_before_signatures() {
+    every_scheme(|kind| {
+        let subject = subject(Domain::Vote, 5);
+        let width = kind.signature_bytes();
+        let good = crypto(kind, 4, 0).assemble(&subject, votes(kind, subject, 0..3)).unwrap();
+        let mut other = crypto(kind, 4, 1);
+        let mut refused = |certificate: &Certificate| other.verify_certificate(certificate).unwrap_err();
+
+        let mut few = good.clone();
+        few.signers = [0, 1].map(ReplicaId).into_iter().collect();
+        few.proof.truncate(2 * width);
+        assert_eq!(refused(&few), CertificateError::TooFewSigners { signers: 2, quorum: 3 });
+        let mut stranger = good.clone();
+        stranger.signers = [0, 1, 4].map(ReplicaId).into_iter().collect();
+        assert_eq!(refused(&stranger), CertificateError::Stranger { replica: ReplicaId(4), members: 4 });
+        stranger.signers = [0, 1, 2, 255].map(ReplicaId).into_iter().collect();
+        assert_eq!(refused(&stranger), CertificateError::Stranger { replica: ReplicaId(255), members: 4 });
+        let mut long = good.clone();
+        long.proof = [&good.proof[..], b"x"].concat().into();
+        assert_eq!(refused(&long), CertificateError::ProofLength { found: 3 * width + 1, expected: 3 * width });
+        let mut proposal = good.clone();
+        proposal.subject.domain = Domain::Proposal;
+        assert_eq!(refused(&proposal), CertificateError::Domain(Domain::Proposal));
+        assert_eq!((other.verifications(), other.cache_hits()), (0, 0));
+    });
+}
+
+#[test]
+fn a_certificate_proves_nothing_else() {
+    every_scheme(|kind| {
+        let good_subject = subject(Domain::Vote, 5);
+        let good = crypto(kind, 5, 0).assemble(&good_subject, votes(kind, good_subject, 0..4)).unwrap();
+        let changed = [
+            Certificate { subject: subject(Domain::Vote, 6), ..good.clone() },
+            Certificate { subject: subject(Domain::Timeout, 5), ..good.clone() },
+            Certificate { signers: [0, 1, 2, 4].map(ReplicaId).into_iter().collect(), ..good.clone() },
+        ];
+        let mut other = crypto(kind, 5, 1);
+        for certificate in changed {
+            let signature =
+                CertificateError::Signature { domain: certificate.subject.domain, view: certificate.subject.view };
+            let expected = if signs(kind) { Err(signature) } else { Ok(()) };
+            assert_eq!(other.verify_certificate(&certificate), expected, "{kind}");
+            assert_eq!(
+                other.verify_certificate(&certificate),
+                expected,
+                "{kind}: a refusal is not remembered as success"
+            );
+        }
+        let mut members = committee(kind, 5);
+        members.cluster = ClusterId::from_name("another");
+        let mut foreign = Crypto::new(kind, &members, ReplicaId(1), key(kind, 1), 8).unwrap();
+        assert_eq!(foreign.verify_certificate(&good).is_ok(), !signs(kind));
+        for at in 0..good.proof.len() {
+            let spoilt = Certificate { proof: flipped(&good.proof, at), ..good.clone() };
+            assert!(other.verify_certificate(&spoilt).is_err(), "byte {at} of the proof");
+        }
+    });
+}
+
+#[test]
+fn exactly_the_bad_votes_are_blamed() {
+    every_scheme(|kind| {
+        let subject = subject(Domain::Vote, 5);
+        let mut crypto = crypto(kind, 10, 0);
+        // Every subset of a quorum of seven out of ten.
+        for bad in 0u32..1 << 7 {
+            let is_bad = |voter: u16| bad >> (voter - 2) & 1 == 1;
+            let votes = votes(kind, subject, 2..9).into_iter();
+            let votes = votes.map(|vote| if is_bad(vote.voter.0) { spoilt(vote) } else { vote }).collect();
+            let expected: Vec<ReplicaId> = (2..9).filter(|voter| is_bad(*voter)).map(ReplicaId).collect();
+            match crypto.assemble(&subject, votes) {
+                Ok(_) => assert!(expected.is_empty()),
+                Err(blamed) => assert_eq!(blamed, expected),
+            }
+        }
+    });
+}
+
+#[test]
+fn finding_one_bad_vote_takes_few_checks() {
+    let subject = subject(Domain::Vote, 5);
+    let mut crypto = crypto(SchemeKind::Ed25519, 61, 0);
+    let mut votes = votes(SchemeKind::Ed25519, subject, 0..41);
+    votes[40] = spoilt(votes[40].clone());
+    assert_eq!(crypto.assemble(&subject, votes), Err(vec![ReplicaId(40)]));
+    assert!(crypto.verifications() <= 2 * 41, "{} checks", crypto.verifications());
+}
+
+#[test]
+fn strangers_and_odd_attachments_are_blamed() {
+    every_scheme(|kind| {
+        let subject = subject(Domain::Timeout, 5);
+        let high = |voter| vote_in(&cluster(), kind, subject, Attachment::HighView(quorate_types::View(4)), voter);
+        let mut crypto = crypto(kind, 4, 0);
+        let stranger = vec![high(0), high(1), high(2), high(4), high(300)];
+        assert_eq!(crypto.assemble(&subject, stranger), Err(vec![ReplicaId(4), ReplicaId(300)]));
+        let odd = vec![high(3), vote(kind, subject, 1), high(2)];
+        assert_eq!(crypto.assemble(&subject, odd), Err(vec![ReplicaId(1)]));
+        assert!(crypto.assemble(&subject, vec![high(3), high(0), high(2)]).is_ok());
+    });
+}
+
+#[test]
+fn callers_that_break_the_contract_are_stopped() {
+    every_scheme(|kind| {
+        let good = subject(Domain::Vote, 5);
+        let three = |subject| votes(kind, subject, 0..3);
+        let mut twice = three(good);
+        twice[2] = twice[1].clone();
+        let mut mixed = three(good);
+        mixed[1] = vote(kind, subject(Domain::Vote, 6), 1);
+        let misuses = [
+            (good, twice, "counted twice"),
+            (good, mixed, "another subject"),
+            (good, votes(kind, good, 0..2), "2 votes are not a quorum of 3"),
+            (good, Vec::new(), "0 votes are not a quorum of 3"),
+            (subject(Domain::Proposal, 5), three(subject(Domain::Proposal, 5)), "leader alone"),
+            (subject(Domain::Vote, 0), three(subject(Domain::Vote, 0)), "genesis only"),
+        ];
+        for (subject, votes, why) in misuses {
+            let mut crypto = crypto(kind, 4, 0);
+            let panic = catch_unwind(AssertUnwindSafe(|| crypto.assemble(&subject, votes))).unwrap_err();
+            let message = panic.downcast_ref::<String>().cloned();
+            let message = message.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string())).unwrap();
+            assert!(message.contains(why), "{message:?} does not say {why:?}");
+        }
+    });
+}
+
+#[test]
+fn genesis_needs_no_proof_and_has_one_form() {
+    every_scheme(|kind| {
+        let mut crypto = crypto(kind, 4, 0);
+        let genesis = Certificate::genesis(&cluster());
+        assert_eq!(crypto.verify_certificate(&genesis), Ok(()));
+        assert_eq!((crypto.verifications(), crypto.cache_hits()), (0, 0));
+        let foreign = Certificate::genesis(&ClusterId::from_name("another"));
+        assert_eq!(crypto.verify_certificate(&foreign), Err(CertificateError::NotGenesis));
+        let signed = Certificate { signers: [0, 1, 2].map(ReplicaId).into_iter().collect(), ..genesis.clone() };
+        assert_eq!(crypto.verify_certificate(&signed), Err(CertificateError::NotGenesis));
+        let proven = Certificate { proof: Bytes::from_static(b"x"), ..genesis.clone() };
+        assert_eq!(crypto.verify_certificate(&proven), Err(CertificateError::NotGenesis));
+        let mut later = genesis.clone();
+        later.subject.view = quorate_types::View(1);
+        assert_eq!(crypto.verify_certificate(&later), Err(CertificateError::TooFewSigners { signers: 0, quorum: 3 }));
+        let mut renamed = genesis;
+        renamed.subject.digest = Digest::ZERO;
+        assert_eq!(crypto.verify_certificate(&renamed), Err(CertificateError::NotGenesis));
+    });
+}
+
+#[test]
+fn what_is_assembled_survives_the_wire() {
+    let subject = subject(Domain::Timeout, 5);
+    let genesis = Attachment::HighCertificate(Box::new(Certificate::genesis(&cluster())));
+    let votes = (0..3).map(|voter| vote_in(&cluster(), SchemeKind::Ed25519, subject, genesis.clone(), voter)).collect();
+    let certificate = crypto(SchemeKind::Ed25519, 4, 0).assemble(&subject, votes).unwrap();
+    let back: Certificate = decode_message(encode_message(&certificate)).unwrap();
+    assert_eq!(back, certificate);
+    assert_eq!(crypto(SchemeKind::Ed25519, 4, 2).verify_certificate(&back), Ok(()));
+}

@@ -1,0 +1,183 @@
+//! Key files come back as they were written, and are refused by name when they are not for the one who reads them.
+
+mod common;
+
+use common::*;
+use proptest::prelude::*;
+use quorate_crypto::key_file::{self, KeyFileFault, MAX_KEY_FILE_BYTES};
+use quorate_crypto::{KeyPair, SchemeKind};
+use quorate_types::{ClusterId, ReplicaId};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+const KIND: SchemeKind = SchemeKind::Ed25519;
+const ME: ReplicaId = ReplicaId(3);
+
+/// A directory of one test, removed after it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(test: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("quorate-crypto-{}-{test}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("replica.key")
+    }
+
+    /// A valid key file of replica 3, and its text.
+    fn with_key(test: &str) -> (Directory, PathBuf, String) {
+        let directory = Directory::new(test);
+        let path = directory.file();
+        key_file::write(&path, &cluster(), ME, &key(KIND, 3)).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        (directory, path, text)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn read(path: &Path) -> Result<KeyPair, key_file::KeyFileError> {
+    key_file::read(path, KIND, &cluster(), ME)
+}
+
+/// What reading a changed text says; the text has the mode of a key file.
+fn refusal(path: &Path, text: &str) -> String {
+    fs::write(path, text).unwrap();
+    let message = read(path).unwrap_err().to_string();
+    assert!(message.contains(path.to_str().unwrap()), "{message:?} does not name the file");
+    message
+}
+
+#[test]
+fn a_key_comes_back() {
+    for kind in SchemeKind::ALL {
+        let directory = Directory::new(&format!("round-{kind}"));
+        let path = directory.file();
+        let key = KeyPair::generate(kind).unwrap();
+        key_file::write(&path, &cluster(), ME, &key).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let back = key_file::read(&path, kind, &cluster(), ME).unwrap();
+        assert_eq!((back.kind(), back.public_key()), (kind, key.public_key()));
+        assert_eq!(back.sign(b"message"), key.sign(b"message"));
+    }
+}
+
+#[test]
+fn generated_keys_differ_and_seeds_decide() {
+    let [one, two] = [0, 1].map(|_| KeyPair::generate(KIND).unwrap());
+    assert_ne!(one.public_key(), two.public_key());
+    assert_eq!(key(KIND, 7).public_key(), key(KIND, 7).public_key());
+    assert_ne!(key(KIND, 7).public_key(), key(KIND, 8).public_key());
+}
+
+#[test]
+fn debugging_shows_no_secret() {
+    let seed = [0xab; 32];
+    let shown = format!("{:?} {:#?}", KeyPair::from_seed(KIND, seed), KeyPair::from_seed(KIND, seed));
+    assert!(shown.contains("ed25519"));
+    assert!(!shown.contains("abab") && !shown.contains("171, 171"), "{shown}");
+}
+
+#[test]
+fn a_file_is_never_overwritten() {
+    let (_directory, path, before) = Directory::with_key("overwrite");
+    let error = key_file::write(&path, &cluster(), ME, &key(KIND, 4)).unwrap_err();
+    assert!(matches!(error.fault, KeyFileFault::Exists), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), before);
+}
+
+#[test]
+fn a_file_that_others_can_access_is_refused_with_the_mend() {
+    let (_directory, path, _) = Directory::with_key("mode");
+    for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o666, 0o777] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let message = read(&path).unwrap_err().to_string();
+        assert!(message.contains(&format!("chmod 600 {}", path.display())), "{message}");
+        assert!(message.contains(&format!("{mode:o}")), "{message}");
+    }
+    for mode in [0o600, 0o400] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        assert!(read(&path).is_ok());
+    }
+}
+
+#[test]
+fn somebody_elses_file_is_refused_by_name() {
+    let (_directory, path, _) = Directory::with_key("owner");
+    let error = key_file::read(&path, KIND, &cluster(), ReplicaId(5)).unwrap_err().to_string();
+    assert!(error.contains("belongs to replica 3, not to replica 5"), "{error}");
+    let another = ClusterId::from_name("another");
+    let error = key_file::read(&path, KIND, &another, ME).unwrap_err().to_string();
+    assert!(error.contains(&cluster().0.to_hex()) && error.contains(&another.0.to_hex()), "{error}");
+    let error = key_file::read(&path, SchemeKind::None, &cluster(), ME).unwrap_err().to_string();
+    assert!(error.contains("for the scheme ed25519, not for none"), "{error}");
+}
+
+#[test]
+fn damage_is_named_and_the_secret_is_not_shown() {
+    let (_directory, path, text) = Directory::with_key("damage");
+    let secret = text.lines().last().unwrap().split(" = ").nth(1).unwrap().to_owned();
+    assert_eq!(secret.len(), 64);
+    let line = |name: &str| text.lines().position(|line| line.starts_with(name)).unwrap() + 1;
+    let without =
+        |name: &str| text.lines().filter(|l| !l.starts_with(name)).map(|l| format!("{l}\n")).collect::<String>();
+    for name in ["scheme", "cluster", "replica", "public_key", "secret_key"] {
+        let message = refusal(&path, &without(name));
+        assert!(message.contains(&format!("{name:?} is missing")), "{message}");
+        let message = refusal(&path, &format!("{text}{name} = 1\n"));
+        assert!(message.contains(&format!("line {} repeats", text.lines().count() + 1)), "{message}");
+    }
+    let cases = [
+        (text.replace("version 1", "version 2"), "version \"2\"".to_owned()),
+        (text.replace("quorate", "other"), "no key file".to_owned()),
+        (String::new(), "no key file".to_owned()),
+        (text.replace("scheme = ed25519", "scheme = rsa"), format!("line {} names no", line("scheme"))),
+        (text.replace("replica = 3", "replica = 70000"), format!("line {} is not a replica", line("replica"))),
+        (text.replace("secret_key = ", "secret = "), format!("line {} has a field", line("secret_key"))),
+        (text.replace("secret_key = ", ""), format!("line {} is not of the form", line("secret_key"))),
+        (text.replace(&secret, &secret[..62]), format!("line {} is not 64", line("secret_key"))),
+        (text.replace(&secret, &"0".repeat(64)), "does not belong to its secret_key".to_owned()),
+        (text.clone() + &"#".repeat(MAX_KEY_FILE_BYTES), "longer than".to_owned()),
+    ];
+    for (changed, why) in cases {
+        let message = refusal(&path, &changed);
+        assert!(message.contains(&why), "{message:?} does not say {why:?}");
+        assert!(!message.contains(&secret[..16]), "the secret is shown: {message}");
+    }
+    fs::write(&path, [0xff, 0xfe]).unwrap();
+    assert!(read(&path).unwrap_err().to_string().contains("no key file"));
+}
+
+#[test]
+fn what_is_no_file_is_named() {
+    let directory = Directory::new("absent");
+    assert!(read(&directory.file()).unwrap_err().to_string().contains("cannot open it"));
+    assert!(matches!(read(&directory.0).unwrap_err().fault, KeyFileFault::NotAFile));
+    let nowhere = directory.0.join("none").join("replica.key");
+    assert!(
+        key_file::write(&nowhere, &cluster(), ME, &key(KIND, 3)).unwrap_err().to_string().contains("cannot create")
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever stands after the header, reading ends with a key or an error.
+    #[test]
+    fn any_text_is_read_or_refused(body in "[ -~\n]{0,200}") {
+        let directory = Directory::new("any");
+        let path = directory.file();
+        fs::write(&path, format!("quorate private key, version 1\n{body}")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        prop_assert!(read(&path).is_err());
+    }
+}
