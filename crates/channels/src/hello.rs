@@ -1,0 +1,109 @@
+//! The first message of each end, of fixed size, and what the signatures of a handshake are made on.
+//!
+//! ```text
+//! offset  0  magic      8   "QUORATE\n"
+//!         8  version    1   wire version
+//!         9  cluster   32
+//!        41  role       1   1 replica, 2 client
+//!        42  id         8   little-endian
+//!        50  expects    3   1 and the replica the initiator means to reach; 0, 0, 0 from a responder
+//!        53  nonce     32
+//! ```
+
+use crate::{ChannelError, NONCE_BYTES, RemoteIdentity, Side};
+use quorate_types::codec::WIRE_VERSION;
+use quorate_types::{ClientId, ClusterId, Digest, ReplicaId};
+
+/// Bytes of a hello.
+pub const HELLO_BYTES: usize = NONCE_AT + NONCE_BYTES;
+
+const MAGIC: [u8; 8] = *b"QUORATE\n";
+const VERSION_AT: usize = MAGIC.len();
+const CLUSTER_AT: usize = VERSION_AT + 1;
+const ROLE_AT: usize = CLUSTER_AT + 32;
+const ID_AT: usize = ROLE_AT + 1;
+const EXPECTS_AT: usize = ID_AT + 8;
+const NONCE_AT: usize = EXPECTS_AT + 3;
+
+const ROLE_REPLICA: u8 = 1;
+const ROLE_CLIENT: u8 = 2;
+const TRANSCRIPT_TAG: &[u8] = b"quorate handshake v1";
+
+/// A hello as it is on the wire.
+pub type HelloBytes = [u8; HELLO_BYTES];
+
+/// What a hello claims.
+pub struct Hello {
+    pub cluster: ClusterId,
+    pub claims: RemoteIdentity,
+    pub expects: Option<ReplicaId>,
+}
+
+/// The signer's place in the handshake; part of what is signed, so that no signature serves for the other end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Initiator = 1,
+    Responder = 2,
+}
+
+pub fn encode(cluster: ClusterId, me: RemoteIdentity, side: Side, nonce: [u8; NONCE_BYTES]) -> HelloBytes {
+    let (role, id) = match me {
+        RemoteIdentity::Replica(replica) => (ROLE_REPLICA, u64::from(replica.0)),
+        RemoteIdentity::Client(client) => (ROLE_CLIENT, client.0),
+    };
+    let mut hello = [0; HELLO_BYTES];
+    hello[..VERSION_AT].copy_from_slice(&MAGIC);
+    hello[VERSION_AT] = WIRE_VERSION;
+    hello[CLUSTER_AT..ROLE_AT].copy_from_slice(&cluster.0.0);
+    hello[ROLE_AT] = role;
+    hello[ID_AT..EXPECTS_AT].copy_from_slice(&id.to_le_bytes());
+    if let Side::Initiator { expects } = side {
+        hello[EXPECTS_AT] = 1;
+        hello[EXPECTS_AT + 1..NONCE_AT].copy_from_slice(&expects.0.to_le_bytes());
+    }
+    hello[NONCE_AT..].copy_from_slice(&nonce);
+    hello
+}
+
+/// Refuses a stranger or another version by the bytes there are, before the hello is whole: another version's may be longer.
+pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
+    let known = bytes.len().min(MAGIC.len());
+    if bytes[..known] != MAGIC[..known] {
+        return Err(ChannelError::NotQuorate);
+    }
+    match bytes.get(VERSION_AT) {
+        Some(&theirs) if theirs != WIRE_VERSION => Err(ChannelError::Version { theirs, ours: WIRE_VERSION }),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a hello whose prefix was checked.
+pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
+    let cluster = ClusterId(Digest(hello[CLUSTER_AT..ROLE_AT].try_into().expect("a cluster id has 32 bytes")));
+    let id = u64::from_le_bytes(hello[ID_AT..EXPECTS_AT].try_into().expect("an id has 8 bytes"));
+    let claims = match hello[ROLE_AT] {
+        ROLE_REPLICA => RemoteIdentity::Replica(ReplicaId(
+            u16::try_from(id).map_err(|_| ChannelError::Malformed("the replica id is over 65535"))?,
+        )),
+        ROLE_CLIENT => RemoteIdentity::Client(ClientId(id)),
+        _ => return Err(ChannelError::Malformed("the role is neither replica nor client")),
+    };
+    let expected = u16::from_le_bytes([hello[EXPECTS_AT + 1], hello[EXPECTS_AT + 2]]);
+    let expects = match (hello[EXPECTS_AT], expected) {
+        (0, 0) => None,
+        (1, replica) => Some(ReplicaId(replica)),
+        _ => return Err(ChannelError::Malformed("the expected replica is neither absent nor present")),
+    };
+    Ok(Hello { cluster, claims, expects })
+}
+
+/// What the end in `place` signs: both hellos, so both identities and both nonces, in the order of the handshake.
+pub fn transcript(place: Place, cluster: ClusterId, initiator: &HelloBytes, responder: &HelloBytes) -> Vec<u8> {
+    let mut signed = Vec::with_capacity(TRANSCRIPT_TAG.len() + 1 + 32 + 2 * HELLO_BYTES);
+    signed.extend_from_slice(TRANSCRIPT_TAG);
+    signed.push(place as u8);
+    signed.extend_from_slice(&cluster.0.0);
+    signed.extend_from_slice(initiator);
+    signed.extend_from_slice(responder);
+    signed
+}

@@ -1,0 +1,218 @@
+//! The plain channel: a signed handshake, then bare bytes.
+//!
+//! **What it protects.** Each replica proves by a signature on this very handshake that it holds its key. The signature covers a
+//! tag, the cluster, both hellos (both identities, whom the initiator meant to reach, a fresh nonce from each end) and the
+//! signer's place, so it can be neither replayed later, nor reflected to its signer, nor relayed to make another pair.
+//!
+//! **What it does not protect.** After the handshake nothing protects the bytes: whoever sits on the path can read, change and
+//! inject them, and so take over an authenticated stream. Only a network that is trusted on its path may carry it; TLS is for
+//! every other. Clients prove nothing: a client's id is a claim. A client does check the replica's signature.
+//!
+//! ```text
+//! initiator                                responder
+//! hello                              ->
+//!                                    <-    hello, proof
+//! proof, if it is a replica          ->
+//! ```
+//! A proof is a length of two bytes and the signature. A responder that refuses a hello still sends its own, without a proof, so
+//! that the operator of the initiator reads the reason too.
+
+use crate::hello::{self, HELLO_BYTES, HelloBytes, Place};
+use crate::{Channel, ChannelConfig, ChannelError, LocalEnd, NONCE_BYTES, RemoteIdentity, Side};
+use bytes::{Buf, BytesMut};
+use quorate_types::ReplicaId;
+use quorate_types::limits::MAX_SIGNATURE_BYTES;
+
+enum State {
+    AwaitHello,
+    AwaitProof { theirs: HelloBytes, claims: ReplicaId },
+    Established(RemoteIdentity),
+    Refused(ChannelError),
+}
+
+/// One end of a plain channel.
+pub struct PlainChannel {
+    config: ChannelConfig,
+    side: Side,
+    hello: HelloBytes,
+    state: State,
+}
+
+impl PlainChannel {
+    /// A channel at its beginning. `nonce` must never have been used before; [`crate::ChannelFactory::open`] draws one from the
+    /// operating system, a simulator from its seed.
+    ///
+    /// Panics if a client is to respond or a replica to dial itself: both are bugs of the caller.
+    pub fn new(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES]) -> Self {
+        let me = config.me.identity();
+        match (side, me) {
+            (Side::Responder, RemoteIdentity::Client(_)) => panic!("a client dials, it does not respond"),
+            (Side::Initiator { expects }, RemoteIdentity::Replica(me)) => {
+                assert_ne!(expects, me, "a replica does not dial itself");
+            }
+            _ => {}
+        }
+        let hello = hello::encode(config.cluster, me, side, nonce);
+        PlainChannel { config, side, hello, state: State::AwaitHello }
+    }
+
+    fn place(&self) -> Place {
+        match self.side {
+            Side::Initiator { .. } => Place::Initiator,
+            Side::Responder => Place::Responder,
+        }
+    }
+
+    fn transcript(&self, signer: Place, theirs: &HelloBytes) -> Vec<u8> {
+        match self.place() {
+            Place::Initiator => hello::transcript(signer, self.config.cluster, &self.hello, theirs),
+            Place::Responder => hello::transcript(signer, self.config.cluster, theirs, &self.hello),
+        }
+    }
+
+    /// One step of the handshake: the next state, or nothing while bytes are missing.
+    fn advance(&self, wire: &mut BytesMut, outgoing: &mut Vec<u8>) -> Result<Option<State>, ChannelError> {
+        match &self.state {
+            State::AwaitHello => self.receive_hello(wire, outgoing),
+            State::AwaitProof { theirs, claims } => self.receive_proof(wire, theirs, *claims, outgoing),
+            State::Established(_) => Ok(None),
+            State::Refused(why) => Err(why.clone()),
+        }
+    }
+
+    fn receive_hello(&self, wire: &mut BytesMut, outgoing: &mut Vec<u8>) -> Result<Option<State>, ChannelError> {
+        let checked = hello::check_prefix(wire);
+        let stranger = checked == Err(ChannelError::NotQuorate);
+        let whole = wire.len() >= HELLO_BYTES;
+        if self.side == Side::Responder && !stranger && (whole || checked.is_err()) {
+            outgoing.extend_from_slice(&self.hello);
+        }
+        checked?;
+        if !whole {
+            return Ok(None);
+        }
+        let theirs: HelloBytes = wire[..HELLO_BYTES].try_into().expect("the length was checked");
+        wire.advance(HELLO_BYTES);
+        let claims = self.accept_hello(&theirs)?;
+        if self.side == Side::Responder {
+            self.prove(&theirs, outgoing);
+        }
+        Ok(Some(match claims {
+            RemoteIdentity::Replica(claims) => State::AwaitProof { theirs, claims },
+            RemoteIdentity::Client(_) => State::Established(claims),
+        }))
+    }
+
+    /// Who the peer claims to be, if it may be that and means this end.
+    fn accept_hello(&self, theirs: &HelloBytes) -> Result<RemoteIdentity, ChannelError> {
+        let hello = hello::decode(theirs)?;
+        if hello.cluster != self.config.cluster {
+            return Err(ChannelError::Cluster { theirs: hello.cluster, ours: self.config.cluster });
+        }
+        let me = self.config.me.identity();
+        if let (RemoteIdentity::Replica(claims), RemoteIdentity::Replica(me)) = (hello.claims, me)
+            && claims == me
+        {
+            return Err(ChannelError::OwnIdentity(me));
+        }
+        match (self.side, hello.expects, me) {
+            (Side::Initiator { expects }, None, _) => {
+                if hello.claims != RemoteIdentity::Replica(expects) {
+                    return Err(ChannelError::UnexpectedRemote { expected: expects, found: hello.claims });
+                }
+            }
+            (Side::Responder, Some(meant), RemoteIdentity::Replica(me)) => {
+                if meant != me {
+                    return Err(ChannelError::Misdirected { meant, me });
+                }
+            }
+            _ => return Err(ChannelError::Malformed("both ends dialled or both accepted")),
+        }
+        Ok(hello.claims)
+    }
+
+    fn prove(&self, theirs: &HelloBytes, outgoing: &mut Vec<u8>) {
+        let LocalEnd::Replica(signer) = &self.config.me else { return };
+        let signature = signer.sign(&self.transcript(self.place(), theirs));
+        assert!(signature.len() <= MAX_SIGNATURE_BYTES, "a scheme's signature is within the limit of the wire");
+        outgoing.extend_from_slice(&(signature.len() as u16).to_le_bytes());
+        outgoing.extend_from_slice(&signature);
+    }
+
+    fn receive_proof(
+        &self,
+        wire: &mut BytesMut,
+        theirs: &HelloBytes,
+        claims: ReplicaId,
+        outgoing: &mut Vec<u8>,
+    ) -> Result<Option<State>, ChannelError> {
+        let Some(length) = wire.get(..2) else { return Ok(None) };
+        let bytes = usize::from(u16::from_le_bytes([length[0], length[1]]));
+        if bytes > MAX_SIGNATURE_BYTES {
+            return Err(ChannelError::HandshakeTooLong { bytes, limit: MAX_SIGNATURE_BYTES });
+        }
+        let Some(signature) = wire.get(2..2 + bytes) else { return Ok(None) };
+        let signer = match self.place() {
+            Place::Initiator => Place::Responder,
+            Place::Responder => Place::Initiator,
+        };
+        if !self.config.verifier.verify(claims, &self.transcript(signer, theirs), signature) {
+            return Err(ChannelError::Signature(claims));
+        }
+        wire.advance(2 + bytes);
+        if self.place() == Place::Initiator {
+            self.prove(theirs, outgoing);
+        }
+        Ok(Some(State::Established(RemoteIdentity::Replica(claims))))
+    }
+}
+
+impl Channel for PlainChannel {
+    fn start(&mut self, outgoing: &mut Vec<u8>) {
+        if self.place() == Place::Initiator {
+            outgoing.extend_from_slice(&self.hello);
+        }
+    }
+
+    fn receive(
+        &mut self,
+        wire: &mut BytesMut,
+        plain: &mut BytesMut,
+        outgoing: &mut Vec<u8>,
+    ) -> Result<(), ChannelError> {
+        loop {
+            match self.advance(wire, outgoing) {
+                Ok(Some(next)) => self.state = next,
+                Ok(None) => break,
+                Err(why) => {
+                    self.state = State::Refused(why.clone());
+                    return Err(why);
+                }
+            }
+        }
+        if self.is_transparent() && !wire.is_empty() {
+            if plain.is_empty() {
+                std::mem::swap(plain, wire);
+            } else {
+                plain.unsplit(wire.split());
+            }
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
+        assert!(self.is_transparent(), "nothing is sealed before the handshake is over");
+        outgoing.extend_from_slice(plain);
+    }
+
+    fn is_transparent(&self) -> bool {
+        matches!(self.state, State::Established(_))
+    }
+
+    fn remote(&self) -> Option<RemoteIdentity> {
+        match self.state {
+            State::Established(remote) => Some(remote),
+            _ => None,
+        }
+    }
+}

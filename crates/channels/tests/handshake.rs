@@ -1,0 +1,252 @@
+//! The plain channel's handshake: who gets in, who is kept out and why, and that no bytes make it panic.
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+use quorate_channels::{
+    Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, LocalEnd, PlainChannel, RemoteIdentity, Side,
+};
+use quorate_types::identity::{Signer, Verifier};
+use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId};
+use std::sync::Arc;
+
+struct ToyKey(ReplicaId, u8);
+
+fn toy_signature(replica: ReplicaId, key: u8, message: &[u8]) -> [u8; 32] {
+    let mut hasher = Hasher::new(*b"toy0");
+    hasher.update(&[replica.0 as u8, key]);
+    hasher.update(message);
+    hasher.finish().0
+}
+
+impl Signer for ToyKey {
+    fn replica(&self) -> ReplicaId {
+        self.0
+    }
+    fn sign(&self, message: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(&toy_signature(self.0, self.1, message))
+    }
+}
+
+struct ToyVerifier;
+
+impl Verifier for ToyVerifier {
+    fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool {
+        signature == toy_signature(replica, replica.0 as u8, message)
+    }
+}
+
+fn config(cluster: &str, me: LocalEnd) -> ChannelConfig {
+    let cluster = ClusterId::from_name(cluster);
+    ChannelConfig { kind: ChannelKind::Plain, cluster, me, verifier: Arc::new(ToyVerifier) }
+}
+
+fn key(replica: u16, key: u8) -> LocalEnd {
+    LocalEnd::Replica(Arc::new(ToyKey(ReplicaId(replica), key)))
+}
+
+fn replica(id: u16) -> ChannelConfig {
+    config("one", key(id, id as u8))
+}
+
+fn dial(end: &ChannelConfig, expects: u16) -> Line {
+    Line::new(end.open(Side::Initiator { expects: ReplicaId(expects) }).expect("randomness"))
+}
+
+fn answer(end: &ChannelConfig) -> Line {
+    Line::new(end.open(Side::Responder).expect("randomness"))
+}
+
+/// A channel with all that it sent and opened.
+struct Line {
+    channel: Box<dyn Channel>,
+    sent: Vec<u8>,
+    taken: usize,
+    wire: BytesMut,
+    plain: BytesMut,
+    failed: Option<ChannelError>,
+}
+
+impl Line {
+    fn new(mut channel: Box<dyn Channel>) -> Line {
+        let mut sent = Vec::new();
+        channel.start(&mut sent);
+        Line { channel, sent, taken: 0, wire: BytesMut::new(), plain: BytesMut::new(), failed: None }
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        self.wire.extend_from_slice(bytes);
+        let received = self.channel.receive(&mut self.wire, &mut self.plain, &mut self.sent);
+        self.failed = self.failed.take().or(received.err());
+    }
+
+    fn take_sent(&mut self) -> Vec<u8> {
+        let fresh = self.sent[self.taken..].to_vec();
+        self.taken = self.sent.len();
+        fresh
+    }
+}
+
+/// Carries bytes both ways, at most `cut` at a time, until neither says more.
+fn talk(a: &mut Line, b: &mut Line, cut: usize) {
+    loop {
+        let (from_a, from_b) = (a.take_sent(), b.take_sent());
+        if from_a.is_empty() && from_b.is_empty() {
+            return;
+        }
+        from_a.chunks(cut).for_each(|bytes| b.receive(bytes));
+        from_b.chunks(cut).for_each(|bytes| a.receive(bytes));
+    }
+}
+
+#[test]
+fn two_replicas_know_each_other_however_the_bytes_are_cut() {
+    for cut in [1, 2, 7, 86, 1_000] {
+        let (mut a, mut b) = (dial(&replica(0), 1), answer(&replica(1)));
+        talk(&mut a, &mut b, cut);
+        assert_eq!(a.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(1))));
+        assert_eq!(b.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(0))));
+        assert!(a.channel.is_transparent() && b.channel.is_transparent());
+        a.channel.seal(b"hello", &mut a.sent);
+        talk(&mut a, &mut b, cut);
+        assert_eq!(&b.plain[..], b"hello");
+    }
+}
+
+#[test]
+fn a_client_checks_the_replica_and_proves_nothing() {
+    let client = config("one", LocalEnd::Client(ClientId(9)));
+    let (mut c, mut r) = (dial(&client, 1), answer(&replica(1)));
+    talk(&mut c, &mut r, 1_000);
+    assert_eq!(r.channel.remote(), Some(RemoteIdentity::Client(ClientId(9))));
+    assert_eq!(c.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(1))));
+    let (mut c, mut r) = (dial(&client, 1), answer(&config("one", key(1, 66))));
+    talk(&mut c, &mut r, 1_000);
+    assert_eq!(c.failed, Some(ChannelError::Signature(ReplicaId(1))));
+    assert_eq!(c.channel.remote(), None);
+}
+
+#[test]
+fn bytes_behind_the_handshake_are_handed_on_without_a_copy() {
+    let client = config("one", LocalEnd::Client(ClientId(9)));
+    let (mut c, mut r) = (dial(&client, 1), answer(&replica(1)));
+    let mut hello = c.take_sent();
+    hello.extend_from_slice(b"and a frame");
+    r.wire.extend_from_slice(&hello);
+    let at = r.wire[hello.len() - 11..].as_ptr();
+    r.receive(&[]);
+    assert_eq!((&r.plain[..], r.plain.as_ptr()), (&b"and a frame"[..], at));
+}
+
+#[test]
+fn the_wrong_end_is_named() {
+    let meet = |mut a: Line, mut b: Line| {
+        talk(&mut a, &mut b, 1_000);
+        (a.failed, b.failed)
+    };
+    let (ours, theirs) = (ClusterId::from_name("one"), ClusterId::from_name("two"));
+    let cluster = |ours, theirs| Some(ChannelError::Cluster { theirs, ours });
+    let met = meet(dial(&replica(0), 1), answer(&config("two", key(1, 1))));
+    assert_eq!(met, (cluster(ours, theirs), cluster(theirs, ours)));
+    let met = meet(dial(&replica(0), 1), answer(&replica(2)));
+    let found = RemoteIdentity::Replica(ReplicaId(2));
+    assert_eq!(met.0, Some(ChannelError::UnexpectedRemote { expected: ReplicaId(1), found }));
+    assert_eq!(met.1, Some(ChannelError::Misdirected { meant: ReplicaId(1), me: ReplicaId(2) }));
+    let met = meet(dial(&config("one", key(1, 1)), 2), answer(&replica(1)));
+    assert_eq!(met.1, Some(ChannelError::OwnIdentity(ReplicaId(1))));
+    let met = meet(dial(&config("one", key(0, 66)), 1), answer(&replica(1)));
+    assert_eq!(met.1, Some(ChannelError::Signature(ReplicaId(0))));
+    let met = meet(dial(&replica(0), 1), dial(&replica(1), 0));
+    assert!(matches!(met.0, Some(ChannelError::Malformed(_))));
+}
+
+#[test]
+fn strangers_and_other_versions_are_refused_at_once() {
+    let mut r = answer(&replica(1));
+    r.receive(b"GET / HTTP/1.1");
+    assert_eq!((r.failed, r.sent.len()), (Some(ChannelError::NotQuorate), 0));
+    let mut r = answer(&replica(1));
+    r.receive(b"QUORATE\n\x63");
+    assert!(matches!(r.failed, Some(ChannelError::Version { theirs: 0x63, .. })));
+    assert!(!r.sent.is_empty(), "the other end can read the version here");
+}
+
+#[test]
+fn a_long_signature_is_refused_before_it_comes() {
+    let (mut a, mut b) = (dial(&replica(0), 1), answer(&replica(1)));
+    b.receive(&a.take_sent());
+    b.receive(&[0xff, 0xff]);
+    assert!(matches!(b.failed, Some(ChannelError::HandshakeTooLong { bytes: 65_535, .. })));
+}
+
+#[test]
+fn a_proof_serves_one_handshake_only() {
+    let open =
+        |end: &ChannelConfig, side, nonce| Line::new(Box::new(PlainChannel::new(end.clone(), side, [nonce; 32])));
+    let side = Side::Initiator { expects: ReplicaId(1) };
+    let (mut a, mut b) = (open(&replica(0), side, 1), open(&replica(1), Side::Responder, 2));
+    talk(&mut a, &mut b, 1_000);
+    assert!(a.channel.remote().is_some() && b.channel.remote().is_some());
+    // Replayed to the same replica, whose nonce is another by now.
+    let mut later = open(&replica(1), Side::Responder, 3);
+    later.receive(&a.sent);
+    assert_eq!(later.failed, Some(ChannelError::Signature(ReplicaId(0))));
+    // Reflected: the responder's proof under the initiator's place.
+    let mut again = open(&replica(1), Side::Responder, 2);
+    let hello = a.sent.len() - (2 + 32);
+    again.receive(&[&a.sent[..hello], &b.sent[hello..]].concat());
+    assert_eq!(again.failed, Some(ChannelError::Signature(ReplicaId(0))));
+    // Relayed: what replica 0 signed towards 1 does not bring anyone in as 0 at replica 2.
+    let mut other = open(&replica(2), Side::Responder, 2);
+    other.receive(&a.sent);
+    assert!(matches!(other.failed, Some(ChannelError::Misdirected { .. })));
+    // The same proof is accepted where it belongs, so that the refusals above mean something.
+    let mut same = open(&replica(1), Side::Responder, 2);
+    same.receive(&a.sent);
+    assert_eq!(same.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(0))));
+}
+
+#[test]
+fn every_flipped_bit_of_a_handshake_is_noticed() {
+    let open =
+        |end: &ChannelConfig, side, nonce| Line::new(Box::new(PlainChannel::new(end.clone(), side, [nonce; 32])));
+    let side = Side::Initiator { expects: ReplicaId(1) };
+    let (mut a, mut b) = (open(&replica(0), side, 1), open(&replica(1), Side::Responder, 2));
+    talk(&mut a, &mut b, 1_000);
+    for bit in 0..a.sent.len() * 8 {
+        let mut changed = a.sent.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        let mut responder = open(&replica(1), Side::Responder, 2);
+        responder.receive(&changed);
+        let remote = responder.channel.remote();
+        // A replica's hello that turns into a client's is a client: a client's id is a claim, whoever makes it.
+        assert!(matches!(remote, None | Some(RemoteIdentity::Client(_))), "bit {bit}: {remote:?}");
+    }
+}
+
+#[test]
+fn names_of_channels_are_read_and_written() {
+    assert_eq!("plain".parse(), Ok(ChannelKind::Plain));
+    assert_eq!(ChannelKind::Plain.to_string(), "plain");
+    assert!("tsl".parse::<ChannelKind>().expect_err("no such channel").to_string().contains("`tsl`"));
+    let read: std::collections::BTreeMap<String, ChannelKind> = toml::from_str("channel = \"plain\"").expect("a kind");
+    assert_eq!(read["channel"], ChannelKind::Plain);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_bytes_make_a_handshake_panic(
+        honest in 0..160usize,
+        random in proptest::collection::vec(any::<u8>(), 0..400),
+        cut in 1..100usize,
+        dials in any::<bool>(),
+    ) {
+        let (mut a, mut b) = (dial(&replica(0), 1), answer(&replica(1)));
+        b.receive(&a.sent);
+        let (mut target, told) = if dials { (a, b.sent) } else { (answer(&replica(1)), a.take_sent()) };
+        let stream = [&told[..honest.min(told.len())], &random[..]].concat();
+        stream.chunks(cut).for_each(|bytes| target.receive(bytes));
+        prop_assert!(dials || !matches!(target.channel.remote(), Some(RemoteIdentity::Replica(_))));
+    }
+}

@@ -1,0 +1,115 @@
+//! Frames on a byte stream: four bytes of length, little-endian, then that many bytes of body.
+//!
+//! [`FrameBuffer`] receives into one chunk after another and hands out bodies as slices of them, without a copy. What a frame
+//! that lives long can pin is bounded: a frame that fits a chunk pins that one chunk ([`CHUNK_BYTES`]), which it shares with its
+//! neighbours on the stream; a larger one has a buffer of its own, at most twice its size, that nothing else is ever read into.
+//! A chunk is filled to its end before the next is begun, so on a busy link chunks hold little besides live frames; a holder that
+//! keeps few small frames of many for long should copy them. A buffer for a large frame grows as its bytes arrive, at most
+//! doubling, so a length that is announced costs nothing until it is paid for in bytes.
+
+use bytes::{Buf, Bytes, BytesMut};
+use quorate_types::limits::MAX_FRAME_BYTES;
+use std::mem::MaybeUninit;
+use thiserror::Error;
+
+/// Bytes of a frame's length.
+pub const HEADER_BYTES: usize = 4;
+/// Bytes of one receive chunk; small enough for the allocator to recycle without the kernel.
+pub const CHUNK_BYTES: usize = 64 << 10;
+/// Least room worth a read call: with less a new chunk is begun.
+const LEAST_SPARE_BYTES: usize = 16 << 10;
+
+/// A remote announced a frame that is longer than any may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("the remote announced a frame of {bytes} bytes, over the limit of {MAX_FRAME_BYTES}: it is faulty")]
+pub struct FrameTooLong {
+    /// The length announced.
+    pub bytes: usize,
+}
+
+/// The header of a frame with a body of `bytes`.
+///
+/// Panics if the body is over the limit: the sender has to keep to it.
+pub fn header(bytes: usize) -> [u8; HEADER_BYTES] {
+    assert!(bytes <= MAX_FRAME_BYTES, "a frame of {bytes} bytes is over the limit of {MAX_FRAME_BYTES}");
+    (bytes as u32).to_le_bytes()
+}
+
+/// Collects a byte stream and splits it into frames.
+#[derive(Default)]
+pub struct FrameBuffer {
+    bytes: BytesMut,
+}
+
+impl FrameBuffer {
+    /// An empty buffer, which holds no memory yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The bytes of the frame at the front, header included, as far as it is announced.
+    fn front_bytes(&self) -> Option<usize> {
+        let header = self.bytes.get(..HEADER_BYTES)?;
+        Some(HEADER_BYTES + u32::from_le_bytes(header.try_into().expect("a header has four bytes")) as usize)
+    }
+
+    /// Room for the next read, never empty. All whole frames must have been taken before.
+    pub fn spare(&mut self) -> &mut [MaybeUninit<u8>] {
+        let have = self.bytes.len();
+        let front = self.front_bytes().unwrap_or(HEADER_BYTES);
+        let missing = front.checked_sub(have).filter(|&missing| missing > 0).expect("whole frames are taken first");
+        let spare = self.bytes.capacity() - have;
+        if front > CHUNK_BYTES {
+            if spare < missing.min(LEAST_SPARE_BYTES) {
+                self.bytes.reserve(missing.min(have.max(CHUNK_BYTES)));
+            }
+            let room = self.bytes.spare_capacity_mut();
+            let end = missing.min(room.len());
+            return &mut room[..end];
+        }
+        if spare < missing.max(LEAST_SPARE_BYTES) && !self.bytes.try_reclaim(CHUNK_BYTES - have) {
+            let mut next = BytesMut::with_capacity(CHUNK_BYTES);
+            next.extend_from_slice(&self.bytes);
+            self.bytes = next;
+        }
+        self.bytes.spare_capacity_mut()
+    }
+
+    /// Says that a read filled the first `count` bytes of what [`FrameBuffer::spare`] gave.
+    ///
+    /// # Safety
+    /// They must be initialised.
+    pub unsafe fn filled(&mut self, count: usize) {
+        let end = self.bytes.len() + count;
+        assert!(end <= self.bytes.capacity(), "a read fills at most the room it was given");
+        // SAFETY: the caller initialised the bytes up to `end`, which is within the capacity.
+        unsafe { self.bytes.set_len(end) };
+    }
+
+    /// The collected bytes, for whoever appends to them by other means than a read.
+    pub fn bytes_mut(&mut self) -> &mut BytesMut {
+        &mut self.bytes
+    }
+
+    /// Takes the next whole frame's body.
+    #[inline]
+    pub fn next_frame(&mut self) -> Result<Option<Bytes>, FrameTooLong> {
+        let Some(front) = self.front_bytes() else { return Ok(None) };
+        let body = front - HEADER_BYTES;
+        if body > MAX_FRAME_BYTES {
+            return Err(FrameTooLong { bytes: body });
+        }
+        if self.bytes.len() < front {
+            return Ok(None);
+        }
+        self.bytes.advance(HEADER_BYTES);
+        if body == 0 {
+            return Ok(Some(Bytes::new()));
+        }
+        let frame = self.bytes.split_to(body).freeze();
+        if front > CHUNK_BYTES {
+            self.bytes = BytesMut::from(&self.bytes[..]);
+        }
+        Ok(Some(frame))
+    }
+}

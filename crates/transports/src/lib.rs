@@ -1,0 +1,111 @@
+//! quorate: message transports.
+//!
+//! A [`Transport`] moves whole frames between authenticated ends. It is driven by one thread: [`Transport::send`] only queues,
+//! [`Transport::poll`] writes what is queued (many frames in one system call), waits, and hands out what came in.
+
+mod config;
+mod error;
+pub mod framing;
+mod tcp;
+mod write_queue;
+
+pub use config::{ConfigError, TcpConfig};
+pub use error::{LinkError, Refusal, SetupError};
+pub use tcp::TcpTransport;
+pub use write_queue::WriteQueue;
+
+use bytes::Bytes;
+use quorate_channels::RemoteIdentity;
+use quorate_types::{ClientId, ReplicaId};
+use std::io;
+use std::time::Duration;
+
+/// One authenticated connection, named for as long as it lives; a reconnected peer has a new link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub u64);
+
+/// Who is at the other end, as the channel's handshake proved it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Remote {
+    /// A member of the committee.
+    Replica(ReplicaId),
+    /// A client that speaks for this origin.
+    Client(ClientId),
+}
+
+impl From<RemoteIdentity> for Remote {
+    fn from(identity: RemoteIdentity) -> Remote {
+        match identity {
+            RemoteIdentity::Replica(replica) => Remote::Replica(replica),
+            RemoteIdentity::Client(client) => Remote::Client(client),
+        }
+    }
+}
+
+/// What a transport reports.
+#[derive(Debug)]
+pub enum Event {
+    /// A link was established and authenticated.
+    Connected {
+        /// The new link.
+        link: LinkId,
+        /// Who is there.
+        remote: Remote,
+    },
+    /// A frame came in.
+    Received {
+        /// The link it came on.
+        link: LinkId,
+        /// Who sent it.
+        remote: Remote,
+        /// Its bytes, a slice of the receive buffer.
+        frame: Bytes,
+    },
+    /// A link is gone.
+    Disconnected {
+        /// The link.
+        link: LinkId,
+        /// Who was there.
+        remote: Remote,
+        /// Why.
+        why: String,
+    },
+}
+
+/// Counters since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Bytes given to the operating system, framing included.
+    pub bytes_sent: u64,
+    /// Frames given to the operating system.
+    pub frames_sent: u64,
+    /// Write calls made.
+    pub write_calls: u64,
+    /// Bytes received, framing included.
+    pub bytes_received: u64,
+    /// Frames received.
+    pub frames_received: u64,
+    /// Frames not queued because the remote was not connected or its queue was full.
+    pub frames_dropped: u64,
+}
+
+/// Moves frames. One thread owns it.
+pub trait Transport: Send {
+    /// Queues a frame for a replica; dropped and counted if it is not connected or its queue is full.
+    fn send_to(&mut self, to: ReplicaId, frame: Bytes);
+    /// Queues a frame on a link; dropped and counted if the link is gone or its queue is full.
+    fn send(&mut self, link: LinkId, frame: Bytes);
+    /// Writes what is queued, waits for at most `timeout` (none: until something happens), reads, and appends what happened:
+    /// replicas' frames before clients' frames. It may return early without an event, after work of its own.
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+    /// Whether a replica is connected now.
+    fn is_connected(&self, replica: ReplicaId) -> bool;
+    /// Counters since the start.
+    fn counters(&self) -> Counters;
+    /// Takes the newest refusals, oldest first: links that failed before they were authenticated, and why.
+    fn take_refusals(&mut self) -> Vec<Refusal> {
+        Vec::new()
+    }
+    /// Something that another thread can use to end a [`Transport::poll`] early.
+    fn waker(&self) -> std::sync::Arc<dyn Fn() + Send + Sync>;
+}

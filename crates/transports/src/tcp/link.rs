@@ -1,0 +1,317 @@
+//! One TCP stream with its channel and its queues.
+
+use crate::error::LinkError;
+use crate::framing::FrameBuffer;
+use crate::write_queue::{MOST_SLICES, WriteQueue};
+use crate::{Counters, Event, LinkId, Remote};
+use bytes::{Bytes, BytesMut};
+use mio::net::TcpStream;
+use quorate_channels::Channel;
+use quorate_types::ReplicaId;
+use socket2::SockRef;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// The kernel's answer to a write on a closed stream is an error, not a signal.
+const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
+/// Bytes read at a time while the channel has to see them.
+const CHANNEL_READ_BYTES: usize = 16 << 10;
+/// Plaintext sealed ahead of the socket: one system call's worth.
+const SEAL_AHEAD_BYTES: usize = 256 << 10;
+
+/// What is left to do after a round of reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// The socket has nothing more: the next event will tell.
+    Drained,
+    /// The budget is spent; no event will tell of the rest.
+    More,
+}
+
+/// How far a link has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The stream is being connected.
+    Dialling,
+    /// The channel's handshake runs.
+    Handshake,
+    /// Frames flow.
+    Established(Remote),
+}
+
+pub struct Link {
+    pub id: LinkId,
+    pub socket: TcpStream,
+    pub address: SocketAddr,
+    /// Whom this end dialled; none if it accepted.
+    pub dialled: Option<ReplicaId>,
+    pub phase: Phase,
+    /// When the handshake is given up.
+    pub deadline: Instant,
+    /// When the link was established.
+    pub since: Instant,
+    pub has_received: bool,
+    /// On the transport's list of links with something to write.
+    pub dirty: bool,
+    /// On the transport's list of links with something left to read, their budget being spent.
+    pub unread: bool,
+    /// The socket took no more; an event will tell when it does.
+    pub blocked: bool,
+    /// Registered for such events.
+    pub watches_writable: bool,
+    pub channel: Box<dyn Channel>,
+    transparent: bool,
+    wire: BytesMut,
+    frames: FrameBuffer,
+    outgoing: Vec<u8>,
+    outgoing_gone: usize,
+    queue: WriteQueue,
+}
+
+impl Link {
+    pub fn new(
+        id: LinkId,
+        socket: TcpStream,
+        address: SocketAddr,
+        dialled: Option<ReplicaId>,
+        channel: Box<dyn Channel>,
+        times: (Instant, Instant),
+    ) -> Link {
+        Link {
+            id,
+            socket,
+            address,
+            dialled,
+            phase: if dialled.is_some() { Phase::Dialling } else { Phase::Handshake },
+            since: times.0,
+            deadline: times.1,
+            has_received: false,
+            dirty: false,
+            unread: false,
+            blocked: false,
+            watches_writable: dialled.is_some(),
+            channel,
+            transparent: false,
+            wire: BytesMut::new(),
+            frames: FrameBuffer::new(),
+            outgoing: Vec::new(),
+            outgoing_gone: 0,
+            queue: WriteQueue::new(),
+        }
+    }
+
+    pub fn remote(&self) -> Option<Remote> {
+        match self.phase {
+            Phase::Established(remote) => Some(remote),
+            _ => None,
+        }
+    }
+
+    /// Whether dialling is over; an error if it failed.
+    pub fn finish_dialling(&mut self) -> Result<bool, LinkError> {
+        if let Some(error) = self.socket.take_error().map_err(LinkError::Dial)? {
+            return Err(LinkError::Dial(error));
+        }
+        match self.socket.peer_addr() {
+            Ok(_) => {
+                self.phase = Phase::Handshake;
+                self.start();
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(LinkError::Dial(error)),
+        }
+    }
+
+    /// Begins the handshake.
+    pub fn start(&mut self) {
+        self.channel.start(&mut self.outgoing);
+    }
+
+    /// Queues a frame unless that would exceed `most_bytes`; says whether it did.
+    #[inline]
+    pub fn push(&mut self, frame: Bytes, most_bytes: usize) -> bool {
+        let waiting = self.queue.bytes();
+        if waiting > 0 && waiting + crate::framing::HEADER_BYTES + frame.len() > most_bytes {
+            return false;
+        }
+        self.queue.push(frame);
+        true
+    }
+
+    pub fn has_outgoing(&self) -> bool {
+        self.outgoing_gone < self.outgoing.len()
+    }
+
+    /// Writes until nothing is left or the socket takes no more.
+    pub fn flush(&mut self, counters: &mut Counters) -> Result<(), LinkError> {
+        loop {
+            if !self.transparent && matches!(self.phase, Phase::Established(_)) {
+                self.seal_queue(counters);
+            }
+            let from_outgoing = self.has_outgoing();
+            let (wanted, written) = if from_outgoing {
+                let rest = &self.outgoing[self.outgoing_gone..];
+                (rest.len(), self.write_one(rest))
+            } else if self.transparent && !self.queue.is_empty() {
+                self.write_queue()
+            } else {
+                return Ok(());
+            };
+            counters.write_calls += 1;
+            match written {
+                Ok(count) => {
+                    counters.bytes_sent += count as u64;
+                    if from_outgoing {
+                        self.consume_outgoing(count);
+                    } else {
+                        counters.frames_sent += self.queue.consume(count);
+                    }
+                    if count < wanted {
+                        self.blocked = true;
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    return Ok(());
+                }
+                Err(error) => return Err(LinkError::Io(error)),
+            }
+        }
+    }
+
+    fn write_queue(&self) -> (usize, io::Result<usize>) {
+        if let Some(only) = self.queue.only_slice() {
+            return (only.len(), self.write_one(only));
+        }
+        let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+        let (count, total) = self.queue.slices(&mut slices);
+        (total, SockRef::from(&self.socket).send_vectored_with_flags(&slices[..count], SEND_FLAGS))
+    }
+
+    fn write_one(&self, bytes: &[u8]) -> io::Result<usize> {
+        SockRef::from(&self.socket).send_with_flags(bytes, SEND_FLAGS)
+    }
+
+    fn consume_outgoing(&mut self, count: usize) {
+        self.outgoing_gone += count;
+        if self.outgoing_gone == self.outgoing.len() {
+            self.outgoing_gone = 0;
+            self.outgoing.clear();
+            if self.transparent {
+                self.outgoing = Vec::new();
+            }
+        }
+    }
+
+    /// Moves what is queued through a channel that changes it. A frame counts as sent once it is sealed.
+    fn seal_queue(&mut self, counters: &mut Counters) {
+        while !self.queue.is_empty() && self.outgoing.len() < SEAL_AHEAD_BYTES {
+            let mut slices = [IoSlice::new(&[])];
+            let (_, total) = self.queue.slices(&mut slices);
+            self.channel.seal(&slices[0], &mut self.outgoing);
+            counters.frames_sent += self.queue.consume(total);
+        }
+    }
+
+    /// Reads handshake bytes until the remote is authenticated, the socket is empty, or the handshake fails.
+    /// An answer is left for [`Link::flush`].
+    pub fn read_handshake(&mut self, counters: &mut Counters) -> Result<Option<Remote>, LinkError> {
+        while let Some((count, _)) = self.read_wire()? {
+            counters.bytes_received += count as u64;
+            self.channel.receive(&mut self.wire, self.frames.bytes_mut(), &mut self.outgoing)?;
+            if let Some(identity) = self.channel.remote() {
+                self.transparent = self.channel.is_transparent();
+                if self.transparent {
+                    self.wire = BytesMut::new();
+                }
+                return Ok(Some(identity.into()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads frames until the socket is empty or about `budget` bytes are read. A read that does not fill its room has emptied
+    /// the socket; only when the remote is `closing` does the end of the stream come without an event of its own.
+    pub fn read_frames(
+        &mut self,
+        remote: Remote,
+        budget: usize,
+        closing: bool,
+        counters: &mut Counters,
+        events: &mut Vec<Event>,
+    ) -> Result<Reading, LinkError> {
+        let mut left = budget;
+        self.take_frames(remote, counters, events)?;
+        loop {
+            let read = if self.transparent { self.read_plain()? } else { self.read_wire()? };
+            let Some((count, room)) = read else { return Ok(Reading::Drained) };
+            counters.bytes_received += count as u64;
+            if !self.transparent {
+                self.channel.receive(&mut self.wire, self.frames.bytes_mut(), &mut self.outgoing)?;
+            }
+            self.take_frames(remote, counters, events)?;
+            if count < room && !closing {
+                return Ok(Reading::Drained);
+            }
+            left = left.saturating_sub(count);
+            if left == 0 {
+                return Ok(Reading::More);
+            }
+        }
+    }
+
+    #[inline]
+    fn take_frames(
+        &mut self,
+        remote: Remote,
+        counters: &mut Counters,
+        events: &mut Vec<Event>,
+    ) -> Result<(), LinkError> {
+        while let Some(frame) = self.frames.next_frame()? {
+            counters.frames_received += 1;
+            self.has_received = true;
+            events.push(Event::Received { link: self.id, remote, frame });
+        }
+        Ok(())
+    }
+
+    /// One read straight into the frame buffer: how many bytes of how much room, or nothing if the socket is empty.
+    fn read_plain(&mut self) -> Result<Option<(usize, usize)>, LinkError> {
+        let room = self.frames.spare();
+        let wanted = room.len();
+        let Some(count) = receive(&self.socket, room)? else { return Ok(None) };
+        // SAFETY: the kernel filled the first `count` bytes of the room.
+        unsafe { self.frames.filled(count) };
+        Ok(Some((count, wanted)))
+    }
+
+    /// One read into the buffer of what the channel has yet to open.
+    fn read_wire(&mut self) -> Result<Option<(usize, usize)>, LinkError> {
+        self.wire.reserve(CHANNEL_READ_BYTES);
+        let room = self.wire.spare_capacity_mut();
+        let wanted = room.len();
+        let Some(count) = receive(&self.socket, room)? else { return Ok(None) };
+        let end = self.wire.len() + count;
+        // SAFETY: the kernel filled the first `count` bytes of the spare capacity.
+        unsafe { self.wire.set_len(end) };
+        Ok(Some((count, wanted)))
+    }
+}
+
+/// One read: how many bytes, or nothing if the socket is empty.
+fn receive(socket: &TcpStream, room: &mut [MaybeUninit<u8>]) -> Result<Option<usize>, LinkError> {
+    loop {
+        match SockRef::from(socket).recv(room) {
+            Ok(0) => return Err(LinkError::Closed),
+            Ok(count) => return Ok(Some(count)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(LinkError::Io(error)),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Frames over TCP, driven by one epoll instance.
+//!
+//! Of each pair of replicas the lower id dials and the other accepts, so that there is one link per pair; a client dials every
+//! replica. Readiness is edge-triggered: a link is read until a read comes back short or its budget is spent, written until the
+//! socket takes no more, and only then watched for being writable.
+
+mod link;
+mod links;
+mod peers;
+mod serve;
+mod sockets;
+
+use crate::config::TcpConfig;
+use crate::error::{LinkError, Refusal, SetupError};
+use crate::{Counters, Event, LinkId, Remote, Transport};
+use bytes::Bytes;
+use link::{Link, Phase};
+use links::Links;
+use mio::{Interest, Token};
+use peers::Peer;
+use quorate_channels::{ChannelFactory, RemoteIdentity, Side};
+use quorate_types::{Committee, ReplicaId};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const LISTENER: Token = Token(0);
+const WAKER: Token = Token(1);
+/// The token of the link at index 0.
+const FIRST_LINK: usize = 2;
+
+/// Events taken from the kernel in one poll; the rest comes with the next.
+const MOST_READY: usize = 256;
+/// Most accepted links that have yet to authenticate; the oldest is evicted for one more.
+const MOST_UNAUTHENTICATED: usize = 256;
+/// Refusals kept for [`Transport::take_refusals`]; older ones are forgotten.
+const MOST_REFUSALS: usize = 64;
+
+/// A [`Transport`] over TCP.
+pub struct TcpTransport {
+    poll: mio::Poll,
+    ready: mio::Events,
+    waker: Arc<mio::Waker>,
+    listener: Option<mio::net::TcpListener>,
+    /// The listener has more to accept, of which no event will tell.
+    accepts_more: bool,
+    /// When to accept again after the operating system had no descriptor left.
+    accept_at: Option<Instant>,
+    channels: Box<dyn ChannelFactory>,
+    me: RemoteIdentity,
+    config: TcpConfig,
+    links: Links,
+    peers: Vec<Peer>,
+    unauthenticated: usize,
+    clients: usize,
+    dirty: Vec<LinkId>,
+    unread: Vec<LinkId>,
+    client_events: Vec<Event>,
+    refusals: VecDeque<Refusal>,
+    counters: Counters,
+    /// When the next dial or deadline is due, or earlier; none while every link is established.
+    next_timer: Option<Instant>,
+}
+
+impl TcpTransport {
+    /// The transport of the replica that `channels` speak for. It listens on `listener`, or else on its address in the committee.
+    pub fn replica(
+        committee: &Committee,
+        listener: Option<std::net::TcpListener>,
+        channels: impl ChannelFactory + 'static,
+        config: TcpConfig,
+    ) -> Result<TcpTransport, SetupError> {
+        let RemoteIdentity::Replica(me) = channels.local() else {
+            return Err(SetupError::Role { found: "client", wanted: "replica" });
+        };
+        let Some(member) = committee.member(me) else {
+            return Err(SetupError::Stranger { me, members: committee.len() });
+        };
+        config.validate()?;
+        let listener = match listener {
+            Some(listener) => sockets::adopt(listener, &config)?,
+            None => sockets::listen(member.address, &config)
+                .map_err(|why| SetupError::Listen { address: member.address, why })?,
+        };
+        TcpTransport::new(committee, Some(listener), Box::new(channels), config)
+    }
+
+    /// The transport of the client that `channels` speak for: it dials every replica, and again when a link is lost.
+    pub fn client(
+        committee: &Committee,
+        channels: impl ChannelFactory + 'static,
+        config: TcpConfig,
+    ) -> Result<TcpTransport, SetupError> {
+        let RemoteIdentity::Client(_) = channels.local() else {
+            return Err(SetupError::Role { found: "replica", wanted: "client" });
+        };
+        config.validate()?;
+        TcpTransport::new(committee, None, Box::new(channels), config)
+    }
+
+    fn new(
+        committee: &Committee,
+        mut listener: Option<mio::net::TcpListener>,
+        channels: Box<dyn ChannelFactory>,
+        config: TcpConfig,
+    ) -> Result<TcpTransport, SetupError> {
+        let poll = mio::Poll::new()?;
+        let waker = Arc::new(mio::Waker::new(poll.registry(), WAKER)?);
+        if let Some(listener) = &mut listener {
+            poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+        }
+        let me = channels.local();
+        let now = Instant::now();
+        let dials = |replica: ReplicaId| match me {
+            RemoteIdentity::Replica(me) => me < replica,
+            RemoteIdentity::Client(_) => true,
+        };
+        let peers = committee.replicas().zip(&committee.members);
+        let peers = peers.map(|(replica, member)| Peer::new(member.address, dials(replica), now)).collect();
+        Ok(TcpTransport {
+            poll,
+            ready: mio::Events::with_capacity(MOST_READY),
+            waker,
+            listener,
+            accepts_more: false,
+            accept_at: None,
+            channels,
+            me,
+            config,
+            links: Links::default(),
+            peers,
+            unauthenticated: 0,
+            clients: 0,
+            dirty: Vec::new(),
+            unread: Vec::new(),
+            client_events: Vec::new(),
+            refusals: VecDeque::new(),
+            counters: Counters::default(),
+            next_timer: Some(now),
+        })
+    }
+
+    /// Where this transport listens; none for a client.
+    pub fn listens_on(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    #[inline]
+    fn queue(&mut self, link: Option<LinkId>, frame: Bytes) {
+        let most = self.config.link_queue_bytes;
+        let link = link.and_then(|id| self.links.get_mut(id)).filter(|link| link.remote().is_some());
+        let Some(link) = link else {
+            self.counters.frames_dropped += 1;
+            return;
+        };
+        if !link.push(frame, most) {
+            self.counters.frames_dropped += 1;
+        } else if !link.dirty && !link.blocked {
+            link.dirty = true;
+            self.dirty.push(link.id);
+        }
+    }
+
+    /// How long the next wait may be: not past the next timer, and not at all if something is left to do.
+    fn wait(&self, timeout: Option<Duration>, has_events: bool) -> Option<Duration> {
+        let accepts = self.accepts_more && self.accept_at.is_none();
+        if has_events || accepts || !self.unread.is_empty() || !self.client_events.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let until = self.next_timer.map(|next| next.saturating_duration_since(Instant::now()));
+        [timeout, until].into_iter().flatten().min()
+    }
+}
+
+impl Transport for TcpTransport {
+    fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
+        assert_ne!(RemoteIdentity::Replica(to), self.me, "a replica hands itself its messages without a transport");
+        let link = self.peers.get(to.index()).and_then(|peer| peer.link);
+        self.queue(link, frame);
+    }
+
+    fn send(&mut self, link: LinkId, frame: Bytes) {
+        self.queue(Some(link), frame);
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let before = events.len();
+        if self.next_timer.is_some() {
+            self.run_timers(Instant::now(), events);
+        }
+        self.flush_dirty(events);
+        let wait = self.wait(timeout, events.len() > before);
+        match self.poll.poll(&mut self.ready, wait) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.ready.clear(),
+            Err(error) => return Err(error),
+        }
+        self.serve(events);
+        events.append(&mut self.client_events);
+        Ok(())
+    }
+
+    fn is_connected(&self, replica: ReplicaId) -> bool {
+        self.peers.get(replica.index()).is_some_and(|peer| peer.link.is_some())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn take_refusals(&mut self) -> Vec<Refusal> {
+        self.refusals.drain(..).collect()
+    }
+
+    fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let waker = self.waker.clone();
+        Arc::new(move || {
+            // It can fail only when the descriptor is gone, and then there is no one to wake.
+            let _ = waker.wake();
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! The replicas of the committee as one transport sees them: which it dials, and when again.
+
+use crate::LinkId;
+use crate::config::TcpConfig;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// One replica.
+pub struct Peer {
+    pub address: SocketAddr,
+    /// Whether this end dials.
+    pub dials: bool,
+    /// The established link.
+    pub link: Option<LinkId>,
+    /// When to dial; none while a dial or a link lives, and for those who dial us.
+    pub dial_at: Option<Instant>,
+    /// Dials that failed since the last link that worked.
+    failures: u32,
+}
+
+impl Peer {
+    pub fn new(address: SocketAddr, dials: bool, now: Instant) -> Peer {
+        Peer { address, dials, link: None, dial_at: dials.then_some(now), failures: 0 }
+    }
+
+    /// The last link worked: the next wait is the shortest again.
+    pub fn worked(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Plans the next dial.
+    pub fn dial_later(&mut self, now: Instant, config: &TcpConfig) {
+        assert!(self.dials, "only the end that dials dials again");
+        let doubled = config.reconnect_min_ms.saturating_mul(1 << self.failures.min(32));
+        let wait = Duration::from_millis(doubled.min(config.reconnect_max_ms));
+        self.failures = self.failures.saturating_add(1);
+        self.dial_at = Some(now + wait - jitter(wait / 2));
+    }
+}
+
+/// A random part of `most`, so that those who lost the same remote do not all come back at once.
+fn jitter(most: Duration) -> Duration {
+    let random = getrandom::u32().unwrap_or(u32::MAX / 2);
+    most.mul_f64(f64::from(random) / f64::from(u32::MAX))
+}

@@ -1,0 +1,145 @@
+//! What waits to be written on one link, laid out so that many frames go in one system call.
+
+use crate::framing::{HEADER_BYTES, header};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// Frames with a body up to this size are copied side by side; larger ones are shared. Below it a copy costs less than a slice
+/// of its own in the system call.
+const COALESCE_BYTES: usize = 2 << 10;
+/// A copied segment ends at this size.
+const SEGMENT_BYTES: usize = 64 << 10;
+/// The copy buffer gives memory above this back once it is empty.
+const KEPT_BYTES: usize = 1 << 20;
+/// Most slices in one system call.
+pub(crate) const MOST_SLICES: usize = 64;
+
+enum Segment {
+    /// That many bytes of the copy buffer, which end that many frames.
+    Copied { bytes: usize, frames: u64 },
+    /// The body of one frame.
+    Shared(Bytes),
+}
+
+/// A queue of frames, headers included.
+#[derive(Default)]
+pub struct WriteQueue {
+    copied: Vec<u8>,
+    /// Bytes of `copied` that belong to segments already gone.
+    copied_gone: usize,
+    segments: VecDeque<Segment>,
+    /// Bytes of the first segment already written.
+    front_written: usize,
+    bytes: usize,
+}
+
+impl WriteQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes that wait, headers included.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Appends a frame.
+    #[inline]
+    pub fn push(&mut self, frame: Bytes) {
+        self.bytes += HEADER_BYTES + frame.len();
+        if frame.len() <= COALESCE_BYTES {
+            self.copied.extend_from_slice(&header(frame.len()));
+            self.copied.extend_from_slice(&frame);
+            self.extend_copied(HEADER_BYTES + frame.len(), 1);
+        } else {
+            self.copied.extend_from_slice(&header(frame.len()));
+            self.extend_copied(HEADER_BYTES, 0);
+            self.segments.push_back(Segment::Shared(frame));
+        }
+    }
+
+    fn extend_copied(&mut self, more: usize, ended: u64) {
+        match self.segments.back_mut() {
+            Some(Segment::Copied { bytes, frames }) if *bytes < SEGMENT_BYTES => {
+                *bytes += more;
+                *frames += ended;
+            }
+            _ => self.segments.push_back(Segment::Copied { bytes: more, frames: ended }),
+        }
+    }
+
+    /// All that waits, if it is one piece: the common case of a few small frames.
+    pub fn only_slice(&self) -> Option<&[u8]> {
+        match self.segments.front() {
+            Some(Segment::Copied { bytes, .. }) if self.segments.len() == 1 => {
+                Some(&self.copied[self.copied_gone + self.front_written..self.copied_gone + bytes])
+            }
+            _ => None,
+        }
+    }
+
+    /// Points `slices` at the front of the queue; returns how many of them and how many bytes.
+    pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, usize) {
+        let mut skip = self.front_written;
+        let mut copied_at = self.copied_gone;
+        let mut total = 0;
+        let mut count = 0;
+        for (segment, slice) in self.segments.iter().zip(slices) {
+            let bytes = match segment {
+                Segment::Copied { bytes, .. } => {
+                    copied_at += bytes;
+                    &self.copied[copied_at - bytes..copied_at]
+                }
+                Segment::Shared(frame) => frame,
+            };
+            *slice = IoSlice::new(&bytes[skip..]);
+            total += bytes.len() - skip;
+            skip = 0;
+            count += 1;
+        }
+        (count, total)
+    }
+
+    /// Removes `written` bytes from the front; returns how many frames ended in them.
+    pub fn consume(&mut self, written: usize) -> u64 {
+        assert!(written <= self.bytes, "no more is written than was queued");
+        self.bytes -= written;
+        let mut left = self.front_written + written;
+        let mut ended = 0;
+        while let Some(front) = self.segments.front() {
+            let (bytes, frames, copied) = match front {
+                Segment::Copied { bytes, frames } => (*bytes, *frames, *bytes),
+                Segment::Shared(frame) => (frame.len(), 1, 0),
+            };
+            if left < bytes {
+                break;
+            }
+            left -= bytes;
+            ended += frames;
+            self.copied_gone += copied;
+            self.segments.pop_front();
+        }
+        self.front_written = left;
+        self.compact();
+        ended
+    }
+
+    fn compact(&mut self) {
+        if self.segments.is_empty() {
+            assert_eq!(self.copied_gone, self.copied.len(), "an empty queue has written all it copied");
+            self.copied.clear();
+            self.copied_gone = 0;
+            self.copied.shrink_to(KEPT_BYTES);
+        } else if self.copied_gone > SEGMENT_BYTES && self.copied_gone > self.copied.len() / 2 {
+            self.copied.drain(..self.copied_gone);
+            self.copied_gone = 0;
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What every pair of transport and channel has to do. A further pair is one more line at the end.
+
+mod support;
+
+use bytes::Bytes;
+use quorate_transports::{Event, TcpConfig};
+use quorate_types::limits::MAX_FRAME_BYTES;
+use quorate_types::{ClusterId, ReplicaId};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use support::*;
+
+fn pair<S: Stack>() -> (Ground, End, End) {
+    let mut ground = Ground::new(2);
+    let (mut a, mut b) = (ground.replica::<S>(0), ground.replica::<S>(1));
+    drive([&mut a, &mut b], "two replicas connect", |[a, b]| connected(a, b));
+    (ground, a, b)
+}
+
+fn numbered(count: u32) -> Vec<Bytes> {
+    (0..count).map(|number| Bytes::copy_from_slice(&number.to_le_bytes().repeat(number as usize % 9 + 1))).collect()
+}
+
+fn replicas_and_a_client_exchange_frames_in_order<S: Stack>() {
+    let (ground, mut a, mut b) = pair::<S>();
+    let mut c = ground.client::<S>(77);
+    drive([&mut a, &mut b, &mut c], "a client connects", |[a, b, c]| {
+        let links = [a.link_to(client(77)), b.link_to(client(77)), c.link_to(R0), c.link_to(R1)];
+        links.iter().all(Option::is_some)
+    });
+    let frames = numbered(100);
+    for frame in &frames {
+        a.transport.send_to(ReplicaId(1), frame.clone());
+        b.transport.send_to(ReplicaId(0), frame.clone());
+        c.transport.send_to(ReplicaId(1), frame.clone());
+        let link = b.link_to(client(77)).expect("connected above");
+        b.transport.send(link, frame.clone());
+    }
+    drive([&mut a, &mut b, &mut c], "100 frames each way", |[a, b, c]| {
+        a.received() >= 100 && b.received() >= 200 && c.received() >= 100
+    });
+    assert_eq!(a.frames_from(R1), frames);
+    assert_eq!(b.frames_from(R0), frames);
+    assert_eq!(b.frames_from(client(77)), frames);
+    assert_eq!(c.frames_from(R1), frames);
+    assert_eq!(c.transport.counters().frames_sent, 100);
+    assert_eq!(a.transport.counters().frames_dropped + b.transport.counters().frames_dropped, 0);
+}
+
+fn replicas_frames_come_before_clients<S: Stack>() {
+    let (ground, mut a, mut b) = pair::<S>();
+    let mut c = ground.client::<S>(5);
+    drive([&mut a, &mut b, &mut c], "a client connects", |[a, _, c]| {
+        a.link_to(client(5)).is_some() && c.link_to(R0).is_some()
+    });
+    // Both are written before `a` looks, the client's first.
+    c.transport.send_to(ReplicaId(0), Bytes::from_static(b"client"));
+    c.poll();
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"replica"));
+    b.poll();
+    drive([&mut a], "both frames", |[a]| a.received() == 2);
+    let order = a.events.iter().filter_map(|event| match event {
+        Event::Received { remote, .. } => Some(*remote),
+        _ => None,
+    });
+    assert_eq!(order.collect::<Vec<_>>(), [R1, client(5)]);
+}
+
+fn many_small_frames_arrive_whole_and_in_order<S: Stack>() {
+    let (_ground, mut a, mut b) = pair::<S>();
+    let frames = numbered(10_000);
+    frames.iter().for_each(|frame| a.transport.send_to(ReplicaId(1), frame.clone()));
+    drive([&mut a, &mut b], "10,000 frames", |[_, b]| b.received() >= 10_000);
+    assert!(b.frames_from(R0) == frames);
+    let sent = a.transport.counters();
+    assert_eq!((sent.frames_sent, sent.frames_dropped), (10_000, 0));
+    assert!(sent.write_calls < 200, "many frames go in one call, not {} calls", sent.write_calls);
+}
+
+fn large_and_empty_frames_arrive_among_small_ones<S: Stack>() {
+    let (_ground, mut a, mut b) = pair::<S>();
+    let large: Bytes = (0..8 << 20).map(|at: u32| ((at * 31) >> 7) as u8).collect::<Vec<u8>>().into();
+    let sizes = [0, 1, 8 << 20, 3, 2_048, 2_049, 65_532, 65_533, 65_536, 100_000, 0, 1 << 20, 7];
+    let frames: Vec<Bytes> = sizes.iter().map(|&size| large.slice(..size)).collect();
+    frames.iter().for_each(|frame| a.transport.send_to(ReplicaId(1), frame.clone()));
+    drive([&mut a, &mut b], "an 8 MiB frame", |[_, b]| b.received() >= frames.len());
+    assert!(b.frames_from(R0) == frames);
+    assert_eq!(a.transport.counters().frames_sent, frames.len() as u64);
+    let (sent, received) = (a.transport.counters().bytes_sent, b.transport.counters().bytes_received);
+    assert_eq!(sent, received);
+}
+
+fn a_rebuilt_transport_is_found_again<S: Stack>() {
+    let (mut ground, mut a, b) = pair::<S>();
+    drop(b);
+    drive([&mut a], "the loss is noticed", |[a]| a.lost(R1).is_some() && !a.transport.is_connected(ReplicaId(1)));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"lost"));
+    assert_eq!(a.transport.counters().frames_dropped, 1);
+    let mut b = ground.replica::<S>(1);
+    drive([&mut a, &mut b], "the dialling end finds it", |[a, b]| connected(a, b));
+    drop(a);
+    let mut a = ground.replica::<S>(0);
+    drive([&mut a, &mut b], "the dialling end is rebuilt", |[a, b]| b.lost(R0).is_some() && connected(a, b));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"again"));
+    drive([&mut a, &mut b], "a frame", |[_, b]| b.received() == 1);
+}
+
+fn a_newer_link_replaces_an_older_one<S: Stack>() {
+    let (ground, mut a, mut b) = pair::<S>();
+    let first = b.link_to(R0).expect("connected");
+    // The same identity once more, as after a crash that the kernel has not told of: it listens elsewhere, but dials.
+    let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let end = replica_end(ground.committee.cluster, 0, 0);
+    let mut twin = End::new(S::replica(&ground.committee, elsewhere, end, quick()));
+    drive([&mut b, &mut twin], "the newer link", |[b, _]| b.link_to(R0) != Some(first));
+    assert!(b.lost(R0).expect("the older link is reported").contains("newer link"));
+    b.transport.send(first, Bytes::from_static(b"to a link that is gone"));
+    assert_eq!(b.transport.counters().frames_dropped, 1);
+    drive([&mut a], "the older end notices", |[a]| a.lost(R1).is_some());
+}
+
+fn a_full_queue_drops_and_counts<S: Stack>() {
+    let mut ground = Ground::new(2);
+    let config = TcpConfig { link_queue_bytes: 10 * (1_000 + 4), ..quick() };
+    let end = replica_end(ground.committee.cluster, 0, 0);
+    let (mut a, mut b) = (ground.end::<S>(0, end, config), ground.replica::<S>(1));
+    drive([&mut a, &mut b], "connect", |[a, b]| connected(a, b));
+    (0..25).for_each(|number| a.transport.send_to(ReplicaId(1), Bytes::from(vec![number; 1_000])));
+    assert_eq!(a.transport.counters().frames_dropped, 15);
+    drive([&mut a, &mut b], "the ten that fitted", |[_, b]| b.received() == 10);
+    let first: Vec<u8> = b.frames_from(R0).iter().map(|frame| frame[0]).collect();
+    assert_eq!(first, (0..10).collect::<Vec<u8>>());
+    a.transport.send_to(ReplicaId(1), Bytes::from(vec![99; 50_000]));
+    drive([&mut a, &mut b], "an empty queue takes one of any size", |[_, b]| b.received() == 11);
+}
+
+fn a_slow_reader_gets_everything_later<S: Stack>() {
+    let (_ground, mut a, mut b) = pair::<S>();
+    let frame = Bytes::from(vec![1; 100_000]);
+    let mut before = u64::MAX;
+    // Until the socket takes no more, while `b` does not read.
+    while a.transport.counters().bytes_sent != before {
+        before = a.transport.counters().bytes_sent;
+        (0..20).for_each(|_| a.transport.send_to(ReplicaId(1), frame.clone()));
+        a.poll();
+    }
+    let queued = a.transport.counters();
+    assert_eq!(queued.frames_dropped, 0);
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"end"));
+    drive([&mut a, &mut b], "all of it", |[_, b]| b.frames_from(R0).last().is_some_and(|last| last == "end"));
+    let received = b.frames_from(R0);
+    assert_eq!(received.len() as u64, a.transport.counters().frames_sent);
+    assert!(received[..received.len() - 1].iter().all(|got| *got == frame));
+}
+
+fn another_cluster_is_refused<S: Stack>() {
+    let mut ground = Ground::new(2);
+    let mut a = ground.replica::<S>(0);
+    let stranger = replica_end(ClusterId::from_name("another"), 1, 1);
+    let mut b = ground.end::<S>(1, stranger, quick());
+    drive([&mut a, &mut b], "both ends say why", |[a, b]| a.refused_with("cluster") && b.refused_with("cluster"));
+    assert!(a.events.is_empty() && b.events.is_empty());
+}
+
+fn another_key_is_refused<S: Stack>() {
+    let mut ground = Ground::new(2);
+    let mut a = ground.replica::<S>(0);
+    let impostor = replica_end(ground.committee.cluster, 1, 66);
+    let mut b = ground.end::<S>(1, impostor, quick());
+    drive([&mut a, &mut b], "an impostor answers", |[a, _]| a.refused_with("signature is not replica 1's"));
+    assert!(a.events.is_empty() && b.events.is_empty());
+    // And one that dials.
+    let mut ground = Ground::new(2);
+    let impostor = replica_end(ground.committee.cluster, 0, 66);
+    let (mut a, mut b) = (ground.end::<S>(0, impostor, quick()), ground.replica::<S>(1));
+    drive([&mut a, &mut b], "an impostor dials", |[_, b]| b.refused_with("signature is not replica 0's"));
+    assert!(b.events.is_empty());
+}
+
+fn another_replica_is_refused<S: Stack>() {
+    let mut ground = Ground::new(3);
+    let mut a = ground.replica::<S>(0);
+    // Replica 2 listens where the committee says that replica 1 does.
+    let wrong = replica_end(ground.committee.cluster, 2, 2);
+    let mut b = ground.end::<S>(1, wrong, quick());
+    drive([&mut a, &mut b], "the wrong replica", |[a, b]| {
+        a.refused_with("replica 1 was dialled and replica 2 answered") && b.refused_with("meant to reach replica 1")
+    });
+    assert!(!a.transport.is_connected(ReplicaId(1)) && !a.transport.is_connected(ReplicaId(2)));
+}
+
+fn strangers_do_not_disturb<S: Stack>() {
+    let mut ground = Ground::new(2);
+    let config = TcpConfig { handshake_timeout_ms: 300, ..quick() };
+    let end = replica_end(ground.committee.cluster, 1, 1);
+    let (mut a, mut b) = (ground.replica::<S>(0), ground.end::<S>(1, end, config));
+    let mut silent = TcpStream::connect(ground.address(1)).expect("connect");
+    let mut garbage = TcpStream::connect(ground.address(1)).expect("connect");
+    garbage.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("write");
+    let mut crowd = Vec::new();
+    while crowd.len() < 300 {
+        crowd.push(TcpStream::connect(ground.address(1)).expect("connect"));
+        if crowd.len() % 20 == 0 {
+            b.poll();
+        }
+    }
+    drive([&mut a, &mut b], "honest replicas connect", |[a, b]| connected(a, b));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"through"));
+    drive([&mut a, &mut b], "a frame between strangers", |[_, b]| b.received() == 1);
+    drive([&mut a, &mut b], "strangers are shown out", |[_, b]| {
+        b.refused_with("not quorate") && b.refused_with("evicted") && b.refused_with("no handshake within 300 ms")
+    });
+    assert_eq!(silent.read(&mut [0]).expect("closed, not reset"), 0);
+    drop(crowd);
+    assert!(b.lost(R0).is_none());
+}
+
+fn an_over_long_frame_ends_only_its_link<S: Stack>() {
+    let (ground, mut a, mut b) = pair::<S>();
+    // A client whose channel is real and whose framing is not: the header goes out as the body of no frame.
+    let mut stream = TcpStream::connect(ground.address(1)).expect("connect");
+    let mut channel = S::client_channel(client_end(ground.committee.cluster, 9), ReplicaId(1));
+    let mut hello = Vec::new();
+    channel.start(&mut hello);
+    stream.write_all(&hello).expect("write");
+    stream.set_nonblocking(true).expect("non-blocking");
+    let (mut wire, mut plain, mut out) = Default::default();
+    let stream = std::cell::RefCell::new(stream);
+    let channel = std::cell::RefCell::new((channel, &mut wire, &mut plain, &mut out));
+    drive([&mut a, &mut b], "the handshake", |_| {
+        let (channel, wire, plain, out) = &mut *channel.borrow_mut();
+        let mut buffer = [0; 4_096];
+        if let Ok(count) = stream.borrow_mut().read(&mut buffer) {
+            bytes::BytesMut::extend_from_slice(wire, &buffer[..count]);
+            channel.receive(wire, plain, out).expect("an honest replica");
+        }
+        channel.remote().is_some()
+    });
+    let mut sealed = Vec::new();
+    channel.borrow_mut().0.seal(&(MAX_FRAME_BYTES as u32 + 1).to_le_bytes(), &mut sealed);
+    stream.borrow_mut().write_all(&sealed).expect("write");
+    drive([&mut a, &mut b], "the client is shown out", |[_, b]| b.lost(client(9)).is_some());
+    assert!(b.lost(client(9)).expect("just seen").contains("over the limit"));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"still here"));
+    drive([&mut a, &mut b], "a frame", |[_, b]| b.received() == 1);
+}
+
+fn clients_are_bounded<S: Stack>() {
+    let mut ground = Ground::new(1);
+    let end = replica_end(ground.committee.cluster, 0, 0);
+    let mut a = ground.end::<S>(0, end, TcpConfig { most_client_links: 1, ..quick() });
+    let mut first = ground.client::<S>(1);
+    drive([&mut a, &mut first], "the first client", |[a, _]| a.link_to(client(1)).is_some());
+    let mut second = ground.client::<S>(2);
+    drive([&mut a, &mut first, &mut second], "one too many", |[a, ..]| a.refused_with("most_client_links"));
+    drop(first);
+    drive([&mut a, &mut second], "its turn", |[a, _]| a.link_to(client(2)).is_some());
+}
+
+fn the_waker_ends_a_wait<S: Stack>() {
+    let mut ground = Ground::new(1);
+    let mut a = ground.replica::<S>(0);
+    let waker = a.transport.waker();
+    let other = std::thread::spawn(move || waker());
+    // Without the waker this would wait for ever: nothing else happens.
+    a.transport.poll(None, &mut a.events).expect("poll");
+    other.join().expect("the waker does not panic");
+    assert!(a.events.is_empty());
+}
+
+fn version_six_addresses_work<S: Stack>() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("not run: this host has no IPv6 loopback");
+        return;
+    }
+    let mut ground = Ground::on("[::1]:0", 2);
+    let (mut a, mut b) = (ground.replica::<S>(0), ground.replica::<S>(1));
+    drive([&mut a, &mut b], "two replicas connect", |[a, b]| connected(a, b));
+}
+
+macro_rules! conformance {
+    ($name:ident, $stack:ty) => {
+        conformance!(@tests $name, $stack:
+            replicas_and_a_client_exchange_frames_in_order replicas_frames_come_before_clients
+            many_small_frames_arrive_whole_and_in_order large_and_empty_frames_arrive_among_small_ones
+            a_rebuilt_transport_is_found_again a_newer_link_replaces_an_older_one a_full_queue_drops_and_counts
+            a_slow_reader_gets_everything_later another_cluster_is_refused another_key_is_refused
+            another_replica_is_refused strangers_do_not_disturb an_over_long_frame_ends_only_its_link
+            clients_are_bounded the_waker_ends_a_wait version_six_addresses_work);
+    };
+    (@tests $name:ident, $stack:ty: $($test:ident)*) => {
+        mod $name {
+            $(#[test] fn $test() { super::$test::<$stack>(); })*
+        }
+    };
+}
+
+conformance!(tcp_plain, super::TcpPlain);
+conformance!(tcp_masked, super::TcpMasked);

@@ -1,0 +1,95 @@
+//! The frame splitter and the write queue over random bytes, cuts and partial writes.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use quorate_transports::WriteQueue;
+use quorate_transports::framing::{FrameBuffer, header};
+use std::io::IoSlice;
+
+/// Feeds bytes as a socket would: into the room given, at most `cut` at a time.
+fn feed(buffer: &mut FrameBuffer, mut bytes: &[u8], cuts: &[usize]) -> Result<Vec<Bytes>, usize> {
+    let mut frames = Vec::new();
+    let mut cuts = cuts.iter().cycle();
+    while !bytes.is_empty() {
+        let room = buffer.spare();
+        let count = bytes.len().min(room.len()).min(*cuts.next().expect("a cycle"));
+        room[..count].iter_mut().zip(bytes).for_each(|(place, byte)| {
+            place.write(*byte);
+        });
+        // SAFETY: the loop above wrote `count` bytes.
+        unsafe { buffer.filled(count) };
+        bytes = &bytes[count..];
+        while let Some(frame) = buffer.next_frame().map_err(|error| error.bytes)? {
+            frames.push(frame);
+        }
+    }
+    Ok(frames)
+}
+
+fn frames() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let size = prop_oneof![6 => 0..300usize, 2 => 1_000..5_000usize, 1 => 60_000..200_000usize];
+    proptest::collection::vec((size, any::<u8>()).prop_map(|(size, byte)| vec![byte; size]), 1..40)
+}
+
+/// Sizes of reads or writes, in turn; a large one among them keeps the number of calls small.
+fn cuts() -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(prop_oneof![1..8usize, 1..2_000usize, 1..300_000usize], 1..20).prop_map(|mut cuts| {
+        cuts.push(50_000);
+        cuts
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..4_000), cuts in cuts()) {
+        let _ = feed(&mut FrameBuffer::new(), &bytes, &cuts);
+    }
+
+    #[test]
+    fn what_is_queued_is_what_is_split(frames in frames(), reads in cuts(), writes in cuts()) {
+        let mut queue = WriteQueue::new();
+        let mut stream = Vec::new();
+        let mut writes = writes.iter().cycle();
+        let mut ended = 0;
+        let mut write = |queue: &mut WriteQueue, stream: &mut Vec<u8>| {
+            let mut slices = [IoSlice::new(&[]); 3];
+            let (count, total) = queue.slices(&mut slices);
+            let piece: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+            assert_eq!(piece.len(), total);
+            assert!(queue.only_slice().is_none_or(|only| only == piece));
+            let taken = total.min(*writes.next().expect("a cycle"));
+            stream.extend_from_slice(&piece[..taken]);
+            ended += queue.consume(taken);
+        };
+        for frame in &frames {
+            queue.push(Bytes::from(frame.clone()));
+            write(&mut queue, &mut stream);
+        }
+        while !queue.is_empty() {
+            write(&mut queue, &mut stream);
+        }
+        prop_assert_eq!(ended, frames.len() as u64);
+        let received = feed(&mut FrameBuffer::new(), &stream, &reads).expect("no frame is over the limit");
+        prop_assert!(received == frames);
+    }
+}
+
+#[test]
+fn an_announced_length_costs_nothing_before_its_bytes_come() {
+    let mut buffer = FrameBuffer::new();
+    let none = feed(&mut buffer, &header(60 << 20), &[4]).expect("within the limit");
+    assert!(none.is_empty());
+    assert!(buffer.spare().len() <= 256 << 10);
+}
+
+#[test]
+fn the_longest_frame_is_named() {
+    let over = (quorate_types::limits::MAX_FRAME_BYTES as u32 + 1).to_le_bytes();
+    assert_eq!(feed(&mut FrameBuffer::new(), &over, &[4]), Err(over_limit()));
+}
+
+fn over_limit() -> usize {
+    quorate_types::limits::MAX_FRAME_BYTES + 1
+}

@@ -1,0 +1,246 @@
+//! What the conformance tests stand on: toy keys, a cluster on loopback, and the stacks of transport and channel under test.
+
+use bytes::{Bytes, BytesMut};
+use quorate_channels::{
+    Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, LocalEnd, RemoteIdentity, Side,
+};
+use quorate_transports::{Event, LinkId, Refusal, Remote, TcpConfig, TcpTransport, Transport};
+use quorate_types::identity::{Signer, Verifier};
+use quorate_types::{ClientId, ClusterId, Committee, Hasher, Member, ReplicaId};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A test that hangs fails after this long; no verdict depends on it otherwise.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A keyed hash as a signature: the "public key" is the key.
+pub struct ToyKey {
+    pub replica: ReplicaId,
+    pub key: u8,
+}
+
+fn toy_signature(replica: ReplicaId, key: u8, message: &[u8]) -> [u8; 32] {
+    let mut hasher = Hasher::new(*b"toy0");
+    hasher.update(&replica.0.to_le_bytes());
+    hasher.update(&[key]);
+    hasher.update(message);
+    hasher.finish().0
+}
+
+impl Signer for ToyKey {
+    fn replica(&self) -> ReplicaId {
+        self.replica
+    }
+    fn sign(&self, message: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(&toy_signature(self.replica, self.key, message))
+    }
+}
+
+/// Every honest replica's key is its id.
+pub struct ToyVerifier;
+
+impl Verifier for ToyVerifier {
+    fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool {
+        signature == toy_signature(replica, replica.0 as u8, message)
+    }
+}
+
+pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
+    let replica = ReplicaId(replica);
+    let me = LocalEnd::Replica(Arc::new(ToyKey { replica, key }));
+    ChannelConfig { kind: ChannelKind::Plain, cluster, me, verifier: Arc::new(ToyVerifier) }
+}
+
+pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
+    let me = LocalEnd::Client(ClientId(client));
+    ChannelConfig { kind: ChannelKind::Plain, cluster, me, verifier: Arc::new(ToyVerifier) }
+}
+
+/// A transport and a channel that work together.
+pub trait Stack {
+    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport>;
+    fn client(committee: &Committee, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport>;
+    /// The bare channel of a client that dials a replica.
+    fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel>;
+}
+
+pub struct TcpPlain;
+
+impl Stack for TcpPlain {
+    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport> {
+        Box::new(TcpTransport::replica(committee, Some(at), end, config).expect("a replica's transport"))
+    }
+    fn client(committee: &Committee, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport> {
+        Box::new(TcpTransport::client(committee, end, config).expect("a client's transport"))
+    }
+    fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel> {
+        end.open(Side::Initiator { expects: dials }).expect("a channel")
+    }
+}
+
+/// TCP with a channel that changes every byte, as TLS will: the path on which frames are sealed and opened.
+pub struct TcpMasked;
+
+impl Stack for TcpMasked {
+    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport> {
+        Box::new(TcpTransport::replica(committee, Some(at), Masks(end), config).expect("a replica's transport"))
+    }
+    fn client(committee: &Committee, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport> {
+        Box::new(TcpTransport::client(committee, Masks(end), config).expect("a client's transport"))
+    }
+    fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel> {
+        Masks(end).open(Side::Initiator { expects: dials }).expect("a channel")
+    }
+}
+
+struct Masks(ChannelConfig);
+
+impl ChannelFactory for Masks {
+    fn open(&self, side: Side) -> Result<Box<dyn Channel>, ChannelError> {
+        Ok(Box::new(Masked(self.0.open(side)?)))
+    }
+    fn local(&self) -> RemoteIdentity {
+        self.0.local()
+    }
+}
+
+const MASK: u8 = 0x5a;
+
+struct Masked(Box<dyn Channel>);
+
+impl Channel for Masked {
+    fn start(&mut self, outgoing: &mut Vec<u8>) {
+        self.0.start(outgoing);
+    }
+    fn receive(&mut self, wire: &mut BytesMut, plain: &mut BytesMut, out: &mut Vec<u8>) -> Result<(), ChannelError> {
+        let mut opened = BytesMut::new();
+        self.0.receive(wire, &mut opened, out)?;
+        opened.iter_mut().for_each(|byte| *byte ^= MASK);
+        plain.extend_from_slice(&opened);
+        Ok(())
+    }
+    fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
+        outgoing.extend(plain.iter().map(|byte| byte ^ MASK));
+    }
+    fn is_transparent(&self) -> bool {
+        false
+    }
+    fn remote(&self) -> Option<RemoteIdentity> {
+        self.0.remote()
+    }
+}
+
+/// A transport and all that it reported.
+pub struct End {
+    pub transport: Box<dyn Transport>,
+    pub events: Vec<Event>,
+    pub refusals: Vec<Refusal>,
+}
+
+impl End {
+    pub fn new(transport: Box<dyn Transport>) -> End {
+        End { transport, events: Vec::new(), refusals: Vec::new() }
+    }
+
+    pub fn poll(&mut self) {
+        self.transport.poll(Some(Duration::from_millis(1)), &mut self.events).expect("poll");
+        self.refusals.extend(self.transport.take_refusals());
+    }
+
+    pub fn frames_from(&self, from: Remote) -> Vec<Bytes> {
+        let frames = self.events.iter().filter_map(|event| match event {
+            Event::Received { remote, frame, .. } if *remote == from => Some(frame.clone()),
+            _ => None,
+        });
+        frames.collect()
+    }
+
+    pub fn received(&self) -> usize {
+        self.events.iter().filter(|event| matches!(event, Event::Received { .. })).count()
+    }
+
+    /// The newest link to a remote.
+    pub fn link_to(&self, to: Remote) -> Option<LinkId> {
+        self.events.iter().rev().find_map(|event| match event {
+            Event::Connected { link, remote } if *remote == to => Some(*link),
+            _ => None,
+        })
+    }
+
+    pub fn lost(&self, from: Remote) -> Option<&str> {
+        self.events.iter().find_map(|event| match event {
+            Event::Disconnected { remote, why, .. } if *remote == from => Some(why.as_str()),
+            _ => None,
+        })
+    }
+
+    pub fn refused_with(&self, text: &str) -> bool {
+        self.refusals.iter().any(|refusal| refusal.why.to_string().contains(text))
+    }
+}
+
+/// Polls all ends in turn until they are as wanted.
+pub fn drive<const N: usize>(mut ends: [&mut End; N], what: &str, wanted: impl Fn(&[&mut End; N]) -> bool) {
+    let start = Instant::now();
+    while !wanted(&ends) {
+        ends.iter_mut().for_each(|end| end.poll());
+        assert!(start.elapsed() < HANG, "hangs: {what}");
+    }
+}
+
+/// Addresses of a cluster on loopback, with the listeners that hold their ports.
+pub struct Ground {
+    pub committee: Committee,
+    pub listeners: Vec<Option<TcpListener>>,
+}
+
+impl Ground {
+    pub fn new(replicas: usize) -> Ground {
+        Ground::on("127.0.0.1:0", replicas)
+    }
+
+    pub fn on(address: &str, replicas: usize) -> Ground {
+        let listeners: Vec<_> = (0..replicas).map(|_| TcpListener::bind(address).expect("a free port")).collect();
+        let local = |listener: &TcpListener| listener.local_addr().expect("a bound address");
+        let members = listeners.iter().map(|at| Member { public_key: Bytes::new(), address: local(at) }).collect();
+        let committee = Committee::new(ClusterId::from_name("conformance"), members).expect("a small committee");
+        Ground { committee, listeners: listeners.into_iter().map(Some).collect() }
+    }
+
+    pub fn address(&self, replica: u16) -> SocketAddr {
+        self.committee.members[usize::from(replica)].address
+    }
+
+    /// The replica's transport; the second time the port is bound anew.
+    pub fn end<S: Stack>(&mut self, replica: u16, end: ChannelConfig, config: TcpConfig) -> End {
+        let held = self.listeners[usize::from(replica)].take();
+        let listener =
+            held.unwrap_or_else(|| TcpListener::bind(self.address(replica)).expect("the port is free again"));
+        End::new(S::replica(&self.committee, listener, end, config))
+    }
+
+    pub fn replica<S: Stack>(&mut self, replica: u16) -> End {
+        self.end::<S>(replica, replica_end(self.committee.cluster, replica, replica as u8), quick())
+    }
+
+    pub fn client<S: Stack>(&self, client: u64) -> End {
+        End::new(S::client(&self.committee, client_end(self.committee.cluster, client), quick()))
+    }
+}
+
+/// Quick to dial again, so that tests are quick.
+pub fn quick() -> TcpConfig {
+    TcpConfig { reconnect_min_ms: 5, reconnect_max_ms: 50, ..TcpConfig::default() }
+}
+
+pub const R0: Remote = Remote::Replica(ReplicaId(0));
+pub const R1: Remote = Remote::Replica(ReplicaId(1));
+
+pub fn client(id: u64) -> Remote {
+    Remote::Client(ClientId(id))
+}
+
+pub fn connected(a: &End, b: &End) -> bool {
+    a.transport.is_connected(ReplicaId(1)) && b.transport.is_connected(ReplicaId(0))
+}
