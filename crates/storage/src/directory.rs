@@ -1,0 +1,178 @@
+//! The real medium: one directory of a file system, held by one process at a time.
+
+use crate::error::JournalError;
+use crate::medium::{Medium, MediumFile};
+use crate::options::{Flush, Fsync};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file whose lock says that a process uses the directory. It holds that process's id, and is never removed.
+const LOCK_FILE: &str = "lock";
+/// How many zeros are written at a time when a segment is prepared.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// A directory of a file system.
+#[derive(Clone)]
+pub struct Directory {
+    path: Arc<PathBuf>,
+    fsync: Fsync,
+    flush: Flush,
+    /// Held for the sake of its lock, which ends with the last clone; none if the directory is only looked at.
+    lock: Option<Arc<File>>,
+}
+
+impl Directory {
+    /// Creates the directory if need be and locks it against everyone else.
+    pub fn open(path: &Path, fsync: Fsync, flush: Flush) -> Result<Directory, JournalError> {
+        let what = || path.display().to_string();
+        if !path.is_dir() {
+            fs::create_dir_all(path).map_err(|error| JournalError::io("create", what(), error))?;
+            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                let synced = File::open(parent).and_then(|parent| parent.sync_all());
+                synced.map_err(|error| JournalError::io("create", what(), error))?;
+            }
+        }
+        let lock = lock(path)?;
+        Ok(Directory { path: Arc::new(path.to_owned()), fsync, flush, lock: Some(Arc::new(lock)) })
+    }
+
+    /// The directory as it is, unlocked, to be looked at and not written.
+    pub(crate) fn look(path: &Path) -> Directory {
+        Directory { path: Arc::new(path.to_owned()), fsync: Fsync::Always, flush: Flush::Fdatasync, lock: None }
+    }
+
+    fn file(&self, file: File) -> DirectoryFile {
+        DirectoryFile { file, syncs: self.fsync == Fsync::Always && self.flush == Flush::Fdatasync }
+    }
+
+    fn open_options(&self) -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options.read(true).write(self.lock.is_some());
+        if self.fsync == Fsync::Always && self.flush == Flush::WriteThrough {
+            options.custom_flags(libc::O_DSYNC);
+        }
+        options
+    }
+}
+
+fn lock(path: &Path) -> Result<File, JournalError> {
+    let at = path.join(LOCK_FILE);
+    let fail = |error| JournalError::io("lock", at.display().to_string(), error);
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&at).map_err(fail)?;
+    // SAFETY: the descriptor is open for as long as the call lasts, and flock touches no memory of ours.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EWOULDBLOCK) {
+            return Err(fail(error));
+        }
+        let mut process = String::new();
+        let _ = file.read_to_string(&mut process);
+        let holder = match process.trim().parse::<u32>() {
+            Ok(process) if process == std::process::id() => "this very process".to_owned(),
+            Ok(process) => format!("process {process}"),
+            Err(_) => "another process".to_owned(),
+        };
+        return Err(JournalError::Locked { directory: path.display().to_string(), holder });
+    }
+    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(fail)?;
+    Ok(file)
+}
+
+impl Medium for Directory {
+    type File = DirectoryFile;
+
+    fn name(&self) -> &'static str {
+        match self.fsync {
+            Fsync::Always => "file",
+            Fsync::Never => "file, never synced",
+        }
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(&*self.path)?;
+        let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        // The journal's own names are all text.
+        names.filter_map(Result::transpose).collect()
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<DirectoryFile> {
+        let path = self.path.join(name);
+        // Zeros go through the cache and are synced once: with O_DSYNC each chunk would wait for the disk.
+        let fill = || {
+            let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+            let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(bytes).unwrap_or(ZEROS_BYTES))];
+            let mut at = 0;
+            while at < bytes {
+                let now = (bytes - at).min(zeros.len() as u64);
+                file.write_all_at(&zeros[..now as usize], at)?;
+                at += now;
+            }
+            match self.fsync {
+                Fsync::Always => file.sync_all(),
+                Fsync::Never => Ok(()),
+            }
+        };
+        match fill() {
+            Ok(()) => self.open(name),
+            Err(error) => {
+                if error.kind() != io::ErrorKind::AlreadyExists {
+                    // What is there is of no use and may be what fills the disk; the first error is the one to tell.
+                    let _ = fs::remove_file(&path);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn open(&self, name: &str) -> io::Result<DirectoryFile> {
+        Ok(self.file(self.open_options().open(self.path.join(name))?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        match self.fsync {
+            Fsync::Always => File::open(&*self.path)?.sync_all(),
+            Fsync::Never => Ok(()),
+        }
+    }
+}
+
+/// A file of a [`Directory`].
+pub struct DirectoryFile {
+    file: File,
+    syncs: bool,
+}
+
+impl MediumFile for DirectoryFile {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(into, offset)
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(data, offset)?;
+        if self.syncs { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}

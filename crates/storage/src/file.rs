@@ -1,0 +1,275 @@
+//! The journal of a replica that must not forget: a thread that writes, and a handle that never waits for it.
+
+use crate::directory::Directory;
+use crate::error::JournalError;
+use crate::journal::{Journal, Waker};
+use crate::log::{Log, Recovery, record_capacity};
+use crate::medium::Medium;
+use crate::options::{Identity, JournalOptions};
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::thread::{self, JoinHandle};
+
+/// What stands for no durable id. No record may have it.
+const NO_ID: u64 = u64::MAX;
+
+/// Segments of a directory, written by one thread: everything that waits when a write begins goes into it, as one group.
+///
+/// Dropping it writes what was committed, and waits for that.
+pub struct FileJournal<M: Medium = Directory> {
+    shared: Arc<Shared<M>>,
+    name: &'static str,
+    recovery: Recovery,
+    appended: Vec<(u64, Bytes)>,
+    last: Option<u64>,
+    first_kept: u64,
+    waiting_bytes: usize,
+    record_bytes: usize,
+    writer: Option<JoinHandle<()>>,
+}
+
+struct Shared<M: Medium> {
+    queue: Mutex<Queue>,
+    work: Condvar,
+    /// The highest durable id, or [`NO_ID`].
+    durable: AtomicU64,
+    /// Bytes of records that are appended and not durable.
+    waiting: AtomicUsize,
+    failure: OnceLock<JournalError>,
+    /// The writer has panicked.
+    dead: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+    /// Held while a group is written.
+    log: Mutex<Log<M>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    records: Vec<(u64, Bytes)>,
+    truncate: Option<u64>,
+    stop: bool,
+    /// The writer waits for work.
+    idle: bool,
+}
+
+impl FileJournal<Directory> {
+    /// Opens the journal in `directory`, which is created if need be and locked.
+    pub fn open(directory: &Path, identity: Identity, options: &JournalOptions) -> Result<FileJournal, JournalError> {
+        options.validate()?;
+        FileJournal::on(Directory::open(directory, options.fsync, options.flush)?, identity, options)
+    }
+}
+
+impl<M: Medium> FileJournal<M> {
+    /// Opens the journal on a medium, whose own policies stand in place of those in `options`.
+    pub fn on(medium: M, identity: Identity, options: &JournalOptions) -> Result<FileJournal<M>, JournalError> {
+        let name = medium.name();
+        let (log, recovery) = Log::open(medium, identity, options, true)?;
+        let last = log.last_id();
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            durable: AtomicU64::new(last.unwrap_or(NO_ID)),
+            waiting: AtomicUsize::new(0),
+            failure: OnceLock::new(),
+            dead: AtomicBool::new(false),
+            waker: Mutex::new(None),
+            log: Mutex::new(log),
+        });
+        let of_writer = shared.clone();
+        let writer = thread::Builder::new().name("journal".to_owned()).spawn(move || write(&of_writer));
+        let writer = writer.map_err(|error| JournalError::io("start", "the thread that writes", error))?;
+        Ok(FileJournal {
+            shared,
+            name,
+            recovery,
+            appended: Vec::new(),
+            last,
+            first_kept: 0,
+            waiting_bytes: options.waiting_bytes,
+            record_bytes: record_capacity(options.segment_bytes),
+            writer: Some(writer),
+        })
+    }
+
+    /// What opening found.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Clears [`Recovery::repaired`] for good: the replica has learnt from the others a view past anything that it can have voted
+    /// in. Waits for the disk.
+    pub fn accept_repair(&mut self) -> Result<(), JournalError> {
+        self.check()?;
+        self.shared.log.lock().expect("the journal's writer panicked").accept_repair()?;
+        self.recovery.repaired = false;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), JournalError> {
+        assert!(!self.shared.dead.load(Ordering::Acquire), "the journal's writer panicked");
+        self.shared.failure.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    fn fail(&self, error: JournalError) -> Result<(), JournalError> {
+        Err(self.shared.failure.get_or_init(|| error).clone())
+    }
+
+    fn order(&self, order: impl FnOnce(&mut Queue)) {
+        let mut queue = self.shared.queue.lock().expect("the journal's writer panicked");
+        order(&mut queue);
+        let idle = std::mem::replace(&mut queue.idle, false);
+        drop(queue);
+        if idle {
+            self.shared.work.notify_one();
+        }
+    }
+}
+
+impl<M: Medium> Journal for FileJournal<M> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn append(&mut self, id: u64, record: Bytes) -> Result<(), JournalError> {
+        assert!(self.last.is_none_or(|last| last < id), "record {id} comes after record {:?}", self.last);
+        assert!(id != NO_ID, "an id that can be followed by none");
+        self.check()?;
+        if record.len() > self.record_bytes {
+            return self.fail(JournalError::TooLarge { bytes: record.len(), capacity: self.record_bytes });
+        }
+        let waiting = self.shared.waiting.fetch_add(record.len(), Ordering::Relaxed) + record.len();
+        if waiting > self.waiting_bytes {
+            return self.fail(JournalError::Behind { bytes: waiting, limit: self.waiting_bytes });
+        }
+        self.last = Some(id);
+        self.appended.push((id, record));
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), JournalError> {
+        self.check()?;
+        if self.appended.is_empty() {
+            return Ok(());
+        }
+        let mut appended = std::mem::take(&mut self.appended);
+        self.order(|queue| match queue.records.is_empty() {
+            true => std::mem::swap(&mut queue.records, &mut appended),
+            false => queue.records.append(&mut appended),
+        });
+        self.appended = appended;
+        Ok(())
+    }
+
+    fn durable(&mut self) -> Result<Option<u64>, JournalError> {
+        self.check()?;
+        let durable = self.shared.durable.load(Ordering::Acquire);
+        Ok((durable != NO_ID).then_some(durable))
+    }
+
+    fn set_waker(&mut self, waker: Waker) {
+        *self.shared.waker.lock().expect("a waker does not panic") = Some(waker);
+    }
+
+    fn truncate(&mut self, first_kept: u64) -> Result<(), JournalError> {
+        self.check()?;
+        self.first_kept = self.first_kept.max(first_kept);
+        self.order(|queue| queue.truncate = queue.truncate.max(Some(first_kept)));
+        Ok(())
+    }
+
+    fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError> {
+        let log = self.shared.log.lock().expect("the journal's writer panicked");
+        // The thread may not have come to the last truncation yet.
+        log.replay(&mut |id, record| {
+            if id >= self.first_kept {
+                visit(id, record);
+            }
+        })
+    }
+}
+
+impl<M: Medium> Drop for FileJournal<M> {
+    fn drop(&mut self) {
+        if let Ok(mut queue) = self.shared.queue.lock() {
+            queue.stop = true;
+        }
+        self.shared.work.notify_one();
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+/// Tells the replica's thread of a panic, which it would else wait for for ever.
+struct LastWords<'a, M: Medium>(&'a Shared<M>);
+
+impl<M: Medium> Drop for LastWords<'_, M> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.dead.store(true, Ordering::Release);
+            wake(self.0);
+        }
+    }
+}
+
+fn wake<M: Medium>(shared: &Shared<M>) {
+    // Nothing is broken in here when a waker panics: the next call is as good as any.
+    let waker = shared.waker.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(waker) = &*waker {
+        waker();
+    }
+}
+
+/// What the writer's thread does until it is told to stop or cannot go on.
+fn write<M: Medium>(shared: &Shared<M>) {
+    let _last_words = LastWords(shared);
+    let mut records = Vec::new();
+    while let Some(truncate) = next_work(shared, &mut records) {
+        if let Err(error) = perform(shared, truncate, &records) {
+            shared.failure.get_or_init(|| error);
+            wake(shared);
+            return;
+        }
+        records.clear();
+    }
+}
+
+/// Waits for work and takes all there is: `records` to write and, perhaps, the first record to keep. None when there is nothing
+/// more to come.
+fn next_work<M: Medium>(shared: &Shared<M>, records: &mut Vec<(u64, Bytes)>) -> Option<Option<u64>> {
+    let mut queue = shared.queue.lock().expect("the journal's owner does not panic in here");
+    loop {
+        if !queue.records.is_empty() || queue.truncate.is_some() {
+            std::mem::swap(&mut queue.records, records);
+            return Some(queue.truncate.take());
+        }
+        if queue.stop {
+            return None;
+        }
+        queue.idle = true;
+        queue = shared.work.wait(queue).expect("the journal's owner does not panic in here");
+    }
+}
+
+fn perform<M: Medium>(
+    shared: &Shared<M>,
+    truncate: Option<u64>,
+    mut records: &[(u64, Bytes)],
+) -> Result<(), JournalError> {
+    while !records.is_empty() {
+        if let Some(error) = shared.failure.get() {
+            return Err(error.clone());
+        }
+        let count = shared.log.lock().expect("a replay does not panic").write(records)?;
+        let (written, rest) = records.split_at(count);
+        records = rest;
+        shared.waiting.fetch_sub(written.iter().map(|(_, record)| record.len()).sum(), Ordering::Relaxed);
+        let last = written.last().map(|(id, _)| *id).expect("a group has records");
+        shared.durable.store(last, Ordering::Release);
+        wake(shared);
+    }
+    truncate.map_or(Ok(()), |first_kept| shared.log.lock().expect("a replay does not panic").truncate(first_kept))
+}

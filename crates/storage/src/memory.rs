@@ -1,0 +1,96 @@
+//! The journal that lives in memory.
+
+use crate::error::JournalError;
+use crate::journal::{Journal, Waker};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// How many bytes of records a [`MemoryJournal`] keeps unless told otherwise.
+pub const DEFAULT_MEMORY_JOURNAL_BYTES: usize = 1 << 20;
+/// What a kept record takes besides its bytes: its id and its handle.
+const RECORD_OVERHEAD_BYTES: usize = size_of::<(u64, Bytes)>();
+
+/// Keeps the latest records in memory; each is as durable as the process at once. It outlives no crash: for experiments in which
+/// no replica restarts with the same identity.
+pub struct MemoryJournal {
+    records: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+    capacity: usize,
+    last: Option<u64>,
+}
+
+impl MemoryJournal {
+    /// An empty journal that keeps at most `capacity` bytes; the earliest records give way.
+    pub fn new(capacity: usize) -> MemoryJournal {
+        MemoryJournal { records: VecDeque::new(), bytes: 0, capacity, last: None }
+    }
+
+    /// How many records are kept.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Bytes that the kept records take, handles included.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn forget_first(&mut self) {
+        let (_, record) = self.records.pop_front().expect("bytes are counted for a record that is kept");
+        self.bytes -= record.len() + RECORD_OVERHEAD_BYTES;
+    }
+}
+
+impl Default for MemoryJournal {
+    fn default() -> Self {
+        MemoryJournal::new(DEFAULT_MEMORY_JOURNAL_BYTES)
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn append(&mut self, id: u64, record: Bytes) -> Result<(), JournalError> {
+        assert!(self.last.is_none_or(|last| last < id), "record {id} comes after record {:?}", self.last);
+        let size = record.len() + RECORD_OVERHEAD_BYTES;
+        if size > self.capacity {
+            return Err(JournalError::TooLarge { bytes: size, capacity: self.capacity });
+        }
+        while self.bytes + size > self.capacity {
+            self.forget_first();
+        }
+        self.bytes += size;
+        self.records.push_back((id, record));
+        self.last = Some(id);
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), JournalError> {
+        Ok(())
+    }
+
+    fn durable(&mut self) -> Result<Option<u64>, JournalError> {
+        Ok(self.last)
+    }
+
+    fn set_waker(&mut self, _waker: Waker) {}
+
+    fn truncate(&mut self, first_kept: u64) -> Result<(), JournalError> {
+        while self.records.front().is_some_and(|(id, _)| *id < first_kept) {
+            self.forget_first();
+        }
+        Ok(())
+    }
+
+    fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError> {
+        self.records.iter().for_each(|(id, record)| visit(*id, record));
+        Ok(())
+    }
+}

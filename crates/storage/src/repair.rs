@@ -1,0 +1,189 @@
+//! What an operator does with a journal: look at it, and cut off what cannot be read.
+
+use crate::directory::Directory;
+use crate::error::JournalError;
+use crate::format::encode_group;
+use crate::log::Cut;
+use crate::medium::{Medium, MediumFile};
+use crate::options::{Flush, Fsync, Identity};
+use crate::scan::Tail;
+use crate::survey::{Break, Survey, segment_name, survey};
+use std::path::Path;
+
+/// The file that says that a journal was cut by a repair.
+pub(crate) const REPAIRED_MARK: &str = "repaired";
+
+/// What a journal holds.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// Whose it is; none if it is empty.
+    pub identity: Option<Identity>,
+    /// Its segments up to the damage, if there is any.
+    pub segments: Vec<SegmentSummary>,
+    /// Records that can be read.
+    pub records: u64,
+    /// What an interrupted write, or one that is under way, left at the end.
+    pub torn: Option<Cut>,
+    /// The damage because of which the journal is refused.
+    pub damage: Option<JournalError>,
+    /// Whether a repair has cut it, and no replica has accepted that yet.
+    pub repaired: bool,
+}
+
+/// One segment of a journal.
+#[derive(Clone, Debug)]
+pub struct SegmentSummary {
+    /// The file.
+    pub file: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The bytes in use.
+    pub used_bytes: u64,
+    /// Records that can be read.
+    pub records: u64,
+    /// The lowest id, if there is a record.
+    pub first_id: Option<u64>,
+    /// The highest id, if there is a record.
+    pub last_id: Option<u64>,
+}
+
+/// What a repair did.
+#[derive(Clone, Debug)]
+pub struct RepairReport {
+    /// Whose journal it is; none if nothing of it could be read.
+    pub identity: Option<Identity>,
+    /// The damage that was found; none if there was none, and then nothing was changed.
+    pub damage: Option<JournalError>,
+    /// Records that are kept.
+    pub records: u64,
+    /// The highest id that is kept.
+    pub last_id: Option<u64>,
+    /// The files to which everything else was saved.
+    pub saved: Vec<String>,
+}
+
+/// Looks at the journal in `directory` without changing or locking it. `visit` receives the records up to the first damage.
+pub fn inspect(directory: &Path, visit: &mut dyn FnMut(u64, &[u8])) -> Result<Inspection, JournalError> {
+    inspect_medium(&Directory::look(directory), visit)
+}
+
+/// [`inspect`] on any medium.
+pub fn inspect_medium<M: Medium>(medium: &M, visit: &mut dyn FnMut(u64, &[u8])) -> Result<Inspection, JournalError> {
+    let found = survey(medium, None, visit)?;
+    let segments: Vec<SegmentSummary> = found
+        .segments
+        .iter()
+        .map(|segment| SegmentSummary {
+            file: medium.describe(&segment_name(segment.index)),
+            bytes: segment.bytes,
+            used_bytes: segment.scan.end as u64,
+            records: segment.scan.records,
+            first_id: segment.scan.first_id,
+            last_id: segment.scan.first_id.and(segment.scan.last_id),
+        })
+        .collect();
+    let torn = found.segments.iter().find_map(|segment| match segment.scan.tail {
+        Tail::Torn { end } => Some(Cut {
+            file: medium.describe(&segment_name(segment.index)),
+            offset: segment.scan.end as u64,
+            bytes: (end - segment.scan.end) as u64,
+        }),
+        _ => None,
+    });
+    Ok(Inspection {
+        identity: found.identity,
+        records: segments.iter().map(|segment| segment.records).sum(),
+        segments,
+        torn,
+        damage: found.error(medium),
+        repaired: names(medium)?.iter().any(|name| name == REPAIRED_MARK),
+    })
+}
+
+/// Makes the journal in `directory` one that opens again: keeps the records before the first damage, and saves everything from
+/// there on to files beside it, whose names end in `aside-N`.
+///
+/// What is cut off may have been promises. The journal remembers that, as [`crate::Recovery::repaired`], until the replica
+/// accepts it. A repair that is interrupted is done again.
+pub fn repair(directory: &Path) -> Result<RepairReport, JournalError> {
+    if !directory.is_dir() {
+        let error = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(JournalError::io("open", directory.display().to_string(), error));
+    }
+    repair_medium(&Directory::open(directory, Fsync::Always, Flush::default())?)
+}
+
+/// [`repair`] on any medium.
+pub fn repair_medium<M: Medium>(medium: &M) -> Result<RepairReport, JournalError> {
+    let found = survey(medium, None, &mut |_, _| {})?;
+    let last = found.segments.last().map(|segment| &segment.scan);
+    let mut report = RepairReport {
+        identity: found.identity,
+        damage: found.error(medium),
+        records: found.segments.iter().map(|segment| segment.scan.records).sum(),
+        last_id: last.and_then(|scan| scan.last_id),
+        saved: Vec::new(),
+    };
+    if let Some(broken) = &found.broken {
+        let names = names(medium)?;
+        if !names.iter().any(|name| name == REPAIRED_MARK) {
+            let marked = medium.create(REPAIRED_MARK, 0).and_then(|_| medium.sync_names());
+            marked.map_err(|error| JournalError::io("create", medium.describe(REPAIRED_MARK), error))?;
+        }
+        let attempt = (1..).find(|attempt| !names.iter().any(|name| name.ends_with(&aside("", *attempt))));
+        cut(medium, &found, broken, attempt.expect("fewer repairs than numbers"), &mut report)?;
+    }
+    Ok(report)
+}
+
+fn names<M: Medium>(medium: &M) -> Result<Vec<String>, JournalError> {
+    medium.list().map_err(|error| JournalError::io("list", medium.describe(""), error))
+}
+
+fn aside(name: &str, attempt: u32) -> String {
+    format!("{name}.aside-{attempt}")
+}
+
+/// Saves what is behind the break, then cuts it off. The segments behind it go first, the highest before the others: until the
+/// cut itself, the journal is refused as before.
+fn cut<M: Medium>(
+    medium: &M,
+    found: &Survey,
+    broken: &Break,
+    attempt: u32,
+    report: &mut RepairReport,
+) -> Result<(), JournalError> {
+    let name = segment_name(broken.index);
+    let fail = |error| JournalError::io("repair", medium.describe(&name), error);
+    let mut damaged = None;
+    if broken.end > 0 {
+        let file = medium.open(&name).map_err(fail)?;
+        let bytes = file.bytes().map_err(fail)?;
+        let mut rest = vec![0; usize::try_from(bytes).expect("it was read as a whole before") - broken.end];
+        file.read(broken.end as u64, &mut rest).map_err(fail)?;
+        let copy = aside(&format!("{name}.from-{}", broken.end), attempt);
+        let mut saved = medium.create(&copy, rest.len() as u64).map_err(fail)?;
+        saved.write(0, &rest).and_then(|()| medium.sync_names()).map_err(fail)?;
+        report.saved.push(medium.describe(&copy));
+        damaged = Some((file, rest));
+    }
+    for index in found.indices.iter().rev() {
+        if *index > broken.index || (*index == broken.index && damaged.is_none()) {
+            let (from, to) = (segment_name(*index), aside(&segment_name(*index), attempt));
+            medium.rename(&from, &to).and_then(|()| medium.sync_names()).map_err(fail)?;
+            report.saved.push(medium.describe(&to));
+        }
+    }
+    let Some((mut file, mut rest)) = damaged else { return Ok(()) };
+    rest.fill(0);
+    let intact = &broken.damage.intact;
+    if let Some((last, _)) = intact.last() {
+        let scan = &found.segments.iter().find(|segment| segment.index == broken.index).expect("it was read").scan;
+        let mut group = Vec::new();
+        encode_group(scan.next_sequence.unwrap_or(0), broken.index, intact, &mut group);
+        rest[..group.len()].copy_from_slice(&group);
+        report.records += intact.len() as u64;
+        report.last_id = Some(*last);
+    }
+    file.write(broken.end as u64, &rest).map_err(fail)
+}

@@ -1,0 +1,388 @@
+//! A disk in memory that fails as disks do, by a seed: the medium of tests and simulators.
+
+use crate::medium::{Medium, MediumFile};
+use crate::options::Fsync;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// The unit that a power failure leaves either written or not.
+const SECTOR_BYTES: usize = 512;
+/// How many unsynced writes of a file, or changes of names, are outstanding at most: a kernel, too, writes back in time.
+const MAX_UNSYNCED: usize = 64;
+
+/// How a [`SimulatedDisk`] fails. None of it happens unless set.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// What each write and each sync takes, in nanoseconds, uniformly from this range.
+    pub latency_ns: Range<u64>,
+    /// Whether that time passes for the thread that writes. Else it is only added up, for [`SimulatedDisk::take_busy`].
+    pub sleep: bool,
+    /// Of a million writes, how many fail with an I/O error, part of them written.
+    pub errors_per_million: u32,
+    /// Bytes of all files beyond which there is no space left.
+    pub capacity_bytes: Option<u64>,
+    /// Whether the file system has become read-only.
+    pub read_only: bool,
+    /// The power fails when so many more bytes are written; each creation, renaming and removal of a file counts as one byte. The
+    /// write that is under way then is torn at that byte, or leaves any of its sectors.
+    pub power_fails_after_bytes: Option<u64>,
+}
+
+/// The disk. Clones are handles to the same one. Without [`Fsync::Never`], a write is durable when it returns.
+#[derive(Clone)]
+pub struct SimulatedDisk {
+    disk: Arc<Mutex<Disk>>,
+    fsync: Fsync,
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    cached: Vec<u8>,
+    durable: Vec<u8>,
+    /// What was written since the last sync.
+    unsynced: Vec<(usize, Vec<u8>)>,
+}
+
+type Names = BTreeMap<String, usize>;
+
+#[derive(Clone, Default)]
+struct Disk {
+    names: Names,
+    /// What the names were after each change since they were last durable; the first are the durable ones.
+    past_names: Vec<Names>,
+    /// By the number that a name stands for.
+    files: Vec<Content>,
+    faults: Faults,
+    down: bool,
+    busy: Duration,
+    random: u64,
+}
+
+impl SimulatedDisk {
+    /// An empty disk without faults, whose chances are drawn from `seed`.
+    pub fn new(seed: u64, fsync: Fsync) -> SimulatedDisk {
+        let disk = Disk { random: seed, past_names: vec![Names::new()], ..Disk::default() };
+        SimulatedDisk { disk: Arc::new(Mutex::new(disk)), fsync }
+    }
+
+    /// From now on the disk fails so.
+    pub fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    /// Whether the power has failed.
+    pub fn is_down(&self) -> bool {
+        self.lock().down
+    }
+
+    /// The time that writes and syncs have taken since this was last asked.
+    pub fn take_busy(&self) -> Duration {
+        std::mem::take(&mut self.lock().busy)
+    }
+
+    /// The disk as it is found after a loss of power, now or before: what was not synced is there in part, by the seed. This one
+    /// stays down, the new one has no faults.
+    pub fn lose_power(&self) -> SimulatedDisk {
+        let mut disk = self.lock();
+        disk.down = true;
+        let mut found = disk.clone();
+        let at = found.below(found.past_names.len());
+        found.names = found.past_names.swap_remove(at);
+        found.past_names = vec![found.names.clone()];
+        for at in 0..found.files.len() {
+            let mut content = std::mem::take(&mut found.files[at]);
+            for (offset, data) in std::mem::take(&mut content.unsynced) {
+                found.tear(&mut content.durable, offset, &data, None);
+            }
+            content.cached.clone_from(&content.durable);
+            found.files[at] = content;
+        }
+        found.down = false;
+        found.faults = Faults::default();
+        SimulatedDisk { disk: Arc::new(Mutex::new(found)), fsync: self.fsync }
+    }
+
+    /// Another disk with the same content, faults and chances.
+    pub fn duplicate(&self) -> SimulatedDisk {
+        SimulatedDisk { disk: Arc::new(Mutex::new(self.lock().clone())), fsync: self.fsync }
+    }
+
+    /// Damages the file `name`: flips the bits of the byte at `offset` that are set in `bits`. False if there is no such byte.
+    pub fn flip(&self, name: &str, offset: u64, bits: u8) -> bool {
+        let mut disk = self.lock();
+        let Some(file) = disk.names.get(name).copied() else { return false };
+        let Content { cached, durable, .. } = &mut disk.files[file];
+        for bytes in [cached, durable] {
+            match usize::try_from(offset).ok().and_then(|at| bytes.get_mut(at)) {
+                Some(byte) => *byte ^= bits,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// The bytes of the file `name`, as a process reads them.
+    pub fn content(&self, name: &str) -> Option<Vec<u8>> {
+        let disk = self.lock();
+        disk.names.get(name).map(|file| disk.files[*file].cached.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().expect("the simulated disk does not panic")
+    }
+
+    /// Changes the names, unless the disk fails.
+    fn change<T>(&self, change: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
+        let mut disk = self.lock();
+        disk.writable()?;
+        disk.spend(1)?;
+        let result = change(&mut disk)?;
+        let names = disk.names.clone();
+        disk.past_names.push(names);
+        if disk.past_names.len() > MAX_UNSYNCED {
+            disk.past_names.remove(0);
+        }
+        Ok(result)
+    }
+
+    fn pause(&self, latency: Option<Duration>) {
+        if let Some(latency) = latency {
+            std::thread::sleep(latency);
+        }
+    }
+}
+
+fn power_is_off() -> io::Error {
+    io::Error::other("the power has failed")
+}
+
+fn no_such_file() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOENT)
+}
+
+impl Disk {
+    /// The next draw: splitmix64 (Steele, Lea and Flood, 2014).
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.random;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+
+    /// A draw below `end`, which is not zero.
+    fn below(&mut self, end: usize) -> usize {
+        (self.draw() % end as u64) as usize
+    }
+
+    fn readable(&self) -> io::Result<()> {
+        if self.down { Err(power_is_off()) } else { Ok(()) }
+    }
+
+    fn writable(&self) -> io::Result<()> {
+        self.readable()?;
+        if self.faults.read_only { Err(io::Error::from_raw_os_error(libc::EROFS)) } else { Ok(()) }
+    }
+
+    /// Takes from the bytes until the power fails.
+    fn spend(&mut self, bytes: usize) -> io::Result<()> {
+        if let Some(left) = &mut self.faults.power_fails_after_bytes {
+            if *left < bytes as u64 {
+                self.down = true;
+                return Err(power_is_off());
+            }
+            *left -= bytes as u64;
+        }
+        Ok(())
+    }
+
+    /// Frees the content of the files that no name stands for any more.
+    fn forget_removed(&mut self) {
+        for (file, content) in self.files.iter_mut().enumerate() {
+            if !content.cached.is_empty() && !self.names.values().any(|named| *named == file) {
+                *content = Content::default();
+            }
+        }
+    }
+
+    /// Counts a latency; returned if it is to pass.
+    fn wait(&mut self) -> Option<Duration> {
+        let Range { start, end } = self.faults.latency_ns;
+        if end <= start {
+            return None;
+        }
+        let latency = Duration::from_nanos(start + self.draw() % (end - start));
+        self.busy += latency;
+        self.faults.sleep.then_some(latency)
+    }
+
+    /// Leaves a part of a write: its beginning up to `at`, or any of its sectors.
+    fn tear(&mut self, into: &mut [u8], offset: usize, data: &[u8], at: Option<usize>) {
+        if self.draw() & 1 == 0 {
+            let end = at.unwrap_or_else(|| self.below(data.len() + 1));
+            into[offset..offset + end].copy_from_slice(&data[..end]);
+            return;
+        }
+        let mut from = 0;
+        while from < data.len() {
+            // Sectors are those of the file, not of the write.
+            let to = data.len().min((offset + from + 1).next_multiple_of(SECTOR_BYTES) - offset);
+            if self.draw() & 1 == 0 {
+                into[offset + from..offset + to].copy_from_slice(&data[from..to]);
+            }
+            from = to;
+        }
+    }
+
+    fn write(&mut self, file: usize, offset: u64, data: &[u8], fsync: Fsync) -> io::Result<()> {
+        self.writable()?;
+        let offset = usize::try_from(offset).expect("a simulated file fits the memory");
+        let mut content = std::mem::take(&mut self.files[file]);
+        assert!(offset + data.len() <= content.cached.len(), "a journal writes within its segments");
+        let left = self.faults.power_fails_after_bytes.map(|left| left.min(usize::MAX as u64) as usize);
+        let result = if let Err(error) = self.spend(data.len()) {
+            self.tear(&mut content.durable, offset, data, left);
+            Err(error)
+        } else if self.draw() % 1_000_000 < u64::from(self.faults.errors_per_million) {
+            // As with a failed writeback: the cache has it all, the disk a part.
+            self.tear(&mut content.durable, offset, data, None);
+            content.cached[offset..offset + data.len()].copy_from_slice(data);
+            Err(io::Error::from_raw_os_error(libc::EIO))
+        } else {
+            content.cached[offset..offset + data.len()].copy_from_slice(data);
+            match fsync {
+                Fsync::Always => content.durable[offset..offset + data.len()].copy_from_slice(data),
+                Fsync::Never => {
+                    content.unsynced.push((offset, data.to_vec()));
+                    if content.unsynced.len() > MAX_UNSYNCED {
+                        let (offset, data) = content.unsynced.remove(0);
+                        content.durable[offset..offset + data.len()].copy_from_slice(&data);
+                    }
+                }
+            }
+            Ok(())
+        };
+        self.files[file] = content;
+        result
+    }
+}
+
+impl Medium for SimulatedDisk {
+    type File = SimulatedFile;
+
+    fn name(&self) -> &'static str {
+        match self.fsync {
+            Fsync::Always => "simulated",
+            Fsync::Never => "simulated, never synced",
+        }
+    }
+
+    fn describe(&self, name: &str) -> String {
+        format!("simulated/{name}")
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let disk = self.lock();
+        disk.readable()?;
+        Ok(disk.names.keys().cloned().collect())
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<SimulatedFile> {
+        let file = self.change(|disk| {
+            if disk.names.contains_key(name) {
+                return Err(io::Error::from_raw_os_error(libc::EEXIST));
+            }
+            let used: usize = disk.names.values().map(|file| disk.files[*file].cached.len()).sum();
+            if disk.faults.capacity_bytes.is_some_and(|capacity| used as u64 + bytes > capacity) {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            let zeros = vec![0; usize::try_from(bytes).expect("a simulated file fits the memory")];
+            disk.files.push(Content { cached: zeros.clone(), durable: zeros, unsynced: Vec::new() });
+            disk.names.insert(name.to_owned(), disk.files.len() - 1);
+            Ok(disk.files.len() - 1)
+        })?;
+        Ok(SimulatedFile { disk: self.clone(), file })
+    }
+
+    fn open(&self, name: &str) -> io::Result<SimulatedFile> {
+        let disk = self.lock();
+        disk.readable()?;
+        let file = *disk.names.get(name).ok_or_else(no_such_file)?;
+        Ok(SimulatedFile { disk: self.clone(), file })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.change(|disk| {
+            let file = disk.names.remove(from).ok_or_else(no_such_file)?;
+            disk.names.insert(to.to_owned(), file);
+            Ok(())
+        })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.change(|disk| disk.names.remove(name).map(drop).ok_or_else(no_such_file))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        if self.fsync == Fsync::Never {
+            return self.lock().readable();
+        }
+        let mut disk = self.lock();
+        disk.writable()?;
+        let latency = disk.wait();
+        disk.past_names = vec![disk.names.clone()];
+        disk.forget_removed();
+        drop(disk);
+        self.pause(latency);
+        Ok(())
+    }
+}
+
+/// A file of a [`SimulatedDisk`].
+pub struct SimulatedFile {
+    disk: SimulatedDisk,
+    file: usize,
+}
+
+impl MediumFile for SimulatedFile {
+    fn bytes(&self) -> io::Result<u64> {
+        let disk = self.disk.lock();
+        disk.readable()?;
+        Ok(disk.files[self.file].cached.len() as u64)
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let disk = self.disk.lock();
+        disk.readable()?;
+        let cached = &disk.files[self.file].cached;
+        let from = usize::try_from(offset).ok().and_then(|offset| cached.get(offset..));
+        let from = from.and_then(|from| from.get(..into.len()));
+        into.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut disk = self.disk.lock();
+        let latency = disk.wait();
+        let result = disk.write(self.file, offset, data, self.disk.fsync);
+        drop(disk);
+        self.disk.pause(latency);
+        result
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut disk = self.disk.lock();
+        disk.writable()?;
+        let latency = disk.wait();
+        let content = &mut disk.files[self.file];
+        for (offset, data) in std::mem::take(&mut content.unsynced) {
+            content.durable[offset..offset + data.len()].copy_from_slice(&data);
+        }
+        drop(disk);
+        self.disk.pause(latency);
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! Reads all segments of a medium in order, and says where their chain breaks.
+
+use crate::error::JournalError;
+use crate::format::{BadHeader, FORMAT, GroupHeader, SECTOR_BYTES, SegmentHeader, is_blank};
+use crate::medium::{Medium, MediumFile};
+use crate::options::Identity;
+use crate::scan::{Before, Damage, Scan, Tail, scan};
+
+const SEGMENT_SUFFIX: &str = ".segment";
+/// A segment that is being prepared; what a crash leaves of it is removed.
+const PREPARING_SUFFIX: &str = ".preparing";
+
+/// The file name of a segment.
+pub(crate) fn segment_name(index: u64) -> String {
+    format!("{index:012}{SEGMENT_SUFFIX}")
+}
+
+/// The name of a segment while it is prepared.
+pub(crate) fn preparing_name(index: u64) -> String {
+    format!("{index:012}{PREPARING_SUFFIX}")
+}
+
+pub(crate) fn is_preparing(name: &str) -> bool {
+    name.ends_with(PREPARING_SUFFIX)
+}
+
+fn segment_index(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SEGMENT_SUFFIX)?;
+    digits.parse().ok().filter(|index| segment_name(*index) == name)
+}
+
+/// One segment that could be read.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub index: u64,
+    pub bytes: u64,
+    pub scan: Scan,
+}
+
+/// Where the chain of segments breaks.
+#[derive(Debug)]
+pub(crate) struct Break {
+    /// The segment, which may be missing altogether.
+    pub index: u64,
+    /// Where its whole groups end; zero if its own header is not whole or it is missing.
+    pub end: usize,
+    pub damage: Damage,
+}
+
+/// What a medium holds.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    /// The identity that all segments have, or that was expected; none if neither exists.
+    pub identity: Option<Identity>,
+    /// The segments up to the break, ascending; the damaged one is the last of them unless its header is not whole.
+    pub segments: Vec<Found>,
+    /// The first break, if any.
+    pub broken: Option<Break>,
+    /// Indices of all segments, ascending, those behind the break included.
+    pub indices: Vec<u64>,
+}
+
+impl Survey {
+    /// The error that a break is.
+    pub fn error<M: Medium>(&self, medium: &M) -> Option<JournalError> {
+        self.broken.as_ref().map(|broken| corrupt(medium, broken.index, &broken.damage))
+    }
+
+    /// Which of `segments` is being written: the last that is used at all, or else the first.
+    pub fn active(&self) -> usize {
+        self.segments.iter().rposition(|found| !found.scan.is_unused()).unwrap_or(0)
+    }
+
+    fn before(&self) -> Before {
+        let last = self.segments.last().map(|found| &found.scan);
+        last.map_or(Before::default(), |scan| Before { next_sequence: scan.next_sequence, last_id: scan.last_id })
+    }
+
+    /// Adds the next segment, or says where the chain breaks.
+    fn add<M: Medium>(
+        &mut self,
+        medium: &M,
+        index: u64,
+        visit: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<Option<Break>, JournalError> {
+        if let Some(missing) = self.segments.last().map(|last| last.index + 1).filter(|next| *next != index) {
+            let what = format!("the file is missing, though {} exists", segment_name(index));
+            return Ok(Some(Break { index: missing, end: 0, damage: damage(0, what) }));
+        }
+        let (image, header) = match read_segment(medium, index)? {
+            Ok(read) => read,
+            Err(damage) => return Ok(Some(Break { index, end: 0, damage })),
+        };
+        let expected = *self.identity.get_or_insert(header.identity);
+        check_identity(&medium.describe(&segment_name(index)), header.identity, expected)?;
+        if let Some(broken) = self.break_before(&image) {
+            return Ok(Some(broken));
+        }
+        let mut scan = scan(&image, index, self.before(), visit);
+        let broken = match std::mem::replace(&mut scan.tail, Tail::Clean) {
+            Tail::Damaged(damage) => Some(Break { index, end: scan.end, damage }),
+            tail => {
+                scan.tail = tail;
+                None
+            }
+        };
+        self.segments.push(Found { index, bytes: header.bytes, scan });
+        Ok(broken)
+    }
+
+    /// What the use of a further segment, `image`, shows to be wrong with those before: they were all whole when it began.
+    fn break_before(&self, image: &[u8]) -> Option<Break> {
+        let groups = &image[SECTOR_BYTES..];
+        let last = self.segments.last()?;
+        if is_blank(groups) {
+            return None;
+        }
+        let torn = self.segments.iter().find(|found| matches!(found.scan.tail, Tail::Torn { .. }));
+        if let Some(Found { index, scan, .. }) = torn {
+            let what = "a group is not whole, though later segments are in use".to_owned();
+            return Some(Break { index: *index, end: scan.end, damage: damage(scan.end, what) });
+        }
+        let next = last.scan.next_sequence?;
+        let found = GroupHeader::decode(groups).map(|header| header.sequence).filter(|found| *found > next)?;
+        let what = format!("groups {next} to {} are missing", found - 1);
+        Some(Break { index: last.index, end: last.scan.end, damage: damage(last.scan.end, what) })
+    }
+}
+
+fn damage(offset: usize, what: String) -> Damage {
+    Damage { offset, what, intact: Vec::new() }
+}
+
+/// The error that `damage` in the segment `index` is.
+pub(crate) fn corrupt<M: Medium>(medium: &M, index: u64, damage: &Damage) -> JournalError {
+    let file = medium.describe(&segment_name(index));
+    JournalError::Corrupt { file, offset: damage.offset as u64, what: damage.what.clone() }
+}
+
+/// Reads every segment that `medium` holds, and hands the records of all whole groups before the first break to `visit`.
+pub(crate) fn survey<M: Medium>(
+    medium: &M,
+    expected: Option<Identity>,
+    visit: &mut dyn FnMut(u64, &[u8]),
+) -> Result<Survey, JournalError> {
+    let names = medium.list().map_err(|error| JournalError::io("list", medium.describe(""), error))?;
+    let mut indices: Vec<u64> = names.iter().filter_map(|name| segment_index(name)).collect();
+    indices.sort_unstable();
+    let mut survey = Survey { identity: expected, segments: Vec::new(), broken: None, indices };
+    for at in 0..survey.indices.len() {
+        survey.broken = survey.add(medium, survey.indices[at], visit)?;
+        if survey.broken.is_some() {
+            break;
+        }
+    }
+    Ok(survey)
+}
+
+/// The bytes of a segment and its header, or what is wrong with that.
+pub(crate) fn read_segment<M: Medium>(
+    medium: &M,
+    index: u64,
+) -> Result<Result<(Vec<u8>, SegmentHeader), Damage>, JournalError> {
+    let name = segment_name(index);
+    let fail = |error| JournalError::io("read", medium.describe(&name), error);
+    let file = medium.open(&name).map_err(fail)?;
+    let bytes = file.bytes().map_err(fail)?;
+    let mut sector = [0; SECTOR_BYTES];
+    if bytes < SECTOR_BYTES as u64 {
+        return Ok(Err(damage(0, format!("the file has {bytes} bytes, fewer than its header"))));
+    }
+    file.read(0, &mut sector).map_err(fail)?;
+    let header = match SegmentHeader::decode(&sector) {
+        Ok(header) => header,
+        Err(BadHeader::Damaged) => return Ok(Err(damage(0, "the segment's header is damaged".to_owned()))),
+        Err(BadHeader::Format(found)) => {
+            return Err(JournalError::Format { file: medium.describe(&name), found, expected: FORMAT });
+        }
+    };
+    if header.index != index {
+        return Ok(Err(damage(0, format!("the file is segment {} under another name", header.index))));
+    }
+    if header.bytes != bytes {
+        return Ok(Err(damage(0, format!("the file has {bytes} bytes and was made with {}", header.bytes))));
+    }
+    let mut image = vec![0; usize::try_from(bytes).expect("a header's size fits the memory, or it would not be whole")];
+    file.read(0, &mut image).map_err(fail)?;
+    Ok(Ok((image, header)))
+}
+
+fn check_identity(file: &str, found: Identity, expected: Identity) -> Result<(), JournalError> {
+    let file = file.to_owned();
+    if found.cluster != expected.cluster {
+        return Err(JournalError::ForeignCluster { file, found: found.cluster, expected: expected.cluster });
+    }
+    if found.replica != expected.replica {
+        return Err(JournalError::ForeignReplica { file, found: found.replica, expected: expected.replica });
+    }
+    Ok(())
+}

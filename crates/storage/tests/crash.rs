@@ -1,0 +1,244 @@
+//! The power fails at any byte: what was reported durable is there, and what is there is a prefix of what was appended.
+
+mod common;
+
+use bytes::Bytes;
+use common::{Stepped, disk, kept, open, record};
+use proptest::prelude::*;
+use quorate_storage::{Faults, Journal, SimulatedDisk, repair_medium};
+
+/// What has been asked of the journal, and what it has answered.
+#[derive(Default)]
+struct Model {
+    appended: Vec<(u64, Bytes)>,
+    /// The highest id that was reported durable, in any life.
+    durable: Option<u64>,
+    first_kept: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Append { gap: u64, bytes: usize },
+    Commit,
+    Step,
+    Truncate { back: u64 },
+}
+
+impl Model {
+    fn next_id(&self) -> u64 {
+        self.appended.last().map_or(0, |(id, _)| id + 1)
+    }
+
+    /// Performs one operation; false once the journal has failed.
+    fn perform(&mut self, journal: &mut Stepped, operation: &Operation) -> bool {
+        let going_on = match *operation {
+            Operation::Append { gap, bytes } => {
+                let id = self.next_id() + gap;
+                let content = record(id, bytes);
+                let taken = journal.append(id, content.clone()).is_ok();
+                if taken {
+                    self.appended.push((id, content));
+                }
+                taken
+            }
+            Operation::Commit => journal.commit().is_ok(),
+            Operation::Step => {
+                journal.step();
+                true
+            }
+            Operation::Truncate { back } => {
+                let first_kept = self.durable.map_or(0, |durable| (durable + 1).saturating_sub(back));
+                self.first_kept = self.first_kept.max(first_kept);
+                journal.truncate(first_kept).is_ok()
+            }
+        };
+        match journal.durable() {
+            Ok(durable) => {
+                assert!(durable >= self.durable, "what is durable never goes back");
+                self.durable = durable;
+                going_on
+            }
+            Err(_) => {
+                assert!(journal.append(u64::MAX - 1, Bytes::new()).is_err(), "a failed journal takes nothing");
+                assert!(journal.commit().is_err());
+                assert!(!journal.step());
+                assert!(journal.durable().is_err(), "a failure is final");
+                false
+            }
+        }
+    }
+
+    /// Holds what a reopened journal has against what was promised; what it has not is forgotten from now on.
+    fn check(&mut self, journal: &mut Stepped) {
+        let found = kept(journal);
+        let durable = journal.durable().expect("a journal that was opened works");
+        assert_eq!(durable, found.last().map(|(id, _)| *id).or(durable), "all that is kept is durable");
+        assert!(durable >= self.durable, "{durable:?} is left of {:?}", self.durable);
+        self.appended.retain(|(id, _)| Some(*id) <= durable);
+        assert_eq!(self.appended.last().map(|(id, _)| *id), durable);
+        let first = self.appended.len() - found.len();
+        assert_eq!(found, self.appended[first..], "what is kept is an unbroken run of what was appended");
+        let promised = self.appended.iter().position(|(id, _)| *id >= self.first_kept);
+        assert!(promised.is_none_or(|promised| first <= promised), "a record was forgotten too early");
+        self.durable = durable;
+    }
+}
+
+/// Opens the journal, with the power failing after each of `failures` bytes in turn, until it opens.
+fn reopen(mut disk: SimulatedDisk, failures: &[u64]) -> (SimulatedDisk, Stepped) {
+    for after in failures {
+        disk.set_faults(Faults { power_fails_after_bytes: Some(*after), ..Faults::default() });
+        if let Ok(journal) = open(&disk) {
+            drop(journal);
+        }
+        disk = disk.lose_power();
+    }
+    let journal = open(&disk).unwrap_or_else(|error| panic!("an interrupted write is no damage: {error}"));
+    (disk, journal)
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        4 => (0..3u64, prop_oneof![0..40usize, 0..600usize, Just(1400)])
+            .prop_map(|(gap, bytes)| Operation::Append { gap, bytes }),
+        2 => Just(Operation::Commit),
+        2 => Just(Operation::Step),
+        1 => (0..20u64).prop_map(|back| Operation::Truncate { back }),
+    ]
+}
+
+fn life() -> impl Strategy<Value = (Vec<Operation>, u64, Vec<u64>)> {
+    (prop::collection::vec(operation(), 0..60), 0..20_000u64, prop::collection::vec(0..4000u64, 0..3))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn what_is_promised_survives_life_after_life(seed in any::<u64>(), lives in prop::collection::vec(life(), 1..5)) {
+        let mut disk = disk(seed);
+        let mut model = Model::default();
+        let mut journal = open(&disk).unwrap();
+        for (operations, power, failures) in lives {
+            disk.set_faults(Faults { power_fails_after_bytes: Some(power), ..Faults::default() });
+            for operation in &operations {
+                if !model.perform(&mut journal, operation) {
+                    break;
+                }
+            }
+            drop(journal);
+            (disk, journal) = reopen(disk.lose_power(), &failures);
+            model.check(&mut journal);
+        }
+    }
+
+    #[test]
+    fn a_write_that_failed_is_not_taken_for_durable_after_reopening(seed in any::<u64>(), operations in prop::collection::vec(operation(), 1..80)) {
+        let disk = disk(seed);
+        let mut model = Model::default();
+        let mut journal = open(&disk).unwrap();
+        disk.set_faults(Faults { errors_per_million: 200_000, ..Faults::default() });
+        for operation in &operations {
+            if !model.perform(&mut journal, operation) {
+                break;
+            }
+        }
+        drop(journal);
+        // The process alone restarts, and reads what the cache shows; then the power fails.
+        disk.set_faults(Faults::default());
+        let mut journal = open(&disk).unwrap();
+        model.check(&mut journal);
+        drop(journal);
+        let mut journal = open(&disk.lose_power()).unwrap();
+        model.check(&mut journal);
+    }
+}
+
+/// A life that uses several segments, groups of one and of many records, and truncation.
+fn script() -> Vec<Operation> {
+    let mut operations = Vec::new();
+    for round in 0..6 {
+        for count in [1, 3] {
+            (0..count).for_each(|at| operations.push(Operation::Append { gap: at % 2, bytes: 90 + 150 * at as usize }));
+            operations.extend([Operation::Commit, Operation::Step]);
+        }
+        if round % 3 == 2 {
+            operations.push(Operation::Truncate { back: 4 });
+        }
+    }
+    operations
+}
+
+#[test]
+fn the_power_may_fail_at_every_byte() {
+    let (mut after, mut torn, mut complete) = (0, 0, 0);
+    while complete == 0 {
+        for seed in 0..2 {
+            let disk = disk(seed);
+            let mut journal = open(&disk).unwrap();
+            disk.set_faults(Faults { power_fails_after_bytes: Some(after), ..Faults::default() });
+            let mut model = Model::default();
+            let failed = script().iter().any(|operation| !model.perform(&mut journal, operation));
+            complete += u32::from(!failed);
+            drop(journal);
+            let (_, mut journal) = reopen(disk.lose_power(), &[]);
+            torn += u32::from(journal.recovery().cut.is_some());
+            model.check(&mut journal);
+        }
+        after += 1;
+    }
+    assert!(after > 10_000, "the script is long enough to mean something: {after} bytes");
+    assert!(torn > 5_000, "most crashes leave something to cut: {torn}");
+}
+
+#[test]
+fn the_power_may_fail_at_every_byte_while_remains_are_cut() {
+    let mut cuts = 0;
+    for (seed, power) in (700..7000).step_by(777).enumerate() {
+        let disk = disk(seed as u64);
+        let mut journal = open(&disk).unwrap();
+        disk.set_faults(Faults { power_fails_after_bytes: Some(power), ..Faults::default() });
+        let mut model = Model::default();
+        assert!(script().iter().any(|operation| !model.perform(&mut journal, operation)));
+        drop(journal);
+        let torn = disk.lose_power();
+        cuts += u32::from(open(&torn.duplicate()).unwrap().recovery().cut.is_some());
+        for after in 0..2600 {
+            let (_, mut journal) = reopen(torn.duplicate(), &[after]);
+            model.check(&mut journal);
+        }
+    }
+    assert!(cuts >= 3, "{cuts}");
+}
+
+#[test]
+fn the_power_may_fail_at_every_byte_of_a_repair() {
+    let damaged = disk(3);
+    let mut journal = open(&damaged).unwrap();
+    let mut model = Model::default();
+    for operation in script().iter().filter(|operation| !matches!(operation, Operation::Truncate { .. })) {
+        assert!(model.perform(&mut journal, operation));
+    }
+    drop(journal);
+    assert!(damaged.flip("000000000001.segment", 1024 + 300, 4));
+    assert!(open(&damaged).is_err());
+    let mut complete = false;
+    let mut after = 0;
+    let expected = {
+        let whole = damaged.duplicate();
+        repair_medium(&whole).unwrap().last_id
+    };
+    while !complete {
+        let disk = damaged.duplicate();
+        disk.set_faults(Faults { power_fails_after_bytes: Some(after), ..Faults::default() });
+        complete = repair_medium(&disk).is_ok();
+        let disk = disk.lose_power();
+        repair_medium(&disk).unwrap();
+        assert!(repair_medium(&disk).unwrap().damage.is_none(), "a second repair finds nothing to do");
+        let mut journal = open(&disk).unwrap();
+        assert!(journal.recovery().repaired);
+        assert!(journal.durable().unwrap() <= expected);
+        model.durable = None;
+        model.check(&mut journal);
+        after += 1;
+    }
+}
