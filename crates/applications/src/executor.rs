@@ -1,0 +1,177 @@
+//! The executor: agreed blocks in, replies out.
+
+use crate::application::{Application, MAX_RESULT_BYTES, RestoreError};
+use crate::history::History;
+use crate::session::{Admission, MAX_SESSIONS, Sessions};
+use bytes::Bytes;
+use quorate_types::{
+    Bundle, ClientId, ClusterId, DecodeError, Decoder, Digest, Encoder, Hasher, Height, Outcome, Results,
+    ResultsBuilder, Wire,
+};
+
+/// Once the results of a bundle take this many bytes, the rest of its commands are refused: a few bytes of questions could
+/// otherwise ask for more than fits a reply, or memory.
+pub const MAX_RESULTS_BYTES: usize = 28 << 20;
+
+const SNAPSHOT_VERSION: u8 = 1;
+/// Most bytes in the application's part of a snapshot.
+const MAX_APPLICATION_SNAPSHOT_BYTES: usize = u32::MAX as usize;
+const MAX_NAME_BYTES: usize = 64;
+
+/// What became of a bundle.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// To whom it goes.
+    pub origin: ClientId,
+    /// The bundle.
+    pub bundle: Digest,
+    /// The height of the block that carried it.
+    pub height: Height,
+    /// What became of each command.
+    pub results: Results,
+}
+
+/// Executes an application's commands at most once each, in the agreed order.
+pub struct Executor {
+    application: Box<dyn Application>,
+    cluster: ClusterId,
+    history: History,
+    commands: u64,
+    sessions: Sessions,
+    /// Reused from bundle to bundle.
+    results: ResultsBuilder,
+    /// Reused from command to command.
+    result: Vec<u8>,
+}
+
+impl Executor {
+    /// An executor at height 0 of a fresh application.
+    pub fn new(application: Box<dyn Application>, cluster: &ClusterId) -> Executor {
+        let mut hasher = Hasher::new(*b"qX00");
+        hasher.update(&cluster.0.0);
+        hasher.update(application.name().as_bytes());
+        Executor {
+            application,
+            cluster: *cluster,
+            history: History::new(hasher.finish()),
+            commands: 0,
+            sessions: Sessions::with_limit(MAX_SESSIONS),
+            results: ResultsBuilder::default(),
+            result: Vec::new(),
+        }
+    }
+
+    /// Executes the block at the next height: its bundles in their order, one reply appended for each. Commands that were executed
+    /// before, in this bundle ordered twice or in another, have no effect again and are answered as duplicates.
+    pub fn execute(&mut self, height: Height, bundles: &[Bundle], replies: &mut Vec<Reply>) {
+        assert_eq!(height, self.height().next(), "blocks are executed one after the other");
+        let mut rolling = Hasher::new(*b"qX01");
+        rolling.update(&self.history.last().0);
+        rolling.update(&height.0.to_le_bytes());
+        for bundle in bundles {
+            let results = self.execute_bundle(bundle);
+            rolling.update(&bundle.digest().0);
+            rolling.update(results.body());
+            replies.push(Reply { origin: bundle.origin(), bundle: bundle.digest(), height, results });
+        }
+        self.history.push(rolling.finish());
+    }
+
+    fn execute_bundle(&mut self, bundle: &Bundle) -> Results {
+        let mut executed = 0;
+        for command in bundle.commands() {
+            if self.results.bytes() >= MAX_RESULTS_BYTES {
+                self.results.push(Outcome::Refused);
+                continue;
+            }
+            let outcome = match self.sessions.admit(command.client, command.sequence) {
+                Admission::Fresh => {
+                    executed += 1;
+                    self.result.clear();
+                    self.application.execute(&command, &mut self.result);
+                    assert!(self.result.len() <= MAX_RESULT_BYTES, "{} answers too much", self.application.name());
+                    Outcome::Executed(&self.result)
+                }
+                Admission::Duplicate => Outcome::Duplicate,
+                Admission::Refused => Outcome::Refused,
+            };
+            self.results.push(outcome);
+        }
+        self.commands += executed;
+        self.application.bundle_executed(&bundle.digest());
+        self.results.finish()
+    }
+
+    /// The height of the last executed block.
+    pub fn height(&self) -> Height {
+        self.history.height()
+    }
+
+    /// Commands executed, duplicates and refused ones not counted.
+    pub fn commands(&self) -> u64 {
+        self.commands
+    }
+
+    /// Asks the application, without ordering.
+    pub fn query(&self, question: &[u8]) -> Vec<u8> {
+        self.application.query(question)
+    }
+
+    /// A rolling digest over all heights, bundles and results so far: replicas that executed the same have the same.
+    pub fn state_digest(&self) -> Digest {
+        self.history.last()
+    }
+
+    /// A rolling digest over heights, bundles and results at sampled heights, ascending: what
+    /// [`compare_histories`](crate::compare_histories) compares.
+    pub fn history(&self) -> Vec<(Height, Digest)> {
+        self.history.samples()
+    }
+
+    /// The whole state, application, sessions and history, in canonical form: replicas at one height have equal bytes.
+    pub fn snapshot(&self) -> Bytes {
+        let application = self.application.snapshot();
+        let mut out = Encoder::with_capacity(application.len() + (1 << 20));
+        out.put_u8(SNAPSHOT_VERSION);
+        self.cluster.0.encode(&mut out);
+        out.put_bytes(self.application.name().as_bytes());
+        out.put_u64(self.commands);
+        self.history.encode(&mut out);
+        self.sessions.encode(&mut out);
+        out.put_bytes(&application);
+        out.finish()
+    }
+
+    /// Becomes the state of a snapshot of the same cluster and application. On an error nothing has changed, whatever the bytes
+    /// were; that the state is the agreed one is for the caller to know, by a certificate of the snapshot's digest.
+    pub fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
+        let mut input = Decoder::new(snapshot);
+        if input.get_u8("snapshot version")? != SNAPSHOT_VERSION {
+            return Err(input.invalid("snapshot version", "it was written by another version").into());
+        }
+        if Digest::decode(&mut input)? != self.cluster.0 {
+            return Err(RestoreError::OtherCluster);
+        }
+        let name = input.get_bytes("application name", MAX_NAME_BYTES)?;
+        if name != self.application.name() {
+            let found = String::from_utf8_lossy(&name).into_owned();
+            return Err(RestoreError::OtherApplication { expected: self.application.name(), found });
+        }
+        let commands = get_commands(&mut input)?;
+        let history = History::decode(&mut input)?;
+        let sessions = Sessions::decode(&mut input, MAX_SESSIONS)?;
+        let application = input.get_bytes("application state", MAX_APPLICATION_SNAPSHOT_BYTES)?;
+        input.finish("end of the snapshot")?;
+        self.application.restore(application)?;
+        (self.commands, self.history, self.sessions) = (commands, history, sessions);
+        Ok(())
+    }
+}
+
+/// Reads a count of executed commands, with room to count on.
+pub(crate) fn get_commands(input: &mut Decoder) -> Result<u64, DecodeError> {
+    match input.get_u64("executed commands")? {
+        commands if commands <= u64::MAX / 2 => Ok(commands),
+        _ => Err(input.invalid("executed commands", "no cluster has executed that many")),
+    }
+}

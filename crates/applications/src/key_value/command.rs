@@ -1,0 +1,242 @@
+//! The commands and results of the key-value store, each with one encoding: a byte for the kind, then the fields, byte strings
+//! with four bytes of length before them. Both borrow from what they are decoded from.
+
+use quorate_types::DecodeError;
+use quorate_types::codec::DecodeReason;
+
+/// Most bytes in a key.
+pub const MAX_KEY_BYTES: usize = 4 << 10;
+/// Most bytes in a value.
+pub const MAX_VALUE_BYTES: usize = 1 << 20;
+
+const PUT: u8 = 1;
+const GET: u8 = 2;
+const DELETE: u8 = 3;
+const READ_MODIFY_WRITE: u8 = 4;
+const COMPARE_AND_SWAP: u8 = 5;
+
+const VALUE: u8 = 1;
+const ABSENT: u8 = 2;
+const CONFLICT: u8 = 3;
+const MALFORMED: u8 = 4;
+const FULL: u8 = 5;
+
+/// What a client asks of the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyValueCommand<'a> {
+    /// Writes a value: [`KeyValueResult::Done`].
+    Put {
+        /// Where.
+        key: &'a [u8],
+        /// What.
+        value: &'a [u8],
+    },
+    /// Reads a value: [`KeyValueResult::Value`] or [`KeyValueResult::Absent`].
+    Get {
+        /// Where.
+        key: &'a [u8],
+    },
+    /// Removes a pair: [`KeyValueResult::Done`], or [`KeyValueResult::Absent`] if there is none.
+    Delete {
+        /// Where.
+        key: &'a [u8],
+    },
+    /// Reads the value and writes another in one step (YCSB's workload F): [`KeyValueResult::Value`] with the old one, or
+    /// [`KeyValueResult::Absent`] if there was none; the new one is written in either case.
+    ReadModifyWrite {
+        /// Where.
+        key: &'a [u8],
+        /// The value afterwards.
+        value: &'a [u8],
+    },
+    /// Writes a value if the present one is as expected: [`KeyValueResult::Done`], else [`KeyValueResult::Conflict`].
+    CompareAndSwap {
+        /// Where.
+        key: &'a [u8],
+        /// What must be there; nothing if the key must be absent.
+        expected: Option<&'a [u8]>,
+        /// The value afterwards.
+        value: &'a [u8],
+    },
+}
+
+impl<'a> KeyValueCommand<'a> {
+    /// Appends the encoding. The key and values must keep [`MAX_KEY_BYTES`] and [`MAX_VALUE_BYTES`].
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            KeyValueCommand::Put { key, value } => {
+                out.push(PUT);
+                put_bytes(out, key, MAX_KEY_BYTES);
+                put_bytes(out, value, MAX_VALUE_BYTES);
+            }
+            KeyValueCommand::Get { key } => {
+                out.push(GET);
+                put_bytes(out, key, MAX_KEY_BYTES);
+            }
+            KeyValueCommand::Delete { key } => {
+                out.push(DELETE);
+                put_bytes(out, key, MAX_KEY_BYTES);
+            }
+            KeyValueCommand::ReadModifyWrite { key, value } => {
+                out.push(READ_MODIFY_WRITE);
+                put_bytes(out, key, MAX_KEY_BYTES);
+                put_bytes(out, value, MAX_VALUE_BYTES);
+            }
+            KeyValueCommand::CompareAndSwap { key, expected, value } => {
+                out.push(COMPARE_AND_SWAP);
+                put_bytes(out, key, MAX_KEY_BYTES);
+                put_option(out, expected);
+                put_bytes(out, value, MAX_VALUE_BYTES);
+            }
+        }
+    }
+
+    /// The encoding by itself.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode(&mut out);
+        out
+    }
+
+    /// Reads a whole payload; never panics, whatever the bytes.
+    pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut input = Reader { bytes: payload, at: 0 };
+        let command = match input.byte("key-value command")? {
+            PUT => KeyValueCommand::Put { key: input.key()?, value: input.value()? },
+            GET => KeyValueCommand::Get { key: input.key()? },
+            DELETE => KeyValueCommand::Delete { key: input.key()? },
+            READ_MODIFY_WRITE => KeyValueCommand::ReadModifyWrite { key: input.key()?, value: input.value()? },
+            COMPARE_AND_SWAP => {
+                KeyValueCommand::CompareAndSwap { key: input.key()?, expected: input.option()?, value: input.value()? }
+            }
+            _ => return Err(input.error("key-value command", DecodeReason::Invalid("no such kind"))),
+        };
+        input.finish("end of the key-value command")?;
+        Ok(command)
+    }
+}
+
+/// What the store answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyValueResult<'a> {
+    /// It was done. Encoded as nothing at all, so that a bundle of writes has the shortest results.
+    Done,
+    /// The value that was there.
+    Value(&'a [u8]),
+    /// The key was not there.
+    Absent,
+    /// Nothing was written: this is what was there instead of what was expected.
+    Conflict(Option<&'a [u8]>),
+    /// The command is not one, or a key or a value is too long; [`KeyValueCommand::decode`] says why.
+    Malformed,
+    /// Nothing was written: the store has reached its limit. Deleting helps.
+    Full,
+}
+
+impl<'a> KeyValueResult<'a> {
+    /// Appends the encoding.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            KeyValueResult::Done => {}
+            KeyValueResult::Value(value) => {
+                out.push(VALUE);
+                put_bytes(out, value, MAX_VALUE_BYTES);
+            }
+            KeyValueResult::Absent => out.push(ABSENT),
+            KeyValueResult::Conflict(current) => {
+                out.push(CONFLICT);
+                put_option(out, current);
+            }
+            KeyValueResult::Malformed => out.push(MALFORMED),
+            KeyValueResult::Full => out.push(FULL),
+        }
+    }
+
+    /// Reads a whole result; never panics, whatever the bytes.
+    pub fn decode(result: &'a [u8]) -> Result<Self, DecodeError> {
+        if result.is_empty() {
+            return Ok(KeyValueResult::Done);
+        }
+        let mut input = Reader { bytes: result, at: 0 };
+        let decoded = match input.byte("key-value result")? {
+            VALUE => KeyValueResult::Value(input.value()?),
+            ABSENT => KeyValueResult::Absent,
+            CONFLICT => KeyValueResult::Conflict(input.option()?),
+            MALFORMED => KeyValueResult::Malformed,
+            FULL => KeyValueResult::Full,
+            _ => return Err(input.error("key-value result", DecodeReason::Invalid("no such kind"))),
+        };
+        input.finish("end of the key-value result")?;
+        Ok(decoded)
+    }
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8], limit: usize) {
+    assert!(bytes.len() <= limit, "the caller keeps the limit of {limit} bytes, not {}", bytes.len());
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn put_option(out: &mut Vec<u8>, value: Option<&[u8]>) {
+    out.push(value.is_some().into());
+    if let Some(value) = value {
+        put_bytes(out, value, MAX_VALUE_BYTES);
+    }
+}
+
+/// Reads a borrowed payload. The workspace's decoder hands out shared slices of an owned buffer, which would cost an atomic
+/// count a field here.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn error(&self, what: &'static str, why: DecodeReason) -> DecodeError {
+        DecodeError { what, at: self.at, why }
+    }
+
+    fn take(&mut self, what: &'static str, count: usize) -> Result<&'a [u8], DecodeError> {
+        let rest = &self.bytes[self.at..];
+        let taken = rest
+            .get(..count)
+            .ok_or_else(|| self.error(what, DecodeReason::Short { needed: count, left: rest.len() }))?;
+        self.at += count;
+        Ok(taken)
+    }
+
+    fn byte(&mut self, what: &'static str) -> Result<u8, DecodeError> {
+        Ok(self.take(what, 1)?[0])
+    }
+
+    fn bytes(&mut self, what: &'static str, limit: usize) -> Result<&'a [u8], DecodeError> {
+        let length = u32::from_le_bytes(self.take(what, 4)?.try_into().expect("four bytes")) as usize;
+        if length > limit {
+            return Err(self.error(what, DecodeReason::OverLimit { value: length, limit }));
+        }
+        self.take(what, length)
+    }
+
+    fn key(&mut self) -> Result<&'a [u8], DecodeError> {
+        self.bytes("key", MAX_KEY_BYTES)
+    }
+
+    fn value(&mut self) -> Result<&'a [u8], DecodeError> {
+        self.bytes("value", MAX_VALUE_BYTES)
+    }
+
+    fn option(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
+        match self.byte("presence")? {
+            0 => Ok(None),
+            1 => Ok(Some(self.value()?)),
+            _ => Err(self.error("presence", DecodeReason::Invalid("neither 0 nor 1"))),
+        }
+    }
+
+    fn finish(&self, what: &'static str) -> Result<(), DecodeError> {
+        match self.bytes.len() - self.at {
+            0 => Ok(()),
+            left => Err(self.error(what, DecodeReason::Trailing(left))),
+        }
+    }
+}

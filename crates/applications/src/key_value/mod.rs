@@ -1,0 +1,174 @@
+//! A key-value store.
+
+mod command;
+
+pub use command::{KeyValueCommand, KeyValueResult, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+
+use crate::application::{Application, RestoreError};
+use crate::kind::ApplicationKind;
+use bytes::Bytes;
+use quorate_types::{Command, Decoder, Encoder};
+use std::collections::HashMap;
+
+/// Most bytes of state, each pair counting its key, its value and [`PAIR_OVERHEAD_BYTES`]: a command that would grow the store
+/// beyond it has the result [`KeyValueResult::Full`], on every replica alike.
+pub const MAX_STATE_BYTES: usize = 2 << 30;
+/// What a pair counts besides its key and value: about what the table spends on it.
+pub const PAIR_OVERHEAD_BYTES: usize = 64;
+
+/// A map from byte strings to byte strings.
+///
+/// It is a hash table, since a lookup among many keys costs a fraction of what an ordered tree's does. Keys are chosen by clients,
+/// who could make a table with a published hash function arbitrarily slow: therefore the hash is the standard library's SipHash
+/// with keys drawn by each process, which nobody outside knows. That randomness reaches only the order of the table, and no
+/// operation shows that order: snapshots are sorted.
+pub struct KeyValue {
+    pairs: HashMap<Box<[u8]>, Box<[u8]>>,
+    bytes: usize,
+    limit_bytes: usize,
+}
+
+impl KeyValue {
+    /// An empty store of at most [`MAX_STATE_BYTES`].
+    pub fn new() -> KeyValue {
+        KeyValue::with_limit(MAX_STATE_BYTES)
+    }
+
+    /// An empty store of at most `limit_bytes`, which must be the same on every replica.
+    pub fn with_limit(limit_bytes: usize) -> KeyValue {
+        assert!(limit_bytes <= MAX_STATE_BYTES, "a state of {limit_bytes} bytes would not fit a snapshot");
+        KeyValue { pairs: HashMap::new(), bytes: 0, limit_bytes }
+    }
+
+    /// How many pairs there are.
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The state's size in bytes, as [`MAX_STATE_BYTES`] counts it.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.pairs.get(key).map(AsRef::as_ref)
+    }
+
+    /// Writes a value and appends `reply(old value)` to the result; a store that is full changes nothing.
+    fn put(&mut self, key: &[u8], value: &[u8], result: &mut Vec<u8>, reply: fn(Option<&[u8]>) -> KeyValueResult<'_>) {
+        if let Some(old) = self.pairs.get_mut(key) {
+            let bytes = self.bytes - old.len() + value.len();
+            if bytes > self.limit_bytes {
+                return KeyValueResult::Full.encode(result);
+            }
+            reply(Some(&**old)).encode(result);
+            self.bytes = bytes;
+            match old.len() == value.len() {
+                true => old.copy_from_slice(value),
+                false => *old = value.into(),
+            }
+        } else {
+            let bytes = self.bytes + key.len() + value.len() + PAIR_OVERHEAD_BYTES;
+            if bytes > self.limit_bytes {
+                return KeyValueResult::Full.encode(result);
+            }
+            reply(None).encode(result);
+            self.bytes = bytes;
+            self.pairs.insert(key.into(), value.into());
+        }
+    }
+
+    fn delete(&mut self, key: &[u8]) -> KeyValueResult<'static> {
+        match self.pairs.remove(key) {
+            Some(value) => {
+                self.bytes -= key.len() + value.len() + PAIR_OVERHEAD_BYTES;
+                KeyValueResult::Done
+            }
+            None => KeyValueResult::Absent,
+        }
+    }
+
+    fn found(value: Option<&[u8]>) -> KeyValueResult<'_> {
+        value.map_or(KeyValueResult::Absent, KeyValueResult::Value)
+    }
+}
+
+impl Default for KeyValue {
+    fn default() -> Self {
+        KeyValue::new()
+    }
+}
+
+impl Application for KeyValue {
+    fn name(&self) -> &'static str {
+        ApplicationKind::KeyValue.name()
+    }
+
+    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+        let Ok(command) = KeyValueCommand::decode(command.payload) else {
+            return KeyValueResult::Malformed.encode(result);
+        };
+        match command {
+            KeyValueCommand::Put { key, value } => self.put(key, value, result, |_| KeyValueResult::Done),
+            KeyValueCommand::Get { key } => KeyValue::found(self.get(key)).encode(result),
+            KeyValueCommand::Delete { key } => self.delete(key).encode(result),
+            KeyValueCommand::ReadModifyWrite { key, value } => self.put(key, value, result, KeyValue::found),
+            KeyValueCommand::CompareAndSwap { key, expected, value } => match self.get(key) {
+                current if current == expected => self.put(key, value, result, |_| KeyValueResult::Done),
+                current => KeyValueResult::Conflict(current).encode(result),
+            },
+        }
+    }
+
+    /// Answers an encoded [`KeyValueCommand::Get`] with the encoded result; any other question is malformed.
+    fn query(&self, question: &[u8]) -> Vec<u8> {
+        let mut answer = Vec::new();
+        match KeyValueCommand::decode(question) {
+            Ok(KeyValueCommand::Get { key }) => KeyValue::found(self.get(key)).encode(&mut answer),
+            _ => KeyValueResult::Malformed.encode(&mut answer),
+        }
+        answer
+    }
+
+    /// A count and the pairs, ascending by key.
+    fn snapshot(&self) -> Bytes {
+        let mut pairs: Vec<(&[u8], &[u8])> = self.pairs.iter().map(|(key, value)| (&**key, &**value)).collect();
+        pairs.sort_unstable();
+        let mut out = Encoder::with_capacity(8 + self.bytes);
+        out.put_count(pairs.len());
+        for (key, value) in pairs {
+            out.put_bytes(key);
+            out.put_bytes(value);
+        }
+        out.finish()
+    }
+
+    fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
+        let mut input = Decoder::new(snapshot);
+        let count = input.get_count("pairs", self.limit_bytes / PAIR_OVERHEAD_BYTES, 8)?;
+        let mut restored = KeyValue { pairs: HashMap::with_capacity(count), ..KeyValue::with_limit(self.limit_bytes) };
+        let mut last: Option<Bytes> = None;
+        for _ in 0..count {
+            let key = input.get_bytes("key", MAX_KEY_BYTES)?;
+            let value = input.get_bytes("value", MAX_VALUE_BYTES)?;
+            if last.is_some_and(|last| last >= key) {
+                return Err(input.invalid("key", "the keys do not ascend").into());
+            }
+            restored.bytes += key.len() + value.len() + PAIR_OVERHEAD_BYTES;
+            if restored.bytes > self.limit_bytes {
+                return Err(input.over_limit("state bytes", restored.bytes, self.limit_bytes).into());
+            }
+            restored.pairs.insert(key[..].into(), value[..].into());
+            last = Some(key);
+        }
+        input.finish("end of the key-value snapshot")?;
+        *self = restored;
+        Ok(())
+    }
+}

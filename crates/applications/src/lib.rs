@@ -1,0 +1,20 @@
+//! Replicated applications, and the executor that feeds them the agreed blocks: each command at most once, in one order.
+//!
+//! An [`Application`] is a deterministic state machine. An [`Executor`] wraps one: it remembers what every client session has had
+//! executed ([`session`]), collects the results, and keeps a rolling digest of everything done ([`history`]), by which replicas
+//! are compared.
+
+pub mod application;
+pub mod executor;
+pub mod history;
+pub mod key_value;
+pub mod kind;
+pub mod log;
+pub mod session;
+
+pub use application::{Application, MAX_RESULT_BYTES, RestoreError};
+pub use executor::{Executor, Reply};
+pub use history::{Divergence, compare_histories};
+pub use key_value::{KeyValue, KeyValueCommand, KeyValueResult};
+pub use kind::{ApplicationKind, UnknownApplication};
+pub use log::Log;

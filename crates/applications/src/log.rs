@@ -1,0 +1,71 @@
+//! The log: an application that executes nothing, for measuring pure ordering.
+
+use crate::application::{Application, RestoreError};
+use crate::executor::get_commands;
+use crate::kind::ApplicationKind;
+use bytes::Bytes;
+use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire};
+
+/// Counts the commands and chains the digests of their bundles; every result is empty.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Log {
+    commands: u64,
+    /// Over the digest and the command count of every bundle: one hash a bundle, none a command.
+    digest: Digest,
+}
+
+impl Log {
+    /// The empty log.
+    pub fn new() -> Log {
+        Log::default()
+    }
+
+    /// How many commands it holds.
+    pub fn commands(&self) -> u64 {
+        self.commands
+    }
+
+    /// The digest of the whole log; equal logs have equal digests.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+}
+
+impl Application for Log {
+    fn name(&self) -> &'static str {
+        ApplicationKind::Log.name()
+    }
+
+    fn execute(&mut self, _command: &Command<'_>, _result: &mut Vec<u8>) {
+        self.commands += 1;
+    }
+
+    fn bundle_executed(&mut self, bundle: &Digest) {
+        let mut hasher = Hasher::new(*b"qL01");
+        hasher.update(&self.digest.0);
+        hasher.update(&bundle.0);
+        hasher.update(&self.commands.to_le_bytes());
+        self.digest = hasher.finish();
+    }
+
+    /// The snapshot, whatever the question.
+    fn query(&self, _question: &[u8]) -> Vec<u8> {
+        self.snapshot().to_vec()
+    }
+
+    /// The count of commands (8 bytes, little-endian) and the digest (32 bytes).
+    fn snapshot(&self) -> Bytes {
+        let mut out = Encoder::with_capacity(40);
+        out.put_u64(self.commands);
+        self.digest.encode(&mut out);
+        out.finish()
+    }
+
+    fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
+        let mut input = Decoder::new(snapshot);
+        let restored = Log { commands: get_commands(&mut input)?, digest: Digest::decode(&mut input)? };
+        input.finish("end of the log's snapshot")?;
+        *self = restored;
+        Ok(())
+    }
+}

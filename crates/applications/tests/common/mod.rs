@@ -1,0 +1,31 @@
+//! What the tests share.
+#![allow(dead_code)]
+
+use quorate_applications::{ApplicationKind, Executor, KeyValueCommand, Reply};
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId};
+
+pub fn bundle(origin: u64, commands: &[(u64, u64, &[u8])]) -> Bundle {
+    let mut builder = BundleBuilder::new(ClientId(origin));
+    for (client, sequence, payload) in commands {
+        builder.push(ClientId(*client), *sequence, payload);
+    }
+    builder.finish()
+}
+
+pub fn executor(kind: ApplicationKind) -> Executor {
+    Executor::new(kind.build(), &ClusterId::from_name("test"))
+}
+
+pub fn step(executor: &mut Executor, bundles: &[Bundle]) -> Vec<Reply> {
+    let mut replies = Vec::new();
+    executor.execute(executor.height().next(), bundles, &mut replies);
+    replies
+}
+
+pub fn put(key: &[u8], value: &[u8]) -> Vec<u8> {
+    KeyValueCommand::Put { key, value }.to_vec()
+}
+
+pub fn get(key: &[u8]) -> Vec<u8> {
+    KeyValueCommand::Get { key }.to_vec()
+}

@@ -1,0 +1,292 @@
+//! The executor: determinism, at-most-once execution, replies, and snapshots with all that belongs to them.
+
+mod common;
+
+use bytes::Bytes;
+use common::{bundle, executor, get, put, step};
+use proptest::prelude::*;
+use quorate_applications::executor::MAX_RESULTS_BYTES;
+use quorate_applications::key_value::MAX_VALUE_BYTES;
+use quorate_applications::session::{MAX_SESSIONS, SESSION_WINDOW};
+use quorate_applications::{Application, ApplicationKind, Executor, KeyValueResult, RestoreError, compare_histories};
+use quorate_types::{
+    Bundle, BundleBuilder, ClientId, ClusterId, Command, Height, Outcome, ReplicaId, ReplicaReply, Results, Wire,
+};
+use quorate_types::{Encoder, limits::MAX_FRAME_BYTES};
+
+fn encoded(result: KeyValueResult<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    result.encode(&mut out);
+    out
+}
+
+#[test]
+fn kinds_have_names() {
+    for kind in ApplicationKind::ALL {
+        assert_eq!(kind.to_string().parse(), Ok(kind));
+        assert_eq!(kind.build().name(), kind.name());
+    }
+    let error = "redis".parse::<ApplicationKind>().expect_err("it is unknown");
+    assert_eq!(error.to_string(), "there is no application \"redis\"; choose one of: log, kv");
+}
+
+#[test]
+fn every_command_is_answered_to_its_origin() {
+    let mut executor = executor(ApplicationKind::KeyValue);
+    let (write, read) = (put(b"k", b"v"), get(b"k"));
+    let first = bundle(50, &[(1, 1, &write), (2, 1, &read), (1, 2, b"nonsense"), (2, 1, &read)]);
+    let second = bundle(60, &[(3, 1, &write)]);
+    let replies = step(&mut executor, &[first.clone(), second.clone()]);
+    assert_eq!(replies.len(), 2);
+    assert_eq!((replies[0].origin, replies[0].bundle, replies[0].height), (ClientId(50), first.digest(), Height(1)));
+    assert_eq!((replies[1].origin, replies[1].bundle), (ClientId(60), second.digest()));
+    let (value, malformed) = (encoded(KeyValueResult::Value(b"v")), encoded(KeyValueResult::Malformed));
+    assert_eq!(
+        replies[0].results.outcomes().collect::<Vec<_>>(),
+        [Outcome::Executed(&[]), Outcome::Executed(&value), Outcome::Executed(&malformed), Outcome::Duplicate]
+    );
+    assert_eq!(replies[1].results, Results::all_empty(1));
+    assert_eq!(executor.commands(), 4);
+    assert_eq!(executor.query(&read), value);
+}
+
+#[test]
+fn a_command_again_is_a_duplicate_whatever_bundle_it_comes_in() {
+    let mut executor = executor(ApplicationKind::Log);
+    let first = bundle(1, &[(1, 1, b""), (1, 2, b"")]);
+    let replies = step(&mut executor, &[first.clone(), first.clone()]);
+    assert_eq!(replies[0].results, Results::all_empty(2));
+    assert_eq!(replies[1].results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate; 2]);
+    let rebundled = bundle(2, &[(1, 2, b""), (1, 3, b"")]);
+    let replies = step(&mut executor, &[rebundled]);
+    assert_eq!(replies[0].results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate, Outcome::Executed(&[])]);
+    assert_eq!(executor.commands(), 3);
+}
+
+#[test]
+#[should_panic(expected = "blocks are executed one after the other")]
+fn a_gap_in_the_heights_is_our_own_bug() {
+    executor(ApplicationKind::Log).execute(Height(2), &[], &mut Vec::new());
+}
+
+#[test]
+fn beyond_the_window_is_refused_and_may_come_again() {
+    let mut executor = executor(ApplicationKind::Log);
+    let late = SESSION_WINDOW + 1;
+    let replies = step(&mut executor, &[bundle(1, &[(1, late, b""), (1, 0, b""), (1, 1, b""), (1, late, b"")])]);
+    assert_eq!(
+        replies[0].results.outcomes().collect::<Vec<_>>(),
+        [Outcome::Refused, Outcome::Refused, Outcome::Executed(&[]), Outcome::Executed(&[])]
+    );
+    assert_eq!(executor.commands(), 2);
+}
+
+#[test]
+fn a_session_is_evicted_by_as_many_others_as_there_may_be() {
+    let mut executor = executor(ApplicationKind::Log);
+    let crowd = |first: u64, count: u64| {
+        let mut builder = BundleBuilder::new(ClientId(0));
+        (first..first + count).for_each(|client| builder.push(ClientId(client), 1, b""));
+        builder.finish()
+    };
+    let again = |number: u64| bundle(number, &[(7, 1, b"")]);
+    step(&mut executor, &[again(1), crowd(1000, MAX_SESSIONS as u64 - 1)]);
+    let replies = step(&mut executor, &[again(2)]);
+    assert_eq!(replies[0].results.outcomes().next(), Some(Outcome::Duplicate), "as many as there may be");
+    let replies = step(&mut executor, &[crowd(1_000_000, MAX_SESSIONS as u64), again(3)]);
+    assert_eq!(replies[1].results.outcomes().next(), Some(Outcome::Executed(&[])), "one more");
+}
+
+#[test]
+fn results_never_outgrow_a_frame() {
+    let mut executor = executor(ApplicationKind::KeyValue);
+    let (write, read) = (put(b"k", &vec![7; MAX_VALUE_BYTES]), get(b"k"));
+    let mut questions = BundleBuilder::new(ClientId(1));
+    (1..=60_000).for_each(|sequence| questions.push(ClientId(2), sequence, &read));
+    let replies = step(&mut executor, &[bundle(1, &[(1, 1, &write)]), questions.finish()]);
+    let results = &replies[1].results;
+    let executed = results.outcomes().take_while(|outcome| matches!(outcome, Outcome::Executed(_))).count();
+    assert_eq!(executed, MAX_RESULTS_BYTES.div_ceil(MAX_VALUE_BYTES + 10));
+    assert!(results.outcomes().skip(executed).all(|outcome| outcome == Outcome::Refused));
+    assert_eq!((results.len(), executor.commands()), (60_000, 1 + executed as u64));
+    let mut out = Encoder::default();
+    ReplicaReply::Executed { bundle: replies[1].bundle, height: Height(1), results: results.clone() }.encode(&mut out);
+    assert!(out.len() < MAX_FRAME_BYTES);
+    let mut rest = BundleBuilder::new(ClientId(1));
+    (executed as u64 + 1..=30).for_each(|sequence| rest.push(ClientId(2), sequence, &read));
+    let replies = step(&mut executor, &[rest.finish()]);
+    assert!(
+        replies[0].results.outcomes().all(|outcome| matches!(outcome, Outcome::Executed(_))),
+        "refused may come again"
+    );
+}
+
+/// Blocks of bundles of few clients, numbers and keys.
+fn blocks() -> impl Strategy<Value = Vec<Vec<Bundle>>> {
+    let word = || prop::collection::vec(0u8..3, 0..3);
+    let payload = prop_oneof![
+        (word(), word()).prop_map(|(key, value)| put(&key, &value)),
+        word().prop_map(|key| get(&key)),
+        prop::collection::vec(any::<u8>(), 0..6),
+    ];
+    let sequence = prop_oneof![9 => 0u64..30, 1 => any::<u64>()];
+    let command = (0u64..4, sequence, payload);
+    let bundle = (0u64..2, prop::collection::vec(command, 1..8)).prop_map(|(origin, commands)| {
+        let mut builder = BundleBuilder::new(ClientId(origin));
+        commands.iter().for_each(|(client, sequence, payload)| builder.push(ClientId(*client), *sequence, payload));
+        builder.finish()
+    });
+    prop::collection::vec(prop::collection::vec(bundle, 0..4), 1..20)
+}
+
+proptest! {
+    #[test]
+    fn equal_blocks_give_equal_everything(blocks in blocks(), cut in any::<prop::sample::Index>(), log in any::<bool>()) {
+        let kind = if log { ApplicationKind::Log } else { ApplicationKind::KeyValue };
+        let (mut one, mut two) = (executor(kind), executor(kind));
+        let cut = cut.index(blocks.len());
+        for (at, bundles) in blocks.iter().enumerate() {
+            if at == cut {
+                let mut restored = executor(kind);
+                step(&mut restored, &[bundle(9, &[(9, 9, b"left over")])]);
+                prop_assert_eq!(restored.restore(two.snapshot()), Ok(()));
+                prop_assert_eq!(restored.snapshot(), two.snapshot());
+                two = restored;
+            }
+            prop_assert_eq!(step(&mut one, bundles), step(&mut two, bundles));
+            prop_assert_eq!(one.commands(), two.commands());
+        }
+        prop_assert_eq!(one.snapshot(), two.snapshot());
+        prop_assert_eq!(one.history(), two.history());
+        let histories = [(ReplicaId(0), one.history()), (ReplicaId(1), two.history())];
+        prop_assert_eq!(compare_histories(&histories), Ok(Height(blocks.len() as u64)));
+    }
+
+    #[test]
+    fn a_different_block_shows_from_its_height_on(blocks in blocks(), at in any::<prop::sample::Index>()) {
+        let (mut one, mut two) = (executor(ApplicationKind::KeyValue), executor(ApplicationKind::KeyValue));
+        let at = at.index(blocks.len());
+        for (height, bundles) in blocks.iter().enumerate() {
+            step(&mut one, bundles);
+            let mut bundles = bundles.clone();
+            if height == at {
+                bundles.push(bundle(77, &[(77, 77, b"")]));
+            }
+            step(&mut two, &bundles);
+        }
+        let histories = [(ReplicaId(0), one.history()), (ReplicaId(1), two.history())];
+        let divergence = compare_histories(&histories).expect_err("they differ");
+        prop_assert_eq!(divergence.height, Height(at as u64 + 1));
+    }
+
+    #[test]
+    fn a_flipped_bit_is_refused_or_is_another_state(blocks in blocks(), bits in prop::collection::vec(any::<prop::sample::Index>(), 20)) {
+        let mut source = executor(ApplicationKind::KeyValue);
+        blocks.iter().for_each(|bundles| drop(step(&mut source, bundles)));
+        let good = source.snapshot();
+        for bit in bits {
+            let mut bytes = good.to_vec();
+            let bit = bit.index(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let mut target = executor(ApplicationKind::KeyValue);
+            let before = target.snapshot();
+            match target.restore(bytes.clone().into()) {
+                Ok(()) => prop_assert_eq!(target.snapshot(), bytes),
+                Err(_) => prop_assert_eq!(target.snapshot(), before),
+            }
+        }
+    }
+}
+
+/// Answers every command with one byte: two with different bytes are a replica and a faulty one.
+struct Parrot(u8);
+
+impl Application for Parrot {
+    fn name(&self) -> &'static str {
+        "parrot"
+    }
+    fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+        result.extend(command.payload.iter().map(|_| self.0));
+    }
+    fn query(&self, _question: &[u8]) -> Vec<u8> {
+        Vec::new()
+    }
+    fn snapshot(&self) -> Bytes {
+        Bytes::new()
+    }
+    fn restore(&mut self, _snapshot: Bytes) -> Result<(), RestoreError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn results_are_part_of_the_history() {
+    let parrot = |byte| Executor::new(Box::new(Parrot(byte)), &ClusterId::from_name("test"));
+    let (mut one, mut two) = (parrot(1), parrot(2));
+    for executor in [&mut one, &mut two] {
+        step(executor, &[bundle(1, &[(1, 1, b"")])]);
+        step(executor, &[bundle(1, &[(1, 2, b"x")])]);
+    }
+    let divergence = compare_histories(&[(ReplicaId(0), one.history()), (ReplicaId(1), two.history())]);
+    assert_eq!(divergence.expect_err("they differ").height, Height(2));
+}
+
+#[test]
+fn a_bundle_ordered_twice_is_part_of_the_history() {
+    let (mut one, mut two) = (executor(ApplicationKind::Log), executor(ApplicationKind::Log));
+    let first = bundle(1, &[(1, 1, b"")]);
+    step(&mut one, &[first.clone(), first.clone()]);
+    step(&mut two, &[first]);
+    assert_ne!(one.history()[1], two.history()[1]);
+}
+
+#[test]
+fn a_restored_executor_remembers_commands() {
+    let mut source = executor(ApplicationKind::Log);
+    let first = bundle(1, &[(1, 1, b"")]);
+    step(&mut source, std::slice::from_ref(&first));
+    let mut target = executor(ApplicationKind::Log);
+    target.restore(source.snapshot()).expect("it is a snapshot");
+    assert_eq!(step(&mut target, &[first])[0].results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate]);
+    let replies = step(&mut target, &[bundle(2, &[(1, 1, b"")])]);
+    assert_eq!(replies[0].results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate]);
+}
+
+#[test]
+fn foreign_and_truncated_snapshots_are_refused_by_name() {
+    let mut source = executor(ApplicationKind::KeyValue);
+    step(&mut source, &[bundle(1, &[(1, 1, &put(b"k", b"v")), (1, 5, b"")])]);
+    let good = source.snapshot();
+    let mut stranger = Executor::new(ApplicationKind::KeyValue.build(), &ClusterId::from_name("other"));
+    assert_eq!(stranger.restore(good.clone()), Err(RestoreError::OtherCluster));
+    let error = executor(ApplicationKind::Log).restore(good.clone()).expect_err("it is of another application");
+    assert_eq!(error, RestoreError::OtherApplication { expected: "log", found: "kv".into() });
+    let mut target = executor(ApplicationKind::KeyValue);
+    let before = target.snapshot();
+    for length in 0..good.len() {
+        assert!(target.restore(good.slice(..length)).is_err(), "{length} of {} bytes", good.len());
+    }
+    assert!(
+        target
+            .restore(Bytes::from([&good[..], b"x"].concat()))
+            .expect_err("too long")
+            .to_string()
+            .contains("left over")
+    );
+    assert_eq!(target.snapshot(), before);
+    assert_eq!(target.restore(good.clone()), Ok(()));
+    assert_eq!((target.snapshot(), target.height(), target.commands()), (good, Height(1), 2));
+}
+
+#[test]
+fn the_log_chains_its_bundles() {
+    let bundles = [bundle(1, &[(1, 1, b"a")]), bundle(1, &[(1, 2, b"b")])];
+    let (mut one, mut two, mut three) =
+        (executor(ApplicationKind::Log), executor(ApplicationKind::Log), executor(ApplicationKind::Log));
+    step(&mut one, &bundles);
+    bundles.iter().for_each(|bundle| drop(step(&mut two, std::slice::from_ref(bundle))));
+    step(&mut three, &[bundles[1].clone(), bundles[0].clone()]);
+    assert_eq!(one.query(b""), two.query(b""), "how the bundles fall into blocks is no matter of the log");
+    assert_ne!(one.query(b""), three.query(b""));
+    assert_eq!(one.query(b"")[..8], 2u64.to_le_bytes());
+}

@@ -1,0 +1,204 @@
+//! The key-value store against a map, its encodings, its limits and its snapshots.
+
+mod common;
+
+use bytes::Bytes;
+use common::{get, put};
+use proptest::prelude::*;
+use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_VALUE_BYTES, PAIR_OVERHEAD_BYTES};
+use quorate_applications::{Application, KeyValue, KeyValueCommand, KeyValueResult, RestoreError};
+use quorate_types::{ClientId, Command};
+use std::collections::BTreeMap;
+
+fn run(store: &mut KeyValue, payload: &[u8]) -> Vec<u8> {
+    let mut result = Vec::new();
+    store.execute(&Command { client: ClientId(1), sequence: 1, payload }, &mut result);
+    result
+}
+
+/// An owned command.
+#[derive(Clone, Debug)]
+enum Step {
+    Put(Vec<u8>, Vec<u8>),
+    Get(Vec<u8>),
+    Delete(Vec<u8>),
+    ReadModifyWrite(Vec<u8>, Vec<u8>),
+    CompareAndSwap(Vec<u8>, Option<Vec<u8>>, Vec<u8>),
+}
+
+impl Step {
+    fn command(&self) -> KeyValueCommand<'_> {
+        match self {
+            Step::Put(key, value) => KeyValueCommand::Put { key, value },
+            Step::Get(key) => KeyValueCommand::Get { key },
+            Step::Delete(key) => KeyValueCommand::Delete { key },
+            Step::ReadModifyWrite(key, value) => KeyValueCommand::ReadModifyWrite { key, value },
+            Step::CompareAndSwap(key, expected, value) => {
+                KeyValueCommand::CompareAndSwap { key, expected: expected.as_deref(), value }
+            }
+        }
+    }
+}
+
+/// Few keys and values, so that they meet.
+fn word() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(0u8..3, 0..3)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (word(), word()).prop_map(|(key, value)| Step::Put(key, value)),
+        word().prop_map(Step::Get),
+        word().prop_map(Step::Delete),
+        (word(), word()).prop_map(|(key, value)| Step::ReadModifyWrite(key, value)),
+        (word(), prop::option::of(word()), word())
+            .prop_map(|(key, expected, value)| Step::CompareAndSwap(key, expected, value)),
+    ]
+}
+
+fn size(model: &BTreeMap<Vec<u8>, Vec<u8>>) -> usize {
+    model.iter().map(|(key, value)| key.len() + value.len() + PAIR_OVERHEAD_BYTES).sum()
+}
+
+fn model_step(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, limit: usize, step: &Step) -> Vec<u8> {
+    let mut result = Vec::new();
+    let before = model.clone();
+    let found = |value: Option<&Vec<u8>>, result: &mut Vec<u8>| match value {
+        Some(value) => KeyValueResult::Value(value).encode(result),
+        None => KeyValueResult::Absent.encode(result),
+    };
+    match step {
+        Step::Put(key, value) => drop(model.insert(key.clone(), value.clone())),
+        Step::Get(key) => found(model.get(key), &mut result),
+        Step::Delete(key) if model.remove(key).is_none() => KeyValueResult::Absent.encode(&mut result),
+        Step::Delete(_) => {}
+        Step::ReadModifyWrite(key, value) => found(model.insert(key.clone(), value.clone()).as_ref(), &mut result),
+        Step::CompareAndSwap(key, expected, value) if model.get(key) == expected.as_ref() => {
+            model.insert(key.clone(), value.clone());
+        }
+        Step::CompareAndSwap(key, ..) => {
+            KeyValueResult::Conflict(model.get(key).map(|value| &value[..])).encode(&mut result);
+        }
+    }
+    if size(model) > limit {
+        *model = before;
+        result.clear();
+        KeyValueResult::Full.encode(&mut result);
+    }
+    result
+}
+
+proptest! {
+    #[test]
+    fn the_store_matches_a_map(steps in prop::collection::vec(step(), 1..200), room in 1usize..12) {
+        let limit = room * (PAIR_OVERHEAD_BYTES + 3);
+        let (mut store, mut model) = (KeyValue::with_limit(limit), BTreeMap::new());
+        for step in steps {
+            let result = run(&mut store, &step.command().to_vec());
+            prop_assert_eq!(&result, &model_step(&mut model, limit, &step), "{:?}", step);
+            prop_assert_eq!((store.len(), store.bytes()), (model.len(), size(&model)));
+        }
+        for (key, value) in &model {
+            prop_assert_eq!(store.get(key), Some(&value[..]));
+        }
+        let mut other = KeyValue::with_limit(limit);
+        for (key, value) in model.iter().rev() {
+            run(&mut other, &put(key, value));
+        }
+        prop_assert_eq!(store.snapshot(), other.snapshot(), "equal states, reached differently, give equal bytes");
+        let mut restored = KeyValue::with_limit(limit);
+        run(&mut restored, &put(b"gone", b""));
+        prop_assert_eq!(restored.restore(store.snapshot()), Ok(()));
+        prop_assert_eq!((restored.snapshot(), restored.bytes()), (store.snapshot(), store.bytes()));
+    }
+
+    #[test]
+    fn commands_have_one_encoding(step in step(), cut in any::<prop::sample::Index>(), bit in any::<prop::sample::Index>()) {
+        let mut bytes = step.command().to_vec();
+        prop_assert_eq!(KeyValueCommand::decode(&bytes), Ok(step.command()));
+        prop_assert!(KeyValueCommand::decode(&bytes[..cut.index(bytes.len())]).is_err());
+        let bit = bit.index(bytes.len() * 8);
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        if let Ok(command) = KeyValueCommand::decode(&bytes) {
+            prop_assert_eq!(command.to_vec(), bytes);
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(kind in 0u8..7, tail in prop::collection::vec(0u8..4, 0..24)) {
+        let bytes: Vec<u8> = std::iter::once(kind).chain(tail).collect();
+        match KeyValueCommand::decode(&bytes) {
+            Ok(command) => prop_assert_eq!(command.to_vec(), bytes.clone()),
+            Err(_) => {
+                let result = run(&mut KeyValue::new(), &bytes);
+                prop_assert_eq!(KeyValueResult::decode(&result), Ok(KeyValueResult::Malformed));
+            }
+        }
+        if let Ok(result) = KeyValueResult::decode(&bytes) {
+            let mut again = Vec::new();
+            result.encode(&mut again);
+            prop_assert_eq!(&again, &bytes);
+        }
+        let mut store = KeyValue::new();
+        if store.restore(bytes.clone().into()).is_ok() {
+            prop_assert_eq!(store.snapshot(), bytes);
+        }
+    }
+}
+
+#[test]
+fn limits_are_kept_at_their_edges() {
+    let (key, value) = (vec![1; MAX_KEY_BYTES], vec![2; MAX_VALUE_BYTES]);
+    let mut store = KeyValue::new();
+    assert!(run(&mut store, &put(&key, &value)).is_empty());
+    assert_eq!(KeyValueResult::decode(&run(&mut store, &get(&key))), Ok(KeyValueResult::Value(&value)));
+    let long = |length: usize| {
+        let mut bytes = vec![2];
+        bytes.extend_from_slice(&(length as u32).to_le_bytes());
+        bytes.resize(5 + length, 0);
+        bytes
+    };
+    assert!(KeyValueCommand::decode(&long(MAX_KEY_BYTES)).is_ok());
+    let error = KeyValueCommand::decode(&long(MAX_KEY_BYTES + 1)).expect_err("it is too long");
+    assert_eq!(error.to_string(), "cannot decode key at byte 5: 4097 is over the limit of 4096");
+}
+
+#[test]
+fn questions_are_gets() {
+    let mut store = KeyValue::new();
+    run(&mut store, &put(b"a", b"1"));
+    assert_eq!(KeyValueResult::decode(&store.query(&get(b"a"))), Ok(KeyValueResult::Value(b"1")));
+    assert_eq!(KeyValueResult::decode(&store.query(&get(b"b"))), Ok(KeyValueResult::Absent));
+    for question in [&put(b"a", b"2")[..], b"", b"\xff"] {
+        assert_eq!(KeyValueResult::decode(&store.query(question)), Ok(KeyValueResult::Malformed));
+    }
+}
+
+#[test]
+fn a_hostile_snapshot_changes_nothing() {
+    let mut store = KeyValue::with_limit(1000);
+    run(&mut store, &put(b"a", b"1"));
+    run(&mut store, &put(b"b", b"2"));
+    let good = store.snapshot();
+    let pair = |key: &[u8]| [&[1, 0, 0, 0][..], key, &[1, 0, 0, 0, 9]].concat();
+    let with = |count: u32, pairs: &[Vec<u8>]| Bytes::from([&count.to_le_bytes()[..], &pairs.concat()].concat());
+    let crowd: Vec<Vec<u8>> = (0..15).map(|key| pair(&[key])).collect();
+    let bad = [
+        (with(2, &[pair(b"b"), pair(b"a")]), "do not ascend"),
+        (with(2, &[pair(b"a"), pair(b"a")]), "do not ascend"),
+        (with(u32::MAX, &[]), "over the limit of 15"),
+        (with(15, &[]), "120 bytes are needed"),
+        (with(1, &[pair(b"a"), pair(b"b")]), "left over"),
+        (with(16, &crowd), "over the limit of 15"),
+        (with(3, &crowd[..2]), "are left"),
+    ];
+    for (snapshot, why) in bad {
+        let error = store.restore(snapshot).expect_err(why);
+        assert!(error.to_string().contains(why), "{error}");
+        assert_eq!(store.snapshot(), good);
+    }
+    for length in 0..good.len() {
+        assert!(matches!(store.restore(good.slice(..length)), Err(RestoreError::Damaged(_))));
+        assert_eq!(store.snapshot(), good);
+    }
+}

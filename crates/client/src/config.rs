@@ -1,0 +1,268 @@
+//! What a client is told of its cluster: `client.toml`.
+
+use crate::session::{DEFAULT_RETRY_MS, Dissemination, ReplyMode, SessionOptions};
+use bytes::Bytes;
+use quorate_crypto::SchemeKind;
+use quorate_types::digest::{decode_hex, encode_hex};
+use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId};
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long a client waits for connections, in milliseconds.
+pub const DEFAULT_CONNECT_TIMEOUT_MS: u64 = 5_000;
+/// How long a request may take with all its retries, in milliseconds.
+pub const DEFAULT_REQUEST_TIMEOUT_MS: u64 = 30_000;
+/// Longest duration that a key may hold, in milliseconds: one day.
+pub const MAX_DURATION_MS: u64 = 86_400_000;
+/// Most bytes of a configuration file: 256 members of about 2 KiB each fit many times over.
+pub const MAX_CONFIG_BYTES: u64 = 4 << 20;
+
+/// The name of the file in a testnet's directory.
+pub const CLIENT_CONFIG_FILE: &str = "client.toml";
+
+/// A client's configuration. A key that is not one of these is refused.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientConfig {
+    /// The cluster's name. No default.
+    pub cluster: String,
+    /// How the replicas prove who they are: `ed25519` (default) or `none`.
+    #[serde(default = "default_scheme")]
+    pub scheme: SchemeKind,
+    /// How many replicas may lie: a reply counts when one more than these gave it. By default floor((n-1)/3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<usize>,
+    /// The application that the replicas run, by default `kv`.
+    #[serde(default = "default_application")]
+    pub application: String,
+    /// How commands reach a proposer: `client` (default: each bundle goes to all replicas) or `leader`.
+    #[serde(default)]
+    pub dissemination: Dissemination,
+    /// Who answers: `each` replica (default), or `none` but an observer, which is for measurements only.
+    #[serde(default)]
+    pub reply: ReplyMode,
+    /// How long after the first attempt a bundle is sent again, in milliseconds, by default 2000; the wait doubles each time.
+    #[serde(default = "default_retry_ms")]
+    pub retry_ms: u64,
+    /// How long to wait for connections, in milliseconds, by default 5000.
+    #[serde(default = "default_connect_timeout_ms")]
+    pub connect_timeout_ms: u64,
+    /// How long a request may take with all its retries, in milliseconds, by default 30000.
+    #[serde(default = "default_request_timeout_ms")]
+    pub request_timeout_ms: u64,
+    /// The replicas, in the order of their ids. No default.
+    pub members: Vec<ClientMember>,
+}
+
+/// One replica, as a client's configuration names it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientMember {
+    /// Where it listens. No default.
+    pub address: SocketAddr,
+    /// Its public key in hexadecimal; empty (default) with the scheme `none`.
+    #[serde(default)]
+    pub public_key: String,
+}
+
+fn default_scheme() -> SchemeKind {
+    SchemeKind::Ed25519
+}
+fn default_application() -> String {
+    "kv".to_owned()
+}
+fn default_retry_ms() -> u64 {
+    DEFAULT_RETRY_MS
+}
+fn default_connect_timeout_ms() -> u64 {
+    DEFAULT_CONNECT_TIMEOUT_MS
+}
+fn default_request_timeout_ms() -> u64 {
+    DEFAULT_REQUEST_TIMEOUT_MS
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {error}; `quorate testnet` writes this file")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        error: std::io::Error,
+    },
+    /// The file is no configuration at all.
+    #[error("{0} is over {MAX_CONFIG_BYTES} bytes or not a regular file, so it is not a client's configuration")]
+    NotAConfiguration(PathBuf),
+    /// The text is not TOML, or a key is unknown, missing or of the wrong type.
+    #[error("{path}: {error}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        error: Box<toml::de::Error>,
+    },
+    /// A duration is outside its range.
+    #[error("`{key}` is {value} and has to be between 1 and {MAX_DURATION_MS}")]
+    Duration {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The committee cannot be.
+    #[error("`members` and `faults`: {0}")]
+    Quorum(#[from] quorate_types::quorum::QuorumError),
+    /// A public key is not hexadecimal.
+    #[error("`members`: the public_key of replica {0} is not hexadecimal")]
+    PublicKey(ReplicaId),
+    /// A public key is no key of the scheme.
+    #[error("`members`: {0}")]
+    Keyring(#[from] quorate_crypto::CryptoError),
+    /// Two members listen at one address.
+    #[error("`members`: replicas {first} and {second} have the same address {address}")]
+    SameAddress {
+        /// The lower of the two.
+        first: ReplicaId,
+        /// The higher of the two.
+        second: ReplicaId,
+        /// Their address.
+        address: SocketAddr,
+    },
+}
+
+impl ClientConfig {
+    /// A configuration with every default for a committee.
+    pub fn new(cluster: &str, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
+        let member =
+            |member: &Member| ClientMember { address: member.address, public_key: encode_hex(&member.public_key) };
+        ClientConfig {
+            cluster: cluster.to_owned(),
+            scheme,
+            faults: Some(faults),
+            application: default_application(),
+            dissemination: Dissemination::default(),
+            reply: ReplyMode::default(),
+            retry_ms: DEFAULT_RETRY_MS,
+            connect_timeout_ms: DEFAULT_CONNECT_TIMEOUT_MS,
+            request_timeout_ms: DEFAULT_REQUEST_TIMEOUT_MS,
+            members: members.iter().map(member).collect(),
+        }
+    }
+
+    /// Reads and checks a file.
+    pub fn load(path: &Path) -> Result<ClientConfig, ConfigError> {
+        let failed = |error| ConfigError::Read { path: path.to_owned(), error };
+        let about = std::fs::metadata(path).map_err(failed)?;
+        if !about.is_file() || about.len() > MAX_CONFIG_BYTES {
+            return Err(ConfigError::NotAConfiguration(path.to_owned()));
+        }
+        let mut text = String::new();
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(MAX_CONFIG_BYTES).read_to_string(&mut text).map_err(failed)?;
+        ClientConfig::parse(&text, path)
+    }
+
+    /// Reads and checks a file's text; errors name the file as `path`.
+    pub fn parse(text: &str, path: &Path) -> Result<ClientConfig, ConfigError> {
+        let config: ClientConfig = toml::from_str(text)
+            .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error: Box::new(error) })?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The text of the file, each key with what it means.
+    pub fn to_toml(&self) -> String {
+        let name = |value: &dyn std::fmt::Display| toml::Value::String(value.to_string()).to_string();
+        let dissemination = match self.dissemination {
+            Dissemination::Client => "client",
+            Dissemination::Leader => "leader",
+        };
+        let reply = match self.reply {
+            ReplyMode::Each => "each",
+            ReplyMode::None => "none",
+        };
+        let faults = self.faults.unwrap_or(self.members.len().saturating_sub(1) / 3);
+        let mut text = format!(
+            "# What a client needs to know of its cluster.\n\n\
+             # The cluster's name.\ncluster = {}\n\
+             # How the replicas prove who they are: ed25519 (default), or none, which is for measurements only.\nscheme = {}\n\
+             # How many replicas may lie: a reply counts when one more than these gave it. Default: floor((n-1)/3).\nfaults = {faults}\n\
+             # The application that the replicas run. Default: kv.\napplication = {}\n\
+             # How commands reach a proposer: client (default, each bundle goes to all replicas) or leader.\ndissemination = \"{dissemination}\"\n\
+             # Who answers: each (default), or none but replica 0, which is for measurements only.\nreply = \"{reply}\"\n\
+             # How long after the first attempt a bundle is sent again; the wait doubles each time. Default: {DEFAULT_RETRY_MS}.\nretry_ms = {}\n\
+             # How long to wait for connections. Default: {DEFAULT_CONNECT_TIMEOUT_MS}.\nconnect_timeout_ms = {}\n\
+             # How long a request may take with all its retries. Default: {DEFAULT_REQUEST_TIMEOUT_MS}.\nrequest_timeout_ms = {}\n\
+             \n# The replicas, in the order of their ids: where each listens, and its public key in hexadecimal.\n",
+            name(&self.cluster),
+            name(&self.scheme),
+            name(&self.application),
+            self.retry_ms,
+            self.connect_timeout_ms,
+            self.request_timeout_ms,
+        );
+        for member in &self.members {
+            let (address, key) = (member.address, name(&member.public_key));
+            text.push_str(&format!("[[members]]\naddress = \"{address}\"\npublic_key = {key}\n"));
+        }
+        text
+    }
+
+    /// Checks all values together.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let durations = [
+            ("retry_ms", self.retry_ms),
+            ("connect_timeout_ms", self.connect_timeout_ms),
+            ("request_timeout_ms", self.request_timeout_ms),
+        ];
+        if let Some((key, value)) = durations.into_iter().find(|(_, value)| *value == 0 || *value > MAX_DURATION_MS) {
+            return Err(ConfigError::Duration { key, value });
+        }
+        let committee = self.committee()?;
+        quorate_crypto::Keyring::new(self.scheme, &committee)?;
+        for (second, member) in committee.replicas().zip(&self.members) {
+            let first = self.members.iter().position(|other| other.address == member.address).expect("it is there");
+            if first != second.index() {
+                let first = ReplicaId(first as u16);
+                return Err(ConfigError::SameAddress { first, second, address: member.address });
+            }
+        }
+        Ok(())
+    }
+
+    /// The committee that the members are.
+    pub fn committee(&self) -> Result<Committee, ConfigError> {
+        let replicas = self.members.len();
+        let quorum = match self.faults {
+            Some(faults) if faults > replicas => return Err(too_many_faults(replicas, faults)),
+            Some(faults) => Quorum::with_faults(replicas, faults)?,
+            None => Quorum::of(replicas)?,
+        };
+        let member = |(at, member): (usize, &ClientMember)| {
+            let key = decode_hex(&member.public_key).ok_or(ConfigError::PublicKey(ReplicaId(at as u16)))?;
+            Ok(Member { public_key: Bytes::from(key), address: member.address })
+        };
+        let members = self.members.iter().enumerate().map(member).collect::<Result<_, ConfigError>>()?;
+        Ok(Committee { cluster: ClusterId::from_name(&self.cluster), quorum, members })
+    }
+
+    /// How a session deals with this cluster.
+    pub fn session(&self) -> Result<SessionOptions, ConfigError> {
+        let quorum = self.committee()?.quorum;
+        let retry = Duration::from_millis(self.retry_ms);
+        let (dissemination, reply) = (self.dissemination, self.reply);
+        Ok(SessionOptions { dissemination, reply, retry, ..SessionOptions::new(quorum) })
+    }
+}
+
+/// As [`Quorum::with_faults`] says it, for numbers that it would overflow on.
+fn too_many_faults(replicas: usize, faults: usize) -> ConfigError {
+    let faults = faults.min(usize::MAX / 4);
+    quorate_types::quorum::QuorumError::TooFewReplicas { replicas, faults }.into()
+}

@@ -1,0 +1,56 @@
+//! What a thread costs, as the operating system counts it.
+
+use quorate_transports::Counters;
+use std::time::Duration;
+
+/// What the load generator's thread and its connections used since their start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Time on a processor.
+    pub cpu: Duration,
+    /// Time on a processor or waiting for one; none where the kernel does not tell.
+    pub busy: Option<Duration>,
+    /// What went over the connections.
+    pub transport: Counters,
+}
+
+impl Usage {
+    /// The calling thread's use, and what its transport counted.
+    pub fn of_thread(transport: Counters) -> Usage {
+        Usage { cpu: thread_cpu_time(), busy: thread_schedule(), transport }
+    }
+
+    /// What was used between an earlier reading and this one.
+    pub fn since(&self, earlier: &Usage) -> Usage {
+        let (now, then) = (&self.transport, &earlier.transport);
+        Usage {
+            cpu: self.cpu.saturating_sub(earlier.cpu),
+            busy: self.busy.zip(earlier.busy).map(|(now, then)| now.saturating_sub(then)),
+            transport: Counters {
+                bytes_sent: now.bytes_sent - then.bytes_sent,
+                frames_sent: now.frames_sent - then.frames_sent,
+                write_calls: now.write_calls - then.write_calls,
+                bytes_received: now.bytes_received - then.bytes_received,
+                frames_received: now.frames_received - then.frames_received,
+                frames_dropped: now.frames_dropped - then.frames_dropped,
+            },
+        }
+    }
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the answer.
+    let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    assert_eq!(answer, 0, "every kernel that this runs on counts a thread's CPU time");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Time that the calling thread ran or was ready to run but waited for a processor; none where the kernel does not tell.
+pub fn thread_schedule() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
+    let (ran, waited) = (numbers.next()??, numbers.next()??);
+    Some(Duration::from_nanos(ran.saturating_add(waited)))
+}

@@ -1,0 +1,106 @@
+//! Reads replicas' counters over connections of its own, so that it does not disturb a load.
+
+use crate::config::ClientConfig;
+use crate::connect::{ConnectError, connect, new_origin};
+use crate::reach::{Reach, ReachLog};
+use quorate_transports::{Event, Remote, Transport};
+use quorate_types::{ClientRequest, ReplicaId, ReplicaReply, Status, decode_message, encode_message};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Longest wait in one poll: meanwhile a replica may have become connected and can be asked.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Asks replicas for their [`Status`].
+pub struct StatusProbe {
+    transport: Box<dyn Transport>,
+    replicas: usize,
+    id: u64,
+    log: ReachLog,
+    events: Vec<Event>,
+}
+
+impl StatusProbe {
+    /// A probe with connections of its own; they are made as it is used.
+    pub fn connect(config: &ClientConfig) -> Result<Self, ConnectError> {
+        let transport = connect(config, new_origin()?)?;
+        Ok(StatusProbe::over(transport, config.members.len()))
+    }
+
+    /// A probe over a transport that nobody else uses.
+    pub fn over(transport: Box<dyn Transport>, replicas: usize) -> Self {
+        StatusProbe { transport, replicas, id: 0, log: ReachLog::default(), events: Vec::new() }
+    }
+
+    /// Asks every replica, also for its history; those that have not answered when the time is over are missing.
+    pub fn read_histories(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
+        self.read_some(0..self.replicas as u16, true, timeout)
+    }
+
+    /// Asks every replica; those that have not answered when the time is over are missing. Position is replica id.
+    pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
+        self.read_some(0..self.replicas as u16, false, timeout)
+    }
+
+    /// Asks one replica; none if it has not answered when the time is over.
+    pub fn read_one(&mut self, replica: ReplicaId, timeout: Duration) -> io::Result<Option<Status>> {
+        assert!(replica.index() < self.replicas, "replica {replica} is not a member");
+        let mut answers = self.read_some(replica.0..replica.0 + 1, false, timeout)?;
+        Ok(answers.swap_remove(replica.index()))
+    }
+
+    /// Which replicas are connected.
+    pub fn reach(&mut self) -> Reach {
+        self.log.reach(&mut *self.transport, self.replicas)
+    }
+
+    fn read_some(
+        &mut self,
+        range: std::ops::Range<u16>,
+        history: bool,
+        timeout: Duration,
+    ) -> io::Result<Vec<Option<Status>>> {
+        self.id += 1;
+        let question = encode_message(&ClientRequest::Status { id: self.id, history });
+        let mut asked = vec![false; self.replicas];
+        let mut answers = vec![None; self.replicas];
+        let start = Instant::now();
+        loop {
+            for replica in range.clone().map(ReplicaId) {
+                if !asked[replica.index()] && self.transport.is_connected(replica) {
+                    asked[replica.index()] = true;
+                    self.transport.send_to(replica, question.clone());
+                }
+            }
+            let left = timeout.saturating_sub(start.elapsed());
+            if left.is_zero() || range.clone().all(|replica| answers[usize::from(replica)].is_some()) {
+                return Ok(answers);
+            }
+            self.transport.poll(Some(left.min(SLICE)), &mut self.events)?;
+            for event in self.events.drain(..) {
+                match event {
+                    Event::Received { remote: Remote::Replica(from), frame, .. } if from.index() < self.replicas => {
+                        if let Some(status) = status_in(self.id, frame) {
+                            answers[from.index()] = Some(status);
+                        }
+                    }
+                    Event::Disconnected { remote: Remote::Replica(replica), why, .. }
+                        if replica.index() < self.replicas =>
+                    {
+                        asked[replica.index()] = false;
+                        self.log.lost(replica, why);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The status in the answer to a question; anything else is not an answer to it.
+fn status_in(asked: u64, frame: bytes::Bytes) -> Option<Status> {
+    match decode_message::<ReplicaReply>(frame).ok()? {
+        ReplicaReply::Status { id, json } if id == asked => serde_json::from_slice(&json).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,173 @@
+//! Clients and load generators over real sockets, against replicas that answer on their own.
+
+mod echo;
+
+use echo::{EchoCluster, Manner};
+use quorate_client::load::{LoadError, LoadGenerator, LoadMode, LoadOptions, LoadReport};
+use quorate_client::workload::FixedWorkload;
+use quorate_client::{Client, ClientError, ReplyMode, SessionOptions, StatusProbe, new_origin};
+use quorate_types::{Quorum, ReplicaId};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_client_gets_its_results_from_honest_replicas() {
+    let cluster = EchoCluster::start(&[Manner::Honest; 4]);
+    let mut client = Client::connect(&cluster.config).unwrap();
+    for number in 0..20 {
+        let payload = format!("command {number}").into_bytes();
+        assert_eq!(client.execute(&payload).unwrap(), payload);
+    }
+    assert_eq!(client.query(b"question").unwrap(), b"question");
+    assert_eq!(client.status(ReplicaId(2)).unwrap().replica, ReplicaId(2));
+    assert_eq!(client.reach().reached.len(), 4);
+}
+
+#[test]
+fn a_liar_and_an_absent_replica_change_nothing() {
+    let cluster = EchoCluster::start(&[Manner::Lies, Manner::Honest, Manner::Absent, Manner::Honest]);
+    let mut client = Client::connect(&cluster.config).unwrap();
+    assert_eq!(client.execute(b"truth").unwrap(), b"truth");
+    assert_eq!(client.query(b"truth").unwrap(), b"truth");
+    let error = client.status(ReplicaId(2)).unwrap_err().to_string();
+    assert!(error.contains("3 of 4 replicas are connected; not replica 2: "), "{error}");
+    assert!(matches!(client.status(ReplicaId(4)), Err(ClientError::Stranger { members: 4, .. })));
+}
+
+#[test]
+fn a_refused_command_is_sent_again_and_executed() {
+    let cluster = EchoCluster::start(&[Manner::RefusesOnce; 4]);
+    let mut client = Client::connect(&cluster.config).unwrap();
+    assert_eq!(client.execute(b"patience").unwrap(), b"patience");
+}
+
+#[test]
+fn too_few_replicas_are_an_error_that_names_them() {
+    let mut cluster = EchoCluster::start(&[Manner::Honest, Manner::Absent, Manner::Absent, Manner::Absent]);
+    cluster.config.connect_timeout_ms = 300;
+    let error = Client::connect(&cluster.config).err().unwrap();
+    assert!(matches!(&error, ClientError::Unreachable { needed: 2, .. }));
+    let text = error.to_string();
+    assert!(text.contains("1 of 4 replicas are connected") && text.contains("replica 3"), "{text}");
+}
+
+#[test]
+fn silence_is_an_error_that_says_who_answered() {
+    let mut cluster = EchoCluster::start(&[Manner::Honest, Manner::Silent, Manner::Silent, Manner::Lies]);
+    cluster.config.request_timeout_ms = 500;
+    let mut client = Client::connect(&cluster.config).unwrap();
+    for answer in [client.execute(b"command"), client.query(b"question")] {
+        match answer.unwrap_err() {
+            ClientError::Timeout(why) => {
+                assert_eq!((why.needed, why.distinct), (2, 2));
+                assert!(why.answered.iter().eq([ReplicaId(0), ReplicaId(3)]));
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn a_cluster_for_measurements_has_no_results() {
+    let mut cluster = EchoCluster::start(&[Manner::Acknowledges; 4]);
+    cluster.config.reply = ReplyMode::None;
+    let mut client = Client::connect(&cluster.config).unwrap();
+    assert!(matches!(client.execute(b"command"), Err(ClientError::NoReplies)));
+}
+
+#[test]
+fn a_probe_reads_who_can_be_reached() {
+    let cluster = EchoCluster::start(&[Manner::Honest, Manner::Absent, Manner::Honest, Manner::Honest]);
+    let mut probe = StatusProbe::connect(&cluster.config).unwrap();
+    assert_eq!(probe.read_one(ReplicaId(3), SECOND * 10).unwrap().unwrap().replica, ReplicaId(3));
+    // All that are there may not be connected yet, and one never will be: ask until three have told.
+    let found = loop {
+        let found = probe.read(SECOND / 10).unwrap();
+        if found.iter().flatten().count() == 3 {
+            break found;
+        }
+    };
+    let told: Vec<Option<ReplicaId>> =
+        found.iter().map(|status| status.as_ref().map(|status| status.replica)).collect();
+    assert_eq!(told, [Some(ReplicaId(0)), None, Some(ReplicaId(2)), Some(ReplicaId(3))]);
+    assert!(probe.reach().unreached.contains_key(&ReplicaId(1)));
+}
+
+fn options(mode: LoadMode, bundle: usize) -> LoadOptions {
+    LoadOptions {
+        mode,
+        bundle,
+        warmup: SECOND / 10,
+        duration: SECOND / 2,
+        drain: SECOND * 10,
+        ..LoadOptions::default()
+    }
+}
+
+fn generator(cluster: &EchoCluster, session: SessionOptions, options: LoadOptions, payload: usize) -> LoadGenerator {
+    let origin = new_origin().unwrap();
+    let workload = Box::new(FixedWorkload::new(payload, 1).unwrap());
+    LoadGenerator::new(cluster.transport(origin), origin, session, options, workload, SECOND * 10).unwrap()
+}
+
+fn balanced(report: &LoadReport) {
+    assert_eq!(report.total_submitted, report.total_completed + report.total_refused + report.unanswered);
+    assert_eq!((report.unanswered, report.malformed), (0, 0));
+    assert!(report.completed > 0 && report.submitted > 0);
+    assert!(report.usage.transport.bytes_sent > 0 && report.usage.cpu > Duration::ZERO);
+    assert!(report.longest_gap <= report.window);
+}
+
+#[test]
+fn a_closed_loop_runs_to_its_end_and_accounts_for_every_command() {
+    let cluster = EchoCluster::start(&[Manner::Honest, Manner::Honest, Manner::Honest, Manner::Lies]);
+    let options = options(LoadMode::Closed { outstanding: 100 }, 20);
+    let generator = generator(&cluster, cluster.config.session().unwrap(), options, 16);
+    let handle = generator.handle();
+    assert_eq!(handle.progress().stage, "connect");
+    let report = generator.run().unwrap();
+    balanced(&report);
+    assert_eq!(report.window, SECOND / 2);
+    let last = handle.progress();
+    assert_eq!((last.stage, last.connected, last.completed), ("done", 4, report.total_completed));
+}
+
+#[test]
+fn an_open_loop_without_replies_keeps_its_rate() {
+    let mut cluster = EchoCluster::start(&[Manner::Acknowledges, Manner::Silent, Manner::Silent, Manner::Absent]);
+    cluster.config.reply = ReplyMode::None;
+    let options = options(LoadMode::Open { rate: 2_000.0, most_outstanding: 100_000 }, 100);
+    let report = generator(&cluster, cluster.config.session().unwrap(), options, 0).run().unwrap();
+    balanced(&report);
+    assert_eq!((report.total_submitted, report.unsent), (1200, 0), "2000 a second for 0.6 seconds");
+    assert_eq!(report.latency_us.len(), 1000);
+}
+
+#[test]
+fn a_load_is_stopped_from_another_thread() {
+    let cluster = EchoCluster::start(&[Manner::Honest; 4]);
+    let options = LoadOptions { duration: SECOND * 3600, ..options(LoadMode::Closed { outstanding: 10 }, 10) };
+    let generator = generator(&cluster, cluster.config.session().unwrap(), options, 0);
+    let handle = generator.handle();
+    let load = std::thread::spawn(move || generator.run().unwrap());
+    while handle.progress().stage != "measure" {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    handle.stop();
+    let report = load.join().unwrap();
+    balanced(&report);
+    assert!(report.stopped && report.window < SECOND * 3600);
+}
+
+#[test]
+fn a_load_on_an_absent_cluster_is_an_error() {
+    let cluster = EchoCluster::start(&[Manner::Honest, Manner::Honest, Manner::Absent, Manner::Absent]);
+    let origin = new_origin().unwrap();
+    let session = SessionOptions::new(Quorum::of(4).unwrap());
+    let workload = Box::new(FixedWorkload::new(0, 1).unwrap());
+    let options = LoadOptions::default();
+    let load = LoadGenerator::new(cluster.transport(origin), origin, session, options, workload, SECOND / 5).unwrap();
+    let error = load.run().unwrap_err();
+    assert!(matches!(&error, LoadError::Unreachable { needed: 3, .. }), "{error}");
+}

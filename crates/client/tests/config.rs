@@ -1,0 +1,75 @@
+//! The client's configuration file.
+
+use quorate_client::{ClientConfig, ConfigError, Dissemination, ReplyMode};
+use quorate_crypto::{KeyPair, SchemeKind};
+use quorate_types::{Member, ReplicaId};
+use std::path::Path;
+
+fn members(scheme: SchemeKind) -> Vec<Member> {
+    let key = |at: u16| match scheme {
+        SchemeKind::Ed25519 => KeyPair::from_seed(scheme, [at as u8 + 1; 32]).public_key(),
+        SchemeKind::None => bytes::Bytes::new(),
+    };
+    (0..4)
+        .map(|at| Member { public_key: key(at), address: format!("127.0.0.1:{}", 7000 + at).parse().unwrap() })
+        .collect()
+}
+
+fn config() -> ClientConfig {
+    ClientConfig::new("a \"quoted\" name", SchemeKind::Ed25519, 1, &members(SchemeKind::Ed25519))
+}
+
+fn parse(text: &str) -> Result<ClientConfig, ConfigError> {
+    ClientConfig::parse(text, Path::new("client.toml"))
+}
+
+const SHORTEST: &str = "cluster = \"c\"\nscheme = \"none\"\n[[members]]\naddress = \"127.0.0.1:1\"\n";
+
+#[test]
+fn what_is_written_is_read_again() {
+    let mut config = config();
+    assert_eq!(parse(&config.to_toml()).unwrap(), config);
+    config.dissemination = Dissemination::Leader;
+    config.reply = ReplyMode::None;
+    config.retry_ms = 17;
+    config.application = "log".to_owned();
+    assert_eq!(parse(&config.to_toml()).unwrap(), config);
+    for key in
+        ["cluster", "scheme", "faults", "application", "dissemination", "reply", "retry_ms", "connect_timeout_ms"]
+    {
+        let text = config.to_toml();
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| line.starts_with(&format!("{key} = "))).unwrap();
+        assert!(lines[at - 1].starts_with("# "), "{key} is explained");
+    }
+}
+
+#[test]
+fn every_key_but_the_cluster_and_its_members_has_a_default() {
+    let found = parse(SHORTEST).unwrap();
+    assert_eq!((found.retry_ms, found.connect_timeout_ms, found.request_timeout_ms), (2_000, 5_000, 30_000));
+    assert_eq!(
+        (found.dissemination, found.reply, &found.application[..]),
+        (Dissemination::Client, ReplyMode::Each, "kv")
+    );
+    assert_eq!(found.session().unwrap().needed(), 1);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let message = |text: &str| parse(text).unwrap_err().to_string();
+    let unknown = message(&format!("retries = 3\n{SHORTEST}"));
+    assert!(unknown.contains("client.toml") && unknown.contains("retries"), "{unknown}");
+    assert!(message("cluster = \"c\"").contains("members"));
+    assert!(message(&format!("retry_ms = 0\n{SHORTEST}")).contains("`retry_ms` is 0"));
+    assert!(message(&format!("request_timeout_ms = 99999999999\n{SHORTEST}")).contains("request_timeout_ms"));
+    assert!(message(&format!("faults = 1\n{SHORTEST}")).contains("at least 4 are needed"));
+    assert!(matches!(parse(&format!("faults = 9223372036854775807\n{SHORTEST}")), Err(ConfigError::Quorum(_))));
+    assert!(message(&SHORTEST.replace("none", "ed25519")).contains("public key"));
+    assert!(matches!(parse(&format!("{SHORTEST}public_key = \"xyz\"")), Err(ConfigError::PublicKey(ReplicaId(0)))));
+    let twice = format!("{SHORTEST}[[members]]\naddress = \"127.0.0.1:1\"\n");
+    assert!(matches!(parse(&twice), Err(ConfigError::SameAddress { first: ReplicaId(0), second: ReplicaId(1), .. })));
+    assert!(matches!(parse("cluster = \"c\"\nmembers = []"), Err(ConfigError::Quorum(_))));
+    assert!(ClientConfig::load(Path::new("/nowhere/client.toml")).unwrap_err().to_string().contains("quorate testnet"));
+    assert!(matches!(ClientConfig::load(Path::new("/")), Err(ConfigError::NotAConfiguration(_))));
+}

@@ -1,0 +1,185 @@
+//! Replicas without consensus: each answers on its own, over real sockets, as if what comes in were ordered at once.
+
+use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
+use quorate_client::{ClientConfig, connect};
+use quorate_crypto::{KeyPair, Keyring, SchemeKind};
+use quorate_transports::{Event, TcpConfig, TcpTransport, Transport};
+use quorate_types::identity::Signer;
+use quorate_types::{
+    Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Height, Member, Outcome, ReplicaId, ReplicaReply,
+    Results, Status, View, decode_message, encode_message,
+};
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// How a replica behaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// The result of a command is its payload.
+    Honest,
+    /// Its results are made up.
+    Lies,
+    /// It takes everything and answers nothing.
+    Silent,
+    /// It refuses each bundle once and executes it when it comes again.
+    RefusesOnce,
+    /// It cannot be reached.
+    Absent,
+    /// It acknowledges without results.
+    Acknowledges,
+}
+
+pub struct EchoCluster {
+    pub config: ClientConfig,
+    stop: Arc<AtomicBool>,
+    wakers: Vec<Arc<dyn Fn() + Send + Sync>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl EchoCluster {
+    pub fn start(manners: &[Manner]) -> EchoCluster {
+        let scheme = SchemeKind::Ed25519;
+        let keys: Vec<KeyPair> = (0..manners.len()).map(|at| KeyPair::from_seed(scheme, [at as u8 + 1; 32])).collect();
+        let listeners: Vec<TcpListener> = manners.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let member = |(key, listener): (&KeyPair, &TcpListener)| Member {
+            public_key: key.public_key(),
+            address: listener.local_addr().unwrap(),
+        };
+        let members: Vec<Member> = keys.iter().zip(&listeners).map(member).collect();
+        let committee = Committee::new(ClusterId::from_name("echo"), members.clone()).unwrap();
+        let mut config = ClientConfig::new("echo", scheme, committee.quorum.faults(), &members);
+        (config.retry_ms, config.connect_timeout_ms, config.request_timeout_ms) = (200, 10_000, 20_000);
+        let keyring = Arc::new(Keyring::new(scheme, &committee).unwrap());
+        let mut cluster = EchoCluster { config, stop: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
+        for ((replica, key), (listener, manner)) in
+            committee.replicas().zip(keys).zip(listeners.into_iter().zip(manners))
+        {
+            if *manner != Manner::Absent {
+                let channels = ChannelConfig {
+                    kind: ChannelKind::Plain,
+                    cluster: committee.cluster,
+                    me: LocalEnd::Replica(Arc::new(Key { replica, key })),
+                    verifier: keyring.clone(),
+                };
+                let transport =
+                    TcpTransport::replica(&committee, Some(listener), channels, TcpConfig::default()).unwrap();
+                cluster.spawn(replica, *manner, transport);
+            }
+        }
+        cluster
+    }
+
+    fn spawn(&mut self, replica: ReplicaId, manner: Manner, transport: TcpTransport) {
+        self.wakers.push(transport.waker());
+        let stop = self.stop.clone();
+        self.threads
+            .push(std::thread::spawn(move || Echo { replica, manner, seen: BTreeMap::new() }.run(transport, &stop)));
+    }
+
+    pub fn transport(&self, origin: ClientId) -> Box<dyn Transport> {
+        connect(&self.config, origin).unwrap()
+    }
+}
+
+impl Drop for EchoCluster {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wakers.iter().for_each(|wake| wake());
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() && !std::thread::panicking() {
+                panic!("a replica's thread panicked");
+            }
+        }
+    }
+}
+
+struct Key {
+    replica: ReplicaId,
+    key: KeyPair,
+}
+
+impl Signer for Key {
+    fn replica(&self) -> ReplicaId {
+        self.replica
+    }
+    fn sign(&self, message: &[u8]) -> bytes::Bytes {
+        self.key.sign(message)
+    }
+}
+
+struct Echo {
+    replica: ReplicaId,
+    manner: Manner,
+    seen: BTreeMap<Digest, ()>,
+}
+
+impl Echo {
+    fn run(mut self, mut transport: TcpTransport, stop: &AtomicBool) {
+        let mut events = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            transport.poll(None, &mut events).unwrap();
+            for event in events.drain(..) {
+                let Event::Received { link, frame, remote } = event else { continue };
+                if matches!(remote, quorate_transports::Remote::Replica(_)) {
+                    continue;
+                }
+                if let Some(reply) = self.answer(decode_message(frame).unwrap()) {
+                    transport.send(link, encode_message(&reply));
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, request: ClientRequest) -> Option<ReplicaReply> {
+        if self.manner == Manner::Silent {
+            return None;
+        }
+        Some(match request {
+            ClientRequest::Submit(bundle) => self.execute(&bundle),
+            ClientRequest::Query { id, question } => {
+                let answer = if self.manner == Manner::Lies { "a lie".into() } else { question };
+                ReplicaReply::Answer { id, height: Height(u64::from(self.replica.0)), answer }
+            }
+            ClientRequest::Status { id, .. } => {
+                let json = serde_json::to_vec(&self.status()).unwrap();
+                ReplicaReply::Status { id, json: json.into() }
+            }
+        })
+    }
+
+    fn execute(&mut self, bundle: &Bundle) -> ReplicaReply {
+        if self.manner == Manner::RefusesOnce && self.seen.insert(bundle.digest(), ()).is_none() {
+            return ReplicaReply::Refused { bundle: bundle.digest(), why: "come again".to_owned() };
+        }
+        let results = match self.manner {
+            Manner::Lies => Results::collect(bundle.commands().map(|_| Outcome::Executed(b"a lie"))),
+            Manner::Acknowledges => Results::all_empty(0),
+            _ => Results::collect(bundle.commands().map(|command| Outcome::Executed(command.payload))),
+        };
+        ReplicaReply::Executed { bundle: bundle.digest(), height: Height(1), results }
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            replica: self.replica,
+            view: View(4),
+            leader: ReplicaId(0),
+            height: Height(3),
+            committed_commands: 2,
+            committed_blocks: 1,
+            view_timeouts: 0,
+            verifications: 0,
+            bytes_sent: 0,
+            messages_sent: 0,
+            cpu_ns: 0,
+            busy_ns: 0,
+            peak_rss_kb: 0,
+            dropped: BTreeMap::new(),
+            evidence: Vec::new(),
+            history: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The load generator in virtual time: how much is outstanding, from when latencies count, what happens when replicas stall.
+
+use quorate_client::load::{LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, Stage, Usage};
+use quorate_client::workload::{FixedWorkload, KeyValueEncoder, Workload, YcsbWorkload};
+use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
+use quorate_types::{
+    Bundle, ClientId, ClientRequest, Height, Outcome, Quorum, ReplicaId, ReplicaReply, Results, Time, decode_message,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const ORIGIN: ClientId = ClientId(9 << 16);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Four replicas that answer each bundle after `delay`, except that they stand still from `stall.0` to `stall.1`.
+struct Cluster {
+    delay: Duration,
+    stall: (Time, Time),
+    answer: fn(&Bundle) -> Results,
+    replies: BTreeMap<(Time, u64), (ReplicaId, ReplicaReply)>,
+    serial: u64,
+    executed: BTreeSet<(ClientId, u64)>,
+    bundles: Vec<usize>,
+}
+
+fn all_executed(bundle: &Bundle) -> Results {
+    Results::all_empty(bundle.len())
+}
+
+impl Cluster {
+    fn new(delay: Duration) -> Self {
+        Cluster {
+            delay,
+            stall: (Time(0), Time(0)),
+            answer: all_executed,
+            replies: BTreeMap::new(),
+            serial: 0,
+            executed: BTreeSet::new(),
+            bundles: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, now: Time, outgoing: Vec<Outgoing>) {
+        for Outgoing { to, frame } in outgoing {
+            assert_eq!(to, Destination::All);
+            let ClientRequest::Submit(bundle) = decode_message(frame).unwrap() else { panic!("a load only submits") };
+            assert_eq!(bundle.origin(), ORIGIN);
+            self.bundles.push(bundle.len());
+            for command in bundle.commands() {
+                assert!(self.executed.insert((command.client, command.sequence)), "a number is used once");
+            }
+            let mut at = now + self.delay;
+            if self.stall.0 <= at && at < self.stall.1 {
+                at = self.stall.1;
+            }
+            for replica in (0..4).map(ReplicaId) {
+                let results = (self.answer)(&bundle);
+                let reply = ReplicaReply::Executed { bundle: bundle.digest(), height: Height(1), results };
+                self.replies.insert((at, self.serial), (replica, reply));
+                self.serial += 1;
+            }
+        }
+    }
+}
+
+/// Runs a load to its end; `watch` sees it after every step.
+fn run(mut core: LoadCore, cluster: &mut Cluster, mut watch: impl FnMut(Time, &LoadCore)) -> LoadReport {
+    let mut now = Time(0);
+    for _ in 0..2_000_000 {
+        while let Some(entry) = cluster.replies.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (from, reply) = entry.remove();
+            core.receive(now, from, reply);
+        }
+        let mut outgoing = Vec::new();
+        core.step(now, &mut outgoing);
+        cluster.take(now, outgoing);
+        watch(now, &core);
+        if core.stage() == Stage::Done {
+            return core.finish(now, Usage::default(), SessionCounters::default());
+        }
+        let reply = cluster.replies.first_key_value().map(|((at, _), _)| *at);
+        now = [reply, core.next_wake()].into_iter().flatten().min().expect("something is due until the end").max(now);
+    }
+    panic!("the load does not come to its end");
+}
+
+fn options(mode: LoadMode, bundle: usize) -> LoadOptions {
+    LoadOptions {
+        clients: 3,
+        mode,
+        bundle,
+        warmup: MILLISECOND * 100,
+        duration: MILLISECOND * 1000,
+        drain: MILLISECOND * 500,
+        ..LoadOptions::default()
+    }
+}
+
+fn session() -> SessionOptions {
+    SessionOptions { retry: Duration::from_secs(60), ..SessionOptions::new(Quorum::of(4).unwrap()) }
+}
+
+fn core(options: LoadOptions) -> LoadCore {
+    LoadCore::new(options, session(), Box::new(FixedWorkload::new(0, 1).unwrap()), ORIGIN).unwrap()
+}
+
+/// Every command that was sent or due is accounted for.
+fn balanced(report: &LoadReport) {
+    assert_eq!(report.total_submitted, report.total_completed + report.total_refused + report.unanswered);
+    assert_eq!(report.intervals.iter().sum::<u64>(), report.total_completed);
+}
+
+#[test]
+fn a_closed_loop_keeps_exactly_its_commands_outstanding() {
+    let mut cluster = Cluster::new(MILLISECOND * 2);
+    let core = core(options(LoadMode::Closed { outstanding: 50 }, 40));
+    let report = run(core, &mut cluster, |_, core| {
+        if matches!(core.stage(), Stage::Warmup | Stage::Measure) {
+            assert_eq!(core.in_flight(), 150);
+        }
+    });
+    balanced(&report);
+    assert_eq!((report.completed, report.unanswered, report.unsent), (150 * 500, 0, 0));
+    assert_eq!(report.throughput(), 75_000.0);
+    assert_eq!(report.latency_us.max(), report.latency_us.min(), "every command takes two milliseconds");
+    assert_eq!(report.latency_us.value_at_quantile(0.5) / 10, 200);
+    assert_eq!(report.longest_gap, MILLISECOND * 2);
+    assert_eq!(report.intervals[1..=10], [150 * 50; 10]);
+    assert_eq!(report.seconds.len() as u64, report.window.as_secs());
+    assert!(report.seconds.iter().all(|second| second.is_some_and(|(median, p99)| median <= p99)));
+    assert_eq!(cluster.bundles[..4], [40, 40, 40, 30], "what one wake-up frees travels together");
+    assert!(report.schedule_lag_us.is_none());
+    let clients: BTreeSet<ClientId> = cluster.executed.iter().map(|(client, _)| *client).collect();
+    assert_eq!(clients, (0..3).map(|index| ClientId(ORIGIN.0 + index)).collect());
+    for client in clients {
+        let numbers: Vec<u64> =
+            cluster.executed.iter().filter(|(of, _)| *of == client).map(|(_, number)| *number).collect();
+        assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "each client counts from 1 without a gap");
+    }
+}
+
+#[test]
+fn one_command_outstanding_makes_progress_in_bundles_of_one() {
+    let mut cluster = Cluster::new(MILLISECOND);
+    let options = LoadOptions { clients: 1, ..options(LoadMode::Closed { outstanding: 1 }, 100) };
+    let report = run(core(options), &mut cluster, |_, core| assert!(core.in_flight() <= 1));
+    balanced(&report);
+    assert_eq!(report.completed, 1000);
+    assert!(cluster.bundles.iter().all(|commands| *commands == 1));
+}
+
+#[test]
+fn an_open_loop_sends_on_time_and_counts_from_the_intended_time() {
+    let mut cluster = Cluster::new(MILLISECOND * 3);
+    let report =
+        run(core(options(LoadMode::Open { rate: 2000.0, most_outstanding: 1000 }, 100)), &mut cluster, |_, _| {});
+    balanced(&report);
+    assert_eq!((report.completed, report.submitted), (2000, 2000));
+    assert_eq!(report.total_submitted, 2200);
+    assert_eq!(report.latency_us.len(), 2000);
+    assert_eq!(report.latency_us.value_at_quantile(0.5) / 10, 300);
+    assert_eq!(report.schedule_lag_us.unwrap().max(), 0);
+    assert_eq!(report.unsent, 0);
+}
+
+#[test]
+fn commands_that_are_due_wait_for_others_as_long_as_they_may() {
+    // Ten commands a millisecond: one that may wait for two milliseconds meets 20 others, unless the bundle is full before.
+    for (bundle, expected) in [(100, 21), (8, 8)] {
+        let mut cluster = Cluster::new(MILLISECOND);
+        let mode = LoadMode::Open { rate: 10_000.0, most_outstanding: 1000 };
+        let options = LoadOptions { bundle_wait: MILLISECOND * 2, ..options(mode, bundle) };
+        let report = run(core(options), &mut cluster, |_, _| {});
+        balanced(&report);
+        assert_eq!((report.total_submitted, report.unsent), (11_000, 0), "what is due at the end no longer waits");
+        cluster.bundles.pop();
+        assert!(cluster.bundles.iter().all(|commands| *commands == expected), "{:?}", cluster.bundles);
+        assert!(report.schedule_lag_us.unwrap().max() <= 2_001);
+    }
+}
+
+#[test]
+fn a_stall_shows_in_the_latency_of_every_command_that_was_due_in_it() {
+    let mut cluster = Cluster::new(MILLISECOND);
+    cluster.stall = (Time::from_millis(400), Time::from_millis(800));
+    // No more than ten commands may wait for an answer, so most of those due in the stall cannot even be sent.
+    let report =
+        run(core(options(LoadMode::Open { rate: 1000.0, most_outstanding: 10 }, 100)), &mut cluster, |_, core| {
+            assert!(core.in_flight() <= 10);
+        });
+    balanced(&report);
+    assert_eq!(report.latency_us.len(), 1000, "each command due in the window has its latency");
+    let slow = report.latency_us.iter_recorded().filter(|value| value.value_iterated_to() > 200_000);
+    let slow: u64 = slow.map(|value| value.count_since_last_iteration()).sum();
+    assert!(
+        (199..=260).contains(&slow),
+        "half of the 400 commands due in the stall, and some behind them, wait over 200 ms: {slow}"
+    );
+    assert!((395..=410).contains(&(report.latency_us.max() / 1000)), "{}", report.latency_us.max());
+    let lag = report.schedule_lag_us.unwrap().max() / 1000;
+    assert!((385..=400).contains(&lag), "the last that was kept back was late by nearly the whole stall: {lag}");
+    assert_eq!(report.longest_gap.as_millis(), 401);
+    assert_eq!((report.unsent, report.unanswered), (0, 0));
+}
+
+#[test]
+fn what_is_never_answered_or_sent_is_counted_with_its_age() {
+    let mut cluster = Cluster::new(MILLISECOND);
+    cluster.stall = (Time::from_millis(600), Time::from_millis(1_000_000));
+    let report = run(core(options(LoadMode::Open { rate: 1000.0, most_outstanding: 100 }, 7)), &mut cluster, |_, _| {});
+    balanced(&report);
+    assert_eq!(report.unanswered, 100);
+    assert_eq!(report.total_submitted + report.unsent, 1100, "1000 a second for 1.1 seconds, each sent or counted");
+    assert_eq!(report.latency_us.len(), 1000);
+    // The first that went unanswered was due at about 600 ms, and the load ends at 1600 ms.
+    assert!((990..=1002).contains(&(report.latency_us.max() / 1000)), "{}", report.latency_us.max());
+    assert!((499..=502).contains(&report.longest_gap.as_millis()), "to the window's end: {:?}", report.longest_gap);
+}
+
+#[test]
+fn an_absurd_rate_ends_soon_with_everything_counted() {
+    let mut cluster = Cluster::new(MILLISECOND * 50);
+    let mode = LoadMode::Open { rate: 1e9, most_outstanding: 1000 };
+    let report = run(core(options(mode, 1000)), &mut cluster, |_, _| {});
+    balanced(&report);
+    assert_eq!(report.total_submitted + report.unsent, 1_100_000_000);
+    // At the edge of the window one command stood for about a thousand.
+    assert!(report.latency_us.len().abs_diff(1_000_000_000) < 1_000, "each command due in the window");
+}
+
+#[test]
+fn duplicates_count_as_done_and_refusals_do_not() {
+    let mut cluster = Cluster::new(MILLISECOND * 10);
+    cluster.answer = |bundle| {
+        let outcome = |at| match at % 3 {
+            0 => Outcome::Executed(b"value"),
+            1 => Outcome::Duplicate,
+            _ => Outcome::Refused,
+        };
+        Results::collect((0..bundle.len()).map(outcome))
+    };
+    let report = run(core(options(LoadMode::Closed { outstanding: 10 }, 30)), &mut cluster, |_, _| {});
+    balanced(&report);
+    assert_eq!((report.completed, report.duplicates, report.refused), (2000, 1000, 1000));
+}
+
+#[test]
+fn a_stopped_load_reports_what_it_measured() {
+    let mut cluster = Cluster::new(MILLISECOND * 10);
+    let mut core = core(options(LoadMode::Closed { outstanding: 10 }, 30));
+    let mut now = Time(0);
+    while now < Time::from_millis(600) {
+        let mut outgoing = Vec::new();
+        while let Some(entry) = cluster.replies.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (from, reply) = entry.remove();
+            core.receive(now, from, reply);
+        }
+        core.step(now, &mut outgoing);
+        cluster.take(now, outgoing);
+        now = now + MILLISECOND;
+    }
+    core.stop(now);
+    let report = run(core, &mut cluster, |_, _| {});
+    balanced(&report);
+    assert!(report.stopped);
+    assert_eq!(report.window, MILLISECOND * 500);
+    assert_eq!(report.completed, 30 * 50);
+}
+
+#[test]
+fn a_load_stopped_before_it_is_measured_has_an_empty_window() {
+    let mut cluster = Cluster::new(MILLISECOND);
+    let mut core = core(options(LoadMode::Open { rate: 1000.0, most_outstanding: 100 }, 10));
+    let mut outgoing = Vec::new();
+    core.step(Time(0), &mut outgoing);
+    cluster.take(Time(0), outgoing);
+    core.stop(Time::from_millis(50));
+    let report = run(core, &mut cluster, |_, _| {});
+    balanced(&report);
+    assert_eq!((report.window, report.completed, report.latency_us.len()), (Duration::ZERO, 0, 0));
+    assert_eq!(report.total_submitted, 1, "at the time of the first step nothing else was due");
+    assert_eq!((report.throughput(), report.busy_fraction(), report.latency_ms(0.5)), (0.0, None, None));
+}
+
+#[test]
+fn a_lost_bundle_is_retried_and_the_load_goes_on() {
+    let session = SessionOptions { retry: MILLISECOND * 50, ..session() };
+    let mode = LoadMode::Closed { outstanding: 1 };
+    let options = LoadOptions { clients: 1, ..options(mode, 1) };
+    let mut core = LoadCore::new(options, session, Box::new(FixedWorkload::new(0, 1).unwrap()), ORIGIN).unwrap();
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    core.step(Time(0), &mut first);
+    assert_eq!(core.next_wake(), Some(Time::from_millis(50)));
+    core.step(Time::from_millis(50), &mut again);
+    assert_eq!(first, again);
+    assert_eq!(core.bundles().retries, 1);
+}
+
+struct Pairs;
+
+impl KeyValueEncoder for Pairs {
+    fn put(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&[key, b"=", value].concat());
+    }
+    fn get(&self, key: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(key);
+    }
+    fn read_modify_write(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        self.put(key, value, out);
+    }
+}
+
+#[test]
+fn records_are_all_inserted_before_the_load_begins() {
+    let mut cluster = Cluster::new(MILLISECOND * 7);
+    let workload: Box<dyn Workload> = Box::new(YcsbWorkload::new(1.0, false, 10, 25_000, 1, Box::new(Pairs)).unwrap());
+    let options = options(LoadMode::Open { rate: 1000.0, most_outstanding: 100 }, 100);
+    let core = LoadCore::new(options, session(), workload, ORIGIN).unwrap();
+    let mut began = None;
+    let report = run(core, &mut cluster, |now, core| {
+        if core.stage() == Stage::Preload {
+            assert!(core.in_flight() <= 10_000);
+        } else {
+            began.get_or_insert(now);
+        }
+    });
+    balanced(&report);
+    assert_eq!((report.preloaded, report.preload_refused), (25_000, 0));
+    assert_eq!(began, Some(Time::from_millis(21)), "three rounds of at most 10,000 commands");
+    assert_eq!(report.total_submitted, 1100, "the records are no part of the load");
+    assert_eq!(report.completed, 1000);
+}
+
+#[test]
+fn loads_that_cannot_be_are_refused_by_name() {
+    let closed = LoadMode::Closed { outstanding: 1 };
+    let key = |options: LoadOptions| match options.validate().unwrap_err() {
+        LoadOptionsError::Range { key, .. } | LoadOptionsError::Duration { key, .. } => key,
+        LoadOptionsError::Rate(_) => "rate",
+        LoadOptionsError::TooManyOutstanding { .. } => "too many",
+    };
+    assert_eq!(key(LoadOptions { clients: 0, ..options(closed, 1) }), "clients");
+    assert_eq!(key(LoadOptions { clients: 70_000, ..options(closed, 1) }), "clients");
+    assert_eq!(key(options(closed, 0)), "bundle");
+    assert_eq!(key(options(closed, 70_000)), "bundle");
+    assert_eq!(key(options(LoadMode::Closed { outstanding: 0 }, 1)), "outstanding");
+    assert_eq!(key(options(LoadMode::Closed { outstanding: 1 << 24 }, 1)), "too many");
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(key(options(LoadMode::Open { rate, most_outstanding: 1 }, 1)), "rate");
+    }
+    assert_eq!(key(options(LoadMode::Open { rate: 1.0, most_outstanding: 0 }, 1)), "most_outstanding");
+    assert_eq!(key(LoadOptions { duration: Duration::ZERO, ..options(closed, 1) }), "duration");
+    assert_eq!(key(LoadOptions { warmup: Duration::MAX, ..options(closed, 1) }), "warmup");
+    assert!(LoadOptions::default().validate().is_ok());
+}

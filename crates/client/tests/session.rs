@@ -1,0 +1,322 @@
+//! Which replies are believed, and when a bundle is sent again.
+
+use proptest::prelude::*;
+use quorate_client::quorum_reply::MAX_REPLIES_PER_REPLICA;
+use quorate_client::session::{
+    Accepted, Destination, Dissemination, Outgoing, ReplyMode, Session, SessionOptions, SubmitError,
+};
+use quorate_client::{MAX_BACKOFF_DOUBLINGS, REFUSED_RETRY_DIVISOR, ReplyQuorum};
+use quorate_types::{
+    Bundle, BundleBuilder, ClientId, ClientRequest, Height, Outcome, Quorum, ReplicaId, ReplicaReply, Results, Time,
+    decode_message,
+};
+use std::time::Duration;
+
+const RETRY: Duration = Duration::from_millis(100);
+const START: Time = Time(5);
+
+fn options(replicas: usize) -> SessionOptions {
+    SessionOptions { retry: RETRY, ..SessionOptions::new(Quorum::of(replicas).unwrap()) }
+}
+
+fn bundle(sequence: u64, commands: usize) -> Bundle {
+    let mut builder = BundleBuilder::new(ClientId(1 << 16));
+    (0..commands).for_each(|at| builder.push(ClientId((1 << 16) + at as u64), sequence, b"command"));
+    builder.finish()
+}
+
+fn results(outcomes: &[Outcome<'_>]) -> Results {
+    Results::collect(outcomes.iter().copied())
+}
+
+fn executed(bundle: &Bundle, height: u64, results: Results) -> ReplicaReply {
+    ReplicaReply::Executed { bundle: bundle.digest(), height: Height(height), results }
+}
+
+fn refused(bundle: &Bundle) -> ReplicaReply {
+    ReplicaReply::Refused { bundle: bundle.digest(), why: "the pool is full".to_owned() }
+}
+
+/// A session, its clock, and what it sent last.
+struct Bench {
+    session: Session<u32>,
+    out: Vec<Outgoing>,
+}
+
+impl Bench {
+    fn new(options: SessionOptions) -> Self {
+        Bench { session: Session::new(options), out: Vec::new() }
+    }
+
+    fn submit(&mut self, now: Time, bundle: &Bundle) -> Destination {
+        self.session.submit(now, bundle, 7, &mut self.out).unwrap();
+        let sent = self.out.pop().unwrap();
+        assert!(self.out.is_empty());
+        assert_eq!(decode_message::<ClientRequest>(sent.frame).unwrap(), ClientRequest::Submit(bundle.clone()));
+        sent.to
+    }
+
+    fn poll(&mut self, now: Time) -> Vec<Outgoing> {
+        self.session.poll(now, &mut self.out);
+        std::mem::take(&mut self.out)
+    }
+
+    fn reply(&mut self, from: u16, reply: ReplicaReply) -> Option<Accepted<u32>> {
+        self.session.receive(START, ReplicaId(from), reply)
+    }
+}
+
+#[test]
+fn the_second_equal_reply_of_four_completes_a_bundle() {
+    let mut bench = Bench::new(options(4));
+    let bundle = bundle(1, 2);
+    assert_eq!(bench.submit(START, &bundle), Destination::All);
+    let truth = results(&[Outcome::Executed(b"one"), Outcome::Duplicate]);
+    assert_eq!(bench.reply(2, executed(&bundle, 9, truth.clone())), None);
+    assert_eq!(bench.reply(2, executed(&bundle, 9, truth.clone())), None, "a replica counts once");
+    let accepted = bench.reply(0, executed(&bundle, 9, truth.clone())).unwrap();
+    let expected = Accepted {
+        bundle: bundle.digest(),
+        attached: 7,
+        commands: 2,
+        height: Height(9),
+        results: truth.clone(),
+        retries: 0,
+    };
+    assert_eq!(accepted, expected);
+    assert_eq!(bench.session.outstanding(), 0);
+    assert_eq!(bench.reply(1, executed(&bundle, 9, truth)), None, "a late reply is dropped");
+    assert_eq!(bench.session.counters().late, 1);
+}
+
+#[test]
+fn replies_that_differ_in_height_or_results_do_not_add_up() {
+    let mut bench = Bench::new(options(4));
+    let bundle = bundle(1, 1);
+    bench.submit(START, &bundle);
+    let (one, two) = (results(&[Outcome::Executed(b"1")]), results(&[Outcome::Executed(b"2")]));
+    assert_eq!(bench.reply(0, executed(&bundle, 3, one.clone())), None);
+    assert_eq!(bench.reply(1, executed(&bundle, 4, one.clone())), None);
+    assert_eq!(bench.reply(2, executed(&bundle, 3, two)), None);
+    assert_eq!(bench.session.answered(bundle.digest()).1, 3);
+    assert!(bench.reply(3, executed(&bundle, 3, one)).is_some());
+}
+
+#[test]
+fn a_liar_neither_fakes_nor_blocks_nor_fills_the_memory() {
+    let mut bench = Bench::new(options(4));
+    let bundle = bundle(1, 1);
+    bench.submit(START, &bundle);
+    for height in 0..1000 {
+        assert_eq!(bench.reply(3, executed(&bundle, height, Results::all_empty(1))), None);
+    }
+    assert_eq!(bench.session.answered(bundle.digest()).1, MAX_REPLIES_PER_REPLICA);
+    for count in [0, 2, 60_000] {
+        assert_eq!(bench.reply(3, executed(&bundle, 1, Results::all_empty(count))), None);
+    }
+    assert_eq!(bench.reply(200, executed(&bundle, 5000, Results::all_empty(1))), None, "a stranger does not count");
+    assert_eq!(bench.session.counters().invalid, 4);
+    assert_eq!(bench.reply(0, executed(&bundle, 5000, Results::all_empty(1))), None);
+    assert_eq!(bench.reply(1, executed(&bundle, 5000, Results::all_empty(1))).unwrap().height, Height(5000));
+}
+
+#[test]
+fn a_bundle_is_sent_again_unchanged_and_each_time_later() {
+    let mut bench = Bench::new(options(4));
+    let bundle = bundle(1, 3);
+    bench.session.submit(START, &bundle, 7, &mut bench.out).unwrap();
+    let first = bench.out.pop().unwrap();
+    let mut now = START;
+    for retry in 0..MAX_BACKOFF_DOUBLINGS + 3 {
+        let due = now + RETRY * (1 << retry.min(MAX_BACKOFF_DOUBLINGS));
+        assert_eq!(bench.session.next_deadline(), Some(due));
+        assert_eq!(bench.poll(Time(due.0 - 1)), []);
+        assert_eq!(bench.poll(due), [Outgoing { to: Destination::All, frame: first.frame.clone() }]);
+        now = due;
+    }
+    bench.reply(0, executed(&bundle, 1, Results::all_empty(3)));
+    let accepted = bench.reply(1, executed(&bundle, 1, Results::all_empty(3))).unwrap();
+    assert_eq!(accepted.retries, MAX_BACKOFF_DOUBLINGS + 3);
+    assert_eq!(bench.session.next_deadline(), None, "nothing waits any more");
+    assert_eq!(bench.poll(Time(u64::MAX)), []);
+}
+
+#[test]
+fn a_used_slot_does_not_inherit_a_deadline_or_a_reply() {
+    let mut bench = Bench::new(options(4));
+    let (old, new) = (bundle(1, 1), bundle(2, 1));
+    bench.submit(START, &old);
+    assert_eq!(bench.reply(2, executed(&old, 2, Results::all_empty(1))), None);
+    bench.reply(0, executed(&old, 1, Results::all_empty(1)));
+    assert!(bench.reply(1, executed(&old, 1, Results::all_empty(1))).is_some());
+    let later = START + RETRY / 2;
+    bench.submit(later, &new);
+    assert_eq!(bench.poll(START + RETRY), []);
+    assert_eq!(bench.session.next_deadline(), Some(later + RETRY));
+    assert_eq!(bench.reply(3, executed(&new, 2, Results::all_empty(1))), None, "the old bundle's reply 2 is forgotten");
+}
+
+#[test]
+fn refusals_of_an_honest_replica_bring_the_retry_forward_once() {
+    let mut bench = Bench::new(options(4));
+    let bundle = bundle(1, 1);
+    bench.submit(START, &bundle);
+    (0..5).for_each(|_| drop(bench.reply(3, refused(&bundle))));
+    assert_eq!(bench.session.next_deadline(), Some(START + RETRY), "one liar does not speed anything up");
+    bench.reply(1, refused(&bundle));
+    let sooner = START + RETRY / REFUSED_RETRY_DIVISOR;
+    assert_eq!(bench.session.next_deadline(), Some(sooner));
+    assert_eq!(bench.poll(sooner).len(), 1);
+    assert_eq!(bench.poll(START + RETRY), [], "the first deadline is void");
+    assert_eq!(bench.session.next_deadline(), Some(sooner + RETRY * 2));
+    assert_eq!(bench.session.counters().refusals, 6);
+    assert_eq!(bench.session.last_refusal(), Some((ReplicaId(1), "the pool is full")));
+    bench.reply(0, executed(&bundle, 1, Results::all_empty(1)));
+    assert!(
+        bench.reply(1, executed(&bundle, 1, Results::all_empty(1))).is_some(),
+        "a refusal is taken back by executing"
+    );
+}
+
+#[test]
+fn a_leader_gets_the_first_attempt_and_all_get_the_second() {
+    let mut bench = Bench::new(SessionOptions { dissemination: Dissemination::Leader, ..options(4) });
+    let (one, two) = (bundle(1, 1), bundle(2, 1));
+    assert_eq!(bench.submit(START, &one), Destination::One(ReplicaId(0)));
+    assert_eq!(bench.poll(START + RETRY)[0].to, Destination::All);
+    assert_eq!(
+        bench.submit(START + RETRY, &two),
+        Destination::One(ReplicaId(1)),
+        "the silent leader is no longer believed in"
+    );
+    bench.session.lost(ReplicaId(1));
+    assert_eq!(bench.session.leader(), ReplicaId(2));
+    bench.session.lost(ReplicaId(0));
+    assert_eq!(bench.session.leader(), ReplicaId(2));
+    bench.session.set_leader(ReplicaId(3));
+    assert_eq!(bench.submit(START + RETRY, &bundle(3, 1)), Destination::One(ReplicaId(3)));
+    bench.session.set_leader(ReplicaId(4));
+    assert_eq!(bench.session.leader(), ReplicaId(3), "a stranger does not lead");
+    bench.session.lost(ReplicaId(3));
+    assert_eq!(bench.session.leader(), ReplicaId(0));
+}
+
+#[test]
+fn the_leader_alone_can_refuse_what_only_it_was_sent() {
+    let mut bench = Bench::new(SessionOptions { dissemination: Dissemination::Leader, ..options(4) });
+    let bundle = bundle(1, 1);
+    bench.submit(START, &bundle);
+    bench.reply(0, refused(&bundle));
+    assert_eq!(bench.session.next_deadline(), Some(START + RETRY / REFUSED_RETRY_DIVISOR));
+}
+
+#[test]
+fn without_replies_the_observer_alone_completes_a_bundle() {
+    let observer = ReplicaId(2);
+    let mut bench = Bench::new(SessionOptions { reply: ReplyMode::None, observer, ..options(4) });
+    let bundle = bundle(1, 5);
+    bench.submit(START, &bundle);
+    for other in [0, 1, 3] {
+        assert_eq!(bench.reply(other, executed(&bundle, 1, Results::all_empty(0))), None);
+    }
+    assert_eq!(bench.reply(2, executed(&bundle, 8, Results::all_empty(0))).unwrap().height, Height(8));
+}
+
+#[test]
+fn limits_and_repetitions_are_errors() {
+    let mut bench = Bench::new(SessionOptions { most_outstanding: 2, ..options(4) });
+    let (one, two, three) = (bundle(1, 1), bundle(2, 1), bundle(3, 1));
+    bench.submit(START, &one);
+    let again = bench.session.submit(START, &one, 7, &mut bench.out);
+    assert_eq!(again, Err(SubmitError::Repeated(one.digest())));
+    bench.submit(START, &two);
+    let over = bench.session.submit(START, &three, 7, &mut bench.out);
+    assert_eq!(over, Err(SubmitError::TooManyOutstanding(2)));
+    assert_eq!(bench.session.abandon(one.digest()), Some(7));
+    assert_eq!(bench.session.abandon(one.digest()), None);
+    assert_eq!(bench.submit(START, &three), Destination::All);
+    bench.reply(0, executed(&one, 1, Results::all_empty(1)));
+    assert_eq!(bench.session.counters().late, 1, "replies to what was given up are late");
+}
+
+/// What a replica says in a generated run: which bundle, which height, which result.
+#[derive(Clone, Debug)]
+struct Said {
+    from: u16,
+    bundle: usize,
+    height: u64,
+    result: u8,
+}
+
+fn said(replicas: u16) -> impl Strategy<Value = Said> {
+    (0..replicas, 0..3usize, 0..2u64, 0..2u8).prop_map(|(from, bundle, height, result)| Said {
+        from,
+        bundle,
+        height,
+        result,
+    })
+}
+
+proptest! {
+    /// Whatever is said in whatever order: a value is accepted exactly when f+1 different replicas have said it, and so at least
+    /// one honest one has. There are four values, as many as one replica may give.
+    #[test]
+    fn nothing_is_accepted_with_fewer_than_f_plus_1_equal_replies(
+        (replicas, run) in (1u16..=10).prop_flat_map(|n| (Just(n), proptest::collection::vec(said(n), 0..120)))
+    ) {
+        let quorum = Quorum::of(usize::from(replicas)).unwrap();
+        let mut bench = Bench::new(options(usize::from(replicas)));
+        let bundles: Vec<Bundle> = (0..3).map(|at| bundle(at, 1)).collect();
+        for bundle in &bundles {
+            bench.submit(START, bundle);
+        }
+        let mut heard: [Vec<Said>; 3] = Default::default();
+        let mut done = [false; 3];
+        for said in run {
+            let bundle = &bundles[said.bundle];
+            let reply = executed(bundle, said.height, results(&[Outcome::Executed(&[said.result])]));
+            let accepted = bench.session.receive(START, ReplicaId(said.from), reply);
+            let at = said.bundle;
+            if done[at] {
+                prop_assert_eq!(accepted, None);
+                continue;
+            }
+            heard[at].push(said.clone());
+            let equal = |other: &&Said| other.height == said.height && other.result == said.result;
+            let mut voices: Vec<u16> = heard[at].iter().filter(equal).map(|other| other.from).collect();
+            voices.sort_unstable();
+            voices.dedup();
+            match accepted {
+                Some(accepted) => {
+                    prop_assert!(voices.len() > quorum.faults());
+                    prop_assert_eq!(accepted.height, Height(said.height));
+                    prop_assert_eq!(accepted.results, results(&[Outcome::Executed(&[said.result])]));
+                    done[at] = true;
+                }
+                None => prop_assert!(voices.len() <= quorum.faults()),
+            }
+        }
+    }
+
+    /// However f liars answer, and in whatever order, the honest replicas' reply is the one that is accepted.
+    #[test]
+    fn the_honest_reply_is_accepted_whatever_the_liars_say(
+        lies in proptest::collection::vec((0..2u16, 0..6u8), 0..40),
+        order in Just(vec![2u16, 3, 4, 5, 6]).prop_shuffle(),
+        turns in proptest::collection::vec(any::<bool>(), 45),
+    ) {
+        // n = 7, f = 2: replicas 0 and 1 lie, also together.
+        let mut quorum = ReplyQuorum::default();
+        let (mut lies, mut honest) = (lies.into_iter(), order.into_iter());
+        let mut accepted = None;
+        for lying in turns.into_iter().chain(std::iter::repeat_n(false, 5)) {
+            let next = if lying { lies.next().map(|(from, lie)| (from, 100 + lie)) } else { honest.next().map(|from| (from, 1)) };
+            let Some((from, value)) = next else { continue };
+            accepted = quorum.add(ReplicaId(from), value, 3);
+            if accepted.is_some() {
+                break;
+            }
+        }
+        prop_assert_eq!(accepted, Some(1));
+    }
+}

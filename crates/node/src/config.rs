@@ -1,0 +1,299 @@
+//! One replica's settings, as `config.toml` holds them, and the check that refuses what cannot work.
+
+use crate::config_file::{ConfigFileError, Place, parse};
+use crate::faults::Laboratory;
+use bytes::Bytes;
+use quorate_applications::ApplicationKind;
+use quorate_channels::ChannelKind;
+use quorate_consensus::Config as ConsensusConfig;
+use quorate_crypto::SchemeKind;
+use quorate_transports::TcpConfig;
+use quorate_types::digest::{decode_hex, encode_hex};
+use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// The file in a replica's directory that holds its [`NodeConfig`].
+pub const CONFIG_FILE: &str = "config.toml";
+/// The file in a replica's directory that holds its private key, unless `key_file` names another.
+pub const KEY_FILE: &str = "private.key";
+/// Most bytes in a configuration file; one of 256 members has about 50,000.
+pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
+/// Most characters in a cluster's name.
+pub const MAX_CLUSTER_NAME_CHARACTERS: usize = 200;
+/// How many bytes of replies are kept for clients that ask again, unless the configuration says otherwise.
+pub const DEFAULT_REPLY_CACHE_BYTES: usize = 16 << 20;
+
+/// Which transport carries frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransportKind {
+    /// The kernel's TCP.
+    #[default]
+    Tcp,
+}
+
+/// What a replica answers clients with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplyMode {
+    /// Every replica answers every bundle with the outcome of each command; f+1 equal answers are the truth.
+    #[default]
+    Each,
+    /// Nobody answers with outcomes, so that pure ordering can be measured: replica 0 alone acknowledges each bundle, with
+    /// [`Results::bare`](quorate_types::Results::bare). The client takes any `Executed` for a bundle as its end. One replica's
+    /// word proves nothing, and no acknowledgement comes while replica 0 is down: for experiments only.
+    None,
+}
+
+/// One member of the committee.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberConfig {
+    /// Where it listens, for peers and clients: `address:port`.
+    pub address: SocketAddr,
+    /// Its public key in hexadecimal; empty, or left out, in the scheme `none`.
+    #[serde(default, serialize_with = "write_hex", deserialize_with = "read_hex")]
+    pub public_key: Bytes,
+}
+
+/// One replica's settings. Unknown keys are refused; all but `cluster`, `replica` and `members` have defaults.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// The cluster's name. Whatever is signed in one cluster is void in every other.
+    pub cluster: String,
+    /// This replica: its position among the members, from 0.
+    pub replica: ReplicaId,
+    /// How many replicas may be faulty. Default: as many as the number of members tolerates, floor((n-1)/3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<usize>,
+    /// How replicas sign: `ed25519`, or `none` for baselines. Default `ed25519`.
+    #[serde(default = "default_scheme")]
+    pub scheme: SchemeKind,
+    /// What carries frames: `tcp`. Default `tcp`.
+    #[serde(default)]
+    pub transport: TransportKind,
+    /// What protects them: `plain`. Default `plain`.
+    #[serde(default)]
+    pub channel: ChannelKind,
+    /// What commands are executed by: `kv` or `log`. Default `kv`.
+    #[serde(default = "default_application", serialize_with = "write_name", deserialize_with = "read_application")]
+    pub application: ApplicationKind,
+    /// What clients are answered with: `each` or `none`, see [`ReplyMode`]. Default `each`.
+    #[serde(default)]
+    pub reply: ReplyMode,
+    /// How many bytes of replies are kept for clients that ask again. Default 16 MiB.
+    #[serde(default = "default_reply_cache_bytes")]
+    pub reply_cache_bytes: usize,
+    /// The private key's file, from the directory of the configuration. Default `private.key`.
+    #[serde(default = "default_key_file")]
+    pub key_file: PathBuf,
+    /// Where to listen, if it is not the address that the members know: behind an address translation, `0.0.0.0:port`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+    /// The consensus core's settings; see [`quorate_consensus::Config`].
+    #[serde(default)]
+    pub consensus: ConsensusConfig,
+    /// The TCP transport's settings; see [`TcpConfig`].
+    #[serde(default)]
+    pub tcp: TcpConfig,
+    /// Misbehaviour on purpose, for experiments. Absent in every honest configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub laboratory: Option<Laboratory>,
+    /// The committee, in the order of the replica ids.
+    pub members: Vec<MemberConfig>,
+}
+
+fn default_scheme() -> SchemeKind {
+    SchemeKind::Ed25519
+}
+
+fn default_application() -> ApplicationKind {
+    ApplicationKind::KeyValue
+}
+
+fn default_reply_cache_bytes() -> usize {
+    DEFAULT_REPLY_CACHE_BYTES
+}
+
+fn default_key_file() -> PathBuf {
+    KEY_FILE.into()
+}
+
+impl NodeConfig {
+    /// The defaults for replica 0 of a cluster whose members are not known yet: the template of
+    /// [`generate`](crate::testnet::generate).
+    pub fn template(cluster: &str) -> NodeConfig {
+        NodeConfig {
+            cluster: cluster.to_owned(),
+            replica: ReplicaId(0),
+            faults: None,
+            scheme: default_scheme(),
+            transport: TransportKind::default(),
+            channel: ChannelKind::default(),
+            application: default_application(),
+            reply: ReplyMode::default(),
+            reply_cache_bytes: DEFAULT_REPLY_CACHE_BYTES,
+            key_file: default_key_file(),
+            listen: None,
+            consensus: ConsensusConfig::default(),
+            tcp: TcpConfig::default(),
+            laboratory: None,
+            members: Vec::new(),
+        }
+    }
+
+    /// Reads and validates the configuration file of a replica's directory.
+    ///
+    /// # Errors
+    /// [`ConfigFileError`] naming the file, and where it can be told the line and the key, what is wrong there and the mend.
+    pub fn read(path: &Path) -> Result<NodeConfig, ConfigFileError> {
+        let text = crate::config_file::read_text(path, MAX_CONFIG_BYTES)?;
+        NodeConfig::from_toml(&text, path)
+    }
+
+    /// The same from text; `path` is what errors name.
+    pub fn from_toml(text: &str, path: &Path) -> Result<NodeConfig, ConfigFileError> {
+        let config: NodeConfig = parse(text, path)?;
+        config.validate().map_err(|fault| ConfigFileError::at_key(path, text, fault))?;
+        Ok(config)
+    }
+
+    /// The text that [`NodeConfig::read`] reads, every key written out.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("every setting has a form in TOML")
+    }
+
+    /// Refuses what cannot work, by key.
+    pub fn validate(&self) -> Result<(), ConfigFault> {
+        let fault = |place: Place, why: String, mend: &str| Err(ConfigFault { place, why, mend: mend.to_owned() });
+        let characters = self.cluster.chars().count();
+        if characters == 0 || characters > MAX_CLUSTER_NAME_CHARACTERS {
+            let mend = format!("give it between 1 and {MAX_CLUSTER_NAME_CHARACTERS}");
+            return fault(Place::key("cluster"), format!("has {characters} characters"), &mend);
+        }
+        self.quorum()?;
+        let count = self.members.len();
+        if self.replica.index() >= count {
+            let why = format!("is {}, but the members are 0 to {}", self.replica, count - 1);
+            return fault(Place::key("replica"), why, "name one of them, or add the missing members");
+        }
+        if self.key_file.as_os_str().is_empty() {
+            return fault(Place::key("key_file"), "is empty".into(), "leave it out for the default");
+        }
+        self.validate_members()?;
+        self.validate_parts()
+    }
+
+    fn validate_members(&self) -> Result<(), ConfigFault> {
+        let fault =
+            |at, key, why, mend: &str| Err(ConfigFault { place: Place::member(at, key), why, mend: mend.into() });
+        let wanted = self.scheme.public_key_bytes();
+        for (at, member) in self.members.iter().enumerate() {
+            if member.public_key.len() != wanted {
+                let why = format!("has {} bytes, and keys of {} have {wanted}", member.public_key.len(), self.scheme);
+                return fault(at, "public_key", why, "copy it from that replica's key file");
+            }
+            let earlier = &self.members[..at];
+            if wanted > 0 && earlier.iter().any(|other| other.public_key == member.public_key) {
+                return fault(
+                    at,
+                    "public_key",
+                    "is another member's too".into(),
+                    "give every replica a key of its own",
+                );
+            }
+            if member.address.port() != 0 && earlier.iter().any(|other| other.address == member.address) {
+                let why = format!("{} is another member's too", member.address);
+                return fault(at, "address", why, "give every replica an address of its own");
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_parts(&self) -> Result<(), ConfigFault> {
+        self.consensus.validate().map_err(|error| ConfigFault {
+            place: Place::in_table("consensus", error.key),
+            why: error.why,
+            mend: error.mend,
+        })?;
+        if self.consensus.batch_bytes < MIN_BATCH_BYTES {
+            return Err(ConfigFault {
+                place: Place::in_table("consensus", "batch_bytes"),
+                why: format!("is {}, which hardly a bundle fits in", self.consensus.batch_bytes),
+                mend: format!("set at least {MIN_BATCH_BYTES}"),
+            });
+        }
+        self.tcp.validate().map_err(|error| ConfigFault {
+            place: Place::table("tcp"),
+            why: error.to_string(),
+            mend: "every key of it has a default and can be left out".into(),
+        })?;
+        match &self.laboratory {
+            Some(laboratory) => laboratory.validate(),
+            None => Ok(()),
+        }
+    }
+
+    /// n and f.
+    pub fn quorum(&self) -> Result<Quorum, ConfigFault> {
+        let quorum = match self.faults {
+            Some(faults) => Quorum::with_faults(self.members.len(), faults),
+            None => Quorum::of(self.members.len()),
+        };
+        quorum.map_err(|error| ConfigFault {
+            place: Place::key(if self.faults.is_some() && !self.members.is_empty() { "faults" } else { "members" }),
+            why: error.to_string(),
+            mend: "list every replica once under [[members]], and leave `faults` out for the most that they tolerate"
+                .into(),
+        })
+    }
+
+    /// The committee that the members make.
+    pub fn committee(&self) -> Result<Committee, ConfigFault> {
+        let members = self.members.iter();
+        Ok(Committee {
+            cluster: ClusterId::from_name(&self.cluster),
+            quorum: self.quorum()?,
+            members: members
+                .map(|member| Member { public_key: member.public_key.clone(), address: member.address })
+                .collect(),
+        })
+    }
+}
+
+/// The smallest `batch_bytes` that makes sense: a command without payload in a bundle of its own takes 32.
+const MIN_BATCH_BYTES: usize = 64;
+
+/// A setting that cannot work.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{place}` {why}; {mend}")]
+pub struct ConfigFault {
+    /// Which.
+    pub place: Place,
+    /// What is wrong with it.
+    pub why: String,
+    /// What to do.
+    pub mend: String,
+}
+
+fn write_hex<S: Serializer>(key: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&encode_hex(key))
+}
+
+fn read_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    decode_hex(&text)
+        .map(Bytes::from)
+        .ok_or_else(|| serde::de::Error::custom("a public key is written in hexadecimal, two digits a byte"))
+}
+
+fn write_name<S: Serializer>(application: &ApplicationKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(application.name())
+}
+
+fn read_application<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ApplicationKind, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}

@@ -1,0 +1,142 @@
+//! Reading configuration files so that every error says where it is.
+
+use crate::config::ConfigFault;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Where in a configuration a setting stands: its table, its position if there are many of that table, and its key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    table: Option<(&'static str, usize)>,
+    key: Option<&'static str>,
+}
+
+impl Place {
+    /// A key outside every table.
+    pub fn key(key: &'static str) -> Place {
+        Place { table: None, key: Some(key) }
+    }
+
+    /// A whole table.
+    pub fn table(table: &'static str) -> Place {
+        Place { table: Some((table, 0)), key: None }
+    }
+
+    /// A key in a table.
+    pub fn in_table(table: &'static str, key: &'static str) -> Place {
+        Place { table: Some((table, 0)), key: Some(key) }
+    }
+
+    /// A key of a member.
+    pub fn member(at: usize, key: &'static str) -> Place {
+        Place { table: Some(("members", at)), key: Some(key) }
+    }
+
+    /// The line it stands in, from 1, or that of its table where the key is left out.
+    fn line(&self, text: &str) -> Option<usize> {
+        let mut table = None;
+        let mut seen = 0;
+        let mut found = None;
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if let Some(header) = line.strip_prefix('[') {
+                table = Some(header.trim_matches(['[', ']', ' ']));
+                if table == self.table.map(|(name, _)| name) {
+                    if self.table.is_some_and(|(_, position)| position == seen) {
+                        found = Some(at + 1);
+                    }
+                    seen += 1;
+                }
+                continue;
+            }
+            let here = table == self.table.map(|(name, _)| name)
+                && self.table.is_none_or(|(_, position)| position + 1 == seen);
+            let named = line.split_once('=').map(|(key, _)| key.trim());
+            if here && named.is_some() && named == self.key {
+                return Some(at + 1);
+            }
+        }
+        found
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.table, self.key) {
+            (Some(("members", at)), Some(key)) => write!(f, "members[{at}].{key}"),
+            (Some((table, _)), Some(key)) => write!(f, "{table}.{key}"),
+            (Some((table, _)), None) => f.write_str(table),
+            (None, key) => f.write_str(key.unwrap_or_default()),
+        }
+    }
+}
+
+/// A configuration file that cannot be used: which file, which line, what is wrong and what to do.
+#[derive(Debug, Error)]
+#[error("{}{}: {fault}", path.display(), line.map(|line| format!(" line {line}")).unwrap_or_default())]
+pub struct ConfigFileError {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, from 1, where it can be told.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub fault: ConfigFileFault,
+}
+
+/// What can be wrong with a configuration file.
+#[derive(Debug, Error)]
+pub enum ConfigFileFault {
+    /// The operating system refused.
+    #[error("cannot read it: {0}; name a directory that `quorate testnet` made")]
+    Io(#[source] io::Error),
+    /// It is too long.
+    #[error("it is longer than {0} bytes, so it is no configuration")]
+    TooLong(u64),
+    /// It is no TOML, or a key in it is unknown or of the wrong type.
+    #[error("{}{why}; correct the line, or leave the key out for its default", key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default())]
+    Syntax {
+        /// The key, where it can be told.
+        key: Option<String>,
+        /// What the parser says.
+        why: String,
+    },
+    /// A setting cannot work.
+    #[error(transparent)]
+    Setting(Box<ConfigFault>),
+}
+
+impl ConfigFileError {
+    /// A setting that cannot work, with the line it stands in.
+    pub(crate) fn at_key(path: &Path, text: &str, fault: ConfigFault) -> ConfigFileError {
+        let line = fault.place.line(text);
+        ConfigFileError { path: path.to_owned(), line, fault: ConfigFileFault::Setting(Box::new(fault)) }
+    }
+}
+
+/// The text of a file of at most `most` bytes.
+pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, ConfigFileError> {
+    let fail = |fault| ConfigFileError { path: path.to_owned(), line: None, fault };
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
+    read.map_err(|error| fail(ConfigFileFault::Io(error)))?;
+    match text.len() as u64 > most {
+        true => Err(fail(ConfigFileFault::TooLong(most))),
+        false => Ok(text),
+    }
+}
+
+/// Parses TOML; an error has the line and, where the line has one, the key.
+pub(crate) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, ConfigFileError> {
+    toml::from_str(text).map_err(|error| {
+        let start = error.span().map(|span| span.start).filter(|start| *start > 0);
+        let line = start.map(|start| text[..start].matches('\n').count() + 1);
+        let key = line.and_then(|line| text.lines().nth(line - 1)).and_then(|line| line.split_once('='));
+        let key = key.map(|(key, _)| key.trim().to_owned());
+        let why = error.message().to_owned();
+        ConfigFileError { path: path.to_owned(), line, fault: ConfigFileFault::Syntax { key, why } }
+    })
+}

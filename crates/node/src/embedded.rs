@@ -1,0 +1,155 @@
+//! All replicas of a cluster in one process: a thread each, and real sockets between them.
+
+use crate::assemble::{Assembled, assemble};
+use crate::config::NodeConfig;
+use crate::error::{HostError, NodeError};
+use crate::host::{Order, Orders};
+use crate::observer::Observer;
+use crate::testnet;
+use quorate_crypto::{KeyPair, Keyring};
+use quorate_types::{Committee, ReplicaId, Status};
+use std::any::Any;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+/// A replica on a thread of its own.
+struct NodeThread {
+    replica: ReplicaId,
+    orders: Orders,
+    waker: Arc<dyn Fn() + Send + Sync>,
+    thread: Option<JoinHandle<Result<Status, HostError>>>,
+}
+
+impl NodeThread {
+    fn start(replica: ReplicaId, assembled: Assembled) -> Result<NodeThread, NodeError> {
+        let Assembled { node, orders, waker, .. } = assembled;
+        let builder = thread::Builder::new().name(format!("replica-{replica}"));
+        let thread = builder.spawn(move || node.run()).map_err(|source| NodeError::Thread { replica, source })?;
+        Ok(NodeThread { replica, orders, waker, thread: Some(thread) })
+    }
+
+    fn order(&self, order: Order) {
+        self.orders.give(order);
+        (self.waker)();
+    }
+
+    /// Waits for the end; nothing if that was done before.
+    fn join(&mut self) -> Option<Result<Status, NodeError>> {
+        let replica = self.replica;
+        let thread = self.thread.take()?;
+        Some(match thread.join() {
+            Ok(Ok(status)) => Ok(status),
+            Ok(Err(source)) => Err(NodeError::Host { replica, source }),
+            Err(panic) => Err(NodeError::Panicked { replica, message: panic_message(&*panic) }),
+        })
+    }
+}
+
+/// A cluster in this process. Dropping it stops all replicas.
+pub struct EmbeddedCluster {
+    committee: Committee,
+    nodes: Vec<NodeThread>,
+}
+
+impl EmbeddedCluster {
+    /// Starts a replica at each of `addresses` (with port 0, at a free one), with new keys and the settings of `template`; its
+    /// `replica`, `members` and `listen` count for nothing. `vary` changes the settings of single replicas, as for faults; `observer` makes each an
+    /// observer.
+    pub fn start(
+        template: &NodeConfig,
+        addresses: &[SocketAddr],
+        vary: impl Fn(&mut NodeConfig),
+        observer: impl Fn() -> Box<dyn Observer>,
+    ) -> Result<EmbeddedCluster, NodeError> {
+        let mut listeners = Vec::with_capacity(addresses.len());
+        let mut bound = Vec::with_capacity(addresses.len());
+        for address in addresses.iter().copied() {
+            let fail = |source| NodeError::Listen { address, source };
+            let listener = TcpListener::bind(address).map_err(fail)?;
+            bound.push(listener.local_addr().map_err(fail)?);
+            listeners.push(listener);
+        }
+        let mut nodes = testnet::generate(template, &bound)?;
+        nodes.iter_mut().for_each(|(config, _)| vary(config));
+        EmbeddedCluster::start_nodes(nodes.into_iter().zip(listeners), observer)
+    }
+
+    fn start_nodes(
+        nodes: impl Iterator<Item = ((NodeConfig, KeyPair), TcpListener)>,
+        observer: impl Fn() -> Box<dyn Observer>,
+    ) -> Result<EmbeddedCluster, NodeError> {
+        let mut shared: Option<(Committee, Arc<Keyring>)> = None;
+        let mut ready = Vec::new();
+        for ((config, key), listener) in nodes {
+            let (_, keyring) = match &shared {
+                Some(shared) => shared,
+                None => {
+                    config.validate()?;
+                    let committee = config.committee()?;
+                    let keyring = Arc::new(Keyring::new(config.scheme, &committee)?);
+                    shared.insert((committee, keyring))
+                }
+            };
+            let assembled = assemble(&config, key, Some(listener), Some(keyring.clone()), observer())?;
+            ready.push((config.replica, assembled));
+        }
+        let (committee, _) = shared.expect("a template without members is refused");
+        let mut cluster = EmbeddedCluster { committee, nodes: Vec::with_capacity(ready.len()) };
+        for (replica, assembled) in ready {
+            cluster.nodes.push(NodeThread::start(replica, assembled)?);
+        }
+        Ok(cluster)
+    }
+
+    /// The members, their keys and addresses: what a client needs to know.
+    pub fn committee(&self) -> &Committee {
+        &self.committee
+    }
+
+    /// Stops a replica as a crash would: nothing that is queued is sent, its sockets are closed. Returns its last counters.
+    ///
+    /// # Panics
+    /// If there is no such replica, or it was stopped before.
+    pub fn stop(&mut self, replica: ReplicaId) -> Result<Status, NodeError> {
+        let node = self.nodes.get_mut(replica.index()).expect("the replica is of this cluster");
+        node.order(Order::Crash);
+        node.join().expect("a replica is stopped once")
+    }
+
+    /// The replicas that ended although nobody stopped them: a fault, which [`EmbeddedCluster::shut_down`] reports.
+    pub fn ended(&self) -> Vec<ReplicaId> {
+        let ended = |node: &&NodeThread| node.thread.as_ref().is_some_and(|thread| thread.is_finished());
+        self.nodes.iter().filter(ended).map(|node| node.replica).collect()
+    }
+
+    /// Waits for the replicas that [ended](EmbeddedCluster::ended) and returns the first error that ended one.
+    pub fn report_ended(&mut self) -> Result<(), NodeError> {
+        let ended = self.ended();
+        for node in self.nodes.iter_mut().filter(|node| ended.contains(&node.replica)) {
+            node.join().transpose()?;
+        }
+        Ok(())
+    }
+
+    /// Stops all replicas that still run, after what they have queued is written, and returns the last counters of each.
+    pub fn shut_down(mut self) -> Vec<(ReplicaId, Result<Status, NodeError>)> {
+        self.nodes.iter().for_each(|node| node.order(Order::Finish));
+        self.nodes.iter_mut().filter_map(|node| Some((node.replica, node.join()?))).collect()
+    }
+}
+
+impl Drop for EmbeddedCluster {
+    fn drop(&mut self) {
+        self.nodes.iter().for_each(|node| node.order(Order::Crash));
+        for node in &mut self.nodes {
+            // Who drops a cluster without shutting it down does not ask how its replicas ended.
+            let _ = node.join();
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it left no message".to_owned())
+}

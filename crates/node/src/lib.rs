@@ -1,0 +1,28 @@
+//! quorate: the real host.
+//!
+//! A replica is a pure state machine; this crate gives it a network, keys, a journal, a clock and an application, and runs it: all
+//! replicas of a cluster in one process ([`EmbeddedCluster`]), or one per process from a directory ([`run_directory`]).
+//! `assemble.rs` is the one file that names concrete parts; `host.rs` is the loop.
+
+mod alarms;
+mod assemble;
+pub mod config;
+pub mod config_file;
+mod devices;
+mod embedded;
+pub mod error;
+pub mod faults;
+mod gateway;
+mod host;
+mod measure;
+pub mod observer;
+mod process;
+mod reply_cache;
+pub mod testnet;
+
+pub use config::{ConfigFault, NodeConfig, ReplyMode, TransportKind};
+pub use embedded::EmbeddedCluster;
+pub use error::{HostError, NodeError};
+pub use faults::{Fault, Laboratory};
+pub use observer::{NoObserver, NodeEvent, Observer, StderrObserver};
+pub use process::run_directory;

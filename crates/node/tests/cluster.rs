@@ -1,0 +1,324 @@
+//! Whole clusters in this process over real sockets, as a client sees them.
+
+mod support;
+
+use bytes::Bytes;
+use quorate_applications::{ApplicationKind, compare_histories};
+use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind};
+use quorate_crypto::SchemeKind;
+use quorate_node::{EmbeddedCluster, Fault, Laboratory, NoObserver, NodeConfig, NodeEvent, Observer, ReplyMode};
+use quorate_transports::Remote;
+use quorate_types::{ClientRequest, Digest, Height, ReplicaId, ReplicaReply, Results, Status, encode_message};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::TestClient;
+
+const SCHEME: SchemeKind = SchemeKind::Ed25519;
+
+fn template() -> NodeConfig {
+    let mut template = NodeConfig::template("test");
+    template.application = ApplicationKind::Log;
+    template.consensus.batch = 100;
+    template.consensus.view_timeout_ms = 300;
+    template
+}
+
+fn start(template: &NodeConfig, replicas: usize) -> EmbeddedCluster {
+    EmbeddedCluster::start(template, &free(replicas), |_| {}, || Box::new(NoObserver)).expect("the cluster starts")
+}
+
+/// As many addresses of this host, each with a free port.
+fn free(replicas: usize) -> Vec<SocketAddr> {
+    vec![SocketAddr::from(([127, 0, 0, 1], 0)); replicas]
+}
+
+/// Stops all and compares what they executed; returns the height that all of them share.
+fn agreed(cluster: EmbeddedCluster, stopped: Vec<Status>) -> Height {
+    let running = cluster.shut_down().into_iter().map(|(_, status)| status.expect("a replica ends in order"));
+    let histories: Vec<_> = running.chain(stopped).map(|status| (status.replica, status.history)).collect();
+    compare_histories(&histories).expect("all replicas executed the same")
+}
+
+/// Orders commands, stops a replica where the protocol stands that, orders more, and compares.
+fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Dissemination) {
+    let mut template = template();
+    template.consensus.protocol = protocol;
+    template.consensus.leader = leader;
+    template.consensus.dissemination = dissemination;
+    let mut cluster = start(&template, 4);
+    let quorum = cluster.committee().quorum;
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    let bundles: Vec<_> = (0..40).map(|_| client.bundle(10, b"payload")).collect();
+    for results in client.submit(&bundles, 8, quorum.weak()) {
+        assert_eq!(results, Results::all_empty(10));
+    }
+    let mut stopped = Vec::new();
+    let victim = ReplicaId(3);
+    if template.consensus.stalls_with_silent(quorum, &[victim]).is_none() {
+        stopped.push(cluster.stop(victim).expect("it ran until now"));
+        let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"more")).collect();
+        client.submit(&bundles, 8, quorum.weak());
+        // The three that are left order 60 bundles in at least six blocks of at most 100 commands.
+        let status = client.status(ReplicaId(1));
+        assert!(status.height >= Height(6), "{status:?}");
+    }
+    assert!(cluster.ended().is_empty());
+    assert!(agreed(cluster, stopped) > Height(0), "{protocol} {leader}");
+}
+
+macro_rules! orders_commands_and_stands_a_crash {
+    ($($name:ident: $protocol:ident, $leader:ident;)+) => {
+        $(#[test]
+        fn $name() {
+            orders_commands(ProtocolKind::$protocol, LeaderKind::$leader, Dissemination::Client);
+        })+
+
+        #[test]
+        fn no_protocol_and_no_leader_is_left_out() {
+            let tested = [$((ProtocolKind::$protocol, LeaderKind::$leader)),+];
+            let all = ProtocolKind::ALL.iter().flat_map(|protocol| protocol.leaders().iter().map(|leader| (*protocol, *leader)));
+            assert!(all.clone().count() == tested.len() && all.clone().all(|pair| tested.contains(&pair)));
+        }
+    };
+}
+
+orders_commands_and_stands_a_crash! {
+    chained_hotstuff_fixed: ChainedHotStuff, Fixed;
+    chained_hotstuff_round_robin: ChainedHotStuff, RoundRobin;
+    chained_hotstuff_reputation: ChainedHotStuff, Reputation;
+    simple_hotstuff_fixed: SimpleHotStuff, Fixed;
+    simple_hotstuff_round_robin: SimpleHotStuff, RoundRobin;
+    simple_hotstuff_reputation: SimpleHotStuff, Reputation;
+    fast_hotstuff_fixed: FastHotStuff, Fixed;
+    fast_hotstuff_round_robin: FastHotStuff, RoundRobin;
+    fast_hotstuff_reputation: FastHotStuff, Reputation;
+    jolteon_fixed: Jolteon, Fixed;
+    jolteon_round_robin: Jolteon, RoundRobin;
+    jolteon_reputation: Jolteon, Reputation;
+    basic_hotstuff_fixed: BasicHotStuff, Fixed;
+    basic_hotstuff_round_robin: BasicHotStuff, RoundRobin;
+    basic_hotstuff_reputation: BasicHotStuff, Reputation;
+    pbft_fixed: Pbft, Fixed;
+}
+
+#[test]
+fn leaders_carry_the_commands_where_they_are_to() {
+    orders_commands(ProtocolKind::Jolteon, LeaderKind::RoundRobin, Dissemination::Leader);
+    orders_commands(ProtocolKind::ChainedHotStuff, LeaderKind::Fixed, Dissemination::Leader);
+    orders_commands(ProtocolKind::BasicHotStuff, LeaderKind::RoundRobin, Dissemination::Leader);
+}
+
+#[test]
+fn a_cluster_of_one_orders_alone() {
+    let cluster = start(&template(), 1);
+    let mut client = TestClient::new(&cluster, SCHEME, 1);
+    client.connect(1);
+    let bundles: Vec<_> = (0..30).map(|_| client.bundle(3, b"")).collect();
+    assert_eq!(client.submit(&bundles, 30, 1), vec![Results::all_empty(3); 30]);
+    assert!(agreed(cluster, Vec::new()) > Height(0));
+}
+
+#[test]
+fn a_silent_replica_executes_what_the_others_order_and_says_nothing() {
+    let silent = ReplicaId(0);
+    let mut template = template();
+    template.consensus.leader = LeaderKind::Reputation;
+    let vary = |config: &mut NodeConfig| {
+        config.laboratory = (config.replica == silent).then(|| Laboratory::of(Fault::Silent));
+    };
+    let links = Arc::new(AtomicUsize::new(0));
+    let observer = || -> Box<dyn Observer> {
+        let links = links.clone();
+        Box::new(move |_: ReplicaId, event: NodeEvent| {
+            if matches!(event, NodeEvent::Connected(Remote::Replica(_))) {
+                links.fetch_add(1, Ordering::SeqCst);
+            }
+        })
+    };
+    let cluster = EmbeddedCluster::start(&template, &free(4), vary, observer).expect("the cluster starts");
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    // Who is silent cannot ask for what it missed before it was connected.
+    while links.load(Ordering::SeqCst) < 4 * 3 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let bundles: Vec<_> = (0..40).map(|_| client.bundle(10, b"x")).collect();
+    // Three equal replies are all that there are.
+    client.submit(&bundles, 4, 3);
+    assert!(client.inbox.iter().all(|(replica, _)| *replica != silent));
+    while client.status(silent).height == Height(0) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(agreed(cluster, Vec::new()) > Height(0));
+}
+
+#[test]
+fn a_slow_leader_holds_its_proposals_and_its_views_do_not_time_out() {
+    let slow = ReplicaId(1);
+    let mut template = template();
+    template.consensus.leader = LeaderKind::RoundRobin;
+    let vary = |config: &mut NodeConfig| {
+        let laboratory = Laboratory { fault: Fault::Slow, slow_fraction: 0.3 };
+        config.laboratory = (config.replica == slow).then_some(laboratory);
+    };
+    let cluster =
+        EmbeddedCluster::start(&template, &free(4), vary, || Box::new(NoObserver)).expect("the cluster starts");
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    let bundles: Vec<_> = (0..5).map(|_| client.bundle(10, b"x")).collect();
+    client.submit(&bundles, 1, 2);
+    let proposed = client.status(slow).view;
+    assert!(proposed.0 >= 2, "its view came");
+    assert!(agreed(cluster, Vec::new()) > Height(0));
+}
+
+#[test]
+fn an_executed_bundle_that_is_sent_again_gets_the_same_reply_again() {
+    let cluster = start(&template(), 4);
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    let bundle = client.bundle(10, b"once");
+    client.submit(std::slice::from_ref(&bundle), 1, 4);
+    let commands = client.status(ReplicaId(2)).committed_commands;
+    let answers = |client: &mut TestClient| {
+        client.send_all(&ClientRequest::Submit(bundle.clone()));
+        let mut replies: Vec<ReplicaReply> = Vec::new();
+        client.wait(|_, reply| {
+            replies.push(reply.clone());
+            (replies.len() == 4).then_some(())
+        });
+        replies
+    };
+    let replies = answers(&mut client);
+    assert!(replies.windows(2).all(|pair| pair[0] == pair[1]), "{replies:?}");
+    assert!(matches!(&replies[0], ReplicaReply::Executed { bundle: digest, .. } if *digest == bundle.digest()));
+    assert_eq!(client.status(ReplicaId(2)).committed_commands, commands, "nothing was executed twice");
+    assert!(agreed(cluster, Vec::new()) > Height(0));
+}
+
+#[test]
+fn what_cannot_be_ordered_is_refused_with_a_mend() {
+    let mut template = template();
+    template.consensus.batch_bytes = 10_000;
+    let cluster = start(&template, 4);
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    let mut stranger = TestClient::new(&cluster, SCHEME, 8);
+    let too_many = client.bundle(101, b"");
+    let too_large = client.bundle(1, &[0; 10_000]);
+    let anothers = stranger.bundle(1, b"");
+    let refusal = |client: &mut TestClient, frame: Bytes| {
+        client.send_raw(ReplicaId(1), frame);
+        client.wait(|_, reply| match reply {
+            ReplicaReply::Refused { bundle, why } => Some((*bundle, why.clone())),
+            _ => None,
+        })
+    };
+    for (bundle, why, mend) in [
+        (too_many, "101 commands and a block takes 100", "raise `batch`"),
+        (too_large, "bytes and a block takes 10000", "raise `batch_bytes`"),
+        (anothers, "go to client 8", "with its own id"),
+    ] {
+        let (digest, text) = refusal(&mut client, encode_message(&ClientRequest::Submit(bundle.clone())));
+        assert_eq!(digest, bundle.digest());
+        assert!(text.contains(why) && text.contains(mend), "{text}");
+    }
+    let (digest, text) = refusal(&mut client, Bytes::from_static(b"\x01\x63nonsense"));
+    assert_eq!(digest, Digest::ZERO);
+    assert!(text.contains("no such kind"), "{text}");
+    let status = client.status(ReplicaId(1));
+    assert_eq!(status.dropped.get("undecodable-from-clients"), Some(&1));
+    assert_eq!(status.committed_commands, 0);
+    let bundle = client.bundle(100, b"");
+    client.submit(&[bundle], 1, 4);
+}
+
+#[test]
+fn a_full_pool_refuses_for_now() {
+    let mut template = template();
+    template.consensus.pool_bytes = 1000;
+    template.consensus.batch_policy = BatchPolicy::Full;
+    let cluster = start(&template, 4);
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    for _ in 0..3 {
+        let bundle = client.bundle(1, &[0; 600]);
+        client.send_all(&ClientRequest::Submit(bundle));
+    }
+    let why = client.wait(|_, reply| match reply {
+        ReplicaReply::Refused { why, .. } => Some(why.clone()),
+        _ => None,
+    });
+    assert!(why.contains("send the bundle again later"), "{why}");
+}
+
+#[test]
+fn in_reply_mode_none_one_bare_acknowledgement_comes() {
+    let mut template = template();
+    template.reply = ReplyMode::None;
+    template.scheme = SchemeKind::None;
+    let cluster = start(&template, 4);
+    let mut client = TestClient::new(&cluster, SchemeKind::None, 7);
+    client.connect(4);
+    let bundles: Vec<_> = (0..10).map(|_| client.bundle(10, b"x")).collect();
+    assert!(client.submit(&bundles, 3, 1).iter().all(Results::is_bare));
+    assert!(client.inbox.iter().all(|(replica, _)| *replica == ReplicaId(0)));
+    assert!(agreed(cluster, Vec::new()) > Height(0));
+}
+
+#[test]
+fn a_query_and_a_status_are_answered_without_ordering() {
+    let cluster = start(&template(), 4);
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    let bundle = client.bundle(10, b"x");
+    client.submit(&[bundle], 1, 4);
+    client.send_raw(ReplicaId(2), encode_message(&ClientRequest::Query { id: 5, question: Bytes::new() }));
+    let (height, answer) = client.wait(|_, reply| match reply {
+        ReplicaReply::Answer { id: 5, height, answer } => Some((*height, answer.clone())),
+        _ => None,
+    });
+    assert!(height > Height(0));
+    assert_eq!(answer[..8], 10u64.to_le_bytes(), "the log counts ten commands");
+    let status = client.status(ReplicaId(2));
+    assert_eq!(status.replica, ReplicaId(2));
+    assert_eq!(status.committed_commands, 10);
+    assert!(status.committed_blocks >= 1 && status.height.0 == status.committed_blocks);
+    assert!(status.cpu_ns > 0 && status.peak_rss_kb > 0 && status.busy_ns > 0);
+    assert!(status.bytes_sent > 0 && status.messages_sent > 0 && status.verifications > 0);
+    assert_eq!(status.view_timeouts, 0);
+    assert!(!status.history.is_empty() && status.evidence.is_empty());
+}
+
+#[test]
+fn an_observer_hears_of_the_start_the_peers_and_a_loss() {
+    let events: Arc<Mutex<Vec<(ReplicaId, NodeEvent)>>> = Arc::default();
+    let observer = || -> Box<dyn Observer> {
+        let events = events.clone();
+        Box::new(move |replica: ReplicaId, event: NodeEvent| events.lock().unwrap().push((replica, event)))
+    };
+    let mut cluster = EmbeddedCluster::start(&template(), &free(4), |_| {}, observer).expect("the cluster starts");
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    let bundle = client.bundle(1, b"x");
+    client.submit(&[bundle], 1, 4);
+    cluster.stop(ReplicaId(3)).expect("it ran until now");
+    let bundle = client.bundle(1, b"y");
+    client.submit(&[bundle], 1, 3);
+    drop(cluster);
+    let events = events.lock().unwrap();
+    let heard = |replica: u16, wanted: &dyn Fn(&NodeEvent) -> bool| {
+        events.iter().filter(|(of, event)| *of == ReplicaId(replica) && wanted(event)).count()
+    };
+    for replica in 0..4 {
+        assert_eq!(heard(replica, &|event| matches!(event, NodeEvent::Listening(_))), 1);
+        assert!(heard(replica, &|event| matches!(event, NodeEvent::Connected(Remote::Client(_)))) >= 1);
+        assert!(heard(replica, &|event| matches!(event, NodeEvent::Connected(Remote::Replica(_)))) >= 2);
+        assert_eq!(heard(replica, &|event| matches!(event, NodeEvent::Stopped)), 1);
+    }
+    let lost = |event: &NodeEvent| matches!(event, NodeEvent::Lost { remote: Remote::Replica(ReplicaId(3)), .. });
+    assert!((0..3).all(|replica| heard(replica, &lost) >= 1), "{events:?}");
+}

@@ -1,0 +1,186 @@
+//! Configurations: what is written is read back, and every error names file, line, key and mend.
+
+use quorate_node::config::{CONFIG_FILE, KEY_FILE};
+use quorate_node::{Fault, Laboratory, NodeConfig, NodeError, testnet};
+use quorate_types::ReplicaId;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A directory of its own for each test, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("quorate-node-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn four() -> NodeConfig {
+    let addresses: Vec<_> = (7000..7004).map(|port| format!("127.0.0.1:{port}").parse().unwrap()).collect();
+    testnet::generate(&NodeConfig::template("four"), &addresses).unwrap().swap_remove(1).0
+}
+
+fn refusal(text: &str) -> String {
+    NodeConfig::from_toml(text, Path::new("D/replica-1/config.toml")).expect_err("it cannot work").to_string()
+}
+
+/// The text with the line that begins with `key` replaced.
+fn with_line(text: &str, key: &str, line: &str) -> (String, usize) {
+    let at = text.lines().position(|line| line.starts_with(&format!("{key} "))).expect("the key is written out");
+    let lines: Vec<&str> = text.lines().enumerate().map(|(here, old)| if here == at { line } else { old }).collect();
+    (lines.join("\n"), at + 1)
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let mut config = four();
+    config.laboratory = Some(Laboratory::of(Fault::Slow));
+    config.faults = Some(1);
+    config.listen = Some("0.0.0.0:7001".parse().unwrap());
+    let text = config.to_toml();
+    assert_eq!(NodeConfig::from_toml(&text, Path::new("x")).unwrap(), config, "{text}");
+}
+
+#[test]
+fn all_but_the_identity_and_the_members_has_defaults() {
+    let config = four();
+    let members: String = (config.members.iter())
+        .map(|member| {
+            let key = quorate_types::digest::encode_hex(&member.public_key);
+            format!("[[members]]\naddress = \"{}\"\npublic_key = \"{key}\"\n", member.address)
+        })
+        .collect();
+    let text = format!("cluster = \"four\"\nreplica = 1\n{members}");
+    assert_eq!(NodeConfig::from_toml(&text, Path::new("x")).unwrap(), config);
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_line() {
+    let text = four().to_toml();
+    let (text, line) = with_line(&text, "batch_bytes", "batch_bites = 3");
+    let error = refusal(&text);
+    assert!(
+        error.starts_with(&format!("D/replica-1/config.toml line {line}: `batch_bites`: unknown field")),
+        "{error}"
+    );
+    assert!(error.contains("correct the line"), "{error}");
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
+    for (key, value) in [
+        ("batch", "\"many\""),
+        ("scheme", "\"rot13\""),
+        ("application", "\"chess\""),
+        ("protocol", "\"paxos\""),
+        ("reply", "\"some\""),
+        ("address", "\"localhost\""),
+        ("public_key", "\"xyz\""),
+    ] {
+        let (text, line) = with_line(&four().to_toml(), key, &format!("{key} = {value}"));
+        let error = refusal(&text);
+        assert!(error.starts_with(&format!("D/replica-1/config.toml line {line}: `{key}`: ")), "{error}");
+    }
+}
+
+#[test]
+fn a_setting_that_cannot_work_is_refused_with_its_line_and_a_mend() {
+    let base = four().to_toml();
+    for (key, value, place, mend) in [
+        ("replica", "4", "`replica` is 4", "add the missing members"),
+        ("cluster", "\"\"", "`cluster` has 0 characters", "between 1 and 200"),
+        ("key_file", "\"\"", "`key_file` is empty", "for the default"),
+        ("batch", "0", "`consensus.batch` is 0", "at least 1"),
+        ("batch_bytes", "10", "`consensus.batch_bytes` is 10", "at least 64"),
+        ("link_queue_bytes", "0", "`tcp` ", "can be left out"),
+        ("address", "\"127.0.0.1:7003\"", "`members[3].address` 127.0.0.1:7003 is another member's too", "of its own"),
+        ("public_key", "\"abcd\"", "`members[0].public_key` has 2 bytes", "copy it"),
+    ] {
+        let (text, line) = with_line(&base, key, &format!("{key} = {value}"));
+        let error = refusal(&text);
+        assert!(error.contains(place) && error.contains(mend), "{error}");
+        let shown = error.strip_prefix("D/replica-1/config.toml line ").expect(&error);
+        let shown: usize = shown.split(':').next().unwrap().parse().unwrap();
+        match place {
+            "`tcp` " => assert_eq!(text.lines().nth(shown - 1), Some("[tcp]")),
+            _ if place.contains("[3]") => assert!(text.lines().nth(shown - 1).unwrap().contains("7003"), "{error}"),
+            _ => assert_eq!(shown, line, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn too_many_faults_for_the_members_are_refused() {
+    let mut config = four();
+    config.faults = Some(2);
+    let error = refusal(&config.to_toml());
+    assert!(error.contains("`faults`") && error.contains("at least 7"), "{error}");
+    let error = refusal("cluster = \"x\"\nreplica = 0\nmembers = []\n");
+    assert!(error.contains("`members`") && error.contains("between 1 and 256"), "{error}");
+}
+
+#[test]
+fn a_key_that_two_members_share_is_refused() {
+    let mut config = four();
+    config.members[2].public_key = config.members[0].public_key.clone();
+    let error = refusal(&config.to_toml());
+    assert!(error.contains("`members[2].public_key` is another member's too"), "{error}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = NodeConfig::read(Path::new("/nowhere/at/all/config.toml")).unwrap_err().to_string();
+    assert!(error.starts_with("/nowhere/at/all/config.toml: cannot read it"), "{error}");
+}
+
+#[test]
+fn a_testnet_has_a_directory_for_each_replica_and_private_keys_that_only_the_owner_reads() {
+    let scratch = Scratch::new("testnet");
+    let template = NodeConfig::template("net");
+    let net = testnet::write(&template, 4, 7100, &scratch.0).unwrap();
+    assert_eq!(net.configs.len(), 4);
+    for (at, (config, home)) in net.configs.iter().zip(&net.directories).enumerate() {
+        assert_eq!(*home, scratch.0.join(format!("replica-{at}")));
+        assert_eq!(NodeConfig::read(&home.join(CONFIG_FILE)).unwrap(), *config);
+        assert_eq!(config.replica, ReplicaId(at as u16));
+        assert_eq!(config.members[at].address.port(), 7100 + at as u16);
+        assert_eq!(config.members, net.configs[0].members);
+        let mode = fs::metadata(home.join(KEY_FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let again = testnet::write(&template, 4, 7100, &scratch.0).unwrap_err();
+    assert!(matches!(again, NodeError::NotEmpty(_)), "{again}");
+}
+
+#[test]
+fn ports_beyond_the_last_are_refused_before_anything_is_written() {
+    let scratch = Scratch::new("ports");
+    for (replicas, base_port) in [(4, 65_533), (4, 0)] {
+        let error = testnet::write(&NodeConfig::template("net"), replicas, base_port, &scratch.0).unwrap_err();
+        assert!(matches!(error, NodeError::Ports { .. }), "{error}");
+    }
+    assert!(!scratch.0.exists());
+}
+
+#[test]
+fn a_directory_without_its_key_or_with_anothers_is_refused_by_name() {
+    let scratch = Scratch::new("keys");
+    let net = testnet::write(&NodeConfig::template("net"), 4, 7200, &scratch.0).unwrap();
+    let run = |at: usize| quorate_node::run_directory(&net.directories[at], Box::new(quorate_node::NoObserver));
+    fs::copy(net.directories[0].join(KEY_FILE), net.directories[1].join(KEY_FILE)).unwrap();
+    let error = run(1).unwrap_err();
+    assert!(matches!(error, NodeError::KeyFile(_)), "{error}");
+    assert!(error.to_string().contains("belongs to replica 0, not to replica 1"), "{error}");
+    fs::remove_file(net.directories[2].join(KEY_FILE)).unwrap();
+    let error = run(2).unwrap_err().to_string();
+    assert!(error.contains("replica-2/private.key"), "{error}");
+}

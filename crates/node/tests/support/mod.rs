@@ -1,0 +1,183 @@
+//! A client for tests: a bare transport, bundles out, replies in, f+1 equal ones counted.
+
+use bytes::Bytes;
+use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
+use quorate_crypto::{Keyring, SchemeKind};
+use quorate_node::EmbeddedCluster;
+use quorate_transports::{Event, LinkId, Remote, TcpConfig, TcpTransport, Transport};
+use quorate_types::{
+    Bundle, BundleBuilder, ClientId, ClientRequest, Committee, Digest, ReplicaId, ReplicaReply, Results, Status,
+    decode_message, encode_message,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A test that waits longer than this for anything has hung.
+const HANG: Duration = Duration::from_secs(40);
+/// After this long without news a client sends again what is not answered.
+const RETRY: Duration = Duration::from_millis(500);
+
+pub struct TestClient {
+    pub id: ClientId,
+    transport: TcpTransport,
+    committee: Committee,
+    links: BTreeMap<LinkId, Remote>,
+    events: Vec<Event>,
+    next_sequence: u64,
+    next_question: u64,
+    /// Everything received and not yet looked at.
+    pub inbox: Vec<(ReplicaId, ReplicaReply)>,
+}
+
+impl TestClient {
+    pub fn new(cluster: &EmbeddedCluster, scheme: SchemeKind, id: u64) -> TestClient {
+        let committee = cluster.committee().clone();
+        let keyring = Keyring::new(scheme, &committee).expect("the cluster runs with these keys");
+        let id = ClientId(id);
+        let channels = ChannelConfig {
+            kind: ChannelKind::Plain,
+            cluster: committee.cluster,
+            me: LocalEnd::Client(id),
+            verifier: Arc::new(keyring),
+        };
+        let transport = TcpTransport::client(&committee, channels, TcpConfig::default()).expect("a client transport");
+        TestClient {
+            id,
+            transport,
+            committee,
+            links: BTreeMap::new(),
+            events: Vec::new(),
+            next_sequence: 1,
+            next_question: 1,
+            inbox: Vec::new(),
+        }
+    }
+
+    /// Waits until so many replicas are connected.
+    pub fn connect(&mut self, replicas: usize) {
+        let start = Instant::now();
+        while self.links.len() < replicas {
+            assert!(start.elapsed() < HANG, "only {:?} are connected", self.links);
+            self.poll();
+        }
+    }
+
+    fn poll(&mut self) -> bool {
+        self.transport.poll(Some(Duration::from_millis(50)), &mut self.events).expect("the transport goes on");
+        let news = !self.events.is_empty();
+        for event in self.events.drain(..) {
+            match event {
+                Event::Connected { link, remote } => drop(self.links.insert(link, remote)),
+                Event::Disconnected { link, .. } => drop(self.links.remove(&link)),
+                Event::Received { remote: Remote::Replica(replica), frame, .. } => {
+                    self.inbox.push((replica, decode_message(frame).expect("replicas send replies")));
+                }
+                Event::Received { remote: Remote::Client(client), .. } => panic!("client {client} answers a client"),
+            }
+        }
+        news
+    }
+
+    pub fn bundle(&mut self, commands: usize, payload: &[u8]) -> Bundle {
+        let mut builder = BundleBuilder::new(self.id);
+        for _ in 0..commands {
+            builder.push(self.id, self.next_sequence, payload);
+            self.next_sequence += 1;
+        }
+        builder.finish()
+    }
+
+    pub fn send_raw(&mut self, to: ReplicaId, frame: Bytes) {
+        self.transport.send_to(to, frame);
+    }
+
+    pub fn send_all(&mut self, request: &ClientRequest) {
+        let frame = encode_message(request);
+        for replica in self.committee.replicas() {
+            self.transport.send_to(replica, frame.clone());
+        }
+    }
+
+    /// Waits for the first message that `wanted` takes, and drops those before it.
+    pub fn wait<T>(&mut self, mut wanted: impl FnMut(ReplicaId, &ReplicaReply) -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            for (replica, reply) in std::mem::take(&mut self.inbox) {
+                if let Some(found) = wanted(replica, &reply) {
+                    return found;
+                }
+            }
+            assert!(start.elapsed() < HANG, "no answer came");
+            self.poll();
+        }
+    }
+
+    /// Sends bundles to all replicas, at most `window` at a time, until each has `needed` equal replies; returns these.
+    pub fn submit(&mut self, bundles: &[Bundle], window: usize, needed: usize) -> Vec<Results> {
+        let start = Instant::now();
+        let mut done: BTreeMap<Digest, Results> = BTreeMap::new();
+        let mut replies: BTreeMap<Digest, BTreeMap<Bytes, BTreeSet<ReplicaId>>> = BTreeMap::new();
+        let mut sent = 0;
+        let mut last_news = Instant::now();
+        while done.len() < bundles.len() {
+            if start.elapsed() > HANG {
+                let of = self.links.values().filter_map(|remote| match remote {
+                    Remote::Replica(replica) => Some(*replica),
+                    Remote::Client(_) => None,
+                });
+                let statuses: Vec<Status> = of.collect::<Vec<_>>().into_iter().map(|of| self.status(of)).collect();
+                let waiting: Vec<_> = bundles.iter().filter(|bundle| !done.contains_key(&bundle.digest())).collect();
+                let heard: Vec<_> = waiting.iter().filter_map(|bundle| replies.get(&bundle.digest())).collect();
+                let short = |status: &Status| Status { history: Vec::new(), ..status.clone() };
+                let shown: Vec<Status> = statuses.iter().map(short).collect();
+                panic!(
+                    "{} of {} bundles are answered; {waiting:?} has {heard:?}: {shown:#?}",
+                    done.len(),
+                    bundles.len()
+                );
+            }
+            while sent < bundles.len() && sent - done.len() < window {
+                self.send_all(&ClientRequest::Submit(bundles[sent].clone()));
+                sent += 1;
+            }
+            self.poll();
+            for (replica, reply) in std::mem::take(&mut self.inbox) {
+                let ReplicaReply::Executed { bundle, height, results } = reply else {
+                    panic!("replica {replica} answers {reply:?}")
+                };
+                // Late replies to bundles of an earlier call are no news.
+                if !bundles[..sent].iter().any(|sent| sent.digest() == bundle) {
+                    continue;
+                }
+                last_news = Instant::now();
+                let same = encode_message(&ReplicaReply::Executed { bundle, height, results: results.clone() });
+                let voices = replies.entry(bundle).or_default().entry(same).or_default();
+                voices.insert(replica);
+                if voices.len() >= needed {
+                    done.insert(bundle, results);
+                }
+            }
+            if last_news.elapsed() > RETRY {
+                last_news = Instant::now();
+                for bundle in bundles[..sent].iter().filter(|bundle| !done.contains_key(&bundle.digest())) {
+                    self.send_all(&ClientRequest::Submit(bundle.clone()));
+                }
+            }
+        }
+        bundles.iter().map(|bundle| done.remove(&bundle.digest()).expect("all are done")).collect()
+    }
+
+    pub fn status(&mut self, of: ReplicaId) -> Status {
+        let asked = self.next_question;
+        self.next_question += 1;
+        self.send_raw(of, encode_message(&ClientRequest::Status { id: asked, history: true }));
+        self.wait(|replica, reply| match reply {
+            ReplicaReply::Status { id, json } if *id == asked => {
+                assert_eq!(replica, of);
+                Some(serde_json::from_slice(json).expect("a status is JSON"))
+            }
+            _ => None,
+        })
+    }
+}
