@@ -1,0 +1,68 @@
+//! How many messages a core delivers in a second: `cargo run --release -p quorate-simulator --example speed`.
+//!
+//! Blocks of one bundle of one command, signatures by the scheme `none`, links that lose nothing; work takes no time or what the table says.
+
+use quorate_applications::ApplicationKind;
+use quorate_client::ReplyMode;
+use quorate_client::load::{LoadMode, LoadOptions};
+use quorate_client::workload::{Workload, WorkloadKind, workload};
+use quorate_consensus::Config;
+use quorate_consensus::config::ProtocolKind;
+use quorate_crypto::SchemeKind;
+use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec, run};
+use quorate_types::Quorum;
+use std::time::{Duration, Instant};
+
+fn commands() -> Box<dyn Workload> {
+    workload(&WorkloadKind::Fixed, 0, 1, 1, None).expect("a sound workload")
+}
+
+fn main() {
+    let only = std::env::args().nth(1);
+    for (protocol, replicas, costs, millis) in [
+        (ProtocolKind::Jolteon, 4, "none", 8000),
+        (ProtocolKind::Jolteon, 4, "shipped", 2000),
+        (ProtocolKind::ChainedHotStuff, 4, "none", 8000),
+        (ProtocolKind::Pbft, 4, "none", 4000),
+        (ProtocolKind::Jolteon, 100, "none", 400),
+        (ProtocolKind::Pbft, 100, "none", 40),
+    ] {
+        if only.as_ref().is_some_and(|only| *only != format!("{protocol}-{replicas}-{costs}")) {
+            continue;
+        }
+        let spec = SimSpec {
+            consensus: Config { protocol, ..Config::default() },
+            quorum: Quorum::of(replicas).expect("a sound size"),
+            scheme: SchemeKind::None,
+            signatures: Signatures::Modelled,
+            application: ApplicationKind::Log,
+            reply: ReplyMode::Each,
+            network: NetworkSpec::default(),
+            costs: if costs == "none" { CostTable::free() } else { CostTable::shipped() },
+            crypto_servers: 0,
+            cores: 0,
+            load: LoadOptions {
+                clients: 1,
+                mode: LoadMode::Closed { outstanding: 1 },
+                bundle: 1,
+                warmup: Duration::ZERO,
+                duration: Duration::from_millis(millis),
+                ..LoadOptions::default()
+            },
+            silent: Vec::new(),
+            slow: Vec::new(),
+            chaos: None,
+        };
+        let start = Instant::now();
+        let report = run(&spec, 1, &commands);
+        let wall = start.elapsed().as_secs_f64();
+        assert_eq!(report.complaint, None);
+        println!(
+            "{protocol} n={replicas} costs {costs}: {:.0} messages/s, {:.0} events/s ({} messages, {wall:.2} s, {:.1} virtual s)",
+            report.delivered as f64 / wall,
+            report.events as f64 / wall,
+            report.delivered,
+            report.virtual_time.as_secs_f64(),
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! A cost table in whole numbers, so that sums are the same on every machine.
+
+use crate::costs::CostTable;
+use std::time::Duration;
+
+/// Picoseconds in a microsecond.
+const PS_PER_US: f64 = 1e6;
+/// Picoseconds in a nanosecond.
+const PS_PER_NS: u64 = 1000;
+/// Nanoseconds in a microsecond.
+const NS_PER_US: f64 = 1e3;
+
+/// The table in whole picoseconds, by what it is charged for.
+#[derive(Clone, Debug)]
+pub struct Charges {
+    pub turn: u64,
+    pub step: u64,
+    pub bundle: u64,
+    pub command: u64,
+    pub read_call: u64,
+    pub write_call: u64,
+    pub receive: u64,
+    pub send: u64,
+    pub receive_byte: u64,
+    pub send_byte: u64,
+    pub hash_byte: u64,
+    pub sign: u64,
+    verify: Vec<(u64, u64)>,
+    pub flush: Duration,
+    pub client_command: u64,
+    pub client_reply: u64,
+}
+
+impl Charges {
+    /// Of a table that was validated; signatures are free in the scheme `none`.
+    pub fn new(table: &CostTable, signed: bool) -> Charges {
+        let us = |value: f64| (value * PS_PER_US) as u64;
+        let per_byte = |value: f64| us(value / NS_PER_US);
+        let verify = table.signatures.verify_us.iter();
+        let scale = u64::from(signed);
+        Charges {
+            turn: us(table.core.turn_us),
+            step: us(table.core.step_us),
+            bundle: us(table.core.bundle_us),
+            command: us(table.core.command_us),
+            read_call: us(table.wire.read_call_us),
+            write_call: us(table.wire.write_call_us),
+            receive: us(table.wire.receive_us),
+            send: us(table.wire.send_us),
+            receive_byte: per_byte(table.wire.receive_byte_ns),
+            send_byte: per_byte(table.wire.send_byte_ns),
+            hash_byte: per_byte(table.hash.byte_ns),
+            sign: us(table.signatures.sign_us) * scale,
+            verify: verify.map(|(count, cost)| (u64::from(*count), us(*cost) * scale)).collect(),
+            flush: Duration::from_nanos(us(table.journal.flush_us) / PS_PER_NS),
+            client_command: us(table.client.command_us),
+            client_reply: us(table.client.reply_us),
+        }
+    }
+
+    /// What checking so many signatures at once costs: between two figures interpolated, beyond the last in proportion.
+    pub fn verify(&self, count: u64) -> u64 {
+        if count == 0 {
+            return 0;
+        }
+        let above = self.verify.iter().position(|(known, _)| *known >= count);
+        match above {
+            Some(0) => self.verify[0].1,
+            Some(at) => {
+                let ((low, cheap), (high, dear)) = (self.verify[at - 1], self.verify[at]);
+                cheap + (dear - cheap) * (count - low) / (high - low)
+            }
+            None => {
+                let (most, cost) = self.verify[self.verify.len() - 1];
+                cost * count / most
+            }
+        }
+    }
+}
+
+/// Whole nanoseconds, rounded up, so that work that costs something takes time.
+pub fn nanos(picoseconds: u64) -> u64 {
+    picoseconds.div_ceil(PS_PER_NS)
+}

@@ -1,0 +1,152 @@
+//! The load in virtual time: the client library's own decisions, with the world's clock.
+
+use crate::charges::{Charges, nanos};
+use crate::node::NEVER;
+use crate::oracle::Oracle;
+use quorate_client::load::{LoadCore, LoadOptions, LoadReport, Stage, Usage};
+use quorate_client::workload::Workload;
+use quorate_client::{Destination, Outgoing, ReplyMode, SessionCounters, SessionOptions};
+use quorate_consensus::config::Dissemination;
+use quorate_types::{Bundle, ClientId, ClientRequest, Quorum, ReplicaId, ReplicaReply, Time, decode_message};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The origin of the simulated clients.
+const ORIGIN: ClientId = ClientId(1 << 16);
+
+/// The machine of the clients.
+pub struct Clients {
+    core: LoadCore,
+    replies: VecDeque<(u16, u32, Arc<ReplicaReply>)>,
+    out: Vec<Outgoing>,
+    /// The earliest wake-up that the world knows of.
+    pub wake_known: Time,
+    at_start: Option<SessionCounters>,
+    at_end: Option<SessionCounters>,
+    busy_ns: u64,
+    busy_at: [Option<u64>; 2],
+}
+
+impl Clients {
+    /// A load that has not begun.
+    pub fn new(
+        options: &LoadOptions,
+        quorum: Quorum,
+        dissemination: Dissemination,
+        reply: ReplyMode,
+        workload: Box<dyn Workload>,
+    ) -> Clients {
+        let dissemination = match dissemination {
+            Dissemination::Client => quorate_client::Dissemination::Client,
+            Dissemination::Leader => quorate_client::Dissemination::Leader,
+        };
+        let session = SessionOptions { dissemination, reply, ..SessionOptions::new(quorum) };
+        let core = LoadCore::new(options.clone(), session, workload, ORIGIN);
+        Clients {
+            core: core.expect("the laboratory validates a load before it is simulated"),
+            replies: VecDeque::new(),
+            out: Vec::new(),
+            wake_known: NEVER,
+            at_start: None,
+            at_end: None,
+            busy_ns: 0,
+            busy_at: [None; 2],
+        }
+    }
+
+    /// A reply has come in.
+    pub fn take_in(&mut self, from: usize, bytes: u32, reply: Arc<ReplicaReply>) {
+        self.replies.push_back((from as u16, bytes, reply));
+    }
+
+    /// When there is something to do besides.
+    pub fn next_wake(&mut self) -> Time {
+        self.core.next_wake().unwrap_or(NEVER)
+    }
+
+    /// Whether a turn would find something to do.
+    pub fn has_work(&mut self, now: Time) -> bool {
+        !self.replies.is_empty() || self.next_wake() <= now
+    }
+
+    /// Works through what there is; says how many nanoseconds that takes and how many bundles go where.
+    pub fn turn(
+        &mut self,
+        now: Time,
+        charges: &Charges,
+        oracle: &mut Oracle,
+        sends: &mut Vec<(Option<ReplicaId>, Bundle, usize)>,
+    ) -> u64 {
+        let mut spent = charges.turn;
+        let mut read = 0;
+        while let Some((from, bytes, reply)) = self.replies.pop_front() {
+            spent += charges.client_reply + u64::from(bytes) * charges.receive_byte;
+            read |= 1u128 << (from % 128);
+            self.core.receive(now, ReplicaId(from), Arc::unwrap_or_clone(reply));
+        }
+        self.core.step(now, &mut self.out);
+        let mut written = 0u128;
+        for Outgoing { to, frame } in self.out.drain(..) {
+            let bytes = frame.len();
+            let Ok(ClientRequest::Submit(bundle)) = decode_message(frame) else {
+                panic!("a load sends bundles that can be decoded");
+            };
+            oracle.submitted(&bundle);
+            spent += bundle.len() as u64 * charges.client_command + bytes as u64 * charges.hash_byte;
+            let one = match to {
+                Destination::All => None,
+                Destination::One(one) => Some(one),
+            };
+            written |= one.map_or(u128::MAX, |one| 1 << (one.0 % 128));
+            sends.push((one, bundle, bytes));
+        }
+        spent += u64::from(u128::count_ones(read)) * charges.read_call;
+        spent += u64::from(u128::count_ones(written).min(1)) * charges.write_call;
+        let elapsed = nanos(spent);
+        self.busy_ns += elapsed;
+        self.observe();
+        elapsed
+    }
+
+    fn observe(&mut self) {
+        let stage = self.core.stage();
+        if self.at_start.is_none() && stage == Stage::Measure {
+            self.at_start = Some(self.core.bundles());
+            self.busy_at[0] = Some(self.busy_ns);
+        }
+        if self.at_start.is_some() && self.at_end.is_none() && stage > Stage::Measure {
+            self.at_end = Some(self.core.bundles());
+            self.busy_at[1] = Some(self.busy_ns);
+        }
+    }
+
+    /// How far the load has come.
+    pub fn stage(&self) -> Stage {
+        self.core.stage()
+    }
+
+    /// A replica cannot be reached any more.
+    pub fn lost(&mut self, replica: ReplicaId) {
+        self.core.lost(replica);
+    }
+
+    /// Ends the load.
+    pub fn stop(&mut self, now: Time) {
+        self.core.stop(now);
+    }
+
+    /// What came of the load, which is over.
+    pub fn finish(self, now: Time) -> LoadReport {
+        let bundles = match (self.at_start, self.at_end) {
+            (Some(start), Some(end)) => end.since(&start),
+            _ => SessionCounters::default(),
+        };
+        let busy = match self.busy_at {
+            [Some(start), Some(end)] => Duration::from_nanos(end - start),
+            _ => Duration::ZERO,
+        };
+        let usage = Usage { cpu: busy, busy: Some(busy), ..Usage::default() };
+        self.core.finish(now, usage, bundles)
+    }
+}

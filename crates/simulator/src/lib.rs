@@ -1,0 +1,33 @@
+//! quorate: the simulator.
+//!
+//! The very same [`Replica`](quorate_consensus::Replica) as in the node, the same executor and the client library's own load, in virtual
+//! time. A heap of events ordered by time and order of entry is all there is: no clock, no thread, no iteration over a hash table.
+//! One seed decides everything; [`SimReport::trace_hash`] names what happened and is the same on every machine.
+//!
+//! Read [`world`](crate) from `run.rs`: it makes nodes, clients, links and oracles out of a [`SimSpec`], and lets the world run.
+//! `docs/SIMULATOR.md` says how to write a network, and what is not modelled.
+
+mod assemble;
+mod charges;
+mod clients;
+pub mod costs;
+pub mod faults;
+pub mod network;
+mod node;
+mod oracle;
+mod parcel;
+pub mod random;
+mod run;
+mod schedule;
+mod signatures;
+mod spec;
+pub mod trace;
+mod transcript;
+mod world;
+
+pub use costs::{CostError, CostTable};
+pub use network::{NetworkError, NetworkSpec};
+pub use oracle::Complaint;
+pub use run::{SimReport, run, run_seeds};
+pub use spec::{Signatures, SimSpec, WorkloadFactory};
+pub use world::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};

@@ -1,0 +1,151 @@
+//! What must hold of every run, judged from the outside on every step: the oracles see what replicas sign and commit, and share no
+//! code with them.
+
+use quorate_applications::Reply;
+use quorate_consensus::digest_map::{DigestMap, Salt};
+use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Outcome, ReplicaId, Subject, View};
+use std::collections::BTreeMap;
+
+/// Statements of each replica that are remembered; the earliest give way.
+const STATEMENTS_KEPT: usize = 8192;
+/// Words of a set of replicas.
+const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
+
+/// Something that must not be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Complaint {
+    /// `agreement`, `contiguity`, `validity`, `one-statement`, `liveness`, `spin` or `panic`.
+    pub oracle: &'static str,
+    /// What was seen.
+    pub what: String,
+}
+
+/// Where a replica has one statement to make.
+type Place = (View, Height, Domain);
+
+/// Watches a cluster.
+pub struct Oracle {
+    /// Whether votes go by slot.
+    slotted: bool,
+    /// The one chain that all committed chains are prefixes of; genesis first.
+    chain: Vec<Digest>,
+    heights: Vec<u64>,
+    /// Every bundle that was submitted, and who has executed it.
+    bundles: DigestMap<[u64; WORDS]>,
+    signed: Vec<BTreeMap<Place, (Subject, u64)>>,
+    /// The first thing that was wrong.
+    pub complaint: Option<Complaint>,
+}
+
+impl Oracle {
+    /// Nothing has happened.
+    pub fn new(replicas: usize, genesis: Digest, slotted: bool) -> Oracle {
+        Oracle {
+            slotted,
+            chain: vec![genesis],
+            heights: vec![0; replicas],
+            bundles: DigestMap::with_hasher(Salt(0)),
+            signed: vec![BTreeMap::new(); replicas],
+            complaint: None,
+        }
+    }
+
+    /// Something is wrong; the first such thing counts.
+    pub fn complain(&mut self, oracle: &'static str, what: String) {
+        self.complaint.get_or_insert(Complaint { oracle, what });
+    }
+
+    /// A client has sent a bundle.
+    pub fn submitted(&mut self, bundle: &Bundle) {
+        self.bundles.entry(bundle.digest()).or_default();
+    }
+
+    /// Whether so many of these replicas have executed a bundle.
+    pub fn is_executed_by(&self, bundle: &Digest, replica: usize) -> bool {
+        self.bundles.get(bundle).is_some_and(|who| who[replica / 64] >> (replica % 64) & 1 == 1)
+    }
+
+    /// A replica signs a statement.
+    pub fn signs(&mut self, replica: ReplicaId, subject: &Subject, attachment: &Attachment) {
+        let by_slot = self.slotted && matches!(subject.domain, Domain::Prepare | Domain::Commit | Domain::Checkpoint);
+        let height = if by_slot { subject.height } else { Height(0) };
+        let said = match attachment {
+            Attachment::None => 0,
+            Attachment::HighView(view) => view.0 + 1,
+            Attachment::HighCertificate(certificate) => {
+                certificate.subject.digest.prefix() ^ certificate.subject.view.0
+            }
+        };
+        let statements = &mut self.signed[replica.index()];
+        let earlier = statements.insert((subject.view, height, subject.domain), (*subject, said));
+        if statements.len() > STATEMENTS_KEPT {
+            statements.pop_first();
+        }
+        if earlier.is_some_and(|earlier| earlier != (*subject, said)) {
+            let what =
+                format!("replica {replica} signs two statements of kind {:?} in view {}", subject.domain, subject.view);
+            self.complain("one-statement", what);
+        }
+    }
+
+    /// A replica commits a block and executes its bundles.
+    pub fn committed(&mut self, replica: ReplicaId, block: &Block, bundles: &[Bundle]) {
+        let (height, at) = (block.height.0, &mut self.heights[replica.index()]);
+        if height != *at + 1 {
+            let what = format!("replica {replica} commits height {height} after height {at}");
+            return self.complain("contiguity", what);
+        }
+        *at = height;
+        let position = height as usize;
+        if !block.is_unlinked_or_extends(&self.chain[position - 1]) {
+            let what = format!("replica {replica} commits at height {height} a block that does not extend the last");
+            return self.complain("contiguity", what);
+        }
+        match self.chain.get(position) {
+            Some(agreed) if *agreed != block.digest() => {
+                let what = format!(
+                    "replica {replica} commits {:?} at height {height}, where another committed {agreed:?}",
+                    block.digest()
+                );
+                self.complain("agreement", what);
+            }
+            Some(_) => {}
+            None => self.chain.push(block.digest()),
+        }
+        if !bundles.iter().map(Bundle::digest).eq(block.payload.iter().copied()) {
+            let what = format!("replica {replica} executes other bundles at height {height} than the block names");
+            self.complain("validity", what);
+        }
+    }
+
+    /// A replica has executed a bundle.
+    pub fn executed(&mut self, replica: ReplicaId, reply: &Reply) {
+        let Some(who) = self.bundles.get_mut(&reply.bundle) else {
+            let what = format!("replica {replica} executes bundle {:?}, which no client sent", reply.bundle);
+            return self.complain("validity", what);
+        };
+        let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
+        let again = who[word] & bit != 0;
+        who[word] |= bit;
+        if again && reply.results.outcomes().any(|outcome| matches!(outcome, Outcome::Executed(_))) {
+            let what = format!("replica {replica} executes commands of bundle {:?} a second time", reply.bundle);
+            self.complain("validity", what);
+        }
+    }
+
+    /// The height that a replica has committed.
+    pub fn height(&self, replica: usize) -> u64 {
+        self.heights[replica]
+    }
+}
+
+/// What the oracle asks of a block.
+trait Extends {
+    fn is_unlinked_or_extends(&self, parent: &Digest) -> bool;
+}
+
+impl Extends for Block {
+    fn is_unlinked_or_extends(&self, parent: &Digest) -> bool {
+        self.parent() == *parent || self.parent() == Digest::ZERO
+    }
+}

@@ -1,0 +1,80 @@
+//! What travels over links: messages in memory, with the size and a sum of their encoding.
+
+use crate::trace::{checksum, mix};
+use quorate_consensus::{Envelope, Message};
+use quorate_types::codec::WIRE_VERSION;
+use quorate_types::{Bundle, Encoder, ReplicaReply, Wire};
+use std::sync::Arc;
+
+/// Bytes of an executed bundle's reply beside its results: version, kind, digest, height.
+const REPLY_HEADER_BYTES: usize = 1 + 1 + 32 + 8;
+/// Bytes of a frame's length.
+const FRAME_HEADER_BYTES: usize = 4;
+
+/// A message on its way.
+#[derive(Clone)]
+pub struct Parcel<M> {
+    /// A sum over what it says.
+    pub checksum: u64,
+    /// Bytes of its frame.
+    pub bytes: u32,
+    /// What it says.
+    pub body: Body<M>,
+}
+
+/// What a message says.
+#[derive(Clone)]
+pub enum Body<M> {
+    /// From replica to replica.
+    Peer(Arc<Envelope<M>>),
+    /// From the clients to a replica.
+    Request(Bundle),
+    /// From a replica to the clients.
+    Reply(Arc<ReplicaReply>),
+}
+
+impl<M: Message> Parcel<M> {
+    /// A message between replicas; `scratch` is empty and stays so.
+    pub fn peer(message: Envelope<M>, scratch: &mut Scratch) -> Parcel<M> {
+        scratch.0.put_u8(WIRE_VERSION);
+        message.encode(&mut scratch.0);
+        let encoded = scratch.0.take();
+        Parcel { checksum: checksum(&encoded), bytes: frame(encoded.len()), body: Body::Peer(Arc::new(message)) }
+    }
+
+    /// A client's bundle, whose request has so many bytes.
+    pub fn request(bundle: Bundle, bytes: usize) -> Parcel<M> {
+        Parcel { checksum: bundle.digest().prefix(), bytes: frame(bytes), body: Body::Request(bundle) }
+    }
+
+    /// A reply.
+    pub fn reply(reply: Arc<ReplicaReply>) -> Parcel<M> {
+        let (bytes, checksum) = match &*reply {
+            ReplicaReply::Executed { bundle, height, results } => {
+                let sum = mix(mix(bundle.prefix(), height.0), checksum(results.body()));
+                (REPLY_HEADER_BYTES + results.body().len(), sum)
+            }
+            other => {
+                let encoded = quorate_types::encode_message(other);
+                (encoded.len(), checksum(&encoded))
+            }
+        };
+        Parcel { checksum, bytes: frame(bytes), body: Body::Reply(reply) }
+    }
+}
+
+fn frame(bytes: usize) -> u32 {
+    (bytes + FRAME_HEADER_BYTES) as u32
+}
+
+/// Bytes of memory that encodings share, before it is asked for again.
+const SCRATCH_BYTES: usize = 64 << 10;
+
+/// Memory in which messages are encoded.
+pub struct Scratch(Encoder);
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch(Encoder::with_capacity(SCRATCH_BYTES))
+    }
+}

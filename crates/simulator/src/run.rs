@@ -1,0 +1,211 @@
+//! Runs a seed, or many on all cores.
+
+use crate::clients::Clients;
+use crate::network::{Links, Loss, NetworkSpec};
+use crate::node::{Node, Parts};
+use crate::oracle::{Complaint, Oracle};
+use crate::random::{Purpose, Random};
+use crate::signatures::{Device, Modelled};
+use crate::spec::{Signatures, SimSpec, WorkloadFactory};
+use crate::transcript::Transcript;
+use crate::world::{World, trouble};
+use quorate_applications::Executor;
+use quorate_client::load::{LoadReport, Stage};
+use quorate_consensus::Replica;
+use quorate_consensus::replica::Protocol;
+use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring, SchemeKind};
+use quorate_types::{ClusterId, Committee, Member, ReplicaId, Status, Time};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The name of every simulated cluster.
+const CLUSTER: &str = "quorate";
+/// Under chaos, the longest retransmission timeout in milliseconds: a link that is healed is used again soon.
+const CHAOS_RTO_MOST_MS: f64 = 1000.0;
+/// Part of the view timeout for which a slow replica holds its proposals back.
+const SLOW_FRACTION: f64 = 0.8;
+
+/// What came of a seed.
+#[derive(Clone, Debug)]
+pub struct SimReport {
+    /// The seed.
+    pub seed: u64,
+    /// The name of the run: equal on every machine.
+    pub trace_hash: String,
+    /// Events that happened.
+    pub events: u64,
+    /// Messages that were delivered, between replicas and to and from clients.
+    pub delivered: u64,
+    /// How long it took in the simulated world.
+    pub virtual_time: Duration,
+    /// What the clients saw; none if the run ended before its time.
+    pub load: Option<LoadReport>,
+    /// The replicas' counters at the start of the measured time.
+    pub first: Vec<Status>,
+    /// At its end.
+    pub last: Vec<Status>,
+    /// At the end of the run, with histories; none of those that crashed.
+    pub end: Vec<Option<Status>>,
+    /// Who crashed.
+    pub crashed: Vec<ReplicaId>,
+    /// Packets that were lost.
+    pub lost_packets: u64,
+    /// Segments that streams sent again.
+    pub retransmissions: u64,
+    /// Messages that found a full queue.
+    pub not_queued: u64,
+    /// What an oracle says.
+    pub complaint: Option<Complaint>,
+    /// The last views, if an oracle spoke.
+    pub transcript: Vec<String>,
+}
+
+/// Runs one seed. If an oracle speaks it is run once more, for the transcript.
+pub fn run(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimReport {
+    let report = crate::assemble::run_once(spec, seed, workload, false);
+    match report.complaint {
+        None => report,
+        Some(_) => crate::assemble::run_once(spec, seed, workload, true),
+    }
+}
+
+/// Runs seeds on all cores; the reports are in the seeds' order. `heard` is called with each report as it comes, in any order.
+pub fn run_seeds(
+    spec: &SimSpec,
+    seeds: std::ops::Range<u64>,
+    threads: usize,
+    workload: WorkloadFactory<'_>,
+    heard: &(dyn Fn(&SimReport) + Sync),
+) -> Vec<SimReport> {
+    let all: Vec<u64> = seeds.collect();
+    let next = AtomicUsize::new(0);
+    let reports = Mutex::new(Vec::with_capacity(all.len()));
+    let work = || {
+        while let Some(seed) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let report = run(spec, *seed, workload);
+            heard(&report);
+            reports.lock().expect("nothing panics while it holds this lock").push(report);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(all.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut reports = reports.into_inner().expect("nothing panics while it holds this lock");
+    reports.sort_by_key(|report| report.seed);
+    reports
+}
+
+/// Runs one seed of a protocol whose replicas `replica` makes.
+pub fn run_protocol<P: Protocol>(
+    spec: &SimSpec,
+    seed: u64,
+    workload: WorkloadFactory<'_>,
+    transcript: bool,
+    replica: impl Fn(ClusterId, ReplicaId, u64) -> Replica<P>,
+) -> SimReport {
+    let (trouble, chaos) = trouble(spec, seed);
+    let network = match &chaos {
+        Some(chaos) => troubled(&spec.network, chaos),
+        None => spec.network.clone(),
+    };
+    let spec = &SimSpec { network, ..spec.clone() };
+    let replicas = spec.quorum.replicas();
+    let cluster = ClusterId::from_name(CLUSTER);
+    let mut devices = devices(spec, cluster, seed);
+    let mut salts = Random::new(seed, Purpose::Salts, 0);
+    let mut nodes = Vec::with_capacity(replicas);
+    for me in (0..replicas as u16).map(ReplicaId) {
+        let salt = salts.bits();
+        nodes.push(Node::new(Parts {
+            me,
+            replicas,
+            cluster,
+            replica: replica(cluster, me, salt),
+            device: devices.remove(0),
+            executor: Executor::new(spec.application.build(), &cluster),
+            reply: spec.reply,
+            crypto_servers: spec.crypto_servers,
+            silent: spec.silent.contains(&me),
+            slow: spec.slow.contains(&me).then(|| spec.consensus.view_timeout().mul_f64(SLOW_FRACTION)),
+            salt,
+        }));
+    }
+    let clients = Clients::new(&spec.load, spec.quorum, spec.consensus.dissemination, spec.reply, workload());
+    let links = Links::new(&spec.network, replicas, seed);
+    let oracle = Oracle::new(replicas, cluster.genesis(), spec.consensus.protocol.has_slots());
+    let mut world = World::new(spec, nodes, clients, links, oracle, trouble);
+    world.transcript = transcript.then(Transcript::default);
+    let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
+    if let Err(panic) = ended {
+        let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        world.oracle.complain("panic", said.unwrap_or("something that is no text").to_owned());
+    }
+    report(seed, world)
+}
+
+fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
+    let retransmissions = world.retransmissions();
+    let sound = world.oracle.complaint.is_none();
+    let end = world.nodes.iter().map(|node| (node.alive && sound).then(|| node.status(true))).collect();
+    let done = world.clients.stage() == Stage::Done;
+    SimReport {
+        seed,
+        trace_hash: world.trace.hash(),
+        events: world.events,
+        delivered: world.delivered,
+        virtual_time: world.now.since(Time(0)),
+        load: done.then(|| world.clients.finish(world.now)),
+        first: world.first,
+        last: world.last,
+        end,
+        crashed: world.crashed,
+        lost_packets: world.links.lost,
+        retransmissions,
+        not_queued: world.not_queued,
+        complaint: world.oracle.complaint,
+        transcript: world.transcript.map(Transcript::into_lines).unwrap_or_default(),
+    }
+}
+
+/// The network under chaos.
+fn troubled(network: &NetworkSpec, chaos: &crate::faults::Chaos) -> NetworkSpec {
+    let mut network = network.clone();
+    network.loss = Loss::Independent { probability: chaos.loss };
+    network.packets.duplication = chaos.duplication;
+    network.packets.reordering = chaos.reordering;
+    network.transport.rto_most_ms = CHAOS_RTO_MOST_MS.max(network.transport.rto_least_ms);
+    network.transport.rto_initial_ms = network.transport.rto_initial_ms.min(network.transport.rto_most_ms);
+    network
+}
+
+fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
+    let replicas = spec.quorum.replicas();
+    let signed = spec.scheme != SchemeKind::None;
+    if spec.signatures == Signatures::Modelled || !signed {
+        return (0..replicas).map(|_| Device::Modelled(Modelled::new(cluster, spec.quorum, signed))).collect();
+    }
+    let mut random = Random::new(seed, Purpose::Keys, 0);
+    let mut key_seeds = || {
+        let mut bytes = [0; 32];
+        bytes.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&random.bits().to_le_bytes()));
+        bytes
+    };
+    let seeds: Vec<[u8; 32]> = (0..replicas).map(|_| key_seeds()).collect();
+    let key = |seed: &[u8; 32]| KeyPair::from_seed(spec.scheme, *seed);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let members = seeds.iter().map(|seed| Member { public_key: key(seed).public_key(), address }).collect();
+    let committee = Committee { cluster, quorum: spec.quorum, members };
+    let keyring = Arc::new(Keyring::new(spec.scheme, &committee).expect("keys that were just made are sound"));
+    let device = |(at, seed): (usize, &[u8; 32])| {
+        let me = ReplicaId(at as u16);
+        let crypto = Crypto::with_keyring(keyring.clone(), &committee, me, key(seed), DEFAULT_CACHE_CERTIFICATES);
+        Device::Real(Box::new(crypto.expect("keys that were just made are sound")))
+    };
+    seeds.iter().enumerate().map(device).collect()
+}

@@ -1,0 +1,57 @@
+//! What is simulated.
+
+use crate::costs::CostTable;
+use crate::network::NetworkSpec;
+use quorate_applications::ApplicationKind;
+use quorate_client::ReplyMode;
+use quorate_client::load::LoadOptions;
+use quorate_client::workload::Workload;
+use quorate_consensus::Config;
+use quorate_crypto::SchemeKind;
+use quorate_types::{Quorum, ReplicaId};
+use std::time::Duration;
+
+/// How signatures are simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signatures {
+    /// They cost what the table says and are true by construction.
+    Modelled,
+    /// They are made and verified; their cost is the table's all the same.
+    Real,
+}
+
+/// Everything that decides a run, but for the seed.
+#[derive(Clone)]
+pub struct SimSpec {
+    /// The consensus core's settings.
+    pub consensus: Config,
+    /// n and f.
+    pub quorum: Quorum,
+    /// The scheme.
+    pub scheme: SchemeKind,
+    /// How it is simulated.
+    pub signatures: Signatures,
+    /// What executes.
+    pub application: ApplicationKind,
+    /// Who answers clients.
+    pub reply: ReplyMode,
+    /// Links and scheduled faults.
+    pub network: NetworkSpec,
+    /// What work costs.
+    pub costs: CostTable,
+    /// Threads of each replica that check signatures; 0 has the core do it.
+    pub crypto_servers: usize,
+    /// Cores that replicas and clients share; 0 gives each of them one of its own.
+    pub cores: usize,
+    /// How much load.
+    pub load: LoadOptions,
+    /// Replicas that send nothing to anybody.
+    pub silent: Vec<ReplicaId>,
+    /// Replicas that hold their proposals back for 0.8 of the view timeout.
+    pub slow: Vec<ReplicaId>,
+    /// Trouble drawn from the seed for so long; then a core is healed and has to make progress.
+    pub chaos: Option<Duration>,
+}
+
+/// Makes the commands of one run.
+pub type WorkloadFactory<'a> = &'a (dyn Fn() -> Box<dyn Workload> + Sync);

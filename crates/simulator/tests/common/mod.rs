@@ -1,0 +1,44 @@
+//! A small cluster under a short load.
+
+use quorate_applications::ApplicationKind;
+use quorate_client::ReplyMode;
+use quorate_client::load::{LoadMode, LoadOptions};
+use quorate_client::workload::{Workload, WorkloadKind, workload};
+use quorate_consensus::Config;
+use quorate_consensus::config::ProtocolKind;
+use quorate_crypto::SchemeKind;
+use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec};
+use quorate_types::Quorum;
+use std::time::Duration;
+
+/// Commands of 64 bytes.
+pub fn commands() -> Box<dyn Workload> {
+    workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
+}
+
+/// Four replicas of a protocol on a local network, for a second.
+pub fn spec(protocol: ProtocolKind) -> SimSpec {
+    SimSpec {
+        consensus: Config { protocol, ..Config::default() },
+        quorum: Quorum::of(4).expect("a sound size"),
+        scheme: SchemeKind::Ed25519,
+        signatures: Signatures::Modelled,
+        application: ApplicationKind::Log,
+        reply: ReplyMode::Each,
+        network: NetworkSpec::preset("lan").expect("a preset"),
+        costs: CostTable::shipped(),
+        crypto_servers: 0,
+        cores: 0,
+        load: LoadOptions {
+            clients: 2,
+            mode: LoadMode::Closed { outstanding: 100 },
+            bundle: 10,
+            warmup: Duration::from_millis(100),
+            duration: Duration::from_millis(400),
+            ..LoadOptions::default()
+        },
+        silent: Vec::new(),
+        slow: Vec::new(),
+        chaos: None,
+    }
+}

@@ -1,0 +1,55 @@
+//! One seed, one run.
+
+mod common;
+
+use common::{commands, spec};
+use quorate_consensus::config::ProtocolKind;
+use quorate_simulator::network::Loss;
+use quorate_simulator::{NetworkSpec, Signatures, run, run_seeds};
+use std::time::Duration;
+
+const GOLDEN: &str = "aa0d6f42cad862c30b36933b745586d2";
+
+#[test]
+fn equal_seeds_give_equal_runs_and_others_do_not() {
+    for protocol in ProtocolKind::ALL {
+        let spec = spec(*protocol);
+        let [one, same, other] = [1, 1, 2].map(|seed| run(&spec, seed, &commands));
+        assert_eq!(one.complaint, None);
+        assert_eq!((&one.trace_hash, one.events), (&same.trace_hash, same.events), "{protocol}");
+        assert_ne!(one.trace_hash, other.trace_hash, "{protocol}");
+        assert!(one.load.expect("the load is over").completed > 1000, "{protocol}");
+    }
+}
+#[test]
+fn threads_do_not_change_what_seeds_do() {
+    let spec = spec(ProtocolKind::Jolteon);
+    let alone: Vec<_> = (0..4).map(|seed| run(&spec, seed, &commands).trace_hash).collect();
+    let together = run_seeds(&spec, 0..4, 2, &commands, &|_| {});
+    assert_eq!(alone, together.into_iter().map(|report| report.trace_hash).collect::<Vec<_>>());
+}
+
+/// What a run was named on the machine where this was written: every machine names it so.
+#[test]
+fn a_run_has_the_same_name_on_every_machine() {
+    let mut spec = spec(ProtocolKind::Jolteon);
+    spec.network = NetworkSpec::preset("wan4").expect("a preset");
+    spec.network.loss = Loss::Bursts { enter: 0.01, leave: 0.3, good: 0.001, bad: 0.5 };
+    spec.load.duration = Duration::from_secs(2);
+    let report = run(&spec, 7, &commands);
+    assert_eq!(report.complaint, None);
+    assert!(report.lost_packets > 0 && report.retransmissions > 0);
+    assert_eq!(report.trace_hash, GOLDEN, "if a protocol, the wire or the load changed on purpose, so does this");
+}
+
+#[test]
+fn real_signatures_change_no_decision() {
+    let mut spec = spec(ProtocolKind::Jolteon);
+    spec.load.duration = Duration::from_millis(50);
+    spec.network = NetworkSpec::default();
+    let modelled = run(&spec, 1, &commands);
+    spec.signatures = Signatures::Real;
+    let real = run(&spec, 1, &commands);
+    assert_eq!((modelled.events, modelled.delivered), (real.events, real.delivered));
+    assert_ne!(modelled.trace_hash, real.trace_hash, "the bytes of the signatures are part of the trace");
+}
