@@ -1,0 +1,155 @@
+//! `quorate`: the one binary. Logs go to standard error, results to standard output; exit status 0 means done, 2 a wrong call,
+//! 1 anything else.
+
+mod client;
+mod live;
+mod output;
+
+use clap::{Args, Parser, Subcommand};
+use live::Live;
+use quorate_lab::bench::{self, node_template};
+use quorate_lab::sim::{SimArgs, SimOptions};
+use quorate_lab::spec::ClusterArgs;
+use quorate_lab::{BenchArgs, BenchSpec, render_html};
+use quorate_node::{StderrObserver, run_directory, testnet};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(
+    name = "quorate",
+    version,
+    about = "Byzantine-fault-tolerant replication, and a laboratory to measure it",
+    max_term_width = 120
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a cluster on this machine, load it, measure it, and stop it.
+    Bench(BenchArgs),
+    /// Run the same cluster and load in virtual time: any network, any number of seeds, oracles on every step.
+    Sim(SimArgs),
+    /// Measure what work costs on this machine, and write the table that `quorate sim --costs` reads.
+    Calibrate(CalibrateArgs),
+    /// Write the configuration and keys of a cluster on this machine: a directory for each replica, and client.toml.
+    Testnet(TestnetArgs),
+    /// Run one replica from its directory, until it is killed.
+    Node(NodeArgs),
+    /// Talk to a running cluster.
+    Client(client::ClientArgs),
+}
+
+#[derive(Args)]
+struct TestnetArgs {
+    /// The directory to write; it must be empty or not exist.
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Args)]
+struct CalibrateArgs {
+    /// The file to write.
+    #[arg(long, value_name = "FILE", default_value = "costs.toml")]
+    out: PathBuf,
+}
+
+#[derive(Args)]
+struct NodeArgs {
+    /// A replica's directory, such as DIR/replica-0 of a testnet.
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Bench(BenchArgs(spec)) => run_bench(&spec),
+        Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
+        Command::Calibrate(CalibrateArgs { out }) => calibrate(&out),
+        Command::Testnet(TestnetArgs { dir, cluster: ClusterArgs(spec) }) => write_testnet(&spec, &dir),
+        Command::Node(NodeArgs { dir }) => run_node(&dir),
+        Command::Client(arguments) => client::run(arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&format!("error: {error}"));
+            ExitCode::from(1)
+        }
+    }
+}
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn run_bench(spec: &BenchSpec) -> Outcome {
+    let mut live = Live::new();
+    let result = bench::run(spec, &mut live);
+    live.clear();
+    let result = result?;
+    output::report(spec, &result, render_html)
+}
+
+/// The result goes wherever the spec says; that an oracle spoke is an error all the same.
+fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
+    let heard = |report: &quorate_lab::sim::SimReport| {
+        if let Some(complaint) = &report.complaint {
+            output::complain(&format!("seed {}: {}: {}", report.seed, complaint.oracle, complaint.what));
+        }
+    };
+    let result = quorate_lab::sim::run(spec, options, &heard)?;
+    output::deliver(spec, &result.to_table(), &result.to_json(), || render_html(&result.bench))?;
+    match result.failed().next() {
+        None => Ok(()),
+        Some(seed) => Err(format!(
+            "an oracle spoke in {} of {} runs; replay the first with\n  {}",
+            result.failed().count(),
+            result.seeds.len(),
+            seed.replay
+        )
+        .into()),
+    }
+}
+
+fn calibrate(path: &Path) -> Outcome {
+    let table = quorate_lab::calibrate::measure()?;
+    std::fs::write(path, table.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    output::say(&format!("wrote {}; use it with\n  quorate sim --costs {}", path.display(), path.display()))?;
+    Ok(())
+}
+
+fn write_testnet(spec: &BenchSpec, directory: &Path) -> Outcome {
+    let mut template = node_template(spec);
+    template.application = quorate_applications::ApplicationKind::KeyValue;
+    let net = testnet::write(&template, spec.replicas as usize, spec.base_port, directory)?;
+    let committee = net.configs[0].committee().map_err(quorate_node::NodeError::from)?;
+    let config = bench::client_config(spec, &committee, &template.cluster, template.application);
+    let path = directory.join(quorate_client::CLIENT_CONFIG_FILE);
+    std::fs::write(&path, config.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let mut text = format!("wrote {} replicas and {}; start each with\n", net.directories.len(), path.display());
+    for home in &net.directories {
+        text.push_str(&format!("  quorate node --dir {}\n", home.display()));
+    }
+    text.push_str(&format!("then try\n  quorate client --dir {} put greeting hello", directory.display()));
+    output::say(&text)?;
+    if let Some(warning) = spec.consensus().stalls_with_silent(spec.quorum(), &any_one_silent(spec)) {
+        output::complain(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// The last replica: whether a shape of cluster outlives one silent replica does not depend on which where n is 3f+1 and f is 1.
+fn any_one_silent(spec: &BenchSpec) -> Vec<quorate_types::ReplicaId> {
+    let last = quorate_types::ReplicaId(spec.replicas as u16 - 1);
+    if spec.quorum().faults() > 0 { vec![last] } else { Vec::new() }
+}
+
+fn run_node(directory: &Path) -> Outcome {
+    run_directory(directory, Box::new(StderrObserver))?;
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Results to standard output, everything else to standard error.
+
+use quorate_lab::{BenchResult, BenchSpec};
+use std::error::Error;
+use std::fs;
+use std::io::{self, Write};
+
+/// Writes a line of a result. A reader that has gone away (`| head`) is no error.
+pub fn say(text: &str) -> Result<(), io::Error> {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Writes a line of a log.
+pub fn complain(text: &str) {
+    // Without a standard error there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Writes a result wherever the spec says: table, JSON, page.
+pub fn report(
+    spec: &BenchSpec,
+    result: &BenchResult,
+    page: impl Fn(&BenchResult) -> String,
+) -> Result<(), Box<dyn Error>> {
+    deliver(spec, &result.to_table(), &result.to_json(), || page(result))
+}
+
+/// Writes the forms of a result wherever the spec says.
+pub fn deliver(spec: &BenchSpec, table: &str, json: &str, page: impl Fn() -> String) -> Result<(), Box<dyn Error>> {
+    let write = |path: &str, text: &str| fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}"));
+    match spec.json.as_deref() {
+        Some("-") => {
+            complain(table);
+            say(json.trim_end())?;
+        }
+        other => {
+            if let Some(path) = other {
+                write(path, json)?;
+            }
+            say(table)?;
+        }
+    }
+    if let Some(path) = &spec.report {
+        write(path, &page())?;
+        complain(&format!("report: {path}"));
+    }
+    Ok(())
+}

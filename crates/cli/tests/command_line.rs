@@ -1,0 +1,253 @@
+//! The binary as a user meets it: exit status, standard output and error, files, processes.
+
+use serde_json::Value;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+use std::time::Duration;
+
+fn quorate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
+}
+
+/// Runs a short benchmark and returns its JSON.
+fn bench(arguments: &[&str]) -> Value {
+    bench_for("1s", arguments)
+}
+
+fn bench_for(duration: &str, arguments: &[&str]) -> Value {
+    let short = ["bench", "--warmup", "300ms", "--duration", duration, "--json", "-"];
+    let output = quorate(&[&short[..], arguments].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("standard output is JSON and nothing else")
+}
+
+/// A directory of its own, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("quorate-test-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("the temporary directory can be written");
+        Scratch(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a test's path is UTF-8").to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Four free consecutive ports, different in each test of this process.
+fn free_ports() -> String {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 21_000 + (std::process::id() % 300) as u16 * 100;
+    loop {
+        let base = start + NEXT.fetch_add(4, Ordering::Relaxed);
+        if (base..base + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            return base.to_string();
+        }
+    }
+}
+
+/// Replicas that are killed with -9 at the end.
+struct Nodes(Vec<Child>);
+
+impl Nodes {
+    fn start(net: &str) -> Nodes {
+        let start = |replica: u16| {
+            let home = Path::new(net).join(format!("replica-{replica}"));
+            let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+            command.args(["node", "--dir"]).arg(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().expect("a replica starts")
+        };
+        Nodes((0..4).map(start).collect())
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_bench_reports_every_key_and_agrees() {
+    for protocol in ["chained-hotstuff", "simple-hotstuff", "fast-hotstuff", "jolteon"] {
+        let result = bench(&["--protocol", protocol, "--view-timeout-ms", "10000"]);
+        assert_eq!(result["agreement"], Value::Bool(true), "{protocol}");
+        assert_eq!(result["view_timeouts"], 0, "{protocol}: no view times out without a fault");
+        for key in
+            ["throughput_ops", "committed_commands", "committed_blocks", "views", "bytes_per_command", "peak_rss_mb"]
+        {
+            assert!(result[key].as_f64().is_some_and(|value| value > 0.0), "{protocol}: {key} is {}", result[key]);
+        }
+        for (table, keys) in [
+            ("latency_ms", &["mean", "p50", "p90", "p99", "p999", "max"][..]),
+            ("cpu_us_per_command", &["total", "replicas", "clients"]),
+        ] {
+            keys.iter().for_each(|key| assert!(result[table][key].is_number(), "{protocol}: {table}.{key}"));
+        }
+        assert!(result["client_bound"].is_boolean() && result["longest_gap_ms"].is_number());
+        assert!(result["verifications_per_block"].as_f64().is_some_and(|count| count >= 3.0));
+        assert_eq!(result["spec"]["protocol"], protocol);
+    }
+}
+
+#[test]
+fn one_outstanding_command_makes_progress_under_every_policy_and_leader() {
+    for policy in ["full", "timed", "eager", "adaptive"] {
+        for leader in ["fixed", "round-robin", "reputation"] {
+            let pacing = ["--clients", "1", "--outstanding", "1", "--view-timeout-ms", "2000"];
+            let result = bench(&[&pacing[..], &["--batch-policy", policy, "--leader", leader]].concat());
+            assert!(result["committed_commands"].as_u64() > Some(0), "{policy} {leader}");
+            assert_eq!(result["view_timeouts"], 0, "{policy} {leader}");
+        }
+    }
+}
+
+#[test]
+fn replicas_as_processes_outlive_a_kill() {
+    let arguments = ["--host", "processes", "--fault", "crash:0@300ms", "--view-timeout-ms", "200"];
+    let result = bench_for("3s", &arguments);
+    assert_eq!(result["agreement"], Value::Bool(true));
+    let seconds = result["timeline"].as_array().expect("there is a timeline");
+    assert!(seconds.last().expect("it has seconds")["ops"].as_u64() > Some(0), "the others go on");
+    assert!(result["view_timeouts"].as_u64() > Some(0), "the leader's death costs a view");
+}
+
+#[test]
+fn workloads_and_modes() {
+    let file = Scratch::new("workload");
+    fs::write(file.path("commands"), "one\ntwo\n").expect("the directory can be written");
+    let from_file = format!("file:{}", file.path("commands"));
+    for arguments in [
+        &["--workload", "ycsb-a", "--records", "100"][..],
+        &["--workload", "ycsb-f", "--records", "100", "--payload", "20"],
+        &["--workload", &from_file],
+        &["--dissemination", "leader", "--payload", "512"],
+        &["--reply", "none", "--payload", "16"],
+        &["--rate", "2000"],
+        &["--bundle", "1"],
+        &["--scheme", "none"],
+        &["--replicas", "7"],
+        &["--replicas", "1"],
+    ] {
+        let result = bench(arguments);
+        assert_eq!(result["agreement"], Value::Bool(true), "{arguments:?}");
+        assert!(result["committed_commands"].as_u64() > Some(0), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_silent_replica_is_outlived_or_the_shape_is_refused() {
+    for protocol in ["chained-hotstuff", "jolteon"] {
+        for leader in ["fixed", "reputation"] {
+            let result =
+                bench(&["--protocol", protocol, "--leader", leader, "--fault", "silent:3", "--view-timeout-ms", "200"]);
+            assert!(result["committed_commands"].as_u64() > Some(0), "{protocol} {leader}");
+        }
+    }
+    let output =
+        quorate(&["bench", "--protocol", "chained-hotstuff", "--leader", "round-robin", "--fault", "silent:3"]);
+    assert_eq!(output.status.code(), Some(2), "three-chain, round-robin and a silent replica cannot commit");
+    assert!(text(&output.stderr).contains("reputation"), "the mend is named: {}", text(&output.stderr));
+}
+
+#[test]
+fn a_spec_file_and_a_report() {
+    let scratch = Scratch::new("spec");
+    let (spec, page, json) = (scratch.path("spec.toml"), scratch.path("report.html"), scratch.path("result.json"));
+    fs::write(&spec, "protocol = \"fast-hotstuff\"\nwarmup = \"200ms\"\nduration = \"1s\"\n")
+        .expect("it can be written");
+    let output = quorate(&["bench", "--spec", &spec, "--leader", "reputation", "--report", &page, "--json", &json]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("commands/s"), "the table goes to standard output");
+    let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("it is JSON");
+    assert_eq!(
+        (&result["spec"]["protocol"], &result["spec"]["leader"]),
+        (&"fast-hotstuff".into(), &"reputation".into())
+    );
+    let page = fs::read_to_string(&page).expect("it was written");
+    assert!(page.starts_with("<!") && page.contains("quorate bench"), "the page says how to run it again");
+}
+
+#[test]
+fn a_testnet_of_processes_serves_clients_and_outlives_a_kill() {
+    let scratch = Scratch::new("net");
+    let net = scratch.path("net");
+    let written = quorate(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports()]);
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    assert!(Path::new(&net).join("client.toml").is_file() && Path::new(&net).join("replica-3").is_dir());
+    let mut nodes = Nodes::start(&net);
+    let client = |arguments: &[&str]| quorate(&[&["client", "--dir", &net][..], arguments].concat());
+    let put = client(&["put", "greeting", "hello"]);
+    assert!(put.status.success(), "{}", text(&put.stderr));
+    assert_eq!(text(&client(&["get", "greeting"]).stdout), "hello\n");
+    nodes.0[0].kill().expect("the leader is killed");
+    assert!(client(&["put", "greeting", "again"]).status.success(), "three of four are a quorum");
+    assert_eq!(text(&client(&["get", "greeting"]).stdout), "again\n");
+    let load = client(&["load", "--warmup", "200ms", "--duration", "1s", "--json", "-"]);
+    assert!(load.status.success(), "{}", text(&load.stderr));
+    let result: Value = serde_json::from_slice(&load.stdout).expect("standard output is JSON and nothing else");
+    assert!(result["committed_commands"].as_u64() > Some(0));
+    let missing = client(&["get", "nothing"]);
+    assert_eq!((missing.status.code(), text(&missing.stdout).as_str()), (Some(1), ""));
+    // A stale read is answered by f+1 equal states, so it may have to wait for none.
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(text(&client(&["get", "--stale", "greeting"]).stdout), "again\n");
+}
+
+#[test]
+fn wrong_calls_end_with_2_and_say_what_helps() {
+    for (arguments, words) in [
+        (&["bench", "--protocol", "jolten"][..], &["jolten", "jolteon"][..]),
+        (&["bench", "--replicas", "0"], &["replicas"]),
+        (&["bench", "--replicas", "4", "--faults", "2"], &["faults"]),
+        (&["bench", "--rate", "100", "--outstanding", "5"], &["rate", "outstanding"]),
+        (&["bench", "--fault", "silent"], &["silent:3"]),
+        (&["bench", "--duration", "5"], &["unit"]),
+        (&["node"], &["--dir"]),
+        (&["nonsense"], &["nonsense"]),
+    ] {
+        let output = quorate(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?} does not say {word:?}: {said}"));
+        assert!(output.stdout.is_empty(), "results alone go to standard output");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_ends_with_1_and_says_why() {
+    let scratch = Scratch::new("failures");
+    fs::create_dir(scratch.path("taken"))
+        .and_then(|()| fs::write(scratch.path("taken/file"), ""))
+        .expect("it can be written");
+    for (arguments, words) in [
+        (&["node", "--dir", &scratch.path("absent")][..], &["absent"][..]),
+        (&["client", "--dir", &scratch.path("absent"), "get", "key"], &["client.toml"]),
+        (&["testnet", "--dir", &scratch.path("taken")], &["taken", "empty"]),
+    ] {
+        let output = quorate(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?} does not say {word:?}: {said}"));
+    }
+}

@@ -1,0 +1,80 @@
+//! Why a benchmark came to nothing.
+
+use crate::spec::SpecError;
+use quorate_client::ConnectError;
+use quorate_client::config::ConfigError;
+use quorate_client::load::LoadError;
+use quorate_client::workload::WorkloadError;
+use quorate_node::NodeError;
+use quorate_types::ReplicaId;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// What went wrong, where, and what helps.
+#[derive(Debug, Error)]
+pub enum BenchError {
+    /// The spec cannot be run.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A replica cannot start, or cannot go on.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The clients cannot connect.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The clients' configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The load came to nothing.
+    #[error("{0}")]
+    Load(LoadError),
+    /// There is no such workload.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The workload's commands mean nothing to the application.
+    #[error(
+        "workload `{workload}` sends key-value commands and the cluster runs `{application}`; use --workload fixed, or a cluster with application `kv`"
+    )]
+    Application {
+        /// The workload.
+        workload: String,
+        /// What the cluster runs.
+        application: String,
+    },
+    /// The operating system gives no thread.
+    #[error("cannot start the clients' thread: {0}")]
+    Thread(io::Error),
+    /// The replicas' counters cannot be read.
+    #[error("cannot read the replicas' counters: {0}")]
+    Status(#[from] io::Error),
+    /// A file or directory cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A replica's process cannot be started.
+    #[error("cannot start the process of replica {replica}: {source}")]
+    Spawn {
+        /// The replica.
+        replica: ReplicaId,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A replica's process ended although nobody killed it.
+    #[error("replica {replica} ended by itself ({status}); it said:\n{log}")]
+    Ended {
+        /// The replica.
+        replica: ReplicaId,
+        /// How.
+        status: String,
+        /// The end of what it wrote.
+        log: String,
+    },
+    /// No run of free ports was found.
+    #[error("found no {0} consecutive free ports between 20000 and 60000; name some with --base-port")]
+    NoPorts(u32),
+}

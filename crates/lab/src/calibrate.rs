@@ -1,0 +1,195 @@
+//! Measures what work costs on this machine, for the simulator.
+
+use bytes::Bytes;
+use quorate_applications::{ApplicationKind, Executor, Reply};
+use quorate_crypto::{Claim, CryptoError, KeyPair, Keyring, SchemeKind};
+use quorate_simulator::CostTable;
+use quorate_types::identity::Verifier;
+use quorate_types::{
+    Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Committee, Hasher, Height, Member, ReplicaId,
+    decode_message, encode_message,
+};
+use std::hint::black_box;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// How long each thing is done over and over.
+const MEASURED: Duration = Duration::from_millis(200);
+/// Times that each thing is measured; the quickest counts, since whatever else the machine does only slows it.
+const ROUNDS: usize = 5;
+/// Signatures checked at once.
+const BATCHES: [usize; 6] = [1, 3, 11, 21, 41, 67];
+/// Bytes hashed at once.
+const HASHED_BYTES: usize = 64 << 10;
+/// Bytes of a small message, as votes are.
+const SMALL_BYTES: usize = 128;
+/// Bytes of a large message.
+const LARGE_BYTES: usize = 64 << 10;
+/// Commands of the bundle that is executed.
+const COMMANDS: usize = 100;
+const US_PER_NS: f64 = 1e-3;
+
+/// Why nothing was measured.
+#[derive(Debug, Error)]
+pub enum CalibrateError {
+    /// Keys cannot be made.
+    #[error(transparent)]
+    Crypto(#[from] CryptoError),
+    /// No connection to this machine itself.
+    #[error("cannot measure system calls over loopback: {0}")]
+    Loopback(#[from] io::Error),
+}
+
+/// Nanoseconds of one call of `work`, at the quickest of some rounds.
+fn time(mut work: impl FnMut()) -> f64 {
+    let mut best = f64::MAX;
+    for _ in 0..ROUNDS {
+        let (start, mut calls) = (Instant::now(), 0u32);
+        while start.elapsed() < MEASURED / ROUNDS as u32 {
+            work();
+            calls += 1;
+        }
+        best = best.min(start.elapsed().as_nanos() as f64 / f64::from(calls));
+    }
+    best
+}
+
+/// Measures this machine. What is not measured, the state machine's own steps and the clients' share, is the shipped table's.
+///
+/// # Errors
+/// If there is no loopback, or keys cannot be made.
+pub fn measure() -> Result<CostTable, CalibrateError> {
+    let mut table = CostTable::shipped();
+    let (sign, verify) = signatures()?;
+    table.signatures.sign_us = sign;
+    table.signatures.verify_us = verify;
+    let data = vec![7; HASHED_BYTES];
+    let hash = time(|| {
+        let mut hasher = Hasher::new(*b"qC01");
+        hasher.update(black_box(&data));
+        black_box(hasher.finish());
+    });
+    table.hash.byte_ns = hash / HASHED_BYTES as f64;
+    codec(&mut table);
+    table.core.command_us = execution();
+    system_calls(&mut table)?;
+    let machine = crate::result::Machine::here();
+    table.source = format!("calibrated: {}, {} cores, {}", machine.cpu, machine.cores, machine.kernel);
+    Ok(table)
+}
+
+fn signatures() -> Result<(f64, Vec<(u32, f64)>), CalibrateError> {
+    let most = BATCHES[BATCHES.len() - 1];
+    let keys: Vec<KeyPair> = (0..most).map(|at| KeyPair::from_seed(SchemeKind::Ed25519, [at as u8 + 1; 32])).collect();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let members = keys.iter().map(|key| Member { public_key: key.public_key(), address }).collect();
+    let committee = Committee::new(ClusterId::from_name("calibrate"), members).expect("the size is sound");
+    let keyring = Keyring::new(SchemeKind::Ed25519, &committee)?;
+    let message = [9; SMALL_BYTES];
+    let sign = time(|| {
+        black_box(keys[0].sign(black_box(&message)));
+    });
+    let signed: Vec<Bytes> = keys.iter().map(|key| key.sign(&message)).collect();
+    let mut verify: Vec<(u32, f64)> = Vec::new();
+    for count in BATCHES {
+        let claims: Vec<Claim<'_>> =
+            (0..count).map(|at| (ReplicaId(at as u16), &message[..], &signed[at][..])).collect();
+        let took = match count {
+            1 => time(|| assert!(keyring.verify(claims[0].0, claims[0].1, claims[0].2))),
+            _ => time(|| assert!(keyring.verify_many(black_box(&claims)))),
+        };
+        // Noise must not make more signatures cheaper than fewer.
+        let floor = verify.last().map_or(0.0, |(_, cost)| *cost);
+        verify.push((count as u32, (took * US_PER_NS).max(floor)));
+    }
+    Ok((sign * US_PER_NS, verify))
+}
+
+fn bundle(payload_bytes: usize, commands: usize) -> Bundle {
+    let mut builder = BundleBuilder::new(ClientId(1));
+    (1..=commands).for_each(|sequence| builder.push(ClientId(1), sequence as u64, &vec![0; payload_bytes]));
+    builder.finish()
+}
+
+/// Encoding and decoding; the hash of a bundle is charged apart.
+fn codec(table: &mut CostTable) {
+    let request = ClientRequest::Status { id: 1, history: false };
+    table.wire.send_us = US_PER_NS
+        * time(|| {
+            black_box(encode_message(black_box(&request)));
+        });
+    let frame = encode_message(&request);
+    table.wire.receive_us = US_PER_NS
+        * time(|| {
+            black_box(decode_message::<ClientRequest>(black_box(frame.clone())).is_ok());
+        });
+    let large = bundle(LARGE_BYTES, 1);
+    let request = ClientRequest::Submit(large);
+    let copying = time(|| {
+        black_box(encode_message(black_box(&request)));
+    });
+    table.wire.send_byte_ns = copying / LARGE_BYTES as f64;
+}
+
+fn execution() -> f64 {
+    let bundle = bundle(SMALL_BYTES, COMMANDS);
+    let cluster = ClusterId::from_name("calibrate");
+    let mut replies: Vec<Reply> = Vec::new();
+    let mut executor = Executor::new(ApplicationKind::Log.build(), &cluster);
+    let mut height = Height(0);
+    let took = time(|| {
+        height = height.next();
+        replies.clear();
+        executor.execute(height, std::slice::from_ref(&bundle), &mut replies);
+    });
+    took * US_PER_NS / COMMANDS as f64
+}
+
+/// One write and one read of a small message over loopback, on one thread, and what a large one takes for each byte.
+fn system_calls(table: &mut CostTable) -> Result<(), CalibrateError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut sender = TcpStream::connect(listener.local_addr()?)?;
+    let (mut receiver, _) = listener.accept()?;
+    sender.set_nodelay(true)?;
+    let (mut write, mut read) = (f64::MAX, f64::MAX);
+    let mut buffer = vec![0; LARGE_BYTES];
+    for _ in 0..ROUNDS {
+        let (mut writing, mut reading, mut calls) = (Duration::ZERO, Duration::ZERO, 0u32);
+        let start = Instant::now();
+        while start.elapsed() < MEASURED / ROUNDS as u32 {
+            let before = Instant::now();
+            sender.write_all(&[1; SMALL_BYTES])?;
+            let between = Instant::now();
+            receiver.read_exact(&mut buffer[..SMALL_BYTES])?;
+            reading += between.elapsed();
+            writing += between - before;
+            calls += 1;
+        }
+        write = write.min(writing.as_nanos() as f64 / f64::from(calls));
+        read = read.min(reading.as_nanos() as f64 / f64::from(calls));
+    }
+    table.wire.write_call_us = write * US_PER_NS;
+    table.wire.read_call_us = read * US_PER_NS;
+    receiver.set_nonblocking(true)?;
+    let empty = time(|| {
+        // There is nothing to read: the price of asking.
+        black_box(receiver.read(&mut buffer).is_ok());
+    });
+    table.core.turn_us = empty * US_PER_NS;
+    receiver.set_nonblocking(false)?;
+    let mut failed = None;
+    let part = LARGE_BYTES / 4;
+    let both = time(|| {
+        let moved = sender.write_all(&buffer[..part]).and_then(|()| receiver.read_exact(&mut buffer[..part]));
+        failed = failed.take().or(moved.err());
+    });
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let bytes = (both - write - read).max(0.0) / part as f64;
+    table.wire.receive_byte_ns = bytes / 2.0;
+    table.wire.send_byte_ns += bytes / 2.0;
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! The parts of the page, from top to bottom.
+
+use super::charts;
+use super::html::{element, escape, text};
+use super::svg::Chart;
+use crate::result::{
+    Agreement, BenchResult, count, describe_limit, describe_load, describe_settings, figure, optional,
+};
+use crate::spec::{CLUSTER, LOAD, OUTPUT, ProtocolKind, RUN};
+
+/// What each figure means: the terms of the page, in its order.
+const DEFINITIONS: &[(&str, &str)] = &[
+    (
+        "Throughput",
+        "Commands completed in the measured time, divided by that time. A command is complete when its client has f+1 equal replies from different replicas; with --reply none, when it is committed. The warm-up does not count.",
+    ),
+    (
+        "Latency",
+        "From sending a command to its completion, on the client's clock. At a set rate it counts from the moment at which the command was due to be sent, so that a stall is not hidden by commands that were never sent.",
+    ),
+    (
+        "Percentiles",
+        "p99 is the time that 99 of 100 commands did not exceed. Each command counts, also when many travel in one message.",
+    ),
+    (
+        "Longest gap",
+        "The longest time in which no command was completed, the start and the end of the measured time included.",
+    ),
+    (
+        "CPU per command",
+        "User and system time of all replicas and clients, divided by the commands completed. It includes the kernel's share of sending and receiving.",
+    ),
+    ("Bytes per command", "All that replicas and clients wrote to their sockets, divided by the commands completed."),
+    (
+        "Verifications per block",
+        "Signatures verified by all replicas together, divided by the blocks committed. Verifying a quorum at a time counts each signature.",
+    ),
+    (
+        "Views and view timeouts",
+        "Views that one replica entered, and those of them that it gave up because nothing was committed in time.",
+    ),
+    ("Peak memory", "The most memory resident at once, all processes together. 1 MB is 1,000,000 bytes."),
+    (
+        "Agreement",
+        "At the end the histories of all replicas are compared, block by block: each has to be a prefix of the longest.",
+    ),
+    (
+        "Limit",
+        "Whether the clients could have sent more. Where they are the limit, the throughput says little about the cluster.",
+    ),
+];
+
+fn protocol_name(protocol: ProtocolKind) -> &'static str {
+    match protocol {
+        ProtocolKind::ChainedHotStuff => "Chained HotStuff",
+        ProtocolKind::SimpleHotStuff => "Simplified HotStuff",
+        ProtocolKind::FastHotStuff => "Fast-HotStuff",
+        ProtocolKind::Jolteon => "Jolteon",
+        ProtocolKind::BasicHotStuff => "Basic HotStuff",
+        ProtocolKind::Pbft => "PBFT",
+    }
+}
+
+/// The page's name in a list of tabs.
+pub fn title(result: &BenchResult) -> String {
+    let name = protocol_name(result.spec.protocol);
+    format!("{name}, {} replicas: {} commands/s", result.spec.replicas, figure(result.throughput_ops))
+}
+
+/// The name of the run, the verdicts and the figures that matter most.
+pub fn headline(result: &BenchResult) -> String {
+    let (class, agreement) = match &result.agreement {
+        Agreement::Agreed => ("good", "✓ All replicas agree"),
+        Agreement::Differs(_) => ("bad", "✗ Agreement is broken"),
+        Agreement::Unknown(_) => ("warn", "Agreement not checked"),
+    };
+    let mut chips = text("li", class, agreement);
+    chips += &match result.client_bound {
+        true => text("li", "warn", "Limited by the clients"),
+        false => text("li", "", "Not limited by the clients"),
+    };
+    chips += &match result.view_timeouts {
+        0 => text("li", "good", "✓ No view timeout"),
+        1 => text("li", "warn", "1 view timeout"),
+        many => text("li", "warn", &format!("{} view timeouts", count(many))),
+    };
+    let latency = &result.latency_ms;
+    let tiles = [
+        tile("Throughput", &figure(result.throughput_ops), "commands/s", "lead"),
+        tile("Median latency", &optional(latency.p50), "ms", ""),
+        tile("99th percentile", &optional(latency.p99), "ms", ""),
+        tile("CPU per command", &optional(result.cpu_us_per_command.total), "µs", ""),
+        tile("Bytes per command", &optional(result.bytes_per_command), "B", ""),
+        tile("Longest gap", &optional(result.longest_gap_ms), "ms", ""),
+    ]
+    .concat();
+    let name = format!("{} on {} replicas", protocol_name(result.spec.protocol), result.spec.replicas);
+    format!(
+        "<header>\n{}\n{}\n{}\n{}\n<ul class=\"chips\">{chips}</ul>\n</header>\n<section class=\"tiles\">{tiles}</section>\n",
+        text("p", "kicker", "quorate bench"),
+        text("h1", "", &name),
+        text("p", "lead", &describe_load(&result.spec)),
+        text("p", "lead", &describe_settings(&result.spec)),
+    )
+}
+
+fn tile(name: &str, value: &str, unit: &str, class: &str) -> String {
+    let value = format!("{} {}", text("b", "", value), text("span", "unit", unit));
+    element("div", &format!("tile {class}"), &(text("span", "name", name) + &element("span", "value", &value)))
+}
+
+/// What a reader has to know before believing the figures; nothing where there is nothing to say.
+pub fn findings(result: &BenchResult) -> String {
+    let mut notes = String::new();
+    match &result.agreement {
+        Agreement::Agreed => {}
+        Agreement::Differs(difference) => notes += &note("bad", "Agreement is broken", &difference.to_string()),
+        Agreement::Unknown(why) => notes += &note("warn", "Agreement was not checked", why),
+    }
+    if result.committed_commands == 0 {
+        notes += &note(
+            "bad",
+            "Nothing was committed",
+            "No command was completed in the measured time, so most figures are missing.",
+        );
+    }
+    if result.client_bound {
+        notes += &note(
+            "warn",
+            "The clients were the limit",
+            "The cluster could have done more: use more clients, or larger bundles.",
+        );
+    }
+    for line in &result.warnings {
+        notes += &note("warn", "Warning", line);
+    }
+    for line in &result.evidence {
+        notes += &note("bad", "Evidence of misbehaviour", line);
+    }
+    notes
+}
+
+fn note(class: &str, head: &str, content: &str) -> String {
+    element("div", &format!("note {class}"), &(text("b", "", head) + " " + &text("span", "", content))) + "\n"
+}
+
+/// A chart twice: for a wide page and for a narrow one, of which the style sheet shows one.
+fn chart(chart: &Chart, wide: (f64, f64), narrow: (f64, f64)) -> String {
+    element("div", "wide", &chart.render(wide.0, wide.1)) + &element("div", "narrow", &chart.render(narrow.0, narrow.1))
+}
+
+fn card(head: &str, legend: &str, inner: &str) -> String {
+    let head = element("h2", "", &(escape(head) + " " + legend));
+    element("section", "card", &format!("{head}\n{inner}")) + "\n"
+}
+
+/// Throughput and latency, second by second.
+pub fn over_time(result: &BenchResult) -> String {
+    let unit = text("small", "", "commands/s");
+    let mut inner = chart(&charts::throughput(result), (1000.0, 260.0), (380.0, 230.0));
+    if !result.events.is_empty() {
+        let event = |event: &crate::result::Event| {
+            let time = text("b", "", &format!("{:.1} s", event.time_s));
+            element("li", "", &(time + " " + &escape(&event.text)))
+        };
+        inner += &element("ol", "events", &result.events.iter().map(event).collect::<String>());
+    }
+    let mut page = card("Throughput over time", &unit, &inner);
+    if let Some(latency) = charts::latency_over_time(result) {
+        let legend = text("small", "", "ms")
+            + &text("small", "key one", "median")
+            + &text("small", "key two", "99th percentile");
+        page += &card("Latency over time", &legend, &chart(&latency, (1000.0, 220.0), (380.0, 210.0)));
+    }
+    page
+}
+
+/// Histogram, percentile curve and the percentiles as a table.
+pub fn latency(result: &BenchResult) -> String {
+    let (Some(histogram), Some(curve)) = (charts::histogram(result), charts::percentiles(result)) else {
+        return card("Latency", "", &text("p", "", "No command was completed in the measured time."));
+    };
+    let rows = result.latency_ms.rows();
+    let heads: String = rows.iter().map(|(name, _)| text("th", "", name)).collect();
+    let cells: String = rows.iter().map(|(_, value)| text("td", "", &optional(*value))).collect();
+    let table = format!(
+        "<div class=\"scroll\"><table><thead><tr>{heads}</tr></thead><tbody><tr>{cells}</tr></tbody></table></div>"
+    );
+    let size = (490.0, 260.0);
+    let left =
+        card("Latency histogram", &text("small", "", "share of commands"), &chart(&histogram, size, (380.0, 230.0)));
+    let right = card("Latency by percentile", "", &chart(&curve, size, (380.0, 230.0)));
+    element("div", "pair", &(left + &right)) + &card("Latency percentiles", &text("small", "", "ms"), &table)
+}
+
+/// Where the processor's time went, and what one block cost.
+pub fn processor(result: &BenchResult) -> String {
+    let cpu = &result.cpu_us_per_command;
+    let mut bar = String::new();
+    if let (Some(total), Some(replicas), Some(clients)) = (cpu.total, cpu.replicas, cpu.clients) {
+        let parts = [
+            ("one", "replicas", replicas),
+            ("two", "clients", clients),
+            ("three", "shared", total - replicas - clients),
+        ];
+        let shown = parts.iter().filter(|(_, _, value)| *value > total * 0.005);
+        let mut stripes = String::new();
+        let mut legend = String::new();
+        for (class, name, value) in shown {
+            let percent = value / total * 100.0;
+            stripes += &format!("<span class=\"{class}\" style=\"width:{percent:.1}%\"></span>");
+            legend +=
+                &text("small", &format!("key {class}"), &format!("{name} {} µs ({percent:.0} %)", figure(*value)));
+        }
+        bar = element("div", "stripes", &stripes) + &element("p", "legend", &legend);
+    }
+    let commands = crate::result::per(result.committed_commands as f64, result.committed_blocks);
+    let facts = [
+        ("Commands committed", count(result.committed_commands)),
+        ("Blocks committed", count(result.committed_blocks)),
+        ("Commands per block", optional(commands)),
+        ("Messages per block", optional(result.messages_per_block)),
+        ("Bytes per block", optional(result.bytes_per_block)),
+        ("Verifications per block", optional(result.verifications_per_block)),
+        ("Views", count(result.views)),
+        ("View timeouts", count(result.view_timeouts)),
+        ("Peak memory", format!("{} MB", figure(result.peak_rss_mb))),
+        ("Limit", describe_limit(result).to_string()),
+    ];
+    let facts: String = facts.iter().map(|(name, value)| fact(name, value, "")).collect();
+    card("What it cost", &text("small", "", "CPU per command"), &(bar + &element("dl", "facts", &facts)))
+}
+
+fn fact(name: &str, value: &str, class: &str) -> String {
+    element("div", class, &(text("dt", "", name) + &text("dd", "", value)))
+}
+
+/// The command, to copy.
+pub fn again(result: &BenchResult) -> String {
+    let command = format!("<pre><code id=\"command\">{}</code></pre>", escape(&result.command));
+    let button = "<button id=\"copy\" type=\"button\" hidden=\"hidden\">Copy</button>";
+    card("Run it again", button, &command)
+}
+
+/// Every key of the spec; those that were set stand out.
+pub fn configuration(result: &BenchResult) -> String {
+    let settings = result.spec.settings();
+    let mut inner = String::new();
+    for heading in [CLUSTER, LOAD, RUN, OUTPUT] {
+        let mut facts = String::new();
+        for setting in settings.iter().filter(|setting| setting.heading == heading) {
+            let value = if setting.values.is_empty() { "–".to_string() } else { setting.values.join(", ") };
+            let class = if setting.is_default { "" } else { " class=\"set\"" };
+            facts += &format!(
+                "<div{class} title=\"{}\">{}{}</div>",
+                escape(&setting.help),
+                text("dt", "", &setting.flag),
+                text("dd", "", &value)
+            );
+        }
+        inner += &(text("h3", "", heading) + &element("dl", "facts mono", &facts));
+    }
+    card("Configuration", &text("small", "key set", "differs from the default"), &inner)
+}
+
+/// The machine it ran on.
+pub fn machine(result: &BenchResult) -> String {
+    let machine = &result.machine;
+    let memory = if machine.memory_mb == 0 {
+        "unknown".into()
+    } else {
+        format!("{} GB", figure(machine.memory_mb as f64 / 1000.0))
+    };
+    let facts = fact("Processor", &machine.cpu, "")
+        + &fact("Cores, shared by replicas and clients", &machine.cores.to_string(), "")
+        + &fact("Memory", &memory, "")
+        + &fact("Kernel", &machine.kernel, "");
+    card("Machine", "", &element("dl", "facts", &facts))
+}
+
+/// How each figure is defined.
+pub fn definitions() -> String {
+    let entries: String = DEFINITIONS.iter().map(|(name, what)| text("dt", "", name) + &text("dd", "", what)).collect();
+    card("How each figure is defined", "", &element("dl", "definitions", &entries))
+}

@@ -1,0 +1,153 @@
+//! The table that `quorate bench` ends with.
+
+use super::{Agreement, BenchResult};
+use crate::spec::{BenchSpec, Pacing, Workload};
+use comfy_table::{CellAlignment, Table, presets};
+
+/// A count, its digits grouped by thousands.
+pub fn count(value: u64) -> String {
+    group(&value.to_string())
+}
+
+/// A measured value: digits grouped by thousands, fewer decimals the larger it is.
+pub fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.decimals$}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{}{point}{fraction}", group(digits))
+}
+
+fn group(digits: &str) -> String {
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A figure, or a dash where there is none.
+pub fn optional(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".into(), figure)
+}
+
+/// The cluster in one line: protocol, size and settings.
+pub fn describe_cluster(spec: &BenchSpec) -> String {
+    format!("{}, {} replicas, {}", spec.protocol, spec.replicas, describe_settings(spec))
+}
+
+/// The cluster's settings in one line: blocks, scheme, transport, leader.
+pub fn describe_settings(spec: &BenchSpec) -> String {
+    let transport = format!("{} {}", spec.channel, spec.transport.name().to_uppercase());
+    let blocks = format!("blocks of {} ({})", count(spec.batch.into()), spec.batch_policy);
+    format!("{blocks}, {}, {transport}, leader {}", spec.scheme, spec.leader)
+}
+
+/// The load in one line: what is asked, by whom, how fast.
+pub fn describe_load(spec: &BenchSpec) -> String {
+    let clients = if spec.clients == 1 { "1 client".into() } else { format!("{} clients", spec.clients) };
+    let what = match &spec.workload {
+        Workload::Fixed => format!("{} B commands", count(spec.payload.into())),
+        other => other.to_string(),
+    };
+    let pace = match spec.pacing() {
+        Pacing::Closed { outstanding } => format!("{} outstanding each", count(outstanding.into())),
+        Pacing::Open { rate } => format!("{} commands/s offered", count(rate)),
+    };
+    let reply = if spec.reply == crate::spec::Reply::None { ", no replies" } else { "" };
+    format!("{what}, {clients}, {pace}{reply}")
+}
+
+/// What limited the throughput, as one line.
+pub fn describe_limit(result: &BenchResult) -> &'static str {
+    match (result.client_bound, result.spec.pacing()) {
+        (true, _) => "the clients: the cluster could have done more",
+        (false, Pacing::Open { .. }) => "the offered rate, or the cluster",
+        (false, Pacing::Closed { .. }) => "the cluster",
+    }
+}
+
+pub(super) fn render(result: &BenchResult) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    for [name, value, unit, note] in rows(result) {
+        table.add_row([name, value, unit, note]);
+    }
+    if let Some(values) = table.column_mut(1) {
+        values.set_cell_alignment(CellAlignment::Right);
+    }
+    let mut text = format!("\n {}\n {}\n\n", describe_cluster(&result.spec), describe_load(&result.spec));
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push_str(&format!("\n limit      {}\n agreement  {}\n", describe_limit(result), result.agreement));
+    for event in &result.events {
+        text.push_str(&format!(" event      {:.1} s: {}\n", event.time_s, event.text));
+    }
+    for line in &result.evidence {
+        text.push_str(&format!(" evidence   {line}\n"));
+    }
+    for line in &result.warnings {
+        text.push_str(&format!(" warning    {line}\n"));
+    }
+    if matches!(result.agreement, Agreement::Differs(_)) {
+        text.push_str("\n SAFETY IS BROKEN: please keep the command and the seed, and report it.\n");
+    }
+    text.push_str(&format!(" again      {}\n", result.command));
+    text
+}
+
+fn rows(result: &BenchResult) -> Vec<[String; 4]> {
+    let row = |name: &str, value: String, unit: &str, note: String| [name.into(), value, unit.into(), note];
+    let latency = &result.latency_ms;
+    let cpu = &result.cpu_us_per_command;
+    vec![
+        row(
+            "throughput",
+            figure(result.throughput_ops),
+            "commands/s",
+            format!("{} in {}", count(result.committed_commands), result.spec.duration),
+        ),
+        row("latency", optional(latency.p50), "ms median", format!("mean {}", optional(latency.mean))),
+        row(
+            "",
+            optional(latency.p99),
+            "ms p99",
+            format!("p90 {}, p99.9 {}, max {}", optional(latency.p90), optional(latency.p999), optional(latency.max)),
+        ),
+        row("longest gap", optional(result.longest_gap_ms), "ms", "without any completion".into()),
+        row(
+            "cpu",
+            optional(cpu.total),
+            "us/command",
+            format!("replicas {}, clients {}", optional(cpu.replicas), optional(cpu.clients)),
+        ),
+        row("network", optional(result.bytes_per_command), "B/command", "all replicas and clients".into()),
+        row(
+            "blocks",
+            count(result.committed_blocks),
+            "committed",
+            format!(
+                "{} commands each",
+                optional(super::per(result.committed_commands as f64, result.committed_blocks))
+            ),
+        ),
+        row(
+            "",
+            optional(result.messages_per_block),
+            "messages/block",
+            format!("{} verifications", optional(result.verifications_per_block)),
+        ),
+        row("views", count(result.views), "entered", format!("{} timed out", count(result.view_timeouts))),
+        row("memory", figure(result.peak_rss_mb), "MB", "peak, all processes".into()),
+    ]
+}

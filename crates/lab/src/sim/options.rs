@@ -1,0 +1,196 @@
+//! The flags that `quorate sim` has beside those of `quorate bench`.
+
+use crate::spec::{BenchArgs, SpecError};
+use clap::{Args, ValueEnum};
+use quorate_client::workload::WorkloadError;
+use quorate_simulator::network::Loss;
+use quorate_simulator::{CostError, CostTable, NetworkError, NetworkSpec, Signatures};
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// The help heading of these flags.
+const SIMULATION: &str = "Simulation";
+/// Most seeds of one run.
+const MOST_SEEDS: u64 = 1 << 32;
+/// Most cores and most threads for signatures.
+const MOST_CORES: usize = 1024;
+
+/// All flags of `quorate sim`.
+#[derive(Args, Clone, Debug)]
+pub struct SimArgs {
+    /// Those of `quorate bench`.
+    #[command(flatten)]
+    pub bench: BenchArgs,
+    /// Those of its own.
+    #[command(flatten)]
+    pub options: SimOptions,
+}
+
+/// How signatures are simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SignatureChoice {
+    /// They cost what the table says and are true by construction.
+    Modelled,
+    /// They are made and verified.
+    Real,
+}
+
+impl From<SignatureChoice> for Signatures {
+    fn from(choice: SignatureChoice) -> Signatures {
+        match choice {
+            SignatureChoice::Modelled => Signatures::Modelled,
+            SignatureChoice::Real => Signatures::Real,
+        }
+    }
+}
+
+/// What is simulated around the spec.
+#[derive(Args, Clone, Debug)]
+pub struct SimOptions {
+    /// Run these seeds, the last one not included, on all cores [default: the one of --seed].
+    #[arg(long, help_heading = SIMULATION, value_name = "A..B", value_parser = parse_seeds)]
+    pub seeds: Option<Range<u64>>,
+    /// The network: lan, wan4, or a file that docs/SIMULATOR.md describes.
+    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4", default_value = "lan")]
+    pub network: String,
+    /// Part of all packets that is lost, from 0 to 1, instead of what the network says.
+    #[arg(long, help_heading = SIMULATION, value_name = "PART", value_parser = parse_loss)]
+    pub loss: Option<f64>,
+    /// Trouble drawn from the seed for the duration; then a core of n-f replicas is healed and has to make progress.
+    #[arg(long, help_heading = SIMULATION)]
+    pub chaos: bool,
+    /// What work costs: a file that `quorate calibrate` wrote, or none: work takes no time [default: the shipped table].
+    #[arg(long, help_heading = SIMULATION, value_name = "FILE|none")]
+    pub costs: Option<String>,
+    /// Threads of each replica that check signatures; 0 has the core do it, as the real host does.
+    #[arg(long, help_heading = SIMULATION, value_name = "THREADS", default_value_t = 0, value_parser = parse_cores)]
+    pub crypto_servers: usize,
+    /// Cores that replicas and clients share, as in a benchmark on one machine; 0 gives each its own machine.
+    #[arg(long, help_heading = SIMULATION, value_name = "CORES", default_value_t = 0, value_parser = parse_cores)]
+    pub cores: usize,
+    /// Whether signatures are really made and verified.
+    #[arg(long, help_heading = SIMULATION, value_enum, default_value_t = SignatureChoice::Modelled)]
+    pub signatures: SignatureChoice,
+}
+
+impl Default for SimOptions {
+    fn default() -> SimOptions {
+        SimOptions {
+            seeds: None,
+            network: "lan".into(),
+            loss: None,
+            chaos: false,
+            costs: None,
+            crypto_servers: 0,
+            cores: 0,
+            signatures: SignatureChoice::Modelled,
+        }
+    }
+}
+
+/// Why a simulation came to nothing.
+#[derive(Debug, Error)]
+pub enum SimError {
+    /// The spec cannot be run.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The network cannot be.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// The cost table cannot be used.
+    #[error(transparent)]
+    Costs(#[from] CostError),
+    /// There is no such workload.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}{}", if *.is_network { "; name a file, or one of lan and wan4" } else { "" })]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+        /// Whether it was to hold a network.
+        is_network: bool,
+    },
+}
+
+impl SimOptions {
+    /// The network, with the loss of the flag.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no network.
+    pub fn network(&self) -> Result<NetworkSpec, SimError> {
+        let mut network = match NetworkSpec::preset(&self.network) {
+            Some(network) => network,
+            None => NetworkSpec::parse(&read(&self.network, true)?, &self.network)?,
+        };
+        if let Some(probability) = self.loss {
+            network.loss = Loss::Independent { probability };
+        }
+        Ok(network)
+    }
+
+    /// The cost table.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no cost table.
+    pub fn cost_table(&self) -> Result<CostTable, SimError> {
+        Ok(match self.costs.as_deref() {
+            None => CostTable::shipped(),
+            Some("none") => CostTable::free(),
+            Some(path) => CostTable::parse(&read(path, false)?, path)?,
+        })
+    }
+
+    /// The flags, but for the seeds, that are not at their defaults.
+    pub fn arguments(&self) -> Vec<String> {
+        let default = SimOptions::default();
+        let mut words = Vec::new();
+        let mut flag = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                words.extend([name.to_owned(), value]);
+            }
+        };
+        flag("--network", (self.network != default.network).then(|| self.network.clone()));
+        flag("--loss", self.loss.map(|loss| loss.to_string()));
+        flag("--costs", self.costs.clone());
+        flag("--crypto-servers", (self.crypto_servers > 0).then(|| self.crypto_servers.to_string()));
+        flag("--cores", (self.cores > 0).then(|| self.cores.to_string()));
+        flag("--signatures", (self.signatures != default.signatures).then(|| "real".to_owned()));
+        if self.chaos {
+            words.push("--chaos".into());
+        }
+        words
+    }
+}
+
+fn read(path: &str, is_network: bool) -> Result<String, SimError> {
+    std::fs::read_to_string(path).map_err(|source| SimError::Read { path: path.into(), source, is_network })
+}
+
+fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+    let mend = "write two numbers, such as 1..101, the last one not included";
+    let (first, end) = text.split_once("..").ok_or(mend)?;
+    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{error}; {mend}"));
+    let range = number(first)?..number(end)?;
+    match range.start < range.end && range.end - range.start <= MOST_SEEDS {
+        true => Ok(range),
+        false => Err(format!("there is no seed in it, or too many; {mend}")),
+    }
+}
+
+fn parse_loss(text: &str) -> Result<f64, String> {
+    let loss = text.parse::<f64>().map_err(|error| error.to_string())?;
+    match (0.0..=1.0).contains(&loss) {
+        true => Ok(loss),
+        false => Err("it is a part from 0 to 1; one percent is 0.01".into()),
+    }
+}
+
+fn parse_cores(text: &str) -> Result<usize, String> {
+    let cores = text.parse::<usize>().map_err(|error| error.to_string())?;
+    if cores <= MOST_CORES { Ok(cores) } else { Err(format!("set at most {MOST_CORES}")) }
+}

@@ -1,0 +1,231 @@
+//! From reports of seeds to a result.
+
+use super::SimOptions;
+use crate::bench::timeline;
+use crate::result::{
+    Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Machine, log_buckets, per, version,
+};
+use crate::spec::BenchSpec;
+use quorate_applications::compare_histories;
+use quorate_client::load::LoadReport;
+use quorate_simulator::{SimReport, SimSpec};
+use quorate_types::{Height, Status};
+use serde::Serialize;
+use std::time::Duration;
+
+/// Everything that `quorate sim` reports: what `quorate bench` does, of the first seed, and what only a simulator knows.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SimResult {
+    /// The first seed's result; processor times are those of the simulated machines.
+    #[serde(flatten)]
+    pub bench: BenchResult,
+    /// The first seed's name of what happened: the same on every machine.
+    pub trace_hash: String,
+    /// Events of all seeds.
+    pub events: u64,
+    /// Messages delivered, of all seeds.
+    pub delivered_messages: u64,
+    /// Simulated time, of all seeds.
+    pub virtual_seconds: f64,
+    /// Time that it took.
+    pub wall_seconds: f64,
+    /// Where the costs of work come from.
+    pub costs: String,
+    /// Each seed.
+    pub seeds: Vec<SeedResult>,
+}
+
+/// One seed.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SeedResult {
+    /// The seed.
+    pub seed: u64,
+    /// The name of what happened.
+    pub trace_hash: String,
+    /// Events.
+    pub events: u64,
+    /// Simulated time.
+    pub virtual_seconds: f64,
+    /// Commands completed a second; none if the run ended before its time.
+    pub throughput_ops: Option<f64>,
+    /// Median latency.
+    pub p50_ms: Option<f64>,
+    /// Packets that were lost.
+    pub lost_packets: u64,
+    /// Segments that streams sent again.
+    pub retransmissions: u64,
+    /// What an oracle said: its name, and what it saw.
+    pub oracle: Option<(String, String)>,
+    /// The last views, if an oracle spoke.
+    pub transcript: Vec<String>,
+    /// The command that runs this seed again.
+    pub replay: String,
+}
+
+impl SimResult {
+    /// The JSON of `--json`: indented, a line feed at the end.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
+        text.push('\n');
+        text
+    }
+
+    /// The table for a terminal.
+    pub fn to_table(&self) -> String {
+        let mut text = self.bench.to_table();
+        text.push_str(&format!(
+            " simulated  {:.3} s in {:.3} s, {} events, {} messages delivered\n trace      {}\n costs      {}\n",
+            self.virtual_seconds,
+            self.wall_seconds,
+            crate::result::count(self.events),
+            crate::result::count(self.delivered_messages),
+            self.trace_hash,
+            self.costs,
+        ));
+        if self.seeds.len() > 1 {
+            text.push_str(&format!(" seeds      {}, {} with a complaint\n", self.seeds.len(), self.failed().count()));
+        }
+        for seed in self.failed() {
+            let (oracle, what) = seed.oracle.as_ref().expect("it failed");
+            text.push_str(&format!("\n seed {}: {oracle}: {what}\n", seed.seed));
+            seed.transcript.iter().for_each(|line| text.push_str(&format!("   {line}\n")));
+            text.push_str(&format!(" replay     {}\n", seed.replay));
+        }
+        text
+    }
+
+    /// The seeds of which an oracle spoke.
+    pub fn failed(&self) -> impl Iterator<Item = &SeedResult> {
+        self.seeds.iter().filter(|seed| seed.oracle.is_some())
+    }
+}
+
+pub(super) fn collect(
+    spec: &BenchSpec,
+    options: &SimOptions,
+    sim: &SimSpec,
+    reports: Vec<SimReport>,
+    wall: Duration,
+) -> SimResult {
+    let sum = |of: fn(&SimReport) -> u64| reports.iter().map(of).sum();
+    let mut bench = bench_result(spec, &reports[0]);
+    bench.command = command(spec, options, reports[0].seed);
+    if options.costs.is_none() {
+        bench.warnings.push("work costs what the shipped table says; `quorate calibrate` measures this machine".into());
+    }
+    SimResult {
+        trace_hash: reports[0].trace_hash.clone(),
+        events: sum(|report| report.events),
+        delivered_messages: sum(|report| report.delivered),
+        virtual_seconds: reports.iter().map(|report| report.virtual_time.as_secs_f64()).sum(),
+        wall_seconds: wall.as_secs_f64(),
+        costs: sim.costs.source.clone(),
+        seeds: reports.iter().map(|report| seed_result(spec, options, report)).collect(),
+        bench,
+    }
+}
+
+fn seed_result(spec: &BenchSpec, options: &SimOptions, report: &SimReport) -> SeedResult {
+    SeedResult {
+        seed: report.seed,
+        trace_hash: report.trace_hash.clone(),
+        events: report.events,
+        virtual_seconds: report.virtual_time.as_secs_f64(),
+        throughput_ops: report.load.as_ref().map(LoadReport::throughput),
+        p50_ms: report.load.as_ref().and_then(|load| load.latency_ms(0.5)),
+        lost_packets: report.lost_packets,
+        retransmissions: report.retransmissions,
+        oracle: report.complaint.as_ref().map(|complaint| (complaint.oracle.to_owned(), complaint.what.clone())),
+        transcript: report.transcript.clone(),
+        replay: command(spec, options, report.seed),
+    }
+}
+
+/// The command that runs a seed again.
+fn command(spec: &BenchSpec, options: &SimOptions, seed: u64) -> String {
+    let text = BenchSpec { json: None, report: None, ..spec.clone() }.command_line();
+    let flags = text.strip_prefix("quorate bench").expect("that is how it begins");
+    let own = options.arguments().into_iter().map(|word| format!(" {word}")).collect::<String>();
+    format!("quorate sim{flags}{own} --seeds {seed}..{}", seed + 1)
+}
+
+fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
+    let pairs = || report.first.iter().zip(&report.last);
+    let sum = |of: fn(&Status) -> u64| -> u64 { pairs().map(|(first, last)| of(last) - of(first)).sum() };
+    let most = |of: fn(&Status) -> u64| pairs().map(|(first, last)| of(last) - of(first)).max().unwrap_or(0);
+    let (ordered, blocks) = (most(|status| status.committed_commands), most(|status| status.committed_blocks));
+    let load = report.load.as_ref();
+    let replicas = per(sum(|status| status.cpu_ns) as f64 / 1e3, ordered);
+    let clients = load.and_then(LoadReport::cpu_us_per_command);
+    let mut warnings = spec.warnings();
+    if load.is_none() {
+        warnings.push("the run ended before its time; there are no figures of the load".into());
+    }
+    let mut note = |count: u64, what: &str| {
+        if count > 0 {
+            warnings.push(format!("{count} {what}"));
+        }
+    };
+    note(load.map_or(0, |load| load.unanswered), "commands had no answer when the run ended");
+    note(load.map_or(0, |load| load.unsent), "commands were due and never sent, because too many waited for an answer");
+    note(load.map_or(0, |load| load.total_refused), "commands were refused");
+    note(report.not_queued, "messages found a full queue");
+    let crash = |replica: &quorate_types::ReplicaId| Event { time_s: 0.0, text: format!("replica {replica} crashed") };
+    BenchResult {
+        spec: spec.clone(),
+        throughput_ops: load.map_or(0.0, LoadReport::throughput),
+        latency_ms: load.map_or_else(Latency::default, |load| Latency::of(&load.latency_us)),
+        committed_commands: load.map_or(0, |load| load.completed),
+        committed_blocks: blocks,
+        views: most(|status| status.view.0),
+        view_timeouts: most(|status| status.view_timeouts),
+        longest_gap_ms: load.filter(|load| load.completed > 0).map(|load| load.longest_gap.as_secs_f64() * 1e3),
+        cpu_us_per_command: CpuPerCommand { total: replicas.zip(clients).map(|(a, b)| a + b), replicas, clients },
+        bytes_per_command: per(sum(|status| status.bytes_sent) as f64, ordered),
+        bytes_per_block: per(sum(|status| status.bytes_sent) as f64, blocks),
+        verifications_per_block: per(sum(|status| status.verifications) as f64, blocks),
+        messages_per_block: per(sum(|status| status.messages_sent) as f64, blocks),
+        peak_rss_mb: 0.0,
+        client_bound: load.and_then(LoadReport::busy_fraction).is_some_and(|busy| busy >= BUSY_FRACTION)
+            && busiest(report) < BUSY_FRACTION,
+        agreement: agreement(report),
+        timeline: load.map(timeline).unwrap_or_default(),
+        latency_histogram: load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
+        events: report.crashed.iter().map(crash).collect(),
+        evidence: Vec::new(),
+        warnings,
+        machine: Machine::here(),
+        command: String::new(),
+        version: version(),
+    }
+}
+
+/// A thread that ran for this part of the time was the limit, or one of them.
+const BUSY_FRACTION: f64 = 0.95;
+
+fn busiest(report: &SimReport) -> f64 {
+    let window = report.load.as_ref().map_or(1.0, |load| load.window.as_nanos() as f64).max(1.0);
+    let busy =
+        report.first.iter().zip(&report.last).map(|(first, last)| (last.busy_ns - first.busy_ns) as f64 / window);
+    busy.fold(0.0, f64::max)
+}
+
+fn agreement(report: &SimReport) -> Agreement {
+    if let Some(complaint) = &report.complaint {
+        return Agreement::Unknown(format!("the run ended when the oracle `{}` spoke", complaint.oracle));
+    }
+    let histories: Vec<_> =
+        report.end.iter().flatten().map(|status| (status.replica, status.history.clone())).collect();
+    match compare_histories(&histories) {
+        Ok(Height(0)) => Agreement::Unknown("the replicas' histories have no height in common".into()),
+        Ok(_) => Agreement::Agreed,
+        Err(divergence) => {
+            let side = |at: usize| &divergence.sides[at];
+            Agreement::Differs(Difference {
+                height: divergence.height.0,
+                replicas: [side(0).1[0].0, side(1).1[0].0],
+                blocks: [side(0).0.to_hex(), side(1).0.to_hex()],
+            })
+        }
+    }
+}

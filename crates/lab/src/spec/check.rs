@@ -1,0 +1,186 @@
+//! What cannot work together is refused before anything starts; what works but may surprise is said.
+
+use super::{BatchPolicy, BenchSpec, Fault, Pacing, Problem, Scheme, SpecError};
+use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
+use quorate_types::quorum::QuorumError;
+use quorate_types::{Quorum, ReplicaId};
+
+/// Most clients that one machine drives.
+const MAX_CLIENTS: u64 = 10_000;
+/// Most commands outstanding over all clients: each is remembered until it is answered.
+const MAX_OUTSTANDING: u64 = 16_000_000;
+/// Most commands a second that an open loop is asked for.
+const MAX_RATE: u64 = 100_000_000;
+/// Most records: the key-value store is held in memory, once per replica.
+const MAX_RECORDS: u64 = 10_000_000;
+/// Largest seed: what an experiment file can hold.
+const MAX_SEED: u64 = i64::MAX as u64;
+/// Longest view timeout: an hour.
+const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
+
+pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
+    let replicas = spec.replicas as usize;
+    match spec.faults {
+        Some(faults) => Quorum::with_faults(replicas, faults as usize),
+        None => Quorum::of(replicas),
+    }
+}
+
+impl BenchSpec {
+    /// Checks each value and all together.
+    ///
+    /// # Errors
+    /// Every problem found, each with the flags at fault and the mend.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        let mut problems = Vec::new();
+        self.check_ranges(&mut problems);
+        self.check_cluster(&mut problems);
+        self.check_load(&mut problems);
+        self.check_faults(&mut problems);
+        if problems.is_empty() { Ok(()) } else { Err(SpecError::Impossible(problems)) }
+    }
+
+    fn check_ranges(&self, problems: &mut Vec<Problem>) {
+        let ranges = [
+            ("--batch-wait-ms", self.batch_wait_ms, 0, MAX_VIEW_TIMEOUT_MS),
+            ("--view-timeout-ms", self.view_timeout_ms, 1, MAX_VIEW_TIMEOUT_MS),
+            ("--payload", self.payload.into(), 0, MAX_PAYLOAD_BYTES as u64),
+            ("--records", self.records, 1, MAX_RECORDS),
+            ("--clients", self.clients.into(), 1, MAX_CLIENTS),
+            ("--bundle", self.bundle.into(), 1, MAX_BUNDLE_COMMANDS as u64),
+            ("--rate", self.rate.unwrap_or(1), 1, MAX_RATE),
+            ("--outstanding", self.outstanding.unwrap_or(1).into(), 1, MAX_OUTSTANDING),
+            ("--seed", self.seed, 0, MAX_SEED),
+            ("--duration", self.duration.as_millis(), 1, super::MAX_INTERVAL_MS),
+        ];
+        for (flag, value, least, most) in ranges {
+            if value < least || value > most {
+                problems.push(problem(flag, format!("{value} is out of range"), format!("set {least} to {most}")));
+            }
+        }
+        for (flag, path) in [("--json", &self.json), ("--report", &self.report)] {
+            if path.as_deref() == Some("") {
+                problems.push(problem(flag, "the path is empty", format!("name a file, or leave {flag} out")));
+            }
+        }
+    }
+
+    fn check_cluster(&self, problems: &mut Vec<Problem>) {
+        match quorum(self) {
+            Ok(_) => {}
+            Err(e @ QuorumError::Size(_)) => {
+                problems.push(problem("--replicas", e.to_string(), "set 4 for one Byzantine replica, 3f+1 for f"));
+            }
+            Err(e @ QuorumError::TooFewReplicas { .. }) => {
+                let most = self.replicas.saturating_sub(1) / 3;
+                let mend = format!("set --faults {most}, or leave it out");
+                problems.push(problem("--replicas, --faults", e.to_string(), mend));
+            }
+        }
+        if let Err(e) = self.consensus().validate() {
+            problems.push(problem(&flag(e.key), e.why, e.mend));
+        }
+        let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
+        if self.base_port != 0 && last_port > u64::from(u16::MAX) {
+            let what = format!("{} ports from {} reach beyond {}", self.replicas, self.base_port, u16::MAX);
+            problems.push(problem("--base-port", what, "set a lower port, or 0 for ports that the system chooses"));
+        }
+    }
+
+    fn check_load(&self, problems: &mut Vec<Problem>) {
+        if let (Some(rate), Some(outstanding)) = (self.rate, self.outstanding) {
+            problems.push(problem(
+                "--rate, --outstanding",
+                format!("an open loop of {rate} commands a second has no limit of {outstanding} outstanding"),
+                "leave --outstanding out to keep the rate, or --rate to keep a closed loop",
+            ));
+        } else if let Some(outstanding) = self.outstanding {
+            let all = u64::from(outstanding) * u64::from(self.clients);
+            if all > MAX_OUTSTANDING && self.clients > 1 {
+                let what = format!("{all} commands outstanding over all clients are more than {MAX_OUTSTANDING}");
+                problems.push(problem("--outstanding, --clients", what, "lower one of them"));
+            }
+        }
+        let most = self.consensus().batch_bytes;
+        if self.command_bytes() > most && self.payload as usize <= MAX_PAYLOAD_BYTES {
+            let what = format!("one command of {} bytes does not fit a block of {most}", self.payload);
+            problems.push(problem("--payload", what, format!("set at most {}", most - super::COMMAND_OVERHEAD_BYTES)));
+        }
+    }
+
+    fn check_faults(&self, problems: &mut Vec<Problem>) {
+        let Ok(quorum) = quorum(self) else { return };
+        let mut seen: Vec<Fault> = Vec::new();
+        for fault in &self.fault {
+            let replica = fault.replica();
+            if replica.index() >= quorum.replicas() {
+                let last = quorum.replicas() - 1;
+                let what = format!("`{fault}` names replica {replica}, and the last one is {last}");
+                problems.push(problem("--fault", what, format!("name a replica from 0 to {last}")));
+            }
+            if let Some(other) = seen.iter().find(|other| clash(**other, *fault)) {
+                let what = format!("`{other}` and `{fault}` cannot both happen to replica {replica}");
+                problems.push(problem("--fault", what, "keep one of them"));
+            }
+            if let Fault::Crash(_, at) = fault
+                && *at >= self.duration
+            {
+                let what = format!("`{fault}` comes after the measured {} are over", self.duration);
+                problems.push(problem("--fault, --duration", what, "crash earlier, or raise --duration"));
+            }
+            seen.push(*fault);
+        }
+        if let Some(why) = self.consensus().stalls_with_silent(quorum, &self.silent()) {
+            let mend = "take away silent replicas, or choose a --leader and --protocol that can go on without them";
+            problems.push(problem("--fault, --leader, --protocol", why, mend));
+        }
+    }
+
+    /// What works but may surprise: one sentence each, for the terminal and the report. Of a validated spec.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.scheme == Scheme::None {
+            warnings.push(
+                "--scheme none: nothing is signed, so one lying replica can break agreement; a baseline only".into(),
+            );
+        }
+        if let Pacing::Closed { outstanding } = self.pacing() {
+            let all = u64::from(outstanding) * u64::from(self.clients);
+            if self.batch_policy == BatchPolicy::Full && all < u64::from(self.batch) {
+                warnings.push(format!(
+                    "--batch-policy full: {all} commands outstanding never fill a block of {}; each block waits half a view \
+                     timeout. Use --batch-policy eager, or raise --outstanding",
+                    self.batch
+                ));
+            }
+        }
+        let bundle = self.bundle_commands();
+        if bundle < self.bundle as usize && self.bundle != BenchSpec::default().bundle {
+            warnings.push(format!(
+                "--bundle {}: bundles hold {bundle} commands, as --batch, --outstanding or --payload limit them",
+                self.bundle
+            ));
+        }
+        let gone: Vec<ReplicaId> = self.silent().into_iter().chain(self.crashes().iter().map(|(id, _)| *id)).collect();
+        if let Some(why) = self.consensus().stalls_with_silent(self.quorum(), &gone)
+            && !self.crashes().is_empty()
+        {
+            warnings.push(format!("--fault: after the crash {why}"));
+        }
+        warnings
+    }
+}
+
+/// Whether two faults contradict each other: only `slow` and `crash` can befall the same replica.
+fn clash(one: Fault, other: Fault) -> bool {
+    let both = |a, b| matches!((a, b), (Fault::Slow(_), Fault::Crash(..)));
+    one.replica() == other.replica() && !both(one, other) && !both(other, one)
+}
+
+fn flag(key: &str) -> String {
+    format!("--{}", key.replace('_', "-"))
+}
+
+fn problem(place: &str, what: impl Into<String>, mend: impl Into<String>) -> Problem {
+    Problem { place: place.into(), what: what.into(), mend: mend.into() }
+}

@@ -1,0 +1,227 @@
+//! What one `quorate bench` runs: every flag of the command line, and every key of an experiment file, written once.
+//!
+//! [`BenchSpec`] is both the serde form of `bench.toml` and the clap form of the flags: a field's name is the key
+//! (`batch_policy`) and the flag (`--batch-policy`), its doc comment the help, its `default_value` the default of both.
+//! [`BenchArgs`] lays explicit flags over the keys of `--spec FILE.toml`, and those over the defaults.
+
+mod check;
+mod choices;
+mod error;
+mod resolve;
+mod values;
+
+pub use choices::{
+    BatchPolicy, Channel, Choice, Dissemination, Host, LeaderKind, ProtocolKind, Reply, Scheme, Transport,
+    ViewDuration, nearest,
+};
+pub use error::{Problem, SpecError};
+pub use resolve::{BenchArgs, ClusterArgs, DEFAULT_TESTNET_PORT, LoadArgs, Setting};
+pub use values::{BadValue, Fault, Interval, MAX_INTERVAL_MS, Workload};
+
+use choices::choice;
+use clap::{Args, FromArgMatches};
+use quorate_types::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS};
+use quorate_types::{Quorum, ReplicaId};
+use serde::{Deserialize, Serialize};
+
+/// The help heading of the flags that shape the cluster; `quorate testnet` takes these too.
+pub const CLUSTER: &str = "Cluster";
+/// The help heading of the flags that shape the load; `quorate client load` takes these too.
+pub const LOAD: &str = "Load";
+/// The help heading of the flags that shape the run on this machine.
+pub const RUN: &str = "Run";
+/// The help heading of the flags that say where results go; `quorate client load` takes these too.
+pub const OUTPUT: &str = "Output";
+
+/// Commands that each client keeps outstanding when neither `outstanding` nor `rate` is given.
+pub const DEFAULT_OUTSTANDING: u32 = 1600;
+
+/// What one encoded command may take beside its payload: identifiers, lengths, a key, an operation.
+const COMMAND_OVERHEAD_BYTES: usize = 64;
+
+/// Everything that decides what one benchmark does.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Args)]
+#[serde(default, deny_unknown_fields)]
+pub struct BenchSpec {
+    /// Protocol that orders the commands.
+    #[arg(long, help_heading = CLUSTER, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
+    pub protocol: ProtocolKind,
+    /// Number of replicas, n.
+    #[arg(long, help_heading = CLUSTER, value_name = "N", default_value_t = 4)]
+    pub replicas: u32,
+    /// Byzantine replicas to tolerate, f [default: as many as n allows, (n-1)/3].
+    #[arg(long, help_heading = CLUSTER, value_name = "F", value_parser = resolve::parse_faults)]
+    pub faults: Option<u32>,
+    /// Signature scheme of votes and certificates.
+    #[arg(long, help_heading = CLUSTER, default_value = "ed25519", value_parser = choice::<Scheme>())]
+    pub scheme: Scheme,
+    /// What carries the messages.
+    #[arg(long, help_heading = CLUSTER, default_value = "tcp", value_parser = choice::<Transport>())]
+    pub transport: Transport,
+    /// What protects the messages on the way.
+    #[arg(long, help_heading = CLUSTER, default_value = "plain", value_parser = choice::<Channel>())]
+    pub channel: Channel,
+    /// Who leads a view.
+    #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
+    pub leader: LeaderKind,
+    /// Most commands in a block.
+    #[arg(long, help_heading = CLUSTER, value_name = "COMMANDS", default_value_t = 400)]
+    pub batch: u32,
+    /// When a leader proposes a block that is not full.
+    #[arg(long, help_heading = CLUSTER, default_value = "eager", value_parser = choice::<BatchPolicy>())]
+    pub batch_policy: BatchPolicy,
+    /// Longest wait for a fuller block under `timed`, in milliseconds.
+    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 5)]
+    pub batch_wait_ms: u64,
+    /// How commands reach the replicas: by clients, to all (proposals carry digests), or inside the leader's proposals.
+    #[arg(long, help_heading = CLUSTER, default_value = "client", value_parser = choice::<Dissemination>())]
+    pub dissemination: Dissemination,
+    /// Time without progress after which a view is given up, in milliseconds.
+    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000)]
+    pub view_timeout_ms: u64,
+    /// How the view timeout behaves from view to view.
+    #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
+    pub view_duration: ViewDuration,
+    /// First of the ports that the replicas listen on; 0 lets the system choose.
+    #[arg(long, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0)]
+    pub base_port: u16,
+
+    /// What the clients ask for: fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f or file:PATH.
+    #[arg(long, help_heading = LOAD, default_value = "fixed")]
+    pub workload: Workload,
+    /// Bytes in each command (fixed), or in each value written (ycsb).
+    #[arg(long, help_heading = LOAD, value_name = "BYTES", default_value_t = 0)]
+    pub payload: u32,
+    /// Records in the key-value store that the ycsb workloads read and write.
+    #[arg(long, help_heading = LOAD, value_name = "KEYS", default_value_t = 10_000)]
+    pub records: u64,
+    /// Number of clients.
+    #[arg(long, help_heading = LOAD, value_name = "CLIENTS", default_value_t = 4)]
+    pub clients: u32,
+    /// Closed loop: commands that each client keeps unanswered.
+    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value = DEFAULT_OUTSTANDING.to_string())]
+    #[serde(default)]
+    pub outstanding: Option<u32>,
+    /// Open loop: commands a second, over all clients; latency counts from the intended send time. Instead of --outstanding.
+    #[arg(long, help_heading = LOAD, value_name = "PER_SECOND")]
+    pub rate: Option<u64>,
+    /// Most commands in one message of a client.
+    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100)]
+    pub bundle: u32,
+    /// Whether replicas answer each command, or only order it.
+    #[arg(long, help_heading = LOAD, default_value = "each", value_parser = choice::<Reply>())]
+    pub reply: Reply,
+    /// Time under load before measuring begins: 500ms, 2s, 1m.
+    #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "2s")]
+    pub warmup: Interval,
+    /// Time measured: 500ms, 10s, 1m.
+    #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "10s")]
+    pub duration: Interval,
+    /// Seed of everything random in the load.
+    #[arg(long, help_heading = LOAD, default_value_t = 1)]
+    pub seed: u64,
+
+    /// Where the replicas live: threads of this process, or a process each.
+    #[arg(long, help_heading = RUN, default_value = "threads", value_parser = choice::<Host>())]
+    pub host: Host,
+    /// What goes wrong, any number of times: silent:3, slow:1, crash:2@4s (replicas count from 0, time from the end of the warm-up).
+    #[arg(long, help_heading = RUN, value_name = "FAULT", num_args = 1.., value_delimiter = ',')]
+    pub fault: Vec<Fault>,
+    /// Write the result as JSON to this file; - is standard output.
+    #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+    /// Write the report, one offline HTML page, to this file.
+    #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report: Option<String>,
+}
+
+/// How the clients pace themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pacing {
+    /// Each client keeps that many commands unanswered.
+    Closed {
+        /// Commands of one client.
+        outstanding: u32,
+    },
+    /// Commands are sent at that rate whatever the answers do.
+    Open {
+        /// Commands a second, over all clients.
+        rate: u64,
+    },
+}
+
+impl Default for BenchSpec {
+    /// What `quorate bench` alone runs. The defaults are those of the flags: they are written there and nowhere else.
+    fn default() -> BenchSpec {
+        let command = BenchSpec::augment_args(clap::Command::new("bench").no_binary_name(true));
+        let matches = command.try_get_matches_from::<[&str; 0], &str>([]).expect("no flag is required");
+        BenchSpec::from_arg_matches(&matches).expect("every default is valid")
+    }
+}
+
+impl BenchSpec {
+    /// Closed or open loop. A rate wins; [`BenchSpec::validate`] refuses a spec that sets both.
+    pub fn pacing(&self) -> Pacing {
+        match (self.rate, self.outstanding) {
+            (Some(rate), _) => Pacing::Open { rate },
+            (None, outstanding) => Pacing::Closed { outstanding: outstanding.unwrap_or(DEFAULT_OUTSTANDING) },
+        }
+    }
+
+    /// The shape of the committee.
+    ///
+    /// # Panics
+    /// When the spec was not validated and no such committee can be.
+    pub fn quorum(&self) -> Quorum {
+        check::quorum(self).expect("a validated spec has a possible committee")
+    }
+
+    /// The most commands that a client may put into one message: `bundle`, but no more than a block takes, than are ever
+    /// outstanding, or than fit the largest block.
+    pub fn bundle_commands(&self) -> usize {
+        let outstanding = match self.pacing() {
+            Pacing::Closed { outstanding } => outstanding,
+            Pacing::Open { .. } => u32::MAX,
+        };
+        let by_bytes = self.consensus().batch_bytes.min(MAX_BUNDLE_BYTES) / self.command_bytes();
+        let commands = self.bundle.min(self.batch).min(outstanding) as usize;
+        commands.min(by_bytes).clamp(1, MAX_BUNDLE_COMMANDS)
+    }
+
+    /// An upper bound for the bytes of one encoded command.
+    fn command_bytes(&self) -> usize {
+        self.payload as usize + COMMAND_OVERHEAD_BYTES
+    }
+
+    /// The settings of the consensus core: the spec's, and that crate's defaults for what a spec does not name.
+    pub fn consensus(&self) -> quorate_consensus::config::Config {
+        quorate_consensus::config::Config {
+            protocol: self.protocol,
+            leader: self.leader,
+            batch: self.batch as usize,
+            batch_policy: self.batch_policy,
+            batch_wait_ms: self.batch_wait_ms,
+            dissemination: self.dissemination,
+            view_duration: self.view_duration,
+            view_timeout_ms: self.view_timeout_ms,
+            ..Default::default()
+        }
+    }
+
+    /// The replicas that never speak.
+    pub fn silent(&self) -> Vec<ReplicaId> {
+        let silent = |fault: &Fault| matches!(fault, Fault::Silent(_)).then(|| fault.replica());
+        self.fault.iter().filter_map(silent).collect()
+    }
+
+    /// The replicas that are killed during the run, and when.
+    pub fn crashes(&self) -> Vec<(ReplicaId, Interval)> {
+        let crash = |fault: &Fault| match *fault {
+            Fault::Crash(replica, at) => Some((replica, at)),
+            _ => None,
+        };
+        self.fault.iter().filter_map(crash).collect()
+    }
+}

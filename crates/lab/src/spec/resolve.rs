@@ -1,0 +1,318 @@
+//! From flags and files to a spec, and back to the command that reproduces it.
+
+use super::{BenchSpec, CLUSTER, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, RUN, SpecError, nearest};
+use clap::builder::Resettable;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The first port of `quorate testnet`, whose replicas have to find each other again after a restart.
+pub const DEFAULT_TESTNET_PORT: u16 = 7000;
+
+/// The largest experiment file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// One key of a spec and its value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// As on the command line: `--batch-policy`.
+    pub flag: String,
+    /// [`CLUSTER`], [`LOAD`], [`RUN`] or [`OUTPUT`].
+    pub heading: String,
+    /// What the help says about it.
+    pub help: String,
+    /// The value; several for a flag that may be repeated, none where nothing is set.
+    pub values: Vec<String>,
+    /// Whether it is what it would be without the flag.
+    pub is_default: bool,
+}
+
+/// All flags of `quorate bench`, `--spec FILE` among them: explicit flags over the file's keys over the defaults, validated.
+#[derive(Clone, Debug)]
+pub struct BenchArgs(pub BenchSpec);
+
+/// The flags of `quorate client load`: those under [`LOAD`] and [`OUTPUT`]. The others are refused, by name.
+#[derive(Clone, Debug)]
+pub struct LoadArgs(pub BenchSpec);
+
+/// The flags of `quorate testnet` beside `--dir`: those under [`CLUSTER`]. `base_port` is [`DEFAULT_TESTNET_PORT`] by default.
+#[derive(Clone, Debug)]
+pub struct ClusterArgs(pub BenchSpec);
+
+macro_rules! args {
+    ($type:ident, $headings:expr, $owner:literal, $adjust:expr) => {
+        impl Args for $type {
+            fn augment_args(command: Command) -> Command {
+                $adjust(flags_under(command, $headings))
+            }
+            fn augment_args_for_update(command: Command) -> Command {
+                Self::augment_args(command)
+            }
+        }
+
+        impl FromArgMatches for $type {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                let spec = resolve(matches, $headings, $owner);
+                let refuse = |e: SpecError| clap::Error::raw(clap::error::ErrorKind::ValueValidation, e.to_string());
+                spec.map($type).map_err(refuse)
+            }
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                *self = Self::from_arg_matches(matches)?;
+                Ok(())
+            }
+        }
+    };
+}
+
+args!(BenchArgs, &[CLUSTER, LOAD, RUN, OUTPUT], "the bench", |command| command);
+args!(LoadArgs, &[LOAD, OUTPUT], "the load", |command| command);
+args!(ClusterArgs, &[CLUSTER], "the cluster", |command: Command| {
+    command.mut_arg("base_port", |arg| {
+        arg.default_value(DEFAULT_TESTNET_PORT.to_string()).help("First of the ports that the replicas listen on")
+    })
+});
+
+fn with_spec_file(command: Command) -> Command {
+    let arg = clap::Arg::new("spec").long("spec").value_name("FILE.toml");
+    command.arg(
+        arg.help("Read the values of flags that are not given from this file; its keys are the flags, with _ for -"),
+    )
+}
+
+/// Adds the flags of a spec, and hides those of other headings: they stay known, so that the refusal can say whose they are.
+fn flags_under(command: Command, headings: &'static [&'static str]) -> Command {
+    // The flags bring their own description; the command keeps its.
+    let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
+    let command = BenchSpec::augment_args(with_spec_file(command))
+        .about(Resettable::from(about))
+        .long_about(Resettable::from(long_about));
+    command.mut_args(|arg| match arg.get_help_heading() {
+        Some(heading) if !headings.contains(&heading) => arg.hide(true),
+        _ => arg,
+    })
+}
+
+/// Reads `--faults`, and knows whoever meant `--fault`.
+pub(super) fn parse_faults(text: &str) -> Result<u32, String> {
+    text.parse::<u32>().map_err(|e| match text.parse::<super::Fault>() {
+        Ok(fault) => format!("--faults is how many faulty replicas to tolerate; did you mean `--fault {fault}`?"),
+        Err(_) => format!("{e}; write a number, or leave it out"),
+    })
+}
+
+fn resolve(matches: &ArgMatches, headings: &[&str], owner: &str) -> Result<BenchSpec, SpecError> {
+    let mut table = match matches.get_one::<String>("spec") {
+        Some(path) => read_table(Path::new(path), path)?,
+        None => Keys::new(),
+    };
+    let flags = keys(&BenchSpec::from_arg_matches(matches).expect("clap has parsed every flag"));
+    let mut explicit = Keys::new();
+    for arg in flag_table().get_arguments() {
+        let key = arg.get_id().as_str();
+        if matches.value_source(key) != Some(ValueSource::CommandLine) {
+            continue;
+        }
+        if !arg.get_help_heading().is_some_and(|heading| headings.contains(&heading)) {
+            return Err(SpecError::Flag(Problem {
+                place: flag(key),
+                what: format!("is no flag of {owner}"),
+                mend: "leave it out; `quorate bench` takes it".into(),
+            }));
+        }
+        explicit.insert(key.into(), flags[key].clone());
+    }
+    // A flag for one pacing replaces the file's choice of the other; both as flags are refused by the validation.
+    for (given, replaced) in [("rate", "outstanding"), ("outstanding", "rate")] {
+        if explicit.contains_key(given) && !explicit.contains_key(replaced) {
+            table.remove(replaced);
+        }
+    }
+    table.extend(explicit);
+    if headings == [CLUSTER] {
+        table.entry("base_port").or_insert(DEFAULT_TESTNET_PORT.into());
+    }
+    settle(table)
+}
+
+/// The keys of a spec and their values, before the defaults are filled in.
+type Keys = serde_json::Map<String, serde_json::Value>;
+
+fn keys(spec: &BenchSpec) -> Keys {
+    match serde_json::to_value(spec) {
+        Ok(serde_json::Value::Object(keys)) => keys,
+        other => unreachable!("a spec is a table, not {other:?}"),
+    }
+}
+
+/// A validated spec of these keys, and the defaults for the others; a closed loop where no rate is set.
+fn settle(keys: Keys) -> Result<BenchSpec, SpecError> {
+    let spec = serde_json::from_value(serde_json::Value::Object(keys));
+    let mut spec: BenchSpec = spec.expect("the file was read as a spec, and the flags were parsed as one");
+    if spec.rate.is_none() {
+        spec.outstanding.get_or_insert(DEFAULT_OUTSTANDING);
+    }
+    spec.validate()?;
+    Ok(spec)
+}
+
+/// Reads the file as a table whose every key and value is known to be good.
+fn read_table(path: &Path, shown: &str) -> Result<Keys, SpecError> {
+    let unreadable = |source| SpecError::Read { path: shown.into(), source };
+    if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE_BYTES {
+        return Err(unreadable(std::io::Error::other(format!("it is larger than {MAX_FILE_BYTES} bytes"))));
+    }
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    parse_checked(&text, shown)
+}
+
+/// The keys that the text sets, each known to be good: errors name the file, the line and the key.
+fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
+    let table = DeTable::parse(text).map_err(|e| {
+        let mend = "write `key = value`, with text in \"quotes\" and lists in [brackets]";
+        file_error(text, shown, e.span().map_or(0, |span| span.start), None, e.message(), mend.into())
+    })?;
+    let table = table.into_inner();
+    let command = flag_table();
+    let keys: Vec<&str> = command.get_arguments().map(|arg| arg.get_id().as_str()).collect();
+    let unknown = table.iter().find(|(key, _)| !keys.contains(&key.as_ref().as_ref()));
+    if let Some((key, _)) = unknown {
+        let name: &str = key.as_ref().as_ref();
+        let mend = match nearest(name, &keys) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => format!("use one of {}", keys.join(", ")),
+        };
+        return Err(file_error(text, shown, key.span().start, Some(name), "is no key of a spec", mend));
+    }
+    let refuse = |e: toml::de::Error| {
+        let at = e.span().map_or(0, |span| span.start);
+        let entry = table.iter().find(|(_, value)| value.span().contains(&at));
+        let key = entry.map(|(key, _)| key.as_ref().as_ref());
+        let mend = entry.map_or_else(String::new, |(key, value)| mend_value(&command, key.as_ref().as_ref(), value));
+        file_error(text, shown, at, key, e.message(), mend)
+    };
+    toml::from_str::<BenchSpec>(text).map_err(refuse)?;
+    toml::from_str(text).map_err(refuse)
+}
+
+/// What to write as the value of a key, from what its flag knows.
+fn mend_value(command: &Command, key: &str, value: &Spanned<DeValue>) -> String {
+    let arg = command.get_arguments().find(|arg| arg.get_id() == key).expect("unknown keys were refused");
+    let names = arg.get_possible_values();
+    let names: Vec<&str> = names.iter().map(|name| name.get_name()).collect();
+    let text = value.as_ref().as_str().unwrap_or_default();
+    match nearest(text, &names) {
+        Some(name) => format!("did you mean \"{name}\"?"),
+        None if !names.is_empty() => format!("use one of {}", names.join(", ")),
+        None => {
+            let default = arg.get_default_values().first().map(|value| value.to_string_lossy());
+            let example = default.map_or_else(String::new, |value| match value.parse::<u64>() {
+                Ok(number) => format!("; the default is {number}"),
+                Err(_) => format!("; the default is \"{value}\""),
+            });
+            format!("write a value for: {}{example}", arg.get_help().map(ToString::to_string).unwrap_or_default())
+        }
+    }
+}
+
+fn file_error(text: &str, shown: &str, at: usize, key: Option<&str>, what: &str, mend: String) -> SpecError {
+    let line = text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+    SpecError::File {
+        path: shown.into(),
+        line,
+        key: key.map(Into::into),
+        what: what.trim_end().replace('\n', "; "),
+        mend,
+    }
+}
+
+/// The command that holds the flags of a spec, for what it knows about them.
+fn flag_table() -> Command {
+    BenchSpec::augment_args(Command::new("bench"))
+}
+
+fn flag(key: &str) -> String {
+    format!("--{}", key.replace('_', "-"))
+}
+
+impl BenchSpec {
+    /// Reads an experiment file and validates it.
+    ///
+    /// # Errors
+    /// With the file, the line and the key, and the mend.
+    pub fn from_file(path: &Path) -> Result<BenchSpec, SpecError> {
+        let shown = path.display().to_string();
+        settle(read_table(path, &shown)?)
+    }
+
+    /// Reads the text of an experiment file, called `name` in errors, and validates it.
+    ///
+    /// # Errors
+    /// With the name, the line and the key, and the mend.
+    pub fn from_toml(text: &str, name: &str) -> Result<BenchSpec, SpecError> {
+        settle(parse_checked(text, name)?)
+    }
+
+    /// The experiment file of this spec, every key written out.
+    ///
+    /// # Panics
+    /// When the spec was not validated and has a number beyond TOML's 63 bits.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a spec is a flat table")
+    }
+
+    /// Every key with its value, in the order of the help.
+    pub fn settings(&self) -> Vec<Setting> {
+        let (own, default) = (keys(self), keys(&BenchSpec::default()));
+        let table = flag_table();
+        let settings = table.get_arguments().map(|arg| {
+            let key = arg.get_id().as_str();
+            let value = own.get(key).filter(|value| !value.is_null());
+            let values =
+                value.map_or(&[][..], |value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
+            Setting {
+                flag: flag(key),
+                heading: arg.get_help_heading().unwrap_or(RUN).to_string(),
+                help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
+                values: values
+                    .iter()
+                    .map(|value| value.as_str().map_or_else(|| value.to_string(), Into::into))
+                    .collect(),
+                is_default: own.get(key) == default.get(key),
+            }
+        });
+        settings.collect()
+    }
+
+    /// The arguments after `quorate` that reproduce this spec: `bench`, then the flags that differ from their defaults.
+    pub fn arguments(&self) -> Vec<String> {
+        let mut words = vec!["bench".to_string()];
+        for setting in self.settings().into_iter().filter(|setting| !setting.is_default) {
+            for value in setting.values {
+                // A path that looks like a flag has to be tied to its own.
+                if value.starts_with('-') && value != "-" {
+                    words.push(format!("{}={value}", setting.flag));
+                } else {
+                    words.extend([setting.flag.clone(), value]);
+                }
+            }
+        }
+        words
+    }
+
+    /// The command that reproduces this spec, quoted for a shell: `quorate bench` and the flags that differ from their defaults.
+    pub fn command_line(&self) -> String {
+        let words = self.arguments();
+        std::iter::once("quorate").chain(words.iter().map(String::as_str)).map(quote).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A word as a POSIX shell reads it.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -1,0 +1,169 @@
+//! The page is well-formed, asks nothing of any network, and shows hostile text as text.
+
+mod common;
+
+use quorate_lab::render_html;
+use quorate_lab::result::{Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Second};
+use quorate_lab::spec::{BenchSpec, Workload};
+
+/// Goes through the page as an XML parser would, and returns the names of its elements. Raw text of style and script is skipped.
+fn elements(page: &str) -> Vec<String> {
+    let page = page.strip_prefix("<!doctype html>").expect("a doctype");
+    let (mut open, mut all, mut rest) = (Vec::<String>::new(), Vec::new(), page);
+    while let Some(at) = rest.find('<') {
+        check_text(&rest[..at]);
+        let end = at + tag_end(&rest[at..]);
+        let tag = &rest[at + 1..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name), "closed but not open");
+            continue;
+        }
+        let name: String = tag.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
+        assert!(!name.is_empty(), "no name in <{tag}>");
+        all.push(name.clone());
+        if tag.ends_with('/') {
+            continue;
+        }
+        if name == "style" || name == "script" {
+            rest = &rest[rest.find(&format!("</{name}>")).expect("raw text ends")..];
+        }
+        open.push(name);
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    all
+}
+
+/// Where a tag ends: its attributes are quoted, and a quoted text may hold `>`.
+fn tag_end(text: &str) -> usize {
+    let mut quoted = false;
+    let end = text.char_indices().find(|(_, c)| {
+        quoted ^= *c == '"';
+        *c == '>' && !quoted
+    });
+    end.expect("a tag ends").0
+}
+
+fn check_text(text: &str) {
+    assert!(!text.contains('>'), "a bare > in {text}");
+    for (at, _) in text.match_indices('&') {
+        let entity = &text[at..];
+        assert!(
+            ["&amp;", "&lt;", "&gt;", "&quot;", "&#39;"].iter().any(|known| entity.starts_with(known)),
+            "a bare & in {text}"
+        );
+    }
+}
+
+fn empty() -> BenchResult {
+    BenchResult {
+        throughput_ops: 0.0,
+        committed_commands: 0,
+        committed_blocks: 0,
+        latency_ms: Latency::default(),
+        cpu_us_per_command: CpuPerCommand::default(),
+        timeline: Vec::new(),
+        latency_histogram: Vec::new(),
+        ..common::sample()
+    }
+}
+
+const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" ' & \u{0} \u{1b}[31m";
+
+fn hostile() -> BenchResult {
+    let sample = common::sample();
+    BenchResult {
+        spec: BenchSpec { workload: Workload::File(HOSTILE.into()), json: Some(HOSTILE.into()), ..sample.spec.clone() },
+        events: vec![Event { time_s: -1e300, text: HOSTILE.into() }, Event { time_s: f64::NAN, text: HOSTILE.into() }],
+        evidence: vec![HOSTILE.into()],
+        warnings: vec![HOSTILE.into()],
+        machine: quorate_lab::result::Machine { cpu: HOSTILE.into(), kernel: HOSTILE.into(), ..sample.machine.clone() },
+        command: HOSTILE.into(),
+        version: HOSTILE.into(),
+        agreement: Agreement::Unknown(HOSTILE.into()),
+        ..sample
+    }
+}
+
+#[test]
+fn the_page_is_well_formed() {
+    for result in [common::sample(), empty(), hostile()] {
+        let names = elements(&render_html(&result));
+        for name in ["html", "title", "h1", "svg", "pre"] {
+            assert!(names.iter().any(|other| other == name), "no <{name}>");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_fetched() {
+    for result in [common::sample(), empty()] {
+        let page = render_html(&result);
+        for needle in ["http:", "https:", "src=", "href=", "url(", "@import", "//"] {
+            assert!(!page.contains(needle), "the page holds `{needle}`");
+        }
+        assert!(page.contains("default-src 'none'"), "the browser is told to load nothing");
+    }
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let page = render_html(&hostile());
+    assert_eq!(page.matches("<script>").count(), 1, "only the page's own script");
+    assert_eq!(page.matches("</script>").count(), 1);
+    assert!(!page.contains("<img") && !page.contains('\u{0}') && !page.contains('\u{1b}'));
+    assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
+}
+
+#[test]
+fn no_number_of_a_chart_is_lost() {
+    let single = BenchResult { timeline: common::sample().timeline[..1].to_vec(), ..common::sample() };
+    for result in [common::sample(), empty(), hostile(), single] {
+        let page = render_html(&result);
+        let charts: String = page.split("<svg").skip(1).filter_map(|part| part.split("</svg>").next()).collect();
+        assert!(!charts.contains("NaN") && !charts.contains("inf\""), "a place that is no number");
+    }
+}
+
+#[test]
+fn the_page_shows_what_was_measured() {
+    let result = common::sample();
+    let page = render_html(&result);
+    let shown =
+        ["165,480", "1,044", "7.31", "replica 2 was killed", "AMD EPYC", "All replicas agree", "1 view timeout"];
+    for text in shown {
+        assert!(page.contains(text), "`{text}` is missing");
+    }
+    assert!(page.contains(&result.command));
+    assert!(page.contains("4 to 5 s: 41,300 commands/s"));
+}
+
+#[test]
+fn what_went_wrong_stands_first() {
+    let difference = Difference { height: 812, replicas: [0, 3], blocks: ["aa".into(), "bb".into()] };
+    let result = BenchResult { agreement: Agreement::Differs(difference), client_bound: true, ..common::sample() };
+    let page = render_html(&result);
+    let first_chart = page.find("<svg").expect("a chart");
+    for text in ["Agreement is broken", "at height 812", "The clients were the limit"] {
+        assert!(page.find(text).is_some_and(|at| at < first_chart), "`{text}` is not before the charts");
+    }
+    assert!(render_html(&empty()).contains("Nothing was committed"));
+}
+
+#[test]
+fn a_long_run_is_a_page_of_bounded_size() {
+    let second = |second| Second { second, ops: 1000, p50_ms: Some(1.0), p99_ms: Some(2.0) };
+    let result = BenchResult { timeline: (0..604_800).map(second).collect(), ..common::sample() };
+    let page = render_html(&result);
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(page.contains("1,000 commands/s"));
+}
+
+#[test]
+fn a_last_second_that_was_cut_short_is_no_drop() {
+    let mut result = common::sample();
+    result.spec.duration = "1500ms".parse().expect("a duration");
+    let second = |second, ops| Second { second, ops, p50_ms: None, p99_ms: None };
+    result.timeline = vec![second(0, 1000), second(1, 500)];
+    assert!(render_html(&result).contains("1 to 1.5 s: 1,000 commands/s"));
+}

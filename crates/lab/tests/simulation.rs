@@ -1,0 +1,83 @@
+//! The simulator behind the laboratory, and held against the node.
+
+use quorate_lab::BenchSpec;
+use quorate_lab::bench::{self, Progress, Watcher};
+use quorate_lab::result::Agreement;
+use quorate_lab::sim::{self, SimOptions};
+use quorate_lab::spec::Interval;
+
+struct Quiet;
+
+impl Watcher for Quiet {
+    fn progress(&mut self, _: &Progress<'_>) {}
+    fn warn(&mut self, _: &str) {}
+}
+
+fn spec() -> BenchSpec {
+    BenchSpec {
+        clients: 2,
+        outstanding: Some(200),
+        warmup: Interval::from_millis(200),
+        duration: Interval::from_millis(1000),
+        ..BenchSpec::default()
+    }
+}
+
+#[test]
+fn a_result_is_benchs_and_what_only_a_simulator_knows() {
+    let result = sim::run(&spec(), &SimOptions::default(), &|_| {}).expect("a sound spec");
+    assert_eq!(result.bench.agreement, Agreement::Agreed);
+    assert!(result.bench.throughput_ops > 1000.0);
+    assert_eq!(result.bench.timeline.len(), 1);
+    let json: serde_json::Value = serde_json::from_str(&result.to_json()).expect("JSON");
+    for key in ["throughput_ops", "trace_hash", "events", "virtual_seconds", "wall_seconds", "seeds"] {
+        assert!(!json[key].is_null(), "{key}");
+    }
+    assert!(result.bench.warnings.iter().any(|warning| warning.contains("shipped table")));
+    assert!(result.to_table().contains(&result.trace_hash));
+}
+
+#[test]
+fn seeds_differ_and_each_can_be_replayed() {
+    let options = SimOptions { seeds: Some(3..6), loss: Some(0.01), ..SimOptions::default() };
+    let result = sim::run(&spec(), &options, &|_| {}).expect("a sound spec");
+    let replay = &result.seeds[1].replay;
+    assert!(replay.starts_with("quorate sim --") && replay.ends_with("--loss 0.01 --seeds 4..5"), "{replay}");
+    let again = SimOptions { seeds: Some(4..5), ..options };
+    let again = sim::run(&spec(), &again, &|_| {}).expect("a sound spec");
+    assert_eq!(again.trace_hash, result.seeds[1].trace_hash);
+    assert_ne!(result.seeds[0].trace_hash, result.seeds[1].trace_hash);
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let run = |options: &SimOptions| sim::run(&spec(), options, &|_| {}).expect_err("it cannot be").to_string();
+    let missing = run(&SimOptions { network: "no-such-file".into(), ..SimOptions::default() });
+    assert!(missing.contains("no-such-file") && missing.contains("wan4"), "{missing}");
+    assert!(
+        run(&SimOptions { costs: Some("no-such-table".into()), ..SimOptions::default() }).contains("no-such-table")
+    );
+}
+
+/// The same spec on the node and in the simulator, on as many cores as this machine has; the ratios are printed, and judged by nobody:
+/// what else the machine does decides them too.
+#[test]
+fn node_and_simulator_side_by_side() {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let real = bench::run(&spec(), &mut Quiet).expect("a cluster");
+    let options = SimOptions { cores, ..SimOptions::default() };
+    let simulated = sim::run(&spec(), &options, &|_| {}).expect("a sound spec").bench;
+    let ratio = |of: fn(&quorate_lab::BenchResult) -> f64| of(&simulated) / of(&real);
+    println!(
+        "simulated / real: throughput {:.2} ({:.0} / {:.0}), median latency {:.2}, p99 {:.2}",
+        ratio(|result| result.throughput_ops),
+        simulated.throughput_ops,
+        real.throughput_ops,
+        ratio(|result| result.latency_ms.p50.unwrap_or(f64::NAN)),
+        ratio(|result| result.latency_ms.p99.unwrap_or(f64::NAN)),
+    );
+    for result in [&real, &simulated] {
+        assert_eq!(result.agreement, Agreement::Agreed);
+        assert!(result.committed_commands > 0);
+    }
+}

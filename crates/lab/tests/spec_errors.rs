@@ -1,0 +1,134 @@
+//! Whatever is wrong with a spec, the message says which flag or key, what is wrong and what to write instead.
+
+use clap::{Args, Command, FromArgMatches};
+use quorate_lab::spec::{BenchArgs, BenchSpec, SpecError};
+
+fn refused(words: &[&str]) -> String {
+    let command = BenchArgs::augment_args(Command::new("quorate").no_binary_name(true));
+    let parsed = command.try_get_matches_from(words).and_then(|matches| BenchArgs::from_arg_matches(&matches));
+    let error = parsed.expect_err("a wrong call");
+    assert_eq!(error.exit_code(), 2, "a wrong call exits with 2");
+    error.to_string()
+}
+
+/// The message for these words holds each of these parts.
+fn check(words: &[&str], parts: &[&str]) {
+    let message = refused(words);
+    for part in parts {
+        assert!(message.contains(part), "{words:?} should say `{part}`, and says:\n{message}");
+    }
+}
+
+#[test]
+fn a_wrong_name_lists_the_names_and_suggests_one() {
+    check(&["--protocol", "jolton"], &["--protocol", "jolton", "chained-hotstuff", "fast-hotstuff", "'jolteon'"]);
+    check(&["--leader", "round_robin"], &["--leader", "fixed", "reputation", "'round-robin'"]);
+    check(&["--workload", "ycsb-e"], &["--workload", "ycsb-f", "file:PATH", "did you mean"]);
+    check(&["--workload", "file:"], &["--workload", "which file?"]);
+}
+
+#[test]
+fn a_wrong_value_shows_the_forms() {
+    check(&["--duration", "10"], &["--duration", "the unit is missing", "500ms, 2s or 1m"]);
+    check(&["--duration", "s"], &["--duration", "the number is missing"]);
+    check(&["--warmup", "2h"], &["--warmup", "500ms, 2s or 1m"]);
+    check(&["--warmup", "99999999999999999999s"], &["--warmup", "the longest is a week"]);
+    check(&["--fault", "silent"], &["--fault", "which replica?", "silent:3", "crash:2@4s"]);
+    check(&["--fault", "crash:2"], &["--fault", "when?", "crash:R@TIME"]);
+    check(&["--fault", "crash:2@4"], &["--fault", "the unit is missing"]);
+    check(&["--fault", "slow:x"], &["--fault", "`x` is no replica"]);
+    check(&["--fault", "slient:3"], &["--fault", "did you mean `silent`?"]);
+    check(&["--fault", "slow:1@2s"], &["--fault", "lasts the whole run"]);
+    check(&["--faults", "silent:3"], &["did you mean `--fault silent:3`?"]);
+    check(&["--rate", "18446744073709551615"], &["--rate", "out of range", "mend: set 1 to"]);
+    check(&["--seed", "18446744073709551615"], &["--seed", "out of range", "mend: set 0 to"]);
+}
+
+#[test]
+fn what_cannot_work_together_is_refused_with_the_mend() {
+    check(&["--rate", "100", "--outstanding", "5"], &["--rate, --outstanding", "mend: leave --outstanding out"]);
+    check(&["--replicas", "0"], &["--replicas", "not 0", "mend: set 4"]);
+    check(&["--replicas", "4", "--faults", "2"], &["--faults", "at least 7 are needed", "mend: set --faults 1"]);
+    check(&["--clients", "0"], &["--clients: 0 is out of range", "mend: set 1 to"]);
+    check(&["--batch", "0"], &["--batch", "mend: "]);
+    check(&["--payload", "4194305"], &["--payload", "mend: set 0 to 4194304"]);
+    check(&["--base-port", "65534"], &["--base-port", "beyond 65535", "mend: set a lower port"]);
+    check(&["--fault", "silent:9"], &["--fault", "the last one is 3", "mend: name a replica from 0 to 3"]);
+    check(&["--fault", "silent:3", "silent:3"], &["--fault", "cannot both happen to replica 3", "mend: keep one"]);
+    check(&["--fault", "crash:2@10s"], &["--fault, --duration", "after the measured 10s", "mend: crash earlier"]);
+    check(&["--fault", "silent:3", "silent:2"], &["--fault", "2 of 4 replicas speak", "mend: take away"]);
+    check(
+        &["--protocol", "chained-hotstuff", "--leader", "round-robin", "--fault", "silent:3"],
+        &["--leader", "nothing will ever be committed", "reputation", "mend: "],
+    );
+    check(&["--report", ""], &["--report: the path is empty", "mend: name a file"]);
+}
+
+#[test]
+fn two_chains_go_on_with_one_silent_replica() {
+    for protocol in ["jolteon", "fast-hotstuff"] {
+        let text = format!("protocol = \"{protocol}\"\nleader = \"round-robin\"\nfault = [\"silent:3\"]\n");
+        BenchSpec::from_toml(&text, "bench.toml").expect("it keeps committing");
+    }
+}
+
+#[test]
+fn every_problem_is_told_at_once() {
+    let spec = BenchSpec { clients: 0, records: 0, replicas: 300, ..BenchSpec::default() };
+    let Err(SpecError::Impossible(problems)) = spec.validate() else { panic!("three problems") };
+    let places: Vec<&str> = problems.iter().map(|problem| problem.place.as_str()).collect();
+    assert_eq!(places, ["--records", "--clients", "--replicas"]);
+    assert!(problems.iter().all(|problem| !problem.what.is_empty() && !problem.mend.is_empty()));
+}
+
+/// The message for a file of this text names the file, the line and the rest.
+fn check_file(text: &str, line: usize, parts: &[&str]) {
+    let message = BenchSpec::from_toml(text, "bench.toml").expect_err("a wrong file").to_string();
+    let place = format!("bench.toml, line {line}");
+    for part in parts.iter().copied().chain([place.as_str(), "mend: "]) {
+        assert!(message.contains(part), "should say `{part}`, and says:\n{message}");
+    }
+}
+
+#[test]
+fn an_error_in_a_file_names_line_and_key() {
+    check_file("batch = 400\nprotocl = \"jolteon\"\n", 2, &["key `protocl`", "did you mean `protocol`?"]);
+    check_file("batch-policy = \"eager\"\n", 1, &["key `batch-policy`", "did you mean `batch_policy`?"]);
+    check_file("zzz = 1\n", 1, &["key `zzz`", "use one of protocol, replicas"]);
+    check_file("seed = 2\n\nprotocol = \"jolton\"\n", 3, &["key `protocol`", "jolton", "did you mean \"jolteon\"?"]);
+    check_file("duration = \"10\"\n", 1, &["key `duration`", "the unit is missing", "500ms, 10s, 1m"]);
+    check_file("duration = 10\n", 1, &["key `duration`", "500ms, 10s, 1m"]);
+    check_file("replicas = \"four\"\n", 1, &["key `replicas`", "Number of replicas", "the default is 4"]);
+    check_file("replicas = -4\n", 1, &["key `replicas`"]);
+    check_file("batch = 400\nfault = [\n  \"slow:1\",\n  \"crash:2\",\n]\n", 2, &["key `fault`", "`crash:2`", "when?"]);
+    check_file("batch = 400\nreplicas 4\n", 2, &["write `key = value`"]);
+    check_file("batch = 1\nbatch = 2\n", 2, &[]);
+    check_file("[cluster]\nreplicas = 4\n", 1, &["key `cluster`", "is no key of a spec"]);
+    check_file("rate = 1979-05-27\n", 1, &["key `rate`"]);
+}
+
+#[test]
+fn a_file_may_hold_values_that_cannot_work_together() {
+    let message = BenchSpec::from_toml("rate = 5\noutstanding = 5\n", "bench.toml").expect_err("both").to_string();
+    assert!(message.contains("--rate, --outstanding"), "{message}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    check(
+        &["--spec", "/nowhere/at/all.toml"],
+        &["--spec /nowhere/at/all.toml", "cannot be read", "mend: give the path"],
+    );
+    check(&["--spec", "/"], &["--spec /", "mend: "]);
+}
+
+#[test]
+fn what_may_surprise_is_a_warning() {
+    let warnings = |text: &str| BenchSpec::from_toml(text, "bench.toml").expect("a valid spec").warnings().join("\n");
+    assert_eq!(warnings(""), "");
+    assert!(warnings("scheme = \"none\"").contains("a baseline only"));
+    assert!(warnings("batch_policy = \"full\"\noutstanding = 1").contains("4 commands outstanding never fill"));
+    assert!(warnings("bundle = 500").contains("bundles hold 400"));
+    let crash = "protocol = \"simple-hotstuff\"\nleader = \"round-robin\"\nfault = [\"crash:2@4s\"]";
+    assert!(warnings(crash).contains("after the crash"));
+}

@@ -1,0 +1,245 @@
+//! A spec, its file and its command say the same, whichever way one goes.
+
+use clap::{Args, Command, FromArgMatches};
+use proptest::prelude::*;
+use quorate_lab::spec::{
+    BatchPolicy, BenchArgs, BenchSpec, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_PORT, Dissemination, Fault,
+    Host, Interval, LoadArgs, MAX_INTERVAL_MS, Pacing, ProtocolKind, Reply, Scheme, ViewDuration, Workload,
+};
+use quorate_types::ReplicaId;
+
+fn parse<T: Args + FromArgMatches>(words: &[&str]) -> Result<T, clap::Error> {
+    let command = T::augment_args(Command::new("quorate").no_binary_name(true));
+    T::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+fn bench(words: &[&str]) -> BenchSpec {
+    parse::<BenchArgs>(words).unwrap_or_else(|e| panic!("{words:?}: {e}")).0
+}
+
+/// A file that is removed with the value.
+struct TempFile(std::path::PathBuf);
+
+impl TempFile {
+    fn new(name: &str, text: &str) -> TempFile {
+        let path = std::env::temp_dir().join(format!("quorate-{}-{name}.toml", std::process::id()));
+        std::fs::write(&path, text).expect("the temporary directory is writable");
+        TempFile(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path of ASCII")
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Splits a line as a POSIX shell does, for words quoted with `'` and `\`.
+fn shell_words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut inside, mut quoted) = (Vec::new(), String::new(), false, false);
+    let mut characters = line.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '\'' => (inside, quoted) = (!inside, true),
+            '\\' if !inside => word.push(characters.next().expect("something is escaped")),
+            ' ' if !inside => {
+                if quoted || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                quoted = false;
+            }
+            c => word.push(c),
+        }
+    }
+    assert!(!inside, "an open quote in {line}");
+    if quoted || !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+fn any_of<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
+    prop::sample::select(all)
+}
+
+fn workload() -> impl Strategy<Value = Workload> {
+    let file = "[^\u{0}\\p{Cc}]{1,20}".prop_map(Workload::File);
+    prop_oneof![
+        Just(Workload::Fixed),
+        Just(Workload::YcsbA),
+        Just(Workload::YcsbB),
+        Just(Workload::YcsbC),
+        Just(Workload::YcsbF),
+        file,
+    ]
+}
+
+/// At most one fault of each kind, each on its own replica, and none that stops the cluster: what validation lets through.
+fn faults() -> impl Strategy<Value = Vec<Fault>> {
+    let slow = any::<bool>().prop_map(|on| on.then_some(Fault::Slow(ReplicaId(1))));
+    let crash = prop::option::of((0u64..900).prop_map(|ms| Fault::Crash(ReplicaId(2), Interval::from_millis(ms))));
+    (slow, crash).prop_map(|(slow, crash)| slow.into_iter().chain(crash).collect())
+}
+
+prop_compose! {
+    fn cluster()(
+        protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in any_of(Scheme::ALL),
+        leader in any::<prop::sample::Index>(), batch in 1u32..60_000, batch_policy in any_of(BatchPolicy::ALL),
+        batch_wait_ms in 0u64..50, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
+        view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
+    ) -> BenchSpec {
+        let faults = some_faults.then_some((replicas - 1) / 3);
+        let leader = *leader.get(protocol.leaders());
+        BenchSpec {
+            protocol, replicas, faults, scheme, leader, batch, batch_policy, batch_wait_ms, dissemination,
+            view_timeout_ms, view_duration, base_port, ..BenchSpec::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn spec()(
+        base in cluster(), workload in workload(), payload in 0u32..1_000_000, records in 1u64..1_000_000, clients in 1u32..1000,
+        open in any::<bool>(), outstanding in 1u32..10_000, rate in 1u64..1_000_000, bundle in 1u32..60_000,
+        reply in any_of(Reply::ALL), warmup in 0..=MAX_INTERVAL_MS, duration in 1000..=MAX_INTERVAL_MS,
+        seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), fault in faults(),
+        json in prop::option::of("[^\u{0}]{1,12}"), report in prop::option::of("[^\u{0}]{1,12}"),
+    ) -> BenchSpec {
+        BenchSpec {
+            workload, payload, records, clients, bundle, reply, seed, host, fault, json, report,
+            outstanding: (!open).then_some(outstanding),
+            rate: open.then_some(rate),
+            warmup: Interval::from_millis(warmup),
+            duration: Interval::from_millis(duration),
+            ..base
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_command_reproduces_the_spec(spec in spec()) {
+        let line = spec.command_line();
+        let words = shell_words(&line);
+        prop_assert_eq!(&words[..2], &["quorate", "bench"]);
+        let flags: Vec<&str> = words[2..].iter().map(String::as_str).collect();
+        prop_assert_eq!(bench(&flags), spec, "{}", line);
+    }
+
+    #[test]
+    fn the_file_reproduces_the_spec(spec in spec()) {
+        let text = spec.to_toml();
+        let read = BenchSpec::from_toml(&text, "bench.toml");
+        prop_assert_eq!(read.map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?, spec);
+    }
+
+    #[test]
+    fn json_reproduces_the_spec(spec in spec()) {
+        let text = serde_json::to_string(&spec).expect("a spec is plain data");
+        prop_assert_eq!(serde_json::from_str::<BenchSpec>(&text).expect("what was written"), spec);
+    }
+
+    #[test]
+    fn no_text_makes_the_parsers_panic(text in "\\PC{0,60}") {
+        let _ = BenchSpec::from_toml(&text, "bench.toml");
+        let _ = BenchSpec::from_toml(&format!("fault = [\"{text}\"]"), "bench.toml");
+        let _ = (text.parse::<Interval>(), text.parse::<Fault>(), text.parse::<Workload>());
+        let _ = parse::<BenchArgs>(&[&text]);
+        let _ = parse::<BenchArgs>(&["--fault", &text]);
+    }
+
+    #[test]
+    fn intervals_are_written_as_they_are_read(ms in 0..=MAX_INTERVAL_MS) {
+        let interval = Interval::from_millis(ms);
+        prop_assert_eq!(interval.to_string().parse::<Interval>(), Ok(interval));
+    }
+}
+
+#[test]
+fn a_shell_reads_the_command_as_it_was_meant() {
+    let spec = BenchSpec {
+        report: Some("it's $HOME; \"a\" `b` \\ *\n-".into()),
+        json: Some("-".into()),
+        ..Default::default()
+    };
+    let script = spec.command_line().replacen("quorate bench", "printf '%s\\n--\\n'", 1);
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().expect("a POSIX shell");
+    let words = String::from_utf8(output.stdout).expect("UTF-8");
+    let words: Vec<&str> = words.split_terminator("\n--\n").collect();
+    assert_eq!(bench(&words), spec);
+}
+
+#[test]
+fn no_flag_is_the_demonstration() {
+    let spec = bench(&[]);
+    assert_eq!(spec, BenchSpec::default());
+    assert_eq!(spec.command_line(), "quorate bench");
+    assert_eq!(BenchSpec::from_toml("", "empty.toml").expect("an empty file is the default"), spec);
+    assert_eq!(spec.pacing(), Pacing::Closed { outstanding: DEFAULT_OUTSTANDING });
+    assert_eq!((spec.quorum().replicas(), spec.quorum().faults()), (4, 1));
+    assert_eq!(spec.bundle_commands(), 100);
+}
+
+#[test]
+fn the_core_s_settings_have_the_same_defaults() {
+    assert_eq!(BenchSpec::default().consensus(), quorate_consensus::config::Config::default());
+}
+
+#[test]
+fn flags_win_over_the_file_and_the_file_over_the_defaults() {
+    let file = TempFile::new("overlay", "batch = 800\npayload = 512\nbatch_policy = \"full\"\nfault = [\"slow:1\"]\n");
+    let spec = bench(&["--payload", "16", "--spec", file.path()]);
+    assert_eq!((spec.batch, spec.payload, spec.batch_policy, spec.replicas), (800, 16, BatchPolicy::Full, 4));
+    assert_eq!(spec.fault, [Fault::Slow(ReplicaId(1))]);
+    // A flag that says the default still wins over the file.
+    assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).batch, 400);
+}
+
+#[test]
+fn a_flag_replaces_the_file_s_kind_of_pacing() {
+    let open = TempFile::new("open", "rate = 20000\n");
+    assert_eq!(bench(&["--spec", open.path()]).pacing(), Pacing::Open { rate: 20_000 });
+    assert_eq!(bench(&["--spec", open.path()]).outstanding, None);
+    assert_eq!(bench(&["--spec", open.path(), "--outstanding", "7"]).pacing(), Pacing::Closed { outstanding: 7 });
+    let closed = TempFile::new("closed", "outstanding = 5\n");
+    assert_eq!(bench(&["--spec", closed.path(), "--rate", "9"]).pacing(), Pacing::Open { rate: 9 });
+}
+
+#[test]
+fn faults_may_be_repeated_listed_or_joined() {
+    let all = [Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), Fault::Slow(ReplicaId(1))];
+    assert_eq!(bench(&["--fault", "crash:2@4s", "--fault", "slow:1"]).fault, all);
+    assert_eq!(bench(&["--fault", "crash:2@4s", "slow:1"]).fault, all);
+    assert_eq!(bench(&["--fault", "crash:2@4s,slow:1"]).fault, all);
+}
+
+#[test]
+fn other_commands_take_their_part_of_the_flags() {
+    let load = parse::<LoadArgs>(&["--payload", "16", "--rate", "100"]).expect("flags of the load").0;
+    assert_eq!((load.payload, load.rate), (16, Some(100)));
+    let refused = parse::<LoadArgs>(&["--replicas", "7"]).expect_err("a flag of the cluster").to_string();
+    assert!(refused.contains("--replicas") && refused.contains("no flag of the load"), "{refused}");
+    let cluster = parse::<ClusterArgs>(&["--replicas", "7"]).expect("flags of the cluster").0;
+    assert_eq!((cluster.replicas, cluster.base_port), (7, DEFAULT_TESTNET_PORT));
+    assert_eq!(parse::<ClusterArgs>(&["--base-port", "9000"]).expect("a flag of the cluster").0.base_port, 9000);
+}
+
+#[test]
+fn the_help_shows_a_command_s_own_flags_under_its_own_name() {
+    let command = Command::new("load").about("Load a running cluster");
+    let help = LoadArgs::augment_args(command).render_help().to_string();
+    assert!(help.starts_with("Load a running cluster") && help.contains("--outstanding"), "{help}");
+    assert!(!help.contains("--replicas"), "{help}");
+}
+
+#[test]
+fn bundles_fit_blocks_and_windows() {
+    assert_eq!(bench(&["--batch", "50"]).bundle_commands(), 50);
+    assert_eq!(bench(&["--clients", "1", "--outstanding", "1"]).bundle_commands(), 1);
+    let large = bench(&["--payload", "1000000"]);
+    assert!(large.bundle_commands() * 1_000_000 <= large.consensus().batch_bytes);
+}
