@@ -114,7 +114,7 @@ fn a_bench_reports_every_key_and_agrees() {
 fn one_outstanding_command_makes_progress_under_every_policy_and_leader() {
     for policy in ["full", "timed", "eager", "adaptive"] {
         for leader in ["fixed", "round-robin", "reputation"] {
-            let pacing = ["--clients", "1", "--outstanding", "1", "--view-timeout-ms", "2000"];
+            let pacing = ["--clients", "1", "--outstanding", "1", "--view-timeout-ms", "10000"];
             let result = bench(&[&pacing[..], &["--batch-policy", policy, "--leader", leader]].concat());
             assert!(result["committed_commands"].as_u64() > Some(0), "{policy} {leader}");
             assert_eq!(result["view_timeouts"], 0, "{policy} {leader}");

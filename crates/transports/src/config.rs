@@ -12,6 +12,9 @@ pub struct TcpConfig {
     /// Most bytes queued on one link, framing included. A frame that does not fit is dropped and counted, the frames before it
     /// stay; only an empty queue takes a frame that is larger than this.
     pub link_queue_bytes: usize,
+    /// Most bytes that wait for a replica which is not connected, as at the start or while it is away: the newest stay, the others
+    /// are dropped and counted. 0 keeps nothing.
+    pub unconnected_queue_bytes: usize,
     /// Most bytes read from one link in one poll, give or take one read, so that no link starves the others.
     pub read_budget_bytes: usize,
     /// The first wait before a lost or failed connection is dialled again, in milliseconds; it doubles with each failure.
@@ -35,6 +38,7 @@ impl Default for TcpConfig {
     fn default() -> Self {
         TcpConfig {
             link_queue_bytes: 64 << 20,
+            unconnected_queue_bytes: 1 << 20,
             read_budget_bytes: 256 << 10,
             reconnect_min_ms: 20,
             reconnect_max_ms: 1_000,

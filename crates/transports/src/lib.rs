@@ -85,13 +85,13 @@ pub struct Counters {
     pub bytes_received: u64,
     /// Frames received.
     pub frames_received: u64,
-    /// Frames not queued because the remote was not connected or its queue was full.
+    /// Frames given up because a queue was full, of a link or of what waits for a replica, or because the link was gone.
     pub frames_dropped: u64,
 }
 
 /// Moves frames. One thread owns it.
 pub trait Transport: Send {
-    /// Queues a frame for a replica; dropped and counted if it is not connected or its queue is full.
+    /// Queues a frame for a replica; dropped and counted if its queue is full. If it is not connected, the newest frames wait.
     fn send_to(&mut self, to: ReplicaId, frame: Bytes);
     /// Queues a frame on a link; dropped and counted if the link is gone or its queue is full.
     fn send(&mut self, link: LinkId, frame: Bytes);

@@ -94,15 +94,25 @@ fn a_rebuilt_transport_is_found_again<S: Stack>() {
     let (mut ground, mut a, b) = pair::<S>();
     drop(b);
     drive([&mut a], "the loss is noticed", |[a]| a.lost(R1).is_some() && !a.transport.is_connected(ReplicaId(1)));
-    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"lost"));
-    assert_eq!(a.transport.counters().frames_dropped, 1);
+    a.transport.send_to(ReplicaId(1), Bytes::from(vec![0; quick().unconnected_queue_bytes]));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"waits"));
+    assert_eq!(a.transport.counters().frames_dropped, 1, "the older frame gives way");
     let mut b = ground.replica::<S>(1);
     drive([&mut a, &mut b], "the dialling end finds it", |[a, b]| connected(a, b));
+    drive([&mut a, &mut b], "what waited", |[_, b]| b.frames_from(R0).last().is_some_and(|last| last == "waits"));
     drop(a);
     let mut a = ground.replica::<S>(0);
     drive([&mut a, &mut b], "the dialling end is rebuilt", |[a, b]| b.lost(R0).is_some() && connected(a, b));
     a.transport.send_to(ReplicaId(1), Bytes::from_static(b"again"));
-    drive([&mut a, &mut b], "a frame", |[_, b]| b.received() == 1);
+    drive([&mut a, &mut b], "a frame", |[_, b]| b.received() == 2);
+}
+
+fn what_is_sent_before_the_link_is_up_arrives<S: Stack>() {
+    let mut ground = Ground::new(2);
+    let (mut a, mut b) = (ground.replica::<S>(0), ground.replica::<S>(1));
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"to the one dialled"));
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"to the one who dials"));
+    drive([&mut a, &mut b], "both", |[a, b]| a.received() == 1 && b.received() == 1);
 }
 
 fn a_newer_link_replaces_an_older_one<S: Stack>() {
@@ -283,6 +293,7 @@ macro_rules! conformance {
         conformance!(@tests $name, $stack:
             replicas_and_a_client_exchange_frames_in_order replicas_frames_come_before_clients
             many_small_frames_arrive_whole_and_in_order large_and_empty_frames_arrive_among_small_ones
+            what_is_sent_before_the_link_is_up_arrives
             a_rebuilt_transport_is_found_again a_newer_link_replaces_an_older_one a_full_queue_drops_and_counts
             a_slow_reader_gets_everything_later another_cluster_is_refused another_key_is_refused
             another_replica_is_refused strangers_do_not_disturb an_over_long_frame_ends_only_its_link

@@ -148,18 +148,10 @@ impl TcpTransport {
     }
 
     #[inline]
-    fn queue(&mut self, link: Option<LinkId>, frame: Bytes) {
-        let most = self.config.link_queue_bytes;
-        let link = link.and_then(|id| self.links.get_mut(id)).filter(|link| link.remote().is_some());
-        let Some(link) = link else {
-            self.counters.frames_dropped += 1;
-            return;
-        };
-        if !link.push(frame, most) {
-            self.counters.frames_dropped += 1;
-        } else if !link.dirty && !link.blocked {
-            link.dirty = true;
-            self.dirty.push(link.id);
+    fn queue(&mut self, link: LinkId, frame: Bytes) {
+        match self.links.get_mut(link).filter(|link| link.remote().is_some()) {
+            Some(link) => push(link, frame, &self.config, &mut self.counters, &mut self.dirty),
+            None => self.counters.frames_dropped += 1,
         }
     }
 
@@ -177,12 +169,18 @@ impl TcpTransport {
 impl Transport for TcpTransport {
     fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
         assert_ne!(RemoteIdentity::Replica(to), self.me, "a replica hands itself its messages without a transport");
-        let link = self.peers.get(to.index()).and_then(|peer| peer.link);
-        self.queue(link, frame);
+        let Some(peer) = self.peers.get_mut(to.index()) else {
+            self.counters.frames_dropped += 1;
+            return;
+        };
+        match peer.link {
+            Some(link) => self.queue(link, frame),
+            None => self.counters.frames_dropped += peer.park(frame, self.config.unconnected_queue_bytes),
+        }
     }
 
     fn send(&mut self, link: LinkId, frame: Bytes) {
-        self.queue(Some(link), frame);
+        self.queue(link, frame);
     }
 
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
@@ -220,5 +218,16 @@ impl Transport for TcpTransport {
             // It can fail only when the descriptor is gone, and then there is no one to wake.
             let _ = waker.wake();
         })
+    }
+}
+
+/// Queues a frame on an established link, which the next poll writes.
+#[inline]
+fn push(link: &mut Link, frame: Bytes, config: &TcpConfig, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
+    if !link.push(frame, config.link_queue_bytes) {
+        counters.frames_dropped += 1;
+    } else if !link.dirty && !link.blocked {
+        link.dirty = true;
+        dirty.push(link.id);
     }
 }

@@ -1,7 +1,10 @@
-//! The replicas of the committee as one transport sees them: which it dials, and when again.
+//! The replicas of the committee as one transport sees them: which it dials, and when again, and what waits for those who
+//! are not connected.
 
 use crate::LinkId;
 use crate::config::TcpConfig;
+use bytes::Bytes;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -16,16 +19,46 @@ pub struct Peer {
     pub dial_at: Option<Instant>,
     /// Dials that failed since the last link that worked.
     failures: u32,
+    parked: VecDeque<Bytes>,
+    parked_bytes: usize,
 }
 
 impl Peer {
     pub fn new(address: SocketAddr, dials: bool, now: Instant) -> Peer {
-        Peer { address, dials, link: None, dial_at: dials.then_some(now), failures: 0 }
+        Peer {
+            address,
+            dials,
+            link: None,
+            dial_at: dials.then_some(now),
+            failures: 0,
+            parked: VecDeque::new(),
+            parked_bytes: 0,
+        }
     }
 
     /// The last link worked: the next wait is the shortest again.
     pub fn worked(&mut self) {
         self.failures = 0;
+    }
+
+    /// Keeps a frame for the next link, at the cost of the oldest ones: protocols say again what matters, and the newest of it
+    /// matters most. Returns how many frames were given up.
+    pub fn park(&mut self, frame: Bytes, most_bytes: usize) -> u64 {
+        self.parked_bytes += frame.len();
+        self.parked.push_back(frame);
+        let mut given_up = 0;
+        while self.parked_bytes > most_bytes {
+            let oldest = self.parked.pop_front().expect("what has bytes has frames");
+            self.parked_bytes -= oldest.len();
+            given_up += 1;
+        }
+        given_up
+    }
+
+    /// Takes what waited for a link, oldest first.
+    pub fn unpark(&mut self) -> VecDeque<Bytes> {
+        self.parked_bytes = 0;
+        std::mem::take(&mut self.parked)
     }
 
     /// Plans the next dial.

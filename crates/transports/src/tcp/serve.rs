@@ -174,7 +174,17 @@ impl TcpTransport {
         self.unauthenticated -= usize::from(link.dialled.is_none());
         link.phase = Phase::Established(remote);
         link.since = Instant::now();
+        if let Remote::Replica(replica) = remote {
+            self.send_parked(link, replica);
+        }
         Ok(())
+    }
+
+    /// Queues on a new link what waited for it.
+    fn send_parked(&mut self, link: &mut Link, replica: ReplicaId) {
+        for frame in self.peers[replica.index()].unpark() {
+            push(link, frame, &self.config, &mut self.counters, &mut self.dirty);
+        }
     }
 
     /// Ends a link that was taken out of the table.
