@@ -57,7 +57,7 @@ fn blocks(load: &Load) -> Vec<Vec<Bundle>> {
             let mut builder = BundleBuilder::new(ClientId(1));
             for at in positions {
                 let (client, sequence) = (load.who)(*at);
-                builder.push(ClientId(client), sequence, &(load.payload)(*at));
+                builder.push(ClientId(client.into()), sequence, &(load.payload)(*at));
             }
             builder.finish()
         })

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 /// How far above the floor a sequence number may be.
 pub const SESSION_WINDOW: u64 = 65_536;
-/// Most sessions. A session takes about 80 bytes, and 8 KiB more at the worst, when its client fills the window in reverse.
+/// Most sessions. A session takes about 100 bytes, and 8 KiB more at the worst, when its client fills the window in reverse.
 pub const MAX_SESSIONS: usize = 65_536;
 
 const WORD_BITS: u64 = 64;
@@ -262,7 +262,7 @@ impl Sessions {
 
     /// Reads what [`Sessions::encode`] wrote; never panics, whatever the bytes.
     pub fn decode(input: &mut Decoder, limit: usize) -> Result<Sessions, DecodeError> {
-        let count = input.get_count("sessions", limit, 8 + 8 + 4)?;
+        let count = input.get_count("sessions", limit, 16 + 8 + 4)?;
         let mut sessions = Sessions::with_limit(limit);
         for slot in 0..count as u32 {
             let session = Session::decode(input)?;

@@ -84,16 +84,17 @@ fn beyond_the_window_is_refused_and_may_come_again() {
 #[test]
 fn a_session_is_evicted_by_as_many_others_as_there_may_be() {
     let mut executor = executor(ApplicationKind::Log);
-    let crowd = |first: u64, count: u64| {
-        let mut builder = BundleBuilder::new(ClientId(0));
-        (first..first + count).for_each(|client| builder.push(ClientId(client), 1, b""));
+    let crowd = |owner: u128, count: usize| {
+        let origin = ClientId(owner << ClientId::SESSION_BITS);
+        let mut builder = BundleBuilder::new(origin);
+        (0..count).for_each(|session| builder.push(origin.with_session(session as u16), 1, b""));
         builder.finish()
     };
     let again = |number: u64| bundle(number, &[(7, 1, b"")]);
-    step(&mut executor, &[again(1), crowd(1000, MAX_SESSIONS as u64 - 1)]);
+    step(&mut executor, &[again(1), crowd(1, MAX_SESSIONS - 1)]);
     let replies = step(&mut executor, &[again(2)]);
     assert_eq!(replies[0].results.outcomes().next(), Some(Outcome::Duplicate), "as many as there may be");
-    let replies = step(&mut executor, &[crowd(1_000_000, MAX_SESSIONS as u64), again(3)]);
+    let replies = step(&mut executor, &[crowd(2, MAX_SESSIONS), again(3)]);
     assert_eq!(replies[1].results.outcomes().next(), Some(Outcome::Executed(&[])), "one more");
 }
 
@@ -132,8 +133,10 @@ fn blocks() -> impl Strategy<Value = Vec<Vec<Bundle>>> {
     let sequence = prop_oneof![9 => 0u64..30, 1 => any::<u64>()];
     let command = (0u64..4, sequence, payload);
     let bundle = (0u64..2, prop::collection::vec(command, 1..8)).prop_map(|(origin, commands)| {
-        let mut builder = BundleBuilder::new(ClientId(origin));
-        commands.iter().for_each(|(client, sequence, payload)| builder.push(ClientId(*client), *sequence, payload));
+        let mut builder = BundleBuilder::new(ClientId(origin.into()));
+        commands
+            .iter()
+            .for_each(|(client, sequence, payload)| builder.push(ClientId((*client).into()), *sequence, payload));
         builder.finish()
     });
     prop::collection::vec(prop::collection::vec(bundle, 0..4), 1..20)

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_applications::session::{Admission, SESSION_WINDOW, Sessions};
-use quorate_types::{ClientId, Decoder, Encoder};
+use quorate_types::{ClientId, Decoder, Encoder, Wire};
 use std::collections::BTreeSet;
 
 /// Sessions as sets, the least recently used first.
@@ -73,7 +73,7 @@ proptest! {
                 prop_assert_eq!(snapshot(&sessions), bytes);
             }
             let expected = model.admit(limit, client, sequence);
-            prop_assert_eq!(sessions.admit(ClientId(client), sequence), expected, "{}:{}", client, sequence);
+            prop_assert_eq!(sessions.admit(ClientId(client.into()), sequence), expected, "{}:{}", client, sequence);
             prop_assert_eq!(sessions.len(), model.0.len());
         }
     }
@@ -122,7 +122,7 @@ fn the_window_is_filled_in_reverse_and_moves_on() {
 fn the_last_numbers_there_are_do_not_overflow() {
     let mut out = Encoder::default();
     out.put_count(1);
-    out.put_u64(9);
+    ClientId(9).encode(&mut out);
     out.put_u64(u64::MAX - 2);
     out.put_count(0);
     let bytes = out.finish();
@@ -150,9 +150,9 @@ fn the_least_recently_used_session_is_evicted() {
 
 #[test]
 fn snapshots_that_nobody_wrote_are_refused() {
-    let session = |client: u64, floor: u64, words: &[u64]| {
+    let session = |client, floor: u64, words: &[u64]| {
         let mut out = Encoder::default();
-        out.put_u64(client);
+        ClientId(client).encode(&mut out);
         out.put_u64(floor);
         out.put_count(words.len());
         words.iter().for_each(|word| out.put_u64(*word));

@@ -5,9 +5,9 @@
 //!         8  version    1   wire version
 //!         9  cluster   32
 //!        41  role       1   1 replica, 2 client
-//!        42  id         8   little-endian
-//!        50  expects    3   1 and the replica the initiator means to reach; 0, 0, 0 from a responder
-//!        53  nonce     32
+//!        42  id        16   little-endian
+//!        58  expects    3   1 and the replica the initiator means to reach; 0, 0, 0 from a responder
+//!        61  nonce     32
 //! ```
 
 use crate::{ChannelError, NONCE_BYTES, RemoteIdentity, Side};
@@ -22,7 +22,7 @@ const VERSION_AT: usize = MAGIC.len();
 const CLUSTER_AT: usize = VERSION_AT + 1;
 const ROLE_AT: usize = CLUSTER_AT + 32;
 const ID_AT: usize = ROLE_AT + 1;
-const EXPECTS_AT: usize = ID_AT + 8;
+const EXPECTS_AT: usize = ID_AT + 16;
 const NONCE_AT: usize = EXPECTS_AT + 3;
 
 const ROLE_REPLICA: u8 = 1;
@@ -48,7 +48,7 @@ pub enum Place {
 
 pub fn encode(cluster: ClusterId, me: RemoteIdentity, side: Side, nonce: [u8; NONCE_BYTES]) -> HelloBytes {
     let (role, id) = match me {
-        RemoteIdentity::Replica(replica) => (ROLE_REPLICA, u64::from(replica.0)),
+        RemoteIdentity::Replica(replica) => (ROLE_REPLICA, u128::from(replica.0)),
         RemoteIdentity::Client(client) => (ROLE_CLIENT, client.0),
     };
     let mut hello = [0; HELLO_BYTES];
@@ -80,7 +80,7 @@ pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
 /// Reads a hello whose prefix was checked.
 pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
     let cluster = ClusterId(Digest(hello[CLUSTER_AT..ROLE_AT].try_into().expect("a cluster id has 32 bytes")));
-    let id = u64::from_le_bytes(hello[ID_AT..EXPECTS_AT].try_into().expect("an id has 8 bytes"));
+    let id = u128::from_le_bytes(hello[ID_AT..EXPECTS_AT].try_into().expect("an id has 16 bytes"));
     let claims = match hello[ROLE_AT] {
         ROLE_REPLICA => RemoteIdentity::Replica(ReplicaId(
             u16::try_from(id).map_err(|_| ChannelError::Malformed("the replica id is over 65535"))?,

@@ -1,15 +1,16 @@
 //! A client that executes one command at a time and waits for its result.
 
 use crate::config::ClientConfig;
-use crate::connect::{ConnectError, connect, new_origin};
+use crate::connect::{ConnectError, connect, new_identity};
 use crate::quorum_reply::ReplyQuorum;
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
 use crate::session::{Accepted, Destination, Outgoing, ReplyMode, Session, SessionOptions};
 use bytes::Bytes;
+use quorate_crypto::ClientIdentity;
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::{
-    BundleBuilder, ClientId, ClientRequest, Outcome, ReplicaId, ReplicaReply, Signers, Status, Time, decode_message,
+    BundleBuilder, ClientId, ClientRequest, Outcome, ReplicaId, ReplicaReply, Signers, Time, decode_message,
     encode_message,
 };
 use std::io;
@@ -52,24 +53,6 @@ pub enum ClientError {
         "the replicas refused the command, because its result is too large or its session's window has passed: it has no effect"
     )]
     Refused,
-    /// A replica does not tell its status.
-    #[error("replica {replica} gave no status within {after:?}; {reach}")]
-    NoStatus {
-        /// The replica.
-        replica: ReplicaId,
-        /// The time that it was given.
-        after: Duration,
-        /// How things stand.
-        reach: Reach,
-    },
-    /// There is no such replica.
-    #[error("there is no replica {replica}: the cluster has {members} members, from 0")]
-    Stranger {
-        /// The replica asked for.
-        replica: ReplicaId,
-        /// How many there are.
-        members: usize,
-    },
     /// The transport failed.
     #[error("the client's transport failed: {0}")]
     Transport(#[from] io::Error),
@@ -102,7 +85,7 @@ pub struct Client {
     transport: Box<dyn Transport>,
     session: Session<()>,
     request_timeout: Duration,
-    id: ClientId,
+    identity: ClientIdentity,
     sequence: u64,
     question: u64,
     clock: Instant,
@@ -115,23 +98,24 @@ pub struct Client {
 enum Incoming {
     Accepted(Accepted<()>),
     Answer { from: ReplicaId, id: u64, answer: Bytes },
-    Status { from: ReplicaId, id: u64, json: Bytes },
 }
 
 impl Client {
     /// Connects to a cluster, under an id that no other client has.
     pub fn connect(config: &ClientConfig) -> Result<Client, ClientError> {
-        let origin = new_origin()?;
+        let identity = new_identity(config)?;
         let session = config.session().map_err(ConnectError::from)?;
         let connect_timeout = Duration::from_millis(config.connect_timeout_ms);
         let request_timeout = Duration::from_millis(config.request_timeout_ms);
-        Client::over(connect(config, origin)?, origin, session, connect_timeout, request_timeout)
+        let transport = connect(config, identity.origin())?;
+        Client::over(transport, identity, session, connect_timeout, request_timeout)
     }
 
-    /// A client over a transport that nobody else uses and that speaks for `origin`, whose commands are its sequence from 1.
+    /// A client over a transport that nobody else uses and that speaks for the origin of `identity`, whose commands are its
+    /// sequence from 1: an identity is for one client.
     pub fn over(
         mut transport: Box<dyn Transport>,
-        origin: ClientId,
+        identity: ClientIdentity,
         session: SessionOptions,
         connect_timeout: Duration,
         request_timeout: Duration,
@@ -149,7 +133,7 @@ impl Client {
             transport,
             session,
             request_timeout,
-            id: origin,
+            identity,
             sequence: 0,
             question: 0,
             clock: Instant::now(),
@@ -161,7 +145,7 @@ impl Client {
 
     /// This client's id.
     pub fn id(&self) -> ClientId {
-        self.id
+        self.identity.origin()
     }
 
     /// Which replicas are connected.
@@ -180,9 +164,9 @@ impl Client {
             return Err(ClientError::PayloadTooLarge(payload.len()));
         }
         self.sequence += 1;
-        let mut builder = BundleBuilder::new(self.id);
-        builder.push(self.id, self.sequence, payload);
-        let bundle = builder.finish();
+        let mut builder = BundleBuilder::new(self.id());
+        builder.push(self.id(), self.sequence, payload);
+        let bundle = self.identity.finish(builder);
         let deadline = self.now() + self.request_timeout;
         let submitted = self.session.submit(self.now(), &bundle, (), &mut self.outgoing);
         submitted.expect("one command is outstanding at a time, each with its own number");
@@ -245,33 +229,6 @@ impl Client {
         }
     }
 
-    /// One replica's own counters: its word alone.
-    pub fn status(&mut self, replica: ReplicaId) -> Result<Status, ClientError> {
-        let members = self.replicas();
-        if replica.index() >= members {
-            return Err(ClientError::Stranger { replica, members });
-        }
-        self.question += 1;
-        let asked = self.question;
-        let frame = encode_message(&ClientRequest::Status { id: asked, history: false });
-        self.outgoing.push(Outgoing { to: Destination::One(replica), frame });
-        let deadline = self.now() + self.request_timeout;
-        let mut status = None;
-        while self.now() < deadline && self.transport.is_connected(replica) {
-            self.pump(deadline, |incoming| match incoming {
-                Incoming::Status { from, id, json } if id == asked && from == replica => {
-                    status = serde_json::from_slice(&json).ok();
-                }
-                _ => {}
-            })?;
-            if let Some(status) = status.take() {
-                return Ok(status);
-            }
-        }
-        let after = self.request_timeout;
-        Err(ClientError::NoStatus { replica, after, reach: self.reach() })
-    }
-
     fn replicas(&self) -> usize {
         self.session.options().quorum.replicas()
     }
@@ -316,7 +273,6 @@ impl Client {
                     let Ok(reply) = decode_message::<ReplicaReply>(frame) else { continue };
                     match reply {
                         ReplicaReply::Answer { id, answer, .. } => take(Incoming::Answer { from, id, answer }),
-                        ReplicaReply::Status { id, json } => take(Incoming::Status { from, id, json }),
                         reply => {
                             if let Some(accepted) = self.session.receive(now, from, reply) {
                                 take(Incoming::Accepted(accepted));

@@ -2,7 +2,7 @@
 
 use crate::session::{DEFAULT_RETRY_MS, Dissemination, ReplyMode, SessionOptions};
 use bytes::Bytes;
-use quorate_crypto::SchemeKind;
+use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,9 @@ pub struct ClientConfig {
     /// How the replicas prove who they are: `ed25519` (default) or `none`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
+    /// How clients show that commands are theirs: `ed25519` (default), each bundle signed with a key of the client's own, or `none`.
+    #[serde(default)]
+    pub client_authentication: ClientAuthentication,
     /// How many replicas may lie: a reply counts when one more than these gave it. By default floor((n-1)/3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<usize>,
@@ -144,6 +147,7 @@ impl ClientConfig {
         ClientConfig {
             cluster: cluster.to_owned(),
             scheme,
+            client_authentication: ClientAuthentication::default(),
             faults: Some(faults),
             application: default_application(),
             dissemination: Dissemination::default(),
@@ -192,6 +196,7 @@ impl ClientConfig {
             "# What a client needs to know of its cluster.\n\n\
              # The cluster's name.\ncluster = {}\n\
              # How the replicas prove who they are: ed25519 (default), or none, which is for measurements only.\nscheme = {}\n\
+             # How clients show that commands are theirs: ed25519 (default), or none. What the replicas are set to.\nclient_authentication = {}\n\
              # How many replicas may lie: a reply counts when one more than these gave it. Default: floor((n-1)/3).\nfaults = {faults}\n\
              # The application that the replicas run. Default: kv.\napplication = {}\n\
              # How commands reach a proposer: client (default, each bundle goes to all replicas) or leader.\ndissemination = \"{dissemination}\"\n\
@@ -202,6 +207,7 @@ impl ClientConfig {
              \n# The replicas, in the order of their ids: where each listens, and its public key in hexadecimal.\n",
             name(&self.cluster),
             name(&self.scheme),
+            name(&self.client_authentication),
             name(&self.application),
             self.retry_ms,
             self.connect_timeout_ms,

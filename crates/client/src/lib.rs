@@ -17,7 +17,7 @@ pub mod workload;
 
 pub use client::{Client, ClientError, NoQuorum};
 pub use config::{CLIENT_CONFIG_FILE, ClientConfig, ClientMember, ConfigError};
-pub use connect::{ConnectError, SESSION_BITS, connect, connect_to, new_origin};
+pub use connect::{ConnectError, connect, new_identity};
 pub use quorum_reply::ReplyQuorum;
 pub use retry::{MAX_BACKOFF_DOUBLINGS, REFUSED_RETRY_DIVISOR};
 pub use session::{

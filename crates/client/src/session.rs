@@ -348,18 +348,6 @@ impl<T> Session<T> {
         })
     }
 
-    /// Believes that this replica leads; a stranger is ignored.
-    pub fn set_leader(&mut self, leader: ReplicaId) {
-        if leader.index() < self.options.quorum.replicas() {
-            self.leader = leader;
-        }
-    }
-
-    /// The replica believed to lead.
-    pub fn leader(&self) -> ReplicaId {
-        self.leader
-    }
-
     /// Says that a replica cannot be reached: if it was believed to lead, another one is.
     pub fn lost(&mut self, replica: ReplicaId) {
         if replica == self.leader {

@@ -1,7 +1,7 @@
 //! Reads replicas' counters over connections of its own, so that it does not disturb a load.
 
 use crate::config::ClientConfig;
-use crate::connect::{ConnectError, connect, new_origin};
+use crate::connect::{ConnectError, connect, new_identity};
 use crate::reach::{Reach, ReachLog};
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::{ClientRequest, ReplicaId, ReplicaReply, Status, decode_message, encode_message};
@@ -23,7 +23,7 @@ pub struct StatusProbe {
 impl StatusProbe {
     /// A probe with connections of its own; they are made as it is used.
     pub fn connect(config: &ClientConfig) -> Result<Self, ConnectError> {
-        let transport = connect(config, new_origin()?)?;
+        let transport = connect(config, new_identity(config)?.origin())?;
         Ok(StatusProbe::over(transport, config.members.len()))
     }
 
@@ -34,19 +34,12 @@ impl StatusProbe {
 
     /// Asks every replica, also for its history; those that have not answered when the time is over are missing.
     pub fn read_histories(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
-        self.read_some(0..self.replicas as u16, true, timeout)
+        self.ask(true, timeout)
     }
 
     /// Asks every replica; those that have not answered when the time is over are missing. Position is replica id.
     pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
-        self.read_some(0..self.replicas as u16, false, timeout)
-    }
-
-    /// Asks one replica; none if it has not answered when the time is over.
-    pub fn read_one(&mut self, replica: ReplicaId, timeout: Duration) -> io::Result<Option<Status>> {
-        assert!(replica.index() < self.replicas, "replica {replica} is not a member");
-        let mut answers = self.read_some(replica.0..replica.0 + 1, false, timeout)?;
-        Ok(answers.swap_remove(replica.index()))
+        self.ask(false, timeout)
     }
 
     /// Which replicas are connected.
@@ -54,26 +47,21 @@ impl StatusProbe {
         self.log.reach(&mut *self.transport, self.replicas)
     }
 
-    fn read_some(
-        &mut self,
-        range: std::ops::Range<u16>,
-        history: bool,
-        timeout: Duration,
-    ) -> io::Result<Vec<Option<Status>>> {
+    fn ask(&mut self, history: bool, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
         self.id += 1;
         let question = encode_message(&ClientRequest::Status { id: self.id, history });
         let mut asked = vec![false; self.replicas];
         let mut answers = vec![None; self.replicas];
         let start = Instant::now();
         loop {
-            for replica in range.clone().map(ReplicaId) {
+            for replica in (0..self.replicas as u16).map(ReplicaId) {
                 if !asked[replica.index()] && self.transport.is_connected(replica) {
                     asked[replica.index()] = true;
                     self.transport.send_to(replica, question.clone());
                 }
             }
             let left = timeout.saturating_sub(start.elapsed());
-            if left.is_zero() || range.clone().all(|replica| answers[usize::from(replica)].is_some()) {
+            if left.is_zero() || answers.iter().all(Option::is_some) {
                 return Ok(answers);
             }
             self.transport.poll(Some(left.min(SLICE)), &mut self.events)?;

@@ -9,11 +9,8 @@ use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Zipf};
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use thiserror::Error;
 
 /// Makes commands. All its randomness comes from a seed: the same seed gives the same commands.
@@ -38,8 +35,6 @@ pub trait KeyValueEncoder: Send {
     fn read_modify_write(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>);
 }
 
-/// Records of the YCSB workloads, unless told otherwise.
-pub const DEFAULT_RECORDS: u64 = 10_000;
 /// Bytes of a YCSB value, unless told otherwise.
 pub const DEFAULT_VALUE_BYTES: usize = 100;
 /// The exponent of YCSB's zipfian distribution.
@@ -49,12 +44,10 @@ pub const MAX_RECORDS: u64 = 1 << 32;
 /// Most bytes of a file of commands.
 pub const MAX_COMMAND_FILE_BYTES: u64 = 1 << 30;
 
-/// A workload's name, as on the command line: `fixed`, `ycsb-a`, `ycsb-b`, `ycsb-c`, `ycsb-f` or `file:PATH`.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+/// The workloads that there are.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WorkloadKind {
     /// Commands of a fixed size with no meaning.
-    #[default]
     Fixed,
     /// Half reads, half updates.
     YcsbA,
@@ -85,57 +78,9 @@ impl WorkloadKind {
     }
 }
 
-impl fmt::Display for WorkloadKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WorkloadKind::Fixed => f.pad("fixed"),
-            WorkloadKind::YcsbA => f.pad("ycsb-a"),
-            WorkloadKind::YcsbB => f.pad("ycsb-b"),
-            WorkloadKind::YcsbC => f.pad("ycsb-c"),
-            WorkloadKind::YcsbF => f.pad("ycsb-f"),
-            WorkloadKind::File(path) => write!(f, "file:{}", path.display()),
-        }
-    }
-}
-
-impl From<WorkloadKind> for String {
-    fn from(kind: WorkloadKind) -> String {
-        kind.to_string()
-    }
-}
-
-impl TryFrom<String> for WorkloadKind {
-    type Error = WorkloadError;
-
-    fn try_from(name: String) -> Result<Self, WorkloadError> {
-        name.parse()
-    }
-}
-
-impl FromStr for WorkloadKind {
-    type Err = WorkloadError;
-
-    fn from_str(name: &str) -> Result<Self, WorkloadError> {
-        Ok(match name {
-            "fixed" => WorkloadKind::Fixed,
-            "ycsb-a" => WorkloadKind::YcsbA,
-            "ycsb-b" => WorkloadKind::YcsbB,
-            "ycsb-c" => WorkloadKind::YcsbC,
-            "ycsb-f" => WorkloadKind::YcsbF,
-            _ => match name.strip_prefix("file:") {
-                Some(path) if !path.is_empty() => WorkloadKind::File(path.into()),
-                _ => return Err(WorkloadError::Unknown(name.to_owned())),
-            },
-        })
-    }
-}
-
 /// Why there is no such workload.
 #[derive(Debug, Error)]
 pub enum WorkloadError {
-    /// No workload has that name.
-    #[error("there is no workload {0:?}; the workloads are fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f and file:PATH")]
-    Unknown(String),
     /// A command would be over the wire's limit.
     #[error("commands of {0} bytes are over the limit of {MAX_PAYLOAD_BYTES} bytes: choose a smaller payload")]
     PayloadTooLarge(usize),
@@ -178,9 +123,9 @@ pub enum WorkloadError {
     },
     /// A key-value workload needs a key-value application.
     #[error(
-        "workload {0} sends key-value commands, and the cluster runs another application: use `--workload fixed` or a file"
+        "a YCSB workload sends key-value commands, and the cluster runs another application: use `--workload fixed` or a file"
     )]
-    NeedsKeyValue(String),
+    NeedsKeyValue,
 }
 
 /// Makes a workload: `payload` is the size of a command in bytes (of a value for YCSB, where 0 means 100), `records` the number
@@ -198,7 +143,7 @@ pub fn workload(
             _ => Ok(Box::new(FixedWorkload::new(payload, seed)?)),
         };
     };
-    let encoder = encoder.ok_or_else(|| WorkloadError::NeedsKeyValue(kind.to_string()))?;
+    let encoder = encoder.ok_or(WorkloadError::NeedsKeyValue)?;
     let value = if payload == 0 { DEFAULT_VALUE_BYTES } else { payload };
     Ok(Box::new(YcsbWorkload::new(reads, *kind == WorkloadKind::YcsbF, value, records, seed, encoder)?))
 }

@@ -1,7 +1,7 @@
 //! The client's configuration file.
 
 use quorate_client::{ClientConfig, ConfigError, Dissemination, ReplyMode};
-use quorate_crypto::{KeyPair, SchemeKind};
+use quorate_crypto::{ClientAuthentication, KeyPair, SchemeKind};
 use quorate_types::{Member, ReplicaId};
 use std::path::Path;
 
@@ -31,12 +31,21 @@ fn what_is_written_is_read_again() {
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
     config.dissemination = Dissemination::Leader;
     config.reply = ReplyMode::None;
+    config.client_authentication = ClientAuthentication::None;
     config.retry_ms = 17;
     config.application = "log".to_owned();
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
-    for key in
-        ["cluster", "scheme", "faults", "application", "dissemination", "reply", "retry_ms", "connect_timeout_ms"]
-    {
+    for key in [
+        "cluster",
+        "scheme",
+        "client_authentication",
+        "faults",
+        "application",
+        "dissemination",
+        "reply",
+        "retry_ms",
+        "connect_timeout_ms",
+    ] {
         let text = config.to_toml();
         let lines: Vec<&str> = text.lines().collect();
         let at = lines.iter().position(|line| line.starts_with(&format!("{key} = "))).unwrap();
@@ -52,6 +61,7 @@ fn every_key_but_the_cluster_and_its_members_has_a_default() {
         (found.dissemination, found.reply, &found.application[..]),
         (Dissemination::Client, ReplyMode::Each, "kv")
     );
+    assert_eq!(found.client_authentication, ClientAuthentication::Ed25519);
     assert_eq!(found.session().unwrap().needed(), 1);
 }
 
@@ -60,6 +70,8 @@ fn mistakes_are_named() {
     let message = |text: &str| parse(text).unwrap_err().to_string();
     let unknown = message(&format!("retries = 3\n{SHORTEST}"));
     assert!(unknown.contains("client.toml") && unknown.contains("retries"), "{unknown}");
+    let authentication = message(&format!("client_authentication = \"mac\"\n{SHORTEST}"));
+    assert!(authentication.contains("`none` or `ed25519`"), "{authentication}");
     assert!(message("cluster = \"c\"").contains("members"));
     assert!(message(&format!("retry_ms = 0\n{SHORTEST}")).contains("`retry_ms` is 0"));
     assert!(message(&format!("request_timeout_ms = 99999999999\n{SHORTEST}")).contains("request_timeout_ms"));

@@ -3,8 +3,10 @@
 use quorate_client::load::{LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, Stage, Usage};
 use quorate_client::workload::{FixedWorkload, KeyValueEncoder, Workload, YcsbWorkload};
 use quorate_client::{Destination, Outgoing, SessionCounters, SessionOptions};
+use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity};
 use quorate_types::{
-    Bundle, ClientId, ClientRequest, Height, Outcome, Quorum, ReplicaId, ReplicaReply, Results, Time, decode_message,
+    Bundle, ClientId, ClientRequest, ClusterId, Height, Outcome, Quorum, ReplicaId, ReplicaReply, Results, Time,
+    decode_message,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,6 +23,10 @@ struct Cluster {
     serial: u64,
     executed: BTreeSet<(ClientId, u64)>,
     bundles: Vec<usize>,
+}
+
+fn claimed() -> ClientIdentity {
+    ClientIdentity::claimed(ORIGIN)
 }
 
 fn all_executed(bundle: &Bundle) -> Results {
@@ -101,7 +107,7 @@ fn session() -> SessionOptions {
 }
 
 fn core(options: LoadOptions) -> LoadCore {
-    LoadCore::new(options, session(), Box::new(FixedWorkload::new(0, 1).unwrap()), ORIGIN).unwrap()
+    LoadCore::new(options, session(), Box::new(FixedWorkload::new(0, 1).unwrap()), claimed()).unwrap()
 }
 
 /// Every command that was sent or due is accounted for.
@@ -131,7 +137,7 @@ fn a_closed_loop_keeps_exactly_its_commands_outstanding() {
     assert_eq!(cluster.bundles[..4], [40, 40, 40, 30], "what one wake-up frees travels together");
     assert!(report.schedule_lag_us.is_none());
     let clients: BTreeSet<ClientId> = cluster.executed.iter().map(|(client, _)| *client).collect();
-    assert_eq!(clients, (0..3).map(|index| ClientId(ORIGIN.0 + index)).collect());
+    assert_eq!(clients, (0..3).map(|index| ORIGIN.with_session(index)).collect());
     for client in clients {
         let numbers: Vec<u64> =
             cluster.executed.iter().filter(|(of, _)| *of == client).map(|(_, number)| *number).collect();
@@ -287,7 +293,7 @@ fn a_lost_bundle_is_retried_and_the_load_goes_on() {
     let session = SessionOptions { retry: MILLISECOND * 50, ..session() };
     let mode = LoadMode::Closed { outstanding: 1 };
     let options = LoadOptions { clients: 1, ..options(mode, 1) };
-    let mut core = LoadCore::new(options, session, Box::new(FixedWorkload::new(0, 1).unwrap()), ORIGIN).unwrap();
+    let mut core = LoadCore::new(options, session, Box::new(FixedWorkload::new(0, 1).unwrap()), claimed()).unwrap();
     let (mut first, mut again) = (Vec::new(), Vec::new());
     core.step(Time(0), &mut first);
     assert_eq!(core.next_wake(), Some(Time::from_millis(50)));
@@ -315,7 +321,7 @@ fn records_are_all_inserted_before_the_load_begins() {
     let mut cluster = Cluster::new(MILLISECOND * 7);
     let workload: Box<dyn Workload> = Box::new(YcsbWorkload::new(1.0, false, 10, 25_000, 1, Box::new(Pairs)).unwrap());
     let options = options(LoadMode::Open { rate: 1000.0, most_outstanding: 100 }, 100);
-    let core = LoadCore::new(options, session(), workload, ORIGIN).unwrap();
+    let core = LoadCore::new(options, session(), workload, claimed()).unwrap();
     let mut began = None;
     let report = run(core, &mut cluster, |now, core| {
         if core.stage() == Stage::Preload {
@@ -352,4 +358,28 @@ fn loads_that_cannot_be_are_refused_by_name() {
     assert_eq!(key(LoadOptions { duration: Duration::ZERO, ..options(closed, 1) }), "duration");
     assert_eq!(key(LoadOptions { warmup: Duration::MAX, ..options(closed, 1) }), "warmup");
     assert!(LoadOptions::default().validate().is_ok());
+}
+
+#[test]
+fn a_load_with_a_key_signs_every_bundle() {
+    let cluster = ClusterId::from_name("signed");
+    let identity = ClientIdentity::from_seed(&cluster, [3; 32]);
+    let origin = identity.origin();
+    let options = LoadOptions { clients: 3, bundle: 2, ..LoadOptions::default() };
+    let workload = Box::new(FixedWorkload::new(5, 1).unwrap());
+    let mut core = LoadCore::new(options, session(), workload, identity).unwrap();
+    let mut outgoing = Vec::new();
+    core.step(Time(0), &mut outgoing);
+    core.step(Time(0), &mut outgoing);
+    let bundles: Vec<Bundle> = (outgoing.into_iter())
+        .map(|sent| match decode_message(sent.frame).unwrap() {
+            ClientRequest::Submit(bundle) => bundle,
+            other => panic!("a load only submits, not {other:?}"),
+        })
+        .collect();
+    assert!(bundles.len() > 100);
+    let clients: BTreeSet<ClientId> = bundles.iter().flat_map(Bundle::commands).map(|command| command.client).collect();
+    assert_eq!(clients, (0..3).map(|session| origin.with_session(session)).collect());
+    let mut verifier = BundleVerifier::new(ClientAuthentication::Ed25519, cluster, 0);
+    assert!(verifier.forged(&bundles).is_empty());
 }

@@ -1,8 +1,11 @@
-//! What signing, checking one signature and checking a quorum cost: `cargo bench -p quorate-crypto`.
+//! What signing, checking one signature, a quorum, and clients' bundles cost: `cargo bench -p quorate-crypto`.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use quorate_crypto::{Crypto, KeyPair, SchemeKind};
-use quorate_types::{Attachment, ClusterId, Committee, Digest, Domain, Height, Member, ReplicaId, Subject, View, Vote};
+use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, Crypto, KeyPair, SchemeKind};
+use quorate_types::{
+    Attachment, Bundle, BundleBuilder, ClusterId, Committee, Digest, Domain, Height, Member, ReplicaId, Subject, View,
+    Vote,
+};
 use std::hint::black_box;
 
 const CACHE: usize = 1024;
@@ -67,5 +70,34 @@ fn quorum(bench: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, single, quorum);
+/// So many bundles of one empty command each, by so many clients in turn.
+fn signed_bundles(count: usize, clients: usize) -> Vec<Bundle> {
+    let cluster = ClusterId::from_name("bench");
+    let identities: Vec<_> = (0..clients).map(|at| ClientIdentity::from_seed(&cluster, [at as u8 + 1; 32])).collect();
+    (0..count)
+        .map(|at| {
+            let identity = &identities[at % clients];
+            let mut builder = BundleBuilder::new(identity.origin());
+            builder.push(identity.origin(), at as u64 + 1, b"");
+            identity.finish(builder)
+        })
+        .collect()
+}
+
+fn bundles(bench: &mut Criterion) {
+    let mut group = bench.benchmark_group("bundles");
+    for clients in [1, 100] {
+        for count in [1, 2, 3, 4, 8, 16, 64, 256] {
+            let bundles = signed_bundles(count, clients);
+            let cluster = ClusterId::from_name("bench");
+            let mut verifier = BundleVerifier::new(ClientAuthentication::Ed25519, cluster, 0);
+            group.bench_function(BenchmarkId::new(format!("{clients} clients"), count), |bench| {
+                bench.iter(|| assert!(verifier.forged(black_box(&bundles)).is_empty()))
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, single, quorum, bundles);
 criterion_main!(benches);

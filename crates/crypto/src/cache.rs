@@ -1,4 +1,4 @@
-//! Which certificates were found valid.
+//! What was found valid: certificates, and clients' bundles.
 
 use quorate_types::Digest;
 use std::collections::hash_map::DefaultHasher;
@@ -8,28 +8,28 @@ use std::hash::BuildHasherDefault;
 /// Verified certificates to remember unless configured otherwise: some hundreds of views, in about 100 kB.
 pub const DEFAULT_CACHE_CERTIFICATES: usize = 1024;
 
-/// The fingerprints of the certificates verified last, first in first out.
+/// The fingerprints of what was verified last, first in first out.
 ///
-/// Only successes are kept: a refused certificate may be sent in endlessly many variants, and remembering them would push the useful
-/// ones out. The fingerprint covers every byte of a certificate, its proof and attachments too.
-pub struct CertificateCache {
+/// Only successes are kept: what is refused may be sent in endlessly many variants, and remembering them would push the useful
+/// ones out. A fingerprint covers every byte: a certificate's proof and attachments too, and a bundle's authenticator.
+pub struct VerifiedCache {
     capacity: usize,
     known: HashSet<Digest, BuildHasherDefault<DefaultHasher>>,
     order: VecDeque<Digest>,
 }
 
-impl CertificateCache {
+impl VerifiedCache {
     /// A cache of at most `capacity` fingerprints; of none, if that is 0.
-    pub fn new(capacity: usize) -> CertificateCache {
-        CertificateCache { capacity, known: HashSet::default(), order: VecDeque::new() }
+    pub fn new(capacity: usize) -> VerifiedCache {
+        VerifiedCache { capacity, known: HashSet::default(), order: VecDeque::new() }
     }
 
-    /// Whether a certificate of that fingerprint was verified lately.
+    /// Whether something of that fingerprint was verified lately.
     pub fn contains(&self, fingerprint: &Digest) -> bool {
         self.known.contains(fingerprint)
     }
 
-    /// Remembers a verified certificate, and forgets the oldest where there is no room.
+    /// Remembers what was verified, and forgets the oldest where there is no room.
     pub fn insert(&mut self, fingerprint: Digest) {
         if self.capacity == 0 || self.known.contains(&fingerprint) {
             return;

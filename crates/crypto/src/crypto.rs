@@ -1,6 +1,7 @@
 //! One replica's signing and checking device.
 
-use crate::cache::CertificateCache;
+use crate::bisect::find_bad;
+use crate::cache::VerifiedCache;
 use crate::error::{CertificateError, CryptoError};
 use crate::key_pair::KeyPair;
 use crate::keyring::{Claim, Keyring};
@@ -21,7 +22,7 @@ pub struct Crypto {
     keyring: Arc<Keyring>,
     identity: Arc<Identity>,
     genesis: Certificate,
-    cache: CertificateCache,
+    cache: VerifiedCache,
     verifications: u64,
     cache_hits: u64,
 }
@@ -80,7 +81,7 @@ impl Crypto {
             genesis: Certificate::genesis(keyring.cluster()),
             keyring,
             identity: Arc::new(Identity { replica: me, key }),
-            cache: CertificateCache::new(cache_certificates),
+            cache: VerifiedCache::new(cache_certificates),
             verifications: 0,
             cache_hits: 0,
         })
@@ -122,10 +123,9 @@ impl Crypto {
         let statements = self.statements(subject, votes.iter().map(|vote| &vote.attachment));
         let claims: Vec<Claim<'_>> =
             (votes.iter().enumerate()).map(|(at, vote)| (vote.voter, statements.at(at), &vote.signature[..])).collect();
-        let mut blamed = Vec::new();
-        self.blame(&claims, false, &mut blamed);
-        if !blamed.is_empty() {
-            return Err(blamed);
+        let bad = find_bad(&claims, |claims| self.check(claims));
+        if !bad.is_empty() {
+            return Err(bad.into_iter().map(|(replica, ..)| *replica).collect());
         }
 
         let certificate = certificate(subject, votes, self.keyring.kind());
@@ -236,21 +236,6 @@ impl Crypto {
     fn check(&mut self, claims: &[Claim<'_>]) -> bool {
         self.verifications += claims.len() as u64;
         self.keyring.verify_many(claims)
-    }
-
-    /// Adds the replicas whose claims are wrong, in order. `known_bad` if it is known already that at least one is.
-    fn blame(&mut self, claims: &[Claim<'_>], known_bad: bool, blamed: &mut Vec<ReplicaId>) {
-        if !known_bad && self.check(claims) {
-            return;
-        }
-        if let [(replica, ..)] = claims {
-            blamed.push(*replica);
-            return;
-        }
-        let (left, right) = claims.split_at(claims.len() / 2);
-        let before = blamed.len();
-        self.blame(left, false, blamed);
-        self.blame(right, blamed.len() == before, blamed);
     }
 }
 

@@ -23,7 +23,7 @@
 use curve25519_dalek::constants::ED25519_BASEPOINT_POINT;
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint, VartimeEdwardsPrecomputation};
 use curve25519_dalek::scalar::Scalar;
-use curve25519_dalek::traits::{IsIdentity, VartimePrecomputedMultiscalarMul};
+use curve25519_dalek::traits::{IsIdentity, VartimeMultiscalarMul, VartimePrecomputedMultiscalarMul};
 use ed25519_zebra::{Signature, VerificationKey};
 use sha2::{Digest, Sha512};
 
@@ -34,36 +34,58 @@ pub const SIGNATURE_BYTES: usize = 64;
 /// Bytes of one coefficient of a batch.
 const COEFFICIENT_BYTES: usize = 16;
 
-/// Public keys, decoded, with a table of multiples of each (about 10 kB a key) that makes checking many signatures at once cheap.
-pub struct KeyTable {
-    keys: Vec<Key>,
-    /// Over the base point and then every key, in order.
-    multiples: VartimeEdwardsPrecomputation,
-}
-
-struct Key {
+/// A public key, decoded by the rules of ZIP-215, which take small-order and non-canonical ones too.
+pub struct PublicKey {
     encoded: [u8; PUBLIC_KEY_BYTES],
     point: EdwardsPoint,
     alone: VerificationKey,
 }
 
-/// What a batch's equation needs of one claim.
-struct Term {
-    key: usize,
-    commitment: EdwardsPoint,
-    challenge: Scalar,
-    response: Scalar,
+impl PublicKey {
+    /// Decodes a key; nothing if it is no point of the curve.
+    pub fn decode(encoded: &[u8; PUBLIC_KEY_BYTES]) -> Option<PublicKey> {
+        let point = CompressedEdwardsY(*encoded).decompress()?;
+        let alone = VerificationKey::try_from(*encoded).ok()?;
+        Some(PublicKey { encoded: *encoded, point, alone })
+    }
+
+    /// Whether one signature is valid.
+    pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+        let Ok(signature) = <[u8; SIGNATURE_BYTES]>::try_from(signature) else { return false };
+        self.alone.verify(&Signature::from_bytes(&signature), message).is_ok()
+    }
+}
+
+/// Whether all signatures are valid, each given as the position of its key, the message and the signature, where the keys are not
+/// known long enough for a [`KeyTable`] to pay. A key may occur more than once. Nothing claimed is nothing wrong.
+///
+/// # Panics
+/// If there is no key at such a position.
+pub fn verify_many<'a>(
+    keys: &[&PublicKey],
+    claims: impl ExactSizeIterator<Item = (usize, &'a [u8], &'a [u8])>,
+) -> bool {
+    let Some(batch) = Batch::read(claims.map(|(key, message, signature)| (key, keys[key], message, signature))) else {
+        return false;
+    };
+    let scalars = batch.static_scalars(keys.len()).into_iter().chain(batch.coefficients.iter().copied());
+    let points = std::iter::once(ED25519_BASEPOINT_POINT).chain(keys.iter().map(|key| key.point));
+    let points = points.chain(batch.terms.iter().map(|term| term.commitment));
+    EdwardsPoint::vartime_multiscalar_mul(scalars, points).mul_by_cofactor().is_identity()
+}
+
+/// Public keys, decoded, with a table of multiples of each (about 10 kB a key) that makes checking many signatures at once cheap.
+pub struct KeyTable {
+    keys: Vec<PublicKey>,
+    /// Over the base point and then every key, in order.
+    multiples: VartimeEdwardsPrecomputation,
 }
 
 impl KeyTable {
-    /// Decodes keys by the rules of ZIP-215, which take small-order and non-canonical ones too; on failure says which is no point.
+    /// Decodes keys; on failure says which is no point.
     pub fn new(encoded: &[[u8; PUBLIC_KEY_BYTES]]) -> Result<KeyTable, usize> {
-        let mut keys = Vec::with_capacity(encoded.len());
-        for (at, encoded) in encoded.iter().enumerate() {
-            let point = CompressedEdwardsY(*encoded).decompress().ok_or(at)?;
-            let alone = VerificationKey::try_from(*encoded).map_err(|_| at)?;
-            keys.push(Key { encoded: *encoded, point, alone });
-        }
+        let decode = |(at, encoded)| PublicKey::decode(encoded).ok_or(at);
+        let keys = encoded.iter().enumerate().map(decode).collect::<Result<Vec<_>, usize>>()?;
         let points = std::iter::once(&ED25519_BASEPOINT_POINT).chain(keys.iter().map(|key| &key.point));
         let multiples = VartimeEdwardsPrecomputation::new(points);
         Ok(KeyTable { keys, multiples })
@@ -81,48 +103,75 @@ impl KeyTable {
 
     /// Whether one signature is valid; false if there is no such key.
     pub fn verify(&self, key: usize, message: &[u8], signature: &[u8]) -> bool {
-        let (Some(key), Ok(signature)) = (self.keys.get(key), <[u8; SIGNATURE_BYTES]>::try_from(signature)) else {
-            return false;
-        };
-        key.alone.verify(&Signature::from_bytes(&signature), message).is_ok()
+        self.keys.get(key).is_some_and(|key| key.verify(message, signature))
     }
 
     /// Whether all signatures are valid, each given as the key's position, the message and the signature: by one multiplication of many
     /// points. A key may occur more than once. Nothing claimed is nothing wrong.
-    pub fn verify_many<'a>(&self, claims: impl ExactSizeIterator<Item = (usize, &'a [u8], &'a [u8])>) -> bool {
-        let mut terms = Vec::with_capacity(claims.len());
+    pub fn verify_many<'a>(&self, claims: impl ExactSizeIterator<Item = (usize, &'a [u8], &'a [u8])> + Clone) -> bool {
+        let Some(highest) = claims.clone().map(|(key, ..)| key).max() else { return true };
+        if highest >= self.keys.len() {
+            return false;
+        }
+        let claims = claims.map(|(key, message, signature)| (key, &self.keys[key], message, signature));
+        let Some(batch) = Batch::read(claims) else { return false };
+        let statics = batch.static_scalars(highest + 1);
+        let commitments = batch.terms.iter().map(|term| term.commitment);
+        let sum = self.multiples.vartime_mixed_multiscalar_mul(&statics, &batch.coefficients, commitments);
+        sum.mul_by_cofactor().is_identity()
+    }
+}
+
+/// What a batch's equation needs of one claim.
+struct Term {
+    key: usize,
+    commitment: EdwardsPoint,
+    challenge: Scalar,
+    response: Scalar,
+}
+
+/// A batch's equation, all but its points.
+struct Batch {
+    terms: Vec<Term>,
+    coefficients: Vec<Scalar>,
+}
+
+impl Batch {
+    /// Reads claims, each the position of its key, the key, the message and the signature; nothing if one is malformed.
+    fn read<'a>(claims: impl ExactSizeIterator<Item = (usize, &'a PublicKey, &'a [u8], &'a [u8])>) -> Option<Batch> {
         let mut transcript = Sha512::new();
         transcript.update(b"quorate Ed25519 batch 1");
         transcript.update((claims.len() as u64).to_le_bytes());
-        for (key, message, signature) in claims {
-            let Some(term) = self.term(key, message, signature, &mut transcript) else {
-                return false;
-            };
-            terms.push(term);
+        let mut terms = Vec::with_capacity(claims.len());
+        for (at, key, message, signature) in claims {
+            terms.push(Term::read(at, key, message, signature, &mut transcript)?);
         }
         let coefficients = coefficients(&transcript.finalize().into(), terms.len());
-        let highest = terms.iter().map(|term| term.key).max().unwrap_or(0);
-        let mut statics = vec![Scalar::ZERO; highest + 2];
-        for (term, coefficient) in terms.iter().zip(&coefficients) {
-            statics[0] -= coefficient * term.response;
-            statics[term.key + 1] += coefficient * term.challenge;
-        }
-        let commitments = terms.iter().map(|term| term.commitment);
-        let sum = self.multiples.vartime_mixed_multiscalar_mul(&statics, &coefficients, commitments);
-        sum.mul_by_cofactor().is_identity()
+        Some(Batch { terms, coefficients })
     }
 
+    /// The factors of the base point and then of so many keys.
+    fn static_scalars(&self, keys: usize) -> Vec<Scalar> {
+        let mut scalars = vec![Scalar::ZERO; keys + 1];
+        for (term, coefficient) in self.terms.iter().zip(&self.coefficients) {
+            scalars[0] -= coefficient * term.response;
+            scalars[term.key + 1] += coefficient * term.challenge;
+        }
+        scalars
+    }
+}
+
+impl Term {
     /// Reads one claim and adds it to the transcript; nothing if it is malformed.
-    fn term(&self, key: usize, message: &[u8], signature: &[u8], transcript: &mut Sha512) -> Option<Term> {
+    fn read(at: usize, key: &PublicKey, message: &[u8], signature: &[u8], transcript: &mut Sha512) -> Option<Term> {
         let signature: &[u8; SIGNATURE_BYTES] = signature.try_into().ok()?;
         let (commitment, response) = signature.split_at(SIGNATURE_BYTES / 2);
-        let known = self.keys.get(key)?;
         let canonical = Scalar::from_canonical_bytes(response.try_into().expect("half a signature is a scalar long"));
-        let hash = Sha512::new().chain_update(commitment).chain_update(known.encoded).chain_update(message).finalize();
+        let hash = Sha512::new().chain_update(commitment).chain_update(key.encoded).chain_update(message).finalize();
         transcript.update(hash);
         transcript.update(response);
         Some(Term {
-            key,
+            key: at,
             commitment: CompressedEdwardsY::from_slice(commitment).ok()?.decompress()?,
             challenge: Scalar::from_bytes_mod_order_wide(&hash.into()),
             response: Option::from(canonical)?,

@@ -4,11 +4,16 @@
 //! device on top of it: it signs with the replica's [`KeyPair`], checks votes, assembles certificates and remembers which it has
 //! verified. Consensus sees none of this: it hands over statements and gets verdicts and opaque proof bytes.
 //!
-//! What is signed is always a [`Statement`](quorate_types::Statement), which begins with the cluster and the kind, so that no
-//! signature means two things. Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so that all replicas agree on every
-//! certificate, whichever path checked it.
+//! Clients sign too, where [`ClientAuthentication`] says so: a [`ClientIdentity`] finishes bundles, and a [`BundleVerifier`] checks them.
+//!
+//! What is signed is always a [`Statement`](quorate_types::Statement) or a [bundle's](quorate_types::Bundle::statement), which begin
+//! with the kind and the cluster, so that no signature means two things. Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so
+//! that all replicas agree on every certificate and on every bundle, whichever path checked it.
 
+mod bisect;
+mod bundles;
 mod cache;
+mod client;
 mod crypto;
 pub mod ed25519;
 mod error;
@@ -17,7 +22,9 @@ mod key_pair;
 mod keyring;
 mod scheme;
 
-pub use cache::{CertificateCache, DEFAULT_CACHE_CERTIFICATES};
+pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
+pub use cache::{DEFAULT_CACHE_CERTIFICATES, VerifiedCache};
+pub use client::{ClientAuthentication, ClientIdentity, UnknownClientAuthentication};
 pub use crypto::Crypto;
 pub use error::{CertificateError, CryptoError};
 pub use key_pair::{KeyPair, SEED_BYTES};

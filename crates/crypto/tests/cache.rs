@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use quorate_crypto::{CertificateCache, Crypto, SchemeKind};
+use quorate_crypto::{Crypto, SchemeKind, VerifiedCache};
 use quorate_types::{Certificate, Digest, Domain, ReplicaId};
 
 const KIND: SchemeKind = SchemeKind::Ed25519;
@@ -25,7 +25,7 @@ fn device(cache_certificates: usize) -> Crypto {
 
 #[test]
 fn it_forgets_the_oldest_first() {
-    let mut cache = CertificateCache::new(3);
+    let mut cache = VerifiedCache::new(3);
     assert!(cache.is_empty());
     for number in 0..10 {
         cache.insert(fingerprint(number));
@@ -39,7 +39,7 @@ fn it_forgets_the_oldest_first() {
 
 #[test]
 fn a_cache_of_none_holds_none() {
-    let mut cache = CertificateCache::new(0);
+    let mut cache = VerifiedCache::new(0);
     cache.insert(fingerprint(1));
     assert!(cache.is_empty() && !cache.contains(&fingerprint(1)));
     let (mut crypto, certificate) = (device(0), certificate(3));

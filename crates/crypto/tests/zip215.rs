@@ -6,7 +6,7 @@ use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::Scalar;
 use ed25519_zebra::{Signature, VerificationKey};
 use proptest::prelude::*;
-use quorate_crypto::ed25519::KeyTable;
+use quorate_crypto::ed25519::{KeyTable, PublicKey, verify_many};
 use sha2::{Digest, Sha512};
 
 /// The group order l, little-endian: 2^252 + 27742317777372353535851937790883648493.
@@ -79,6 +79,13 @@ fn batch(table: &KeyTable, cases: &[Case]) -> bool {
     table.verify_many(cases.iter().map(|(key, message, signature)| (*key, &message[..], &signature[..])))
 }
 
+/// The same without a table, as for keys that are not known beforehand.
+fn batch_of_strangers(keys: &[[u8; 32]], cases: &[Case]) -> bool {
+    let keys: Vec<PublicKey> = keys.iter().map(|key| PublicKey::decode(key).unwrap()).collect();
+    let keys: Vec<&PublicKey> = keys.iter().collect();
+    verify_many(&keys, cases.iter().map(|(key, message, signature)| (*key, &message[..], &signature[..])))
+}
+
 /// All encodings of points of small order: the eight canonical ones, and those with y not reduced or with the sign of zero set.
 fn small_order_encodings() -> Vec<[u8; 32]> {
     const PRIME: [u8; 32] = {
@@ -119,12 +126,12 @@ fn all_encodings_of_small_order_points_are_accepted() {
         }
     }
     assert_eq!(cases.len(), 196);
-    assert!(batch(&table, &cases));
+    assert!(batch(&table, &cases) && batch_of_strangers(&encodings, &cases));
     for pair in cases.windows(2) {
-        assert!(batch(&table, pair));
+        assert!(batch(&table, pair) && batch_of_strangers(&encodings, pair));
     }
     cases[100].2[32] = 1;
-    assert!(!batch(&table, &cases));
+    assert!(!batch(&table, &cases) && !batch_of_strangers(&encodings, &cases));
 }
 
 /// What a check without the cofactor would refuse, alone or depending on its neighbours.
@@ -273,7 +280,8 @@ proptest! {
         ),
     ) {
         let keys: Vec<Key> = torsions.iter().enumerate().map(|(at, torsion)| Key::new(at as u64, *torsion)).collect();
-        let table = KeyTable::new(&keys.iter().map(|key| key.encoded).collect::<Vec<_>>()).unwrap();
+        let encoded: Vec<[u8; 32]> = keys.iter().map(|key| key.encoded).collect();
+        let table = KeyTable::new(&encoded).unwrap();
         let cases: Vec<Case> = picks
             .into_iter()
             .map(|(pick, message, torsion, change)| apply(change, &keys, pick.index(keys.len()), message, torsion))
@@ -286,8 +294,9 @@ proptest! {
             prop_assert_eq!(table.verify_many(alone.into_iter()), *expected, "a batch of one");
         }
         prop_assert_eq!(batch(&table, &cases), single.iter().all(|valid| *valid), "{:?}", single);
+        prop_assert_eq!(batch_of_strangers(&encoded, &cases), single.iter().all(|valid| *valid), "{:?}", single);
         let valid: Vec<Case> =
             cases.iter().zip(&single).filter(|(_, valid)| **valid).map(|(case, _)| case.clone()).collect();
-        prop_assert!(batch(&table, &valid));
+        prop_assert!(batch(&table, &valid) && batch_of_strangers(&encoded, &valid));
     }
 }

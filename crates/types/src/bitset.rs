@@ -13,8 +13,8 @@ pub struct Signers([u64; WORDS]);
 
 impl Signers {
     /// Nobody.
-    pub fn empty() -> Self {
-        Signers::default()
+    pub const fn empty() -> Self {
+        Signers([0; WORDS])
     }
 
     /// Adds a replica; false if it was there already.

@@ -230,7 +230,7 @@ impl Wire for Vote {
 }
 
 /// Proof that a quorum voted on one subject. What the proof is made of is the signature scheme's business.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Eq, Debug)]
 pub struct Certificate {
     /// What was voted on.
     pub subject: Subject,
@@ -240,6 +240,18 @@ pub struct Certificate {
     pub attachments: Vec<Attachment>,
     /// The scheme's proof: a vector of signatures in the signers' order, or an aggregate.
     pub proof: Bytes,
+}
+
+impl PartialEq for Certificate {
+    /// Proofs of no bytes are equal unseen: their address cannot be read, and some processors take a hundred cycles to compare
+    /// nothing there.
+    fn eq(&self, other: &Certificate) -> bool {
+        let Certificate { subject, signers, attachments, proof } = self;
+        *subject == other.subject
+            && *signers == other.signers
+            && *attachments == other.attachments
+            && (proof.is_empty() && other.proof.is_empty() || *proof == other.proof)
+    }
 }
 
 impl Certificate {

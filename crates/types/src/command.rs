@@ -3,10 +3,21 @@
 //! A command is what a client wants executed: it has its own client, sequence number, result and latency. Commands travel in
 //! bundles (of one, where a paper wants that); a bundle is named by the digest of its encoding and is never taken apart on the
 //! way: it is validated once where it enters and then shared as one piece of memory.
+//!
+//! ```text
+//! offset  0  authenticator   1   0 none, 1 Ed25519
+//!         1  origin         16   little-endian
+//!        17  commands        4
+//!        21  each command: session 2, sequence 8, payload length 4, payload
+//!            with authenticator 1: public key 32, signature 64
+//! ```
+//!
+//! All commands of a bundle are of the origin's owner, so that one signature speaks for all of them, and a foreign client cannot even
+//! be written down. The digest covers the authenticator: what two replicas hold under one digest is genuine for both or for neither.
 
 use crate::codec::{DecodeError, DecodeReason, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
-use crate::ids::ClientId;
+use crate::ids::{ClientId, ClusterId};
 use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use bytes::{Bytes, BytesMut};
 use std::fmt;
@@ -22,25 +33,59 @@ pub struct Command<'a> {
     pub payload: &'a [u8],
 }
 
-/// Bytes of a bundle before its first command: origin and count.
-const BUNDLE_HEADER_BYTES: usize = 12;
-/// Bytes of a command besides its payload: client, sequence, payload length.
-const COMMAND_HEADER_BYTES: usize = 20;
+/// Most bytes of a bundle besides its commands.
+pub const BUNDLE_OVERHEAD_BYTES: usize = BUNDLE_HEADER_BYTES + AUTHENTICATOR_BYTES;
+/// Bytes of a command besides its payload: session, sequence, payload length.
+pub const COMMAND_OVERHEAD_BYTES: usize = 2 + 8 + 4;
+
+const UNAUTHENTICATED: u8 = 0;
+const ED25519: u8 = 1;
+const COUNT_AT: usize = 1 + 16;
+/// Bytes of a bundle before its first command.
+const BUNDLE_HEADER_BYTES: usize = COUNT_AT + 4;
+const PUBLIC_KEY_BYTES: usize = 32;
+/// Bytes behind the last command of a signed bundle.
+const AUTHENTICATOR_BYTES: usize = PUBLIC_KEY_BYTES + 64;
+
+/// What shows that a bundle is of its origin's owner, borrowed from the bundle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Authenticator<'a> {
+    /// The owner's Ed25519 public key: the owner is its hash.
+    pub public_key: &'a [u8; 32],
+    /// The owner's signature of [`Bundle::statement`]. Decoding does not check it.
+    pub signature: &'a [u8; 64],
+}
+
+/// What the owner signs: a tag of its own, 16 bytes, the cluster, and the digest of all that comes before the authenticator.
+pub type BundleStatement = [u8; 16 + 32 + 32];
 
 /// A validated, immutable list of commands with its digest. Cloning shares the memory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bundle {
     digest: Digest,
+    /// The digest of all that comes before the authenticator.
+    content: Digest,
     body: Bytes,
 }
 
 impl Bundle {
-    /// Validates an encoded bundle and takes its digest.
+    /// Validates an encoded bundle, but for the signature, and takes its digest.
     pub fn from_body(body: Bytes) -> Result<Bundle, DecodeError> {
         validate(&body)?;
-        let mut hasher = Hasher::new(*b"qB01");
-        hasher.update(&body);
-        Ok(Bundle { digest: hasher.finish(), body })
+        let content = content_digest(&body[..content_bytes(&body)]);
+        Ok(Bundle::named(content, body))
+    }
+
+    /// The bundle of a valid body, whose content has this digest.
+    fn named(content: Digest, body: Bytes) -> Bundle {
+        let authenticator = &body[content_bytes(&body)..];
+        if authenticator.is_empty() {
+            return Bundle { digest: content, content, body };
+        }
+        let mut hasher = Hasher::new(*b"qA01");
+        hasher.update(&content.0);
+        hasher.update(authenticator);
+        Bundle { digest: hasher.finish(), content, body }
     }
 
     /// The name of the bundle.
@@ -50,12 +95,12 @@ impl Bundle {
 
     /// The connection-level sender, to which the replies go: one origin may speak for many clients.
     pub fn origin(&self) -> ClientId {
-        ClientId(u64::from_le_bytes(self.body[..8].try_into().expect("validated")))
+        origin(&self.body)
     }
 
     /// How many commands it carries; at least one.
     pub fn len(&self) -> usize {
-        u32::from_le_bytes(self.body[8..12].try_into().expect("validated")) as usize
+        u32::from_le_bytes(self.body[COUNT_AT..BUNDLE_HEADER_BYTES].try_into().expect("validated")) as usize
     }
 
     /// Never true: an empty bundle is not valid.
@@ -68,46 +113,87 @@ impl Bundle {
         &self.body
     }
 
+    /// What shows whose it is; none if nothing does.
+    pub fn authenticator(&self) -> Option<Authenticator<'_>> {
+        let (public_key, signature) = self.body[content_bytes(&self.body)..].split_first_chunk()?;
+        Some(Authenticator { public_key, signature: signature.try_into().expect("validated") })
+    }
+
+    /// What its authenticator signs in `cluster`.
+    pub fn statement(&self, cluster: &ClusterId) -> BundleStatement {
+        statement(cluster, &self.content)
+    }
+
     /// The commands in their order.
     pub fn commands(&self) -> impl Iterator<Item = Command<'_>> {
-        let mut rest = &self.body[BUNDLE_HEADER_BYTES..];
+        let origin = self.origin();
+        let mut rest = &self.body[BUNDLE_HEADER_BYTES..content_bytes(&self.body)];
         std::iter::from_fn(move || {
-            let (header, tail) = rest.split_at_checked(COMMAND_HEADER_BYTES)?;
-            let length = u32::from_le_bytes(header[16..20].try_into().expect("four bytes")) as usize;
+            let (header, tail) = rest.split_at_checked(COMMAND_OVERHEAD_BYTES)?;
+            let length = u32::from_le_bytes(header[10..14].try_into().expect("four bytes")) as usize;
             let (payload, tail) = tail.split_at(length);
             rest = tail;
             Some(Command {
-                client: ClientId(u64::from_le_bytes(header[..8].try_into().expect("eight bytes"))),
-                sequence: u64::from_le_bytes(header[8..16].try_into().expect("eight bytes")),
+                client: origin.with_session(u16::from_le_bytes(header[..2].try_into().expect("two bytes"))),
+                sequence: u64::from_le_bytes(header[2..10].try_into().expect("eight bytes")),
                 payload,
             })
         })
     }
 }
 
+fn origin(body: &[u8]) -> ClientId {
+    ClientId(u128::from_le_bytes(body[1..COUNT_AT].try_into().expect("a bundle has a header")))
+}
+
+/// How many bytes come before the authenticator of a valid bundle.
+fn content_bytes(body: &[u8]) -> usize {
+    if body[0] == UNAUTHENTICATED { body.len() } else { body.len() - AUTHENTICATOR_BYTES }
+}
+
+fn content_digest(content: &[u8]) -> Digest {
+    let mut hasher = Hasher::new(*b"qB02");
+    hasher.update(content);
+    hasher.finish()
+}
+
+fn statement(cluster: &ClusterId, content: &Digest) -> BundleStatement {
+    let mut statement = [0; size_of::<BundleStatement>()];
+    statement[..16].copy_from_slice(b"quorate bundle 1");
+    statement[16..48].copy_from_slice(&cluster.0.0);
+    statement[48..].copy_from_slice(&content.0);
+    statement
+}
+
 fn validate(body: &[u8]) -> Result<(), DecodeError> {
     let short = |at, needed, left| DecodeError { what: "bundle", at, why: DecodeReason::Short { needed, left } };
     let over = |what, at, value, limit| DecodeError { what, at, why: DecodeReason::OverLimit { value, limit } };
+    let invalid = |at, why| DecodeError { what: "bundle", at, why: DecodeReason::Invalid(why) };
     if body.len() > MAX_BUNDLE_BYTES {
         return Err(over("bundle bytes", 0, body.len(), MAX_BUNDLE_BYTES));
     }
     if body.len() < BUNDLE_HEADER_BYTES {
         return Err(short(0, BUNDLE_HEADER_BYTES, body.len()));
     }
-    let count = u32::from_le_bytes(body[8..12].try_into().expect("four bytes")) as usize;
+    let authenticator = match body[0] {
+        UNAUTHENTICATED => 0,
+        ED25519 => AUTHENTICATOR_BYTES,
+        _ => return Err(invalid(0, "no such kind of authenticator")),
+    };
+    let count = u32::from_le_bytes(body[COUNT_AT..BUNDLE_HEADER_BYTES].try_into().expect("four bytes")) as usize;
     if count == 0 {
-        return Err(DecodeError { what: "bundle", at: 8, why: DecodeReason::Invalid("it carries no command") });
+        return Err(invalid(COUNT_AT, "it carries no command"));
     }
     if count > MAX_BUNDLE_COMMANDS {
-        return Err(over("bundle commands", 8, count, MAX_BUNDLE_COMMANDS));
+        return Err(over("bundle commands", COUNT_AT, count, MAX_BUNDLE_COMMANDS));
     }
     let mut at = BUNDLE_HEADER_BYTES;
     for _ in 0..count {
-        if body.len() - at < COMMAND_HEADER_BYTES {
-            return Err(short(at, COMMAND_HEADER_BYTES, body.len() - at));
+        if body.len() - at < COMMAND_OVERHEAD_BYTES {
+            return Err(short(at, COMMAND_OVERHEAD_BYTES, body.len() - at));
         }
-        let length = u32::from_le_bytes(body[at + 16..at + 20].try_into().expect("four bytes")) as usize;
-        at += COMMAND_HEADER_BYTES;
+        let length = u32::from_le_bytes(body[at + 10..at + 14].try_into().expect("four bytes")) as usize;
+        at += COMMAND_OVERHEAD_BYTES;
         if length > MAX_PAYLOAD_BYTES {
             return Err(over("command payload", at, length, MAX_PAYLOAD_BYTES));
         }
@@ -116,9 +202,19 @@ fn validate(body: &[u8]) -> Result<(), DecodeError> {
         }
         at += length;
     }
-    match body.len() - at {
-        0 => Ok(()),
-        left => Err(DecodeError { what: "bundle", at, why: DecodeReason::Trailing(left) }),
+    let rest = &body[at..];
+    if rest.len() < authenticator {
+        return Err(short(at, authenticator, rest.len()));
+    }
+    if rest.len() > authenticator {
+        let why = DecodeReason::Trailing(rest.len() - authenticator);
+        return Err(DecodeError { what: "bundle", at: at + authenticator, why });
+    }
+    match rest.first_chunk() {
+        Some(key) if ClientId::of_key(key).owner() != origin(body).owner() => {
+            Err(invalid(at, "its origin is not of the key that it is signed with"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -142,6 +238,7 @@ impl Wire for Bundle {
 
 /// Collects commands into a bundle.
 pub struct BundleBuilder {
+    origin: ClientId,
     body: BytesMut,
     count: u32,
 }
@@ -150,9 +247,10 @@ impl BundleBuilder {
     /// An empty bundle whose replies go to `origin`.
     pub fn new(origin: ClientId) -> Self {
         let mut body = BytesMut::with_capacity(1024);
+        body.extend_from_slice(&[UNAUTHENTICATED]);
         body.extend_from_slice(&origin.0.to_le_bytes());
         body.extend_from_slice(&0u32.to_le_bytes());
-        BundleBuilder { body, count: 0 }
+        BundleBuilder { origin, body, count: 0 }
     }
 
     /// How many commands there are.
@@ -169,23 +267,47 @@ impl BundleBuilder {
     pub fn fits(&self, payload_bytes: usize) -> bool {
         payload_bytes <= MAX_PAYLOAD_BYTES
             && self.len() < MAX_BUNDLE_COMMANDS
-            && self.body.len() + COMMAND_HEADER_BYTES + payload_bytes <= MAX_BUNDLE_BYTES
+            && self.body.len() + COMMAND_OVERHEAD_BYTES + payload_bytes + AUTHENTICATOR_BYTES <= MAX_BUNDLE_BYTES
     }
 
-    /// Appends a command that [fits](BundleBuilder::fits).
+    /// Appends a command that [fits](BundleBuilder::fits), of a session of the origin's owner.
     pub fn push(&mut self, client: ClientId, sequence: u64, payload: &[u8]) {
         assert!(self.fits(payload.len()), "the caller checks that a command of {} bytes fits", payload.len());
-        self.body.extend_from_slice(&client.0.to_le_bytes());
+        assert_eq!(client.owner(), self.origin.owner(), "client {client} is no session of {}'s owner", self.origin);
+        self.body.extend_from_slice(&client.session().to_le_bytes());
         self.body.extend_from_slice(&sequence.to_le_bytes());
         self.body.extend_from_slice(&(payload.len() as u32).to_le_bytes());
         self.body.extend_from_slice(payload);
         self.count += 1;
     }
 
-    /// The bundle; there must be at least one command in it.
-    pub fn finish(mut self) -> Bundle {
+    /// The bundle without an authenticator; there must be at least one command in it.
+    pub fn finish(self) -> Bundle {
+        Bundle::from_body(self.content(UNAUTHENTICATED).freeze()).expect("the builder keeps every limit")
+    }
+
+    /// The bundle with the authenticator of the origin's owner, whose Ed25519 public key this is and who signs the statement that
+    /// `sign` is given; there must be at least one command in it.
+    pub fn finish_signed(
+        self,
+        cluster: &ClusterId,
+        public_key: &[u8; 32],
+        sign: impl FnOnce(&BundleStatement) -> [u8; 64],
+    ) -> Bundle {
+        let owner = self.origin.owner();
+        assert_eq!(ClientId::of_key(public_key).owner(), owner, "the origin {} is of another key", self.origin);
+        let mut body = self.content(ED25519);
+        let content = content_digest(&body);
+        body.extend_from_slice(public_key);
+        body.extend_from_slice(&sign(&statement(cluster, &content)));
+        Bundle::named(content, body.freeze())
+    }
+
+    /// All that comes before the authenticator.
+    fn content(mut self, authenticator: u8) -> BytesMut {
         assert!(self.count > 0, "a bundle carries at least one command");
-        self.body[8..12].copy_from_slice(&self.count.to_le_bytes());
-        Bundle::from_body(self.body.freeze()).expect("the builder keeps every limit")
+        self.body[0] = authenticator;
+        self.body[COUNT_AT..BUNDLE_HEADER_BYTES].copy_from_slice(&self.count.to_le_bytes());
+        self.body
     }
 }

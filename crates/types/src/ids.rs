@@ -40,10 +40,6 @@ number!(
     ReplicaId, u16, "R", put_u16, get_u16
 );
 number!(
-    /// One client session: the scope in which a command's sequence number is unique.
-    ClientId, u64, "c", put_u64, get_u64
-);
-number!(
     /// A view (Jolteon and DiemBFT: round): the reign of one leader. View 0 is genesis.
     View, u64, "v", put_u64, get_u64
 );
@@ -51,6 +47,63 @@ number!(
     /// The distance of a block from genesis, or the slot of a PBFT batch. Height 0 is genesis.
     Height, u64, "h", put_u64, get_u64
 );
+
+/// One client session: the scope in which a command's sequence number is unique.
+///
+/// The lower [`ClientId::SESSION_BITS`] number the sessions of one *owner*, who speaks for all of them. Where clients are authenticated
+/// the owner is the hash of a public key, so that replicas need no register of clients: 112 bits, since whoever finds a second key
+/// with the owner of a first may speak for it, and with the 48 bits that 8 bytes would leave that is days of work.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ClientId(pub u128);
+
+impl ClientId {
+    /// Bits of an id that number the sessions of its owner.
+    pub const SESSION_BITS: u32 = 16;
+
+    /// The first session of whoever holds the private key of this Ed25519 public key.
+    pub fn of_key(public_key: &[u8; 32]) -> ClientId {
+        let mut hasher = Hasher::new(*b"qK01");
+        hasher.update(public_key);
+        let hash: [u8; 16] = hasher.finish().0[..16].try_into().expect("a digest has 32 bytes");
+        ClientId(u128::from_le_bytes(hash)).with_session(0)
+    }
+
+    /// Who speaks for this session.
+    pub fn owner(self) -> u128 {
+        self.0 >> ClientId::SESSION_BITS
+    }
+
+    /// The number of the session among those of its owner.
+    pub fn session(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// Another session of the same owner.
+    pub fn with_session(self, session: u16) -> ClientId {
+        ClientId(self.owner() << ClientId::SESSION_BITS | u128::from(session))
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "c{self}")
+    }
+}
+
+impl Wire for ClientId {
+    fn encode(&self, out: &mut Encoder) {
+        out.put_slice(&self.0.to_le_bytes());
+    }
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(ClientId(u128::from_le_bytes(input.get_array("ClientId")?)))
+    }
+}
 
 impl ReplicaId {
     /// The position in arrays that run over the committee.

@@ -23,7 +23,7 @@ pub use block::Block;
 pub use certificate::{Attachment, Certificate, Domain, Statement, Subject, Vote};
 pub use client::{ClientRequest, Outcome, ReplicaReply, Results, ResultsBuilder};
 pub use codec::{DecodeError, Decoder, Encoder, Wire, decode_message, encode_message};
-pub use command::{Bundle, BundleBuilder, Command};
+pub use command::{Authenticator, Bundle, BundleBuilder, Command};
 pub use committee::{Committee, Member};
 pub use digest::{Digest, Hasher};
 pub use ids::{ClientId, ClusterId, Height, ReplicaId, View};

@@ -16,7 +16,5 @@ pub const MAX_BLOCK_BUNDLES: usize = 65_536;
 pub const MAX_PROOF_BYTES: usize = MAX_REPLICAS * 512;
 /// Most bytes in one signature.
 pub const MAX_SIGNATURE_BYTES: usize = 1024;
-/// Most bytes in one member's public key.
-pub const MAX_PUBLIC_KEY_BYTES: usize = 1024;
 /// Most bytes in one error or status text on the wire.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;

@@ -80,7 +80,7 @@ macro_rules! wire_types {
 
 wire_types! {
     replica_id: ReplicaId = any::<u16>().prop_map(ReplicaId);
-    client_id: ClientId = any::<u64>().prop_map(ClientId);
+    client_id: ClientId = common::client();
     view: View = common::view();
     height: Height = common::height();
     digest: Digest = common::digest();

@@ -10,17 +10,22 @@ use quorate_types::*;
 proptest! {
     #[test]
     fn commands_come_out_as_they_went_in(
-        origin in any::<u64>(),
-        commands in prop::collection::vec((any::<u64>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..30)), 1..20),
+        origin in common::client(),
+        signer in prop::option::of(common::authenticator()),
+        commands in prop::collection::vec((any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..30)), 1..20),
     ) {
-        let mut builder = BundleBuilder::new(ClientId(origin));
-        for (client, sequence, payload) in &commands {
-            builder.push(ClientId(*client), *sequence, payload);
-        }
-        let bundle = builder.finish();
-        prop_assert_eq!((bundle.origin(), bundle.len()), (ClientId(origin), commands.len()));
-        let read: Vec<_> = bundle.commands().map(|command| (command.client.0, command.sequence, command.payload.to_vec())).collect();
-        prop_assert_eq!(read, commands);
+        let origin = signer.map_or(origin, |(key, _)| ClientId::of_key(&key));
+        let builder = common::filled(origin, &commands);
+        let bundle = match &signer {
+            Some((key, signature)) => builder.finish_signed(&ClusterId::from_name("one"), key, |_| *signature),
+            None => builder.finish(),
+        };
+        prop_assert_eq!((bundle.origin(), bundle.len()), (origin, commands.len()));
+        let read: Vec<_> = bundle.commands().map(|command| (command.client, command.sequence, command.payload.to_vec())).collect();
+        let written = commands.into_iter().map(|(session, sequence, payload)| (origin.with_session(session), sequence, payload));
+        prop_assert_eq!(read, written.collect::<Vec<_>>());
+        let shown = bundle.authenticator().map(|shown| (*shown.public_key, *shown.signature));
+        prop_assert_eq!(shown, signer);
         prop_assert_eq!(Bundle::from_body(bundle.body().clone()), Ok(bundle));
     }
 
@@ -113,6 +118,6 @@ fn a_bundle_keeps_its_limits() {
     assert!(builder.finish().body().len() <= MAX_BUNDLE_BYTES);
     let error = Bundle::from_body(Bytes::from(vec![0; MAX_BUNDLE_BYTES + 1])).expect_err("it is too long");
     assert!(error.to_string().contains("over the limit"), "{error}");
-    let error = Bundle::from_body(Bytes::from(vec![0; 12])).expect_err("it is empty");
+    let error = Bundle::from_body(Bytes::from(vec![0; 21])).expect_err("it is empty");
     assert!(error.to_string().contains("no command"), "{error}");
 }

@@ -5,9 +5,9 @@ use quorate_applications::{ApplicationKind, Executor, KeyValueCommand, Reply};
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId};
 
 pub fn bundle(origin: u64, commands: &[(u64, u64, &[u8])]) -> Bundle {
-    let mut builder = BundleBuilder::new(ClientId(origin));
+    let mut builder = BundleBuilder::new(ClientId(origin.into()));
     for (client, sequence, payload) in commands {
-        builder.push(ClientId(*client), *sequence, payload);
+        builder.push(ClientId((*client).into()), *sequence, payload);
     }
     builder.finish()
 }

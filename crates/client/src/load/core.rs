@@ -5,6 +5,7 @@ use crate::load::recorder::{LoadReport, Recorder, Tally};
 use crate::load::usage::Usage;
 use crate::session::{Accepted, Outgoing, Session, SessionCounters, SessionOptions};
 use crate::workload::Workload;
+use quorate_crypto::ClientIdentity;
 use quorate_types::{BundleBuilder, ClientId, Outcome, ReplicaId, ReplicaReply, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -43,7 +44,7 @@ pub struct LoadCore {
     options: LoadOptions,
     session: Session<Vec<Issued>>,
     workload: Box<dyn Workload>,
-    origin: ClientId,
+    identity: ClientIdentity,
     /// The last sequence number of each client.
     sequences: Vec<u64>,
     stage: Stage,
@@ -65,20 +66,19 @@ pub struct LoadCore {
 }
 
 impl LoadCore {
-    /// A load that begins with the first step. Client `i` is the id `origin + i`; the lower 16 bits of `origin` are zero.
+    /// A load that begins with the first step. Client `i` is session `i` of the identity.
     pub fn new(
         options: LoadOptions,
         session: SessionOptions,
         workload: Box<dyn Workload>,
-        origin: ClientId,
+        identity: ClientIdentity,
     ) -> Result<Self, LoadOptionsError> {
         options.validate()?;
-        assert_eq!(origin.0 & 0xffff, 0, "the lower 16 bits of an origin are for its clients");
         let most_outstanding = options.most_outstanding().max(PRELOAD_OUTSTANDING);
         Ok(LoadCore {
             session: Session::new(SessionOptions { most_outstanding, ..session }),
             workload,
-            origin,
+            identity,
             sequences: vec![0; options.clients],
             stage: Stage::Preload,
             drain_until: Time(u64::MAX),
@@ -328,7 +328,7 @@ impl LoadCore {
     }
 
     fn client(&self, index: u32) -> ClientId {
-        ClientId(self.origin.0 + u64::from(index))
+        self.identity.origin().with_session(u16::try_from(index).expect("the options limit the clients"))
     }
 
     /// Adds the command in `payload` to the bundle that is being filled.
@@ -340,8 +340,8 @@ impl LoadCore {
         let client = self.client(command.client);
         let sequence = &mut self.sequences[command.client as usize];
         *sequence += 1;
-        let (builder, commands) =
-            self.filling.get_or_insert_with(|| (BundleBuilder::new(self.origin), self.spare.pop().unwrap_or_default()));
+        let empty = || (BundleBuilder::new(self.identity.origin()), self.spare.pop().unwrap_or_default());
+        let (builder, commands) = self.filling.get_or_insert_with(empty);
         builder.push(client, *sequence, &self.payload);
         commands.push(command);
         self.in_flight += 1;
@@ -352,7 +352,7 @@ impl LoadCore {
 
     fn flush(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if let Some((builder, commands)) = self.filling.take() {
-            let submitted = self.session.submit(now, &builder.finish(), commands, out);
+            let submitted = self.session.submit(now, &self.identity.finish(builder), commands, out);
             submitted
                 .expect("the limit is on commands, and no two bundles are equal as sequence numbers are used once");
         }

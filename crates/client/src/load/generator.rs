@@ -7,8 +7,9 @@ use crate::load::{LoadOptions, LoadOptionsError};
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
 use crate::session::{Destination, Outgoing, ReplyMode, SessionCounters, SessionOptions};
 use crate::workload::Workload;
+use quorate_crypto::ClientIdentity;
 use quorate_transports::{Event, Remote, Transport};
-use quorate_types::{ClientId, ReplicaId, ReplicaReply, Time, decode_message};
+use quorate_types::{ReplicaId, ReplicaReply, Time, decode_message};
 use serde::Serialize;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,10 +130,10 @@ pub struct LoadGenerator {
 }
 
 impl LoadGenerator {
-    /// A load that begins with [`LoadGenerator::run`]. `origin` is the one that `transport` speaks for.
+    /// A load that begins with [`LoadGenerator::run`]. `transport` speaks for the origin of `identity`.
     pub fn new(
         transport: Box<dyn Transport>,
-        origin: ClientId,
+        identity: ClientIdentity,
         session: SessionOptions,
         options: LoadOptions,
         workload: Box<dyn Workload>,
@@ -141,7 +142,7 @@ impl LoadGenerator {
         let preload_timeout = options.preload_timeout;
         let replicas = session.quorum.replicas();
         let including = (session.reply == ReplyMode::None).then_some(session.observer);
-        let core = LoadCore::new(options, session, workload, origin)?;
+        let core = LoadCore::new(options, session, workload, identity)?;
         let progress = LoadProgress { stage: "connect", ..LoadProgress::default() };
         Ok(LoadGenerator {
             core,

@@ -95,11 +95,6 @@ impl LoadReport {
     pub fn latency_ms(&self, quantile: f64) -> Option<f64> {
         (!self.latency_us.is_empty()).then(|| self.latency_us.value_at_quantile(quantile) as f64 / 1e3)
     }
-
-    /// The mean latency, in milliseconds; none without a command.
-    pub fn mean_latency_ms(&self) -> Option<f64> {
-        (!self.latency_us.is_empty()).then(|| self.latency_us.mean() / 1e3)
-    }
 }
 
 /// What became of a bundle's commands.

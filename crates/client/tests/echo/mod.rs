@@ -2,7 +2,7 @@
 
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_client::{ClientConfig, connect};
-use quorate_crypto::{KeyPair, Keyring, SchemeKind};
+use quorate_crypto::{BundleVerifier, ClientAuthentication, KeyPair, Keyring, SchemeKind};
 use quorate_transports::{Event, TcpConfig, TcpTransport, Transport};
 use quorate_types::identity::Signer;
 use quorate_types::{
@@ -66,17 +66,18 @@ impl EchoCluster {
                 };
                 let transport =
                     TcpTransport::replica(&committee, Some(listener), channels, TcpConfig::default()).unwrap();
-                cluster.spawn(replica, *manner, transport);
+                cluster.spawn(replica, *manner, transport, committee.cluster);
             }
         }
         cluster
     }
 
-    fn spawn(&mut self, replica: ReplicaId, manner: Manner, transport: TcpTransport) {
+    fn spawn(&mut self, replica: ReplicaId, manner: Manner, transport: TcpTransport, cluster: ClusterId) {
         self.wakers.push(transport.waker());
         let stop = self.stop.clone();
-        self.threads
-            .push(std::thread::spawn(move || Echo { replica, manner, seen: BTreeMap::new() }.run(transport, &stop)));
+        let verifier = BundleVerifier::new(ClientAuthentication::Ed25519, cluster, 0);
+        let echo = Echo { replica, manner, verifier, seen: BTreeMap::new() };
+        self.threads.push(std::thread::spawn(move || echo.run(transport, &stop)));
     }
 
     pub fn transport(&self, origin: ClientId) -> Box<dyn Transport> {
@@ -113,6 +114,7 @@ impl Signer for Key {
 struct Echo {
     replica: ReplicaId,
     manner: Manner,
+    verifier: BundleVerifier,
     seen: BTreeMap<Digest, ()>,
 }
 
@@ -151,6 +153,8 @@ impl Echo {
     }
 
     fn execute(&mut self, bundle: &Bundle) -> ReplicaReply {
+        let genuine = bundle.authenticator().is_none() || self.verifier.forged([bundle]).is_empty();
+        assert!(genuine, "a client signs what it sends, if it signs");
         if self.manner == Manner::RefusesOnce && self.seen.insert(bundle.digest(), ()).is_none() {
             return ReplicaReply::Refused { bundle: bundle.digest(), why: "come again".to_owned() };
         }

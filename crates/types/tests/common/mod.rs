@@ -94,15 +94,42 @@ pub fn block() -> impl Strategy<Value = Block> {
     })
 }
 
-pub fn bundle() -> impl Strategy<Value = Bundle> {
-    let commands = collection::vec((any::<u64>(), any::<u64>(), bytes(12)), 1..6);
-    (any::<u64>(), commands).prop_map(|(origin, commands)| {
-        let mut builder = BundleBuilder::new(ClientId(origin));
-        for (client, sequence, payload) in commands {
-            builder.push(ClientId(client), sequence, &payload);
-        }
-        builder.finish()
+pub fn client() -> impl Strategy<Value = ClientId> {
+    any::<u128>().prop_map(ClientId)
+}
+
+/// A key and a signature of the right lengths, as far as decoding looks at them.
+pub fn authenticator() -> impl Strategy<Value = ([u8; 32], [u8; 64])> {
+    (array::uniform32(any::<u8>()), array::uniform32(any::<u8>())).prop_map(|(key, half)| {
+        let signature = [half, half].concat().try_into().expect("two halves");
+        (key, signature)
     })
+}
+
+pub fn signed_bundle() -> impl Strategy<Value = Bundle> {
+    let commands = collection::vec((any::<u16>(), any::<u64>(), bytes(12)), 1..6);
+    (authenticator(), any::<u16>(), cluster(), commands).prop_map(|((key, signature), session, cluster, commands)| {
+        let origin = ClientId::of_key(&key).with_session(session);
+        filled(origin, &commands).finish_signed(&cluster, &key, |_| signature)
+    })
+}
+
+pub fn unsigned_bundle() -> impl Strategy<Value = Bundle> {
+    let commands = collection::vec((any::<u16>(), any::<u64>(), bytes(12)), 1..6);
+    (client(), commands).prop_map(|(origin, commands)| filled(origin, &commands).finish())
+}
+
+/// A builder with these commands, each of a session of the origin's owner.
+pub fn filled<P: AsRef<[u8]>>(origin: ClientId, commands: &[(u16, u64, P)]) -> BundleBuilder {
+    let mut builder = BundleBuilder::new(origin);
+    for (session, sequence, payload) in commands {
+        builder.push(origin.with_session(*session), *sequence, payload.as_ref());
+    }
+    builder
+}
+
+pub fn bundle() -> impl Strategy<Value = Bundle> {
+    prop_oneof![unsigned_bundle(), signed_bundle()]
 }
 
 pub fn results() -> impl Strategy<Value = Results> {

@@ -1,0 +1,122 @@
+//! Who a client is, and how its bundles show that they are its own.
+
+use crate::error::CryptoError;
+use crate::key_pair::{KeyPair, SEED_BYTES};
+use crate::scheme::SchemeKind;
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Whether a client's bundles have to show that they are its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientAuthentication {
+    /// Anybody may speak for any client. For measurements only, where the cost of signing is to be told apart.
+    None,
+    /// A client is the hash of its Ed25519 public key, and signs each bundle.
+    #[default]
+    Ed25519,
+}
+
+impl ClientAuthentication {
+    /// Every kind, in the order in which errors list them.
+    pub const ALL: [ClientAuthentication; 2] = [ClientAuthentication::None, ClientAuthentication::Ed25519];
+
+    /// The name in configurations.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClientAuthentication::None => "none",
+            ClientAuthentication::Ed25519 => "ed25519",
+        }
+    }
+}
+
+impl fmt::Display for ClientAuthentication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for ClientAuthentication {
+    type Err = UnknownClientAuthentication;
+
+    fn from_str(name: &str) -> Result<Self, UnknownClientAuthentication> {
+        let found = ClientAuthentication::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| UnknownClientAuthentication(name.to_owned()))
+    }
+}
+
+/// There is no client authentication of that name.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "there is no client authentication {0:?}; there are {names}",
+    names = ClientAuthentication::ALL.map(ClientAuthentication::name).join(", ")
+)]
+pub struct UnknownClientAuthentication(
+    /// The name that was given.
+    pub String,
+);
+
+/// A client's origin, and what shows that bundles are of it.
+#[derive(Debug)]
+pub struct ClientIdentity {
+    origin: ClientId,
+    signer: Option<Signer>,
+}
+
+#[derive(Debug)]
+struct Signer {
+    cluster: ClusterId,
+    public_key: [u8; 32],
+    key: KeyPair,
+}
+
+impl ClientIdentity {
+    /// A new identity from the operating system's randomness, which nobody else has.
+    ///
+    /// # Errors
+    /// [`CryptoError::Randomness`] if there is none to be had.
+    pub fn generate(kind: ClientAuthentication, cluster: &ClusterId) -> Result<ClientIdentity, CryptoError> {
+        match kind {
+            ClientAuthentication::None => {
+                let mut random = [0; 16];
+                getrandom::fill(&mut random).map_err(|error| CryptoError::Randomness(error.to_string()))?;
+                Ok(ClientIdentity::claimed(ClientId(u128::from_le_bytes(random)).with_session(0)))
+            }
+            ClientAuthentication::Ed25519 => {
+                Ok(ClientIdentity::of_key(cluster, KeyPair::generate(SchemeKind::Ed25519)?))
+            }
+        }
+    }
+
+    /// The identity that a seed stands for; whoever knows the seed has it.
+    pub fn from_seed(cluster: &ClusterId, seed: [u8; SEED_BYTES]) -> ClientIdentity {
+        ClientIdentity::of_key(cluster, KeyPair::from_seed(SchemeKind::Ed25519, seed))
+    }
+
+    /// An origin that is only claimed: its bundles have no authenticator.
+    pub fn claimed(origin: ClientId) -> ClientIdentity {
+        ClientIdentity { origin, signer: None }
+    }
+
+    fn of_key(cluster: &ClusterId, key: KeyPair) -> ClientIdentity {
+        let public_key = key.public_key()[..].try_into().expect("an Ed25519 key has 32 bytes");
+        let signer = Signer { cluster: *cluster, public_key, key };
+        ClientIdentity { origin: ClientId::of_key(&public_key), signer: Some(signer) }
+    }
+
+    /// Its first session, to which replies go.
+    pub fn origin(&self) -> ClientId {
+        self.origin
+    }
+
+    /// The bundle of these commands, which must be of this identity's sessions, signed if it has a key.
+    pub fn finish(&self, builder: BundleBuilder) -> Bundle {
+        let Some(Signer { cluster, public_key, key }) = &self.signer else { return builder.finish() };
+        builder.finish_signed(cluster, public_key, |statement| {
+            key.sign(statement)[..].try_into().expect("an Ed25519 signature has 64 bytes")
+        })
+    }
+}

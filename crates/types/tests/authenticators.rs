@@ -1,0 +1,101 @@
+//! What a bundle's authenticator covers, as far as that can be told without keys: its form, its names and what is signed.
+
+mod common;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use quorate_types::*;
+
+/// Bytes of a public key and a signature.
+const AUTHENTICATOR_BYTES: usize = 32 + 64;
+
+fn one() -> ClusterId {
+    ClusterId::from_name("one")
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_changed_has_another_name_and_only_the_content_another_statement(
+        bundle in common::signed_bundle(), at in any::<prop::sample::Index>(), bit in 0u8..8,
+    ) {
+        let mut body = bundle.body().to_vec();
+        let at = at.index(body.len());
+        body[at] ^= 1 << bit;
+        let is_content = at < body.len() - AUTHENTICATOR_BYTES;
+        if let Ok(other) = Bundle::from_body(body.into()) {
+            prop_assert_ne!(other.digest(), bundle.digest());
+            prop_assert_eq!(other.statement(&one()) == bundle.statement(&one()), !is_content);
+            prop_assert_eq!(other.origin().owner(), bundle.origin().owner(), "a key speaks for its own owner only");
+        }
+    }
+
+    #[test]
+    fn a_statement_is_of_one_cluster(bundle in common::bundle()) {
+        prop_assert_ne!(bundle.statement(&one()), bundle.statement(&ClusterId::from_name("two")));
+    }
+
+    #[test]
+    fn a_bundle_cannot_be_replayed_under_another_client(bundle in common::signed_bundle(), other in common::client()) {
+        prop_assume!(other.owner() != bundle.origin().owner());
+        let mut body = bundle.body().to_vec();
+        body[1..17].copy_from_slice(&other.0.to_le_bytes());
+        let error = Bundle::from_body(body.into()).expect_err("the key is not of that origin");
+        prop_assert!(error.to_string().contains("not of the key"), "{}", error);
+    }
+
+    #[test]
+    fn without_its_authenticator_it_is_another_bundle(bundle in common::signed_bundle()) {
+        let mut body = bundle.body()[..bundle.body().len() - AUTHENTICATOR_BYTES].to_vec();
+        let cut = Bundle::from_body(body.clone().into()).expect_err("the authenticator is missing");
+        prop_assert!(cut.to_string().contains("96 bytes are needed"), "{}", cut);
+        body[0] = 0;
+        let bare = Bundle::from_body(body.into()).expect("a bundle without an authenticator");
+        prop_assert!(bare.authenticator().is_none());
+        prop_assert_ne!(bare.digest(), bundle.digest());
+        prop_assert_ne!(bare.statement(&one()), bundle.statement(&one()), "its kind is signed too");
+    }
+
+    #[test]
+    fn an_unknown_authenticator_is_refused(bundle in common::bundle(), kind in 2u8..) {
+        let mut body = bundle.body().to_vec();
+        body[0] = kind;
+        let error = Bundle::from_body(Bytes::from(body)).expect_err("there is no such kind");
+        prop_assert!(error.to_string().contains("no such kind of authenticator"), "{}", error);
+    }
+}
+
+#[test]
+fn the_bytes_stay_as_they_are() {
+    let key: [u8; 32] = std::array::from_fn(|at| at as u8);
+    let origin = ClientId::of_key(&key).with_session(7);
+    let mut builder = BundleBuilder::new(origin);
+    builder.push(origin.with_session(258), 3, b"put");
+    let mut signed = None;
+    let bundle = builder.finish_signed(&one(), &key, |statement| {
+        signed = Some(*statement);
+        [0xee; 64]
+    });
+    assert_eq!(signed, Some(bundle.statement(&one())));
+    assert_eq!(digest::encode_hex(bundle.body()), BODY);
+    assert_eq!(digest::encode_hex(&bundle.statement(&one())), STATEMENT);
+    assert_eq!(bundle.digest().to_hex(), DIGEST);
+}
+
+// Made with Python's hashlib from the layouts in `command.rs` and `ids.rs`.
+const BODY: &str = "010700c62b964b7fbfcfb8be4661110ecb010000000201030000000000000003000000707574000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1feeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+const STATEMENT: &str = "71756f726174652062756e646c652031925ffeb36c90799aaae48b81226090dcbf4d53ccfad066b947a46f2c35f5829dbd2e02db59a8b74ae2bb877626c046c66a21a795342b16ac080e227d28261603";
+const DIGEST: &str = "ed8a667b3032918b792a8042f04837858290961471c88f324d5b9c85e3d44c21";
+
+#[test]
+#[should_panic(expected = "is no session of")]
+fn a_bundle_takes_no_command_of_another_owner() {
+    BundleBuilder::new(ClientId(1)).push(ClientId(1 << 16), 1, b"");
+}
+
+#[test]
+#[should_panic(expected = "is of another key")]
+fn a_bundle_is_not_signed_with_another_key() {
+    let mut builder = BundleBuilder::new(ClientId(1 << 16));
+    builder.push(ClientId(1 << 16), 1, b"");
+    builder.finish_signed(&one(), &[1; 32], |_| [0; 64]);
+}
