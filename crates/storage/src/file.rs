@@ -2,10 +2,12 @@
 
 use crate::directory::Directory;
 use crate::error::JournalError;
+use crate::format::Entry;
 use crate::journal::{Journal, Waker};
 use crate::log::{Log, Recovery, record_capacity};
 use crate::medium::Medium;
 use crate::options::{Identity, JournalOptions};
+use crate::slices;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -22,7 +24,7 @@ pub struct FileJournal<M: Medium = Directory> {
     shared: Arc<Shared<M>>,
     name: &'static str,
     recovery: Recovery,
-    appended: Vec<(u64, Bytes)>,
+    appended: Vec<Entry>,
     last: Option<u64>,
     first_kept: u64,
     waiting_bytes: usize,
@@ -47,7 +49,7 @@ struct Shared<M: Medium> {
 
 #[derive(Default)]
 struct Queue {
-    records: Vec<(u64, Bytes)>,
+    records: Vec<Entry>,
     truncate: Option<u64>,
     stop: bool,
     /// The writer waits for work.
@@ -99,15 +101,6 @@ impl<M: Medium> FileJournal<M> {
         &self.recovery
     }
 
-    /// Clears [`Recovery::repaired`] for good: the replica has learnt from the others a view past anything that it can have voted
-    /// in. Waits for the disk.
-    pub fn accept_repair(&mut self) -> Result<(), JournalError> {
-        self.check()?;
-        self.shared.log.lock().expect("the journal's writer panicked").accept_repair()?;
-        self.recovery.repaired = false;
-        Ok(())
-    }
-
     fn check(&self) -> Result<(), JournalError> {
         assert!(!self.shared.dead.load(Ordering::Acquire), "the journal's writer panicked");
         self.shared.failure.get().map_or(Ok(()), |error| Err(error.clone()))
@@ -133,19 +126,31 @@ impl<M: Medium> Journal for FileJournal<M> {
         self.name
     }
 
-    fn append(&mut self, id: u64, record: Bytes) -> Result<(), JournalError> {
+    fn append_pieces(&mut self, id: u64, pieces: Vec<Bytes>) -> Result<(), JournalError> {
+        let entry = Entry::new(id, pieces);
         assert!(self.last.is_none_or(|last| last < id), "record {id} comes after record {:?}", self.last);
         assert!(id != NO_ID, "an id that can be followed by none");
         self.check()?;
-        if record.len() > self.record_bytes {
-            return self.fail(JournalError::TooLarge { bytes: record.len(), capacity: self.record_bytes });
+        if entry.bytes > self.record_bytes {
+            return self.fail(JournalError::TooLarge { bytes: entry.bytes, capacity: self.record_bytes });
         }
-        let waiting = self.shared.waiting.fetch_add(record.len(), Ordering::Relaxed) + record.len();
+        let waiting = self.shared.waiting.fetch_add(entry.bytes, Ordering::Relaxed) + entry.bytes;
         if waiting > self.waiting_bytes {
             return self.fail(JournalError::Behind { bytes: waiting, limit: self.waiting_bytes });
         }
         self.last = Some(id);
-        self.appended.push((id, record));
+        self.appended.push(entry);
+        Ok(())
+    }
+
+    fn outlives_process(&self) -> bool {
+        true
+    }
+
+    fn accept_repair(&mut self) -> Result<(), JournalError> {
+        self.check()?;
+        self.shared.log.lock().expect("the journal's writer panicked").accept_repair()?;
+        self.recovery.repaired = false;
         Ok(())
     }
 
@@ -226,6 +231,7 @@ fn wake<M: Medium>(shared: &Shared<M>) {
 /// What the writer's thread does until it is told to stop or cannot go on.
 fn write<M: Medium>(shared: &Shared<M>) {
     let _last_words = LastWords(shared);
+    slices::ask_for_short_ones();
     let mut records = Vec::new();
     while let Some(truncate) = next_work(shared, &mut records) {
         if let Err(error) = perform(shared, truncate, &records) {
@@ -239,7 +245,7 @@ fn write<M: Medium>(shared: &Shared<M>) {
 
 /// Waits for work and takes all there is: `records` to write and, perhaps, the first record to keep. None when there is nothing
 /// more to come.
-fn next_work<M: Medium>(shared: &Shared<M>, records: &mut Vec<(u64, Bytes)>) -> Option<Option<u64>> {
+fn next_work<M: Medium>(shared: &Shared<M>, records: &mut Vec<Entry>) -> Option<Option<u64>> {
     let mut queue = shared.queue.lock().expect("the journal's owner does not panic in here");
     loop {
         if !queue.records.is_empty() || queue.truncate.is_some() {
@@ -254,11 +260,7 @@ fn next_work<M: Medium>(shared: &Shared<M>, records: &mut Vec<(u64, Bytes)>) -> 
     }
 }
 
-fn perform<M: Medium>(
-    shared: &Shared<M>,
-    truncate: Option<u64>,
-    mut records: &[(u64, Bytes)],
-) -> Result<(), JournalError> {
+fn perform<M: Medium>(shared: &Shared<M>, truncate: Option<u64>, mut records: &[Entry]) -> Result<(), JournalError> {
     while !records.is_empty() {
         if let Some(error) = shared.failure.get() {
             return Err(error.clone());
@@ -266,8 +268,8 @@ fn perform<M: Medium>(
         let count = shared.log.lock().expect("a replay does not panic").write(records)?;
         let (written, rest) = records.split_at(count);
         records = rest;
-        shared.waiting.fetch_sub(written.iter().map(|(_, record)| record.len()).sum(), Ordering::Relaxed);
-        let last = written.last().map(|(id, _)| *id).expect("a group has records");
+        shared.waiting.fetch_sub(written.iter().map(|entry| entry.bytes).sum(), Ordering::Relaxed);
+        let last = written.last().map(|entry| entry.id).expect("a group has records");
         shared.durable.store(last, Ordering::Release);
         wake(shared);
     }

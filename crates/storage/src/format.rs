@@ -77,6 +77,22 @@ impl SegmentHeader {
     }
 }
 
+/// A record on its way to the disk, in pieces that are shared with whoever else has them.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub id: u64,
+    pub pieces: Vec<Bytes>,
+    /// Of all pieces together.
+    pub bytes: usize,
+}
+
+impl Entry {
+    pub fn new(id: u64, pieces: Vec<Bytes>) -> Entry {
+        let bytes = pieces.iter().map(Bytes::len).sum();
+        Entry { id, pieces, bytes }
+    }
+}
+
 /// What a group says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GroupHeader {
@@ -132,15 +148,16 @@ pub(crate) fn group_bytes(content: usize) -> usize {
 }
 
 /// Writes a group into `buffer`, whose former content is lost.
-pub(crate) fn encode_group(sequence: u64, index: u64, records: &[(u64, Bytes)], buffer: &mut Vec<u8>) {
+pub(crate) fn encode_group(sequence: u64, index: u64, records: &[Entry], buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.resize(GROUP_HEADER_BYTES, 0);
-    for (id, record) in records {
-        let length = u32::try_from(record.len()).expect("a segment, and so a record, is below 4 GiB");
+    for Entry { id, pieces, bytes } in records {
+        let length = u32::try_from(*bytes).expect("a segment, and so a record, is below 4 GiB");
+        let pieces = || pieces.iter().map(|piece| &piece[..]);
         buffer.extend_from_slice(&id.to_le_bytes());
         buffer.extend_from_slice(&length.to_le_bytes());
-        buffer.extend_from_slice(&record_checksum(*id, record).to_le_bytes());
-        buffer.extend_from_slice(record);
+        buffer.extend_from_slice(&record_checksum(*id, length, pieces()).to_le_bytes());
+        pieces().for_each(|piece| buffer.extend_from_slice(piece));
     }
     buffer.resize(group_bytes(buffer.len() - GROUP_HEADER_BYTES), 0);
     *buffer.last_mut().expect("a group has at least one sector") = MARK;
@@ -165,11 +182,11 @@ pub(crate) fn is_blank(bytes: &[u8]) -> bool {
     bytes.chunks(64).all(|block| block.iter().fold(0, |bits, byte| bits | byte) == 0)
 }
 
-fn record_checksum(id: u64, record: &[u8]) -> u32 {
+fn record_checksum<'a>(id: u64, length: u32, pieces: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut checksum = crc32fast::Hasher::new();
     checksum.update(&id.to_le_bytes());
-    checksum.update(&(record.len() as u32).to_le_bytes());
-    checksum.update(record);
+    checksum.update(&length.to_le_bytes());
+    pieces.for_each(|piece| checksum.update(piece));
     checksum.finalize()
 }
 
@@ -179,7 +196,7 @@ pub(crate) fn decode_record(group: &[u8], at: usize) -> Result<(u64, std::ops::R
     let content = at + RECORD_HEADER_BYTES..(at + RECORD_HEADER_BYTES).saturating_add(u32_at(header, 8) as usize);
     let bytes = group.get(content.clone()).ok_or("a record's length reaches beyond its group")?;
     let id = u64_at(header, 0);
-    if u32_at(header, 12) != record_checksum(id, bytes) {
+    if u32_at(header, 12) != record_checksum(id, bytes.len() as u32, std::iter::once(bytes)) {
         return Err("a record's checksum does not fit it");
     }
     Ok((id, content))

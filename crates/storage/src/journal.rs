@@ -14,8 +14,17 @@ pub trait Journal: Send {
     /// The kind's name, for results and errors.
     fn name(&self) -> &'static str;
 
-    /// Takes a record. Ids ascend strictly, gaps allowed; any other order is the caller's bug and panics. Never waits.
-    fn append(&mut self, id: u64, record: Bytes) -> Result<(), JournalError>;
+    /// Takes a record in pieces, which are shared and not copied before they are written. Ids ascend strictly, gaps allowed; any other
+    /// order is the caller's bug and panics. Never waits.
+    fn append_pieces(&mut self, id: u64, pieces: Vec<Bytes>) -> Result<(), JournalError>;
+
+    /// Takes a record, as [`Journal::append_pieces`] does.
+    fn append(&mut self, id: u64, record: Bytes) -> Result<(), JournalError> {
+        self.append_pieces(id, vec![record])
+    }
+
+    /// Whether what is reported durable outlives the process, so that a replica may be started again on it.
+    fn outlives_process(&self) -> bool;
 
     /// Begins to make durable what was appended since the last call: one group, one write. Never waits. The host calls it once
     /// for all the records of a turn.
@@ -35,4 +44,8 @@ pub trait Journal: Send {
 
     /// Hands out what is kept and durable, ascending by id: what a restarted replica reads. May wait for the disk.
     fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError>;
+
+    /// Forgets for good that the journal was repaired: the replica has learnt from the others in which views it may have spoken. Waits
+    /// for the disk.
+    fn accept_repair(&mut self) -> Result<(), JournalError>;
 }

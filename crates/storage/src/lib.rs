@@ -25,6 +25,7 @@ mod options;
 mod repair;
 mod scan;
 mod simulated;
+mod slices;
 mod stepped;
 mod survey;
 

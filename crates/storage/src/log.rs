@@ -1,13 +1,14 @@
 //! The journal proper, one call at a time: what a thread does in a node, and what a simulator does in virtual time.
 
 use crate::error::JournalError;
-use crate::format::{GROUP_HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES, SegmentHeader, encode_group, group_bytes};
+use crate::format::{
+    Entry, GROUP_HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES, SegmentHeader, encode_group, group_bytes,
+};
 use crate::medium::{Medium, MediumFile};
 use crate::options::{Identity, JournalOptions};
 use crate::repair::REPAIRED_MARK;
 use crate::scan::{Before, Tail, scan};
 use crate::survey::{Found, Survey, corrupt, is_preparing, preparing_name, read_segment, segment_name, survey};
-use bytes::Bytes;
 use std::collections::VecDeque;
 use std::thread::{self, JoinHandle};
 
@@ -215,7 +216,7 @@ impl<M: Medium> Log<M> {
     }
 
     /// Writes as many of `records`, from the first, as one group takes, and says how many; they are durable on return.
-    pub fn write(&mut self, records: &[(u64, Bytes)]) -> Result<usize, JournalError> {
+    pub fn write(&mut self, records: &[Entry]) -> Result<usize, JournalError> {
         assert!(!records.is_empty(), "a group has records");
         let mut count = self.fitting(records);
         if count == 0 {
@@ -231,17 +232,17 @@ impl<M: Medium> Log<M> {
             .map_err(|error| JournalError::io("write", self.medium.describe(&segment_name(segment.index)), error))?;
         self.position += self.buffer.len() as u64;
         self.next_sequence += 1;
-        self.last_id = group.last().map(|(id, _)| *id);
+        self.last_id = group.last().map(|entry| entry.id);
         segment.last_id = self.last_id;
         Ok(count)
     }
 
-    fn fitting(&self, records: &[(u64, Bytes)]) -> usize {
+    fn fitting(&self, records: &[Entry]) -> usize {
         let segment = self.segments.back().expect("one segment is in use");
         let room = usize::try_from(segment.bytes - self.position).expect("a segment fits the memory");
         let (mut content, mut count) = (0, 0);
-        for (_, record) in records {
-            content += RECORD_HEADER_BYTES + record.len();
+        for entry in records {
+            content += RECORD_HEADER_BYTES + entry.bytes;
             if group_bytes(content) > room || (count > 0 && group_bytes(content) > GROUP_BYTES) {
                 break;
             }

@@ -1,6 +1,7 @@
 //! The journal that lives in memory.
 
 use crate::error::JournalError;
+use crate::format::Entry;
 use crate::journal::{Journal, Waker};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -8,12 +9,12 @@ use std::collections::VecDeque;
 /// How many bytes of records a [`MemoryJournal`] keeps unless told otherwise.
 pub const DEFAULT_MEMORY_JOURNAL_BYTES: usize = 1 << 20;
 /// What a kept record takes besides its bytes: its id and its handle.
-const RECORD_OVERHEAD_BYTES: usize = size_of::<(u64, Bytes)>();
+const RECORD_OVERHEAD_BYTES: usize = size_of::<Entry>();
 
 /// Keeps the latest records in memory; each is as durable as the process at once. It outlives no crash: for experiments in which
 /// no replica restarts with the same identity.
 pub struct MemoryJournal {
-    records: VecDeque<(u64, Bytes)>,
+    records: VecDeque<Entry>,
     bytes: usize,
     capacity: usize,
     last: Option<u64>,
@@ -41,8 +42,8 @@ impl MemoryJournal {
     }
 
     fn forget_first(&mut self) {
-        let (_, record) = self.records.pop_front().expect("bytes are counted for a record that is kept");
-        self.bytes -= record.len() + RECORD_OVERHEAD_BYTES;
+        let entry = self.records.pop_front().expect("bytes are counted for a record that is kept");
+        self.bytes -= entry.bytes + RECORD_OVERHEAD_BYTES;
     }
 }
 
@@ -57,9 +58,10 @@ impl Journal for MemoryJournal {
         "memory"
     }
 
-    fn append(&mut self, id: u64, record: Bytes) -> Result<(), JournalError> {
+    fn append_pieces(&mut self, id: u64, pieces: Vec<Bytes>) -> Result<(), JournalError> {
+        let entry = Entry::new(id, pieces);
         assert!(self.last.is_none_or(|last| last < id), "record {id} comes after record {:?}", self.last);
-        let size = record.len() + RECORD_OVERHEAD_BYTES;
+        let size = entry.bytes + RECORD_OVERHEAD_BYTES;
         if size > self.capacity {
             return Err(JournalError::TooLarge { bytes: size, capacity: self.capacity });
         }
@@ -67,8 +69,16 @@ impl Journal for MemoryJournal {
             self.forget_first();
         }
         self.bytes += size;
-        self.records.push_back((id, record));
+        self.records.push_back(entry);
         self.last = Some(id);
+        Ok(())
+    }
+
+    fn outlives_process(&self) -> bool {
+        false
+    }
+
+    fn accept_repair(&mut self) -> Result<(), JournalError> {
         Ok(())
     }
 
@@ -83,14 +93,14 @@ impl Journal for MemoryJournal {
     fn set_waker(&mut self, _waker: Waker) {}
 
     fn truncate(&mut self, first_kept: u64) -> Result<(), JournalError> {
-        while self.records.front().is_some_and(|(id, _)| *id < first_kept) {
+        while self.records.front().is_some_and(|entry| entry.id < first_kept) {
             self.forget_first();
         }
         Ok(())
     }
 
     fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError> {
-        self.records.iter().for_each(|(id, record)| visit(*id, record));
+        self.records.iter().for_each(|entry| visit(entry.id, &entry.pieces.concat()));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! A journal that writes when it is told to: for simulators, whose time is not that of a thread, and for tests.
 
 use crate::error::JournalError;
+use crate::format::Entry;
 use crate::journal::{Journal, Waker};
 use crate::log::{Log, Recovery, record_capacity};
 use crate::medium::Medium;
@@ -11,8 +12,8 @@ use bytes::Bytes;
 pub struct SteppedJournal<M: Medium> {
     log: Log<M>,
     recovery: Recovery,
-    appended: Vec<(u64, Bytes)>,
-    committed: Vec<(u64, Bytes)>,
+    appended: Vec<Entry>,
+    committed: Vec<Entry>,
     last: Option<u64>,
     waiting: usize,
     waiting_bytes: usize,
@@ -56,7 +57,7 @@ impl<M: Medium> SteppedJournal<M> {
             return false;
         }
         match self.log.write(&self.committed) {
-            Ok(count) => self.waiting -= self.committed.drain(..count).map(|(_, record)| record.len()).sum::<usize>(),
+            Ok(count) => self.waiting -= self.committed.drain(..count).map(|entry| entry.bytes).sum::<usize>(),
             Err(error) => self.failure = Some(error),
         }
         if let Some(waker) = &self.waker {
@@ -80,19 +81,31 @@ impl<M: Medium> Journal for SteppedJournal<M> {
         self.log.name()
     }
 
-    fn append(&mut self, id: u64, record: Bytes) -> Result<(), JournalError> {
+    fn append_pieces(&mut self, id: u64, pieces: Vec<Bytes>) -> Result<(), JournalError> {
+        let entry = Entry::new(id, pieces);
         assert!(self.last.is_none_or(|last| last < id), "record {id} comes after record {:?}", self.last);
         self.check()?;
-        if record.len() > self.record_bytes {
-            return self.fail(JournalError::TooLarge { bytes: record.len(), capacity: self.record_bytes });
+        if entry.bytes > self.record_bytes {
+            return self.fail(JournalError::TooLarge { bytes: entry.bytes, capacity: self.record_bytes });
         }
-        let waiting = self.waiting + record.len();
+        let waiting = self.waiting + entry.bytes;
         if waiting > self.waiting_bytes {
             return self.fail(JournalError::Behind { bytes: waiting, limit: self.waiting_bytes });
         }
         self.waiting = waiting;
         self.last = Some(id);
-        self.appended.push((id, record));
+        self.appended.push(entry);
+        Ok(())
+    }
+
+    fn outlives_process(&self) -> bool {
+        true
+    }
+
+    fn accept_repair(&mut self) -> Result<(), JournalError> {
+        self.check()?;
+        self.log.accept_repair()?;
+        self.recovery.repaired = false;
         Ok(())
     }
 
