@@ -1,6 +1,7 @@
 //! The blocks that are whole: their bundles are here and so is every ancestor back to the last committed block that is kept.
 
 use crate::digest_map::{DigestMap, Salt};
+use crate::mutants::{Mutant, Mutation};
 use quorate_types::{Block, Digest, Height, ReplicaId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +9,21 @@ use std::sync::Arc;
 struct Node {
     block: Arc<Block>,
     candidates: Arc<[ReplicaId]>,
+    /// Whether the journal has it.
+    journaled: bool,
 }
 
 /// Blocks by digest, linked by their parents.
 pub struct BlockTree {
     genesis: Digest,
+    /// The block that stands in for genesis after a restart from a snapshot: it is committed, and not here.
+    root: Digest,
     nodes: DigestMap<Node>,
     heights: BTreeMap<Height, Vec<Digest>>,
     committed: (Height, Digest),
     /// Blocks above the committed one that carry commands.
     open_payloads: usize,
+    pub(crate) mutation: Mutation,
 }
 
 impl BlockTree {
@@ -25,16 +31,51 @@ impl BlockTree {
     pub fn new(genesis: Digest, salt: Salt) -> Self {
         BlockTree {
             genesis,
+            root: genesis,
             nodes: DigestMap::with_hasher(salt),
             heights: BTreeMap::new(),
             committed: (Height(0), genesis),
             open_payloads: 0,
+            mutation: Mutation::default(),
         }
     }
 
     /// Whether a block is here, genesis included.
     pub fn contains(&self, digest: &Digest) -> bool {
-        *digest == self.genesis || self.nodes.contains_key(digest)
+        *digest == self.genesis || *digest == self.root || self.nodes.contains_key(digest)
+    }
+
+    /// Begins on a committed block that is not here, in place of genesis. The tree is empty.
+    pub fn begin_on(&mut self, height: Height, digest: Digest) {
+        assert!(self.nodes.is_empty(), "a tree has one root");
+        self.root = digest;
+        self.committed = (height, digest);
+    }
+
+    /// Takes in a committed block, at the root or below it, after its parent if that is to be kept at all.
+    pub fn recall_committed(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
+        assert!(block.height <= self.committed.0, "it was committed");
+        self.heights.insert(block.height, vec![block.digest()]);
+        self.nodes.insert(block.digest(), Node { block, candidates, journaled: true });
+    }
+
+    /// The blocks up to `digest` that the journal has not got, oldest first; from now on it has them.
+    pub fn take_unjournaled(&mut self, digest: &Digest) -> Vec<Arc<Block>> {
+        let mut taken = Vec::new();
+        let mut at = *digest;
+        while let Some(node) = self.nodes.get_mut(&at).filter(|node| !node.journaled) {
+            node.journaled = true;
+            at = node.block.parent();
+            taken.push(node.block.clone());
+        }
+        taken.reverse();
+        taken
+    }
+
+    /// The uncommitted blocks that the journal has, parents before children.
+    pub fn journaled_above_commit(&self) -> impl Iterator<Item = &Arc<Block>> {
+        let above = self.heights.range(self.committed.0.next()..).flat_map(|(_, digests)| digests);
+        above.filter_map(|digest| self.nodes.get(digest)).filter(|node| node.journaled).map(|node| &node.block)
     }
 
     /// Whether it is the root of every chain.
@@ -83,11 +124,12 @@ impl BlockTree {
 
     /// Adds a block whose parent is here.
     pub fn insert(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
-        assert!(block.is_unlinked() || self.contains(&block.parent()), "a block enters after its parent");
+        let gap = self.mutation.is(Mutant::CommitsOverMissing);
+        assert!(gap || block.is_unlinked() || self.contains(&block.parent()), "a block enters after its parent");
         assert!(block.height > self.committed.0, "nothing enters at or below the committed height");
         self.open_payloads += usize::from(!block.payload.is_empty());
         self.heights.entry(block.height).or_default().push(block.digest());
-        let earlier = self.nodes.insert(block.digest(), Node { block, candidates });
+        let earlier = self.nodes.insert(block.digest(), Node { block, candidates, journaled: false });
         assert!(earlier.is_none(), "a block enters once");
     }
 
@@ -96,7 +138,13 @@ impl BlockTree {
         let mut path = Vec::new();
         let mut at = *digest;
         while at != self.committed.1 {
-            let block = self.get(&at).filter(|block| block.height > self.committed.0)?;
+            let Some(block) = self.get(&at).filter(|block| block.height > self.committed.0) else {
+                let gap = self.mutation.is(Mutant::CommitsOverMissing) && !self.contains(&at);
+                if gap {
+                    break;
+                }
+                return None;
+            };
             path.push(block.clone());
             if block.is_unlinked() {
                 return (block.height == self.committed.0.next()).then_some(path);
@@ -109,7 +157,8 @@ impl BlockTree {
 
     /// Moves the committed block up by one and takes out the forks that it leaves behind, which are returned.
     pub fn commit(&mut self, block: &Block) -> Vec<Arc<Block>> {
-        let follows = block.is_unlinked() && block.height == self.committed.0.next();
+        let gap = self.mutation.is(Mutant::CommitsOverMissing);
+        let follows = gap || block.is_unlinked() && block.height == self.committed.0.next();
         assert!(follows || block.parent() == self.committed.1, "blocks are committed in the order of the chain");
         self.open_payloads -= usize::from(!block.payload.is_empty());
         self.committed = (block.height, block.digest());

@@ -124,7 +124,8 @@ choice!(
     ViewDuration, "view duration",
     /// Always `view_timeout_ms`.
     Fixed = "fixed",
-    /// `view_timeout_ms`, doubled for each view that timed out since the last commit.
+    /// `view_timeout_ms`, doubled for each view that timed out since the last commit, but for the first 2f: f faulty replicas alone
+    /// make so many fail.
     Exponential = "exponential",
     /// A multiple of the measured duration of views, at most `view_timeout_ms`, doubled as above.
     Adaptive = "adaptive",
@@ -180,7 +181,7 @@ pub struct Config {
     pub pool_bytes: usize,
     /// Most bundles that wait for a proposal; further ones are refused. Default 1,000,000.
     pub pool_bundles: usize,
-    /// Executed blocks kept for replicas that lag behind. Default 1024.
+    /// Executed blocks kept for replicas that lag behind. Default 16,384.
     pub retained_blocks: usize,
     /// Most bytes of bundles in them, with 256 for the keeping of each. Default 64 MiB.
     pub retained_bytes: usize,
@@ -221,7 +222,7 @@ impl Default for Config {
             least_view_timeout_ms: 50,
             pool_bytes: 256 << 20,
             pool_bundles: 1_000_000,
-            retained_blocks: 1024,
+            retained_blocks: 16_384,
             retained_bytes: 64 << 20,
             fetch_delay_ms: 10,
             fetch_retry_ms: 100,
@@ -270,10 +271,13 @@ impl Config {
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(ConfigError { key, why: "is 0".into(), mend: "set at least 1".into() });
         }
+        let slots = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let most = [
             ("batch", self.batch, quorate_types::limits::MAX_BLOCK_BUNDLES),
             ("batch_bytes", self.batch_bytes, quorate_types::limits::MAX_FRAME_BYTES / 2),
-            ("window", usize::try_from(self.window).unwrap_or(usize::MAX), MAX_WINDOW),
+            ("window", slots(self.window), MAX_WINDOW),
+            ("checkpoint_interval", slots(self.checkpoint_interval), MAX_WINDOW / 2),
+            ("pipeline", slots(self.pipeline), MAX_WINDOW),
             ("repeat_pre_prepare", self.repeat_pre_prepare, MAX_REPETITIONS),
         ];
         for (key, value, limit) in most {

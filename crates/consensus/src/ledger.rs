@@ -1,5 +1,6 @@
 //! What is committed: in order, without gaps, and for how long it is kept for those who lag behind.
 
+use crate::mutants::{Mutant, Mutation};
 use quorate_types::{Block, Height};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ pub struct Ledger {
     most_bytes: usize,
     least_blocks: usize,
     height: Height,
+    pub(crate) mutation: Mutation,
 }
 
 impl Ledger {
@@ -20,7 +22,16 @@ impl Ledger {
     /// up to `least_blocks` in any case.
     pub fn new(most_blocks: usize, most_bytes: usize, least_blocks: usize) -> Self {
         let (bare, whole) = (VecDeque::new(), VecDeque::new());
-        Ledger { bare, whole, bytes: 0, most_blocks, most_bytes, least_blocks, height: Height(0) }
+        Ledger {
+            bare,
+            whole,
+            bytes: 0,
+            most_blocks,
+            most_bytes,
+            least_blocks,
+            height: Height(0),
+            mutation: Mutation::default(),
+        }
     }
 
     /// The height of the last committed block.
@@ -28,9 +39,29 @@ impl Ledger {
         self.height
     }
 
+    /// All up to a height is committed, and nothing of it is kept.
+    pub fn begin_at(&mut self, height: Height) {
+        assert!(self.bare.is_empty() && self.whole.is_empty(), "a ledger begins once");
+        self.height = height;
+    }
+
+    /// Keeps a block without its bundles that was committed before the ledger began.
+    pub fn recall(&mut self, block: Arc<Block>) {
+        assert!(self.whole.is_empty() && block.height <= self.height, "what is older comes first");
+        self.bare.push_back(block);
+    }
+
+    /// The last committed blocks, as many as the election of leaders needs, oldest first.
+    pub fn latest(&self) -> impl Iterator<Item = &Arc<Block>> {
+        let whole = self.whole.iter().map(|(block, _)| block);
+        let excess = (self.bare.len() + self.whole.len()).saturating_sub(self.least_blocks);
+        self.bare.iter().chain(whole).skip(excess)
+    }
+
     /// Appends the block of the next height, whose bundles have so many bytes.
     pub fn append(&mut self, block: Arc<Block>, bytes: usize) {
-        assert_eq!(block.height, self.height.next(), "nothing is committed across a gap");
+        let gap = self.mutation.is(Mutant::CommitsOverMissing);
+        assert!(gap || block.height == self.height.next(), "nothing is committed across a gap");
         self.height = block.height;
         self.bytes += bytes;
         self.whole.push_back((block, bytes));

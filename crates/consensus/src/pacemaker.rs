@@ -1,13 +1,21 @@
 //! How long views last, and when one is given up.
 
 use crate::config::{Config, ViewDuration};
-use quorate_types::{Time, View};
+use quorate_types::{Quorum, Time, View};
 use std::time::Duration;
 
+/// How many views one faulty replica can make fail in a row: the one whose votes it was to collect, and its own. So many of each of f
+/// faulty replicas show nothing but the faults; one more shows that views are too short, and only then they become longer. Doubling a
+/// few views later is doubling all the same: whatever the delay of the network is, in the end views last long enough.
+const VIEWS_LOST_TO_A_FAULT: u32 = 2;
 /// Doublings after which a view timeout grows no further.
 const MOST_DOUBLINGS: u32 = 6;
 /// How many times the smoothed duration of a view an adaptive timeout allows: a commit takes up to four views of two hops.
 const ADAPTIVE_MULTIPLE: u32 = 8;
+
+/// How many view timeouts a leader who stays in office has for a commit: it takes up to four views, and none of them may take longer
+/// than one.
+const FRUITLESS_TIMEOUTS: u32 = 8;
 
 /// The clock of views. It does not know the time; it is told.
 pub struct Pacemaker {
@@ -23,6 +31,12 @@ pub struct Pacemaker {
     /// Since when there has been something to order.
     working_since: Option<Time>,
     timeouts_in_a_row: u32,
+    /// Whether something was committed since the current view began.
+    fruitful: bool,
+    /// Since when views have followed each other by certificates of votes, and nothing was committed.
+    fruitless_since: Time,
+    /// So many timeouts in a row make views no longer.
+    forgiven: u32,
     smoothed: Option<(Duration, Duration)>,
     timeouts: u64,
 }
@@ -42,7 +56,7 @@ pub enum Alarm {
 
 impl Pacemaker {
     /// Before the first view, with nothing to order.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, quorum: Quorum) -> Self {
         Pacemaker {
             kind: config.view_duration,
             base: config.view_timeout(),
@@ -53,6 +67,9 @@ impl Pacemaker {
             given_up: false,
             working_since: None,
             timeouts_in_a_row: 0,
+            fruitful: false,
+            fruitless_since: Time(0),
+            forgiven: VIEWS_LOST_TO_A_FAULT * quorum.faults() as u32,
             smoothed: None,
             timeouts: 0,
         }
@@ -78,7 +95,7 @@ impl Pacemaker {
         };
         match self.kind {
             ViewDuration::Fixed => base,
-            _ => base * (1 << self.timeouts_in_a_row.min(MOST_DOUBLINGS)),
+            _ => base * (1 << self.timeouts_in_a_row.saturating_sub(self.forgiven).min(MOST_DOUBLINGS)),
         }
     }
 
@@ -98,6 +115,9 @@ impl Pacemaker {
         if certified && self.working_since.is_some_and(|since| since <= self.entered) {
             self.measure(now.since(self.entered));
         }
+        if std::mem::take(&mut self.fruitful) || !certified {
+            self.fruitless_since = now;
+        }
         self.view = view;
         self.entered = now;
         self.spent = Duration::ZERO;
@@ -108,6 +128,12 @@ impl Pacemaker {
             self.spent = self.duration() / 2;
         }
         self.given_up = false;
+    }
+
+    /// The leader of the current view was to collect the votes of the one that failed before it, and did not: it may be silent, and gets
+    /// only half of the time.
+    pub fn suspect_leader(&mut self) {
+        self.spent = self.duration() / 2;
     }
 
     /// The clock of the current view starts anew, if there is something to order.
@@ -175,5 +201,13 @@ impl Pacemaker {
     /// Something was committed.
     pub fn progressed(&mut self) {
         self.timeouts_in_a_row = 0;
+        self.fruitful = true;
+    }
+
+    /// Whether one view has followed the other for so long without a commit that their leader, if it is one and the same, is at fault:
+    /// it may have blocks certified that never commit, and no view would ever time out.
+    pub fn is_fruitless(&self, now: Time) -> bool {
+        let since = self.working_since.map(|since| since.max(self.fruitless_since));
+        since.is_some_and(|since| now.since(since) > self.duration() * FRUITLESS_TIMEOUTS)
     }
 }

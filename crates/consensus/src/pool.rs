@@ -6,6 +6,10 @@ use quorate_types::{Bundle, Digest};
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 
+/// Most pending bundles that a backup relays to its leader at a time.
+pub const MAX_RELAYED_BUNDLES: usize = 256;
+/// Most bytes of them, if they are more than one.
+const MAX_RELAYED_BYTES: usize = 8 << 20;
 /// How many void tickets the queue may hold, besides as many as there are good ones.
 const QUEUE_SLACK: usize = 1024;
 
@@ -91,6 +95,16 @@ impl Pool {
         self.entries.get(digest).is_some_and(|entry| entry.executed)
     }
 
+    /// Whether a bundle is here and not executed.
+    pub fn is_waiting(&self, digest: &Digest) -> bool {
+        self.entries.get(digest).is_some_and(|entry| !entry.executed)
+    }
+
+    /// Whether a bundle is here, and no block of the branch refers to it yet.
+    pub fn is_pending(&self, digest: &Digest) -> bool {
+        self.entries.get(digest).is_some_and(Held::is_pending)
+    }
+
     /// Whether a bundle is here.
     pub fn contains(&self, digest: &Digest) -> bool {
         self.entries.contains_key(digest)
@@ -101,22 +115,23 @@ impl Pool {
         self.pending_commands
     }
 
-    /// The next bundles to propose, oldest first: at most so many commands and bytes, but at least one bundle if there is any.
+    /// The next bundles to propose, oldest first: at most so many commands and bytes, but at least one bundle if there is any. They
+    /// wait until a block refers to them.
     pub fn select(&mut self, most_commands: usize, most_bytes: usize) -> Vec<Digest> {
         let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
-        while let Some((ticket, digest)) = self.queue.front() {
-            let Some(entry) = self.entries.get_mut(digest).filter(|entry| entry.ticket == Some(*ticket)) else {
-                self.queue.pop_front();
-                continue;
-            };
+        let entries = &self.entries;
+        let held = |(ticket, digest): &(u64, Digest)| entries.get(digest).filter(|entry| entry.ticket == Some(*ticket));
+        while self.queue.front().is_some_and(|front| held(front).is_none()) {
+            self.queue.pop_front();
+        }
+        for place in &self.queue {
+            let Some(entry) = held(place) else { continue };
             commands += entry.bundle.len();
             bytes += entry.bundle.body().len();
             if !selected.is_empty() && (commands > most_commands || bytes > most_bytes) {
                 break;
             }
-            entry.ticket = None;
-            selected.push(*digest);
-            self.queue.pop_front();
+            selected.push(place.1);
             if commands >= most_commands {
                 break;
             }
@@ -124,13 +139,30 @@ impl Pool {
         selected
     }
 
-    /// The oldest pending bundles, without taking them.
+    /// The oldest pending bundles, as many as one message holds, without taking them.
     pub fn oldest_pending(&self, most: usize) -> Vec<Bundle> {
         let pending = self
             .queue
             .iter()
             .filter_map(|(ticket, digest)| self.entries.get(digest).filter(|entry| entry.ticket == Some(*ticket)));
-        pending.take(most).map(|entry| entry.bundle.clone()).collect()
+        let mut bytes = 0;
+        let fitting = pending.take(most).take_while(|entry| {
+            let fits = bytes == 0 || bytes + entry.bundle.body().len() <= MAX_RELAYED_BYTES;
+            bytes += entry.bundle.body().len();
+            fits
+        });
+        fitting.map(|entry| entry.bundle.clone()).collect()
+    }
+
+    /// The bundle that would be proposed next.
+    pub fn oldest(&mut self) -> Option<Digest> {
+        while let Some((ticket, digest)) = self.queue.front() {
+            if self.entries.get(digest).is_some_and(|entry| entry.ticket == Some(*ticket)) {
+                return Some(*digest);
+            }
+            self.queue.pop_front();
+        }
+        None
     }
 
     /// A block of the tree refers to the bundle, which is here.
@@ -161,6 +193,10 @@ impl Pool {
             self.pending_bundles -= 1;
             self.pending_commands -= entry.bundle.len();
             self.pending_bytes -= entry.bundle.body().len();
+        }
+        // Whoever proposes takes the bundles in the order of the queue.
+        if self.queue.front().is_some_and(|(ticket, _)| entry.ticket == Some(*ticket)) {
+            self.queue.pop_front();
         }
         entry.ticket = None;
         entry

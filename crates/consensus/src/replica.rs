@@ -3,23 +3,29 @@
 //! It keeps strangers and nonsense out, has certificates checked before the protocol sees them, counts votes, fetches what is
 //! missing and answers who lacks something. What is left for the protocol is the protocol.
 
+mod outbox;
+mod recovery;
+
+pub use outbox::Outbox;
+
 use crate::config::Config;
 use crate::digest_map::Salt;
-use crate::leader::LeaderElection;
+use crate::fairness::Fairness;
+use crate::journal::{Asking, FORGOTTEN, Record, Standing};
+use crate::leader::{Duties, LeaderElection, LeaderScript};
+use crate::malleable::Malleable;
+use crate::mutants::{Mutant, Mutation, mutated};
 use crate::pacemaker::Pacemaker;
 use crate::pool::Offered;
-use crate::safety::{Ballot, Safety};
-use crate::seam::{
-    Action, Drop, Envelope, Evidence, Input, Job, MAX_FETCHED_BLOCKS, Mark, Message, RecordId, Timer, To,
-};
-use crate::store::{Store, Taken};
+use crate::safety::{Promise, Safety};
+use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, MAX_FETCHED_BLOCKS, Timer, To};
+use crate::store::Store;
 use crate::tally::{Counted, Counting, Tally};
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Digest, Domain, Height, Quorum, ReplicaId, Subject, Time, View, Vote,
+    Bundle, Certificate, ClusterId, Digest, Domain, Height, Quorum, ReplicaId, Subject, Time, View, Vote,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Most questions about one peer's messages that may be with the crypto device at a time.
 const MAX_CHECKS_PER_PEER: usize = 256;
@@ -68,18 +74,57 @@ pub enum Event<M> {
     Work(usize),
     /// A block is whole now: its ancestors and bundles are here.
     Whole(Digest),
+    /// A peer was asked how far it is, and this is genuine.
+    Shown {
+        /// The peer.
+        from: ReplicaId,
+        /// What it shows.
+        standing: Standing,
+    },
+}
+
+/// What the journal holds of a protocol's own; blocks and commits are in the shared parts already.
+#[derive(Debug)]
+pub enum Recalled<'a, M> {
+    /// The replica has said this, and [`Safety`] knows.
+    Promise(&'a Promise),
+    /// A certificate on which it stood.
+    Certificate(Certificate),
+    /// A message of its own or another's that may have to be said or shown again; unsigned, if it is its own.
+    Message(M),
+    /// What showed it how far others had come.
+    Standing(Standing),
 }
 
 /// A consensus protocol on the shared parts.
 pub trait Protocol: Send {
     /// What its replicas say to each other.
-    type Message: Message;
+    type Message: Malleable;
     /// A cheap look without side effects; `from` is in the committee.
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
     /// Acts.
     fn handle(&mut self, now: Time, event: Event<Self::Message>, parts: &mut Parts, out: &mut Outbox<Self::Message>);
+    /// Moves to a higher view that nothing shows to have begun; see [`Replica::force_view`].
+    fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<Self::Message>);
+    /// Takes in what the journal holds, in its order and before [`Event::Start`], which then goes on from there.
+    fn recall(&mut self, recalled: Recalled<'_, Self::Message>, parts: &mut Parts);
+    /// What has to be recalled besides the promises and the uncommitted blocks: what a shortened journal begins with.
+    fn summary(&self, parts: &Parts) -> Vec<Record>;
+    /// What shows others in which view this replica is.
+    fn standing(&self, parts: &Parts) -> Standing;
+    /// The highest view in which any replica can have spoken before one that has this genuine standing said so, if nobody but that
+    /// one is known to be honest; none if the parts of the standing do not fit together.
+    fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View>;
+    /// Up to this height nobody needs blocks any more to agree on; those who lag behind may.
+    fn settled(&self, parts: &Parts) -> Height {
+        parts.store.committed()
+    }
     /// Holds after every step.
     fn invariants(&self, parts: &Parts);
+    /// What leaders are to do, and what blocks tell of it.
+    fn duties() -> Duties {
+        Duties::default()
+    }
     /// How the votes of a kind are counted.
     fn counting(_domain: Domain) -> Counting {
         Counting::default()
@@ -96,129 +141,29 @@ pub struct Parts {
     pub cluster: ClusterId,
     /// This replica.
     pub me: ReplicaId,
+    /// The certificate of genesis, which needs no proof.
+    pub genesis: Certificate,
     /// Blocks and commands.
     pub store: Store,
     /// What this replica has bound itself to.
     pub safety: Safety,
     /// The clock of views.
     pub pacemaker: Pacemaker,
+    /// Whether the leader passes commands over.
+    pub fairness: Fairness,
     /// Who leads.
     pub leaders: LeaderElection,
     /// Votes.
     pub tally: Tally,
-}
-
-/// Where a protocol puts what it wants done.
-pub struct Outbox<M> {
-    actions: Vec<Action<M>>,
-    votes: Vec<Vote>,
-    suspects: Vec<Evidence>,
-    whole: Vec<Digest>,
-    dropped: BTreeMap<Drop, u64>,
-    records: u64,
-}
-
-impl<M: Message> Outbox<M> {
-    /// Sends a message that nothing needs to precede.
-    pub fn send(&mut self, to: To, message: M) {
-        self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: None, sign: false });
-    }
-
-    /// Casts a ballot: what it says is made durable, signed, wrapped into a message and sent, in this order.
-    pub fn cast(&mut self, parts: &Parts, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
-        self.records += 1;
-        let id = RecordId(self.records);
-        self.actions.push(Action::Persist { id, record: parts.safety.record(ballot) });
-        let message = Envelope::Protocol(wrap(ballot.to_vote(parts.me)));
-        self.actions.push(Action::Send { to, message, after: Some(id), sign: true });
-    }
-
-    /// Casts a ballot whose vote needs no signature, because it is for those only to whom the channel authenticates its sender.
-    pub fn cast_unsigned(&mut self, parts: &Parts, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
-        self.cast(parts, ballot, to, wrap);
-        if let Some(Action::Send { sign, .. }) = self.actions.last_mut() {
-            *sign = false;
-        }
-    }
-
-    /// Sends what was cast last another so many times to the others, for links that lose messages.
-    pub fn repeat(&mut self, times: usize) {
-        let Some(Action::Send { message, after, sign, .. }) = self.actions.last().cloned() else {
-            panic!("what is repeated was cast just before");
-        };
-        let again = Action::Send { to: To::Others, message, after, sign };
-        self.actions.extend(std::iter::repeat_n(again, times));
-    }
-
-    /// Sends again what was cast before: it is durable and is signed the same.
-    pub fn recast(&mut self, to: To, message: M) {
-        self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: None, sign: true });
-    }
-
-    /// Has a vote counted that came inside a message.
-    pub fn count(&mut self, vote: Vote) {
-        self.votes.push(vote);
-    }
-
-    /// Two statements that contradict each other, if both are genuine.
-    pub fn suspect(&mut self, evidence: Evidence) {
-        self.suspects.push(evidence);
-    }
-
-    /// Sets an alarm.
-    pub fn arm(&mut self, timer: Timer, after: Duration) {
-        self.actions.push(Action::Arm { timer, after });
-    }
-
-    /// Tells of a moment.
-    pub fn mark(&mut self, mark: Mark) {
-        self.actions.push(Action::Mark(mark));
-    }
-
-    /// Does not act on a message.
-    pub fn drop_message(&mut self, from: ReplicaId, why: Drop) {
-        *self.dropped.entry(why).or_default() += 1;
-        self.mark(Mark::Dropped { from, why });
-    }
-
-    /// Takes a block in; the protocol hears of it when it is whole.
-    pub fn offer(&mut self, now: Time, parts: &mut Parts, block: Arc<Block>, source: ReplicaId) -> Taken {
-        parts.store.offer(now, block, source, &parts.leaders, &mut self.whole)
-    }
-
-    /// Takes in a bundle that came with a proposal.
-    pub fn supply(&mut self, parts: &mut Parts, bundle: Bundle) {
-        parts.store.supply(bundle, &parts.leaders, &mut self.whole);
-    }
-
-    /// Sends bundles that wait here to the replica that should propose them.
-    pub fn relay(&mut self, to: ReplicaId, bundles: Vec<Bundle>) {
-        if !bundles.is_empty() {
-            self.actions.push(Action::Send {
-                to: To::One(to),
-                message: Envelope::Bundles(bundles),
-                after: None,
-                sign: false,
-            });
-        }
-    }
-
-    /// Asks for the digest of the state at a height that was committed just now.
-    pub fn digest_state(&mut self, height: Height) {
-        self.actions.push(Action::DigestState { height });
-    }
-
-    /// Commits every block up to `digest`; false if that contradicts what is committed.
-    pub fn commit(&mut self, parts: &mut Parts, digest: &Digest) -> bool {
-        let actions = &mut self.actions;
-        parts.store.commit(digest, |block, bundles| actions.push(Action::Commit { block, bundles }))
-    }
+    /// Which bug was put back: none.
+    pub mutation: Mutation,
 }
 
 enum Pending<M> {
     Message { from: ReplicaId, message: M },
     Quorum(Subject),
     Evidence(Evidence),
+    Standing { from: ReplicaId, standing: Standing },
 }
 
 /// One replica of a protocol.
@@ -232,6 +177,26 @@ pub struct Replica<P: Protocol> {
     next_job: u64,
     fetch_armed: Option<Time>,
     evidence: Vec<Evidence>,
+    salt: u64,
+    /// What of the journal was recalled so far.
+    recalled: Recollection,
+    /// A question to all others that has not been answered by a quorum.
+    asking: Option<Asking>,
+}
+
+/// How far the recalling of a journal has come.
+#[derive(Default)]
+struct Recollection {
+    any: bool,
+    /// The journal was shortened, and what comes before its first summary is left over.
+    leftovers: bool,
+    /// Of a journal that was cut, the summary that is being read.
+    summary: Vec<Record>,
+    from_summary: bool,
+    /// Where the replica began in place of genesis.
+    root: Option<Height>,
+    /// Those of the next block.
+    bundles: Vec<Bundle>,
 }
 
 impl<P: Protocol> Replica<P> {
@@ -240,43 +205,44 @@ impl<P: Protocol> Replica<P> {
     pub fn new(protocol: P, config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Self {
         assert!(me.index() < quorum.replicas(), "replica {me} is not among the {} of its committee", quorum.replicas());
         config.validate().expect("the host validates its configuration before it starts a replica");
-        let genesis = Certificate::genesis(&cluster).subject;
+        let genesis = Certificate::genesis(&cluster);
         let parts = Parts {
-            store: Store::new(&config, quorum, me, genesis.digest, Salt(salt)),
-            safety: Safety::new(genesis),
-            pacemaker: Pacemaker::new(&config),
-            leaders: LeaderElection::new(config.leader, quorum),
+            store: Store::new(&config, quorum, me, genesis.subject.digest, Salt(salt)),
+            safety: Safety::new(genesis.subject),
+            pacemaker: Pacemaker::new(&config, quorum),
+            fairness: Fairness::new(&config),
+            leaders: LeaderElection::new(config.leader, quorum).with_duties(P::duties()),
             tally: Tally::with(quorum, P::counting),
+            mutation: Mutation::default(),
             config,
             quorum,
             cluster,
             me,
-        };
-        let out = Outbox {
-            actions: Vec::new(),
-            votes: Vec::new(),
-            suspects: Vec::new(),
-            whole: Vec::new(),
-            dropped: BTreeMap::new(),
-            records: 0,
+            genesis,
         };
         Replica {
             protocol,
             parts,
-            out,
+            out: Outbox::new(),
             jobs: BTreeMap::new(),
             checks: vec![0; quorum.replicas()],
             suspicions: vec![0; quorum.replicas()],
             next_job: 0,
             fetch_armed: None,
             evidence: Vec::new(),
+            salt,
+            recalled: Recollection::default(),
+            asking: None,
         }
     }
 
     /// Takes one input and appends what is to be done.
     pub fn step(&mut self, now: Time, input: Input<P::Message>, actions: &mut Vec<Action<P::Message>>) {
         match input {
-            Input::Start => self.tell(now, Event::Start),
+            Input::Recall { id, record } => return self.recall(id, record, actions),
+            Input::Forgot => return self.forgot(actions),
+            Input::Start => self.start(now),
+            Input::Summarize => self.summarize(),
             Input::Receive { from, message } => self.receive(now, from, message),
             Input::Submit(bundles) => self.submit(now, self.parts.me, bundles, true),
             Input::Timeout(Timer::Fetch) => self.fetch_armed = None,
@@ -285,6 +251,33 @@ impl<P: Protocol> Replica<P> {
             Input::Assembled { job, result } => self.assembled(now, job, result),
             Input::Executed { height, state } => self.tell(now, Event::Executed { height, state }),
         }
+        self.finish(now, actions);
+    }
+
+    /// Puts a bug back.
+    #[cfg(feature = "mutants")]
+    pub fn mutate(mut self, mutant: Mutant) -> Self {
+        self.parts.mutation = Mutation::of(mutant);
+        self.parts.store.mutate(self.parts.mutation);
+        self
+    }
+
+    /// Has a script say who leads. For scripted worlds; no configuration leads here.
+    pub fn follow_script(&mut self, script: Arc<LeaderScript>) {
+        self.parts.leaders.follow_script(script);
+    }
+
+    /// Moves to a higher view without anything that shows it to have begun, as if the pacemaker of the paper, which moves by time
+    /// alone, had moved it. No input leads here: it is for scripted worlds, in which a replica that is cut off cannot gather the
+    /// timeouts of a quorum. There, whoever is in a view takes part in it however it got there.
+    pub fn force_view(&mut self, now: Time, view: View, actions: &mut Vec<Action<P::Message>>) {
+        assert!(self.parts.leaders.is_scripted(), "views are forced in scripted worlds only");
+        assert!(view > self.view(), "a replica in {:?} is not forced to {view:?}", self.view());
+        self.protocol.force_view(now, view, &mut self.parts, &mut self.out);
+        self.finish(now, actions);
+    }
+
+    fn finish(&mut self, now: Time, actions: &mut Vec<Action<P::Message>>) {
         self.settle(now);
         self.request_missing(now);
         self.protocol.invariants(&self.parts);
@@ -323,6 +316,13 @@ impl<P: Protocol> Replica<P> {
                 }
             }
             Envelope::Bundles(bundles) => self.submit(now, from, bundles, false),
+            Envelope::Ask { nonce } => {
+                // Who has lost its memory has nothing to tell.
+                let knows = self.parts.safety.abstains() != FORGOTTEN && from != self.parts.me;
+                let standing = self.protocol.standing(&self.parts);
+                self.answer(from, knows, Envelope::Standing { nonce, standing });
+            }
+            Envelope::Standing { nonce, standing } => self.check_standing(now, from, nonce, standing),
         }
     }
 
@@ -361,8 +361,7 @@ impl<P: Protocol> Replica<P> {
         mut certificates: Vec<Certificate>,
         votes: Vec<Vote>,
     ) {
-        let genesis = Certificate::genesis(&self.parts.cluster);
-        certificates.retain(|certificate| *certificate != genesis);
+        certificates.retain(|certificate| *certificate != self.parts.genesis);
         if certificates.is_empty() && votes.is_empty() {
             return self.tell(now, Event::Message { from, message });
         }
@@ -395,6 +394,13 @@ impl<P: Protocol> Replica<P> {
                 self.out.actions.push(Action::Accuse(evidence));
             }
             Some(Pending::Evidence(_)) => {}
+            Some(Pending::Standing { from, standing }) => {
+                self.checks[from.index()] -= 1;
+                match genuine {
+                    true => self.stands(now, from, standing),
+                    false => self.drop_message(from, Drop::NotGenuine),
+                }
+            }
             Some(Pending::Quorum(_)) | None => panic!("the host answered {job:?}, which it was not asked"),
         }
     }
@@ -413,6 +419,9 @@ impl<P: Protocol> Replica<P> {
                 for voter in &voters {
                     self.drop_message(*voter, Drop::NotGenuine);
                 }
+                if mutated(&self.parts, Mutant::VoteReplaced) {
+                    return;
+                }
                 let counted = self.parts.tally.strike(&subject, &voters);
                 self.counted(now, counted, None);
             }
@@ -420,6 +429,9 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn count(&mut self, now: Time, vote: Vote) {
+        if mutated(&self.parts, Mutant::VoteReplaced) {
+            self.parts.tally.withdraw(&vote);
+        }
         let counted = self.parts.tally.add(vote.clone());
         self.counted(now, counted, Some(vote));
     }
@@ -466,8 +478,8 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn request_missing(&mut self, now: Time) {
-        let Some(due) = self.parts.store.next_request() else { return };
-        if due <= now {
+        self.ask_others(now);
+        if self.parts.store.next_request().is_some_and(|due| due <= now) {
             let mut requests = Vec::new();
             self.parts.store.requests(now, &mut requests);
             let sends = requests.into_iter().map(|(replica, message)| Action::Send {
@@ -479,7 +491,8 @@ impl<P: Protocol> Replica<P> {
             self.out.actions.extend(sends);
             self.fetch_armed = None;
         }
-        let Some(due) = self.parts.store.next_request() else { return };
+        let asking = self.asking.as_ref().map(|asking| asking.due);
+        let Some(due) = self.parts.store.next_request().into_iter().chain(asking).min() else { return };
         if self.fetch_armed.is_none_or(|armed| armed > due) {
             self.fetch_armed = Some(due);
             self.out.arm(Timer::Fetch, due.since(now));
@@ -498,6 +511,11 @@ impl<P: Protocol> Replica<P> {
     /// The height of the last committed block.
     pub fn committed_height(&self) -> Height {
         self.parts.store.committed()
+    }
+
+    /// The height up to which nobody needs blocks any more to agree on.
+    pub fn settled_height(&self) -> Height {
+        self.protocol.settled(&self.parts)
     }
 
     /// How many views this replica gave up.

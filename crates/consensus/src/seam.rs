@@ -4,11 +4,12 @@
 //! the host, which performs [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator
 //! and under scripted attacks.
 
-use crate::safety::Record;
+use crate::journal::{RecallError, Record, Standing};
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::{
     Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, ReplicaId, Subject, View, Vote, Wire,
 };
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,10 +38,27 @@ impl Timer {
 }
 
 /// What a host tells a replica.
-#[derive(Clone, Debug)]
+///
+/// Where clients are authenticated, no bundle gets in that its client did not sign, neither in [`Input::Submit`] nor in
+/// [`Input::Receive`] ([`Envelope::bundles`]): that is the host's to check. A bundle's digest covers its authenticator, so what one
+/// honest replica lets in, all do, and a block that names a forged bundle never becomes whole anywhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input<M> {
-    /// Begin.
+    /// What the journal holds, record by record in the order of their ids, before [`Input::Start`]. The committed blocks are to be
+    /// executed again: [`Action::Commit`] comes with them.
+    Recall {
+        /// The name of the record.
+        id: RecordId,
+        /// What it says.
+        record: Record,
+    },
+    /// The journal is not all that this replica has written: it is gone, or was cut by a repair. Before [`Input::Start`].
+    Forgot,
+    /// Begin, or go on where the journal ends.
     Start,
+    /// Repeat in the journal what is needed besides the state at the committed height: a [`Record::Summary`] and what follows. What
+    /// comes before it is not needed any more when that state is durable.
+    Summarize,
     /// A message from a peer whom the channel authenticated, or one's own come back through the loopback.
     Receive {
         /// The sender.
@@ -87,7 +105,7 @@ pub enum To {
 }
 
 /// What a replica asks of its host, to be performed in order.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action<M> {
     /// Send a message; to oneself it comes back as an input.
     Send {
@@ -162,6 +180,16 @@ pub struct Evidence {
     pub second: Vote,
 }
 
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Evidence { first, second } = self;
+        let Subject { domain, view, digest, height } = &first.subject;
+        let other = &second.subject;
+        write!(f, "replica {} signed two {domain:?} statements in view {view}: ", first.voter)?;
+        write!(f, "{digest:?} at height {height} and {:?} at height {}", other.digest, other.height)
+    }
+}
+
 /// Moments in a replica's life, for transcripts and metrics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mark {
@@ -191,6 +219,32 @@ pub enum Mark {
         height: Height,
         /// The block.
         digest: Digest,
+    },
+    /// What the journal held was recalled.
+    Restarted {
+        /// The last view in which this replica has said anything.
+        view: View,
+        /// Up to where blocks are committed.
+        height: Height,
+    },
+    /// A record of the journal makes no sense: the replica must not go on.
+    Unreadable {
+        /// The record.
+        id: RecordId,
+        /// What is wrong with it.
+        why: RecallError,
+    },
+    /// This replica has lost its memory, and says nothing until it has learnt how far the others are.
+    Forgot,
+    /// It has learnt how far the others are, and says nothing in views in which it may have spoken.
+    Abstains {
+        /// The last of these views.
+        up_to: View,
+    },
+    /// It has lost its memory once, and takes part again.
+    TakesPart {
+        /// From this view on.
+        view: View,
     },
     /// All up to a slot is proven to be executed by a quorum, and its votes are forgotten.
     Stable {
@@ -271,6 +325,29 @@ pub enum Envelope<M> {
     FetchBundles(Vec<Digest>),
     /// Bundles that were asked for, or that wait at a backup.
     Bundles(Vec<Bundle>),
+    /// How far are you?
+    Ask {
+        /// Tells the answers from those to earlier questions.
+        nonce: u64,
+    },
+    /// The answer to [`Envelope::Ask`].
+    Standing {
+        /// That of the question.
+        nonce: u64,
+        /// What shows it.
+        standing: Standing,
+    },
+}
+
+impl<M: Message> Envelope<M> {
+    /// The commands that it carries, in whatever kind of message: they are clients' words in a peer's mouth.
+    pub fn bundles(&self) -> &[Bundle] {
+        match self {
+            Envelope::Protocol(message) => message.bundles(),
+            Envelope::Bundles(bundles) => bundles,
+            _ => &[],
+        }
+    }
 }
 
 /// Most blocks in one answer to a fetch.
@@ -303,6 +380,15 @@ impl<M: Wire> Wire for Envelope<M> {
                 out.put_u8(5);
                 encode_list(bundles, out);
             }
+            Envelope::Ask { nonce } => {
+                out.put_u8(6);
+                out.put_u64(*nonce);
+            }
+            Envelope::Standing { nonce, standing } => {
+                out.put_u8(7);
+                out.put_u64(*nonce);
+                standing.encode(out);
+            }
         }
     }
 
@@ -317,6 +403,8 @@ impl<M: Wire> Wire for Envelope<M> {
             3 => Ok(Envelope::Blocks(decode_list(input, "blocks", MAX_FETCHED_BLOCKS, 1)?)),
             4 => Ok(Envelope::FetchBundles(decode_list(input, "wanted bundles", MAX_FETCHED_BUNDLES, 32)?)),
             5 => Ok(Envelope::Bundles(decode_list(input, "bundles", MAX_FETCHED_BUNDLES, 4)?)),
+            6 => Ok(Envelope::Ask { nonce: input.get_u64("nonce")? }),
+            7 => Ok(Envelope::Standing { nonce: input.get_u64("nonce")?, standing: Wire::decode(input)? }),
             _ => Err(input.invalid("envelope", "no such kind")),
         }
     }
@@ -328,4 +416,10 @@ pub trait Message: Wire + Clone + std::fmt::Debug + Send + 'static {
     fn vote_to_sign(&mut self) -> Option<&mut Vote>;
     /// Whether it proposes a block.
     fn is_proposal(&self) -> bool;
+    /// The commands that it carries.
+    fn bundles(&self) -> &[Bundle];
+    /// The view that it belongs to; none if it belongs to whichever its sender is in.
+    fn view(&self) -> Option<View>;
+    /// What it says in a line, for transcripts.
+    fn describe(&self) -> String;
 }

@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::digest_map::{DigestMap, Salt};
 use crate::leader::LeaderElection;
 use crate::ledger::Ledger;
+use crate::mutants::{Mutant, Mutation};
 use crate::pool::{Offered, Pool};
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS, MAX_FETCHED_BUNDLES};
 use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time};
@@ -16,8 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most blocks that wait for what they lack; a further one is turned away.
-const MAX_WAITING_BLOCKS: usize = 4096;
+/// Most blocks that wait for what they lack; beyond that the highest one goes.
+const MAX_WAITING_BLOCKS: usize = 16_384;
 /// Most bytes of bundles, or of payloads and proofs of blocks, in one answer to a fetch that is not a single one.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
 
@@ -44,6 +45,8 @@ struct Want {
 pub struct Store {
     me: ReplicaId,
     quorum: Quorum,
+    /// In bytes.
+    largest_bundle: usize,
     delay: Duration,
     retry: Duration,
     /// The blocks that are whole.
@@ -63,6 +66,7 @@ pub struct Store {
     wanted_bundles: BTreeMap<Digest, Want>,
     /// Nothing that is wanted is due before.
     earliest: Option<Time>,
+    mutation: Mutation,
 }
 
 /// What became of a block that was offered.
@@ -85,6 +89,7 @@ impl Store {
         Store {
             me,
             quorum,
+            largest_bundle: config.batch_bytes,
             delay: Duration::from_millis(config.fetch_delay_ms),
             retry: Duration::from_millis(config.fetch_retry_ms),
             tree: BlockTree::new(genesis, salt),
@@ -98,12 +103,56 @@ impl Store {
             wanted_blocks: BTreeMap::new(),
             wanted_bundles: BTreeMap::new(),
             earliest: None,
+            mutation: Mutation::default(),
         }
+    }
+
+    /// Puts a bug back.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn mutate(&mut self, mutation: Mutation) {
+        self.mutation = mutation;
+        self.tree.mutation = mutation;
+        self.ledger.mutation = mutation;
     }
 
     /// The height of the last committed block.
     pub fn committed(&self) -> Height {
         self.ledger.height()
+    }
+
+    /// Begins on a committed block that is not here, in place of genesis: what a snapshot holds the state of.
+    pub fn begin_on(&mut self, height: Height, digest: Digest) {
+        self.tree.begin_on(height, digest);
+        self.ledger.begin_at(height);
+        self.tip = digest;
+    }
+
+    /// Takes in a committed block without its bundles, at the beginning or below it.
+    pub fn recall_ancestor(&mut self, block: Arc<Block>, candidates: Vec<ReplicaId>) {
+        self.ledger.recall(block.clone());
+        self.tree.recall_committed(block, candidates.into());
+    }
+
+    /// The last committed blocks, as many as the election of leaders needs, oldest first, with those who may be elected on each.
+    pub fn ancestors(&self) -> impl Iterator<Item = (&Arc<Block>, &[ReplicaId])> {
+        let candidates = |block: &Arc<Block>| self.tree.candidates(&block.digest()).map_or(&[][..], |found| &found[..]);
+        self.ledger.latest().map(move |block| (block, candidates(block)))
+    }
+
+    /// Takes in a block that the journal holds, with the bundles before it there; false if something is missing.
+    pub fn recall(&mut self, block: Arc<Block>, bundles: Vec<Bundle>, leaders: &LeaderElection) -> bool {
+        let digest = block.digest();
+        if block.height <= self.committed() {
+            return true;
+        }
+        let mut whole = Vec::new();
+        for bundle in bundles {
+            self.pool.offer(bundle, true);
+        }
+        let source = self.me;
+        let taken = self.offer(Time(0), block, source, leaders, &mut whole);
+        self.tree.take_unjournaled(&digest);
+        taken == Taken::Whole
     }
 
     /// Whether a block was asked for.
@@ -137,12 +186,12 @@ impl Store {
         }
         let lacks_parent = !block.is_unlinked() && !self.tree.contains(&block.parent());
         let lacking = self.lacking(&block);
-        if !lacks_parent && lacking.is_empty() {
+        if (!lacks_parent || self.mutation.is(Mutant::CommitsOverMissing)) && lacking.is_empty() {
             self.wanted_blocks.remove(&digest);
             self.admit(block, leaders, whole);
             return Taken::Whole;
         }
-        if self.waiting.len() >= MAX_WAITING_BLOCKS {
+        if self.waiting.len() >= MAX_WAITING_BLOCKS && !self.evict_above(block.height) {
             return Taken::Overload;
         }
         self.wanted_blocks.remove(&digest);
@@ -155,6 +204,26 @@ impl Store {
         self.want_bundles(now + self.delay, &lacking, &block, source);
         self.waiting.insert(digest, Waiting { block, source, lacks_parent, lacks_bundles: lacking.len() });
         Taken::Waiting
+    }
+
+    /// Makes room among those that wait by giving the highest one up, if that is above `height`: who is far behind learns of blocks
+    /// from the newest down, and those next to its committed one are what it can use.
+    fn evict_above(&mut self, height: Height) -> bool {
+        let highest = self.waiting.iter().map(|(digest, waiting)| (waiting.block.height, *digest)).max();
+        let Some((_, digest)) = highest.filter(|(highest, _)| *highest > height) else { return false };
+        let waiting = self.waiting.remove(&digest).expect("it was just found");
+        for bundle in &waiting.block.payload {
+            let Some(users) = self.users.get_mut(bundle) else { continue };
+            users.retain(|user| *user != digest);
+            if users.is_empty() {
+                self.users.remove(bundle);
+                self.wanted_bundles.remove(bundle);
+            }
+        }
+        if let Some(siblings) = self.children.get_mut(&waiting.block.parent()) {
+            siblings.retain(|child| *child != digest);
+        }
+        true
     }
 
     fn lacking(&self, block: &Block) -> Vec<Digest> {
@@ -178,16 +247,32 @@ impl Store {
 
     /// Asks for a block that somebody's certificate names.
     pub fn want_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
+        self.want_block_at(now + self.delay, digest, height, source);
+    }
+
+    /// The same, of a block that was proposed long ago and will not come by itself.
+    pub fn fetch_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
+        self.want_block_at(now, digest, height, source);
+    }
+
+    fn want_block_at(&mut self, due: Time, digest: Digest, height: Height, source: ReplicaId) {
         if height <= self.committed() || self.tree.contains(&digest) || self.waiting.contains_key(&digest) {
             return;
         }
-        let want = Want { source, height, due: now + self.delay, tries: 0 };
+        if self.mutation.is(Mutant::UnknownBlockIgnored) {
+            return;
+        }
+        let want = Want { source, height, due, tries: 0 };
         self.due_at(want.due);
         self.wanted_blocks.entry(digest).or_insert(want);
     }
 
     /// Takes a bundle in. The blocks that became whole by it are appended to `whole`.
     pub fn supply(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
+        // No block holds a larger one, and the journal need not either.
+        if bundle.body().len() > self.largest_bundle {
+            return Offered::Full;
+        }
         let digest = bundle.digest();
         let wanted = self.wanted_bundles.remove(&digest).is_some();
         let offered = self.pool.offer(bundle, wanted);
@@ -286,11 +371,11 @@ impl Store {
         while old != new {
             let height = |digest: &Digest| self.tree.get(digest).map_or(Height(0), |block| block.height);
             if height(&old) >= height(&new) {
-                let block = self.tree.get(&old).expect("branches meet at the last commit");
+                let Some(block) = branch(&self.tree, &old) else { break };
                 block.payload.iter().rev().for_each(|bundle| self.pool.set_aside(bundle));
                 old = block.parent();
             } else {
-                let block = self.tree.get(&new).expect("branches meet at the last commit");
+                let Some(block) = branch(&self.tree, &new) else { break };
                 joined.push(block.clone());
                 new = block.parent();
             }
@@ -316,7 +401,10 @@ impl Store {
                 self.aside.remove(&orphan.digest());
                 orphan.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
             }
-            let bundles: Vec<Bundle> = block.payload.iter().map(|bundle| self.pool.executed(bundle)).collect();
+            let forgets = self.mutation.is(Mutant::OutputForgets);
+            let due = |bundle: &&Digest| !(forgets && self.pool.is_executed(bundle));
+            let due: Vec<Digest> = block.payload.iter().filter(due).copied().collect();
+            let bundles: Vec<Bundle> = due.iter().map(|bundle| self.pool.executed(bundle)).collect();
             let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
             self.ledger.append(block.clone(), bytes);
             commit(block, bundles);
@@ -429,6 +517,13 @@ impl Store {
         assert_eq!(self.tree.committed().0, self.ledger.height(), "tree and ledger agree on what is committed");
         assert!(self.waiting.len() <= MAX_WAITING_BLOCKS, "waiting blocks are bounded");
     }
+}
+
+/// A block on the way down to where two branches meet.
+fn branch<'a>(tree: &'a BlockTree, digest: &Digest) -> Option<&'a Arc<Block>> {
+    let block = tree.get(digest);
+    assert!(block.is_some() || tree.mutation.is(Mutant::CommitsOverMissing), "branches meet at the last commit");
+    block
 }
 
 impl Want {

@@ -11,14 +11,17 @@ use quorate_consensus::chained::engine::Chained;
 use quorate_consensus::chained::message::{ChainedMessage, Proposal, Timeout};
 use quorate_consensus::chained::rules::*;
 use quorate_consensus::config::{Dissemination, LeaderKind};
-use quorate_consensus::safety::{Record, timeout_subject};
-use quorate_consensus::seam::{Drop, MAX_FETCHED_BLOCKS};
+use quorate_consensus::encoding::Fingerprint;
+use quorate_consensus::journal::{Record, Standing};
+use quorate_consensus::safety::{Promise, timeout_subject};
+use quorate_consensus::seam::{Drop, Job, MAX_FETCHED_BLOCKS, RecordId};
 use quorate_consensus::views::{Family, ViewEngine};
-use quorate_consensus::{Action, Config, Envelope, Input, Replica, Timer, chained};
+use quorate_consensus::{Action, Config, Envelope, Evidence, Input, Mark, Replica, Timer, To, chained, text};
 use quorate_types::codec::{DecodeReason, WIRE_VERSION};
 use quorate_types::*;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 use unit_support::{at, cluster, config, genesis, millis, quorum};
 
 fn number() -> impl Strategy<Value = u64> {
@@ -87,8 +90,8 @@ fn block() -> BoxedStrategy<Arc<Block>> {
 fn bundle() -> BoxedStrategy<Bundle> {
     (0..9u64, collection::vec((any::<u64>(), bytes()), 1..4))
         .prop_map(|(client, commands)| {
-            let mut builder = BundleBuilder::new(ClientId(client));
-            commands.iter().for_each(|(sequence, payload)| builder.push(ClientId(client), *sequence, payload));
+            let mut builder = BundleBuilder::new(ClientId(client.into()));
+            commands.iter().for_each(|(sequence, payload)| builder.push(ClientId(client.into()), *sequence, payload));
             builder.finish()
         })
         .boxed()
@@ -140,8 +143,15 @@ fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
         1 => collection::vec(block(), 0..4).prop_map(Envelope::Blocks),
         1 => collection::vec(digest(), 0..9).prop_map(Envelope::FetchBundles),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Bundles),
+        1 => number().prop_map(|nonce| Envelope::Ask { nonce }),
+        1 => (number(), standing()).prop_map(|(nonce, standing)| Envelope::Standing { nonce, standing }),
     ]
     .boxed()
+}
+
+fn standing() -> impl Strategy<Value = Standing> {
+    (collection::vec(certificate(), 0..3), collection::vec(vote(), 0..3))
+        .prop_map(|(certificates, votes)| Standing { certificates, votes })
 }
 
 /// The same for basic HotStuff, where some of the messages begin a phase.
@@ -153,6 +163,8 @@ fn basic(envelope: Envelope<ChainedMessage>, phase: Option<Certificate>) -> Enve
         (Envelope::Blocks(blocks), None) => Envelope::Blocks(blocks),
         (Envelope::FetchBundles(digests), None) => Envelope::FetchBundles(digests),
         (Envelope::Bundles(bundles), None) => Envelope::Bundles(bundles),
+        (Envelope::Ask { nonce }, None) => Envelope::Ask { nonce },
+        (Envelope::Standing { nonce, standing }, None) => Envelope::Standing { nonce, standing },
     }
 }
 
@@ -162,9 +174,80 @@ fn phase() -> impl Strategy<Value = Option<Certificate>> {
 }
 
 fn record() -> BoxedStrategy<Record> {
-    (vote(), subject())
-        .prop_map(|(vote, lock)| Record { subject: vote.subject, attachment: vote.attachment, lock })
-        .boxed()
+    let promise = (vote(), subject()).prop_map(|(vote, lock)| Promise {
+        subject: vote.subject,
+        attachment: vote.attachment,
+        lock,
+    });
+    prop_oneof![
+        3 => promise.prop_map(Record::Promise),
+        2 => collection::vec(bundle(), 0..4).prop_map(Record::Bundles),
+        2 => block().prop_map(Record::Block),
+        1 => certificate().prop_map(|certificate| Record::Certificate(Box::new(certificate))),
+        1 => bytes().prop_map(Record::Message),
+        1 => (number(), digest()).prop_map(|(height, digest)| Record::Commit { height: Height(height), digest }),
+        1 => number().prop_map(|view| Record::Abstain(View(view))),
+        1 => (number(), digest()).prop_map(|(height, digest)| Record::Summary { height: Height(height), digest }),
+        1 => Just(Record::Summed),
+        1 => standing().prop_map(Record::Standing),
+        1 => (block(), collection::vec((0..9u16).prop_map(ReplicaId), 0..4))
+            .prop_map(|(block, candidates)| Record::Ancestor { block, candidates }),
+    ]
+    .boxed()
+}
+
+fn input() -> BoxedStrategy<Input<ChainedMessage>> {
+    let voters = collection::vec(any::<u16>().prop_map(ReplicaId), 0..5);
+    prop_oneof![
+        1 => Just(Input::Start),
+        1 => Just(Input::Forgot),
+        1 => Just(Input::Summarize),
+        2 => (number(), record()).prop_map(|(id, record)| Input::Recall { id: RecordId(id), record }),
+        4 => (any::<u16>(), envelope())
+            .prop_map(|(from, message)| Input::Receive { from: ReplicaId(from), message }),
+        2 => collection::vec(bundle(), 0..4).prop_map(Input::Submit),
+        1 => prop::sample::select(&Timer::ALL[..]).prop_map(Input::Timeout),
+        1 => (number(), any::<bool>()).prop_map(|(job, genuine)| Input::Verdict { job: Job(job), genuine }),
+        1 => (number(), certificate())
+            .prop_map(|(job, certificate)| Input::Assembled { job: Job(job), result: Ok(certificate) }),
+        1 => (number(), voters).prop_map(|(job, voters)| Input::Assembled { job: Job(job), result: Err(voters) }),
+        1 => (number(), digest()).prop_map(|(height, state)| Input::Executed { height: Height(height), state }),
+    ]
+    .boxed()
+}
+
+fn action() -> BoxedStrategy<Action<ChainedMessage>> {
+    let to = prop_oneof![any::<u16>().prop_map(|to| To::One(ReplicaId(to))), Just(To::All), Just(To::Others)];
+    let after = option::of(number().prop_map(RecordId));
+    let mark = prop_oneof![
+        (number(), option::of(any::<u16>()))
+            .prop_map(|(view, leader)| Mark::EnteredView { view: View(view), leader: leader.map(ReplicaId) }),
+        number().prop_map(|view| Mark::TimedOut(View(view))),
+        (number(), prop::sample::select(&["one", "two"][..]))
+            .prop_map(|(view, rule)| Mark::Refused { view: View(view), rule }),
+        number().prop_map(|height| Mark::Stable { height: Height(height) }),
+        number().prop_map(|height| Mark::Conflict { height: Height(height) }),
+        (any::<u16>(), prop::sample::select(&[Drop::Stale, Drop::Late][..]))
+            .prop_map(|(from, why)| Mark::Dropped { from: ReplicaId(from), why }),
+    ];
+    let timer = || prop::sample::select(&Timer::ALL[..]);
+    let votes = || collection::vec(vote(), 0..3);
+    prop_oneof![
+        4 => (to, envelope(), after, any::<bool>())
+            .prop_map(|(to, message, after, sign)| Action::Send { to, message, after, sign }),
+        2 => (number(), record()).prop_map(|(id, record)| Action::Persist { id: RecordId(id), record }),
+        1 => (number(), collection::vec(certificate(), 0..3), votes())
+            .prop_map(|(job, certificates, votes)| Action::Verify { job: Job(job), certificates, votes }),
+        1 => (number(), subject(), votes())
+            .prop_map(|(job, subject, votes)| Action::Assemble { job: Job(job), subject, votes }),
+        1 => (timer(), number()).prop_map(|(timer, nanos)| Action::Arm { timer, after: Duration::from_nanos(nanos) }),
+        1 => timer().prop_map(Action::Disarm),
+        2 => (block(), collection::vec(bundle(), 0..3)).prop_map(|(block, bundles)| Action::Commit { block, bundles }),
+        1 => number().prop_map(|height| Action::DigestState { height: Height(height) }),
+        1 => (vote(), vote()).prop_map(|(first, second)| Action::Accuse(Evidence { first, second })),
+        3 => mark.prop_map(Action::Mark),
+    ]
+    .boxed()
 }
 
 /// What decodes is encoded to the very bytes it came from, so that no value has a second encoding.
@@ -234,12 +317,33 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_value_or_an_error(noise in collection::vec(any::<u8>(), 0..400), kind in 0..6u8, inner in 0..5u8) {
+    fn inputs_have_one_encoding(input in input(), changes in changes(), length in any::<prop::sample::Index>()) {
+        let message = reads_back(&input)?;
+        decodes_canonically::<Input<ChainedMessage>>(spoil(&message, &changes, length))?;
+        let mut spoilt = spoil(&message, &changes, length);
+        spoilt.resize(message.len(), 0);
+        decodes_canonically::<Input<ChainedMessage>>(spoilt)?;
+        prop_assert!(!text::input(&input).is_empty());
+    }
+
+    #[test]
+    fn equal_actions_have_equal_fingerprints_and_others_have_not(one in action(), other in action()) {
+        let mut scratch = Encoder::default();
+        let fingerprint = Fingerprint::of(&one, &mut scratch);
+        prop_assert_eq!(fingerprint, Fingerprint::of(&one.clone(), &mut scratch));
+        prop_assert_eq!(fingerprint == Fingerprint::of(&other, &mut scratch), one == other);
+        prop_assert_eq!(&reads_back(&fingerprint)?[1..].len(), &Fingerprint::BYTES);
+        prop_assert!(!text::action(&one).is_empty());
+    }
+
+    #[test]
+    fn any_bytes_are_a_value_or_an_error(noise in collection::vec(any::<u8>(), 0..400), kind in 0..11u8, inner in 0..5u8) {
         let version = [WIRE_VERSION];
         decodes_canonically::<Envelope<ChainedMessage>>([&version[..], &noise].concat())?;
         decodes_canonically::<Envelope<ChainedMessage>>([&version[..], &[kind, inner], &noise].concat())?;
         decodes_canonically::<Envelope<BasicMessage>>([&version[..], &[kind, inner], &noise].concat())?;
-        decodes_canonically::<Record>([&version[..], &[1 + kind % 3][..], &noise].concat())?;
+        decodes_canonically::<Record>([&version[..], &[1 + kind][..], &noise].concat())?;
+        decodes_canonically::<Input<ChainedMessage>>([&version[..], &[1 + kind][..], &noise].concat())?;
     }
 
     #[test]
@@ -269,8 +373,27 @@ fn hostile_counts_are_refused_by_name() {
             "they cannot fit in what is left"
         );
     }
-    for kind in [0, 6, 255] {
+    for kind in [0, 8, 255] {
         assert_eq!(refused(kind, 0).what, "envelope");
+    }
+    for kind in [6, 7] {
+        let error = refused(kind, 0);
+        assert_eq!(error.what, "nonce");
+        assert!(matches!(error.why, DecodeReason::Short { .. }), "half of one is there");
+    }
+    let standing = |counts: &[u32]| {
+        let counts = counts.iter().flat_map(|count| count.to_le_bytes());
+        let message: Vec<u8> = [WIRE_VERSION, 7].into_iter().chain([0; 8]).chain(counts).collect();
+        decode_message::<Envelope<ChainedMessage>>(message.into()).expect_err("too many")
+    };
+    for count in [5, u32::MAX] {
+        let over = |limit| DecodeReason::OverLimit { value: count as usize, limit };
+        let error = standing(&[count]);
+        assert_eq!((error.what, error.why), ("certificates of a standing", over(4)));
+        let count = count.max(limits::MAX_REPLICAS as u32 + 1);
+        let over = DecodeReason::OverLimit { value: count as usize, limit: limits::MAX_REPLICAS };
+        let error = standing(&[0, count]);
+        assert_eq!((error.what, error.why), ("votes of a standing", over));
     }
 }
 

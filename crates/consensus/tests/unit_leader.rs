@@ -120,6 +120,36 @@ fn under_reputation_a_replica_that_falls_silent_is_soon_out() {
     assert!(!chain.candidates().contains(&3));
 }
 
+/// One of four signs everything, and fails every view that it leads or collects the votes of: three of the others in a row, which is what
+/// a three-chain takes, have to be found again and again.
+#[test]
+fn under_reputation_a_replica_that_votes_and_fails_its_views_is_out_for_long() {
+    for failing in 0..4 {
+        let mut chain = Chain::new(LeaderKind::Reputation, 4);
+        let signers: Vec<u16> = (0..4).filter(|replica| *replica != (failing + 1) % 4).collect();
+        let mut skipped = Vec::new();
+        for _ in 0..400 {
+            let before = chain.head.clone();
+            let skips = (0..10).find(|skips| {
+                if chain.leader(*skips) == failing {
+                    return false;
+                }
+                chain.extend(*skips, &signers);
+                let fails = chain.leader(0) == failing;
+                if fails {
+                    (chain.head, _) = (before.clone(), chain.blocks.pop());
+                }
+                !fails
+            });
+            skipped.push(skips.expect("three of four are enough"));
+        }
+        let failed = skipped.iter().filter(|skips| **skips > 0).count();
+        assert!(failed < 100, "replica {failing}: {failed} of 400 blocks follow a failed view");
+        let calm = skipped.split(|skips| *skips > 0).map(<[u64]>::len).max();
+        assert!(calm >= Some(8), "replica {failing}: {skipped:?}");
+    }
+}
+
 /// For each block the views that were skipped before it and who signs its certificate.
 fn history(replicas: u16) -> impl Strategy<Value = Vec<(u64, Vec<u16>)>> {
     let enough = quorum(usize::from(replicas)).quorum();

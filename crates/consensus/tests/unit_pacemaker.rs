@@ -12,7 +12,7 @@ use std::time::Duration;
 use unit_support::*;
 
 fn pacemaker(view_duration: ViewDuration) -> Pacemaker {
-    Pacemaker::new(&Config { view_duration, view_timeout_ms: 1000, least_view_timeout_ms: 50, ..config() })
+    Pacemaker::new(&Config { view_duration, view_timeout_ms: 1000, least_view_timeout_ms: 50, ..config() }, quorum(4))
 }
 
 /// Views of this length, each begun by a certificate of votes while there is work.
@@ -39,14 +39,20 @@ fn a_fixed_duration_never_changes() {
 }
 
 #[test]
-fn an_exponential_duration_doubles_with_each_timeout_and_falls_back_with_a_commit() {
-    let mut pacemaker = pacemaker(ViewDuration::Exponential);
-    let mut durations = Vec::new();
-    for _ in 0..9 {
-        durations.push(pacemaker.duration().as_secs());
-        pacemaker.gave_up();
+fn an_exponential_duration_doubles_when_the_faulty_alone_cannot_be_why_and_falls_back_with_a_commit() {
+    for (replicas, expected) in
+        [(3, [1, 2, 4, 8, 16, 32, 64, 64, 64]), (4, [1, 1, 1, 2, 4, 8, 16, 32, 64]), (7, [1, 1, 1, 1, 1, 2, 4, 8, 16])]
+    {
+        let mut pacemaker = Pacemaker::new(&config(), quorum(replicas));
+        let mut durations = Vec::new();
+        for _ in 0..9 {
+            durations.push(pacemaker.duration().as_secs());
+            pacemaker.gave_up();
+        }
+        assert_eq!(durations, expected, "{replicas} replicas: two views for each that may be faulty");
     }
-    assert_eq!(durations, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+    let mut pacemaker = pacemaker(ViewDuration::Exponential);
+    (0..9).for_each(|_| pacemaker.gave_up());
     assert_eq!(pacemaker.retransmission(), millis(1000), "a timeout message is repeated as often as ever");
     pacemaker.progressed();
     assert_eq!(pacemaker.duration(), millis(1000));
@@ -60,7 +66,7 @@ fn an_adaptive_duration_follows_the_views() {
     after_views(&mut pacemaker, &[20; 100]);
     assert_eq!(pacemaker.smoothed(), Some(millis(20)));
     assert!(pacemaker.duration() >= millis(160) && pacemaker.duration() < millis(170), "eight steady views");
-    pacemaker.gave_up();
+    (0..3).for_each(|_| pacemaker.gave_up());
     assert!(pacemaker.duration() >= millis(320), "doubled all the same");
     pacemaker.progressed();
     after_views(&mut pacemaker, &[1; 100]);
@@ -116,8 +122,7 @@ fn a_view_given_up_that_was_certified_after_all_counts_as_a_success_and_its_succ
     let mut pacemaker = pacemaker(ViewDuration::Exponential);
     pacemaker.working(at(0), true);
     pacemaker.enter(at(0), View(1), false);
-    pacemaker.gave_up();
-    pacemaker.gave_up();
+    (0..4).for_each(|_| pacemaker.gave_up());
     assert_eq!(pacemaker.duration(), millis(4000));
     pacemaker.enter(at(1000), View(2), true);
     assert_eq!(pacemaker.duration(), millis(2000));
@@ -129,6 +134,18 @@ fn a_view_given_up_that_was_certified_after_all_counts_as_a_success_and_its_succ
     pacemaker.gave_up();
     pacemaker.enter(at(3000), View(4), false);
     assert_eq!(pacemaker.duration(), millis(4000), "a view that ended in timeouts is none");
+}
+
+#[test]
+fn a_suspected_leader_gets_half_the_time() {
+    let mut pacemaker = pacemaker(ViewDuration::Exponential);
+    pacemaker.working(at(0), true);
+    pacemaker.enter(at(1000), View(2), false);
+    pacemaker.suspect_leader();
+    assert_eq!(pacemaker.ring(at(1499)), Alarm::Remind(millis(1)));
+    assert_eq!(pacemaker.ring(at(1500)), Alarm::GiveUp);
+    pacemaker.enter(at(1500), View(3), false);
+    assert_eq!(pacemaker.ring(at(1999)), Alarm::Later(millis(1)), "the next one is no suspect");
 }
 
 #[test]
@@ -144,7 +161,7 @@ fn the_longest_timeout_that_can_be_written_overflows_nothing() {
     for view_duration in ViewDuration::ALL {
         let config = Config { view_duration: *view_duration, view_timeout_ms: u64::MAX, ..config() };
         assert_eq!(config.validate(), Ok(()));
-        let mut pacemaker = Pacemaker::new(&config);
+        let mut pacemaker = Pacemaker::new(&config, quorum(4));
         (0..10).for_each(|_| pacemaker.gave_up());
         after_views(&mut pacemaker, &[u64::MAX / 2_000_000]);
         assert!(pacemaker.duration() > Duration::ZERO);
@@ -164,7 +181,7 @@ proptest! {
         let calm = pacemaker.duration();
         prop_assert!(calm >= millis(50) && calm <= millis(1000));
         (0..timeouts).for_each(|_| pacemaker.gave_up());
-        let factor = if kind == ViewDuration::Fixed { 1 } else { 1 << timeouts.min(6) };
+        let factor = if kind == ViewDuration::Fixed { 1 } else { 1 << timeouts.saturating_sub(2).min(6) };
         prop_assert_eq!(pacemaker.duration(), calm * factor);
         prop_assert!(pacemaker.retransmission() <= pacemaker.duration().min(millis(1000)));
         if let (Some(least), Some(most), Some(mean)) = (lengths.iter().min(), lengths.iter().max(), pacemaker.smoothed()) {
@@ -207,4 +224,21 @@ proptest! {
         prop_assert_eq!(now, due.max(begin + millis(first)));
         prop_assert_eq!(reminders, i32::from(begin + millis(first) < due));
     }
+}
+
+#[test]
+fn views_that_follow_each_other_without_a_commit_are_fruitless_after_a_while() {
+    let mut pacemaker = pacemaker(ViewDuration::Fixed);
+    after_views(&mut pacemaker, &[500; 16]);
+    assert!(!pacemaker.is_fruitless(at(9000)), "eight timeouts are not over yet");
+    assert!(pacemaker.is_fruitless(at(9001)));
+    pacemaker.progressed();
+    pacemaker.enter(at(9400), View(18), true);
+    assert!(!pacemaker.is_fruitless(at(9401)), "a commit begins it anew");
+    pacemaker.enter(at(16_000), View(19), false);
+    assert!(!pacemaker.is_fruitless(at(18_000)), "and so does a timeout");
+    pacemaker.working(at(18_000), false);
+    assert!(!pacemaker.is_fruitless(at(99_000)), "nothing to order is no fault");
+    pacemaker.working(at(99_000), true);
+    assert!(!pacemaker.is_fruitless(at(100_000)));
 }

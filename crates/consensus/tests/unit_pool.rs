@@ -42,7 +42,10 @@ fn one_bundle_is_selected_however_large() {
     pool.offer(large.clone(), false);
     pool.offer(small.clone(), false);
     assert_eq!(pool.select(10, 100), [large.digest()]);
+    assert_eq!(pool.select(10, 100), [large.digest()], "it waits until a block refers to it");
+    pool.proposed(&large.digest());
     assert_eq!(pool.select(10, 100), [small.digest()]);
+    pool.proposed(&small.digest());
     assert_eq!(pool.select(10, 100), []);
 }
 

@@ -4,7 +4,7 @@ mod unit_support;
 
 use proptest::collection;
 use proptest::prelude::*;
-use quorate_consensus::safety::{Record, Safety, timeout_subject};
+use quorate_consensus::safety::{Promise, Safety, timeout_subject};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 use unit_support::*;
@@ -84,12 +84,12 @@ fn the_record_of_a_ballot_says_what_was_signed_under_which_lock() {
     let (locked, voted) = (block(3, 0, genesis(), vec![]), block(4, 0, genesis(), vec![]));
     safety.lock_on(locked.subject(Domain::Vote));
     let ballot = safety.vote(&voted).expect("the first");
-    let expected = Record {
+    let expected = Promise {
         subject: voted.subject(Domain::Vote),
         attachment: Attachment::None,
         lock: locked.subject(Domain::Vote),
     };
-    assert_eq!(safety.record(&ballot), expected);
+    assert_eq!(safety.promise(&ballot), expected);
 }
 
 #[derive(Clone, Debug)]
@@ -141,7 +141,7 @@ proptest! {
             prop_assert!(now.0 >= before.0 && now.1 >= before.1 && now.2 >= before.2);
             if let Some(ballot) = ballot {
                 let subject = ballot.to_vote(ReplicaId(0)).subject;
-                let record = safety.record(&ballot);
+                let record = safety.promise(&ballot);
                 prop_assert_eq!((record.subject, record.lock), (subject, safety.lock()));
                 prop_assert!(signed.insert((subject.domain, subject.view), subject).is_none(), "one for each kind and view");
                 match subject.domain {

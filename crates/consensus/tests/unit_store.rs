@@ -156,7 +156,7 @@ fn an_answer_of_blocks_is_bounded_in_count_and_bytes_and_stops_at_what_is_known(
 
 #[test]
 fn an_answer_of_bundles_is_bounded_in_bytes() {
-    let mut host = Host::new(config());
+    let mut host = Host::new(Config { batch_bytes: 16 << 20, ..config() });
     let large: Vec<Bundle> = (0..4).map(|number| bundle(number, 1, 3 << 20)).collect();
     large.iter().for_each(|bundle| drop(host.supply(bundle)));
     let digests: Vec<Digest> = large.iter().map(Bundle::digest).collect();
@@ -274,11 +274,11 @@ fn a_commit_that_contradicts_the_last_is_refused() {
 fn a_flood_of_blocks_that_can_never_be_whole_is_bounded() {
     let mut host = Host::new(config());
     let blocks = chain(&[1, 2, 3]);
-    let flood: Vec<Arc<Block>> = (0..5000)
+    let flood: Vec<Arc<Block>> = (0..17_000)
         .map(|number| block(100 + number, 3, certify(&block(1, 3, genesis(), vec![digest(number)])), vec![]))
         .collect();
     let turned_away = flood.iter().filter(|block| host.offer(block).0 == Taken::Overload).count();
-    assert_eq!(turned_away, 5000 - 4096);
+    assert_eq!(turned_away, 17_000 - 16_384);
     assert_eq!(host.offer(&blocks[0]).0, Taken::Whole, "what is whole needs no room");
     host.store.want_block(host.now, blocks[2].digest(), blocks[2].height, SOURCE);
     assert_eq!(host.offer(&blocks[2]).0, Taken::Overload);
@@ -288,6 +288,20 @@ fn a_flood_of_blocks_that_can_never_be_whole_is_bounded() {
     assert_eq!(host.commit(&blocks[1]), [1, 2]);
     assert_eq!(host.store.next_request(), None, "the flood stood at height two");
     assert_eq!(host.offer(&block(9, 0, certify(&block(8, 0, certify(&blocks[2]), vec![])), vec![])).0, Taken::Waiting);
+}
+
+#[test]
+fn who_is_far_behind_keeps_the_blocks_next_to_its_own() {
+    let mut host = Host::new(config());
+    let views: Vec<u64> = (1..=16_400).collect();
+    let blocks = chain(&views);
+    let (first, rest) = blocks.split_first().expect("there are some");
+    assert!(rest.iter().rev().all(|block| host.offer(block).0 == Taken::Waiting), "the lower one is worth more");
+    let (taken, whole) = host.offer(first);
+    assert_eq!((taken, whole.len()), (Taken::Whole, 16_385), "all but the highest were kept");
+    let last = blocks.last().expect("there are some");
+    assert_eq!(host.offer(last).0, Taken::Waiting, "the rest is asked for again");
+    assert!(host.store.wants_block(&last.parent()));
 }
 
 #[test]

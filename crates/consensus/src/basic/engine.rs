@@ -3,6 +3,7 @@
 use super::message::BasicMessage;
 use super::rules;
 use crate::block_tree::BlockTree;
+use crate::mutants::{Mutant, mutated};
 use crate::replica::{Admission, Outbox, Parts};
 use crate::seam::{Drop, To};
 use crate::views::message::ViewMessage;
@@ -40,6 +41,7 @@ impl BasicHotStuff {
             };
             let ballot = rules::answer(phase).and_then(|next| parts.safety.vote_in(next, &block));
             if let Some(ballot) = ballot {
+                views.keep(Some(&block.digest()), parts, out);
                 out.cast(parts, &ballot, To::One(block.author), |vote| ViewMessage::Vote(vote).into());
             }
         }
@@ -53,6 +55,7 @@ impl Family for BasicHotStuff {
     const VOTES: Domain = Domain::Prepare;
     const ENDS_VIEW: Domain = Domain::Commit;
     const BUILDS_ON: &'static [Domain] = &[Domain::Prepare, Domain::PreCommit, Domain::Commit];
+    const NEXT_LEADER_COLLECTS: bool = false;
     const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
 
     fn new(genesis: &Certificate) -> Self {
@@ -65,6 +68,7 @@ impl Family for BasicHotStuff {
 
     fn basis(view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject {
         match evidence {
+            _ if rules::finishes_view_before(view, justify) => justify.subject,
             None => justify.subject,
             Some(evidence) if evidence.subject.domain == Domain::Timeout => rules::basis_after_timeout(view, justify),
             Some(evidence) => evidence.subject,
@@ -73,10 +77,6 @@ impl Family for BasicHotStuff {
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
         rules::safe_node(candidate, tree)
-    }
-
-    fn collector(block: &Block, _parts: &Parts) -> ReplicaId {
-        block.author
     }
 
     fn admit_vote(&self, views: &Views<Self>, parts: &Parts, subject: &Subject) -> Result<(), Drop> {
@@ -127,8 +127,12 @@ impl Family for BasicHotStuff {
         }
         if subject.view > views.high().view() {
             views.raise(certificate.clone());
+        } else if subject.view == views.high().view() && subject.domain == Self::ENDS_VIEW {
+            views.finish(certificate.clone());
         }
-        if let Some(lock) = rules::locks(certificate) {
+        let prepared = Subject { domain: Domain::PreCommit, ..subject };
+        let early = mutated(parts, Mutant::TwoPhases).then_some(prepared);
+        if let Some(lock) = rules::locks(certificate).or(early) {
             parts.safety.lock_on(lock);
         }
         if subject.domain == Domain::Commit && subject.view > self.decided.view {

@@ -4,8 +4,9 @@
 //! has, the certificate is added that begins a phase: PRE-COMMIT with a prepareQC, COMMIT with a precommitQC, DECIDE with a commitQC.
 
 use crate::seam::Message;
+use crate::text::certificate_name;
 use crate::views::message::{FromView, ViewMessage};
-use quorate_types::{Certificate, DecodeError, Decoder, Encoder, Vote, Wire};
+use quorate_types::{Bundle, Certificate, DecodeError, Decoder, Encoder, View, Vote, Wire};
 
 /// A message of basic HotStuff.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +27,27 @@ impl Message for BasicMessage {
 
     fn is_proposal(&self) -> bool {
         matches!(self, BasicMessage::View(message) if message.is_proposal())
+    }
+
+    fn bundles(&self) -> &[Bundle] {
+        match self {
+            BasicMessage::View(message) => message.bundles(),
+            BasicMessage::Phase(_) => &[],
+        }
+    }
+
+    fn view(&self) -> Option<View> {
+        match self {
+            BasicMessage::View(message) => message.view(),
+            BasicMessage::Phase(certificate) => Some(certificate.view()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            BasicMessage::View(message) => message.describe(),
+            BasicMessage::Phase(certificate) => format!("phase of {}", certificate_name(certificate)),
+        }
     }
 }
 

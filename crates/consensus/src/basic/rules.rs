@@ -1,14 +1,18 @@
 //! What a replica of basic HotStuff may vote for (algorithm 1), and what each certificate means (algorithm 2). Pure.
 
 use crate::block_tree::BlockTree;
+use crate::mutants::Mutant;
 use crate::views::{Candidate, Refusal};
-use quorate_types::{Certificate, Domain, Subject};
+use quorate_types::{Certificate, Domain, Subject, View};
 
 /// Algorithm 1, lines 25-27, safeNode.
 pub fn safe_node(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
-    let Candidate { block, lock, .. } = candidate;
+    let Candidate { block, lock, mutation, .. } = candidate;
+    if mutation.is(Mutant::OmittedJustification) && block.justify.view().0 == 0 {
+        return Ok(());
+    }
     let safe = tree.extends(block, lock.digest, lock.height); // line 26: the safety rule
-    let live = block.justify.view() > lock.view; // line 27: the liveness rule
+    let live = block.justify.view() > lock.view && !mutation.is(Mutant::NoLivenessBranch); // line 27: the liveness rule
     if safe || live {
         Ok(())
     } else {
@@ -32,9 +36,14 @@ pub fn answer(phase: Domain) -> Option<Domain> {
     }
 }
 
+/// Whether a certificate shows that the view before `view` came to its end: it is of its last phase.
+pub fn finishes_view_before(view: View, certificate: &Certificate) -> bool {
+    certificate.subject.domain == Domain::Commit && certificate.view().next() == view
+}
+
 /// The basis on which the leader after a timeout is elected: the block that it builds on, as if of a view that is below the one
 /// that failed. That block's own view may be the one that failed, prepared yet not committed: its leader is not elected again.
-pub fn basis_after_timeout(view: quorate_types::View, justify: &Certificate) -> Subject {
-    let below_failed = quorate_types::View(view.0.saturating_sub(2));
+pub fn basis_after_timeout(view: View, justify: &Certificate) -> Subject {
+    let below_failed = View(view.0.saturating_sub(2));
     Subject { view: justify.view().min(below_failed), ..justify.subject }
 }

@@ -5,6 +5,7 @@
 
 use super::engine::{PbftEngine, Turn, carried_bundles};
 use super::message::{MAX_DECIDED, PbftMessage, PrePrepare};
+use crate::mutants::{Mutant, mutated};
 use crate::replica::Admission;
 use crate::seam::To;
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
@@ -18,12 +19,19 @@ impl PbftEngine {
     /// Tells the others where this replica is.
     pub(super) fn ask_status(&mut self, turn: &mut Turn<'_>) {
         let (view, committed) = (turn.view(), turn.committed());
-        self.asked = Some(committed);
         turn.out.send(To::Others, PbftMessage::Status { view, committed });
     }
 
     pub(super) fn admit_decided(&self, checkpoint: Option<&Certificate>) -> Admission {
         Admission::Check(checkpoint.filter(|proof| self.is_news(proof)).cloned().into_iter().collect())
+    }
+
+    /// Asks on when all that was told is executed, and more remains to be told.
+    pub(super) fn ask_for_more(&mut self, turn: &mut Turn<'_>) {
+        if self.told.is_some_and(|told| told <= turn.committed()) {
+            self.told = None;
+            self.ask_status(turn);
+        }
     }
 
     fn is_news(&self, proof: &Certificate) -> bool {
@@ -59,7 +67,7 @@ impl PbftEngine {
     }
 
     /// Sends again what this replica said in the current view of the slots above `committed`.
-    fn resend(&mut self, to: ReplicaId, committed: Height, turn: &mut Turn<'_>) {
+    pub(super) fn resend(&mut self, to: ReplicaId, committed: Height, turn: &mut Turn<'_>) {
         let (view, me) = (turn.view(), turn.parts.me);
         let primary = self.primary(view, turn.parts) == me;
         let vote = |domain, height, digest| {
@@ -84,7 +92,7 @@ impl PbftEngine {
                 turn.out.recast(To::One(to), message);
             }
             if let Some(digest) = entry.commit_cast {
-                turn.out.send(To::One(to), PbftMessage::Commit(vote(Domain::Commit, *slot, digest)));
+                turn.out.recast_unsigned(To::One(to), PbftMessage::Commit(vote(Domain::Commit, *slot, digest)));
             }
         }
     }
@@ -104,18 +112,18 @@ impl PbftEngine {
         let view = turn.view();
         for (slot, digest) in (above.0.saturating_add(1)..).map(Height).zip(digests) {
             let committed = turn.committed();
-            if slot <= committed || slot.0 > committed.0 + MAX_CLAIMED || self.log.decided.contains_key(&slot) {
+            let far = slot.0 > committed.0 + MAX_CLAIMED && !mutated(turn.parts, Mutant::FarClaimsKept);
+            if slot <= committed || far || self.log.decided.contains_key(&slot) {
                 continue;
             }
             let claims = self.claims.entry(slot).or_default();
             claims.insert(from, digest);
             if claims.values().filter(|claimed| **claimed == digest).count() >= turn.parts.quorum.weak() {
+                self.told = Some(slot).filter(|_| more).or(self.told);
+                // It was proposed long ago, and is not on its way.
+                turn.parts.store.fetch_block(turn.now, digest, slot, from);
                 self.decide(slot, digest, view, turn);
             }
-        }
-        let asked = self.asked.unwrap_or_default();
-        if more && turn.committed().0 >= asked.0 + MAX_DECIDED as u64 {
-            self.ask_status(turn);
         }
         self.work(turn);
     }

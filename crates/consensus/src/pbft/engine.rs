@@ -3,9 +3,12 @@
 
 use super::log::Log;
 use super::message::{NewView, PbftMessage, PrePrepare, ViewChange};
+use super::recovery::{Recall, spoken_up_to};
 use crate::batching::{Batching, Decision, Situation};
 use crate::config::{Config, Dissemination};
-use crate::replica::{Admission, Event, Outbox, Parts, Protocol};
+use crate::journal::{Record, Standing};
+use crate::mutants::{Mutant, mutated};
+use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
 use crate::seam::{Drop, Mark, Timer, To};
 use crate::store::Taken;
 use crate::tally::Counting;
@@ -64,8 +67,13 @@ pub struct PbftEngine {
     pub(super) opening: Option<Box<NewView>>,
     /// What others say they executed, in the slots that this replica has not.
     pub(super) claims: BTreeMap<Height, BTreeMap<ReplicaId, Digest>>,
-    /// Where this replica was when it last asked.
-    pub(super) asked: Option<Height>,
+    /// Up to where others have told what they executed, if they have more to tell.
+    pub(super) told: Option<Height>,
+    /// When this replica last asked for the current view.
+    pub(super) asked_for_view: Time,
+    /// The statements with which the last view was opened that this replica took part in.
+    pub(super) let_in: Vec<Vote>,
+    pub(super) recall: Recall,
 }
 
 impl PbftEngine {
@@ -87,13 +95,21 @@ impl PbftEngine {
             wanted_since: None,
             opening: None,
             claims: BTreeMap::new(),
-            asked: None,
+            told: None,
+            asked_for_view: Time(0),
+            let_in: Vec::new(),
+            recall: Recall::default(),
         }
     }
 
     /// The slots.
     pub fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// How many slots others claim to have executed that this replica has not.
+    pub fn claimed(&self) -> usize {
+        self.claims.len()
     }
 
     /// Whether the current view has been opened here.
@@ -292,7 +308,7 @@ impl PbftEngine {
 
     /// Executes what is decided, in the order of the slots.
     pub(super) fn try_execute(&mut self, turn: &mut Turn<'_>) {
-        let before = turn.committed();
+        let (before, patience) = (turn.committed(), turn.parts.pacemaker.duration());
         while let Some(digest) = self.log.decided.get(&turn.committed().next()).copied() {
             let slot = turn.committed().next();
             let Some(block) = turn.parts.store.tree.get(&digest).cloned() else { break };
@@ -304,7 +320,10 @@ impl PbftEngine {
             }
             self.log.decided.remove(&slot);
             if fresh {
-                turn.parts.pacemaker.achieved(turn.now);
+                match mutated(turn.parts, Mutant::ClockNotRestarted) {
+                    true => turn.parts.pacemaker.progressed(),
+                    false => turn.parts.pacemaker.achieved(turn.now),
+                }
                 let since = self.log.slots.get(&slot).and_then(|entry| entry.since).unwrap_or(turn.now);
                 let took = turn.now.since(since);
                 self.slot_time = Some(self.slot_time.map_or(took, |smoothed| (smoothed * 7 + took) / 8));
@@ -315,9 +334,14 @@ impl PbftEngine {
         }
         if turn.committed() > before {
             self.claims = self.claims.split_off(&turn.committed().next());
+            if turn.parts.pacemaker.duration() < patience && self.active {
+                turn.out.arm(Timer::View, turn.parts.pacemaker.duration() / 2);
+            }
+            self.judge_primary(before, turn);
             if before < self.log.low() {
                 self.truncate(turn);
             }
+            self.ask_for_more(turn);
             self.work(turn);
         }
     }
@@ -334,13 +358,14 @@ impl PbftEngine {
         if height <= self.log.low() {
             return;
         }
+        turn.out.persist(Record::Certificate(Box::new(certificate.clone())));
         self.log.stable = certificate;
         self.next = self.next.max(height.next());
         turn.out.mark(Mark::Stable { height });
         self.truncate(turn);
     }
 
-    fn truncate(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn truncate(&mut self, turn: &mut Turn<'_>) {
         let floor = self.log.truncate(turn.committed());
         turn.parts.tally.forget_up_to(floor);
         turn.parts.safety.settle(floor);
@@ -351,11 +376,18 @@ impl PbftEngine {
         if !turn.parts.config.view_changes {
             return;
         }
+        if self.active {
+            turn.parts.fairness.led_by(turn.now, self.primary(turn.view(), turn.parts));
+        }
+        turn.parts.fairness.watch(turn.now, &mut turn.parts.store.pool);
         let waiting = turn.parts.store.pool.pending_commands() > 0;
         let working = waiting || self.log.is_open(turn.committed()) || self.is_view_change_on(turn.parts);
         if turn.parts.pacemaker.working(turn.now, working) {
-            let pacemaker = &turn.parts.pacemaker;
-            let first = if self.active { pacemaker.duration() / 2 } else { pacemaker.retransmission() };
+            let (pacemaker, asked) = (&turn.parts.pacemaker, turn.now.since(self.asked_for_view));
+            let first = match self.active {
+                true => pacemaker.duration() / 2,
+                false => pacemaker.retransmission().saturating_sub(asked),
+            };
             turn.out.arm(Timer::View, first);
         }
     }
@@ -363,11 +395,13 @@ impl PbftEngine {
     /// Gives blocks to slots, if this replica is the primary, there is room in the pipeline and the window, and enough to propose.
     pub(super) fn work(&mut self, turn: &mut Turn<'_>) {
         self.watch(turn);
-        if !self.active || self.primary(turn.view(), turn.parts) != turn.parts.me {
+        let speaks = self.active && turn.parts.safety.abstains() < turn.view();
+        if !speaks || self.primary(turn.view(), turn.parts) != turn.parts.me {
             return;
         }
         let decided = self.log.decided.last_key_value().map_or(turn.committed(), |(slot, _)| *slot);
         self.next = self.next.max(decided.next());
+        self.skip_given();
         while self.next <= self.log.high() && self.next.0 - turn.committed().0 <= turn.parts.config.pipeline {
             let situation = Situation {
                 pending: turn.parts.store.pool.pending_commands(),
@@ -386,6 +420,13 @@ impl PbftEngine {
         }
     }
 
+    /// A slot that it has said PREPARE of in this view is given away: by itself, or in its name by whoever else has its key.
+    fn skip_given(&mut self) {
+        while self.log.slots.get(&self.next).is_some_and(|slot| slot.prepare_cast.is_some()) {
+            self.next = self.next.next();
+        }
+    }
+
     fn propose(&mut self, turn: &mut Turn<'_>) {
         let (view, slot, me) = (turn.view(), self.next, turn.parts.me);
         let pool = &mut turn.parts.store.pool;
@@ -398,9 +439,11 @@ impl PbftEngine {
         let entry = self.log.slot(slot);
         (entry.accepted, entry.prepare_cast, entry.since) =
             (Some(block.digest()), Some(block.digest()), Some(turn.now));
-        self.next = slot.next();
+        self.skip_given();
         self.ready_since = None;
         turn.out.offer(turn.now, turn.parts, block.clone(), me);
+        // After a restart it may be here: the journal had it, and not that it was proposed.
+        turn.parts.store.take_up(&block.digest());
         let pending = turn.parts.store.pool.pending_commands();
         self.batching.proposed(turn.now, pending);
         turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
@@ -455,6 +498,8 @@ impl Protocol for PbftEngine {
         let turn = &mut Turn { now, parts, out };
         match event {
             Event::Start => self.start(turn),
+            // Whoever was away asks for more than that.
+            Event::Shown { .. } => self.ask_status(turn),
             Event::Message { from, message } => match message {
                 PbftMessage::PrePrepare(message) => self.on_pre_prepare(from, message, turn),
                 PbftMessage::ViewChange(message) => self.on_view_change(from, message, turn),
@@ -484,6 +529,32 @@ impl Protocol for PbftEngine {
             }
             Event::Whole(digest) => self.on_whole(digest, turn),
         }
+    }
+
+    /// Who asks for a view needs nobody's leave; that the view is open takes a quorum all the same.
+    fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<PbftMessage>) {
+        self.change_view(view, &mut Turn { now, parts, out });
+    }
+
+    fn recall(&mut self, recalled: Recalled<'_, PbftMessage>, _parts: &mut Parts) {
+        self.take_recalled(recalled);
+    }
+
+    fn summary(&self, parts: &Parts) -> Vec<Record> {
+        self.summary_records(parts)
+    }
+
+    /// A view change may propose again whatever is not stable.
+    fn settled(&self, parts: &Parts) -> Height {
+        self.log.low().min(parts.store.committed())
+    }
+
+    fn standing(&self, parts: &Parts) -> Standing {
+        self.asked_for(parts)
+    }
+
+    fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View> {
+        spoken_up_to(standing, parts)
     }
 
     fn invariants(&self, parts: &Parts) {

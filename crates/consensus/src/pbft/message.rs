@@ -4,6 +4,7 @@
 //! is not: the channel says whose it is.
 
 use crate::seam::Message;
+use crate::text;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
 use quorate_types::{
@@ -112,6 +113,42 @@ impl Message for PbftMessage {
 
     fn is_proposal(&self) -> bool {
         matches!(self, PbftMessage::PrePrepare(_))
+    }
+
+    fn bundles(&self) -> &[Bundle] {
+        match self {
+            PbftMessage::PrePrepare(message) => &message.bundles,
+            _ => &[],
+        }
+    }
+
+    fn view(&self) -> Option<View> {
+        match self {
+            PbftMessage::PrePrepare(message) => Some(message.view()),
+            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => Some(vote.subject.view),
+            PbftMessage::ViewChange(change) => Some(change.view()),
+            PbftMessage::NewView(new_view) => Some(new_view.view()),
+            PbftMessage::Status { view, .. } => Some(*view),
+            PbftMessage::Checkpoint(_) | PbftMessage::Decided { .. } => None,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            PbftMessage::PrePrepare(message) => {
+                format!("PRE-PREPARE({:?}) of {}", message.view(), text::block(&message.block))
+            }
+            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) | PbftMessage::Checkpoint(vote) => text::vote(vote),
+            PbftMessage::ViewChange(change) => {
+                let above = change.checkpoint.subject.height;
+                format!("VIEW-CHANGE({:?}): {} slots prepared above {above:?}", change.view(), change.prepared.len())
+            }
+            PbftMessage::NewView(new_view) => {
+                format!("NEW-VIEW({:?}) from {}", new_view.view(), text::replica_names(new_view.voters()))
+            }
+            PbftMessage::Status { view, committed } => format!("STATUS: in {view:?}, executed up to {committed:?}"),
+            PbftMessage::Decided { above, digests, .. } => format!("DECIDED: {} blocks above {above:?}", digests.len()),
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod catch_up;
 pub mod engine;
 pub mod log;
 pub mod message;
+mod recovery;
 pub mod selection;
 mod view_change;
 

@@ -7,24 +7,19 @@
 use super::engine::{PbftEngine, Turn};
 use super::message::{Declaration, NewView, PbftMessage, ViewChange};
 use super::selection::{Selection, is_well_formed};
+use crate::fairness::Finding;
+use crate::journal::Record;
+use crate::mutants::{Mutant, mutated};
 use crate::pacemaker::Alarm;
+use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::replica::{Admission, Parts};
 use crate::seam::{Drop, Mark, Timer, To};
 use quorate_types::{Block, Certificate, Digest, Domain, Height, ReplicaId, Subject, View};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Most pending bundles that a backup relays to its primary at a time.
-const MAX_RELAYED_BUNDLES: usize = 256;
+use std::time::Duration;
 
 impl PbftEngine {
-    pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
-        turn.parts.pacemaker.enter(turn.now, View(1), true);
-        self.active = true;
-        turn.out.mark(Mark::EnteredView { view: View(1), leader: Some(self.primary(View(1), turn.parts)) });
-        self.work(turn);
-    }
-
     /// Whether one who is honest asks for a view together with this replica, so that it has to go on asking.
     pub(super) fn is_view_change_on(&self, parts: &Parts) -> bool {
         let asking = self.changes.values().filter(|change| change.view() >= parts.pacemaker.view());
@@ -42,14 +37,39 @@ impl PbftEngine {
         match turn.parts.pacemaker.ring(turn.now) {
             Alarm::Idle => {}
             Alarm::Later(time) => turn.out.arm(Timer::View, time),
+            // Who has lost its memory asks for no view in which it may have spoken, and learns from others how they go on.
+            Alarm::GiveUp if turn.view() < turn.parts.safety.abstains() => {
+                self.remind(turn.parts.pacemaker.duration() / 2, turn)
+            }
             Alarm::GiveUp => self.change_view(turn.view().next(), turn),
-            Alarm::Remind(time) => {
-                turn.out.arm(Timer::View, time);
-                let primary = self.primary(turn.view(), turn.parts);
-                if primary != turn.parts.me {
-                    turn.out.relay(primary, turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
-                }
-                self.ask_status(turn);
+            Alarm::Remind(time) => self.remind(time, turn),
+        }
+    }
+
+    /// Tells the primary what waits, and others where this replica is; the alarm rings again in `time`.
+    fn remind(&mut self, time: Duration, turn: &mut Turn<'_>) {
+        turn.out.arm(Timer::View, time);
+        let primary = self.primary(turn.view(), turn.parts);
+        if primary != turn.parts.me {
+            turn.out.relay(primary, turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
+        }
+        self.ask_status(turn);
+    }
+
+    /// Asks for the next view if the primary goes on with others and passes over the command that has waited longest. What it has
+    /// proposed in this view tells, in the slots executed just now, those above `before`; earlier ones are executed by then.
+    pub(super) fn judge_primary(&mut self, before: Height, turn: &mut Turn<'_>) {
+        let primary = self.primary(turn.view(), turn.parts);
+        let executed = self.log.slots.range(before.next()..=turn.committed());
+        let proposed = executed.filter(|(_, slot)| slot.endorsed).filter_map(|(_, slot)| slot.since).max();
+        let Some(proposed) = proposed.filter(|_| self.active && primary != turn.parts.me) else { return };
+        match turn.parts.fairness.judge(proposed, &turn.parts.store.pool) {
+            Finding::Fair => {}
+            Finding::Late => turn.out.relay(primary, turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES)),
+            Finding::PassedOver => {
+                let rule = "the primary passes over what has waited longest";
+                turn.out.mark(Mark::Refused { view: turn.view(), rule });
+                self.change_view(turn.view().next(), turn);
             }
         }
     }
@@ -60,16 +80,18 @@ impl PbftEngine {
         if waited.is_some_and(|waited| waited >= patience) {
             return self.change_view(turn.view().next(), turn);
         }
-        if let Some(change) = &mut self.change {
+        let silent = mutated(turn.parts, Mutant::ViewChangeSentOnce);
+        if let Some(change) = self.change.as_mut().filter(|_| !silent) {
             change.committed = turn.parts.store.committed();
             turn.out.recast(To::Others, PbftMessage::ViewChange(change.clone()));
         }
+        self.asked_for_view = turn.now;
         let left = waited.map_or(patience, |waited| patience - waited);
         turn.out.arm(Timer::View, turn.parts.pacemaker.retransmission().min(left));
     }
 
     /// Leaves the current view and asks for a higher one.
-    fn change_view(&mut self, view: View, turn: &mut Turn<'_>) {
+    pub(super) fn change_view(&mut self, view: View, turn: &mut Turn<'_>) {
         if !turn.parts.config.view_changes {
             return;
         }
@@ -83,10 +105,13 @@ impl PbftEngine {
         self.active = false;
         self.opening = None;
         self.wanted_since = None;
+        self.asked_for_view = turn.now;
         let committed = turn.committed();
         let vote = ballot.to_vote(turn.parts.me);
         let change = Box::new(ViewChange { vote, checkpoint, prepared, committed });
         self.change = Some(change.clone());
+        turn.out.persist(Record::Standing(self.asked_for(turn.parts)));
+        turn.out.keep_message(&PbftMessage::ViewChange(change.clone()));
         turn.out.cast(turn.parts, &ballot, To::All, |vote| {
             PbftMessage::ViewChange(Box::new(ViewChange { vote, ..*change }))
         });
@@ -152,7 +177,8 @@ impl PbftEngine {
         let mut higher: Vec<View> =
             self.changes.values().map(ViewChange::view).filter(|view| *view > current).collect();
         higher.sort_unstable_by(|one, other| other.cmp(one));
-        if let Some(view) = higher.get(turn.parts.quorum.weak() - 1) {
+        let enough = if mutated(turn.parts, Mutant::ViewJumpOnViewChange) { 1 } else { turn.parts.quorum.weak() };
+        if let Some(view) = higher.get(enough - 1) {
             self.change_view(*view, turn);
         }
     }
@@ -178,6 +204,10 @@ impl PbftEngine {
         let chosen: Vec<&ViewChange> = std::iter::once(mine).chain(others).take(quorum).collect();
         let changes: Vec<Declaration> = chosen.iter().map(|change| change.declaration()).collect();
         let Some(selection) = Selection::of(&changes) else { return };
+        let matching = changes.iter().filter(|change| change.checkpoint == selection.stable).count();
+        if mutated(turn.parts, Mutant::MatchingCheckpointsOnly) && matching < quorum {
+            return;
+        }
         let stable = chosen.iter().map(|change| &change.checkpoint).find(|proof| proof.subject == selection.stable);
         let checkpoint = stable.expect("the highest checkpoint is one of them").clone();
         let proof = |subject: &Subject| {
@@ -228,6 +258,9 @@ impl PbftEngine {
             turn.parts.pacemaker.enter(turn.now, view, false);
         }
         turn.parts.pacemaker.restart(turn.now);
+        turn.out.keep_message(&PbftMessage::NewView(new_view.clone()));
+        self.let_in = new_view.changes.iter().map(|change| change.vote.clone()).collect();
+        self.take_part_again(&new_view, turn);
         (self.active, self.change, self.wanted_since) = (true, None, None);
         self.stabilise(new_view.checkpoint.clone(), turn);
         turn.parts.tally.forget_kind_before(Domain::Prepare, view);
@@ -252,7 +285,7 @@ impl PbftEngine {
     }
 
     /// Gives each slot what the new view selects, and lets go of what earlier views gave and this one does not.
-    fn carry_over(&mut self, new_view: &NewView, selection: &Selection, turn: &mut Turn<'_>) {
+    pub(super) fn carry_over(&mut self, new_view: &NewView, selection: &Selection, turn: &mut Turn<'_>) {
         let (view, primary, committed) = (new_view.view(), new_view.endorsement.voter, turn.committed());
         let mut before: BTreeMap<Height, (Digest, bool)> = BTreeMap::new();
         for (slot, entry) in &mut self.log.slots {

@@ -1,26 +1,34 @@
 //! What every protocol with views does: it moves the view, proposes, votes for proposals, gives views up, and lets those who fell
 //! behind catch up.
 
+mod admission;
+mod recovery;
+mod voting;
+
 use super::message::{FromView, Proposal, Timeout, ViewMessage};
-use super::{Candidate, Family, begins, builds_on};
+use super::{Family, begins, builds_on};
 use crate::batching::{Batching, Decision, Situation};
 use crate::config::{Config, Dissemination, LeaderKind};
+use crate::journal::{Record, Standing};
+use crate::leader::Duties;
+use crate::mutants::{Mutant, mutated};
 use crate::pacemaker::Alarm;
-use crate::replica::{Admission, Event, Outbox, Parts, Protocol};
-use crate::safety::timeout_subject;
-use crate::seam::{Drop, Evidence, Mark, Timer, To};
+use crate::pool::MAX_RELAYED_BUNDLES;
+use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
+use crate::safety::Safety;
+use crate::seam::{Drop, Mark, Timer, To};
 use crate::store::Taken;
-use quorate_types::{Attachment, Block, Certificate, ClusterId, Domain, ReplicaId, Subject, Time, View, Vote};
-use std::collections::VecDeque;
+use quorate_types::{Block, Certificate, ClusterId, Domain, ReplicaId, Subject, Time, View, Vote};
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+use recovery::Recall;
 
 /// How far ahead of one's own view votes are counted: enough for a replica that waits for a block while the others go on.
 const MAX_VIEW_GAP: u64 = 128;
 /// Views in which a leader's second proposal is still recognised.
 const REMEMBERED_PROPOSALS: usize = 256;
-/// Most pending bundles that a backup relays to its leader at a time.
-const MAX_RELAYED_BUNDLES: usize = 256;
 
 /// Where a replica stands: its view, what it builds on, what was proposed to it.
 pub struct Views<F: Family> {
@@ -30,6 +38,8 @@ pub struct Views<F: Family> {
     evidence: Option<Certificate>,
     /// Proposals for the current view that have not been decided on, at most one of each author.
     candidates: Vec<Proposal>,
+    /// Who collects the votes for the proposal that this replica voted for in the current view.
+    collector: Option<ReplicaId>,
     /// The timeout message of the current view, as it was cast.
     given_up: Option<Timeout>,
     batching: Batching,
@@ -40,22 +50,29 @@ pub struct Views<F: Family> {
     /// Whether this replica alone knows the certificate that committed commands.
     unannounced: bool,
     /// The endorsements of recent proposals, by which a second one of the same leader is found out.
-    proposals: VecDeque<Vote>,
+    proposals: BTreeMap<(View, ReplicaId), Vote>,
+    /// The highest certificate that the journal has.
+    kept_high: Subject,
+    /// What began the current view, if the journal has it.
+    kept_evidence: Option<Subject>,
     family: PhantomData<F>,
 }
 
 impl<F: Family> Views<F> {
     fn new(config: &Config, genesis: Certificate) -> Self {
         Views {
+            kept_high: genesis.subject,
+            kept_evidence: None,
             high: genesis,
             evidence: None,
             candidates: Vec::new(),
+            collector: None,
             given_up: None,
             batching: Batching::new(config),
             ready_since: None,
             urged: false,
             unannounced: false,
-            proposals: VecDeque::new(),
+            proposals: BTreeMap::new(),
             family: PhantomData,
         }
     }
@@ -70,6 +87,12 @@ impl<F: Family> Views<F> {
         assert!(certificate.view() > self.high.view() && builds_on::<F>(&certificate), "a higher one is higher");
         let replaced = std::mem::replace(&mut self.high, certificate);
         self.evidence.get_or_insert(replaced);
+    }
+
+    /// The certificate of a later phase of the same view: the highest, from now on. A block on it tells that this view came to its end.
+    pub fn finish(&mut self, certificate: Certificate) {
+        assert!(certificate.view() == self.high.view() && builds_on::<F>(&certificate), "it is of the same view");
+        self.high = certificate;
     }
 
     /// Commits a block and its ancestors, unless that was done before; true if commands were committed by it.
@@ -103,94 +126,6 @@ impl<F: Family> Views<F> {
         (view > basis.view).then(|| parts.leaders.leader(view, &basis, &parts.store.tree)).flatten()
     }
 
-    fn admit_proposal(&self, parts: &Parts, from: ReplicaId, proposal: &Proposal) -> Admission {
-        let block = &proposal.block;
-        if block.author != from {
-            return Admission::Drop(Drop::NotTheSender);
-        }
-        let fits = proposal.is_well_formed(from) && builds_on::<F>(&block.justify);
-        if !fits || block.payload.len() > parts.config.batch {
-            return Admission::Drop(Drop::Malformed);
-        }
-        if block.height <= parts.store.committed() && from != parts.me {
-            return Admission::Drop(Drop::Stale);
-        }
-        if !begins::<F>(block.view, &block.justify, proposal.evidence.as_ref()) {
-            return Admission::Drop(Drop::ViewNotJustified);
-        }
-        Admission::Check(self.claims(&block.justify, proposal.evidence.as_ref()))
-    }
-
-    fn admit_vote(&self, family: &F, parts: &Parts, from: ReplicaId, vote: &Vote) -> Admission {
-        if vote.voter != from {
-            return Admission::Drop(Drop::NotTheSender);
-        }
-        if vote.attachment.high_view().is_some() {
-            return Admission::Drop(Drop::Malformed);
-        }
-        if let Err(why) = family.admit_vote(self, parts, &vote.subject) {
-            return Admission::Drop(why);
-        }
-        if vote.subject.view.0 > parts.pacemaker.view().0 + MAX_VIEW_GAP {
-            return Admission::Drop(Drop::TooFarAhead);
-        }
-        Admission::Tally(vote.clone())
-    }
-
-    fn admit_timeout(&self, from: ReplicaId, timeout: &Timeout) -> Admission {
-        let Timeout { vote, high, evidence } = timeout;
-        if vote.voter != from {
-            return Admission::Drop(Drop::NotTheSender);
-        }
-        let says_the_same = match &vote.attachment {
-            Attachment::HighCertificate(attached) => F::TIMEOUTS_CARRY_CERTIFICATES && **attached == *high,
-            Attachment::HighView(view) => !F::TIMEOUTS_CARRY_CERTIFICATES && *view == high.view(),
-            Attachment::None => false,
-        };
-        let fits = vote.subject == timeout_subject(vote.subject.view) && builds_on::<F>(high);
-        if !fits || !says_the_same {
-            return Admission::Drop(Drop::Malformed);
-        }
-        if !begins::<F>(vote.subject.view, high, evidence.as_ref()) {
-            return Admission::Drop(Drop::ViewNotJustified);
-        }
-        Admission::Check(self.claims(high, evidence.as_ref()))
-    }
-
-    /// The certificates of a message that are not known to be genuine.
-    pub fn claims(&self, high: &Certificate, evidence: Option<&Certificate>) -> Vec<Certificate> {
-        let mut claims = Vec::new();
-        if *high != self.high {
-            claims.push(high.clone());
-        }
-        if let Some(evidence) =
-            evidence.filter(|evidence| self.evidence.as_ref() != Some(evidence) && **evidence != self.high)
-        {
-            // Of an aggregate only the highest certificate is checked (Fast-HotStuff, section 5: the others do not matter).
-            claims.extend(evidence.highest_attached_certificate().cloned());
-            claims.push(evidence.clone());
-        }
-        claims
-    }
-
-    /// Whether the author has not proposed in that view before; a different proposal is looked into.
-    fn is_first(&mut self, proposal: &Proposal, out: &mut Outbox<F::Message>) -> bool {
-        let endorsement = &proposal.endorsement;
-        let same_slot =
-            |earlier: &&Vote| earlier.voter == endorsement.voter && earlier.subject.view == endorsement.subject.view;
-        if let Some(earlier) = self.proposals.iter().rev().find(same_slot) {
-            if earlier.subject != endorsement.subject {
-                out.suspect(Evidence { first: earlier.clone(), second: endorsement.clone() });
-            }
-            return false;
-        }
-        if self.proposals.len() == REMEMBERED_PROPOSALS {
-            self.proposals.pop_front();
-        }
-        self.proposals.push_back(endorsement.clone());
-        true
-    }
-
     fn enter(
         &mut self,
         now: Time,
@@ -207,7 +142,19 @@ impl<F: Family> Views<F> {
         self.given_up = None;
         self.urged = false;
         self.ready_since = None;
-        out.mark(Mark::EnteredView { view, leader: self.leader(parts) });
+        self.take_part_again(view, parts, out);
+        let leader = self.leader(parts);
+        let collector = self.collector.take();
+        if let Some(leader) = leader {
+            parts.fairness.led_by(now, leader);
+        }
+        if !certified && collector.is_some() && collector == leader {
+            parts.pacemaker.suspect_leader();
+        }
+        out.mark(Mark::EnteredView { view, leader });
+        if parts.config.leader == LeaderKind::Fixed && parts.pacemaker.is_fruitless(now) {
+            self.give_up(parts, out);
+        }
         self.work(now, parts, out);
         if parts.pacemaker.is_working() {
             out.arm(Timer::View, parts.pacemaker.duration() / 2);
@@ -216,6 +163,7 @@ impl<F: Family> Views<F> {
 
     /// Looks whether there is something to order, and starts the clock of the view if there newly is.
     fn watch(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+        parts.fairness.watch(now, &mut parts.store.pool);
         let working = parts.store.pool.pending_commands() > 0 || parts.store.tree.open_payloads() > 0 || self.urged;
         if parts.pacemaker.working(now, working) {
             out.arm(Timer::View, parts.pacemaker.duration() / 2);
@@ -226,7 +174,9 @@ impl<F: Family> Views<F> {
     fn work(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         self.watch(now, parts, out);
         let view = parts.pacemaker.view();
-        if parts.safety.proposed().max(parts.safety.timed_out()) >= view || self.leader(parts) != Some(parts.me) {
+        let proposed = parts.safety.proposed() >= view && !self.proposes_twice(parts);
+        let silent = parts.safety.timed_out().max(parts.safety.abstains()) >= view;
+        if proposed || silent || self.leader(parts) != Some(parts.me) {
             return;
         }
         let situation = Situation {
@@ -246,6 +196,12 @@ impl<F: Family> Views<F> {
                 self.announce(out);
             }
         }
+    }
+
+    /// Whether the votes for the view before have come after its timeouts, for a leader whom that makes propose again: a bug.
+    fn proposes_twice(&self, parts: &Parts) -> bool {
+        let by_timeouts = self.evidence.as_ref().is_some_and(|evidence| evidence.subject.domain == Domain::Timeout);
+        mutated(parts, Mutant::ProposesTwice) && by_timeouts && self.high.view().next() == parts.pacemaker.view()
     }
 
     /// Shows the others the certificate that committed commands, when no proposal is about to carry it.
@@ -270,66 +226,45 @@ impl<F: Family> Views<F> {
         if behind || !parts.store.tree.contains(&justify.subject.digest) {
             return;
         }
-        let evidence = self.evidence.clone().filter(|_| !begins::<F>(view, &justify, None));
         parts.store.follow(justify.subject.digest);
         let before = parts.store.pool.pending_commands();
         let payload = parts.store.pool.select(parts.config.batch, parts.config.batch_bytes);
-        let bundles = match parts.config.dissemination {
-            Dissemination::Client => Vec::new(),
-            Dissemination::Leader => {
-                payload.iter().filter_map(|digest| parts.store.pool.get(digest).cloned()).collect()
-            }
-        };
         let block = Arc::new(Block::new(view, parts.me, justify, payload));
-        let ballot = parts.safety.propose(&block).expect("a leader proposes once a view");
+        let ballot = match self.proposes_twice(parts) {
+            true => Safety::new(parts.safety.lock()).propose(&block),
+            false => parts.safety.propose(&block),
+        };
+        let ballot = ballot.expect("a leader proposes once a view");
         self.unannounced = false;
         out.offer(now, parts, block.clone(), parts.me);
+        // After a restart it may be here: the journal had it, and not that it was proposed.
+        parts.store.follow(block.digest());
         let pending = parts.store.pool.pending_commands();
         self.batching.proposed(now, pending);
+        self.keep(Some(&block.digest()), parts, out);
         out.mark(Mark::Proposed { view, height: block.height, commands: before - pending });
+        let proposal = self.proposal(block, ballot.to_vote(parts.me), parts);
         out.cast(parts, &ballot, To::All, |endorsement| {
-            ViewMessage::Proposal(Box::new(Proposal { block, evidence, endorsement, bundles })).into()
+            ViewMessage::Proposal(Box::new(Proposal { endorsement, ..proposal })).into()
         });
     }
 
-    fn try_vote(&mut self, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        let decidable = |candidate: &Proposal| parts.store.tree.get(&candidate.block.digest()).is_some();
-        while let Some(at) = self.candidates.iter().position(decidable) {
-            let proposal = self.candidates.swap_remove(at);
-            let (block, tree) = (&proposal.block, &parts.store.tree);
-            if self.leads(&proposal, parts) != Some(true) {
-                out.drop_message(block.author, Drop::NotTheLeader);
-                continue;
+    /// A block of this replica for the current view, with what shows that the view has begun, and the commands if they go with it.
+    fn proposal(&self, block: Arc<Block>, endorsement: Vote, parts: &Parts) -> Proposal {
+        let evidence = self.evidence.clone().filter(|_| !begins::<F>(block.view, &block.justify, None));
+        let bundles = match parts.config.dissemination {
+            Dissemination::Client => Vec::new(),
+            Dissemination::Leader => {
+                block.payload.iter().filter_map(|digest| parts.store.pool.get(digest).cloned()).collect()
             }
-            let candidate = Candidate { block, evidence: proposal.evidence.as_ref(), lock: parts.safety.lock() };
-            if let Err(rule) = F::may_vote(candidate, tree) {
-                out.mark(Mark::Refused { view: block.view, rule });
-                continue;
-            }
-            let collector = F::collector(block, parts);
-            if let Some(ballot) = parts.safety.vote_in(F::VOTES, block) {
-                out.cast(parts, &ballot, To::One(collector), |vote| ViewMessage::Vote(vote).into());
-            }
-        }
-    }
-
-    /// Whether the proposer leads the view of its block, on the basis that the proposal itself shows: the votes of the view
-    /// before, or, after a timeout, the certificate that it builds on. That one must be as high as the timeouts know, lest a
-    /// faulty replica choose an old one under which it would lead.
-    /// None if the block that says so is not here yet.
-    fn leads(&self, proposal: &Proposal, parts: &Parts) -> Option<bool> {
-        let block = &proposal.block;
-        let justify = &block.justify;
-        let basis = F::basis(block.view, justify, proposal.evidence.as_ref());
-        let timeouts = proposal.evidence.as_ref().and_then(Certificate::highest_attached_view);
-        let fresh = justify.view() >= timeouts.unwrap_or(View(0)) || parts.config.leader == LeaderKind::RoundRobin;
-        let leader = parts.leaders.leader(block.view, &basis, &parts.store.tree)?;
-        Some(fresh && leader == block.author)
+        };
+        Proposal { block, evidence, endorsement, bundles }
     }
 
     fn give_up(&mut self, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         let view = parts.pacemaker.view();
         match &self.given_up {
+            Some(_) if mutated(parts, Mutant::TimeoutSentOnce) => {}
             Some(timeout) => out.recast(To::All, ViewMessage::Timeout(Box::new(timeout.clone())).into()),
             None => {
                 let Some(ballot) = parts.safety.give_up(view, &self.high, F::TIMEOUTS_CARRY_CERTIFICATES) else {
@@ -340,6 +275,8 @@ impl<F: Family> Views<F> {
                 let (high, evidence) = (self.high.clone(), self.evidence.clone());
                 let timeout = Timeout { vote: ballot.to_vote(parts.me), high, evidence };
                 self.given_up = Some(timeout.clone());
+                self.keep(None, parts, out);
+                out.keep_message(&ViewMessage::Timeout(Box::new(timeout.clone())).into());
                 let wrap = |vote| ViewMessage::Timeout(Box::new(Timeout { vote, ..timeout })).into();
                 out.cast(parts, &ballot, To::All, wrap);
             }
@@ -366,17 +303,23 @@ impl<F: Family> Views<F> {
     }
 }
 
+/// Whether this replica is in a view, or beyond it, to which scripts move replicas: then nothing else need show that it has begun.
+fn may_be_forced(view: View, parts: &Parts) -> bool {
+    parts.leaders.is_scripted() && view <= parts.pacemaker.view()
+}
+
 /// A protocol with views by its family.
 pub struct ViewEngine<F: Family> {
     views: Views<F>,
     family: F,
+    recall: Recall,
 }
 
 impl<F: Family> ViewEngine<F> {
     /// At genesis.
     pub fn new(config: &Config, cluster: &ClusterId) -> Self {
         let genesis = Certificate::genesis(cluster);
-        ViewEngine { family: F::new(&genesis), views: Views::new(config, genesis) }
+        ViewEngine { family: F::new(&genesis), recall: Recall::new(&genesis), views: Views::new(config, genesis) }
     }
 
     /// The highest certificate that one may build on.
@@ -398,6 +341,9 @@ impl<F: Family> ViewEngine<F> {
         out: &mut Outbox<F::Message>,
     ) {
         let block = proposal.block.clone();
+        if mutated(parts, Mutant::ViewJumpOnProposal) && block.view > parts.pacemaker.view() {
+            self.views.enter(now, block.view, None, parts, out);
+        }
         self.learn_from(now, from, block.justify.clone(), proposal.evidence.clone(), parts, out);
         // Only the first block of a view's leader enters unasked, so that nobody can fill the tree; any other that turns out to be
         // certified is fetched by its digest.
@@ -415,7 +361,7 @@ impl<F: Family> ViewEngine<F> {
         }
         if first && block.view == parts.pacemaker.view() {
             self.views.candidates.push(*proposal);
-            self.views.try_vote(parts, out);
+            self.views.try_vote(now, parts, out);
         }
         self.views.watch(now, parts, out);
     }
@@ -480,7 +426,11 @@ impl<F: Family> ViewEngine<F> {
         if domain != Domain::Timeout {
             self.family.learn(now, &certificate, from, &mut self.views, parts, out);
         }
-        if view >= parts.pacemaker.view() && (domain == F::ENDS_VIEW || domain == Domain::Timeout) {
+        let again = mutated(parts, Mutant::ViewEnteredTwice)
+            && view.next() == parts.pacemaker.view()
+            && self.views.evidence.as_ref().is_some_and(|evidence| evidence.subject.domain == Domain::Timeout);
+        let ends = view >= parts.pacemaker.view() || (again && domain != Domain::Timeout);
+        if ends && (domain == F::ENDS_VIEW || domain == Domain::Timeout) {
             let is_high = certificate.subject == self.views.high.subject;
             self.views.enter(now, view.next(), (!is_high).then_some(certificate), parts, out);
         }
@@ -513,9 +463,9 @@ impl<F: Family> Protocol for ViewEngine<F> {
         match message.as_view() {
             Some(ViewMessage::Proposal(proposal)) => self.views.admit_proposal(parts, from, proposal),
             Some(ViewMessage::Vote(vote)) => self.views.admit_vote(&self.family, parts, from, vote),
-            Some(ViewMessage::Timeout(timeout)) => self.views.admit_timeout(from, timeout),
+            Some(ViewMessage::Timeout(timeout)) => self.views.admit_timeout(parts, from, timeout),
             Some(ViewMessage::Advance { high, evidence }) => {
-                Admission::Check(self.views.claims(high, evidence.as_deref()))
+                Admission::Check(self.views.claims(parts, high, evidence.as_deref()))
             }
             None => self.family.admit(&self.views, parts, from, message),
         }
@@ -523,7 +473,13 @@ impl<F: Family> Protocol for ViewEngine<F> {
 
     fn handle(&mut self, now: Time, event: Event<F::Message>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         match event {
-            Event::Start => self.views.enter(now, View(1), None, parts, out),
+            Event::Start => self.start(now, parts, out),
+            Event::Shown { from, standing } => {
+                for certificate in standing.certificates {
+                    self.learn_from(now, from, certificate, None, parts, out);
+                }
+                self.views.watch(now, parts, out);
+            }
             Event::Message { from, message } => match message.into_view() {
                 Ok(message) => self.on_message(now, from, message, parts, out),
                 Err(message) => {
@@ -548,19 +504,48 @@ impl<F: Family> Protocol for ViewEngine<F> {
                 if let Some(block) = parts.store.tree.get(&digest).cloned() {
                     self.family.whole(&block, &mut self.views, parts, out);
                 }
-                self.views.try_vote(parts, out);
+                self.views.try_vote(now, parts, out);
                 self.views.work(now, parts, out);
             }
         }
     }
 
+    fn duties() -> Duties {
+        Duties { ends_view: F::ENDS_VIEW, next_leader_collects: F::NEXT_LEADER_COLLECTS }
+    }
+
+    fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+        self.views.enter(now, view, None, parts, out);
+    }
+
+    fn recall(&mut self, recalled: Recalled<'_, F::Message>, parts: &mut Parts) {
+        self.take_recalled(recalled, parts);
+    }
+
+    fn summary(&self, _parts: &Parts) -> Vec<Record> {
+        self.views.summary()
+    }
+
+    fn standing(&self, _parts: &Parts) -> Standing {
+        self.views.standing()
+    }
+
+    fn spoken_up_to(&self, standing: &Standing, _parts: &Parts) -> Option<View> {
+        recovery::spoken_up_to::<F>(standing)
+    }
+
     fn invariants(&self, parts: &Parts) {
         let (views, view) = (&self.views, parts.pacemaker.view());
         assert!(
-            view == View(0) || begins::<F>(view, &views.high, views.evidence.as_ref()),
+            view == View(0)
+                || may_be_forced(view, parts)
+                || mutated(parts, Mutant::ViewJumpOnProposal)
+                || begins::<F>(view, &views.high, views.evidence.as_ref()),
             "a view begins with a certificate of the one before"
         );
-        assert!(parts.safety.voted() <= view && parts.safety.timed_out() <= view, "nobody votes ahead of its view");
+        let spoken = parts.safety.voted().max(parts.safety.timed_out());
+        let forgets = mutated(parts, Mutant::RecoveryForgetsTimeouts);
+        assert!(spoken <= view || forgets, "nobody votes ahead of its view");
         let current = |candidate: &Proposal| candidate.block.view == view;
         assert!(views.candidates.iter().all(current), "only the current view has candidates");
         assert!(views.candidates.len() <= parts.quorum.replicas(), "an author has one candidate");

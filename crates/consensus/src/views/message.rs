@@ -1,9 +1,11 @@
 //! What replicas say to each other under every protocol in which the leader of a view proposes a block.
 
+use crate::malleable::Malleable;
 use crate::seam::Message;
+use crate::text::{self, certificate_name};
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_BLOCK_BUNDLES;
-use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Domain, Encoder, ReplicaId, Vote, Wire};
+use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Domain, Encoder, ReplicaId, View, Vote, Wire};
 use std::sync::Arc;
 
 /// A block for a view, and what shows that the view has begun.
@@ -61,6 +63,41 @@ impl Message for ViewMessage {
     fn is_proposal(&self) -> bool {
         matches!(self, ViewMessage::Proposal(_))
     }
+
+    fn bundles(&self) -> &[Bundle] {
+        match self {
+            ViewMessage::Proposal(proposal) => &proposal.bundles,
+            _ => &[],
+        }
+    }
+
+    fn view(&self) -> Option<View> {
+        match self {
+            ViewMessage::Proposal(proposal) => Some(proposal.block.view),
+            ViewMessage::Vote(vote) => Some(vote.subject.view),
+            ViewMessage::Timeout(timeout) => Some(timeout.vote.subject.view),
+            ViewMessage::Advance { .. } => None,
+        }
+    }
+
+    fn describe(&self) -> String {
+        let and = |evidence: Option<&Certificate>| {
+            evidence.map(|evidence| format!(" and {}", certificate_name(evidence))).unwrap_or_default()
+        };
+        match self {
+            ViewMessage::Proposal(proposal) => {
+                format!("proposal of {}{}", text::block(&proposal.block), and(proposal.evidence.as_ref()))
+            }
+            ViewMessage::Vote(vote) => text::vote(vote),
+            ViewMessage::Timeout(timeout) => {
+                let high = certificate_name(&timeout.high);
+                format!("{}, shows {high}{}", text::vote(&timeout.vote), and(timeout.evidence.as_ref()))
+            }
+            ViewMessage::Advance { high, evidence } => {
+                format!("shows {}{}", certificate_name(high), and(evidence.as_deref()))
+            }
+        }
+    }
 }
 
 impl Proposal {
@@ -75,7 +112,7 @@ impl Proposal {
 }
 
 /// The message set of a protocol with views: these messages, and perhaps others.
-pub trait FromView: Message + From<ViewMessage> {
+pub trait FromView: Malleable + From<ViewMessage> {
     /// One of these messages, or the protocol's own.
     fn into_view(self) -> Result<ViewMessage, Self>;
     /// One of these messages, to look at.

@@ -12,6 +12,7 @@ pub mod message;
 pub use engine::{ViewEngine, Views};
 
 use crate::block_tree::BlockTree;
+use crate::mutants::Mutation;
 use crate::replica::{Admission, Outbox, Parts};
 use message::FromView;
 use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, Time, View};
@@ -25,6 +26,8 @@ pub struct Candidate<'a> {
     pub evidence: Option<&'a Certificate>,
     /// What this replica is locked on.
     pub lock: Subject,
+    /// Which bug was put back: none.
+    pub mutation: Mutation,
 }
 
 /// Why not to vote: the line of the paper's rule that is not met.
@@ -43,6 +46,8 @@ pub trait Family: Send + Sized + 'static {
     const ENDS_VIEW: Domain;
     /// Of what a certificate may be that a block is built on, besides that of genesis.
     const BUILDS_ON: &'static [Domain];
+    /// Whether the votes for a block are collected by the leader of the next view, who builds on their certificate, and not by its own.
+    const NEXT_LEADER_COLLECTS: bool;
     /// Whether a timeout is signed together with the whole highest certificate, and not only with its view.
     const TIMEOUTS_CARRY_CERTIFICATES: bool;
 
@@ -57,9 +62,6 @@ pub trait Family: Send + Sized + 'static {
 
     /// Whether to vote for a block. That a replica votes once a view, in ascending views, is not asked here.
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal>;
-
-    /// Who collects the votes for a block that is in the tree.
-    fn collector(block: &Block, parts: &Parts) -> ReplicaId;
 
     /// A cheap look at a vote of the voter's own, without attachment: why not to count it, if it is not to be counted.
     fn admit_vote(&self, views: &Views<Self>, parts: &Parts, subject: &Subject) -> Result<(), crate::seam::Drop>;
@@ -88,6 +90,15 @@ pub trait Family: Send + Sized + 'static {
     fn whole(&mut self, block: &Block, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<Self::Message>);
 }
 
+/// Who collects the votes for a block that is in the tree.
+pub fn collector<F: Family>(block: &Block, parts: &Parts) -> ReplicaId {
+    if !F::NEXT_LEADER_COLLECTS {
+        return block.author;
+    }
+    let next = parts.leaders.leader(block.view.next(), &block.subject(F::ENDS_VIEW), &parts.store.tree);
+    next.expect("the block is in the tree")
+}
+
 /// Whether a certificate may be built on, as far as its kind goes. Of view 0 none but that of genesis can be genuine.
 pub fn builds_on<F: Family>(certificate: &Certificate) -> bool {
     is_genesis(certificate) || F::BUILDS_ON.contains(&certificate.subject.domain)
@@ -101,6 +112,12 @@ pub fn begins<F: Family>(view: View, high: &Certificate, evidence: Option<&Certi
     evidence.map_or(before(high) && ends(high), |evidence| {
         before(evidence) && (ends(evidence) || evidence.subject.domain == Domain::Timeout)
     })
+}
+
+/// Whether a certificate ends its view, so that the next one has begun.
+pub fn ends_view<F: Family>(certificate: &Certificate) -> bool {
+    let domain = certificate.subject.domain;
+    is_genesis(certificate) || domain == F::ENDS_VIEW || domain == Domain::Timeout
 }
 
 fn is_genesis(certificate: &Certificate) -> bool {

@@ -30,7 +30,7 @@ impl<M: Told> Flight<'_, M> {
     /// The view that a message belongs to, if it belongs to one.
     pub fn view(&self) -> Option<View> {
         match self.letter {
-            Envelope::Protocol(message) => message.view(),
+            Envelope::Protocol(message) => Told::view(message),
             _ => None,
         }
     }

@@ -23,6 +23,9 @@ pub struct Oracle<P> {
     signed: BTreeMap<Slot, (Subject, Attachment)>,
     voters: BTreeMap<Digest, BTreeSet<ReplicaId>>,
     accused: BTreeSet<ReplicaId>,
+    /// Replicas forget what they executed before the beginning of their journals, and may order it again; it is executed once for
+    /// all that.
+    pub forgetful: bool,
     play: PhantomData<P>,
 }
 
@@ -39,6 +42,7 @@ impl<P: Play> Oracle<P> {
             signed: BTreeMap::new(),
             voters: BTreeMap::new(),
             accused: BTreeSet::new(),
+            forgetful: false,
             play: PhantomData,
         }
     }
@@ -71,6 +75,20 @@ impl<P: Play> Oracle<P> {
             "{replica:?} records two statements of one kind in {:?}",
             subject.view
         );
+    }
+
+    /// A statement that nobody has heard was lost with the record of it.
+    pub fn lost(&mut self, replica: ReplicaId, subject: Subject) {
+        let slot = (replica, subject.domain, subject.view, P::slot(&subject));
+        if !self.signed.contains_key(&slot) {
+            self.persisted.remove(&slot);
+        }
+    }
+
+    /// A replica has lost all that it remembered of what it had made durable.
+    pub fn forgets(&mut self, replica: ReplicaId) {
+        let signed = &self.signed;
+        self.persisted.retain(|slot, _| slot.0 != replica || signed.contains_key(slot));
     }
 
     /// A replica signs a statement: the same that it recorded, and no other in that view.
@@ -116,7 +134,7 @@ impl<P: Play> Oracle<P> {
             assert!(self.submitted.contains(&digest), "{replica:?} executes a bundle that no client sent");
             let first = self.executed[replica.index()].insert(digest);
             assert!(
-                first || P::ORDERS_TWICE || !self.byzantine.is_empty(),
+                first || P::ORDERS_TWICE || self.forgetful || !self.byzantine.is_empty(),
                 "{replica:?} executes a bundle twice although all are honest"
             );
         }

@@ -6,10 +6,9 @@
 use super::network::Letter;
 use super::play::Told;
 use quorate_consensus::seam::{Drop, Envelope};
+pub use quorate_consensus::text::certificate_name;
 use quorate_consensus::{Evidence, Mark};
-use quorate_types::{
-    Attachment, Block, Bundle, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, Time,
-};
+use quorate_types::{Block, Bundle, Certificate, Digest, Height, ReplicaId, Signers, Subject, Time};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -120,6 +119,8 @@ impl Story {
                 let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
                 format!("sends {names} {}", self.payload(&digests))
             }
+            Envelope::Ask { .. } => format!("asks {names} how far they are"),
+            Envelope::Standing { .. } => format!("tells {names} how far it is"),
         };
         self.replica(time, from, what, others);
     }
@@ -172,7 +173,11 @@ impl Story {
                 None => "decides a block that is not here".into(),
             },
             Mark::Stable { height } => format!("finds all up to {height:?} stable"),
-            Mark::TimedOut(_) | Mark::Proposed { .. } | Mark::Conflict { .. } => return,
+            Mark::Restarted { view, height } => format!("has spoken in {view:?} and committed {height:?}"),
+            Mark::Forgot => "has lost its memory".into(),
+            Mark::Abstains { up_to } => format!("says nothing up to {up_to:?}"),
+            Mark::TakesPart { view } => format!("takes part again from {view:?} on"),
+            Mark::TimedOut(_) | Mark::Proposed { .. } | Mark::Conflict { .. } | Mark::Unreadable { .. } => return,
         };
         self.replica(time, who, what, 0);
     }
@@ -216,21 +221,4 @@ fn number(what: &str, actors: usize) -> String {
 
 fn signer_names(signers: &Signers) -> String {
     signers.iter().map(|signer| format!("{signer:?}")).collect::<Vec<_>>().join(" ")
-}
-
-/// The name of a certificate.
-pub fn certificate_name(certificate: &Certificate) -> String {
-    let view = certificate.view();
-    let aggregate = matches!(certificate.attachment(0), Attachment::HighCertificate(_));
-    match certificate.subject.domain {
-        Domain::Vote if view.0 == 0 => "genesis".into(),
-        Domain::Vote => format!("QC({view:?})"),
-        Domain::Timeout if aggregate => format!("AggQC({view:?})"),
-        Domain::Timeout => format!("TC({view:?})"),
-        Domain::Prepare => format!("prepareQC({view:?})"),
-        Domain::Checkpoint => format!("STABLE({:?})", certificate.subject.height),
-        Domain::PreCommit => format!("precommitQC({view:?})"),
-        Domain::Commit => format!("commitQC({view:?})"),
-        other => format!("{other:?} certificate({view:?})"),
-    }
 }

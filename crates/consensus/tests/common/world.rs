@@ -1,5 +1,7 @@
 //! The cluster and its event loop.
 
+mod lives;
+
 use super::keys::Keys;
 use super::network::{Flight, Letter, Network};
 use super::oracle::Oracle;
@@ -7,12 +9,12 @@ use super::play::Play;
 use super::random::Random;
 use super::story::Story;
 use quorate_consensus::chained::message::ChainedMessage;
-use quorate_consensus::safety::Record;
+use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Config, Input, Mark, Message, Replica, Timer, To};
 use quorate_types::{
-    Block, Bundle, BundleBuilder, Certificate, ClientId, ClusterId, Decoder, Digest, Encoder, Hasher, Quorum,
-    ReplicaId, Time, Wire,
+    Block, Bundle, BundleBuilder, Certificate, ClientId, ClusterId, Decoder, Digest, Encoder, Hasher, Height, Quorum,
+    ReplicaId, Time, Vote, Wire,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +32,7 @@ pub type Tamper<M = ChainedMessage> = Box<dyn FnMut(&Keys, Act<M>, &mut Vec<Act<
 enum Happening<M> {
     Deliver { from: ReplicaId, to: ReplicaId, letter: Letter<M> },
     Ring { replica: ReplicaId, timer: Timer },
-    Answer { replica: ReplicaId, input: Input<M> },
+    Answer { replica: ReplicaId, life: u32, input: Input<M> },
     Submit { replica: ReplicaId, bundle: Bundle },
 }
 
@@ -45,12 +47,22 @@ struct Node<P: Play> {
     replica: Replica<P::Engine>,
     alarms: BTreeMap<Timer, (Time, u64)>,
     durable: BTreeMap<RecordId, Record>,
+    /// The last record that a message has waited for.
+    awaited: Option<RecordId>,
     alive: bool,
+    /// How often it was restarted.
+    life: u32,
+    /// It crashes when it has done so much more of what the replica asks for.
+    fuse: Option<u64>,
+    /// The height of the last block that it handed to its application in this life.
+    executed: Height,
     tamper: Option<Tamper<P::Message>>,
     commits: Vec<Committed>,
     marks: Vec<Mark>,
     /// A digest of all that it executed.
     state: Digest,
+    /// The height and state that it begins a life with.
+    snapshot: (Height, Digest),
 }
 
 /// A cluster in virtual time.
@@ -64,6 +76,10 @@ pub struct World<P: Play> {
     pub crypto_time: Duration,
     /// Messages that replicas sent to others so far, lost ones included.
     pub messages: u64,
+    config: Config,
+    seed: u64,
+    /// What clients sent.
+    sent: BTreeMap<Digest, Bundle>,
     nodes: Vec<Node<P>>,
     queue: BTreeMap<(Time, u64), Happening<P::Message>>,
     sequence: u64,
@@ -85,11 +101,16 @@ impl<P: Play> World<P> {
             replica: P::replica(config.clone(), quorum, cluster, ReplicaId(me), seed),
             alarms: BTreeMap::new(),
             durable: BTreeMap::new(),
+            awaited: None,
             alive: true,
+            life: 0,
+            fuse: None,
+            executed: Height(0),
             tamper: None,
             commits: Vec::new(),
             marks: Vec::new(),
             state: Digest::ZERO,
+            snapshot: (Height(0), Digest::ZERO),
         };
         World {
             now: Time(0),
@@ -100,6 +121,9 @@ impl<P: Play> World<P> {
             crypto_time: Duration::ZERO,
             messages: 0,
             nodes: (0..n as u16).map(node).collect(),
+            config,
+            seed,
+            sent: BTreeMap::new(),
             queue: BTreeMap::new(),
             sequence: 0,
             bundles: 0,
@@ -166,26 +190,6 @@ impl<P: Play> World<P> {
         alive.map(|node| node.replica.view_timeouts()).max().unwrap_or(0)
     }
 
-    /// Ends a replica for good: what it has sent is on its way.
-    pub fn kill(&mut self, replica: u16) {
-        let node = &mut self.nodes[usize::from(replica)];
-        node.alive = false;
-        for key in std::mem::take(&mut node.alarms).into_values() {
-            self.queue.remove(&key);
-        }
-        self.tell(ReplicaId(replica), "stops for good".into());
-    }
-
-    /// Ends a replica for good in the middle of a sentence: each of its messages on its way is lost with the given chance.
-    pub fn kill_in_mid_sentence(&mut self, replica: u16, lost_per_mille: u64) {
-        let random = &mut self.random;
-        self.queue.retain(|_, happening| match happening {
-            Happening::Deliver { from, .. } if from.0 == replica => !random.per_mille(lost_per_mille),
-            _ => true,
-        });
-        self.kill(replica);
-    }
-
     /// Makes a replica Byzantine: `tamper` rewrites whatever it asks for.
     pub fn corrupt(&mut self, replica: u16, tamper: Tamper<P::Message>) {
         self.oracle.distrust(ReplicaId(replica));
@@ -201,6 +205,7 @@ impl<P: Play> World<P> {
         }
         let bundle = builder.finish();
         self.oracle.submitted(&bundle);
+        self.sent.insert(bundle.digest(), bundle.clone());
         if let Some(story) = &mut self.story {
             story.name_bundle(bundle.digest(), self.bundles);
         }
@@ -223,6 +228,19 @@ impl<P: Play> World<P> {
             self.push(self.now, Happening::Submit { replica: ReplicaId(*replica), bundle: bundle.clone() });
         }
         bundle.digest()
+    }
+
+    /// A client sends a bundle again to every replica.
+    pub fn submit_again(&mut self, bundle: &Digest) {
+        let bundle = self.sent.get(bundle).expect("it was sent before").clone();
+        for replica in self.replicas() {
+            self.push(self.now, Happening::Submit { replica, bundle: bundle.clone() });
+        }
+    }
+
+    /// Loses all messages that are on their way from one replica to another.
+    pub fn drop_all_in_flight(&mut self) {
+        self.queue.retain(|_, happening| !matches!(happening, Happening::Deliver { from, to, .. } if from != to));
     }
 
     /// A message of a faulty replica's making enters its link to another.
@@ -283,7 +301,9 @@ impl<P: Play> World<P> {
                 self.nodes[replica.index()].alarms.remove(&timer);
                 self.step(replica, Input::Timeout(timer));
             }
-            Happening::Answer { replica, input } => {
+            // Whoever asked is no more.
+            Happening::Answer { replica, life, .. } if life != self.nodes[replica.index()].life => {}
+            Happening::Answer { replica, input, .. } => {
                 if let (Input::Assembled { result: Ok(certificate), .. }, Some(story)) = (&input, &mut self.story) {
                     story.formed(time, replica, certificate);
                 }
@@ -313,6 +333,12 @@ impl<P: Play> World<P> {
             self.nodes[replica.index()].tamper = Some(tamper);
         }
         for action in actions {
+            if let Some(left) = &mut self.nodes[replica.index()].fuse {
+                match left.checked_sub(1) {
+                    Some(fewer) => *left = fewer,
+                    None => return self.kill(replica.0),
+                }
+            }
             self.perform(replica, action);
         }
     }
@@ -321,7 +347,9 @@ impl<P: Play> World<P> {
         match action {
             Action::Send { to, message, after, sign } => self.send(me, to, message, after, sign),
             Action::Persist { id, record } => {
-                self.oracle.persisted(me, record.subject, &record.attachment);
+                if let Record::Promise(promise) = &record {
+                    self.oracle.persisted(me, promise.subject, &promise.attachment);
+                }
                 let earlier = self.nodes[me.index()].durable.insert(id, record);
                 assert!(earlier.is_none(), "{me:?} gives the name {id:?} to two records");
             }
@@ -345,24 +373,12 @@ impl<P: Play> World<P> {
                 self.nodes[me.index()].alarms.insert(timer, key);
             }
             Action::Disarm(timer) => self.disarm(me, timer),
-            Action::Commit { block, bundles } => {
-                self.oracle.committed(me, &block, &bundles);
-                if let Some(story) = &mut self.story {
-                    story.committed(self.now, me, &block);
-                }
-                let node = &mut self.nodes[me.index()];
-                let mut rolling = Hasher::new(*b"tSTA");
-                rolling.update(&node.state.0);
-                bundles.iter().for_each(|bundle| rolling.update(&bundle.digest().0));
-                node.state = rolling.finish();
-                node.commits.push(Committed { time: self.now, block });
-            }
+            Action::Commit { block, bundles } => self.commit(me, block, &bundles),
             Action::DigestState { height } => {
                 let node = &self.nodes[me.index()];
-                let last = node.commits.last().map(|commit| commit.block.height);
-                assert_eq!(last, Some(height), "{me:?} asks for the state of another height");
-                let state = node.state;
-                self.push(self.now, Happening::Answer { replica: me, input: Input::Executed { height, state } });
+                assert_eq!(node.executed, height, "{me:?} asks for the state of another height");
+                let (state, life) = (node.state, node.life);
+                self.push(self.now, Happening::Answer { replica: me, life, input: Input::Executed { height, state } });
             }
             Action::Accuse(evidence) => {
                 let genuine = [&evidence.first, &evidence.second].iter().all(|vote| self.keys.is_vote_genuine(vote));
@@ -373,7 +389,8 @@ impl<P: Play> World<P> {
                 }
             }
             Action::Mark(mark) => {
-                assert!(!matches!(mark, Mark::Conflict { .. }), "{me:?} finds a conflict: {mark:?}");
+                let fatal = matches!(mark, Mark::Conflict { .. } | Mark::Unreadable { .. });
+                assert!(!fatal, "{me:?} cannot go on: {mark:?}");
                 if let Some(story) = &mut self.story {
                     story.marked(self.now, me, &mark);
                 }
@@ -382,9 +399,38 @@ impl<P: Play> World<P> {
         }
     }
 
+    fn commit(&mut self, me: ReplicaId, block: Arc<Block>, bundles: &[Bundle]) {
+        let node = &mut self.nodes[me.index()];
+        if block.height <= node.snapshot.0 {
+            return;
+        }
+        assert_eq!(block.height, node.executed.next(), "{me:?} executes out of order");
+        node.executed = block.height;
+        let again = node.commits.get(block.height.0 as usize - 1);
+        if let Some(earlier) = again {
+            let before = earlier.block.digest();
+            assert_eq!(block.digest(), before, "{me:?} executes another block than in an earlier life");
+        } else {
+            self.oracle.committed(me, &block, bundles);
+        }
+        if let Some(story) = &mut self.story {
+            story.committed(self.now, me, &block);
+        }
+        let node = &mut self.nodes[me.index()];
+        let mut rolling = Hasher::new(*b"tSTA");
+        rolling.update(&node.state.0);
+        bundles.iter().for_each(|bundle| rolling.update(&bundle.digest().0));
+        node.state = rolling.finish();
+        if block.height.0 as usize <= node.commits.len() {
+            return;
+        }
+        node.commits.push(Committed { time: self.now, block });
+    }
+
     fn answer(&mut self, replica: ReplicaId, input: Input<P::Message>) {
         let time = self.now + self.random.time_below(self.crypto_time);
-        self.push(time, Happening::Answer { replica, input });
+        let life = self.nodes[replica.index()].life;
+        self.push(time, Happening::Answer { replica, life, input });
     }
 
     fn disarm(&mut self, replica: ReplicaId, timer: Timer) {
@@ -394,18 +440,20 @@ impl<P: Play> World<P> {
     }
 
     fn send(&mut self, me: ReplicaId, to: To, mut letter: Letter<P::Message>, after: Option<RecordId>, sign: bool) {
+        let node = &mut self.nodes[me.index()];
+        node.awaited = node.awaited.max(after);
+        let own = |vote: &&mut Vote| sign || vote.voter == me && vote.signature.is_empty();
         if let Letter::Protocol(message) = &mut letter
-            && sign
+            && let Some(vote) = message.vote_to_sign().filter(own)
         {
-            let vote = message.vote_to_sign().expect("what is to be signed carries a vote");
             assert_eq!(vote.voter, me, "nobody signs in another's name");
-            if let Some(record) = after {
-                let record =
-                    self.nodes[me.index()].durable.get(&record).expect("a record is durable before it is used");
-                assert_eq!(record.subject, vote.subject, "{me:?} waits for the record of another statement");
+            if !self.oracle.is_byzantine(me) {
+                node.waits_for_its_record(me, vote, after);
             }
-            self.oracle.signed(me, vote.subject, &vote.attachment);
-            vote.signature = self.keys.signature(me, &vote.subject, &vote.attachment);
+            if sign {
+                self.oracle.signed(me, vote.subject, &vote.attachment);
+                vote.signature = self.keys.signature(me, &vote.subject, &vote.attachment);
+            }
         }
         let recipients: Vec<ReplicaId> = match to {
             To::One(one) => vec![one],

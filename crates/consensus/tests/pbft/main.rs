@@ -11,4 +11,5 @@ mod cost;
 mod gaps;
 mod golden;
 mod life;
+mod memory;
 mod parts;

@@ -44,7 +44,7 @@ fn one_statement_of_a_kind_in_a_slot_and_view() {
     let prepared = proof(subject(Domain::Prepare, 1, 5, 1));
     let ballot = safety.commit(&prepared).expect("another kind");
     assert_eq!(ballot.to_vote(ReplicaId(0)), vote(0, subject(Domain::Commit, 1, 5, 1)));
-    let kept = safety.record(&ballot).attachment;
+    let kept = safety.promise(&ballot).attachment;
     assert_eq!(kept, Attachment::HighCertificate(Box::new(prepared.clone())), "the journal keeps the proof");
     assert!(safety.commit(&prepared).is_none());
     assert!(safety.prepare(View(2), Height(5), digest(2)).is_some(), "another view");

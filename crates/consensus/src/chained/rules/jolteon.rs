@@ -3,6 +3,7 @@
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::block_tree::BlockTree;
+use crate::mutants::Mutant;
 use quorate_types::{Block, Domain, Subject};
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ impl Rules for Jolteon {
     const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {
-        let Candidate { block, evidence, .. } = candidate;
+        let Candidate { block, evidence, mutation, .. } = candidate;
         let parent = block.justify.view();
-        if parent.next() == block.view {
+        if parent.next() == block.view || mutation.is(Mutant::OldParentAccepted) {
             return Ok(()); // Vote, condition 3(a): r = qc.r + 1
         }
         let timeouts = evidence.filter(|evidence| evidence.subject.domain == Domain::Timeout);

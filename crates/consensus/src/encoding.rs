@@ -1,0 +1,280 @@
+//! The encoding of what goes into a replica, and a fingerprint of what comes out: what a recording is made of.
+//!
+//! An input has exactly one encoding, as every message on the wire. An action is only compared with another, and has a
+//! [`Fingerprint`] in place of an encoding that could be read back.
+
+use crate::journal::Record;
+use crate::seam::{Action, Input, Job, Mark, RecordId, Timer, To};
+use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
+use quorate_types::{DecodeError, Decoder, Encoder, Hasher, Wire};
+
+/// Most bundles in one [`Input::Submit`]: as many as the largest block refers to.
+pub const MAX_SUBMITTED_BUNDLES: usize = MAX_BLOCK_BUNDLES;
+
+impl Wire for Timer {
+    fn encode(&self, out: &mut Encoder) {
+        out.put_u8(*self as u8);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let number = input.get_u8("timer")?;
+        Timer::ALL.get(usize::from(number)).copied().ok_or_else(|| input.invalid("timer", "no such timer"))
+    }
+}
+
+impl<M: Wire> Wire for Input<M> {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Input::Start => out.put_u8(1),
+            Input::Receive { from, message } => {
+                out.put_u8(2);
+                from.encode(out);
+                message.encode(out);
+            }
+            Input::Submit(bundles) => {
+                out.put_u8(3);
+                encode_list(bundles, out);
+            }
+            Input::Timeout(timer) => {
+                out.put_u8(4);
+                timer.encode(out);
+            }
+            Input::Verdict { job, genuine } => {
+                out.put_u8(5);
+                out.put_u64(job.0);
+                out.put_u8((*genuine).into());
+            }
+            Input::Assembled { job, result: Ok(certificate) } => {
+                out.put_u8(6);
+                out.put_u64(job.0);
+                certificate.encode(out);
+            }
+            Input::Assembled { job, result: Err(voters) } => {
+                out.put_u8(7);
+                out.put_u64(job.0);
+                encode_list(voters, out);
+            }
+            Input::Executed { height, state } => {
+                out.put_u8(8);
+                height.encode(out);
+                state.encode(out);
+            }
+            Input::Recall { id, record } => {
+                out.put_u8(9);
+                out.put_u64(id.0);
+                record.encode(out);
+            }
+            Input::Forgot => out.put_u8(10),
+            Input::Summarize => out.put_u8(11),
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(match input.get_u8("input")? {
+            1 => Input::Start,
+            2 => Input::Receive { from: Wire::decode(input)?, message: Wire::decode(input)? },
+            3 => Input::Submit(decode_list(input, "submitted bundles", MAX_SUBMITTED_BUNDLES, 4)?),
+            4 => Input::Timeout(Wire::decode(input)?),
+            5 => Input::Verdict {
+                job: Job(input.get_u64("job")?),
+                genuine: match input.get_u8("verdict")? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(input.invalid("verdict", "neither 0 nor 1")),
+                },
+            },
+            6 => Input::Assembled { job: Job(input.get_u64("job")?), result: Ok(Wire::decode(input)?) },
+            7 => {
+                let job = Job(input.get_u64("job")?);
+                Input::Assembled { job, result: Err(decode_list(input, "struck voters", MAX_REPLICAS, 2)?) }
+            }
+            8 => Input::Executed { height: Wire::decode(input)?, state: Wire::decode(input)? },
+            9 => Input::Recall { id: RecordId(input.get_u64("record id")?), record: Wire::decode(input)? },
+            10 => Input::Forgot,
+            11 => Input::Summarize,
+            _ => return Err(input.invalid("input", "no such kind")),
+        })
+    }
+}
+
+/// What an action is compared by: its kind, and eight bytes of a hash over all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fingerprint {
+    /// The kind, as a position in [`Fingerprint::KINDS`].
+    kind: u8,
+    hash: u64,
+}
+
+impl Fingerprint {
+    /// Bytes of an encoded fingerprint.
+    pub const BYTES: usize = 9;
+    /// The kinds of actions, in words.
+    pub const KINDS: [&'static str; 10] =
+        ["send", "persist", "verify", "assemble", "arm", "disarm", "commit", "digest state", "accuse", "mark"];
+
+    /// The fingerprint of an action; `scratch` is an empty encoder, and is one again afterwards.
+    pub fn of<M: Wire>(action: &Action<M>, scratch: &mut Encoder) -> Fingerprint {
+        let kind = encode_action(action, scratch);
+        let mut hasher = Hasher::new(*b"qA01");
+        hasher.update(&[kind]);
+        hasher.update(&scratch.take());
+        Fingerprint { kind, hash: hasher.finish().prefix() }
+    }
+
+    /// The kind of action, in a word.
+    pub fn kind(&self) -> &'static str {
+        Fingerprint::KINDS[usize::from(self.kind)]
+    }
+}
+
+impl Wire for Fingerprint {
+    fn encode(&self, out: &mut Encoder) {
+        out.put_u8(self.kind);
+        out.put_u64(self.hash);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let kind = input.get_u8("kind of action")?;
+        if usize::from(kind) >= Fingerprint::KINDS.len() {
+            return Err(input.invalid("kind of action", "no such kind"));
+        }
+        Ok(Fingerprint { kind, hash: input.get_u64("hash of an action")? })
+    }
+}
+
+/// Appends all that an action says, and returns its kind. Bundles that are committed are named, not repeated.
+fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) -> u8 {
+    match action {
+        Action::Send { to, message, after, sign } => {
+            encode_recipients(*to, out);
+            out.put_u8(after.is_some().into());
+            out.put_u64(after.map_or(0, |record| record.0));
+            out.put_u8((*sign).into());
+            message.encode(out);
+            0
+        }
+        Action::Persist { id, record } => {
+            out.put_u64(id.0);
+            match record {
+                Record::Bundles(bundles) => bundles.iter().for_each(|bundle| bundle.digest().encode(out)),
+                record => record.encode(out),
+            }
+            1
+        }
+        Action::Verify { job, certificates, votes } => {
+            out.put_u64(job.0);
+            encode_list(certificates, out);
+            encode_list(votes, out);
+            2
+        }
+        Action::Assemble { job, subject, votes } => {
+            out.put_u64(job.0);
+            subject.encode(out);
+            encode_list(votes, out);
+            3
+        }
+        Action::Arm { timer, after } => {
+            timer.encode(out);
+            out.put_u64(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+            4
+        }
+        Action::Disarm(timer) => {
+            timer.encode(out);
+            5
+        }
+        Action::Commit { block, bundles } => {
+            block.encode(out);
+            out.put_count(bundles.len());
+            bundles.iter().for_each(|bundle| bundle.digest().encode(out));
+            6
+        }
+        Action::DigestState { height } => {
+            height.encode(out);
+            7
+        }
+        Action::Accuse(evidence) => {
+            evidence.first.encode(out);
+            evidence.second.encode(out);
+            8
+        }
+        Action::Mark(mark) => {
+            encode_mark(mark, out);
+            9
+        }
+    }
+}
+
+fn encode_recipients(to: To, out: &mut Encoder) {
+    match to {
+        To::One(replica) => {
+            out.put_u8(0);
+            replica.encode(out);
+        }
+        To::All => out.put_u8(1),
+        To::Others => out.put_u8(2),
+    }
+}
+
+fn encode_mark(mark: &Mark, out: &mut Encoder) {
+    match mark {
+        Mark::EnteredView { view, leader } => {
+            out.put_u8(0);
+            view.encode(out);
+            leader.encode(out);
+        }
+        Mark::TimedOut(view) => {
+            out.put_u8(1);
+            view.encode(out);
+        }
+        Mark::Proposed { view, height, commands } => {
+            out.put_u8(2);
+            view.encode(out);
+            height.encode(out);
+            out.put_u64(*commands as u64);
+        }
+        Mark::Decided { view, height, digest } => {
+            out.put_u8(3);
+            view.encode(out);
+            height.encode(out);
+            digest.encode(out);
+        }
+        Mark::Stable { height } => {
+            out.put_u8(4);
+            height.encode(out);
+        }
+        Mark::Refused { view, rule } => {
+            out.put_u8(5);
+            view.encode(out);
+            out.put_bytes(rule.as_bytes());
+        }
+        Mark::Conflict { height } => {
+            out.put_u8(6);
+            height.encode(out);
+        }
+        Mark::Dropped { from, why } => {
+            out.put_u8(7);
+            from.encode(out);
+            out.put_u8(*why as u8);
+        }
+        Mark::Restarted { view, height } => {
+            out.put_u8(8);
+            view.encode(out);
+            height.encode(out);
+        }
+        Mark::Unreadable { id, why } => {
+            out.put_u8(9);
+            out.put_u64(id.0);
+            out.put_bytes(why.to_string().as_bytes());
+        }
+        Mark::Forgot => out.put_u8(10),
+        Mark::Abstains { up_to } => {
+            out.put_u8(11);
+            up_to.encode(out);
+        }
+        Mark::TakesPart { view } => {
+            out.put_u8(12);
+            view.encode(out);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Historical bugs, each put back behind a switch that only a test can throw.
+//!
+//! A mutant is a wrong rule, a missing check or a missing write, at the place where the right one is. It is thrown on one replica by
+//! `Replica::mutate`, a method that exists only with the feature `mutants`; no configuration names one, and without the feature
+//! [`mutated`] is a constant. `docs/MUSEUM.md` has the scenario that exposes each, the oracle that notices, and how soon which hunt
+//! finds it.
+
+use crate::replica::Parts;
+use quorate_types::Domain;
+
+/// A bug, by what it does. The source is where it was found first, or is described best.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Mutant {
+    /// A chain of certified blocks commits although views were skipped inside of it. Two-chain: Fast-HotStuff before version 7, found by
+    /// Bano et al., "Twins: BFT systems made robust", 2020, appendix F; three-chain: relab/hotstuff issue 249.
+    CommitsAcrossViews,
+    /// A block is committed although an ancestor could not be fetched: Gogada et al., ApPLIED 2023, section 5.4. Here a block enters
+    /// the tree after its parent only, and three assertions hold that; all four had to be taken out.
+    CommitsOverMissing,
+    /// The view of a certificate is not covered by its signatures: relab/hotstuff issue 289. Here the statement that is signed is one
+    /// fixed form with the view in it, made in another crate; what is put back is its effect, on certificates that are genuine but for
+    /// their view.
+    CertificateViewUnsigned,
+    /// The certificate that a timeout message shows is not verified, and goes unseen into every aggregate: relab/hotstuff issue 224.
+    TimeoutCertificateUnchecked,
+    /// A block that is missing is not asked for: who was away for a while never comes back.
+    UnknownBlockIgnored,
+    /// A certificate of a block that is not here is taken for impossible: relab/hotstuff issue 285.
+    UnknownBlockPanics,
+    /// A proposal moves the view to its own, whatever it shows: relab/hotstuff pull request 233. Here a view begins with a certificate
+    /// of the one before; its check at admission and the invariant had to be taken out.
+    ViewJumpOnProposal,
+    /// One replica that asks for a higher view is followed, and not f+1 (Castro and Liskov, OSDI 1999, section 4.5.2).
+    ViewJumpOnViewChange,
+    /// A vote is not in the journal before it is sent: diem/diem issue 1141 says why it has to be; aptos-labs/aptos-core issue 18298.
+    VoteNotDurable,
+    /// The same, of the lock that goes with each statement, which diem/diem issue 1141 names too.
+    LockNotDurable,
+    /// The same, of a timeout.
+    TimeoutNotDurable,
+    /// The same, of PBFT's PREPARE for a slot: celo-org/celo-blockchain issue 396.
+    PreparedNotDurable,
+    /// A replica comes back into the view after its highest certificate of votes, and not of timeouts: radixdlt/babylon-node pull
+    /// request 243. Here nobody may be in a view below one in which it has spoken; that invariant had to be taken out.
+    RecoveryForgetsTimeouts,
+    /// A timeout message is sent once: category-labs/monad-bft issue 1670.
+    TimeoutSentOnce,
+    /// A VIEW-CHANGE is sent once: hyperledger/fabric issue 1917.
+    ViewChangeSentOnce,
+    /// A checkpoint starts a new view only if a quorum of the view changes tells of this same one, S' in place of S: hyperledger/fabric
+    /// pull request 1111.
+    MatchingCheckpointsOnly,
+    /// A prepareQC locks, as in a HotStuff of two phases whose leader does not wait: Yin et al., PODC 2019, section 4.4.
+    TwoPhases,
+    /// The clock of a view runs on when a request is executed, so that a slow primary is replaced although it serves: the timer of a
+    /// request (Castro and Liskov, OSDI 1999, section 4.4) taken for that of the primary.
+    ClockNotRestarted,
+    /// A second vote of the same voter takes the place of the first, unverified: category-labs/monad-bft issue 2214, ava-labs/Simplex
+    /// issue 546. Here the votes of a quorum are checked together and the bad ones struck, so that it does not matter which vote of a
+    /// voter is kept; the striking had to be taken out too.
+    VoteReplaced,
+    /// A certificate of votes for a view that was left by a timeout certificate begins the next view again: category-labs/monad-bft
+    /// issue 2245, where it ends in a panic, as it does here, by an assertion.
+    ViewEnteredTwice,
+    /// The same, without the assertion: the leader proposes again. Here a ballot for a second proposal cannot be had of `safety`; it is
+    /// taken from a fresh one.
+    ProposesTwice,
+    /// Votes are counted however far ahead their view is.
+    FarVotesCounted,
+    /// Timeouts are counted however far ahead their view is, and without a certificate that shows that it has begun.
+    FarTimeoutsCounted,
+    /// What others claim to have executed is kept however far ahead: hyperledger-labs/SmartBFT pull request 482, in review.
+    FarClaimsKept,
+    /// safeNode without its second line, the newer certificate: linera-io/linera-protocol pull request 891.
+    NoLivenessBranch,
+    /// A proposal without justification is not held against the lock: projnanda/nandatown pull request 191. Here every block carries a
+    /// certificate; the one that needs no proof, that of genesis, stands for none.
+    OmittedJustification,
+    /// Whoever proposes is taken for the leader: hot-stuff/libhotstuff issue 22.
+    AnyProposer,
+    /// What a commit hands to execution leaves out what this replica remembers as executed, and how long it remembers is its own
+    /// business.
+    OutputForgets,
+    /// The lock is not held against the first proposal after a view change, as if it had to be acquired anew:
+    /// 0xPolygon/pbft-consensus pull request 82 restores it.
+    LockLostInViewChange,
+    /// Jolteon votes for a block on any older certificate, and not on the highest that the timeouts tell of.
+    OldParentAccepted,
+    /// Chained HotStuff votes only for blocks on the certificate of the view before.
+    OldParentRefused,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Mutant; 31] = [
+        Mutant::CommitsAcrossViews,
+        Mutant::CommitsOverMissing,
+        Mutant::CertificateViewUnsigned,
+        Mutant::TimeoutCertificateUnchecked,
+        Mutant::UnknownBlockIgnored,
+        Mutant::UnknownBlockPanics,
+        Mutant::ViewJumpOnProposal,
+        Mutant::ViewJumpOnViewChange,
+        Mutant::VoteNotDurable,
+        Mutant::LockNotDurable,
+        Mutant::TimeoutNotDurable,
+        Mutant::PreparedNotDurable,
+        Mutant::RecoveryForgetsTimeouts,
+        Mutant::TimeoutSentOnce,
+        Mutant::ViewChangeSentOnce,
+        Mutant::MatchingCheckpointsOnly,
+        Mutant::TwoPhases,
+        Mutant::ClockNotRestarted,
+        Mutant::VoteReplaced,
+        Mutant::ViewEnteredTwice,
+        Mutant::ProposesTwice,
+        Mutant::FarVotesCounted,
+        Mutant::FarTimeoutsCounted,
+        Mutant::FarClaimsKept,
+        Mutant::NoLivenessBranch,
+        Mutant::OmittedJustification,
+        Mutant::AnyProposer,
+        Mutant::OutputForgets,
+        Mutant::LockLostInViewChange,
+        Mutant::OldParentAccepted,
+        Mutant::OldParentRefused,
+    ];
+}
+
+/// What is wrong with a replica: nothing, but for a test's sake.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Mutation {
+    #[cfg(feature = "mutants")]
+    mutant: Option<Mutant>,
+}
+
+impl Mutation {
+    /// A replica with this bug.
+    #[cfg(feature = "mutants")]
+    pub fn of(mutant: Mutant) -> Self {
+        Mutation { mutant: Some(mutant) }
+    }
+
+    /// Whether it is this bug.
+    #[cfg(feature = "mutants")]
+    pub fn is(self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    /// Whether it is this bug: no.
+    #[cfg(not(feature = "mutants"))]
+    pub const fn is(self, _mutant: Mutant) -> bool {
+        false
+    }
+}
+
+/// Whether a statement of this kind is not kept before it is made.
+pub fn is_not_durable(parts: &Parts, domain: Domain) -> bool {
+    match domain {
+        Domain::Vote => mutated(parts, Mutant::VoteNotDurable),
+        Domain::Timeout => mutated(parts, Mutant::TimeoutNotDurable),
+        Domain::Prepare => mutated(parts, Mutant::PreparedNotDurable),
+        _ => false,
+    }
+}
+
+/// Whether the replica has this bug.
+pub fn mutated(parts: &Parts, mutant: Mutant) -> bool {
+    parts.mutation.is(mutant)
+}

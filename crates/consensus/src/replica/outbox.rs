@@ -1,0 +1,197 @@
+//! What a protocol wants done. Here a statement becomes a record and a message that waits for it.
+
+use super::Parts;
+use crate::journal::{BUNDLES_RECORD_BYTES, Record};
+use crate::mutants::{Mutant, is_not_durable, mutated};
+use crate::safety::Ballot;
+use crate::seam::{Action, Drop, Envelope, Evidence, Mark, Message, RecordId, Timer, To};
+use crate::store::Taken;
+use quorate_types::{Block, Bundle, Certificate, Digest, Encoder, Height, ReplicaId, Time, Vote};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a protocol puts what it wants done.
+pub struct Outbox<M> {
+    pub(super) actions: Vec<Action<M>>,
+    pub(super) votes: Vec<Vote>,
+    pub(super) suspects: Vec<Evidence>,
+    pub(super) whole: Vec<Digest>,
+    pub(super) dropped: BTreeMap<Drop, u64>,
+    pub(super) records: u64,
+    /// The record of the last statement.
+    promised: Option<RecordId>,
+}
+
+impl<M: Message> Outbox<M> {
+    /// Nothing wanted, and nothing in the journal.
+    pub(super) fn new() -> Outbox<M> {
+        Outbox {
+            actions: Vec::new(),
+            votes: Vec::new(),
+            suspects: Vec::new(),
+            whole: Vec::new(),
+            dropped: BTreeMap::new(),
+            records: 0,
+            promised: None,
+        }
+    }
+
+    /// Sends a message that nothing needs to precede.
+    pub fn send(&mut self, to: To, message: M) {
+        self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: None, sign: false });
+    }
+
+    /// Has the journal remember something, before whatever is cast from now on.
+    pub fn persist(&mut self, record: Record) -> RecordId {
+        self.records += 1;
+        let id = RecordId(self.records);
+        self.note(id, &record);
+        self.actions.push(Action::Persist { id, record });
+        id
+    }
+
+    /// The journal holds this record, or will.
+    pub(super) fn note(&mut self, id: RecordId, record: &Record) {
+        if let Record::Promise(_) = record {
+            self.promised = Some(id);
+        }
+    }
+
+    /// Has the journal remember a block with its bundles, and before it those of its ancestors that it has not got.
+    pub fn keep_block(&mut self, parts: &mut Parts, digest: &Digest) {
+        for block in parts.store.tree.take_unjournaled(digest) {
+            self.persist_block(parts, block);
+        }
+    }
+
+    pub(super) fn persist_block(&mut self, parts: &Parts, block: Arc<Block>) {
+        let (mut bundles, mut bytes) = (Vec::with_capacity(block.payload.len()), 0);
+        for digest in &block.payload {
+            let bundle = parts.store.pool.get(digest).expect("a block's bundles are kept as long as the block");
+            let size = bundle.body().len();
+            if bytes + size > BUNDLES_RECORD_BYTES && !bundles.is_empty() {
+                self.persist(Record::Bundles(std::mem::take(&mut bundles)));
+                bytes = 0;
+            }
+            bytes += size;
+            bundles.push(bundle.clone());
+        }
+        if !bundles.is_empty() {
+            self.persist(Record::Bundles(bundles));
+        }
+        self.persist(Record::Block(block));
+    }
+
+    /// Has the journal remember a message that may have to be said or shown again.
+    pub fn keep_message(&mut self, message: &M) {
+        let mut out = Encoder::with_capacity(512);
+        message.encode(&mut out);
+        self.persist(Record::Message(out.finish()));
+    }
+
+    /// Casts a ballot: what it says, and the block that it is on, is made durable, signed, wrapped into a message and sent, in this
+    /// order.
+    pub fn cast(&mut self, parts: &mut Parts, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
+        self.keep_block(parts, &ballot.subject().digest);
+        let mut promise = parts.safety.promise(ballot);
+        if mutated(parts, Mutant::LockNotDurable) {
+            promise.lock = Certificate::genesis(&parts.cluster).subject;
+        }
+        let kept = !is_not_durable(parts, ballot.subject().domain);
+        let after = kept.then(|| self.persist(Record::Promise(promise)));
+        let message = Envelope::Protocol(wrap(ballot.to_vote(parts.me)));
+        self.actions.push(Action::Send { to, message, after, sign: true });
+    }
+
+    /// Casts a ballot whose vote needs no signature, because it is for those only to whom the channel authenticates its sender.
+    pub fn cast_unsigned(&mut self, parts: &mut Parts, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
+        self.cast(parts, ballot, to, wrap);
+        if let Some(Action::Send { sign, .. }) = self.actions.last_mut() {
+            *sign = false;
+        }
+    }
+
+    /// Sends what was cast last another so many times to the others, for links that lose messages.
+    pub fn repeat(&mut self, times: usize) {
+        let Some(Action::Send { message, after, sign, .. }) = self.actions.last().cloned() else {
+            panic!("what is repeated was cast just before");
+        };
+        let again = Action::Send { to: To::Others, message, after, sign };
+        self.actions.extend(std::iter::repeat_n(again, times));
+    }
+
+    /// Sends again what was cast before, and signs it the same. It may have been cast so lately that it is not durable yet.
+    pub fn recast(&mut self, to: To, message: M) {
+        self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: self.promised, sign: true });
+    }
+
+    /// Sends again what was cast before, without a signature.
+    pub fn recast_unsigned(&mut self, to: To, message: M) {
+        self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: self.promised, sign: false });
+    }
+
+    /// Has a vote counted that came inside a message.
+    pub fn count(&mut self, vote: Vote) {
+        self.votes.push(vote);
+    }
+
+    /// Two statements that contradict each other, if both are genuine.
+    pub fn suspect(&mut self, evidence: Evidence) {
+        self.suspects.push(evidence);
+    }
+
+    /// Sets an alarm.
+    pub fn arm(&mut self, timer: Timer, after: Duration) {
+        self.actions.push(Action::Arm { timer, after });
+    }
+
+    /// Tells of a moment.
+    pub fn mark(&mut self, mark: Mark) {
+        self.actions.push(Action::Mark(mark));
+    }
+
+    /// Does not act on a message.
+    pub fn drop_message(&mut self, from: ReplicaId, why: Drop) {
+        *self.dropped.entry(why).or_default() += 1;
+        self.mark(Mark::Dropped { from, why });
+    }
+
+    /// Takes a block in; the protocol hears of it when it is whole.
+    pub fn offer(&mut self, now: Time, parts: &mut Parts, block: Arc<Block>, source: ReplicaId) -> Taken {
+        parts.store.offer(now, block, source, &parts.leaders, &mut self.whole)
+    }
+
+    /// Takes in a bundle that came with a proposal.
+    pub fn supply(&mut self, parts: &mut Parts, bundle: Bundle) {
+        parts.store.supply(bundle, &parts.leaders, &mut self.whole);
+    }
+
+    /// Sends bundles that wait here to the replica that should propose them.
+    pub fn relay(&mut self, to: ReplicaId, bundles: Vec<Bundle>) {
+        if !bundles.is_empty() {
+            self.actions.push(Action::Send {
+                to: To::One(to),
+                message: Envelope::Bundles(bundles),
+                after: None,
+                sign: false,
+            });
+        }
+    }
+
+    /// Asks for the digest of the state at a height that was committed just now.
+    pub fn digest_state(&mut self, height: Height) {
+        self.actions.push(Action::DigestState { height });
+    }
+
+    /// Commits every block up to `digest`; false if that contradicts what is committed.
+    pub fn commit(&mut self, parts: &mut Parts, digest: &Digest) -> bool {
+        if let Some(block) = parts.store.tree.get(digest).filter(|block| block.height > parts.store.committed()) {
+            let height = block.height;
+            self.keep_block(parts, digest);
+            self.persist(Record::Commit { height, digest: *digest });
+        }
+        let actions = &mut self.actions;
+        parts.store.commit(digest, |block, bundles| actions.push(Action::Commit { block, bundles }))
+    }
+}

@@ -1,0 +1,201 @@
+//! Coming back: from a journal, or without one.
+//!
+//! A replica whose journal is gone may have spoken in views that it does not know of. It asks all others how far they are, and says
+//! nothing in views up to the highest in which, by the answers of a quorum, it may have spoken. The argument is in
+//! `docs/adr/012-what-the-journal-holds.md`, section "Without a memory".
+
+use super::{Event, Pending, Protocol, Recalled, Replica};
+use crate::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
+use crate::seam::{Action, Drop, Envelope, Mark, RecordId, To};
+use quorate_types::{Certificate, Decoder, ReplicaId, Time, Wire};
+use std::time::Duration;
+
+/// How many times as long as for what is fetched one waits for answers to the question how far others are: they may be down.
+const ASK_PATIENCE: u32 = 5;
+
+impl<P: Protocol> Replica<P> {
+    /// Takes in a record of the journal.
+    pub(super) fn recall(&mut self, id: RecordId, record: Record, actions: &mut Vec<Action<P::Message>>) {
+        assert!(id.0 > self.out.records, "records come in the order of their ids");
+        if !std::mem::replace(&mut self.recalled.any, true) {
+            (self.recalled.leftovers, self.recalled.from_summary) = (id.0 > 1, id.0 > 1);
+        }
+        self.out.records = id.0;
+        self.out.note(id, &record);
+        if let Err(why) = self.take_record(record) {
+            self.out.mark(Mark::Unreadable { id, why });
+        }
+        actions.append(&mut self.out.actions);
+    }
+
+    /// Of a journal that was cut, what comes before its first complete summary is left over.
+    fn take_record(&mut self, record: Record) -> Result<(), RecallError> {
+        if !self.recalled.leftovers {
+            return self.take_kept(record);
+        }
+        let summary = &mut self.recalled.summary;
+        match record {
+            Record::Summary { .. } => *summary = vec![record],
+            // No summary has one: the last was broken off.
+            Record::Commit { .. } => summary.clear(),
+            Record::Summed if !summary.is_empty() => {
+                self.recalled.leftovers = false;
+                return std::mem::take(summary).into_iter().try_for_each(|record| self.take_kept(record));
+            }
+            record if !summary.is_empty() => summary.push(record),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_kept(&mut self, record: Record) -> Result<(), RecallError> {
+        let Self { parts, protocol, out, recalled, .. } = self;
+        match record {
+            Record::Promise(promise) => {
+                let by_slot = P::counting(promise.subject.domain).by_height;
+                parts.safety.recall(&promise, by_slot);
+                protocol.recall(Recalled::Promise(&promise), parts);
+            }
+            Record::Bundles(bundles) => recalled.bundles.extend(bundles),
+            Record::Block(block) => {
+                let (height, digest) = (block.height, block.digest());
+                let bundles = std::mem::take(&mut recalled.bundles);
+                if !parts.store.recall(block, bundles, &parts.leaders) {
+                    return Err(RecallError::Incomplete { height, digest });
+                }
+            }
+            Record::Certificate(certificate) => protocol.recall(Recalled::Certificate(*certificate), parts),
+            Record::Message(message) => {
+                let message = P::Message::decode(&mut Decoder::new(message)).map_err(RecallError::Message)?;
+                protocol.recall(Recalled::Message(message), parts);
+            }
+            Record::Commit { height, digest } if height > parts.store.committed() => {
+                let known = parts.store.tree.get(&digest).is_some_and(|block| block.height == height);
+                let actions = &mut out.actions;
+                let commit = |block, bundles| actions.push(Action::Commit { block, bundles });
+                if !known || !parts.store.commit(&digest, commit) {
+                    return Err(RecallError::Gap { height, digest });
+                }
+            }
+            Record::Commit { .. } => {}
+            Record::Standing(standing) => protocol.recall(Recalled::Standing(standing), parts),
+            Record::Abstain(bound) => parts.safety.abstain(bound),
+            Record::Summary { height, digest } => {
+                if recalled.from_summary && recalled.root.is_none() {
+                    parts.store.begin_on(height, digest);
+                    recalled.root = Some(height);
+                }
+            }
+            Record::Summed => {}
+            Record::Ancestor { block, candidates } => {
+                let at_root = recalled.root == Some(parts.store.committed()) && block.height <= parts.store.committed();
+                if at_root && parts.store.tree.get(&block.digest()).is_none() {
+                    parts.store.recall_ancestor(block, candidates);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The journal is gone, or was cut by a repair: what was recalled is not all that this replica has said.
+    pub(super) fn forgot(&mut self, actions: &mut Vec<Action<P::Message>>) {
+        self.parts.safety.abstain(FORGOTTEN);
+        self.out.persist(Record::Abstain(FORGOTTEN));
+        actions.append(&mut self.out.actions);
+    }
+
+    /// Begins, or goes on where the journal ends.
+    pub(super) fn start(&mut self, now: Time) {
+        self.recalled.bundles = Vec::new();
+        if self.recalled.any || self.parts.safety.is_away() {
+            // No two lives of a replica ask the same question: the salt is new, and else the records go on.
+            let nonce = self.salt ^ self.out.records.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.asking = Some(Asking::new(nonce, now));
+        }
+        if self.parts.safety.abstains() == FORGOTTEN {
+            self.out.mark(Mark::Forgot);
+        } else if self.recalled.any {
+            self.out.mark(Mark::Restarted { view: self.parts.safety.spoke_in(), height: self.parts.store.committed() });
+        }
+        self.tell(now, Event::Start);
+    }
+
+    /// Repeats in the journal all that is needed besides the state at the committed height.
+    pub(super) fn summarize(&mut self) {
+        let (height, digest) = self.parts.store.tree.committed();
+        self.out.persist(Record::Summary { height, digest });
+        for (block, candidates) in self.parts.store.ancestors() {
+            self.out.persist(Record::Ancestor { block: block.clone(), candidates: candidates.to_vec() });
+        }
+        if self.parts.safety.is_away() {
+            self.out.persist(Record::Abstain(self.parts.safety.abstains()));
+        }
+        let open: Vec<_> = self.parts.store.tree.journaled_above_commit().cloned().collect();
+        for block in open {
+            self.out.persist_block(&self.parts, block);
+        }
+        for record in self.protocol.summary(&self.parts) {
+            self.out.persist(record);
+        }
+        for promise in self.parts.safety.promises() {
+            self.out.persist(Record::Promise(promise));
+        }
+        self.out.persist(Record::Summed);
+    }
+
+    /// Asks those who have not answered how far they are, if it is time.
+    pub(super) fn ask_others(&mut self, now: Time) {
+        let Some(asking) = self.asking.as_mut().filter(|asking| asking.due <= now) else { return };
+        let retry = Duration::from_millis(self.parts.config.fetch_retry_ms) * ASK_PATIENCE;
+        asking.due = now + retry;
+        let nonce = asking.nonce;
+        let others = (0..self.parts.quorum.replicas() as u16).map(ReplicaId).filter(|other| *other != self.parts.me);
+        for other in others.filter(|other| !asking.answered.contains(*other)) {
+            let message = Envelope::Ask { nonce };
+            self.out.actions.push(Action::Send { to: To::One(other), message, after: None, sign: false });
+        }
+        self.fetch_armed = None;
+    }
+
+    /// Has what a peer shows checked.
+    pub(super) fn check_standing(&mut self, now: Time, from: ReplicaId, nonce: u64, standing: Standing) {
+        if self.asking.as_ref().is_none_or(|asking| !asking.awaits(from, nonce)) {
+            return self.drop_message(from, Drop::Unasked);
+        }
+        if self.protocol.spoken_up_to(&standing, &self.parts).is_none() {
+            return self.drop_message(from, Drop::Malformed);
+        }
+        let genesis = &self.parts.genesis;
+        let shown = standing.certificates.iter().filter(|certificate| *certificate != genesis);
+        let attached = shown.clone().filter_map(Certificate::highest_attached_certificate);
+        let certificates: Vec<Certificate> = shown.chain(attached).cloned().collect();
+        let votes = standing.votes.clone();
+        if certificates.is_empty() && votes.is_empty() {
+            return self.stands(now, from, standing);
+        }
+        if self.checks[from.index()] >= super::MAX_CHECKS_PER_PEER {
+            return self.drop_message(from, Drop::Overload);
+        }
+        self.checks[from.index()] += 1;
+        let job = self.ask(Pending::Standing { from, standing });
+        self.out.actions.push(Action::Verify { job, certificates, votes });
+    }
+
+    /// A peer stands where it says.
+    pub(super) fn stands(&mut self, now: Time, from: ReplicaId, standing: Standing) {
+        let Some(asking) = self.asking.as_mut().filter(|asking| !asking.answered.contains(from)) else { return };
+        let bound = self.protocol.spoken_up_to(&standing, &self.parts).expect("it was looked at when it came");
+        asking.bound = asking.bound.max(bound);
+        asking.answered.insert(from);
+        if asking.answered.len() >= self.parts.quorum.quorum() {
+            let bound = asking.bound;
+            self.asking = None;
+            if self.parts.safety.abstains() == FORGOTTEN {
+                self.parts.safety.abstain(bound);
+                self.out.persist(Record::Abstain(bound));
+                self.out.mark(Mark::Abstains { up_to: bound });
+            }
+        }
+        self.tell(now, Event::Shown { from, standing });
+    }
+}

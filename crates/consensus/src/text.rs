@@ -1,0 +1,197 @@
+//! What a replica takes and what it gives, in words: for transcripts. The encodings say all of it, these lines what matters.
+
+use crate::journal::{Record, Standing};
+use crate::seam::{Action, Drop, Envelope, Input, Mark, Message, To};
+use quorate_types::{Attachment, Block, Bundle, Certificate, Domain, ReplicaId, Subject, Vote};
+
+/// What an input is, as what happens to a replica: "takes" it.
+pub fn input<M: Message>(input: &Input<M>) -> String {
+    match input {
+        Input::Start => "the start".into(),
+        Input::Receive { from, message } => format!("from {from:?}: {}", envelope(message)),
+        Input::Submit(bundles) => format!("from clients: {}", bundle_list(bundles)),
+        Input::Timeout(timer) => format!("the alarm {timer:?}"),
+        Input::Verdict { job, genuine: true } => format!("the answer to question {}: genuine", job.0),
+        Input::Verdict { job, genuine: false } => format!("the answer to question {}: not genuine", job.0),
+        Input::Assembled { job, result: Ok(certificate) } => {
+            format!("the answer to question {}: {}", job.0, certificate_and_signers(certificate))
+        }
+        Input::Assembled { job, result: Err(voters) } => {
+            format!(
+                "the answer to question {}: not genuine are the votes of {}",
+                job.0,
+                replica_names(voters.iter().copied())
+            )
+        }
+        Input::Executed { height, state } => format!("the state {state:?} after {height:?}"),
+        Input::Recall { id, record: recalled } => format!("record {} of the journal: {}", id.0, record(recalled)),
+        Input::Forgot => "that the journal is not whole".into(),
+        Input::Summarize => "that the journal is to be summed up".into(),
+    }
+}
+
+/// What an action is, as what a replica does: a verb in the third person first.
+pub fn action<M: Message>(action: &Action<M>) -> String {
+    match action {
+        Action::Send { to, message, after, .. } => {
+            let after = after.map(|record| format!(", after record {}", record.0)).unwrap_or_default();
+            format!("sends {}: {}{after}", recipients(*to), envelope(message))
+        }
+        Action::Persist { id, record: kept } => format!("persists record {}: {}", id.0, record(kept)),
+        Action::Verify { job, certificates, votes } => {
+            let certificates = certificates.iter().map(certificate_name);
+            let votes = votes.iter().map(|vote| format!("{:?}'s {}", vote.voter, subject(&vote.subject)));
+            format!(
+                "asks question {}: is it genuine? {}",
+                job.0,
+                certificates.chain(votes).collect::<Vec<_>>().join(", ")
+            )
+        }
+        Action::Assemble { job, subject: about, votes } => {
+            let voters = replica_names(votes.iter().map(|vote| vote.voter));
+            format!("asks question {}: a certificate of {} from {voters}", job.0, subject(about))
+        }
+        Action::Arm { timer, after } => format!("sets the alarm {timer:?} to ring after {after:?}"),
+        Action::Disarm(timer) => format!("cancels the alarm {timer:?}"),
+        Action::Commit { block: whole, bundles } => format!("commits {}: {}", block(whole), bundle_list(bundles)),
+        Action::DigestState { height } => format!("asks for the state after {height:?}"),
+        Action::Accuse(evidence) => {
+            let (one, other) = (subject(&evidence.first.subject), subject(&evidence.second.subject));
+            format!("accuses {:?}: it signed both {one} and {other}", evidence.first.voter)
+        }
+        Action::Mark(told) => mark(told),
+    }
+}
+
+/// A moment in a replica's life.
+pub fn mark(mark: &Mark) -> String {
+    match mark {
+        Mark::EnteredView { view, leader: Some(leader) } => format!("enters {view:?}, leader {leader:?}"),
+        Mark::EnteredView { view, leader: None } => format!("enters {view:?}, leader not known yet"),
+        Mark::TimedOut(view) => format!("gives {view:?} up"),
+        Mark::Proposed { view, height, commands } => format!("proposes {commands} commands at {height:?} in {view:?}"),
+        Mark::Decided { view, height, digest } => format!("decides {height:?} {digest:?} in {view:?}"),
+        Mark::Stable { height } => format!("finds all up to {height:?} stable"),
+        Mark::Refused { view, rule } => format!("refuses to vote in {view:?}: {rule}"),
+        Mark::Conflict { height } => format!("finds a conflict at {height:?}"),
+        Mark::Restarted { view, height } => format!("comes back, has spoken in {view:?} and committed {height:?}"),
+        Mark::Unreadable { id, why } => format!("cannot go on from record {}: {why}", id.0),
+        Mark::Forgot => "has lost its memory and asks the others how far they are".into(),
+        Mark::Abstains { up_to } => format!("may have spoken up to {up_to:?} and says nothing there"),
+        Mark::TakesPart { view } => format!("takes part again from {view:?} on"),
+        Mark::Dropped { from, why: Drop::Repeated } => format!("turns away {from:?}: it has said so already"),
+        Mark::Dropped { from, why } => format!("turns away {from:?}: {why:?}"),
+    }
+}
+
+/// To whom a message goes.
+pub fn recipients(to: To) -> String {
+    match to {
+        To::One(one) => format!("{one:?}"),
+        To::All => "all".into(),
+        To::Others => "others".into(),
+    }
+}
+
+/// What is in an envelope.
+pub fn envelope<M: Message>(envelope: &Envelope<M>) -> String {
+    match envelope {
+        Envelope::Protocol(message) => message.describe(),
+        Envelope::FetchBlocks { digest, above, most } => {
+            format!("asks for {digest:?} and its ancestors above {above:?}, {most} at most")
+        }
+        Envelope::Blocks(blocks) => {
+            let blocks: Vec<String> = blocks.iter().map(|whole| block(whole)).collect();
+            format!("blocks {}", blocks.join(", "))
+        }
+        Envelope::FetchBundles(digests) => format!("asks for {} bundles", digests.len()),
+        Envelope::Bundles(bundles) => bundle_list(bundles),
+        Envelope::Ask { .. } => "asks how far it is".into(),
+        Envelope::Standing { standing, .. } => stands_on(standing),
+    }
+}
+
+fn stands_on(standing: &Standing) -> String {
+    let certificates = standing.certificates.iter().map(certificate_name);
+    let votes = standing.votes.iter().map(|asked| format!("{:?}'s {}", asked.voter, vote(asked)));
+    format!("stands on {}", certificates.chain(votes).collect::<Vec<_>>().join(", "))
+}
+
+/// A record of the journal.
+pub fn record(record: &Record) -> String {
+    match record {
+        Record::Promise(promise) => format!("{}, lock {:?}", subject(&promise.subject), promise.lock.view),
+        Record::Bundles(bundles) => bundle_list(bundles),
+        Record::Block(whole) => block(whole),
+        Record::Certificate(certificate) => certificate_name(certificate),
+        Record::Message(message) => format!("a message of {} bytes", message.len()),
+        Record::Commit { height, digest } => format!("committed up to {height:?} {digest:?}"),
+        Record::Abstain(view) => format!("says nothing up to {view:?}"),
+        Record::Summary { height, digest } => format!("what is needed above {height:?} {digest:?}"),
+        Record::Ancestor { block: whole, .. } => format!("{}, committed", block(whole)),
+        Record::Summed => "that is all that is needed".into(),
+        Record::Standing(standing) => stands_on(standing),
+    }
+}
+
+/// A block by its height, view and digest, and how much is in it.
+pub fn block(block: &Block) -> String {
+    let on = if block.is_unlinked() { String::new() } else { format!(" on {}", certificate_name(&block.justify)) };
+    format!("{:?} {:?} {:?}{on} of {} bundles", block.height, block.digest(), block.view, block.payload.len())
+}
+
+/// A statement without its voter.
+pub fn subject(subject: &Subject) -> String {
+    let Subject { domain, view, height, digest } = subject;
+    match domain {
+        Domain::Timeout => format!("Timeout({view:?})"),
+        Domain::ViewChange => format!("ViewChange({view:?})"),
+        Domain::Checkpoint => format!("Checkpoint({height:?} {digest:?})"),
+        _ => format!("{domain:?}({view:?} {height:?} {digest:?})"),
+    }
+}
+
+/// A vote, its voter left to the context.
+pub fn vote(vote: &Vote) -> String {
+    let said = match &vote.attachment {
+        Attachment::None => String::new(),
+        Attachment::HighView(view) => format!(", highest QC({view:?})"),
+        Attachment::HighCertificate(certificate) => format!(", highest {}", certificate_name(certificate)),
+    };
+    format!("{}{said}", subject(&vote.subject))
+}
+
+/// The name of a certificate.
+pub fn certificate_name(certificate: &Certificate) -> String {
+    let view = certificate.view();
+    let aggregate = matches!(certificate.attachment(0), Attachment::HighCertificate(_));
+    match certificate.subject.domain {
+        Domain::Vote if view.0 == 0 => "genesis".into(),
+        Domain::Vote => format!("QC({view:?})"),
+        Domain::Timeout if aggregate => format!("AggQC({view:?})"),
+        Domain::Timeout => format!("TC({view:?})"),
+        Domain::Prepare => format!("prepareQC({view:?})"),
+        Domain::Checkpoint => format!("STABLE({:?})", certificate.subject.height),
+        Domain::PreCommit => format!("precommitQC({view:?})"),
+        Domain::Commit => format!("commitQC({view:?})"),
+        other => format!("{other:?} certificate({view:?})"),
+    }
+}
+
+/// Replicas by their names.
+pub fn replica_names(replicas: impl IntoIterator<Item = ReplicaId>) -> String {
+    replicas.into_iter().map(|replica| format!("{replica:?}")).collect::<Vec<_>>().join(" ")
+}
+
+fn certificate_and_signers(certificate: &Certificate) -> String {
+    format!("{} from {}", certificate_name(certificate), replica_names(certificate.signers.iter()))
+}
+
+fn bundle_list(bundles: &[Bundle]) -> String {
+    let commands: usize = bundles.iter().map(Bundle::len).sum();
+    match bundles {
+        [] => "nothing in it".into(),
+        [one] => format!("{commands} commands in bundle {:?}", one.digest()),
+        [first, ..] => format!("{commands} commands in {} bundles from {:?} on", bundles.len(), first.digest()),
+    }
+}

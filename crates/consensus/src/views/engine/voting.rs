@@ -1,0 +1,91 @@
+//! Which proposals are looked at, and which of them are voted for.
+
+use super::{REMEMBERED_PROPOSALS, Views};
+use crate::config::LeaderKind;
+use crate::fairness::Finding;
+use crate::mutants::{Mutant, mutated};
+use crate::pool::MAX_RELAYED_BUNDLES;
+use crate::replica::{Outbox, Parts};
+use crate::seam::{Drop, Evidence, Mark, To};
+use crate::views::message::{Proposal, ViewMessage};
+use crate::views::{Candidate, Family, collector};
+use quorate_types::{Certificate, Domain, ReplicaId, Time, View};
+
+impl<F: Family> Views<F> {
+    /// Whether the author has not proposed in that view before, as far as that is remembered; a different proposal is looked into.
+    pub(super) fn is_first(&mut self, proposal: &Proposal, out: &mut Outbox<F::Message>) -> bool {
+        let endorsement = &proposal.endorsement;
+        let place = (endorsement.subject.view, endorsement.voter);
+        if let Some(earlier) = self.proposals.get(&place) {
+            if earlier.subject != endorsement.subject {
+                out.suspect(Evidence { first: earlier.clone(), second: endorsement.clone() });
+            }
+            return false;
+        }
+        self.proposals.insert(place, endorsement.clone());
+        let forgotten = if self.proposals.len() > REMEMBERED_PROPOSALS { self.proposals.pop_first() } else { None };
+        forgotten.is_none_or(|(forgotten, _)| forgotten != place)
+    }
+
+    pub(super) fn try_vote(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+        loop {
+            let decidable = |candidate: &Proposal| parts.store.tree.get(&candidate.block.digest()).is_some();
+            let Some(at) = self.candidates.iter().position(decidable) else { return };
+            let proposal = self.candidates.swap_remove(at);
+            let (block, tree) = (&proposal.block, &parts.store.tree);
+            if self.leads(&proposal, parts) != Some(true) {
+                out.drop_message(block.author, Drop::NotTheLeader);
+                continue;
+            }
+            let timed_out =
+                proposal.evidence.as_ref().is_some_and(|evidence| evidence.subject.domain == Domain::Timeout);
+            let lock = match timed_out && mutated(parts, Mutant::LockLostInViewChange) {
+                true => Certificate::genesis(&parts.cluster).subject,
+                false => parts.safety.lock(),
+            };
+            let (evidence, mutation) = (proposal.evidence.as_ref(), parts.mutation);
+            let candidate = Candidate { block, evidence, lock, mutation };
+            if let Err(rule) = F::may_vote(candidate, tree) {
+                out.mark(Mark::Refused { view: block.view, rule });
+                continue;
+            }
+            let (collector, leader) = (collector::<F>(block, parts), block.author);
+            if self.passes_over(now, leader, parts, out) {
+                out.mark(Mark::Refused { view: block.view, rule: "the leader passes over what has waited longest" });
+                continue;
+            }
+            if let Some(ballot) = parts.safety.vote_in(F::VOTES, block) {
+                self.collector = Some(collector);
+                self.keep(Some(&block.digest()), parts, out);
+                out.cast(parts, &ballot, To::One(collector), |vote| ViewMessage::Vote(vote).into());
+            }
+        }
+    }
+
+    /// Whether a leader whose proposal is up for a vote keeps passing over the command that has waited longest. While f+1 do not vote for
+    /// that reason its views fail, until another leads.
+    fn passes_over(&self, now: Time, leader: ReplicaId, parts: &mut Parts, out: &mut Outbox<F::Message>) -> bool {
+        if leader == parts.me {
+            return false;
+        }
+        let finding = parts.fairness.judge(now, &parts.store.pool);
+        if finding == Finding::Late {
+            out.relay(leader, parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
+        }
+        finding == Finding::PassedOver
+    }
+
+    /// Whether the proposer leads the view of its block, on the basis that the proposal itself shows: the votes of the view
+    /// before, or, after a timeout, the certificate that it builds on. That one must be as high as the timeouts know, lest a
+    /// faulty replica choose an old one under which it would lead.
+    /// None if the block that says so is not here yet.
+    pub(super) fn leads(&self, proposal: &Proposal, parts: &Parts) -> Option<bool> {
+        let block = &proposal.block;
+        let justify = &block.justify;
+        let basis = F::basis(block.view, justify, proposal.evidence.as_ref());
+        let timeouts = proposal.evidence.as_ref().and_then(Certificate::highest_attached_view);
+        let fresh = justify.view() >= timeouts.unwrap_or(View(0)) || parts.config.leader == LeaderKind::RoundRobin;
+        let leader = parts.leaders.leader(block.view, &basis, &parts.store.tree)?;
+        Some(fresh && (leader == block.author || mutated(parts, Mutant::AnyProposer)))
+    }
+}

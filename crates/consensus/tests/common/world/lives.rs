@@ -1,0 +1,126 @@
+//! How replicas end and come back, and what their journals have then.
+
+use super::{Happening, Node, World};
+use crate::common::play::Play;
+use quorate_consensus::Input;
+use quorate_consensus::journal::Record;
+use quorate_consensus::seam::RecordId;
+use quorate_types::{Decoder, Digest, Encoder, Height, ReplicaId, Vote, Wire};
+
+impl<P: Play> Node<P> {
+    /// A statement leaves after the record of it, however often it is made.
+    pub(super) fn waits_for_its_record(&self, me: ReplicaId, vote: &Vote, after: Option<RecordId>) {
+        let Some(after) = after else { panic!("{me:?} says {:?} before it has made that durable", vote.subject) };
+        let promised = |record: &Record| matches!(record, Record::Promise(promise) if promise.subject == vote.subject);
+        let waits = self.durable.range(..=after).rev().any(|(_, record)| promised(record));
+        assert!(waits, "{me:?} waits for the record of another statement than {:?}", vote.subject);
+    }
+}
+
+impl<P: Play> World<P> {
+    /// Ends a replica for good: what it has sent is on its way.
+    pub fn kill(&mut self, replica: u16) {
+        let node = &mut self.nodes[usize::from(replica)];
+        node.alive = false;
+        for key in std::mem::take(&mut node.alarms).into_values() {
+            self.queue.remove(&key);
+        }
+        let to_itself = |from: ReplicaId, to: ReplicaId| from == to && to.0 == replica;
+        self.queue
+            .retain(|_, happening| !matches!(happening, Happening::Deliver { from, to, .. } if to_itself(*from, *to)));
+        self.tell(ReplicaId(replica), "stops for good".into());
+    }
+
+    /// Ends a replica for good in the middle of a sentence: each of its messages on its way is lost with the given chance.
+    pub fn kill_in_mid_sentence(&mut self, replica: u16, lost_per_mille: u64) {
+        let random = &mut self.random;
+        self.queue.retain(|_, happening| match happening {
+            Happening::Deliver { from, .. } if from.0 == replica => !random.per_mille(lost_per_mille),
+            _ => true,
+        });
+        self.kill(replica);
+    }
+
+    /// Ends a replica when it has done so much more of what it asks for: between any two actions, in the middle of a step.
+    pub fn crash_after(&mut self, replica: u16, actions: u64) {
+        self.nodes[usize::from(replica)].fuse = Some(actions);
+    }
+
+    pub fn is_alive(&self, replica: u16) -> bool {
+        self.nodes[usize::from(replica)].alive
+    }
+
+    /// Starts a replica again that was killed, with what its journal must have: of the records that nothing has waited for, which may
+    /// not have been written, it keeps so many.
+    pub fn restart(&mut self, replica: u16, unawaited: usize) {
+        let (me, quorum, cluster) = (ReplicaId(replica), self.keys.quorum, self.keys.cluster);
+        let node = &mut self.nodes[usize::from(replica)];
+        assert!(!node.alive, "only who was killed is started again");
+        node.life += 1;
+        let salt = self.seed ^ (u64::from(node.life) << 32 | 0x11fe);
+        node.replica = P::replica(self.config.clone(), quorum, cluster, me, salt);
+        let kept = node.durable.keys().filter(|id| Some(**id) > node.awaited).nth(unawaited).copied();
+        if let Some(first_lost) = kept {
+            for record in node.durable.split_off(&first_lost).into_values() {
+                if let Record::Promise(promise) = record {
+                    self.oracle.lost(me, promise.subject);
+                }
+            }
+        }
+        (node.alive, node.fuse) = (true, None);
+        (node.executed, node.state) = node.snapshot;
+        let records: Vec<_> = node.durable.iter().map(|(id, record)| (*id, record.clone())).collect();
+        for (id, record) in records {
+            // What the journal holds is read from bytes.
+            let mut out = Encoder::with_capacity(512);
+            let pieces = record.pieces(&mut out).concat();
+            record.encode(&mut out);
+            assert_eq!(out.finish(), pieces, "the pieces make the whole");
+            let record = Record::decode(&mut Decoder::new(pieces.into())).expect("a record can be read back");
+            self.step(me, Input::Recall { id, record });
+        }
+        self.tell(me, "comes back".into());
+        self.step(me, Input::Start);
+    }
+
+    /// Starts a replica again whose journal is gone.
+    pub fn restart_without_memory(&mut self, replica: u16) {
+        self.oracle.forgets(ReplicaId(replica));
+        let node = &mut self.nodes[usize::from(replica)];
+        node.durable.clear();
+        (node.alive, node.life, node.awaited) = (true, node.life + 1, None);
+        (node.fuse, node.executed, node.state) = (None, Height(0), Digest::ZERO);
+        node.snapshot = (Height(0), Digest::ZERO);
+        let salt = self.seed ^ (u64::from(node.life) << 32 | 0x11fe);
+        let (quorum, cluster) = (self.keys.quorum, self.keys.cluster);
+        node.replica = P::replica(self.config.clone(), quorum, cluster, ReplicaId(replica), salt);
+        self.step(ReplicaId(replica), Input::Forgot);
+        self.step(ReplicaId(replica), Input::Start);
+    }
+
+    /// Has a replica sum its journal up and its state written, and cuts the journal at the last sum that nobody is behind.
+    pub fn shorten_journal(&mut self, replica: u16) {
+        self.step(ReplicaId(replica), Input::Summarize);
+        let lowest = self.nodes.iter().map(|node| node.commits.len() as u64).min().map(Height);
+        let node = &mut self.nodes[usize::from(replica)];
+        if !node.alive {
+            return;
+        }
+        node.snapshot = (node.executed, node.state);
+        self.oracle.forgetful = true;
+        node.awaited = node.durable.keys().last().copied();
+        let passed = |record: &Record| matches!(record, Record::Summary { height, .. } if Some(*height) <= lowest);
+        let complete = |id: &RecordId| {
+            let follow = node.durable.range(*id..).skip(1).map(|(_, record)| record);
+            let mut ends = follow.filter(|record| matches!(record, Record::Summed | Record::Summary { .. }));
+            ends.next() == Some(&Record::Summed)
+        };
+        let cut = node.durable.iter().rev().find(|(id, record)| passed(record) && complete(id));
+        if let Some(id) = cut.map(|(id, _)| *id) {
+            // Whole segments go, so that some of what is not needed stays.
+            let leftovers = self.random.below(6) as usize;
+            let first = node.durable.range(..id).rev().take(leftovers).last().map_or(id, |(first, _)| *first);
+            node.durable = node.durable.split_off(&first);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Replicas that lose their memory, and what the others tell them.
+
+use crate::common::config;
+use crate::common::network::Letter;
+use crate::common::told_pbft::Pbft;
+use crate::common::world::World;
+use quorate_consensus::journal::Record;
+use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::{Action, Config, Input, Mark, To, pbft};
+use quorate_types::{BundleBuilder, ClientId, ClusterId, Domain, Height, Quorum, ReplicaId, Time, View};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A cluster in which every view is asked for, and none is opened, until all have given several up.
+fn without_primaries() -> World<Pbft> {
+    let config = Config { view_timeout_ms: 20, least_view_timeout_ms: 10, ..config::<Pbft>() };
+    let mut world = World::<Pbft>::started(4, config, 1);
+    let opens = |letter: &Letter<PbftMessage>| {
+        matches!(letter, Letter::Protocol(PbftMessage::NewView(_) | PbftMessage::PrePrepare(_)))
+    };
+    world.network.filter = Some(Box::new(move |flight| opens(flight.letter)));
+    world.submit(1);
+    let far = |world: &World<Pbft>| (0..4).all(|replica| world.replica(replica).view() >= View(6));
+    assert!(world.run_until(SECOND * 100, far), "view after view is asked for");
+    world
+}
+
+fn bound(world: &World<Pbft>, replica: u16) -> Option<View> {
+    let mut bounds = world.marks(replica).iter().filter_map(|mark| match mark {
+        Mark::Abstains { up_to } => Some(*up_to),
+        _ => None,
+    });
+    bounds.next_back()
+}
+
+/// What shows how far a replica is outlives its restart: those who answer were all restarted, and have not heard of each other since.
+#[test]
+fn who_was_restarted_knows_how_far_others_were() {
+    for summed_up in [false, true] {
+        let mut world = without_primaries();
+        let spoke = world.replica(3).parts().safety.spoke_in();
+        for replica in 0..3 {
+            if summed_up {
+                world.shorten_journal(replica);
+            }
+            world.kill(replica);
+        }
+        world.kill(3);
+        world.drop_all_in_flight();
+        world.network.filter = Some(Box::new(|flight| matches!(flight.letter, Letter::Protocol(_))));
+        (0..3).for_each(|replica| world.restart(replica, 0));
+        world.restart_without_memory(3);
+        assert!(world.run_until(SECOND, |world| bound(world, 3).is_some()), "the others answer");
+        let bound = bound(&world, 3).expect("it was just looked at");
+        assert!(bound >= spoke, "it says nothing up to {bound:?} and spoke in {spoke:?}");
+        assert!(bound.0 <= spoke.0 + 3, "{bound:?} is not far above {spoke:?}");
+    }
+}
+
+/// Who has lost its memory asks for a view only if others show that it is wanted: whatever it said on its own word, it could not learn
+/// of if it lost its memory once more.
+#[test]
+fn who_lost_its_memory_asks_for_no_view_on_its_own() {
+    let mut world = without_primaries();
+    for _ in 0..3 {
+        let before = world.replica(3).parts().safety.spoke_in();
+        world.kill(3);
+        world.drop_all_in_flight();
+        world.network.filter = Some(Box::new(|flight| matches!(flight.letter, Letter::Protocol(_))));
+        world.restart_without_memory(3);
+        world.submit(1);
+        world.run_for(SECOND);
+        assert!(bound(&world, 3) >= Some(before), "nobody asks it to forget what it said");
+        assert_eq!(world.replica(3).parts().safety.spoke_in(), View(0), "it has nobody to go along with");
+        world.network.heal();
+        world.run_for(SECOND);
+    }
+    let command = world.submit(1);
+    assert!(world.run_until_done(SECOND * 20, &command), "it goes along with the others");
+}
+
+/// A statement that is not durable yet is not sent again either: a replica that crashes before it is may say something else instead.
+#[test]
+fn what_is_said_again_waits_for_its_record_too() {
+    let (me, quorum, cluster) = (ReplicaId(0), Quorum::of(4).expect("a size"), ClusterId::from_name("test"));
+    let mut primary = pbft::replica(config::<Pbft>(), quorum, cluster, me, 1);
+    let (now, mut actions) = (Time::from_millis(1), Vec::new());
+    primary.step(now, Input::Start, &mut actions);
+    let mut bundle = BundleBuilder::new(ClientId(1));
+    bundle.push(ClientId(1), 1, b"command");
+    primary.step(now, Input::Submit(vec![bundle.finish()]), &mut actions);
+    let is_promise = |action: &Action<PbftMessage>| match action {
+        Action::Persist { id, record: Record::Promise(promise) } if promise.subject.domain == Domain::Prepare => {
+            Some(*id)
+        }
+        _ => None,
+    };
+    let record = actions.iter().find_map(is_promise);
+    assert!(record.is_some(), "what the primary gives a slot is kept");
+    actions.clear();
+    let asks = PbftMessage::Status { view: View(1), committed: Height(0) };
+    primary.step(now, Input::Receive { from: ReplicaId(3), message: Letter::Protocol(asks) }, &mut actions);
+    let again = actions.into_iter().find_map(|action| match action {
+        Action::Send { message: Letter::Protocol(PbftMessage::PrePrepare(_)), to, after, sign } => {
+            Some((to, after, sign))
+        }
+        _ => None,
+    });
+    assert_eq!(again, Some((To::One(ReplicaId(3)), record, true)));
+}

@@ -1,0 +1,200 @@
+//! Coming back: from a journal, between any two actions, one, some or all at once; and without a journal.
+//!
+//! What is checked is what the oracles check everywhere, across the lives of a replica: no two statements of one kind in one view, one
+//! chain, executed from the beginning in each life; and that all that was sent is ordered when the trouble is over.
+//!
+//! A failure names its seed; `QUORATE_RESTART_SEED=<seed>` runs that one alone, and `QUORATE_RESTART_SEEDS=<count>` runs more of them.
+
+mod common;
+
+use common::play::Play;
+use common::random::Random;
+use common::told_pbft::Pbft;
+use common::world::World;
+use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
+use quorate_consensus::{Config, Mark};
+use quorate_types::{Digest, ReplicaId, View};
+use std::time::Duration;
+
+const SEEDS: u64 = 25;
+const VIEW_TIMEOUT_MS: u64 = 50;
+const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
+/// More than any journal has records that nothing waits for.
+const ALL: usize = usize::MAX;
+
+macro_rules! for_all_protocols {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+        for_every_protocol! { $($(#[$doc])* $name),+ }
+        mod pbft {
+            $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::Pbft>(); })+
+        }
+    };
+}
+
+for_all_protocols! {
+    /// Crashes between any two actions and restarts at any time, then peace.
+    crashes_and_peace,
+    /// Everybody crashes at once in the middle of the work, and what was committed anywhere is committed everywhere.
+    all_crash_at_once,
+    /// A replica whose journal was summed up and cut comes back from the summary.
+    shortened_journal,
+    /// A replica whose journal is gone says nothing where it may have spoken, and takes part again later.
+    lost_journal,
+}
+
+fn config<P: Play>(random: &mut Random) -> Config {
+    let config = common::config::<P>();
+    let leaders = config.protocol.leaders();
+    Config {
+        leader: if config.protocol == ProtocolKind::Pbft { leaders[0] } else { *random.pick(LeaderKind::ALL) },
+        dissemination: *random.pick(Dissemination::ALL),
+        view_timeout_ms: VIEW_TIMEOUT_MS,
+        least_view_timeout_ms: 30,
+        batch: *random.pick(&[2, 400]),
+        window: 16,
+        checkpoint_interval: *random.pick(&[2, 8]),
+        ..config
+    }
+}
+
+fn quiet<P: Play>() -> Config {
+    Config { view_timeout_ms: VIEW_TIMEOUT_MS, ..common::config::<P>() }
+}
+
+/// The last view in which a replica has said anything.
+fn spoken<P: Play>(world: &World<P>, replica: u16) -> View {
+    world.replica(replica).parts().safety.spoke_in()
+}
+
+mod bodies {
+    use super::*;
+
+    pub fn crashes_and_peace<P: Play>() {
+        let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
+        let seeds = match number("QUORATE_RESTART_SEED") {
+            Some(seed) => seed..seed + 1,
+            None => 0..number("QUORATE_RESTART_SEEDS").unwrap_or(SEEDS),
+        };
+        for seed in seeds {
+            let result = std::panic::catch_unwind(|| trouble::<P>(seed));
+            if let Err(panic) = result {
+                eprintln!("{}: run it again with QUORATE_RESTART_SEED={seed}", P::NAME);
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+
+    fn trouble<P: Play>(seed: u64) {
+        let mut random = Random::new(seed);
+        let n = *random.pick(&[4, 4, 4, 7]);
+        let mut world = World::<P>::new(n, config::<P>(&mut random), seed);
+        world.network.jitter = random.time_below(Duration::from_millis(3));
+        world.crypto_time = random.time_below(Duration::from_millis(1));
+        world.start();
+        let mut commands: Vec<Digest> = Vec::new();
+        for _ in 0..40 {
+            for replica in 0..n as u16 {
+                match random.below(12) {
+                    0 if world.is_alive(replica) => world.crash_after(replica, random.below(60)),
+                    1 if world.is_alive(replica) && random.below(4) == 0 => world.shorten_journal(replica),
+                    2..6 if !world.is_alive(replica) => world.restart(replica, random.below(4) as usize),
+                    _ => {}
+                }
+            }
+            if random.below(3) == 0 {
+                world.network.lost_per_mille = random.below(100);
+            }
+            commands.push(world.submit(1 + random.below(3)));
+            world.run_for(random.time_below(Duration::from_millis(30)));
+        }
+        world.network.heal();
+        for replica in 0..n as u16 {
+            world.crash_after(replica, u64::MAX);
+            if !world.is_alive(replica) {
+                world.restart(replica, 0);
+            }
+        }
+        // What only those had who are gone is sent again by its client, as it would be until it is answered.
+        commands.iter().for_each(|command| world.submit_again(command));
+        let last = world.submit(1);
+        commands.push(last);
+        let ordered = world.run_until(PATIENCE, |world| commands.iter().all(|command| world.is_done(command)));
+        let missing = commands.iter().filter(|command| !world.is_done(command)).count();
+        assert!(ordered, "seed {seed}: {missing} of {} commands are not ordered in time", commands.len());
+    }
+
+    pub fn all_crash_at_once<P: Play>() {
+        for after in [3, 7, 11, 19, 31, 53] {
+            let mut world = World::<P>::started(4, quiet::<P>(), after);
+            let commands: Vec<Digest> = (0..6)
+                .map(|_| {
+                    let command = world.submit(2);
+                    world.run_for(Duration::from_millis(3));
+                    command
+                })
+                .collect();
+            world.run_for(Duration::from_millis(after % 7));
+            (0..4).for_each(|replica| world.kill(replica));
+            let acknowledged: Vec<Digest> = commands
+                .into_iter()
+                .filter(|command| (0..4).any(|at| world.commit_time(at, command).is_some()))
+                .collect();
+            assert!(!acknowledged.is_empty(), "the test is too short");
+            world.drop_all_in_flight();
+            (0..4).for_each(|replica| world.restart(replica, 0));
+            let last = world.submit(1);
+            let done = |world: &World<P>| acknowledged.iter().chain([&last]).all(|command| world.is_done(command));
+            assert!(world.run_until(PATIENCE, done), "{}: what was acknowledged is ordered", P::NAME);
+        }
+    }
+
+    pub fn shortened_journal<P: Play>() {
+        let mut world = World::<P>::started(4, quiet::<P>(), 1);
+        for round in 0..30 {
+            let command = world.submit(1);
+            assert!(world.run_until_done(PATIENCE, &command), "round {round}");
+            let victim = (round % 4) as u16;
+            if round % 3 == 2 {
+                world.shorten_journal(victim);
+                world.kill(victim);
+                world.restart(victim, ALL);
+            }
+        }
+    }
+
+    pub fn lost_journal<P: Play>() {
+        let mut world = World::<P>::started(4, quiet::<P>(), 1);
+        for _ in 0..5 {
+            let command = world.submit(1);
+            assert!(world.run_until_done(PATIENCE, &command));
+        }
+        let spoke = spoken(&world, 3);
+        world.kill(3);
+        world.restart_without_memory(3);
+        assert_eq!(spoken(&world, 3), View(0));
+        let asked = |world: &World<P>| world.marks(3).iter().any(|mark| matches!(mark, Mark::Abstains { .. }));
+        assert!(world.run_until(PATIENCE, asked), "the others answer");
+        let bound = world.replica(3).parts().safety.abstains();
+        assert!(bound >= spoke, "it says nothing up to {bound:?} and spoke in {spoke:?}");
+        assert!(bound.0 <= spoke.0 + 3, "{bound:?} is not far above {spoke:?}");
+        // The others go on; those who had the leader's place move on when it falls silent.
+        let command = world.submit(1);
+        assert!(world.run_until_done(PATIENCE, &command));
+        world.network.isolate(ReplicaId(0), true);
+        world.network.isolate(ReplicaId(0), false);
+        let back = |world: &World<P>| world.marks(3).iter().any(|mark| matches!(mark, Mark::TakesPart { .. }));
+        for _ in 0..20 {
+            if back(&world) {
+                break;
+            }
+            world.network.isolate(ReplicaId(0), true);
+            world.submit(1);
+            world.run_for(Duration::from_millis(VIEW_TIMEOUT_MS * 8));
+            world.network.heal();
+            world.run_for(Duration::from_millis(VIEW_TIMEOUT_MS * 8));
+        }
+        assert!(back(&world), "{}: it takes part again", P::NAME);
+        let command = world.submit(1);
+        assert!(world.run_until_done(PATIENCE, &command));
+    }
+}
