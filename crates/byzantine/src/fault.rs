@@ -1,0 +1,244 @@
+//! The ways to misbehave, and their text.
+
+use crate::behaviour::{Behaviour, Context};
+use crate::wrapper::Wrapper;
+use quorate_consensus::Malleable;
+use quorate_types::limits::MAX_REPLICAS;
+use quorate_types::{ReplicaId, Signers};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// A way to misbehave. As text it is its name, and for some `=` and a parameter: `slow`, `slow=50`, `selective=2+3`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// `silent`: sends nothing to anybody and does not answer clients, but listens and executes. The silent leader of Gogada et al.,
+    /// "An extensible framework", ApPLIED 2023, section 5.2.2, who is silent as a voter too.
+    Silent,
+    /// `slow`, `slow=PERCENT`: holds its proposals back for that part of the base view timeout, 80 % unless it is said, so that its views
+    /// just do not time out. Amir et al., "Byzantine replication under attack", DSN 2008, section 3; Clement et al., "Making Byzantine
+    /// fault tolerant systems tolerate Byzantine faults", NSDI 2009 (Aardvark).
+    Slow {
+        /// Per cent of the base view timeout.
+        percent: u32,
+    },
+    /// `fork`: as a leader builds on the grandparent and skips the parent, which is left behind with its commands. The "slow" leader of
+    /// Gogada et al., ApPLIED 2023, section 5.2.2; the forking attack of Niu et al., "On the performance of pipelined HotStuff", INFOCOM
+    /// 2021. Where slots have no parents, the block is given to the slot before, which has one already.
+    Fork,
+    /// `equivocate`: as a leader proposes one block to one part of the others and another block to another part, and votes for both. Each
+    /// part is a quorum less itself, as both blocks would need; those who are in both parts hear both, and safety rests on them. Bano et
+    /// al., "Twins: BFT systems made robust", OPODIS 2021, section 1.
+    Equivocate,
+    /// `double-vote`: wherever it votes, votes for another block too: for one that it has heard of in that view (and slot), or else
+    /// for an invented one. Bano et al., OPODIS 2021, section 1.
+    DoubleVote,
+    /// `withhold-votes`: listens and leads, but does not vote.
+    WithholdVotes,
+    /// `withhold-certificates`: shows no certificate that a proposal or a timeout need not show: no advance, no later phase, no NEW-VIEW,
+    /// and says in a VIEW-CHANGE that nothing is prepared. Yin et al., "HotStuff", PODC 2019, section 4.4, is about one who hides the highest.
+    WithholdCertificates,
+    /// `stale-certificate`: builds on, shows and reports certificates that are two to eight older than the highest. What a lock and the
+    /// highest certificate in a timeout are there for: Yin et al., PODC 2019, section 4.4; Gelashvili et al., "Jolteon and Ditto", FC
+    /// 2022, figure 2.
+    StaleCertificate,
+    /// `forge-certificate`: shows certificates of blocks that nobody voted for, with signers who did not sign, and where timeouts say how
+    /// old a certificate may be, an aggregate in which they say it may be old.
+    ForgeCertificate,
+    /// `corrupt-share`: its votes and timeouts carry a signature that is none, so that no certificate can have it in it.
+    CorruptShare,
+    /// `inflate-view`, `inflate-view=VIEWS`: names a view so much further on in whatever it says, 1000 unless it is said. Winter et al.,
+    /// "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), changes numbers by little, and museum pieces
+    /// are known of much.
+    InflateView {
+        /// By how much.
+        by: u64,
+    },
+    /// `replay`: after whatever it says repeats something old, of its own or of others, in its own name. Castro and Liskov, "Practical
+    /// Byzantine fault tolerance", OSDI 1999, section 2: the network may do that too.
+    Replay,
+    /// `delay`, `delay=MILLISECONDS`: whatever it sends leaves so much later, 20 ms unless it is said.
+    Delay {
+        /// By how much, in milliseconds.
+        ms: u64,
+    },
+    /// `selective`, `selective=R+R`: sends nothing to these replicas, or else to as many as may be faulty, those that follow it. Bano et
+    /// al., OPODIS 2021, section 4: partitions by sender.
+    Selective {
+        /// Who gets nothing; empty stands for those that follow.
+        deaf: Signers,
+    },
+}
+
+/// Most that a parameter may be: a day in milliseconds, and as many views or per cent.
+const MOST: u64 = 24 * 60 * 60 * 1000;
+
+impl Fault {
+    /// All of them, with their default parameters.
+    pub const ALL: [Fault; 14] = [
+        Fault::Silent,
+        Fault::Slow { percent: 80 },
+        Fault::Fork,
+        Fault::Equivocate,
+        Fault::DoubleVote,
+        Fault::WithholdVotes,
+        Fault::WithholdCertificates,
+        Fault::StaleCertificate,
+        Fault::ForgeCertificate,
+        Fault::CorruptShare,
+        Fault::InflateView { by: 1000 },
+        Fault::Replay,
+        Fault::Delay { ms: 20 },
+        Fault::Selective { deaf: Signers::empty() },
+    ];
+
+    /// Its name, without a parameter.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Silent => "silent",
+            Fault::Slow { .. } => "slow",
+            Fault::Fork => "fork",
+            Fault::Equivocate => "equivocate",
+            Fault::DoubleVote => "double-vote",
+            Fault::WithholdVotes => "withhold-votes",
+            Fault::WithholdCertificates => "withhold-certificates",
+            Fault::StaleCertificate => "stale-certificate",
+            Fault::ForgeCertificate => "forge-certificate",
+            Fault::CorruptShare => "corrupt-share",
+            Fault::InflateView { .. } => "inflate-view",
+            Fault::Replay => "replay",
+            Fault::Delay { .. } => "delay",
+            Fault::Selective { .. } => "selective",
+        }
+    }
+
+    /// Why replica `me` of that many cannot misbehave so, if it cannot.
+    pub fn misfit(self, me: ReplicaId, replicas: usize) -> Option<String> {
+        let Fault::Selective { deaf } = self else { return None };
+        let last = replicas.saturating_sub(1);
+        let stranger = deaf.highest().filter(|highest| highest.index() >= replicas);
+        let strange = stranger.map(|stranger| format!("names replica {stranger}, and the last one is {last}"));
+        strange.or_else(|| deaf.contains(me).then(|| format!("names replica {me}, which is the one that sends")))
+    }
+
+    /// Whether others hear statements that the replica, were it honest, would not have made. Who only says less, or later, or again, does
+    /// not lie: nothing can be proven against it.
+    pub fn lies(self) -> bool {
+        match self {
+            Fault::Silent
+            | Fault::Slow { .. }
+            | Fault::WithholdVotes
+            | Fault::Replay
+            | Fault::Delay { .. }
+            | Fault::Selective { .. } => false,
+            Fault::Fork
+            | Fault::Equivocate
+            | Fault::DoubleVote
+            | Fault::WithholdCertificates
+            | Fault::StaleCertificate
+            | Fault::ForgeCertificate
+            | Fault::CorruptShare
+            | Fault::InflateView { .. } => true,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        if Fault::ALL.contains(self) {
+            return f.pad(name);
+        }
+        match self {
+            Fault::Slow { percent } => write!(f, "{name}={percent}"),
+            Fault::InflateView { by } => write!(f, "{name}={by}"),
+            Fault::Delay { ms } => write!(f, "{name}={ms}"),
+            Fault::Selective { deaf } => {
+                let deaf: Vec<String> = deaf.iter().map(|replica| replica.to_string()).collect();
+                write!(f, "{name}={}", deaf.join("+"))
+            }
+            _ => f.write_str(name),
+        }
+    }
+}
+
+/// A text that names no fault: why, and what would.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("`{given}` is no fault: {why}")]
+pub struct BadFault {
+    /// The text.
+    pub given: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl FromStr for Fault {
+    type Err = BadFault;
+
+    fn from_str(text: &str) -> Result<Fault, BadFault> {
+        let bad = |why: String| BadFault { given: text.to_owned(), why };
+        let (name, parameter) = match text.split_once('=') {
+            Some((name, parameter)) => (name, Some(parameter)),
+            None => (text, None),
+        };
+        let Some(fault) = Fault::ALL.into_iter().find(|fault| fault.name() == name) else {
+            let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+            return Err(bad(format!("there are {}", names.join(", "))));
+        };
+        let Some(parameter) = parameter else { return Ok(fault) };
+        let number = |least: u64| match parameter.parse::<u64>() {
+            Ok(number) if (least..=MOST).contains(&number) => Ok(number),
+            _ => Err(bad(format!("`{parameter}` is no whole number from {least} to {MOST}"))),
+        };
+        Ok(match fault {
+            Fault::Slow { .. } => Fault::Slow { percent: number(0)? as u32 },
+            Fault::InflateView { .. } => Fault::InflateView { by: number(1)? },
+            Fault::Delay { .. } => Fault::Delay { ms: number(0)? },
+            Fault::Selective { .. } => Fault::Selective { deaf: replicas(parameter).map_err(bad)? },
+            _ => return Err(bad(format!("`{name}` takes no parameter"))),
+        })
+    }
+}
+
+fn replicas(text: &str) -> Result<Signers, String> {
+    let replica = |part: &str| match part.parse::<u16>() {
+        Ok(replica) if usize::from(replica) < MAX_REPLICAS => Ok(ReplicaId(replica)),
+        _ => Err(format!("`{part}` is no replica; write them as in selective=2+3")),
+    };
+    text.split('+').map(replica).collect()
+}
+
+impl Serialize for Fault {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fault {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// A way to misbehave, and from when on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Misbehaviour {
+    /// The way.
+    pub fault: Fault,
+    /// From so long after the host's start on; the replica is honest before.
+    pub start: Duration,
+}
+
+impl Misbehaviour {
+    /// From the beginning on.
+    pub fn always(fault: Fault) -> Misbehaviour {
+        Misbehaviour { fault, start: Duration::ZERO }
+    }
+
+    /// What stands between the replica and its host.
+    pub fn behaviour<M: Malleable>(self, context: Context) -> Box<dyn Behaviour<M>> {
+        Box::new(Wrapper::new(self, context))
+    }
+}

@@ -1,0 +1,16 @@
+//! quorate: misbehaviour on purpose.
+//!
+//! A [`Behaviour`] stands between a replica, which is honest, and its host, which signs. It hears what the replica hears, and rewrites
+//! what the replica asks for. So honest code is never forked, every behaviour works with every protocol in every host, and whatever is
+//! said wrong is signed by the one who says it, and by nobody else.
+//!
+//! Read [`fault`] for what there is, [`lie`] for how one message is turned into another, and [`wrapper`] for who hears what.
+
+pub mod behaviour;
+pub mod fault;
+pub mod lie;
+pub mod memory;
+pub mod wrapper;
+
+pub use behaviour::{Behaviour, Context};
+pub use fault::{BadFault, Fault, Misbehaviour};

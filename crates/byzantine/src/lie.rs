@@ -1,0 +1,178 @@
+//! One message turned into another. Each lie takes what the honest replica has to say and returns what is said instead, or nothing where
+//! it has no use for that message or not yet the means.
+
+use crate::memory::Memory;
+use bytes::Bytes;
+use quorate_consensus::Malleable;
+use quorate_consensus::malleable::{Purpose, Role};
+use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Height, Quorum, ReplicaId, Subject, View, Vote};
+use std::sync::Arc;
+
+/// Bytes of a signature that is none: as many as Ed25519 has.
+const SIGNATURE_BYTES: usize = 64;
+/// What it consists of.
+const NOT_A_SIGNATURE: u8 = 0xa5;
+/// How old a forged aggregate says that the highest certificate is, in certificates.
+const FORGED_AGE: usize = 2;
+
+/// The proposal again, on the grandparent; of a slot, for the slot before.
+pub fn fork<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
+    let (block, bundles) = message.proposed()?;
+    let mut lie = message.clone();
+    if block.is_unlinked() {
+        let slot = block.height.0.checked_sub(1).map(Height).filter(|slot| *slot > Height(0))?;
+        let block = Block::of_slot(block.view, block.author, slot, block.payload.clone());
+        lie.propose(block.into(), bundles.to_vec());
+    } else {
+        let base = memory.block(&block.parent())?.justify.clone();
+        lie.show(&mut |role, shown| Some(if role == Role::Base { base.clone() } else { shown.clone() }));
+    }
+    Some(lie)
+}
+
+/// Another valid proposal for the same place: its commands in another order, or where there are fewer than two, others.
+pub fn rival<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
+    let (block, bundles) = message.proposed()?;
+    let mut payload = block.payload.clone();
+    let mut carried = bundles.to_vec();
+    if payload.len() > 1 {
+        payload.reverse();
+    } else if let Some(other) = memory.other_bundle(payload.first()) {
+        payload = vec![other.digest()];
+        carried = if bundles.is_empty() { Vec::new() } else { vec![Bundle::clone(other)] };
+    } else if !payload.is_empty() && !block.is_unlinked() {
+        (payload, carried) = (Vec::new(), Vec::new());
+    } else {
+        return None;
+    }
+    let mut lie = message.clone();
+    lie.propose(with_payload(block, payload), carried);
+    Some(lie)
+}
+
+fn with_payload(block: &Block, payload: Vec<Digest>) -> Arc<Block> {
+    Block::new(block.view, block.author, block.justify.clone(), payload).into()
+}
+
+/// The vote again, for another block that stands in the same place, or for one that there is not.
+pub fn contradict<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
+    let mut lie = message.clone();
+    let vote = lie.vote_to_sign().filter(|_| message.purpose() == Purpose::Vote)?;
+    vote.subject = match memory.rival(&vote.subject) {
+        Some(block) => block.subject(vote.subject.domain),
+        None => Subject { digest: invented(&vote.subject.digest), ..vote.subject },
+    };
+    Some(lie)
+}
+
+/// The vote again, for that block.
+pub fn vote_for<M: Malleable>(message: &M, block: &Block) -> Option<M> {
+    let mut lie = message.clone();
+    let vote = lie.vote_to_sign().filter(|_| message.purpose() == Purpose::Vote)?;
+    vote.subject = block.subject(vote.subject.domain);
+    Some(lie)
+}
+
+/// The message without what is prepared.
+pub fn hide_prepared<M: Malleable>(message: &M) -> Option<M> {
+    message.certificates().into_iter().find(|(role, _)| *role == Role::Prepared)?;
+    let mut lie = message.clone();
+    lie.show(&mut |role, shown| (role != Role::Prepared).then(|| shown.clone()));
+    Some(lie)
+}
+
+/// The message with genuine certificates that are so many steps older.
+pub fn show_stale<M: Malleable>(message: &M, memory: &Memory, steps: usize) -> Option<M> {
+    let (mut lie, mut changed) = (message.clone(), false);
+    lie.show(&mut |role, shown| {
+        let older = match role {
+            Role::Evidence => None,
+            Role::Prepared => memory.older_of_slot(shown),
+            Role::Base | Role::Phase | Role::Checkpoint => memory.older(shown, steps),
+        };
+        changed |= older.is_some();
+        Some(older.unwrap_or(shown).clone())
+    });
+    changed.then_some(lie)
+}
+
+/// The message with forged certificates. Where an aggregate of timeouts says how old a certificate may be it is forged to allow an older
+/// one, which is shown; else the certificates are of blocks that there are not.
+pub fn forge<M: Malleable>(message: &M, memory: &Memory, quorum: Quorum) -> Option<M> {
+    let shown = message.certificates();
+    let find = |wanted: Role| shown.iter().find(|(role, _)| *role == wanted).map(|(_, certificate)| *certificate);
+    let aggregate = find(Role::Evidence).filter(|evidence| evidence.highest_attached_view().is_some());
+    let older = find(Role::Base).and_then(|base| memory.older(base, FORGED_AGE));
+    let mut lie = message.clone();
+    if let (Some(_), Some(older)) = (aggregate, older) {
+        lie.show(&mut |role, shown| {
+            Some(match role {
+                Role::Base => older.clone(),
+                _ => forged_aggregate(shown, older),
+            })
+        });
+        return Some(lie);
+    }
+    let view = message.view();
+    let mut changed = false;
+    lie.show(&mut |role, shown| {
+        if role == Role::Evidence {
+            return Some(shown.clone());
+        }
+        let of_view = match role {
+            Role::Base => view.map_or(Some(shown.view().next()), |view| view.0.checked_sub(1).map(View)),
+            _ => Some(shown.view()),
+        };
+        let forged = of_view.map(|view| forged_certificate(shown, view, quorum));
+        changed |= forged.is_some();
+        Some(forged.unwrap_or_else(|| shown.clone()))
+    });
+    changed.then_some(lie)
+}
+
+/// A certificate of an invented block, in the names of those who signed the one at hand, or of a quorum.
+fn forged_certificate(like: &Certificate, view: View, quorum: Quorum) -> Certificate {
+    let subject = Subject { view, digest: invented(&like.subject.digest), ..like.subject };
+    let signers = match like.signers.is_empty() {
+        true => (0..quorum.quorum() as u16).map(ReplicaId).collect(),
+        false => like.signers,
+    };
+    let length = if like.proof.is_empty() { signers.len() * SIGNATURE_BYTES } else { like.proof.len() };
+    Certificate { subject, signers, attachments: Vec::new(), proof: not_signatures(length) }
+}
+
+/// An aggregate whose signers say that `highest` is the highest certificate they know.
+fn forged_aggregate(like: &Certificate, highest: &Certificate) -> Certificate {
+    let said = |attachment: &Attachment| match attachment {
+        Attachment::HighCertificate(_) => Attachment::HighCertificate(Box::new(highest.clone())),
+        _ => Attachment::HighView(highest.view()),
+    };
+    let attachments = like.attachments.iter().map(said).collect();
+    Certificate { attachments, proof: not_signatures(like.proof.len()), ..like.clone() }
+}
+
+/// The vote or timeout with a signature that is none; the host must not sign it.
+pub fn corrupt<M: Malleable>(message: &M) -> Option<M> {
+    let mut lie = message.clone();
+    let share = matches!(message.purpose(), Purpose::Vote | Purpose::Timeout);
+    let vote: &mut Vote = lie.vote_to_sign().filter(|_| share)?;
+    vote.signature = not_signatures(SIGNATURE_BYTES);
+    Some(lie)
+}
+
+/// The message in a view so much further on.
+pub fn inflate<M: Malleable>(message: &M, by: u64) -> Option<M> {
+    let view = message.view()?;
+    let mut lie = message.clone();
+    lie.claim_view(View(view.0.saturating_add(by)));
+    Some(lie)
+}
+
+fn not_signatures(length: usize) -> Bytes {
+    vec![NOT_A_SIGNATURE; length].into()
+}
+
+/// The name of nothing, made of the name of something.
+fn invented(digest: &Digest) -> Digest {
+    Digest(digest.0.map(|byte| !byte))
+}

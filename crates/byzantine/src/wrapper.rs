@@ -1,0 +1,257 @@
+//! Who hears what of a misbehaving replica.
+//!
+//! What a replica sends to itself stays as it is: it is part of how a replica works, and nobody else sees it. So the replica inside is
+//! honest and of one mind, whatever the others are told. Only of blocks that were made up in its name it may come to hear; those it is
+//! given as soon as it asks for them.
+
+use crate::behaviour::{Behaviour, Context};
+use crate::fault::{Fault, Misbehaviour};
+use crate::lie;
+use crate::memory::Memory;
+use quorate_consensus::malleable::Purpose;
+use quorate_consensus::seam::RecordId;
+use quorate_consensus::{Action, Envelope, Input, Malleable, To};
+use quorate_types::{Block, Digest, ReplicaId, Signers, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Proposals that were made up and are remembered: for as long as somebody may ask for them or vote on them.
+const MADE_UP_KEPT: usize = 64;
+/// Messages that are remembered to be repeated.
+const REPEATED_KEPT: usize = 64;
+/// Stale certificates are so many steps old, in turn.
+const STALE_STEPS: std::ops::RangeInclusive<u64> = 2..=8;
+
+/// A message on its way to others.
+#[derive(Clone)]
+struct Sent<M> {
+    to: To,
+    message: Envelope<M>,
+    after: Option<RecordId>,
+    sign: bool,
+}
+
+impl<M> Sent<M> {
+    fn action(self) -> Action<M> {
+        let Sent { to, message, after, sign } = self;
+        Action::Send { to, message, after, sign }
+    }
+
+    fn saying(&self, message: M) -> Sent<M>
+    where
+        M: Clone,
+    {
+        Sent { message: Envelope::Protocol(message), ..self.clone() }
+    }
+}
+
+/// A replica's behaviour by its fault.
+pub struct Wrapper<M> {
+    fault: Fault,
+    start: Time,
+    context: Context,
+    memory: Memory,
+    /// What is held back, in order of time.
+    held: VecDeque<(Time, Action<M>)>,
+    /// The names of honest proposals, and what was proposed in their place or beside them.
+    made_up: VecDeque<(Digest, M)>,
+    /// What may be repeated, and whether it is the replica's own and has to be signed.
+    repeated: VecDeque<(M, bool)>,
+    /// Lies told.
+    lies: u64,
+}
+
+impl<M: Malleable> Wrapper<M> {
+    /// Honest until the time comes.
+    pub fn new(misbehaviour: Misbehaviour, context: Context) -> Wrapper<M> {
+        Wrapper {
+            fault: misbehaviour.fault,
+            start: Time(0) + misbehaviour.start,
+            context,
+            memory: Memory::default(),
+            held: VecDeque::new(),
+            made_up: VecDeque::new(),
+            repeated: VecDeque::new(),
+            lies: 0,
+        }
+    }
+
+    /// Others hear of a message what the fault makes of it.
+    fn misbehave(&mut self, now: Time, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        let purpose = match &sent.message {
+            Envelope::Protocol(message) => Some(message.purpose()),
+            _ => None,
+        };
+        match self.fault {
+            Fault::Silent => {}
+            Fault::Slow { percent } if purpose == Some(Purpose::Proposal) => {
+                let until = now + self.context.view_timeout * percent / 100;
+                self.held.push_back((until, sent.action()));
+            }
+            Fault::Delay { ms } => self.held.push_back((now + Duration::from_millis(ms), sent.action())),
+            Fault::WithholdVotes if purpose == Some(Purpose::Vote) => {}
+            Fault::WithholdCertificates if purpose == Some(Purpose::Certificate) => {}
+            Fault::Selective { deaf } => self.select(deaf, sent, out),
+            _ => match &sent.message {
+                Envelope::Protocol(message) => self.lie(&message.clone(), sent, out),
+                _ => out.push(sent.action()),
+            },
+        }
+    }
+
+    fn lie(&mut self, message: &M, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        self.lies += 1;
+        let instead = match self.fault {
+            Fault::Replay => return self.replay(message, sent, out),
+            Fault::Equivocate => return self.equivocate(message, sent, out),
+            Fault::DoubleVote => {
+                let second = lie::contradict(message, &self.memory).map(|lie| sent.saying(lie));
+                out.push(sent.action());
+                return out.extend(second.map(Sent::action));
+            }
+            Fault::Fork => self.proposal_instead(message, lie::fork).or_else(|| self.vote_instead(message)),
+            Fault::WithholdCertificates => lie::hide_prepared(message),
+            Fault::StaleCertificate => {
+                let (least, most) = (*STALE_STEPS.start(), *STALE_STEPS.end());
+                let steps = least + self.lies % (most - least + 1);
+                lie::show_stale(message, &self.memory, steps as usize)
+            }
+            Fault::ForgeCertificate => lie::forge(message, &self.memory, self.context.quorum),
+            Fault::CorruptShare if sent.sign => {
+                let Some(lie) = lie::corrupt(message) else { return out.push(sent.action()) };
+                return out.push(Sent { sign: false, ..sent.saying(lie) }.action());
+            }
+            Fault::InflateView { by } => lie::inflate(message, by),
+            _ => None,
+        };
+        out.push(instead.map_or(sent.clone(), |lie| sent.saying(lie)).action());
+    }
+
+    /// What was or is now made up beside a proposal.
+    fn proposal_instead(&mut self, message: &M, make: fn(&M, &Memory) -> Option<M>) -> Option<M> {
+        let honest = message.proposed()?.0.digest();
+        if let Some((_, lie)) = self.made_up.iter().find(|(digest, _)| *digest == honest) {
+            return Some(lie.clone());
+        }
+        let lie = make(message, &self.memory)?;
+        self.memory.read(&Envelope::Protocol(lie.clone()));
+        if self.made_up.len() == MADE_UP_KEPT {
+            self.made_up.pop_front();
+        }
+        self.made_up.push_back((honest, lie.clone()));
+        Some(lie)
+    }
+
+    /// A vote for what was made up beside the block that this vote is for.
+    fn vote_instead(&self, message: &M) -> Option<M> {
+        let honest = message.clone().vote_to_sign()?.subject.digest;
+        let (_, lie) = self.made_up.iter().find(|(digest, _)| *digest == honest)?;
+        lie::vote_for(message, lie.proposed()?.0)
+    }
+
+    /// One half hears the honest proposal and the other half another one; who is in both hears both. The collector of votes gets one for
+    /// each.
+    fn equivocate(&mut self, message: &M, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        let second_vote = self.vote_instead(message).map(|lie| sent.saying(lie));
+        let rival = self.proposal_instead(message, lie::rival).map(|lie| sent.saying(lie));
+        let Some(rival) = rival else {
+            out.push(sent.action());
+            return out.extend(second_vote.map(Sent::action));
+        };
+        let others: Vec<ReplicaId> = self.context.others().collect();
+        let half = (self.context.quorum.quorum() - 1).min(others.len());
+        for (part, sent) in [(&others[..half], &sent), (&others[others.len() - half..], &rival)] {
+            let hears = |replica: &ReplicaId| sent.to == To::Others || sent.to == To::One(*replica);
+            out.extend(
+                part.iter().copied().filter(hears).map(|one| Sent { to: To::One(one), ..sent.clone() }.action()),
+            );
+        }
+    }
+
+    fn replay(&mut self, message: &M, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        let old = self.repeated.front().cloned();
+        self.repeated.rotate_left(self.repeated.len().min(1));
+        self.remember(message.clone(), sent.sign);
+        let again = old.map(|(message, sign)| Sent { after: None, sign, ..sent.saying(message) });
+        out.push(sent.action());
+        out.extend(again.map(Sent::action));
+    }
+
+    fn remember(&mut self, message: M, own: bool) {
+        if self.repeated.len() == REPEATED_KEPT {
+            self.repeated.pop_front();
+        }
+        self.repeated.push_back((message, own));
+    }
+
+    fn select(&mut self, deaf: Signers, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        let deaf = match deaf.is_empty() {
+            true => self.context.others().take(self.context.quorum.faults()).collect(),
+            false => deaf,
+        };
+        let hears = |replica: &ReplicaId| sent.to == To::Others || sent.to == To::One(*replica);
+        let hearing = self.context.others().filter(|replica| !deaf.contains(*replica)).filter(hears);
+        out.extend(hearing.map(|one| Sent { to: To::One(one), ..sent.clone() }.action()));
+    }
+
+    /// The block that was made up in the replica's name, if it asks for one.
+    fn own_lie(&self, wanted: &Envelope<M>) -> Option<Arc<Block>> {
+        let Envelope::FetchBlocks { digest, .. } = wanted else { return None };
+        let blocks = self.made_up.iter().filter_map(|(_, lie)| lie.proposed());
+        blocks.map(|(block, _)| block).find(|block| block.digest() == *digest).cloned()
+    }
+}
+
+impl<M: Malleable> Behaviour<M> for Wrapper<M> {
+    fn observe(&mut self, input: &Input<M>) {
+        self.memory.hear(input);
+        if let Input::Receive { from, message: Envelope::Protocol(message) } = input
+            && self.fault == Fault::Replay
+            && *from != self.context.me
+        {
+            self.remember(message.clone(), false);
+        }
+    }
+
+    fn rewrite(&mut self, now: Time, actions: &mut Vec<Action<M>>) {
+        let me = self.context.me;
+        for action in std::mem::take(actions) {
+            let Action::Send { to, message, after, sign } = action else {
+                actions.push(action);
+                continue;
+            };
+            self.memory.read(&message);
+            if now < self.start {
+                actions.push(Action::Send { to, message, after, sign });
+                continue;
+            }
+            if let Some(block) = self.own_lie(&message) {
+                let message = Envelope::Blocks(vec![block]);
+                actions.push(Action::Send { to: To::One(me), message, after: None, sign: false });
+                continue;
+            }
+            if to == To::All || to == To::One(me) {
+                actions.push(Action::Send { to: To::One(me), message: message.clone(), after, sign });
+            }
+            if to != To::One(me) {
+                let to = if to == To::All { To::Others } else { to };
+                self.misbehave(now, Sent { to, message, after, sign }, actions);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Time> {
+        self.held.front().map(|(due, _)| *due)
+    }
+
+    fn ring(&mut self, now: Time, actions: &mut Vec<Action<M>>) {
+        while self.held.front().is_some_and(|(due, _)| *due <= now) {
+            actions.extend(self.held.pop_front().map(|(_, action)| action));
+        }
+    }
+
+    fn answers_clients(&self, now: Time) -> bool {
+        self.fault != Fault::Silent || now < self.start
+    }
+}

@@ -1,0 +1,136 @@
+//! Every behaviour under every protocol, in the simulator: nobody honest disagrees or is accused, and where the protocol promises it the
+//! cluster goes on.
+
+mod world;
+
+use quorate_byzantine::Fault;
+use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_simulator::{SimReport, run};
+use std::time::Duration;
+use world::{LEADER, OTHER, commands, seeds, spec, two_of_seven};
+
+macro_rules! for_every_protocol {
+    ($($name:ident = $kind:ident),+ $(,)?) => {
+        mod behaves {
+            use super::*;
+            $(#[test] fn $name() { every_fault(ProtocolKind::$kind); })+
+        }
+        mod outlives_trouble {
+            use super::*;
+            $(#[test] fn $name() { every_fault_in_trouble(ProtocolKind::$kind); })+
+        }
+    };
+}
+
+for_every_protocol! {
+    chained_hotstuff = ChainedHotStuff,
+    simple_hotstuff = SimpleHotStuff,
+    fast_hotstuff = FastHotStuff,
+    jolteon = Jolteon,
+    basic_hotstuff = BasicHotStuff,
+    pbft = Pbft,
+}
+
+/// As many as may be faulty, in different ways at the same time, the first leader among them: nobody honest disagrees.
+#[test]
+fn two_of_seven_break_nothing() {
+    for (number, protocol) in ProtocolKind::ALL.iter().enumerate() {
+        for (at, one) in Fault::ALL.into_iter().enumerate() {
+            let other = Fault::ALL[(at + 1 + number) % Fault::ALL.len()];
+            let leader = protocol.leaders()[at % protocol.leaders().len()];
+            let spec = two_of_seven(spec(*protocol, leader, LEADER, one), other);
+            let report = run(&spec, 1, &commands);
+            let case = format!("{one} of replica 0 and {other} of replica 1 under {protocol} with {leader} leaders");
+            assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+            let honest = report.end.iter().flatten().filter(|status| status.replica.0 > OTHER);
+            let evidence: Vec<&String> = honest.flat_map(|status| &status.evidence).collect();
+            let about_them = |line: &&String| ["replica 0 ", "replica 1 "].iter().any(|them| line.starts_with(them));
+            assert!(evidence.iter().all(about_them), "{case}: {evidence:?}");
+        }
+    }
+}
+
+#[test]
+fn no_protocol_is_missing() {
+    assert_eq!(ProtocolKind::ALL.len(), 6, "the list above has to grow with it");
+}
+
+/// Each fault under each kind of leader, of the first leader and of somebody else.
+fn every_fault(protocol: ProtocolKind) {
+    for fault in Fault::ALL {
+        for leader in protocol.leaders() {
+            for faulty in [LEADER, OTHER] {
+                let spec = spec(protocol, *leader, faulty, fault);
+                let report = run(&spec, 1, &commands);
+                let case = format!("{fault} of replica {faulty} under {protocol} with {leader} leaders");
+                assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+                if let Err(why) = promise(protocol, *leader, fault) {
+                    println!("{case}: {why}");
+                } else {
+                    let load = report.load.as_ref().expect("the run came to its end");
+                    assert!(load.completed > 0, "{case}: nothing is ordered");
+                    assert!(load.longest_gap < PATIENCE, "{case}: nothing is ordered for {:?}", load.longest_gap);
+                }
+                check_evidence(&report, protocol, *leader, faulty, fault, &case);
+            }
+        }
+    }
+}
+
+/// The longest time that one faulty replica may hold a cluster up: 8 view timeouts of a leader who has nothing committed, and some more.
+const PATIENCE: Duration = Duration::from_millis(20 * world::VIEW_TIMEOUT_MS);
+
+/// Why progress is not promised, if it is not.
+fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(), &'static str> {
+    let three_chain = matches!(protocol, ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff);
+    let fails_its_views = matches!(fault, Fault::Silent | Fault::StaleCertificate | Fault::ForgeCertificate);
+    match three_chain && leader == LeaderKind::RoundRobin && fails_its_views {
+        true => {
+            Err("three certified views in a row take four live leaders in a row, and one of the four fails its views")
+        }
+        false => Ok(()),
+    }
+}
+
+/// What can be proven is proven, and of nobody else.
+fn check_evidence(
+    report: &SimReport,
+    protocol: ProtocolKind,
+    leader: LeaderKind,
+    faulty: u16,
+    fault: Fault,
+    case: &str,
+) {
+    let honest = report.end.iter().flatten().filter(|status| status.replica.0 != faulty);
+    let evidence: Vec<&String> = honest.flat_map(|status| &status.evidence).collect();
+    let about = format!("replica {faulty} signed two ");
+    assert!(evidence.iter().all(|line| line.starts_with(&about)), "{case}: {evidence:?}");
+    // A leader for good hears its own votes only, and who never leads proposes nothing.
+    let leads = faulty == LEADER || leader != LeaderKind::Fixed;
+    let is_heard = faulty != LEADER || leader != LeaderKind::Fixed;
+    let provable = match fault {
+        Fault::Equivocate => leads,
+        Fault::DoubleVote => is_heard,
+        Fault::Fork => leads && protocol.has_slots(),
+        _ => false,
+    };
+    assert!(!provable || !evidence.is_empty(), "{case}: the two statements were heard by one replica");
+    assert!(fault.lies() || evidence.is_empty(), "{case}: nothing false was said, and yet: {evidence:?}");
+}
+
+/// The same with trouble in the network on top, and then peace: the honest replicas have to make progress within a bound of views.
+fn every_fault_in_trouble(protocol: ProtocolKind) {
+    for fault in Fault::ALL {
+        for seed in seeds() {
+            let leaders = protocol.leaders();
+            let leader = leaders[seed as usize % leaders.len()];
+            if promise(protocol, leader, fault).is_err() {
+                continue;
+            }
+            let spec = world::troubled(spec(protocol, leader, (seed % 4) as u16, fault));
+            let report = run(&spec, seed, &commands);
+            let case = format!("{fault} of replica {} under {protocol} with {leader} leaders, seed {seed}", seed % 4);
+            assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+        }
+    }
+}

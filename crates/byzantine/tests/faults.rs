@@ -1,0 +1,51 @@
+//! Faults as text, and what of them cannot be.
+
+use quorate_byzantine::Fault;
+use quorate_types::{ReplicaId, Signers};
+use std::collections::BTreeSet;
+
+#[test]
+fn every_fault_has_a_name_of_its_own_and_is_read_back() {
+    let names: BTreeSet<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+    assert_eq!(names.len(), Fault::ALL.len());
+    for fault in Fault::ALL {
+        assert_eq!(fault.to_string(), fault.name(), "defaults are not written out");
+        assert_eq!(fault.name().parse(), Ok(fault));
+    }
+    let deaf: Signers = [2, 3].map(ReplicaId).into_iter().collect();
+    for (fault, text) in [
+        (Fault::Slow { percent: 30 }, "slow=30"),
+        (Fault::InflateView { by: 1 }, "inflate-view=1"),
+        (Fault::Delay { ms: 500 }, "delay=500"),
+        (Fault::Selective { deaf }, "selective=2+3"),
+    ] {
+        assert_eq!((fault.to_string().as_str(), text.parse()), (text, Ok(fault)));
+    }
+}
+
+#[test]
+fn what_is_no_fault_is_refused_with_what_helps() {
+    for (text, words) in [
+        ("slient", &["silent", "selective"][..]),
+        ("", &["silent"]),
+        ("silent=1", &["`silent` takes no parameter"]),
+        ("slow=", &["`` is no whole number"]),
+        ("slow=-1", &["`-1` is no whole number"]),
+        ("delay=99999999999", &["to 86400000"]),
+        ("inflate-view=0", &["from 1"]),
+        ("selective=1+x", &["`x` is no replica", "selective=2+3"]),
+        ("selective=256", &["`256` is no replica"]),
+    ] {
+        let error = text.parse::<Fault>().expect_err(text).to_string();
+        words.iter().for_each(|word| assert!(error.contains(word), "{text:?}: {error}"));
+    }
+}
+
+#[test]
+fn a_fault_that_names_a_stranger_or_its_own_replica_does_not_fit() {
+    let selective = |replica| Fault::Selective { deaf: [ReplicaId(replica)].into_iter().collect() };
+    assert_eq!(selective(3).misfit(ReplicaId(0), 4), None);
+    assert!(selective(4).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("replica 4, and the last one is 3")));
+    assert!(selective(0).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("the one that sends")));
+    assert!(Fault::ALL.iter().all(|fault| fault.misfit(ReplicaId(0), 1).is_none()));
+}

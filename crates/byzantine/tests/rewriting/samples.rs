@@ -1,0 +1,281 @@
+//! Messages of every protocol, by what they are for.
+
+use quorate_byzantine::{Behaviour, Context, Fault, Misbehaviour};
+use quorate_consensus::basic::message::BasicMessage;
+use quorate_consensus::malleable::{Purpose, Role};
+use quorate_consensus::pbft::message::{Declaration, NewView, PbftMessage, PrePrepare, ViewChange};
+use quorate_consensus::safety::timeout_subject;
+use quorate_consensus::seam::RecordId;
+use quorate_consensus::views::message::{Proposal, Timeout, ViewMessage};
+use quorate_consensus::{Action, Envelope, Input, Malleable, To};
+use quorate_types::{
+    Attachment, Block, BundleBuilder, Certificate, ClientId, ClusterId, Digest, Domain, Height, Quorum, ReplicaId,
+    Subject, Time, View, Vote,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who misbehaves.
+pub const ME: ReplicaId = ReplicaId(0);
+/// The base of view timeouts.
+pub const VIEW_TIMEOUT: Duration = Duration::from_millis(1000);
+/// What replicas do with a message.
+pub type Heard<M> = Vec<(To, M, bool)>;
+
+pub fn quorum() -> Quorum {
+    Quorum::of(4).expect("a sound size")
+}
+
+pub fn genesis() -> Certificate {
+    Certificate::genesis(&ClusterId::from_name("samples"))
+}
+
+pub fn unsigned(subject: Subject, attachment: Attachment) -> Vote {
+    Vote { subject, attachment, voter: ME, signature: bytes::Bytes::new() }
+}
+
+/// A message set, and how its messages are made.
+pub trait Sample: Malleable + PartialEq {
+    /// The kind of certificate that one may build on.
+    const CERTIFIES: Domain;
+    /// A block of that view on top of another.
+    fn block(view: u64, on: &Certificate, payload: Vec<Digest>) -> Arc<Block>;
+    /// Its proposal.
+    fn proposal(block: Arc<Block>) -> Self;
+    /// A vote for it.
+    fn vote(block: &Block) -> Self;
+    /// A view is given up, and this is what its sender knows.
+    fn timeout(view: u64, known: &Certificate) -> Self;
+    /// A certificate is shown for its own sake.
+    fn shown(certificate: Certificate) -> Self;
+
+    /// Whose certificate a quorum made.
+    fn certificate(block: &Block) -> Certificate {
+        let signers = (0..3).map(ReplicaId).collect();
+        let subject = block.subject(Self::CERTIFIES);
+        Certificate { subject, signers, attachments: Vec::new(), proof: vec![7; 3 * 64].into() }
+    }
+
+    /// Blocks of views 1 to `length`, each with two bundles.
+    fn chain(length: u64) -> Vec<Arc<Block>> {
+        let mut chain: Vec<Arc<Block>> = Vec::new();
+        for view in 1..=length {
+            let on = chain.last().map_or_else(genesis, |last| Self::certificate(last));
+            chain.push(Self::block(view, &on, vec![Digest([view as u8; 32]), Digest([100 + view as u8; 32])]));
+        }
+        chain
+    }
+}
+
+fn linked(view: u64, on: &Certificate, payload: Vec<Digest>) -> Arc<Block> {
+    Arc::new(Block::new(View(view), ME, on.clone(), payload))
+}
+
+impl Sample for ViewMessage {
+    const CERTIFIES: Domain = Domain::Vote;
+
+    fn block(view: u64, on: &Certificate, payload: Vec<Digest>) -> Arc<Block> {
+        linked(view, on, payload)
+    }
+
+    fn proposal(block: Arc<Block>) -> Self {
+        let endorsement = unsigned(block.subject(Domain::Proposal), Attachment::None);
+        ViewMessage::Proposal(Box::new(Proposal { block, evidence: None, endorsement, bundles: Vec::new() }))
+    }
+
+    fn vote(block: &Block) -> Self {
+        ViewMessage::Vote(unsigned(block.subject(Domain::Vote), Attachment::None))
+    }
+
+    fn timeout(view: u64, known: &Certificate) -> Self {
+        let vote = unsigned(timeout_subject(View(view)), Attachment::HighView(known.view()));
+        ViewMessage::Timeout(Box::new(Timeout { vote, high: known.clone(), evidence: None }))
+    }
+
+    fn shown(certificate: Certificate) -> Self {
+        ViewMessage::Advance { high: Box::new(certificate), evidence: None }
+    }
+}
+
+impl Sample for BasicMessage {
+    const CERTIFIES: Domain = Domain::Prepare;
+
+    fn block(view: u64, on: &Certificate, payload: Vec<Digest>) -> Arc<Block> {
+        linked(view, on, payload)
+    }
+
+    fn proposal(block: Arc<Block>) -> Self {
+        ViewMessage::proposal(block).into()
+    }
+
+    fn vote(block: &Block) -> Self {
+        ViewMessage::Vote(unsigned(block.subject(Domain::Prepare), Attachment::None)).into()
+    }
+
+    fn timeout(view: u64, known: &Certificate) -> Self {
+        ViewMessage::timeout(view, known).into()
+    }
+
+    fn shown(certificate: Certificate) -> Self {
+        BasicMessage::Phase(Box::new(certificate))
+    }
+}
+
+impl Sample for PbftMessage {
+    const CERTIFIES: Domain = Domain::Prepare;
+
+    fn block(view: u64, _on: &Certificate, payload: Vec<Digest>) -> Arc<Block> {
+        Arc::new(Block::of_slot(View(view), ME, Height(view), payload))
+    }
+
+    fn proposal(block: Arc<Block>) -> Self {
+        let endorsement = unsigned(block.subject(Domain::Prepare), Attachment::None);
+        PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles: Vec::new() }))
+    }
+
+    fn vote(block: &Block) -> Self {
+        PbftMessage::Prepare(unsigned(block.subject(Domain::Prepare), Attachment::None))
+    }
+
+    fn timeout(view: u64, known: &Certificate) -> Self {
+        let digest = Declaration::digest(&genesis().subject, &[known.subject]);
+        let subject = Subject { domain: Domain::ViewChange, view: View(view), height: Height(0), digest };
+        PbftMessage::ViewChange(Box::new(ViewChange {
+            vote: unsigned(subject, Attachment::None),
+            checkpoint: genesis(),
+            prepared: vec![known.clone()],
+            committed: Height(0),
+        }))
+    }
+
+    fn shown(certificate: Certificate) -> Self {
+        let digest = NewView::digest(&[]);
+        let subject = Subject { domain: Domain::Proposal, view: View(9), height: Height(0), digest };
+        PbftMessage::NewView(Box::new(NewView {
+            endorsement: unsigned(subject, Attachment::None),
+            changes: Vec::new(),
+            checkpoint: genesis(),
+            prepared: vec![certificate],
+        }))
+    }
+}
+
+/// A replica's behaviour, and what becomes of what it says.
+pub struct Mouth<M> {
+    behaviour: Box<dyn Behaviour<M>>,
+}
+
+impl<M: Sample> Mouth<M> {
+    /// Misbehaves from the beginning on.
+    pub fn new(fault: Fault) -> Mouth<M> {
+        Mouth::of(Misbehaviour::always(fault), quorum())
+    }
+
+    /// Misbehaves so, in a committee of that size.
+    pub fn of(misbehaviour: Misbehaviour, quorum: Quorum) -> Mouth<M> {
+        let context = Context { me: ME, quorum, view_timeout: VIEW_TIMEOUT };
+        Mouth { behaviour: misbehaviour.behaviour(context) }
+    }
+
+    /// The replica hears a peer.
+    pub fn hear(&mut self, message: M) {
+        self.behaviour.observe(&Input::Receive { from: ReplicaId(1), message: Envelope::Protocol(message) });
+    }
+
+    /// The replica hears of bundles.
+    pub fn submit(&mut self, commands: &[&[u8]]) -> Vec<Digest> {
+        let mut digests = Vec::new();
+        for (number, command) in commands.iter().enumerate() {
+            let mut builder = BundleBuilder::new(ClientId(1));
+            builder.push(ClientId(1), number as u64 + 1, command);
+            let bundle = builder.finish();
+            digests.push(bundle.digest());
+            self.behaviour.observe(&Input::Submit(vec![bundle]));
+        }
+        digests
+    }
+
+    /// What a step's actions become.
+    pub fn rewrite(&mut self, at_ms: u64, mut actions: Vec<Action<M>>) -> Vec<Action<M>> {
+        self.behaviour.rewrite(Time::from_millis(at_ms), &mut actions);
+        actions
+    }
+
+    /// The replica says something to all at time 0, signed after record 1. What it hears of itself is checked to be what it said, and what
+    /// the others hear is returned.
+    pub fn say(&mut self, message: &M) -> Heard<M> {
+        self.say_to(To::All, message)
+    }
+
+    pub fn say_to(&mut self, to: To, message: &M) -> Heard<M> {
+        let send = |to| {
+            let message = Envelope::Protocol(message.clone());
+            Action::Send { to, message, after: Some(RecordId(1)), sign: true }
+        };
+        let mut sent = sends(self.rewrite(0, vec![send(to)]));
+        if to == To::All {
+            let at = sent.iter().position(|(to, ..)| *to == To::One(ME)).expect("a replica hears itself");
+            assert_eq!(sent.remove(at), (To::One(ME), message.clone(), true), "the replica inside is honest");
+        }
+        sent
+    }
+
+    /// When the behaviour has something to do.
+    pub fn next(&self) -> Option<Time> {
+        self.behaviour.next()
+    }
+
+    /// What is due.
+    pub fn ring(&mut self, at_ms: u64) -> Heard<M> {
+        let mut actions = Vec::new();
+        self.behaviour.ring(Time::from_millis(at_ms), &mut actions);
+        sends(actions)
+    }
+
+    pub fn answers_clients(&self, at_ms: u64) -> bool {
+        self.behaviour.answers_clients(Time::from_millis(at_ms))
+    }
+}
+
+pub fn sends<M: Sample>(actions: Vec<Action<M>>) -> Heard<M> {
+    let send = |action| match action {
+        Action::Send { to, message: Envelope::Protocol(message), sign, .. } => (to, message, sign),
+        other => panic!("{other:?} is no message of the protocol"),
+    };
+    actions.into_iter().map(send).collect()
+}
+
+/// The certificate that a message is about.
+pub fn main_certificate<M: Sample>(message: &M) -> Certificate {
+    let wanted = |role: Role| matches!(role, Role::Base | Role::Phase | Role::Prepared);
+    let shown = message.certificates().into_iter().find(|(role, _)| wanted(*role));
+    shown.expect("it shows one").1.clone()
+}
+
+/// The statement that its sender signs.
+pub fn signed<M: Sample>(message: &M) -> Vote {
+    message.clone().vote_to_sign().expect("it is signed").clone()
+}
+
+/// That what changed fits together again: what is signed names what is shown.
+pub fn assert_fits<M: Sample>(message: &M) {
+    let vote = signed(message);
+    match message.purpose() {
+        Purpose::Proposal => {
+            let block = message.proposed().expect("it proposes").0;
+            assert_eq!(vote.subject, block.subject(vote.subject.domain), "the endorsement is of the block");
+            assert_eq!(Some(block.view), message.view());
+        }
+        Purpose::Timeout if vote.subject.domain == Domain::ViewChange => {
+            let shown = message.certificates();
+            let prepared: Vec<Subject> =
+                shown.iter().filter(|(role, _)| *role == Role::Prepared).map(|(_, proof)| proof.subject).collect();
+            assert_eq!(shown[0].0, Role::Checkpoint);
+            assert_eq!(vote.subject.digest, Declaration::digest(&shown[0].1.subject, &prepared));
+        }
+        Purpose::Timeout => {
+            assert_eq!(vote.attachment, Attachment::HighView(main_certificate(message).view()));
+        }
+        _ => {}
+    }
+}
