@@ -1,0 +1,236 @@
+//! Gives replicas again what they were given, and compares what they give.
+
+use crate::entry::{Begin, Entry, Step};
+use crate::error::{Fault, RecordingError};
+use crate::reader::{Ending, Reader};
+use quorate_consensus::encoding::Fingerprint;
+use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::{Action, Input, Protocol, Replica, text};
+use quorate_types::{Bundle, Decoder, Encoder, ReplicaId, Time, View, Wire};
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Before each line of a transcript that tells of an action.
+const INDENT: &str = "                            ";
+
+/// Is told what happens in a replay, line by line.
+pub type Audience<'a> = &'a mut (dyn FnMut(&str) + 'a);
+
+/// What came of a replay.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replayed {
+    /// Steps that were taken again, of all replicas together.
+    pub steps: u64,
+    /// The replicas that took them.
+    pub replicas: BTreeSet<ReplicaId>,
+    /// Times at which a replica was made again, after it was killed.
+    pub restarts: u64,
+    /// The time of the last step.
+    pub time: Time,
+    /// The highest view that a replica entered.
+    pub view: View,
+    /// Blocks that the replica with the most committed.
+    pub blocks: u64,
+    /// Commands in them.
+    pub commands: u64,
+    /// How the recording ends; none if the replay ended before it.
+    pub ending: Option<Ending>,
+    /// What the last step's panic says, if neither the recorded replica nor this one came to its end.
+    pub panic: Option<String>,
+    /// Where replay and recording first differ; nothing is replayed after it.
+    pub difference: Option<Difference>,
+}
+
+/// A step whose actions are not those recorded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// Which step of the recording, from 1.
+    pub step: u64,
+    /// Whose.
+    pub replica: ReplicaId,
+    /// When.
+    pub time: Time,
+    /// The view in which the replica was.
+    pub view: View,
+    /// The input, in words.
+    pub input: String,
+    /// What differs.
+    pub what: Disagreement,
+    /// The kinds of the actions recorded.
+    pub recorded: Vec<&'static str>,
+    /// The actions of the replay, in words.
+    pub replayed: Vec<String>,
+}
+
+/// How a step's actions differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Disagreement {
+    /// The action at this position, from 0, is another, or is there on one side only.
+    Action(usize),
+    /// The replay panics, and the recorded replica did not.
+    Panic(String),
+    /// The recorded replica did not come to the end of the step, and the replay does.
+    NoPanic,
+}
+
+/// Replays a recording up to its end, to the step `until`, or to the first difference. `transcript` is told what happens.
+///
+/// # Errors
+/// If the recording cannot be read, or is not one that a replica could have made.
+pub fn replay(
+    reader: &mut Reader,
+    until: Option<u64>,
+    transcript: Option<Audience<'_>>,
+) -> Result<Replayed, RecordingError> {
+    for_protocol(reader.header().consensus.protocol, Work { reader, until: until.unwrap_or(u64::MAX), transcript })
+}
+
+struct Work<'r, 't> {
+    reader: &'r mut Reader,
+    until: u64,
+    transcript: Option<Audience<'t>>,
+}
+
+impl ForProtocol for Work<'_, '_> {
+    type Output = Result<Replayed, RecordingError>;
+
+    fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Self::Output {
+        let replicas = (0..self.reader.header().replicas).map(|_| None).collect();
+        let stage =
+            Stage { make, replicas, actions: Vec::new(), encoder: Encoder::default(), transcript: self.transcript };
+        stage.play(self.reader, self.until)
+    }
+}
+
+/// A replica that is replayed.
+struct Actor<P: Protocol> {
+    replica: Replica<P>,
+    blocks: u64,
+    commands: u64,
+}
+
+struct Stage<'a, P: Protocol> {
+    make: MakeReplica<P>,
+    replicas: Vec<Option<Actor<P>>>,
+    actions: Vec<Action<P::Message>>,
+    encoder: Encoder,
+    transcript: Option<Audience<'a>>,
+}
+
+impl<P: Protocol> Stage<'_, P> {
+    fn play(mut self, reader: &mut Reader, until: u64) -> Result<Replayed, RecordingError> {
+        let mut replayed = Replayed {
+            steps: 0,
+            replicas: BTreeSet::new(),
+            restarts: 0,
+            time: Time(0),
+            view: View(0),
+            blocks: 0,
+            commands: 0,
+            ending: None,
+            panic: None,
+            difference: None,
+        };
+        while reader.steps() < until && replayed.difference.is_none() {
+            match reader.next_entry()? {
+                None => break,
+                Some(Entry::Begin(begin)) => {
+                    replayed.restarts += u64::from(self.begin(reader, begin));
+                    replayed.replicas.insert(begin.replica);
+                }
+                Some(Entry::Step(step)) => self.step(reader, step, &mut replayed)?,
+                Some(Entry::End(_)) => unreachable!("a reader returns no end"),
+            }
+        }
+        replayed.ending = reader.ending().cloned();
+        for actor in self.replicas.iter().flatten() {
+            replayed.blocks = replayed.blocks.max(actor.blocks);
+            replayed.commands = replayed.commands.max(actor.commands);
+        }
+        Ok(replayed)
+    }
+
+    /// Makes a replica; says whether it was there before.
+    fn begin(&mut self, reader: &Reader, Begin { replica: me, salt }: Begin) -> bool {
+        let header = reader.header();
+        let replica = (self.make)(header.consensus.clone(), header.quorum(), header.cluster, me, salt);
+        if let Some(transcript) = &mut self.transcript {
+            transcript(&format!("{me:?} begins"));
+        }
+        self.replicas[me.index()].replace(Actor { replica, blocks: 0, commands: 0 }).is_some()
+    }
+
+    fn step(&mut self, reader: &Reader, step: Step, replayed: &mut Replayed) -> Result<(), RecordingError> {
+        let (number, Step { replica: me, now, input, actions: recorded }) = (reader.steps(), step);
+        let bad_input = |source| Fault::Input { step: number, source }.of(reader.path());
+        let mut decoder = Decoder::new(input);
+        let input: Input<P::Message> = Wire::decode(&mut decoder).map_err(bad_input)?;
+        decoder.finish("end of input").map_err(bad_input)?;
+        let actor = self.replicas[me.index()].as_mut();
+        let actor = actor.ok_or_else(|| Fault::NotBegun { step: number, replica: me.0 }.of(reader.path()))?;
+        let view = actor.replica.view();
+        let said = text::input(&input);
+        if let Some(transcript) = &mut self.transcript {
+            let time = format!("{now:?}");
+            transcript(&format!("{number:>7} {time:>13}  {me:?} {view:?} takes {said}"));
+        }
+        self.actions.clear();
+        let actions = &mut self.actions;
+        let ended = catch_unwind(AssertUnwindSafe(|| actor.replica.step(now, input, actions)));
+        let panic = ended.err().map(|panic| message(&*panic));
+        if let Some(transcript) = &mut self.transcript {
+            self.actions.iter().for_each(|action| transcript(&format!("{INDENT}{}", text::action(action))));
+            panic.iter().for_each(|panic| transcript(&format!("{INDENT}panics: {panic}")));
+        }
+        replayed.steps += 1;
+        replayed.time = replayed.time.max(now);
+        replayed.view = replayed.view.max(actor.replica.view());
+        actor.count(&self.actions);
+        let what = match (&recorded, panic) {
+            (None, Some(panic)) => {
+                replayed.panic = Some(panic);
+                self.replicas[me.index()] = None;
+                None
+            }
+            (None, None) => Some(Disagreement::NoPanic),
+            (Some(_), Some(panic)) => Some(Disagreement::Panic(panic)),
+            (Some(recorded), None) => first_other(recorded, &self.actions, &mut self.encoder).map(Disagreement::Action),
+        };
+        replayed.difference = what.map(|what| Difference {
+            step: number,
+            replica: me,
+            time: now,
+            view,
+            input: said,
+            what,
+            recorded: recorded.iter().flatten().map(Fingerprint::kind).collect(),
+            replayed: self.actions.iter().map(text::action).collect(),
+        });
+        Ok(())
+    }
+}
+
+impl<P: Protocol> Actor<P> {
+    fn count(&mut self, actions: &[Action<P::Message>]) {
+        for action in actions {
+            if let Action::Commit { bundles, .. } = action {
+                self.blocks += 1;
+                self.commands += bundles.iter().map(|bundle: &Bundle| bundle.len() as u64).sum::<u64>();
+            }
+        }
+    }
+}
+
+/// The position of the first action that is not the one recorded.
+fn first_other<M: Wire>(recorded: &[Fingerprint], actions: &[Action<M>], encoder: &mut Encoder) -> Option<usize> {
+    let same = |(recorded, action): (&Fingerprint, &Action<M>)| *recorded == Fingerprint::of(action, encoder);
+    let at = recorded.iter().zip(actions).map(same).take_while(|same| *same).count();
+    (at < recorded.len().max(actions.len())).then_some(at)
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("something that is no text").to_owned()
+}

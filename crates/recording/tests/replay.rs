@@ -1,0 +1,242 @@
+//! What was recorded is replayed exactly, and what is not as it was recorded is found at its step.
+
+mod common;
+
+use bytes::Bytes;
+use common::{NO_LIMIT, Scratch, config, entries, header, live, quorum, record, rewrite};
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::seam::Job;
+use quorate_consensus::views::message::ViewMessage;
+use quorate_consensus::{Input, Timer};
+use quorate_recording::{
+    Comparison, Disagreement, End, Ending, Entry, Reader, Recorder, Replayed, Step, Tape, Writer, replay, step,
+};
+use quorate_types::{Encoder, ReplicaId, Time, Wire};
+use std::path::Path;
+
+const ROUNDS: u64 = 6;
+
+fn replay_all(path: &Path) -> Replayed {
+    replay(&mut Reader::open(path).expect("a recording"), None, None).expect("a sound recording")
+}
+
+fn steps(entries: &[Entry]) -> u64 {
+    entries.iter().filter(|entry| matches!(entry, Entry::Step(_))).count() as u64
+}
+
+fn encode(input: &Input<ViewMessage>) -> Bytes {
+    let mut out = Encoder::default();
+    input.encode(&mut out);
+    out.finish()
+}
+
+#[test]
+fn every_protocol_is_replayed_exactly() {
+    for protocol in ProtocolKind::ALL {
+        let scratch = Scratch::new();
+        let path = scratch.path("life.recording");
+        record(*protocol, ROUNDS, &path, NO_LIMIT);
+        let mut lines = Vec::new();
+        let mut tell = |line: &str| lines.push(line.to_owned());
+        let mut reader = Reader::open(&path).expect("a recording");
+        let replayed = replay(&mut reader, None, Some(&mut tell)).expect("a sound recording");
+        assert_eq!(replayed.difference, None, "{protocol}");
+        assert_eq!(replayed.steps, steps(&entries(&path)), "{protocol}");
+        assert!(replayed.blocks >= ROUNDS && replayed.commands == ROUNDS, "{protocol}: {replayed:?}");
+        assert_eq!(replayed.replicas.len(), quorum().replicas());
+        assert_eq!(replayed.ending, Some(Ending::Told(End::Done { trace: Some("a name".into()) })));
+        for words in ["R0 begins", "takes the start", "takes from clients: 1 commands", "commits h1"] {
+            assert!(lines.iter().any(|line| line.contains(words)), "{protocol}: {words}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_stops_where_it_is_told_to() {
+    let scratch = Scratch::new();
+    let path = scratch.path("life.recording");
+    record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
+    let replayed = replay(&mut Reader::open(&path).expect("a recording"), Some(7), None).expect("a sound recording");
+    assert_eq!((replayed.steps, replayed.ending), (7, None));
+}
+
+#[test]
+fn the_first_step_whose_actions_differ_is_shown() {
+    for protocol in ProtocolKind::ALL {
+        let scratch = Scratch::new();
+        let path = scratch.path("life.recording");
+        record(*protocol, ROUNDS, &path, NO_LIMIT);
+        let sound = entries(&path);
+        let acts =
+            |entry: &Entry| matches!(entry, Entry::Step(Step { actions: Some(actions), .. }) if actions.len() > 1);
+        let places: Vec<usize> = (0..sound.len()).filter(|at| acts(&sound[*at])).collect();
+        for at in places.iter().copied().step_by(places.len() / 5) {
+            let mut altered = sound.clone();
+            let number = steps(&altered[..=at]);
+            let Entry::Step(Step { replica, actions: Some(actions), .. }) = &mut altered[at] else { unreachable!() };
+            actions.remove(1);
+            let replica = *replica;
+            let path = scratch.path(&format!("altered-{at}.recording"));
+            rewrite(&path, *protocol, altered, true);
+            let replayed = replay_all(&path);
+            let difference = replayed.difference.expect("an action is missing");
+            assert_eq!((difference.step, difference.replica), (number, replica), "{protocol}");
+            assert_eq!(difference.what, Disagreement::Action(1), "{protocol}");
+            assert_eq!(difference.recorded.len() + 1, difference.replayed.len());
+            assert_eq!(replayed.steps, number, "nothing is replayed after the difference");
+            assert_eq!(replayed.ending, None);
+        }
+    }
+}
+
+#[test]
+fn another_input_makes_other_actions() {
+    let scratch = Scratch::new();
+    let path = scratch.path("life.recording");
+    record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
+    let mut altered = entries(&path);
+    let yes = encode(&Input::Verdict { job: Job(1), genuine: true });
+    let at = altered.iter().position(|entry| matches!(entry, Entry::Step(step) if step.input == yes));
+    let at = at.expect("a certificate is checked");
+    let Entry::Step(step) = &mut altered[at] else { unreachable!() };
+    step.input = encode(&Input::Verdict { job: Job(1), genuine: false });
+    let number = steps(&altered[..=at]);
+    let path = scratch.path("altered.recording");
+    rewrite(&path, ProtocolKind::Jolteon, altered, true);
+    let difference = replay_all(&path).difference.expect("what is not genuine is not acted on");
+    assert_eq!(difference.step, number);
+    assert_eq!(difference.input, "the answer to question 1: not genuine");
+    assert!(difference.replayed[0].contains("NotGenuine"), "{:?}", difference.replayed);
+}
+
+/// A replica takes an answer to a question that it has not asked: its host has a bug, and it says so.
+fn record_a_panic(path: &Path) {
+    let header = header(ProtocolKind::Jolteon);
+    let mut recorder = Recorder::new(Writer::create(path, &header, NO_LIMIT).expect("the directory can be written"));
+    let me = ReplicaId(2);
+    recorder.begin(me, 3);
+    let make = quorate_consensus::chained::replica::<quorate_consensus::chained::rules::Jolteon>;
+    let mut replica = make(config(ProtocolKind::Jolteon), quorum(), header.cluster, me, 3);
+    step(Some(&mut recorder), &mut replica, Time(1), Input::Start, &mut Vec::new());
+    let unasked = Input::Verdict { job: Job(77), genuine: true };
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        step(Some(&mut recorder), &mut replica, Time(2), unasked, &mut Vec::new());
+    }));
+    assert!(panic.is_err(), "nobody asked");
+}
+
+#[test]
+fn a_panic_is_the_last_step_and_comes_again() {
+    let scratch = Scratch::new();
+    let path = scratch.path("panic.recording");
+    record_a_panic(&path);
+    let replayed = replay_all(&path);
+    assert_eq!((replayed.steps, &replayed.difference), (2, &None));
+    assert!(replayed.panic.expect("it panics again").contains("which it was not asked"));
+    assert_eq!(replayed.ending, Some(Ending::BrokenOff { torn_bytes: 0 }));
+    // Had the recorded replica gone on, the panic would be the difference; had the replay gone on, its going on.
+    for (at, actions, what) in [(2, Some(Vec::new()), "panic"), (1, None, "no panic")] {
+        let mut altered = entries(&path);
+        let Entry::Step(step) = &mut altered[at] else { unreachable!() };
+        step.actions = actions;
+        let path = scratch.path(&format!("altered-{at}.recording"));
+        rewrite(&path, ProtocolKind::Jolteon, altered, false);
+        let difference = replay_all(&path).difference.expect(what);
+        match difference.what {
+            Disagreement::Panic(said) => assert!(what == "panic" && said.contains("not asked"), "{said}"),
+            other => assert_eq!((what, other), ("no panic", Disagreement::NoPanic)),
+        }
+    }
+}
+
+#[test]
+fn a_recording_ends_at_its_limit_and_says_so() {
+    let scratch = Scratch::new();
+    let path = scratch.path("life.recording");
+    const LIMIT: u64 = 100_000;
+    record(ProtocolKind::Pbft, 100, &path, LIMIT);
+    let bytes = std::fs::metadata(&path).expect("it was written").len();
+    assert!((LIMIT..2 * LIMIT).contains(&bytes), "{bytes}");
+    let replayed = replay_all(&path);
+    assert_eq!(replayed.difference, None);
+    assert_eq!(replayed.ending, Some(Ending::Told(End::Limit { bytes: LIMIT })));
+    let mut writer = Writer::create(&scratch.path("tiny"), &header(ProtocolKind::Pbft), 1).expect("it can be written");
+    assert!(writer.is_full(), "the header alone reaches the limit");
+    writer.flush().expect("it can be written");
+}
+
+#[test]
+fn an_earlier_recording_is_kept() {
+    let scratch = Scratch::new();
+    let create = || Writer::create(&scratch.path("one"), &header(ProtocolKind::Pbft), NO_LIMIT).expect("it can be");
+    let paths = [create(), create(), create()].map(|writer| writer.path().to_owned());
+    assert_eq!(paths, [scratch.path("one"), scratch.path("one.1"), scratch.path("one.2")]);
+}
+
+#[test]
+fn a_replica_that_is_made_again_forgets() {
+    let scratch = Scratch::new();
+    let path = scratch.path("life.recording");
+    record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
+    let life = entries(&path);
+    let path = scratch.path("twice.recording");
+    rewrite(&path, ProtocolKind::Jolteon, [life.clone(), life].concat(), true);
+    let replayed = replay_all(&path);
+    assert_eq!((replayed.difference, replayed.restarts), (None, quorum().replicas() as u64));
+}
+
+#[test]
+fn a_run_is_held_against_its_recording() {
+    let scratch = Scratch::new();
+    let path = scratch.path("life.recording");
+    record(ProtocolKind::Pbft, ROUNDS, &path, NO_LIMIT);
+    let compare = |rounds, trace| {
+        let comparison = Comparison::new(Reader::open(&path).expect("a recording"));
+        let rerun = live(ProtocolKind::Pbft, rounds, comparison).finish(Some(trace)).expect("a sound recording");
+        rerun.expect("a comparison tells")
+    };
+    let same = compare(ROUNDS, "a name");
+    assert_eq!((same.deviation, same.recorded_trace.as_deref()), (None, Some("a name")));
+    let all = steps(&entries(&path));
+    assert_eq!(same.steps, all);
+    let longer = compare(ROUNDS + 1, "a name").deviation.expect("one round too many");
+    assert_eq!((longer.after_steps, longer.recorded.as_str()), (all, "the run is over"));
+    assert!(longer.happened.contains("takes from clients"), "{}", longer.happened);
+    let shorter = compare(ROUNDS - 1, "a name").deviation.expect("a round is missing");
+    assert!(shorter.after_steps < all && shorter.happened == "the run is over");
+    let renamed = compare(ROUNDS, "another name").deviation.expect("another trace");
+    assert!(renamed.recorded.contains("a name") && renamed.happened.contains("another name"));
+}
+
+#[test]
+fn of_a_recording_that_was_cut_short_the_rest_is_not_missed() {
+    let scratch = Scratch::new();
+    let path = scratch.path("life.recording");
+    record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
+    let mut life = entries(&path);
+    life.truncate(life.len() / 2);
+    let path = scratch.path("half.recording");
+    rewrite(&path, ProtocolKind::Jolteon, life.clone(), false);
+    let comparison = Comparison::new(Reader::open(&path).expect("a recording"));
+    let rerun = live(ProtocolKind::Jolteon, ROUNDS, comparison).finish(Some("a name")).expect("a sound recording");
+    let rerun = rerun.expect("a comparison tells");
+    assert_eq!((rerun.deviation, rerun.steps, rerun.recorded_trace), (None, steps(&life), None));
+}
+
+#[test]
+fn a_step_before_its_replica_began_and_an_input_that_is_none_are_refused() {
+    let scratch = Scratch::new();
+    let stray = |replica, input: Bytes| Entry::Step(Step { replica, now: Time(1), input, actions: Some(Vec::new()) });
+    let refused = |name: &str, entry| {
+        let path = scratch.path(name);
+        rewrite(&path, ProtocolKind::Jolteon, vec![entry], true);
+        replay(&mut Reader::open(&path).expect("a recording"), None, None).expect_err("it makes no sense").to_string()
+    };
+    let input = encode(&Input::Timeout(Timer::View));
+    let early = refused("early", stray(ReplicaId(1), input.clone()));
+    assert!(early.contains("step 1") && early.contains("replica 1's, which has not begun"), "{early}");
+    let stranger = refused("stranger", stray(ReplicaId(9), input));
+    assert!(stranger.contains("tells of replica 9, and there are 4"), "{stranger}");
+    let noise = refused("noise", stray(ReplicaId(1), Bytes::from_static(b"\xff")));
+    assert!(noise.contains("step 1") && noise.contains("no such kind"), "{noise}");
+}
