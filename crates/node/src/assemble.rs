@@ -1,22 +1,28 @@
-//! The one file that names concrete parts: which transport, channel, scheme, journal, application and protocol make a replica.
+//! The one file that names concrete parts: which transport, channel, scheme, journal and application make a replica. The protocols
+//! are named in `quorate_consensus::protocols`.
 
 use crate::config::{NodeConfig, TransportKind};
 use crate::devices::{Devices, Fittings};
+use crate::durability::{self, Memory, Opened};
 use crate::error::NodeError;
 use crate::gateway::{BundleLimits, Gateway};
 use crate::host::{Host, Orders, RunningNode};
 use crate::observer::{NodeEvent, Observer};
+use crate::recording;
+use crate::snapshots::Snapshots;
 use quorate_applications::Executor;
+use quorate_byzantine::Context;
 use quorate_channels::{ChannelConfig, LocalEnd};
-use quorate_consensus::chained::rules::{ChainedHotStuff, FastHotStuff, Jolteon, SimpleHotStuff};
-use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::{Protocol, Replica, basic, chained, pbft};
-use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
-use quorate_storage::MemoryJournal;
+use quorate_consensus::Protocol;
+use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_crypto::{BundleVerifier, Crypto, DEFAULT_CACHE_BUNDLES, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
+use quorate_recording::Recorder;
+use quorate_storage::Identity;
 use quorate_transports::{TcpTransport, Transport};
 use quorate_types::Committee;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A replica that is ready to run, and the ways to reach it from other threads.
@@ -27,9 +33,10 @@ pub(crate) struct Assembled {
 }
 
 /// Puts a replica together and has it listen: on `listener`, or else where its configuration says. `keyring` is the committee's, if
-/// another replica of the process has it already.
+/// another replica of the process has it already. `home` is the directory of the configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,
+    home: &Path,
     key: KeyPair,
     listener: Option<TcpListener>,
     keyring: Option<Arc<Keyring>>,
@@ -46,51 +53,60 @@ pub(crate) fn assemble(
     let waker = transport.waker();
     let salt = unguessable();
     let limits = BundleLimits { commands: config.consensus.batch, bytes: config.consensus.batch_bytes };
+    let verifier = BundleVerifier::new(config.client_authentication, committee.cluster, DEFAULT_CACHE_BUNDLES);
     observer.observe(config.replica, NodeEvent::Listening(address));
     if let Some(laboratory) = &config.laboratory {
         observer.observe(config.replica, NodeEvent::Misbehaving(laboratory.fault));
     }
+    let identity = Identity { cluster: committee.cluster, replica: config.replica };
+    let Opened { journal, memory, mark, directory, finding } = durability::open(&config.journal, home, identity)?;
+    if let Some(finding) = finding {
+        observer.observe(config.replica, NodeEvent::Journal(finding));
+    }
+    let snapshots = directory.map(|directory| Snapshots::new(&directory, identity, config.journal.snapshot_bytes));
+    let recorder = recording::begin(config, &committee, salt, &mut *observer)?;
     let fittings = Fittings {
         me: config.replica,
         replicas: committee.len(),
         cluster: committee.cluster,
         transport,
         crypto,
-        journal: Box::new(MemoryJournal::default()),
+        journal,
+        mark,
+        snapshots,
         executor: Executor::new(config.application.build(), &committee.cluster),
-        gateway: Gateway::new(config.replica, config.reply, limits, config.reply_cache_bytes, salt),
+        gateway: Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, salt),
         observer,
     };
     let orders = Orders::default();
-    let (core, quorum, cluster, me) = (config.consensus.clone(), committee.quorum, committee.cluster, config.replica);
-    let node = match config.consensus.protocol {
-        ProtocolKind::ChainedHotStuff => {
-            host(chained::replica::<ChainedHotStuff>(core, quorum, cluster, me, salt), config, fittings, &orders)
-        }
-        ProtocolKind::SimpleHotStuff => {
-            host(chained::replica::<SimpleHotStuff>(core, quorum, cluster, me, salt), config, fittings, &orders)
-        }
-        ProtocolKind::FastHotStuff => {
-            host(chained::replica::<FastHotStuff>(core, quorum, cluster, me, salt), config, fittings, &orders)
-        }
-        ProtocolKind::Jolteon => {
-            host(chained::replica::<Jolteon>(core, quorum, cluster, me, salt), config, fittings, &orders)
-        }
-        ProtocolKind::BasicHotStuff => host(basic::replica(core, quorum, cluster, me, salt), config, fittings, &orders),
-        ProtocolKind::Pbft => host(pbft::replica(core, quorum, cluster, me, salt), config, fittings, &orders),
-    };
+    let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
+    let node = for_protocol(config.consensus.protocol, hosting);
     Ok(Assembled { node, orders, waker })
 }
 
-fn host<P: Protocol + 'static>(
-    replica: Replica<P>,
-    config: &NodeConfig,
+/// Makes the replica of whichever protocol, and its host.
+struct Hosting<'a> {
+    config: &'a NodeConfig,
+    committee: &'a Committee,
+    salt: u64,
     fittings: Fittings,
-    orders: &Orders,
-) -> Box<dyn RunningNode> {
-    let view_timeout = config.consensus.view_timeout();
-    let behaviour = config.laboratory.as_ref().map(|laboratory| laboratory.behaviour(config.replica, view_timeout));
-    Box::new(Host::new(replica, Devices::new(fittings), behaviour, orders.clone()))
+    memory: Memory,
+    recorder: Option<Recorder>,
+    orders: &'a Orders,
+}
+
+impl ForProtocol for Hosting<'_> {
+    type Output = Box<dyn RunningNode>;
+
+    fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Self::Output {
+        let Hosting { config, committee, salt, fittings, memory, recorder, orders } = self;
+        let consensus = config.consensus.clone();
+        let view_timeout = consensus.view_timeout();
+        let replica = make(consensus, committee.quorum, committee.cluster, config.replica, salt);
+        let context = Context { me: config.replica, quorum: committee.quorum, view_timeout };
+        let behaviour = config.laboratory.as_ref().map(|laboratory| laboratory.misbehaviour().behaviour(context));
+        Box::new(Host::new(replica, Devices::new(fittings), memory, behaviour, recorder, orders.clone()))
+    }
 }
 
 fn transport(

@@ -1,13 +1,16 @@
 //! One replica's settings, as `config.toml` holds them, and the check that refuses what cannot work.
 
 use crate::config_file::{ConfigFileError, Place, parse};
-use crate::faults::Laboratory;
+use crate::durability::JournalConfig;
+use crate::laboratory::Laboratory;
+use crate::recording::RecordingConfig;
 use bytes::Bytes;
 use quorate_applications::ApplicationKind;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
-use quorate_crypto::SchemeKind;
+use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_transports::TcpConfig;
+use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -72,6 +75,10 @@ pub struct NodeConfig {
     /// How replicas sign: `ed25519`, or `none` for baselines. Default `ed25519`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
+    /// How clients show that bundles are theirs: `ed25519`, each is signed with the client's key, and others are refused; or `none`,
+    /// for measurements: anybody may speak for any client. The same on all replicas. Default `ed25519`.
+    #[serde(default)]
+    pub client_authentication: ClientAuthentication,
     /// What carries frames: `tcp`. Default `tcp`.
     #[serde(default)]
     pub transport: TransportKind,
@@ -99,9 +106,15 @@ pub struct NodeConfig {
     /// The TCP transport's settings; see [`TcpConfig`].
     #[serde(default)]
     pub tcp: TcpConfig,
+    /// Where promises are kept; see [`JournalConfig`].
+    #[serde(default)]
+    pub journal: JournalConfig,
     /// Misbehaviour on purpose, for experiments. Absent in every honest configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub laboratory: Option<Laboratory>,
+    /// Where what this replica takes and gives is recorded. Absent: nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<RecordingConfig>,
     /// The committee, in the order of the replica ids.
     pub members: Vec<MemberConfig>,
 }
@@ -131,6 +144,7 @@ impl NodeConfig {
             replica: ReplicaId(0),
             faults: None,
             scheme: default_scheme(),
+            client_authentication: ClientAuthentication::default(),
             transport: TransportKind::default(),
             channel: ChannelKind::default(),
             application: default_application(),
@@ -140,7 +154,9 @@ impl NodeConfig {
             listen: None,
             consensus: ConsensusConfig::default(),
             tcp: TcpConfig::default(),
+            journal: JournalConfig::default(),
             laboratory: None,
+            recording: None,
             members: Vec::new(),
         }
     }
@@ -226,13 +242,17 @@ impl NodeConfig {
                 mend: format!("set at least {MIN_BATCH_BYTES}"),
             });
         }
+        self.journal.validate(self.consensus.batch_bytes)?;
         self.tcp.validate().map_err(|error| ConfigFault {
             place: Place::table("tcp"),
             why: error.to_string(),
             mend: "every key of it has a default and can be left out".into(),
         })?;
+        if let Some(recording) = &self.recording {
+            recording.validate()?;
+        }
         match &self.laboratory {
-            Some(laboratory) => laboratory.validate(),
+            Some(laboratory) => laboratory.validate(self.replica, self.members.len()),
             None => Ok(()),
         }
     }
@@ -264,8 +284,8 @@ impl NodeConfig {
     }
 }
 
-/// The smallest `batch_bytes` that makes sense: a command without payload in a bundle of its own takes 32.
-const MIN_BATCH_BYTES: usize = 64;
+/// The smallest `batch_bytes` that makes sense: a command without payload in a bundle of its own.
+const MIN_BATCH_BYTES: usize = BUNDLE_OVERHEAD_BYTES + COMMAND_OVERHEAD_BYTES;
 
 /// A setting that cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -2,19 +2,26 @@
 //! own thread.
 
 use crate::alarms::Alarms;
+use crate::durability::remove_mark;
 use crate::error::HostError;
 use crate::gateway::Gateway;
 use crate::observer::{NodeEvent, Observer};
+use crate::snapshots::{Snapshots, Sum};
 use bytes::Bytes;
 use quorate_applications::{Executor, Reply};
+use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Mark, Message, To};
 use quorate_crypto::Crypto;
 use quorate_storage::Journal;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
-use quorate_types::{Block, Bundle, Certificate, ClusterId, Encoder, ReplicaId, Time, Vote, Wire};
+use quorate_types::{Block, Bundle, Certificate, ClusterId, Encoder, Height, ReplicaId, Time, Vote, Wire};
 use std::collections::VecDeque;
+use std::path::PathBuf;
+
+/// Bytes of records that nothing waits for, as of commits, that are gathered before they are written for their own sake.
+const UNHURRIED_BYTES: usize = 1 << 20;
 
 /// A message that waits until a record is durable.
 struct Held<M> {
@@ -42,9 +49,24 @@ pub(crate) struct Devices<M> {
     pub blocks: u64,
     /// The latest leader that the replica could tell.
     pub leader: ReplicaId,
+    pub snapshots: Option<Snapshots>,
+    /// What says that the replica has never run.
+    mark: Option<PathBuf>,
+    /// Blocks up to this height were executed in an earlier life, and their effect is in the state.
+    restored: Height,
+    /// Whether the journal outlives the process, so that it matters what is in it.
+    keeps: bool,
     held: VecDeque<Held<M>>,
     durable: Option<RecordId>,
     unwritten: bool,
+    /// Bytes that were appended since the journal was last told to write.
+    unhurried_bytes: usize,
+    /// The last record.
+    appended: u64,
+    /// The last sum that was begun.
+    sum: Option<Sum>,
+    /// The record with which a repair of the journal is made good.
+    good_with: Option<RecordId>,
     /// Messages are encoded side by side, and leave memory together soon after they are written.
     encoder: Encoder,
     records: Encoder,
@@ -59,6 +81,8 @@ pub(crate) struct Fittings {
     pub transport: Box<dyn Transport>,
     pub crypto: Crypto,
     pub journal: Box<dyn Journal>,
+    pub mark: Option<PathBuf>,
+    pub snapshots: Option<Snapshots>,
     pub executor: Executor,
     pub gateway: Gateway,
     pub observer: Box<dyn Observer>,
@@ -66,8 +90,21 @@ pub(crate) struct Fittings {
 
 impl<M: Message> Devices<M> {
     pub fn new(fittings: Fittings) -> Devices<M> {
-        let Fittings { me, replicas, cluster, transport, crypto, mut journal, executor, gateway, observer } = fittings;
+        let Fittings {
+            me,
+            replicas,
+            cluster,
+            transport,
+            crypto,
+            mut journal,
+            mark,
+            snapshots,
+            executor,
+            gateway,
+            observer,
+        } = fittings;
         journal.set_waker(transport.waker());
+        let keeps = journal.outlives_process();
         Devices {
             me,
             replicas: u16::try_from(replicas).expect("a committee is narrower than that"),
@@ -82,9 +119,17 @@ impl<M: Message> Devices<M> {
             local: VecDeque::new(),
             blocks: 0,
             leader: me,
+            snapshots,
+            mark,
+            restored: Height(0),
+            keeps,
             held: VecDeque::new(),
             durable: None,
             unwritten: false,
+            unhurried_bytes: 0,
+            appended: 0,
+            sum: None,
+            good_with: None,
             encoder: Encoder::default(),
             records: Encoder::default(),
             replies: Vec::new(),
@@ -97,14 +142,19 @@ impl<M: Message> Devices<M> {
             Action::Send { to, message, after, sign } => match after {
                 Some(record) if !self.is_durable(record)? => {
                     self.held.push_back(Held { after: record, to, message, sign });
+                    self.unwritten = true;
                 }
                 _ => self.send(to, message, sign),
             },
             Action::Persist { id, record } => {
-                record.encode(&mut self.records);
-                let record = self.records.take();
-                self.journal.append(id.0, record)?;
-                self.unwritten = true;
+                self.appended = id.0;
+                if let Record::Summary { height, .. } = record {
+                    self.sum = Some(Sum { first: id.0, height });
+                }
+                match self.keeps {
+                    true => self.keep(id, &record)?,
+                    false => self.journal.append(id.0, Bytes::new())?,
+                }
             }
             Action::Verify { job, certificates, votes } => {
                 let genuine = self.is_genuine(&certificates, &votes);
@@ -116,16 +166,77 @@ impl<M: Message> Devices<M> {
             }
             Action::Arm { timer, after } => self.alarms.arm(timer, now + after),
             Action::Disarm(timer) => self.alarms.disarm(timer),
-            Action::Commit { block, bundles } => self.commit(&block, &bundles),
+            Action::Commit { block, bundles } if block.height > self.restored => self.commit(&block, &bundles),
+            Action::Commit { .. } => {}
             Action::DigestState { height } => {
                 assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
                 let state = self.executor.state_digest();
                 self.local.push_back(Input::Executed { height, state });
             }
             Action::Accuse(evidence) => self.tell(NodeEvent::Evidence(evidence)),
+            Action::Mark(Mark::Unreadable { id, why }) => {
+                return Err(HostError::Unreadable { id: id.0, why: why.to_string() });
+            }
+            Action::Mark(Mark::Restarted { view, height }) => self.tell(NodeEvent::Restarted { view, height }),
+            Action::Mark(Mark::Forgot) => self.tell(NodeEvent::Forgot),
+            Action::Mark(Mark::Abstains { up_to }) => {
+                self.good_with = Some(RecordId(self.appended));
+                self.unwritten = true;
+                self.tell(NodeEvent::Abstains { up_to });
+            }
+            Action::Mark(Mark::TakesPart { view }) => self.tell(NodeEvent::TakesPart(view)),
             Action::Mark(Mark::TimedOut(view)) => self.tell(NodeEvent::TimedOut(view)),
             Action::Mark(Mark::EnteredView { leader, .. }) => self.leader = leader.unwrap_or(self.leader),
             Action::Mark(_) => {}
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, id: RecordId, record: &Record) -> Result<(), HostError> {
+        let pieces = record.pieces(&mut self.records);
+        let bytes = pieces.iter().map(Bytes::len).sum();
+        self.journal.append_pieces(id.0, pieces)?;
+        if let Some(snapshots) = &mut self.snapshots {
+            snapshots.added(bytes);
+        }
+        self.unhurried_bytes += bytes;
+        self.unwritten |= self.unhurried_bytes > UNHURRIED_BYTES;
+        Ok(())
+    }
+
+    /// Takes the state of the last snapshot over, and says of which height it is.
+    pub fn restore(&mut self) -> Result<Height, HostError> {
+        let last = self.snapshots.as_ref().map(Snapshots::read_last).transpose()?.flatten();
+        if let Some((height, state)) = last {
+            self.executor.restore(state)?;
+            assert_eq!(self.executor.height(), height, "a snapshot is of the height in its name");
+            self.restored = height;
+        }
+        Ok(self.restored)
+    }
+
+    /// Whether the journal is to be summed up.
+    pub fn is_snapshot_due(&self) -> bool {
+        self.snapshots.as_ref().is_some_and(Snapshots::is_due)
+    }
+
+    /// Takes the state with which the journal was summed up just now.
+    pub fn take_snapshot(&mut self) {
+        let sum = self.sum.expect("the journal was summed up");
+        assert_eq!(self.executor.height(), sum.height, "blocks are executed as they are committed");
+        self.unwritten = true;
+        if let Some(snapshots) = &mut self.snapshots {
+            snapshots.taken(sum, self.appended, self.executor.snapshot());
+        }
+    }
+
+    pub fn go_on_with_snapshot(&mut self, settled: Height) -> Result<(), HostError> {
+        let Some(snapshots) = &mut self.snapshots else { return Ok(()) };
+        if snapshots.is_idle() {
+            return Ok(());
+        }
+        if let Some(first_kept) = snapshots.go_on(self.journal.durable()?, settled)? {
+            self.journal.truncate(first_kept)?;
         }
         Ok(())
     }
@@ -134,6 +245,13 @@ impl<M: Message> Devices<M> {
     pub fn settle_journal(&mut self) -> Result<(), HostError> {
         if std::mem::take(&mut self.unwritten) {
             self.journal.commit()?;
+            self.unhurried_bytes = 0;
+        }
+        if let Some(record) = self.good_with
+            && self.is_durable(record)?
+        {
+            self.journal.accept_repair()?;
+            self.good_with = None;
         }
         while let Some(first) = self.held.front().map(|held| held.after) {
             if !self.is_durable(first)? {
@@ -149,6 +267,11 @@ impl<M: Message> Devices<M> {
     fn is_durable(&mut self, record: RecordId) -> Result<bool, HostError> {
         if self.durable < Some(record) {
             self.durable = self.journal.durable()?.map(RecordId);
+            if self.durable.is_some()
+                && let Some(path) = self.mark.take()
+            {
+                remove_mark(&path).map_err(|source| HostError::Mark { path, source })?;
+            }
         }
         Ok(self.durable >= Some(record))
     }

@@ -2,6 +2,7 @@
 
 use crate::assemble::{Assembled, assemble};
 use crate::config::NodeConfig;
+use crate::durability::{self, JournalKind};
 use crate::error::{HostError, NodeError};
 use crate::host::{Order, Orders};
 use crate::observer::Observer;
@@ -10,6 +11,7 @@ use quorate_crypto::{KeyPair, Keyring};
 use quorate_types::{Committee, ReplicaId, Status};
 use std::any::Any;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -46,7 +48,8 @@ impl NodeThread {
     }
 }
 
-/// A cluster in this process. Dropping it stops all replicas.
+/// A cluster in this process, or a part of one. Dropping it stops its replicas. Their journals are in memory, unless a configuration
+/// asks for files and names an absolute directory for them.
 pub struct EmbeddedCluster {
     committee: Committee,
     nodes: Vec<NodeThread>,
@@ -54,8 +57,8 @@ pub struct EmbeddedCluster {
 
 impl EmbeddedCluster {
     /// Starts a replica at each of `addresses` (with port 0, at a free one), with new keys and the settings of `template`; its
-    /// `replica`, `members` and `listen` count for nothing. `vary` changes the settings of single replicas, as for faults; `observer` makes each an
-    /// observer.
+    /// `replica`, `members` and `listen` count for nothing. `vary` changes the settings of single replicas, as for faults, and may give
+    /// each the directory of a new journal; `observer` makes each an observer.
     pub fn start(
         template: &NodeConfig,
         addresses: &[SocketAddr],
@@ -71,17 +74,27 @@ impl EmbeddedCluster {
             listeners.push(listener);
         }
         let mut nodes = testnet::generate(template, &bound)?;
-        nodes.iter_mut().for_each(|(config, _)| vary(config));
-        EmbeddedCluster::start_nodes(nodes.into_iter().zip(listeners), observer)
+        for (config, _) in &mut nodes {
+            vary(config);
+            if keeps_journal(config) {
+                durability::mark_as_new(&config.journal.directory)?;
+            }
+        }
+        EmbeddedCluster::start_replicas(nodes.into_iter().zip(listeners), observer)
     }
 
-    fn start_nodes(
+    /// Starts those replicas of a cluster that are to live in this process, each with its configuration, key and listener; at least
+    /// one, all of the same committee. The others live elsewhere.
+    pub fn start_replicas(
         nodes: impl Iterator<Item = ((NodeConfig, KeyPair), TcpListener)>,
         observer: impl Fn() -> Box<dyn Observer>,
     ) -> Result<EmbeddedCluster, NodeError> {
         let mut shared: Option<(Committee, Arc<Keyring>)> = None;
         let mut ready = Vec::new();
-        for ((config, key), listener) in nodes {
+        for ((mut config, key), listener) in nodes {
+            if !keeps_journal(&config) {
+                config.journal.kind = JournalKind::Memory;
+            }
             let (_, keyring) = match &shared {
                 Some(shared) => shared,
                 None => {
@@ -91,10 +104,10 @@ impl EmbeddedCluster {
                     shared.insert((committee, keyring))
                 }
             };
-            let assembled = assemble(&config, key, Some(listener), Some(keyring.clone()), observer())?;
+            let assembled = assemble(&config, Path::new(""), key, Some(listener), Some(keyring.clone()), observer())?;
             ready.push((config.replica, assembled));
         }
-        let (committee, _) = shared.expect("a template without members is refused");
+        let (committee, _) = shared.expect("at least one replica is started");
         let mut cluster = EmbeddedCluster { committee, nodes: Vec::with_capacity(ready.len()) };
         for (replica, assembled) in ready {
             cluster.nodes.push(NodeThread::start(replica, assembled)?);
@@ -112,7 +125,8 @@ impl EmbeddedCluster {
     /// # Panics
     /// If there is no such replica, or it was stopped before.
     pub fn stop(&mut self, replica: ReplicaId) -> Result<Status, NodeError> {
-        let node = self.nodes.get_mut(replica.index()).expect("the replica is of this cluster");
+        let node = self.nodes.iter_mut().find(|node| node.replica == replica);
+        let node = node.expect("the replica was started here");
         node.order(Order::Crash);
         node.join().expect("a replica is stopped once")
     }
@@ -147,6 +161,12 @@ impl Drop for EmbeddedCluster {
             let _ = node.join();
         }
     }
+}
+
+/// Whether a replica of this process writes its journal to a disk. A relative directory is meant from a replica's own, and replicas
+/// that live in a process have none.
+fn keeps_journal(config: &NodeConfig) -> bool {
+    config.journal.kind == JournalKind::File && config.journal.directory.is_absolute()
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

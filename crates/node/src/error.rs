@@ -2,11 +2,13 @@
 
 use crate::config::ConfigFault;
 use crate::config_file::ConfigFileError;
+use quorate_applications::RestoreError;
 use quorate_crypto::CryptoError;
 use quorate_crypto::key_file::KeyFileError;
+use quorate_recording::RecordingError;
 use quorate_storage::JournalError;
 use quorate_transports::SetupError;
-use quorate_types::ReplicaId;
+use quorate_types::{Height, ReplicaId};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,6 +23,55 @@ pub enum HostError {
     /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A file with the state cannot be written or read.
+    #[error(
+        "cannot {action} {}: {source}; the replica stops, for its journal cannot be cut without; mend the disk, or make room, and start it again",
+        path.display()
+    )]
+    Snapshot {
+        /// What was attempted.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A file with the state holds something else.
+    #[error("{0}; configure the application and the cluster that wrote the directory, or use another")]
+    Restore(#[from] RestoreError),
+    /// A record of the journal makes no sense.
+    #[error(
+        "record {id} of the journal makes no sense after those before it: {why}; it was written by another version, or is damaged in a way \
+         that no checksum shows: use that version, or move the journal and its snapshots away, and the replica asks the others what it may have said"
+    )]
+    Unreadable {
+        /// The record.
+        id: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The journal and the state do not meet.
+    #[error(
+        "the last state that can be read is that of height {executed}, and the journal belongs to one of height {committed}: a file of the two is \
+         missing; put it back, or move the journal and its snapshots away, and the replica asks the others what it may have said"
+    )]
+    Torn {
+        /// The height of the state.
+        executed: Height,
+        /// The height that the journal goes on from, or ends with.
+        committed: Height,
+    },
+    /// The mark of a replica that has never run cannot be removed.
+    #[error("cannot remove {}: {source}; while it is there the replica would forget that it has run", path.display())]
+    Mark {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The recording cannot be written.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
 }
 
 /// Why a node cannot start or has ended.
@@ -38,9 +89,20 @@ pub enum NodeError {
     /// Keys and committee do not fit together.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
+    /// The journal cannot be opened.
+    #[error("replica {replica} does not start: {source}")]
+    Journal {
+        /// Whose.
+        replica: ReplicaId,
+        /// Why.
+        source: JournalError,
+    },
     /// The transport cannot be set up.
     #[error(transparent)]
     Transport(#[from] SetupError),
+    /// The recording cannot be written.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
     /// The address cannot be listened on.
     #[error(
         "cannot listen on {address}: {source}; check that no other process does and that the address is this host's"

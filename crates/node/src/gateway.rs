@@ -1,13 +1,15 @@
-//! What goes back to clients: where to, in which form, and once more for those who ask again.
+//! The clients' side of a replica: whose bundles are taken, and what goes back: where to, in which form, and once more for those who
+//! ask again.
 
 use crate::config::ReplyMode;
 use crate::reply_cache::ReplyCache;
 use bytes::Bytes;
 use quorate_applications::Reply;
+use quorate_crypto::{BundleVerifier, ClientAuthentication};
 use quorate_transports::{LinkId, Transport};
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{Bundle, ClientId, Digest, Encoder, Height, ReplicaId, ReplicaReply, Results, Wire};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// What a replica says of executed bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,20 +36,39 @@ pub(crate) struct Gateway {
     answers: Answers,
     limits: BundleLimits,
     links: HashMap<ClientId, LinkId>,
+    verifier: BundleVerifier,
+    forged_by_peers: u64,
+    forged_by_clients: u64,
     cache: ReplyCache,
     /// Replies are encoded side by side: they live as long as they are cached, and leave in the order they came.
     encoder: Encoder,
 }
 
 impl Gateway {
-    pub fn new(me: ReplicaId, mode: ReplyMode, limits: BundleLimits, cache_bytes: usize, salt: u64) -> Gateway {
+    pub fn new(
+        me: ReplicaId,
+        mode: ReplyMode,
+        limits: BundleLimits,
+        verifier: BundleVerifier,
+        cache_bytes: usize,
+        salt: u64,
+    ) -> Gateway {
         let answers = match mode {
             ReplyMode::Each => Answers::Outcomes,
             ReplyMode::None if me == ReplicaId(0) => Answers::Bare,
             ReplyMode::None => Answers::Nothing,
         };
         let cache = ReplyCache::new(cache_bytes, salt);
-        Gateway { answers, limits, links: HashMap::new(), cache, encoder: Encoder::default() }
+        Gateway {
+            answers,
+            limits,
+            links: HashMap::new(),
+            verifier,
+            forged_by_peers: 0,
+            forged_by_clients: 0,
+            cache,
+            encoder: Encoder::default(),
+        }
     }
 
     /// From now on executed bundles are not answered.
@@ -60,9 +81,12 @@ impl Gateway {
         self.answers != Answers::Nothing
     }
 
-    /// A client is connected; its latest link is the one that counts.
+    /// A client is connected; its latest link is the one that counts. Where clients are authenticated that is not enough, for an id is
+    /// a claim, and another's replies would go to whoever makes it: there a link counts once a bundle of the client's comes over it.
     pub fn connected(&mut self, client: ClientId, link: LinkId) {
-        self.links.insert(client, link);
+        if self.verifier.kind() == ClientAuthentication::None {
+            self.links.insert(client, link);
+        }
     }
 
     /// A link of a client is gone.
@@ -74,12 +98,15 @@ impl Gateway {
 
     /// The reply that was given to a bundle, if it is still kept.
     pub fn kept_reply(&self, bundle: &Digest) -> Option<Bytes> {
-        self.cache.get(bundle).cloned()
+        self.cache.get(bundle).filter(|_| self.answers_bundles()).cloned()
     }
 
     /// Why a client's bundle cannot be ordered, if it cannot.
     pub fn refusal(&self, client: ClientId, bundle: &Bundle) -> Option<String> {
         let BundleLimits { commands, bytes } = self.limits;
+        if self.verifier.kind() != ClientAuthentication::None && bundle.authenticator().is_none() {
+            return Some(UNAUTHENTICATED.to_owned());
+        }
         if bundle.origin() != client {
             return Some(format!(
                 "the bundle's replies go to client {}, and this link is client {client}'s; make the bundle with its own id",
@@ -98,6 +125,41 @@ impl Gateway {
                 bundle.body().len()
             )
         })
+    }
+
+    /// The forged ones among clients' bundles, each of which came over the link beside it. The links of the others are their clients'.
+    pub fn forged(&mut self, links: &[(LinkId, Digest)], bundles: &[Bundle]) -> BTreeSet<Digest> {
+        if self.verifier.kind() == ClientAuthentication::None {
+            return BTreeSet::new();
+        }
+        let known: Vec<bool> = bundles.iter().map(|bundle| self.verifier.is_verified(&bundle.digest())).collect();
+        let forged = self.verifier.forged(bundles);
+        self.forged_by_clients += forged.len() as u64;
+        for ((bundle, (link, digest)), known) in bundles.iter().zip(links).zip(known) {
+            // Whoever has seen a bundle can repeat it, and is not given the replies of a client that is here.
+            let may_be_repeated = known && self.links.contains_key(&bundle.origin());
+            if !may_be_repeated && !forged.contains(digest) {
+                self.links.insert(bundle.origin(), *link);
+            }
+        }
+        forged
+    }
+
+    /// Whether none of the bundles in a peer's message is forged. Honest peers check what they pass on, so which it is does not matter.
+    pub fn vouches(&mut self, bundles: &[Bundle]) -> bool {
+        let genuine = self.verifier.are_genuine(bundles);
+        self.forged_by_peers += u64::from(!genuine);
+        genuine
+    }
+
+    /// Signatures of clients checked since the start.
+    pub fn verifications(&self) -> u64 {
+        self.verifier.verifications()
+    }
+
+    /// What was not acted on for being forged: messages of peers, and bundles of clients.
+    pub fn forgeries(&self) -> [(&'static str, u64); 2] {
+        [("forged-by-peers", self.forged_by_peers), ("forged-by-clients", self.forged_by_clients)]
     }
 
     /// Sends a client anything but the outcome of a bundle.
@@ -145,3 +207,10 @@ impl Gateway {
         self.send(transport, link, &ReplicaReply::Answer { id, height, answer: answer.into() });
     }
 }
+
+const UNAUTHENTICATED: &str = "the bundle does not show whose it is, and this cluster takes none that does not; \
+     have the client sign: `client_authentication = \"ed25519\"` in client.toml";
+
+/// The answer to a forged bundle.
+pub(crate) const FORGED: &str = "the bundle is not signed by the client that it names; \
+     sign it as it is sent, for this cluster, with the key that the client's id is made of";

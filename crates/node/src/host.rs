@@ -9,13 +9,16 @@
 
 use crate::alarms::wait_until;
 use crate::devices::Devices;
+use crate::durability::Memory;
 use crate::error::HostError;
-use crate::faults::Behaviour;
+use crate::gateway::FORGED;
 use crate::measure;
-use crate::observer::{NodeEvent, describe};
+use crate::observer::NodeEvent;
 use bytes::Bytes;
+use quorate_byzantine::Behaviour;
 use quorate_consensus::seam::Drop as DropReason;
 use quorate_consensus::{Action, Envelope, Input, Mark, Protocol, Replica};
+use quorate_recording::Recorder;
 use quorate_transports::{Event, LinkId, Refusal, Remote};
 use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::{
@@ -79,19 +82,21 @@ struct ClientFrame {
 
 /// One replica of a protocol and its devices.
 pub(crate) struct Host<P: Protocol> {
-    replica: Replica<P>,
-    devices: Devices<P::Message>,
+    pub(crate) replica: Replica<P>,
+    pub(crate) devices: Devices<P::Message>,
+    memory: Memory,
     behaviour: Option<Box<dyn Behaviour<P::Message>>>,
+    recorder: Option<Recorder>,
     orders: Orders,
     started: Instant,
     now: Time,
-    actions: Vec<Action<P::Message>>,
+    pub(crate) actions: Vec<Action<P::Message>>,
     events: Vec<Event>,
     client_frames: VecDeque<ClientFrame>,
     client_backlog_bytes: usize,
     /// The bundles of this turn and the links they came on.
     submitted: Vec<(LinkId, Digest)>,
-    /// Peers whose present link has carried a frame that is no message.
+    /// Peers whose present link has carried a frame that is no message, or a forged bundle.
     garbling: Signers,
     undecodable_from_peers: u64,
     undecodable_from_clients: u64,
@@ -100,12 +105,17 @@ pub(crate) struct Host<P: Protocol> {
 
 impl<P: Protocol> RunningNode for Host<P> {
     fn run(mut self: Box<Self>) -> Result<Status, HostError> {
+        self.recover(self.memory)?;
         self.feed(Input::Start)?;
         loop {
             match self.orders.read() {
                 Order::Run => self.turn()?,
                 Order::Finish => {
                     self.devices.transport.poll(Some(Duration::ZERO), &mut self.events)?;
+                    self.devices.journal.commit()?;
+                    if let Some(recorder) = self.recorder.take() {
+                        recorder.finish(None)?;
+                    }
                     break;
                 }
                 Order::Crash => break,
@@ -119,17 +129,18 @@ impl<P: Protocol> RunningNode for Host<P> {
 impl<P: Protocol> Host<P> {
     pub fn new(
         replica: Replica<P>,
-        mut devices: Devices<P::Message>,
+        devices: Devices<P::Message>,
+        memory: Memory,
         behaviour: Option<Box<dyn Behaviour<P::Message>>>,
+        recorder: Option<Recorder>,
         orders: Orders,
     ) -> Host<P> {
-        if behaviour.as_ref().is_some_and(|behaviour| !behaviour.answers_clients()) {
-            devices.gateway.mute();
-        }
         Host {
             replica,
             devices,
+            memory,
             behaviour,
+            recorder,
             orders,
             started: Instant::now(),
             now: Time(0),
@@ -164,7 +175,29 @@ impl<P: Protocol> Host<P> {
         self.serve_clients()?;
         self.feed_local()?;
         self.devices.settle_journal()?;
-        self.feed_local()
+        self.feed_local()?;
+        self.keep_state()?;
+        self.keep_recording()
+    }
+
+    /// Has the journal summed up and cut, and the state written, when that is due.
+    fn keep_state(&mut self) -> Result<(), HostError> {
+        if self.devices.is_snapshot_due() {
+            self.step(Input::Summarize)?;
+            self.devices.take_snapshot();
+        }
+        self.devices.go_on_with_snapshot(self.replica.settled_height())
+    }
+
+    /// Has the recording outlive this process before anything that this turn sends leaves it.
+    fn keep_recording(&mut self) -> Result<(), HostError> {
+        let Some(recorder) = &mut self.recorder else { return Ok(()) };
+        recorder.flush()?;
+        if recorder.is_full() {
+            self.recorder = None;
+            self.devices.tell(NodeEvent::RecordingFull);
+        }
+        Ok(())
     }
 
     fn wait(&self) -> Option<Duration> {
@@ -181,15 +214,29 @@ impl<P: Protocol> Host<P> {
         self.feed_local()
     }
 
+    /// Gives the replica an input of its own past, whatever it may do with the present.
+    pub(crate) fn take(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
+        self.consume(input);
+        self.perform()
+    }
+
     fn step(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
-        self.replica.step(self.now, input, &mut self.actions);
+        self.consume(input);
         if let Some(behaviour) = &mut self.behaviour {
             behaviour.rewrite(self.now, &mut self.actions);
         }
         self.perform()
     }
 
-    fn perform(&mut self) -> Result<(), HostError> {
+    /// The one place where the replica takes an input.
+    pub(crate) fn consume(&mut self, input: Input<P::Message>) {
+        if let Some(behaviour) = &mut self.behaviour {
+            behaviour.observe(&input);
+        }
+        quorate_recording::step(self.recorder.as_mut(), &mut self.replica, self.now, input, &mut self.actions);
+    }
+
+    pub(crate) fn perform(&mut self) -> Result<(), HostError> {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             self.devices.perform(self.now, action)?;
@@ -238,7 +285,15 @@ impl<P: Protocol> Host<P> {
 
     fn take_peer_frame(&mut self, from: ReplicaId, frame: Bytes) -> Result<(), HostError> {
         match decode_message::<Envelope<P::Message>>(frame) {
-            Ok(message) => self.feed(Input::Receive { from, message }),
+            Ok(message) if self.devices.gateway.vouches(message.bundles()) => {
+                self.feed(Input::Receive { from, message })
+            }
+            Ok(_) => {
+                if self.garbling.insert(from) {
+                    self.devices.tell(NodeEvent::Forged { from });
+                }
+                Ok(())
+            }
             Err(error) => {
                 self.undecodable_from_peers += 1;
                 if self.garbling.insert(from) {
@@ -261,6 +316,9 @@ impl<P: Protocol> Host<P> {
             self.feed(Input::Timeout(timer))?;
         }
         if let Some(behaviour) = &mut self.behaviour {
+            if !behaviour.answers_clients(self.now) {
+                self.devices.gateway.mute();
+            }
             behaviour.ring(self.now, &mut self.actions);
             self.perform()?;
         }
@@ -283,15 +341,22 @@ impl<P: Protocol> Host<P> {
                 break;
             }
         }
+        self.refuse_forged(&mut bundles);
         if bundles.is_empty() {
             return Ok(());
         }
-        self.replica.step(self.now, Input::Submit(bundles), &mut self.actions);
-        self.answer_those_not_taken();
+        self.consume(Input::Submit(bundles));
+        let is_turned_away = |action: &Action<P::Message>| {
+            matches!(action, Action::Mark(Mark::Dropped { why: DropReason::PoolFull | DropReason::Repeated, .. }))
+        };
+        let turned_away = self.actions.iter().any(is_turned_away);
         if let Some(behaviour) = &mut self.behaviour {
             behaviour.rewrite(self.now, &mut self.actions);
         }
         self.perform()?;
+        if turned_away {
+            self.answer_those_not_taken();
+        }
         self.feed_local()
     }
 
@@ -328,18 +393,27 @@ impl<P: Protocol> Host<P> {
         Some(bundle)
     }
 
-    /// Tells the clients whose bundles found no room, or were executed so long ago that the reply is no longer kept.
-    fn answer_those_not_taken(&mut self) {
-        let not_taken = |action: &Action<P::Message>| {
-            matches!(action, Action::Mark(Mark::Dropped { why: DropReason::PoolFull | DropReason::Repeated, .. }))
-        };
-        if !self.actions.iter().any(not_taken) {
+    /// Takes the forged ones out of the turn's bundles and tells their senders.
+    fn refuse_forged(&mut self, bundles: &mut Vec<Bundle>) {
+        let forged = self.devices.gateway.forged(&self.submitted, bundles);
+        if forged.is_empty() {
             return;
         }
+        bundles.retain(|bundle| !forged.contains(&bundle.digest()));
+        for (link, digest) in self.submitted.extract_if(.., |(_, digest)| forged.contains(digest)).collect::<Vec<_>>() {
+            self.refuse(link, digest, FORGED.to_owned());
+        }
+    }
+
+    /// Tells the clients whose bundles found no room, or were executed so long ago that the reply is no longer kept. One that completed
+    /// a block in this very turn is executed and answered by now.
+    fn answer_those_not_taken(&mut self) {
         for (link, digest) in std::mem::take(&mut self.submitted) {
+            let gateway = &self.devices.gateway;
+            let forgotten = gateway.answers_bundles() && gateway.kept_reply(&digest).is_none();
             if !self.replica.is_known(&digest) {
                 self.refuse(link, digest, POOL_FULL.to_owned());
-            } else if self.devices.gateway.answers_bundles() && self.replica.is_executed(&digest) {
+            } else if forgotten && self.replica.is_executed(&digest) {
                 self.refuse(link, digest, FORGOTTEN_REPLY.to_owned());
             }
         }
@@ -359,14 +433,14 @@ impl<P: Protocol> Host<P> {
             committed_commands: self.devices.executor.commands(),
             committed_blocks: self.devices.blocks,
             view_timeouts: self.replica.view_timeouts(),
-            verifications: self.devices.crypto.verifications(),
+            verifications: self.devices.crypto.verifications() + self.devices.gateway.verifications(),
             bytes_sent: counters.bytes_sent,
             messages_sent: counters.frames_sent,
             cpu_ns: measure::thread_cpu_ns(),
             busy_ns: measure::thread_busy_ns(),
             peak_rss_kb: measure::peak_rss_kb(),
             dropped: self.dropped(counters.frames_dropped),
-            evidence: self.replica.evidence().iter().map(describe).collect(),
+            evidence: self.replica.evidence().iter().map(ToString::to_string).collect(),
             history: if history { self.devices.executor.history() } else { Vec::new() },
         }
     }
@@ -380,7 +454,8 @@ impl<P: Protocol> Host<P> {
             ("client-backlog-full", self.backlog_drops),
             ("not-queued", not_queued),
         ];
-        let of_the_host = of_the_host.into_iter().filter(|(_, count)| *count > 0);
+        let of_the_host =
+            of_the_host.into_iter().chain(self.devices.gateway.forgeries()).filter(|(_, count)| *count > 0);
         of_the_replica.chain(of_the_host.map(|(why, count)| (why.to_owned(), count))).collect()
     }
 

@@ -1,12 +1,13 @@
 //! What a node tells of its life, outside the hot path.
 
-use crate::faults::Fault;
+use quorate_byzantine::Fault;
 use quorate_consensus::Evidence;
 use quorate_transports::Remote;
-use quorate_types::{ReplicaId, View};
+use quorate_types::{Height, ReplicaId, View};
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Something that an operator may want to know. None of it happens in the steady state of a healthy cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +16,28 @@ pub enum NodeEvent {
     Listening(SocketAddr),
     /// The replica misbehaves on purpose.
     Misbehaving(Fault),
+    /// Something about the journal that an operator may want to know.
+    Journal(String),
+    /// The replica goes on where its journal ends.
+    Restarted {
+        /// The last view in which it has said anything.
+        view: View,
+        /// The height up to which it has executed.
+        height: Height,
+    },
+    /// The journal is gone or was cut.
+    Forgot,
+    /// The others have told how far they are.
+    Abstains {
+        /// The last view in which the replica may have spoken, and says nothing.
+        up_to: View,
+    },
+    /// A replica that had lost its journal takes part again.
+    TakesPart(View),
+    /// What the replica takes and gives is recorded in that file.
+    Recording(PathBuf),
+    /// The recording has become as large as it may, and ends.
+    RecordingFull,
     /// A peer or a client is connected.
     Connected(Remote),
     /// A peer or a client is gone.
@@ -38,6 +61,11 @@ pub enum NodeEvent {
         /// What is wrong with it.
         why: String,
     },
+    /// A peer passes on a bundle that its client did not sign; told once for each link, and counted always.
+    Forged {
+        /// Who sent it.
+        from: ReplicaId,
+    },
     /// The replica gave a view up.
     TimedOut(View),
     /// Somebody was proven to misbehave.
@@ -55,30 +83,30 @@ impl fmt::Display for NodeEvent {
         match self {
             NodeEvent::Listening(address) => write!(f, "listening on {address}"),
             NodeEvent::Misbehaving(fault) => write!(f, "WARNING: configured to misbehave: {fault}"),
+            NodeEvent::Journal(what) => write!(f, "journal: {what}"),
+            NodeEvent::Restarted { view, height } => {
+                write!(f, "goes on where the journal ends: executed up to height {height}, has spoken in view {view}")
+            }
+            NodeEvent::Forgot => f.write_str(
+                "WARNING: the journal is gone or was cut, and this replica may have said what it does not remember: it says nothing until \
+                 a quorum has told it how far the others are. Had it never run, `journal.new` would stand beside the journal's directory",
+            ),
+            NodeEvent::Abstains { up_to } => {
+                write!(f, "may have spoken in views up to {up_to} and says nothing in them; it takes part again in a later one")
+            }
+            NodeEvent::TakesPart(view) => write!(f, "takes part again from view {view} on"),
+            NodeEvent::Recording(path) => write!(f, "recording to {}", path.display()),
+            NodeEvent::RecordingFull => f.write_str("the recording has reached its limit, and ends"),
             NodeEvent::Connected(remote) => write!(f, "{} is connected", name(remote)),
             NodeEvent::Lost { remote, why } => write!(f, "{} is gone: {why}", name(remote)),
             NodeEvent::Unauthenticated { address, why } => write!(f, "no link with {address}: {why}"),
             NodeEvent::Undecodable { from, why } => write!(f, "replica {from} sends what is no message: {why}"),
+            NodeEvent::Forged { from } => write!(f, "replica {from} passes on a bundle that its client did not sign"),
             NodeEvent::TimedOut(view) => write!(f, "view {view} timed out"),
-            NodeEvent::Evidence(evidence) => f.write_str(&describe(evidence)),
+            NodeEvent::Evidence(evidence) => evidence.fmt(f),
             NodeEvent::Stopped => f.write_str("stopped"),
         }
     }
-}
-
-/// One readable line of evidence.
-pub(crate) fn describe(evidence: &Evidence) -> String {
-    let Evidence { first, second } = evidence;
-    format!(
-        "replica {} signed two {:?} statements in view {}: {:?} at height {} and {:?} at height {}",
-        first.voter,
-        first.subject.domain,
-        first.subject.view,
-        first.subject.digest,
-        first.subject.height,
-        second.subject.digest,
-        second.subject.height
-    )
 }
 
 /// Is told of a node's life, on the replica's own thread: it must return at once.

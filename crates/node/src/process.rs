@@ -13,6 +13,6 @@ pub fn run_directory(directory: &Path, observer: Box<dyn Observer>) -> Result<St
     let config = NodeConfig::read(&directory.join(CONFIG_FILE))?;
     let cluster = ClusterId::from_name(&config.cluster);
     let key = key_file::read(&directory.join(&config.key_file), config.scheme, &cluster, config.replica)?;
-    let assembled = assemble(&config, key, None, None, observer)?;
+    let assembled = assemble(&config, directory, key, None, None, observer)?;
     assembled.node.run().map_err(|source| NodeError::Host { replica: config.replica, source })
 }

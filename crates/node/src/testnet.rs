@@ -1,6 +1,7 @@
 //! New clusters: keys and configurations, in memory or as one directory for each replica.
 
 use crate::config::{CONFIG_FILE, MemberConfig, NodeConfig};
+use crate::durability::{self, JournalKind};
 use crate::error::NodeError;
 use quorate_crypto::{KeyPair, key_file};
 use quorate_types::{ClusterId, ReplicaId};
@@ -62,6 +63,9 @@ pub fn write(template: &NodeConfig, replicas: usize, base_port: u16, directory: 
         let path = home.join(CONFIG_FILE);
         fs::write(&path, config.to_toml()).map_err(fail(&path))?;
         key_file::write(&home.join(&config.key_file), &ClusterId::from_name(&config.cluster), config.replica, &key)?;
+        if config.journal.kind == JournalKind::File {
+            durability::mark_as_new(&home.join(&config.journal.directory))?;
+        }
         testnet.configs.push(config);
         testnet.directories.push(home);
     }

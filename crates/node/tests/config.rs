@@ -43,7 +43,7 @@ fn with_line(text: &str, key: &str, line: &str) -> (String, usize) {
 #[test]
 fn what_is_written_is_read_back() {
     let mut config = four();
-    config.laboratory = Some(Laboratory::of(Fault::Slow));
+    config.laboratory = Some(Laboratory::of(Fault::Slow { percent: 80 }));
     config.faults = Some(1);
     config.listen = Some("0.0.0.0:7001".parse().unwrap());
     let text = config.to_toml();
@@ -80,6 +80,7 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
     for (key, value) in [
         ("batch", "\"many\""),
         ("scheme", "\"rot13\""),
+        ("client_authentication", "\"mac\""),
         ("application", "\"chess\""),
         ("protocol", "\"paxos\""),
         ("reply", "\"some\""),
@@ -100,7 +101,7 @@ fn a_setting_that_cannot_work_is_refused_with_its_line_and_a_mend() {
         ("cluster", "\"\"", "`cluster` has 0 characters", "between 1 and 200"),
         ("key_file", "\"\"", "`key_file` is empty", "for the default"),
         ("batch", "0", "`consensus.batch` is 0", "at least 1"),
-        ("batch_bytes", "10", "`consensus.batch_bytes` is 10", "at least 64"),
+        ("batch_bytes", "10", "`consensus.batch_bytes` is 10", "at least 131"),
         ("link_queue_bytes", "0", "`tcp` ", "can be left out"),
         ("address", "\"127.0.0.1:7003\"", "`members[3].address` 127.0.0.1:7003 is another member's too", "of its own"),
         ("public_key", "\"abcd\"", "`members[0].public_key` has 2 bytes", "copy it"),

@@ -1,8 +1,10 @@
 //! A client for tests: a bare transport, bundles out, replies in, f+1 equal ones counted.
+// Each test is a program of its own and needs a part of this.
+#![allow(dead_code)]
 
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
-use quorate_crypto::{Keyring, SchemeKind};
+use quorate_crypto::{ClientIdentity, Keyring, SchemeKind};
 use quorate_node::EmbeddedCluster;
 use quorate_transports::{Event, LinkId, Remote, TcpConfig, TcpTransport, Transport};
 use quorate_types::{
@@ -19,7 +21,7 @@ const HANG: Duration = Duration::from_secs(40);
 const RETRY: Duration = Duration::from_millis(500);
 
 pub struct TestClient {
-    pub id: ClientId,
+    identity: ClientIdentity,
     transport: TcpTransport,
     committee: Committee,
     links: BTreeMap<LinkId, Remote>,
@@ -31,19 +33,26 @@ pub struct TestClient {
 }
 
 impl TestClient {
-    pub fn new(cluster: &EmbeddedCluster, scheme: SchemeKind, id: u64) -> TestClient {
-        let committee = cluster.committee().clone();
+    pub fn new(cluster: &EmbeddedCluster, scheme: SchemeKind, id: u8) -> TestClient {
+        let identity = ClientIdentity::from_seed(&cluster.committee().cluster, [id; 32]);
+        TestClient::with_identity(cluster, scheme, identity)
+    }
+
+    pub fn with_identity(cluster: &EmbeddedCluster, scheme: SchemeKind, identity: ClientIdentity) -> TestClient {
+        TestClient::of(cluster.committee().clone(), scheme, identity)
+    }
+
+    pub fn of(committee: Committee, scheme: SchemeKind, identity: ClientIdentity) -> TestClient {
         let keyring = Keyring::new(scheme, &committee).expect("the cluster runs with these keys");
-        let id = ClientId(id);
         let channels = ChannelConfig {
             kind: ChannelKind::Plain,
             cluster: committee.cluster,
-            me: LocalEnd::Client(id),
+            me: LocalEnd::Client(identity.origin()),
             verifier: Arc::new(keyring),
         };
         let transport = TcpTransport::client(&committee, channels, TcpConfig::default()).expect("a client transport");
         TestClient {
-            id,
+            identity,
             transport,
             committee,
             links: BTreeMap::new(),
@@ -52,6 +61,10 @@ impl TestClient {
             next_question: 1,
             inbox: Vec::new(),
         }
+    }
+
+    pub fn id(&self) -> ClientId {
+        self.identity.origin()
     }
 
     /// Waits until so many replicas are connected.
@@ -80,12 +93,17 @@ impl TestClient {
     }
 
     pub fn bundle(&mut self, commands: usize, payload: &[u8]) -> Bundle {
-        let mut builder = BundleBuilder::new(self.id);
+        let mut builder = BundleBuilder::new(self.id());
         for _ in 0..commands {
-            builder.push(self.id, self.next_sequence, payload);
+            builder.push(self.id(), self.next_sequence, payload);
             self.next_sequence += 1;
         }
-        builder.finish()
+        self.identity.finish(builder)
+    }
+
+    /// Goes on after so many commands of the same identity that were sent elsewhere.
+    pub fn skip(&mut self, commands: u64) {
+        self.next_sequence += commands;
     }
 
     pub fn send_raw(&mut self, to: ReplicaId, frame: Bytes) {
@@ -100,15 +118,25 @@ impl TestClient {
     }
 
     /// Waits for the first message that `wanted` takes, and drops those before it.
-    pub fn wait<T>(&mut self, mut wanted: impl FnMut(ReplicaId, &ReplicaReply) -> Option<T>) -> T {
+    pub fn wait<T>(&mut self, wanted: impl FnMut(ReplicaId, &ReplicaReply) -> Option<T>) -> T {
+        self.wait_for(HANG, wanted).expect("an answer comes")
+    }
+
+    fn wait_for<T>(
+        &mut self,
+        time: Duration,
+        mut wanted: impl FnMut(ReplicaId, &ReplicaReply) -> Option<T>,
+    ) -> Option<T> {
         let start = Instant::now();
         loop {
             for (replica, reply) in std::mem::take(&mut self.inbox) {
                 if let Some(found) = wanted(replica, &reply) {
-                    return found;
+                    return Some(found);
                 }
             }
-            assert!(start.elapsed() < HANG, "no answer came");
+            if start.elapsed() >= time {
+                return None;
+            }
             self.poll();
         }
     }
@@ -168,16 +196,37 @@ impl TestClient {
         bundles.iter().map(|bundle| done.remove(&bundle.digest()).expect("all are done")).collect()
     }
 
+    /// Asks a replica how it is, again and again: the link may be that to a process which is no more.
+    /// Asks a replica until its status is as it is to be.
+    pub fn status_with(&mut self, of: ReplicaId, wanted: impl Fn(&Status) -> bool) -> Status {
+        let start = Instant::now();
+        loop {
+            let status = self.status(of);
+            if wanted(&status) {
+                return status;
+            }
+            assert!(start.elapsed() < HANG, "it stays as it is: {status:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub fn status(&mut self, of: ReplicaId) -> Status {
         let asked = self.next_question;
         self.next_question += 1;
-        self.send_raw(of, encode_message(&ClientRequest::Status { id: asked, history: true }));
-        self.wait(|replica, reply| match reply {
-            ReplicaReply::Status { id, json } if *id == asked => {
-                assert_eq!(replica, of);
-                Some(serde_json::from_slice(json).expect("a status is JSON"))
+        let start = Instant::now();
+        loop {
+            self.send_raw(of, encode_message(&ClientRequest::Status { id: asked, history: true }));
+            let answer = self.wait_for(RETRY, |replica, reply| match reply {
+                ReplicaReply::Status { id, json } if *id == asked => {
+                    assert_eq!(replica, of);
+                    Some(serde_json::from_slice(json).expect("a status is JSON"))
+                }
+                _ => None,
+            });
+            if let Some(status) = answer {
+                return status;
             }
-            _ => None,
-        })
+            assert!(start.elapsed() < HANG, "replica {of} does not say how it is");
+        }
     }
 }

@@ -53,7 +53,7 @@ pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
 }
 
 pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
-    let me = LocalEnd::Client(ClientId(client));
+    let me = LocalEnd::Client(ClientId(client.into()));
     ChannelConfig { kind: ChannelKind::Plain, cluster, me, verifier: Arc::new(ToyVerifier) }
 }
 
@@ -238,7 +238,7 @@ pub const R0: Remote = Remote::Replica(ReplicaId(0));
 pub const R1: Remote = Remote::Replica(ReplicaId(1));
 
 pub fn client(id: u64) -> Remote {
-    Remote::Client(ClientId(id))
+    Remote::Client(ClientId(id.into()))
 }
 
 pub fn connected(a: &End, b: &End) -> bool {

@@ -1,0 +1,193 @@
+//! Where a replica's journal is, and what starting on it means.
+//!
+//! A replica that has never run has a file beside its journal's directory that says so: `journal.new`. It goes when the first record
+//! is durable. A journal without records and without that file is one that is gone, and its replica must not speak as if it had
+//! never spoken.
+
+use crate::config::ConfigFault;
+use crate::config_file::Place;
+use crate::error::NodeError;
+use quorate_storage::{
+    DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, FileJournal, Fsync, Identity, Journal,
+    JournalOptions, MemoryJournal,
+};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The directory of the journal in that of its replica, unless the configuration names another.
+pub const JOURNAL_DIRECTORY: &str = "journal";
+/// Bytes of records after which the state is written, so that the journal can be cut, unless the configuration says otherwise.
+pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
+/// What a segment takes besides the largest record: headers and padding, and what a bundle has around it.
+const SEGMENT_SLACK_BYTES: u64 = 64 << 10;
+
+/// Where promises are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JournalKind {
+    /// In files, which outlive the process.
+    #[default]
+    File,
+    /// In memory: a replica that was stopped must not be started again. For experiments.
+    Memory,
+}
+
+/// When a record counts as written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FsyncPolicy {
+    /// When it outlives a loss of power.
+    #[default]
+    Always,
+    /// When it outlives the process. For experiments: a cluster of which more than f replicas lose power may contradict itself.
+    Never,
+}
+
+/// The table `[journal]` of a configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct JournalConfig {
+    /// `file`, or `memory` for experiments. Default `file`.
+    pub kind: JournalKind,
+    /// `always`, or `never` for experiments. Default `always`.
+    pub fsync: FsyncPolicy,
+    /// Its directory, from that of the configuration. Default `journal`.
+    pub directory: PathBuf,
+    /// Bytes of one segment, a multiple of 512, larger than `consensus.batch_bytes`. Default 16 MiB.
+    pub segment_bytes: u64,
+    /// Most bytes that all segments take together; the replica stops when that is not enough. Default 1 GiB.
+    pub capacity_bytes: u64,
+    /// Most bytes of records that wait for the disk; the replica stops when it falls further behind. Default 64 MiB.
+    pub waiting_bytes: usize,
+    /// Bytes of records after which the state is written to a file, so that the journal can be cut; at most a quarter of
+    /// `capacity_bytes`. Default 256 MiB.
+    pub snapshot_bytes: u64,
+}
+
+impl Default for JournalConfig {
+    fn default() -> Self {
+        JournalConfig {
+            kind: JournalKind::default(),
+            fsync: FsyncPolicy::default(),
+            directory: JOURNAL_DIRECTORY.into(),
+            segment_bytes: DEFAULT_SEGMENT_BYTES,
+            capacity_bytes: DEFAULT_CAPACITY_BYTES,
+            waiting_bytes: DEFAULT_WAITING_BYTES,
+            snapshot_bytes: DEFAULT_SNAPSHOT_BYTES,
+        }
+    }
+}
+
+impl JournalConfig {
+    /// Nothing on a disk.
+    pub fn memory() -> JournalConfig {
+        JournalConfig { kind: JournalKind::Memory, ..JournalConfig::default() }
+    }
+
+    fn options(&self) -> JournalOptions {
+        JournalOptions {
+            segment_bytes: self.segment_bytes,
+            capacity_bytes: self.capacity_bytes,
+            waiting_bytes: self.waiting_bytes,
+            fsync: match self.fsync {
+                FsyncPolicy::Always => Fsync::Always,
+                FsyncPolicy::Never => Fsync::Never,
+            },
+            ..JournalOptions::default()
+        }
+    }
+
+    /// Refuses what cannot work with blocks of so many bytes.
+    pub(crate) fn validate(&self, batch_bytes: usize) -> Result<(), ConfigFault> {
+        let fault =
+            |key, why: String, mend: String| Err(ConfigFault { place: Place::in_table("journal", key), why, mend });
+        if self.directory.as_os_str().is_empty() {
+            return fault("directory", "is empty".into(), "name a directory, or leave the key out".into());
+        }
+        let least = batch_bytes as u64 + SEGMENT_SLACK_BYTES;
+        if self.kind == JournalKind::File && self.segment_bytes < least {
+            let why = format!("is {}, and `consensus.batch_bytes` is {batch_bytes}", self.segment_bytes);
+            return fault("segment_bytes", why, format!("set at least {least}: the largest bundle must fit in one"));
+        }
+        if self.snapshot_bytes == 0 || self.snapshot_bytes > self.capacity_bytes / 4 {
+            let why = format!("is {}, of a journal of {}", self.snapshot_bytes, self.capacity_bytes);
+            return fault("snapshot_bytes", why, "set 1 to a quarter of `capacity_bytes`".into());
+        }
+        self.options().validate().map_err(|error| ConfigFault {
+            place: Place::table("journal"),
+            why: error.to_string(),
+            mend: "every key of it has a default and can be left out".into(),
+        })
+    }
+}
+
+/// What a replica remembers of its earlier lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    /// It has none.
+    New,
+    /// All that it has promised.
+    Kept,
+    /// Not all.
+    Lost,
+}
+
+/// A journal to start on.
+pub(crate) struct Opened {
+    pub journal: Box<dyn Journal>,
+    pub memory: Memory,
+    /// What says that the replica has never run; to be removed when the first record is durable.
+    pub mark: Option<PathBuf>,
+    /// Where the journal is, unless it is in memory.
+    pub directory: Option<PathBuf>,
+    /// What opening found that an operator may want to know.
+    pub finding: Option<String>,
+}
+
+/// Says of the directory of a journal, which need not exist, that its replica has never run.
+pub fn mark_as_new(journal: &Path) -> Result<(), NodeError> {
+    let mark = new_mark(journal);
+    let text = "The replica has never run. This file goes when it first does; put back by hand, it lets the replica contradict itself.\n";
+    fs::write(&mark, text).map_err(|source| NodeError::Write { path: mark, source })
+}
+
+fn new_mark(journal: &Path) -> PathBuf {
+    let mut name = journal.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+/// Removes the mark of a replica that has never run, so that it stays removed.
+pub(crate) fn remove_mark(mark: &Path) -> io::Result<()> {
+    fs::remove_file(mark)?;
+    let parent = mark.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
+}
+
+/// Opens the journal of a configuration that stands in `home`.
+pub(crate) fn open(config: &JournalConfig, home: &Path, identity: Identity) -> Result<Opened, NodeError> {
+    if config.kind == JournalKind::Memory {
+        let journal = Box::new(MemoryJournal::default());
+        return Ok(Opened { journal, memory: Memory::New, mark: None, directory: None, finding: None });
+    }
+    let directory = home.join(&config.directory);
+    let journal = FileJournal::open(&directory, identity, &config.options())
+        .map_err(|source| NodeError::Journal { replica: identity.replica, source })?;
+    let mark = Some(new_mark(&directory)).filter(|mark| mark.exists());
+    let recovery = journal.recovery();
+    let memory = match recovery.last_id {
+        _ if recovery.repaired => Memory::Lost,
+        Some(_) => Memory::Kept,
+        None if mark.is_some() => Memory::New,
+        None => Memory::Lost,
+    };
+    let finding = recovery.cut.as_ref().map(|cut| {
+        format!(
+            "cut the remains of an interrupted write off: {} bytes at byte {} of {}",
+            cut.bytes, cut.offset, cut.file
+        )
+    });
+    Ok(Opened { journal: Box::new(journal), memory, mark, directory: Some(directory), finding })
+}

@@ -1,0 +1,42 @@
+//! Misbehaviour on purpose, for experiments; see [`quorate_byzantine`].
+
+use crate::config::ConfigFault;
+use crate::config_file::Place;
+use quorate_byzantine::{Fault, Misbehaviour};
+use quorate_types::ReplicaId;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The table `[laboratory]` of a configuration: for experiments, and told at the start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Laboratory {
+    /// How this replica misbehaves, and perhaps a parameter: `silent`, `slow`, `slow=50`, `equivocate`; [`Fault`] lists them.
+    pub fault: Fault,
+    /// From so many milliseconds after its start on; it is honest before. Default 0.
+    #[serde(default)]
+    pub start_ms: u64,
+}
+
+impl Laboratory {
+    /// That fault from the beginning on.
+    pub fn of(fault: Fault) -> Laboratory {
+        Laboratory { fault, start_ms: 0 }
+    }
+
+    /// What the replica does, and from when on.
+    pub fn misbehaviour(&self) -> Misbehaviour {
+        Misbehaviour { fault: self.fault, start: Duration::from_millis(self.start_ms) }
+    }
+
+    pub(crate) fn validate(&self, me: ReplicaId, replicas: usize) -> Result<(), ConfigFault> {
+        match self.fault.misfit(me, replicas) {
+            None => Ok(()),
+            Some(why) => Err(ConfigFault {
+                place: Place::in_table("laboratory", "fault"),
+                why,
+                mend: "name other members, or none for those that follow this replica".into(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Where a replica's inputs are recorded, if its configuration says so.
+
+use crate::config::{ConfigFault, NodeConfig};
+use crate::config_file::Place;
+use crate::error::NodeError;
+use crate::observer::{NodeEvent, Observer};
+use quorate_recording::{DEFAULT_LIMIT_MB, Header, MAX_LIMIT_MB, Recorder, Writer};
+use quorate_types::Committee;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The table `[recording]` of a configuration: what this replica takes and gives is written to a file, which `quorate replay` repeats.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordingConfig {
+    /// The file. If it exists already, the recording goes to the same name with `.1`, `.2` and so on appended.
+    pub file: PathBuf,
+    /// How large it may become, in MB of 1,000,000 bytes; the recording ends there, and the replica goes on. Default 512.
+    #[serde(default = "default_limit_mb")]
+    pub limit_mb: u64,
+}
+
+fn default_limit_mb() -> u64 {
+    DEFAULT_LIMIT_MB
+}
+
+impl RecordingConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigFault> {
+        let fault =
+            |key, why: String, mend: String| Err(ConfigFault { place: Place::in_table("recording", key), why, mend });
+        if self.file.as_os_str().is_empty() {
+            return fault("file", "is empty".into(), "name a file, or leave the table out".into());
+        }
+        if !(1..=MAX_LIMIT_MB).contains(&self.limit_mb) {
+            return fault("limit_mb", format!("is {}", self.limit_mb), format!("set 1 to {MAX_LIMIT_MB}"));
+        }
+        Ok(())
+    }
+}
+
+/// Begins the recording that the configuration asks for.
+pub(crate) fn begin(
+    config: &NodeConfig,
+    committee: &Committee,
+    salt: u64,
+    observer: &mut dyn Observer,
+) -> Result<Option<Recorder>, NodeError> {
+    let Some(recording) = &config.recording else { return Ok(None) };
+    let header = Header::new(committee.cluster, committee.quorum, config.consensus.clone());
+    let writer = Writer::create(&recording.file, &header, recording.limit_mb * 1_000_000)?;
+    observer.observe(config.replica, NodeEvent::Recording(writer.path().to_owned()));
+    let mut recorder = Recorder::new(writer);
+    recorder.begin(config.replica, salt);
+    Ok(Some(recorder))
+}

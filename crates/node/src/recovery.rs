@@ -1,0 +1,74 @@
+//! Starting where the journal ends: the state of the last snapshot, and what was committed since, executed once more.
+
+use crate::durability::Memory;
+use crate::error::HostError;
+use crate::host::Host;
+use crate::snapshots::Sum;
+use bytes::Bytes;
+use quorate_consensus::journal::Record;
+use quorate_consensus::seam::RecordId;
+use quorate_consensus::{Action, Input, Protocol};
+use quorate_storage::MemoryJournal;
+use quorate_types::{Decoder, Height, Wire};
+
+impl<P: Protocol> Host<P> {
+    /// Brings the replica and its application to where they were, if they were anywhere.
+    pub(crate) fn recover(&mut self, memory: Memory) -> Result<(), HostError> {
+        if memory == Memory::New {
+            return Ok(());
+        }
+        let restored = self.devices.restore()?;
+        let journal = std::mem::replace(&mut self.devices.journal, Box::new(MemoryJournal::default()));
+        let (mut failure, mut sum) = (None, None);
+        let replayed = journal.replay(&mut |id, bytes| {
+            if failure.is_none() {
+                failure = self.recall(RecordId(id), bytes, restored, &mut sum).err();
+            }
+        });
+        self.devices.journal = journal;
+        replayed?;
+        failure.map_or(Ok(()), Err)?;
+        let (executed, committed) = (self.devices.executor.height(), self.replica.committed_height());
+        if executed != committed {
+            return Err(HostError::Torn { executed, committed });
+        }
+        if memory == Memory::Lost {
+            self.take(Input::Forgot)?;
+        }
+        Ok(())
+    }
+
+    fn recall(&mut self, id: RecordId, bytes: &[u8], restored: Height, sum: &mut Option<Sum>) -> Result<(), HostError> {
+        let mut input = Decoder::new(Bytes::copy_from_slice(bytes));
+        let record =
+            Record::decode(&mut input).map_err(|why| HostError::Unreadable { id: id.0, why: why.to_string() })?;
+        match &record {
+            Record::Summary { height, .. } => *sum = Some(Sum { first: id.0, height: *height }),
+            Record::Commit { .. } => *sum = None,
+            _ => {}
+        }
+        let ends_sum = record == Record::Summed;
+        if let Some(snapshots) = &mut self.devices.snapshots {
+            snapshots.added(bytes.len());
+            if let Some(sum) = sum.take_if(|_| ends_sum) {
+                snapshots.recalled(sum, restored);
+            }
+        }
+        self.consume(Input::Recall { id, record });
+        self.follows(restored)?;
+        self.perform()
+    }
+
+    /// Fails unless what is to be executed follows what is: else the snapshot that the journal goes on from is gone.
+    fn follows(&self, restored: Height) -> Result<(), HostError> {
+        let first = self.actions.iter().find_map(|action| match action {
+            Action::Commit { block, .. } if block.height > restored => Some(block.height),
+            _ => None,
+        });
+        let executed = self.devices.executor.height();
+        match first.filter(|first| *first != executed.next()) {
+            Some(first) => Err(HostError::Torn { executed, committed: Height(first.0 - 1) }),
+            None => Ok(()),
+        }
+    }
+}

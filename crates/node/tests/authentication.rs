@@ -1,0 +1,332 @@
+//! Nobody speaks for a client but the client: not another client, not a replica that passes its bundles on, and not a leader who has
+//! its own ordered. Over real sockets, with a Byzantine replica of four.
+
+mod support;
+#[path = "support/villain.rs"]
+mod villain;
+
+use bytes::Bytes;
+use quorate_applications::{ApplicationKind, compare_histories};
+use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind};
+use quorate_consensus::pbft::message::{PbftMessage, PrePrepare};
+use quorate_consensus::views::message::{Proposal, ViewMessage};
+use quorate_consensus::{Envelope, Message};
+use quorate_crypto::{ClientAuthentication, ClientIdentity, SchemeKind};
+use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig, NodeEvent};
+use quorate_types::{
+    Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, Digest, Domain, Height, ReplicaId,
+    ReplicaReply, View, Vote, encode_message,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use support::TestClient;
+use villain::Villain;
+
+const SCHEME: SchemeKind = SchemeKind::Ed25519;
+
+fn template() -> NodeConfig {
+    let mut template = NodeConfig::template("test");
+    assert_eq!(template.client_authentication, ClientAuthentication::Ed25519, "operators get the safe setting");
+    template.application = ApplicationKind::Log;
+    template.consensus.view_timeout_ms = 300;
+    template
+}
+
+fn start(template: &NodeConfig) -> EmbeddedCluster {
+    let addresses = vec![([127, 0, 0, 1], 0).into(); 4];
+    EmbeddedCluster::start(template, &addresses, |_| {}, || Box::new(NoObserver)).expect("the cluster starts")
+}
+
+fn identity(number: u8) -> ClientIdentity {
+    ClientIdentity::from_seed(&ClusterId::from_name("test"), [number; 32])
+}
+
+fn bundle(identity: &ClientIdentity, sequence: u64) -> Bundle {
+    let mut builder = BundleBuilder::new(identity.origin());
+    builder.push(identity.origin(), sequence, b"payload");
+    identity.finish(builder)
+}
+
+/// The bundle with one byte changed, counted from its end.
+fn altered(bundle: &Bundle, from_end: usize) -> Bundle {
+    let mut body = bundle.body().to_vec();
+    let at = body.len() - from_end;
+    body[at] ^= 1;
+    Bundle::from_body(body.into()).expect("the form is kept")
+}
+
+/// The last byte of the signature, and the last of the payload.
+const CHANGES: [usize; 2] = [1, 97];
+
+fn refusal(client: &mut TestClient, frame: Bytes) -> (Digest, String) {
+    client.send_raw(ReplicaId(1), frame);
+    client.wait(|_, reply| match reply {
+        ReplicaReply::Refused { bundle, why } => Some((*bundle, why.clone())),
+        ReplicaReply::Executed { .. } => panic!("it is executed"),
+        _ => None,
+    })
+}
+
+#[test]
+fn what_a_client_did_not_sign_is_refused_with_one_clear_error() {
+    let cluster = start(&template());
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    let good = client.bundle(3, b"payload");
+    let bare = bundle(&ClientIdentity::claimed(client.id()), 1);
+    let elsewhere = bundle(&ClientIdentity::from_seed(&ClusterId::from_name("another"), [7; 32]), 1);
+    let mut cases = vec![
+        (bare, "does not show whose it is", "`client_authentication = \"ed25519\"` in client.toml"),
+        (elsewhere, "not signed by the client", "for this cluster"),
+        (bundle(&identity(8), 1), "this link is client", "with its own id"),
+    ];
+    cases.extend(CHANGES.map(|at| (altered(&good, at), "not signed by the client", "with the key")));
+    for (bundle, why, mend) in &cases {
+        let (digest, text) = refusal(&mut client, encode_message(&ClientRequest::Submit(bundle.clone())));
+        assert_eq!(digest, bundle.digest());
+        assert!(text.contains(why) && text.contains(mend), "{text}");
+    }
+    // Replayed under another client: the version, the kind of request, the length of the bundle and its authenticator come before
+    // the origin.
+    let mut frame = encode_message(&ClientRequest::Submit(good.clone())).to_vec();
+    frame[7..23].copy_from_slice(&identity(8).origin().0.to_le_bytes());
+    let (digest, text) = refusal(&mut client, frame.into());
+    assert!(digest == Digest::ZERO && text.contains("its origin is not of the key"), "{text}");
+    let status = client.status(ReplicaId(1));
+    assert_eq!(status.dropped.get("forged-by-clients"), Some(&3), "{:?}", status.dropped);
+    assert_eq!(status.committed_commands, 0);
+    client.submit(&[good], 1, 4);
+    assert_eq!(client.status(ReplicaId(1)).committed_commands, 3);
+}
+
+#[test]
+fn a_forged_bundle_among_many_takes_none_of_them_along() {
+    let cluster = start(&template());
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    let bundles: Vec<Bundle> = (0..30).map(|_| client.bundle(1, b"payload")).collect();
+    for (at, bundle) in bundles.iter().enumerate() {
+        client.send_all(&ClientRequest::Submit(altered(bundle, CHANGES[at % 2])));
+        client.send_all(&ClientRequest::Submit(bundle.clone()));
+    }
+    let mut executed: BTreeMap<Digest, usize> = BTreeMap::new();
+    let mut refused = 0;
+    client.wait(|_, reply| {
+        match reply {
+            ReplicaReply::Executed { bundle, .. } => *executed.entry(*bundle).or_default() += 1,
+            ReplicaReply::Refused { .. } => refused += 1,
+            _ => {}
+        }
+        (refused == 4 * 30 && executed.values().sum::<usize>() >= 4 * 30).then_some(())
+    });
+    assert!(bundles.iter().all(|bundle| executed[&bundle.digest()] == 4), "{executed:?}");
+}
+
+/// Who claims another's id, and repeats what it has overheard, is not given the other's replies.
+#[test]
+fn an_impostor_gets_no_replies() {
+    let mut template = template();
+    // Nothing is ordered before a block is full.
+    (template.consensus.batch, template.consensus.batch_policy) = (20, BatchPolicy::Full);
+    template.consensus.view_timeout_ms = 600_000;
+    let cluster = start(&template);
+    let mut victim = TestClient::new(&cluster, SCHEME, 7);
+    victim.connect(4);
+    let overheard = victim.bundle(10, b"one");
+    victim.send_all(&ClientRequest::Submit(overheard.clone()));
+    (0..4).map(ReplicaId).for_each(|replica| drop(victim.status(replica)));
+    let mut impostor = TestClient::with_identity(&cluster, SCHEME, identity(7));
+    impostor.connect(4);
+    impostor.send_all(&ClientRequest::Submit(overheard.clone()));
+    (0..4).map(ReplicaId).for_each(|replica| drop(impostor.status(replica)));
+    let mut other = TestClient::new(&cluster, SCHEME, 8);
+    other.connect(4);
+    let filling = other.bundle(10, b"two");
+    other.submit(&[filling], 1, 4);
+    let mut replies = 0;
+    victim.wait(|_, reply| {
+        assert!(matches!(reply, ReplicaReply::Executed { bundle, .. } if *bundle == overheard.digest()), "{reply:?}");
+        replies += 1;
+        (replies == 4).then_some(())
+    });
+    // Whatever a replica sent before comes before its status, and would lie in the inbox by then.
+    let mut stolen = Vec::new();
+    for replica in (0..4).map(ReplicaId) {
+        impostor.send_raw(replica, encode_message(&ClientRequest::Status { id: 99, history: false }));
+    }
+    let mut statuses = 0;
+    impostor.wait(|_, reply| {
+        match reply {
+            ReplicaReply::Status { id: 99, .. } => statuses += 1,
+            other => stolen.push(other.clone()),
+        }
+        (statuses == 4).then_some(())
+    });
+    assert!(stolen.is_empty(), "{stolen:?}");
+    // The latest link of the client itself is the one that counts, once it says something new.
+    let mut again = TestClient::with_identity(&cluster, SCHEME, identity(7));
+    again.connect(4);
+    again.skip(10);
+    let fresh = again.bundle(20, b"three");
+    again.submit(&[fresh], 1, 4);
+}
+
+/// How the villain's proposal is written down in a protocol.
+trait Forge: Message {
+    fn proposal(villain: &Villain, bundles: &[Bundle], carried: bool) -> Self;
+    fn votes_for(&self, block: Digest) -> bool;
+}
+
+fn endorsement(villain: &Villain, block: &Block, domain: Domain) -> Vote {
+    let mut vote = Vote {
+        subject: block.subject(domain),
+        attachment: Attachment::None,
+        voter: Villain::ID,
+        signature: Bytes::new(),
+    };
+    villain.sign(&mut vote);
+    vote
+}
+
+fn carried_bundles(bundles: &[Bundle], carried: bool) -> Vec<Bundle> {
+    if carried { bundles.to_vec() } else { Vec::new() }
+}
+
+impl Forge for ViewMessage {
+    fn proposal(villain: &Villain, bundles: &[Bundle], carried: bool) -> Self {
+        let genesis = Certificate::genesis(&villain.committee.cluster);
+        let block = Block::new(View(1), Villain::ID, genesis, bundles.iter().map(Bundle::digest).collect());
+        let endorsement = endorsement(villain, &block, Domain::Proposal);
+        let bundles = carried_bundles(bundles, carried);
+        ViewMessage::Proposal(Box::new(Proposal { block: Arc::new(block), evidence: None, endorsement, bundles }))
+    }
+
+    fn votes_for(&self, block: Digest) -> bool {
+        matches!(self, ViewMessage::Vote(vote) if vote.subject.digest == block)
+    }
+}
+
+impl Forge for PbftMessage {
+    fn proposal(villain: &Villain, bundles: &[Bundle], carried: bool) -> Self {
+        let block = Block::of_slot(View(1), Villain::ID, Height(1), bundles.iter().map(Bundle::digest).collect());
+        let endorsement = endorsement(villain, &block, Domain::Prepare);
+        let bundles = carried_bundles(bundles, carried);
+        PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block: Arc::new(block), bundles }))
+    }
+
+    fn votes_for(&self, block: Digest) -> bool {
+        matches!(self, PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) if vote.subject.digest == block)
+    }
+}
+
+/// The block that a message of either protocol proposes.
+fn proposed_block<M: quorate_consensus::Malleable>(message: &M) -> Digest {
+    message.proposed().expect("it is a proposal").0.digest()
+}
+
+/// The leader proposes a bundle that nobody signed beside one that is genuine: inside the proposal, or only by its digest, and
+/// answers who asks for it. Nobody votes for that; the genuine commands are executed in a later view, the forged one nowhere.
+fn a_leader_has_nothing_forged_ordered<M: Forge + quorate_consensus::Malleable>(protocol: ProtocolKind, carried: bool) {
+    let mut template = template();
+    template.consensus.protocol = protocol;
+    template.consensus.dissemination = if carried { Dissemination::Leader } else { Dissemination::Client };
+    let (mut villain, cluster, told) = Villain::among(&template);
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(3);
+    let genuine = client.bundle(2, b"genuine");
+    let forged = altered(&bundle(&identity(9), 1), 1);
+    let proposed = [genuine.clone(), forged.clone()];
+    let proposal = M::proposal(&villain, &proposed, carried);
+    let block = proposed_block(&proposal);
+    villain.say(&Envelope::Protocol(proposal));
+    let all_told = || {
+        let told = told.lock().unwrap();
+        let forger = NodeEvent::Forged { from: Villain::ID };
+        Villain::honest().all(|replica| told.contains(&(replica, forger.clone())))
+    };
+    let heard: Vec<Envelope<M>> = villain.serve_until(&proposed, all_told);
+    client.submit(&[genuine], 1, 3);
+    let mut turns = 0;
+    let after: Vec<Envelope<M>> = villain.serve_until(&proposed, || {
+        turns += 1;
+        turns > 5
+    });
+    let votes = |message: &Envelope<M>| matches!(message, Envelope::Protocol(message) if message.votes_for(block));
+    assert!(!heard.iter().chain(&after).any(votes), "somebody voted for it");
+    for replica in Villain::honest() {
+        let status = client.status(replica);
+        assert!(status.dropped["forged-by-peers"] >= 1, "{:?}", status.dropped);
+        assert_eq!(status.committed_commands, 2, "{protocol}");
+        assert!(status.view > View(1), "{protocol}: the villain's view ends");
+    }
+    let stopped = cluster.shut_down().into_iter().map(|(replica, status)| (replica, status.unwrap().history));
+    compare_histories(&stopped.collect::<Vec<_>>()).expect("all replicas executed the same");
+}
+
+#[test]
+fn a_jolteon_leader_has_no_forged_bundle_ordered_that_it_carries() {
+    a_leader_has_nothing_forged_ordered::<ViewMessage>(ProtocolKind::Jolteon, true);
+}
+
+#[test]
+fn a_jolteon_leader_has_no_forged_bundle_ordered_that_it_names() {
+    a_leader_has_nothing_forged_ordered::<ViewMessage>(ProtocolKind::Jolteon, false);
+}
+
+#[test]
+fn a_pbft_primary_has_no_forged_bundle_ordered_that_it_carries() {
+    a_leader_has_nothing_forged_ordered::<PbftMessage>(ProtocolKind::Pbft, true);
+}
+
+#[test]
+fn a_pbft_primary_has_no_forged_bundle_ordered_that_it_names() {
+    a_leader_has_nothing_forged_ordered::<PbftMessage>(ProtocolKind::Pbft, false);
+}
+
+/// A backup passes on what clients sent to it: what is genuine is ordered, what is not ends there.
+#[test]
+fn of_what_a_backup_relays_only_the_genuine_is_ordered() {
+    let mut template = template();
+    template.consensus.leader = LeaderKind::RoundRobin;
+    let (mut villain, cluster, told) = Villain::among(&template);
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(3);
+    let absent = identity(9);
+    let bare = bundle(&ClientIdentity::claimed(identity(10).origin()), 1);
+    for forged in [altered(&bundle(&absent, 1), 1), altered(&bundle(&absent, 1), 97), bare] {
+        villain.say(&Envelope::<ViewMessage>::Bundles(vec![bundle(&absent, 2), forged]));
+    }
+    villain.say(&Envelope::<ViewMessage>::Bundles(vec![bundle(&absent, 3), bundle(&identity(10), 4)]));
+    let _: Vec<Envelope<ViewMessage>> = villain.serve_until(&[], || {
+        Villain::honest().all(|replica| {
+            let status = client.status(replica);
+            status.dropped.get("forged-by-peers") == Some(&3) && status.committed_commands == 2
+        })
+    });
+    let times = told.lock().unwrap().iter().filter(|(_, event)| matches!(event, NodeEvent::Forged { .. })).count();
+    assert_eq!(times, 3, "told once by each, and counted always");
+    assert!(cluster.ended().is_empty());
+}
+
+/// Each signature is checked once by a replica, though the bundle comes from its client several times and from a peer too.
+#[test]
+fn a_bundle_that_comes_again_is_not_checked_again() {
+    let mut template = template();
+    // The villain leads and proposes nothing: as long as its view lasts there is no other signature to check.
+    template.consensus.view_timeout_ms = 600_000;
+    let (mut villain, cluster, _) = Villain::among(&template);
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(3);
+    let bundles: Vec<Bundle> = (0..5).map(|_| client.bundle(1, b"payload")).collect();
+    for _ in 0..3 {
+        bundles.iter().for_each(|bundle| client.send_all(&ClientRequest::Submit(bundle.clone())));
+        villain.say(&Envelope::<ViewMessage>::Bundles([&bundles[..], &bundles].concat()));
+    }
+    let bare = bundle(&ClientIdentity::claimed(client.id()), 1);
+    villain.say(&Envelope::<ViewMessage>::Bundles(vec![bare]));
+    let _: Vec<Envelope<ViewMessage>> = villain.serve_until(&[], || {
+        Villain::honest().all(|replica| client.status(replica).dropped.get("forged-by-peers") == Some(&1))
+    });
+    let verifications: Vec<u64> = Villain::honest().map(|replica| client.status(replica).verifications).collect();
+    assert_eq!(verifications, [bundles.len() as u64; 3]);
+}

@@ -1,0 +1,300 @@
+//! Real processes on real directories: killed, started again, and nothing that was acknowledged is lost or done twice.
+//!
+//! A replica's process is this very test binary, asked to run the test [`run_as_replica`] alone.
+
+mod support;
+
+use quorate_applications::{ApplicationKind, compare_histories};
+use quorate_consensus::config::ProtocolKind;
+use quorate_crypto::{ClientIdentity, SchemeKind};
+use quorate_node::config::CONFIG_FILE;
+use quorate_node::{FsyncPolicy, JournalConfig, NodeConfig, StderrObserver, run_directory, testnet};
+use quorate_types::{Committee, ReplicaId, Status};
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use support::TestClient;
+
+const REPLICA_DIRECTORY: &str = "QUORATE_TEST_REPLICA_DIRECTORY";
+const REPLICAS: usize = 4;
+/// A test that waits longer than this for anything has hung.
+const HANG: Duration = Duration::from_secs(60);
+
+/// Not a test: what a replica's process runs.
+#[test]
+fn run_as_replica() {
+    let Some(directory) = std::env::var_os(REPLICA_DIRECTORY) else { return };
+    let ended = run_directory(Path::new(&directory), Box::new(StderrObserver));
+    eprintln!("the replica has ended: {}", ended.err().map(|error| error.to_string()).unwrap_or_default());
+    std::process::exit(1);
+}
+
+/// A testnet in a directory of its own, and its processes.
+struct Net {
+    directory: PathBuf,
+    homes: Vec<PathBuf>,
+    committee: Committee,
+    processes: Vec<Option<Child>>,
+}
+
+impl Net {
+    fn new(name: &str, adjust: impl FnOnce(&mut NodeConfig)) -> Net {
+        let directory = std::env::temp_dir().join(format!("quorate-restart-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        let mut template = NodeConfig::template(name);
+        template.application = ApplicationKind::Log;
+        template.consensus.batch = 50;
+        template.consensus.view_timeout_ms = 300;
+        adjust(&mut template);
+        let written = testnet::write(&template, REPLICAS, free_ports(), &directory).expect("a testnet is written");
+        let committee = written.configs[0].committee().expect("it is valid");
+        Net { directory, homes: written.directories, committee, processes: (0..REPLICAS).map(|_| None).collect() }
+    }
+
+    fn start(&mut self, replica: usize) {
+        assert!(self.processes[replica].is_none(), "it runs already");
+        let log = File::options().create(true).append(true).open(self.homes[replica].join("log")).expect("a log");
+        let mut command = Command::new(std::env::current_exe().expect("this test has a file"));
+        command.args(["--exact", "run_as_replica", "--nocapture"]).env(REPLICA_DIRECTORY, &self.homes[replica]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        self.processes[replica] = Some(child.expect("a process starts"));
+    }
+
+    fn start_all(&mut self) {
+        (0..REPLICAS).for_each(|replica| self.start(replica));
+    }
+
+    /// As by `kill -9`.
+    fn kill(&mut self, replica: usize) {
+        let mut child = self.processes[replica].take().expect("it runs");
+        child.kill().expect("it is killed");
+        child.wait().expect("it is gone");
+    }
+
+    /// Waits for a process to end by itself.
+    fn wait_for_end(&mut self, replica: usize) {
+        let start = Instant::now();
+        while self.processes[replica].as_mut().expect("it runs").try_wait().expect("it can be asked").is_none() {
+            assert!(start.elapsed() < HANG, "it goes on: {}", self.log(replica));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.processes[replica] = None;
+    }
+
+    fn log(&self, replica: usize) -> String {
+        fs::read_to_string(self.homes[replica].join("log")).unwrap_or_default()
+    }
+
+    /// Waits until a replica says something.
+    fn wait_for_words(&self, replica: usize, words: &str) {
+        let start = Instant::now();
+        while !self.log(replica).contains(words) {
+            assert!(start.elapsed() < HANG, "replica {replica} does not say {words:?}: {}", self.log(replica));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn client(&self) -> TestClient {
+        let identity = ClientIdentity::from_seed(&self.committee.cluster, [7; 32]);
+        TestClient::of(self.committee.clone(), SchemeKind::Ed25519, identity)
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for child in self.processes.iter_mut().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            for replica in 0..REPLICAS {
+                let log = self.log(replica);
+                eprintln!("replica {replica}:\n{}", log.lines().rev().take(30).collect::<Vec<_>>().join("\n"));
+            }
+        } else {
+            let _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+/// The first of as many consecutive ports that nobody listens on.
+fn free_ports() -> u16 {
+    static TAKEN: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
+    let from = 21_000 + (std::process::id() % 3000) as u16 * 10;
+    loop {
+        let base = from + TAKEN.fetch_add(REPLICAS as u16, Ordering::Relaxed);
+        if (base..).take(REPLICAS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            return base;
+        }
+    }
+}
+
+/// Waits until all replicas have executed so many commands, and finds that they have executed the same, each command once.
+fn all_have_executed(client: &mut TestClient, commands: u64) {
+    let start = Instant::now();
+    loop {
+        let statuses: Vec<Status> = (0..REPLICAS as u16).map(|of| client.status(ReplicaId(of))).collect();
+        let histories: Vec<_> = statuses.iter().map(|status| (status.replica, status.history.clone())).collect();
+        compare_histories(&histories).expect("all replicas executed the same");
+        let executed: Vec<u64> = statuses.iter().map(|status| status.committed_commands).collect();
+        assert!(executed.iter().all(|executed| *executed <= commands), "{executed:?} of {commands}: some twice");
+        if executed.iter().all(|executed| *executed == commands) {
+            return;
+        }
+        assert!(start.elapsed() < HANG, "{executed:?} of {commands}: some are lost");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+const BUNDLES: usize = 60;
+const COMMANDS: usize = 10;
+
+/// Sends commands while `trouble` does its worst, until all are acknowledged.
+fn under_load(net: &mut Net, client: &mut TestClient, trouble: impl FnOnce(&mut Net) + Send) -> u64 {
+    let quiet = AtomicBool::new(false);
+    let mut sent = 0;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            trouble(net);
+            quiet.store(true, Ordering::Relaxed);
+        });
+        while !quiet.load(Ordering::Relaxed) || sent == 0 {
+            let bundles: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, b"payload")).collect();
+            client.submit(&bundles, 8, 2);
+            sent += (BUNDLES * COMMANDS) as u64;
+            if thread.is_finished() {
+                break;
+            }
+        }
+    });
+    sent
+}
+
+fn pause() {
+    std::thread::sleep(Duration::from_millis(250));
+}
+
+fn survives_kills(protocol: ProtocolKind) {
+    let mut net = Net::new(&format!("kills-{protocol}"), |config| config.consensus.protocol = protocol);
+    net.start_all();
+    let mut client = net.client();
+    client.connect(REPLICAS);
+    let sent = under_load(&mut net, &mut client, |net| {
+        pause();
+        // One backup, the leader, and all of them, started again in another order.
+        for victim in [3, 0] {
+            net.kill(victim);
+            pause();
+            net.start(victim);
+            net.wait_for_words(victim, "goes on where the journal ends");
+            pause();
+        }
+        (0..REPLICAS).for_each(|replica| net.kill(replica));
+        for replica in [2, 0, 3, 1] {
+            net.start(replica);
+        }
+        pause();
+        (0..REPLICAS).rev().for_each(|replica| net.kill(replica));
+        net.start_all();
+        pause();
+    });
+    client.connect(REPLICAS);
+    all_have_executed(&mut client, sent);
+}
+
+#[test]
+fn jolteon_survives_kills() {
+    survives_kills(ProtocolKind::Jolteon);
+}
+
+#[test]
+fn pbft_survives_kills() {
+    survives_kills(ProtocolKind::Pbft);
+}
+
+#[test]
+fn basic_hotstuff_survives_kills() {
+    survives_kills(ProtocolKind::BasicHotStuff);
+}
+
+#[test]
+fn a_journal_that_was_cut_needs_its_snapshot_only() {
+    let mut net = Net::new("snapshots", |config| {
+        config.consensus.batch_bytes = 64 << 10;
+        config.journal = JournalConfig {
+            fsync: FsyncPolicy::Never,
+            segment_bytes: 128 << 10,
+            capacity_bytes: 4 << 20,
+            snapshot_bytes: 64 << 10,
+            ..JournalConfig::default()
+        };
+    });
+    net.start_all();
+    let mut client = net.client();
+    client.connect(REPLICAS);
+    let mut sent = 0;
+    for victim in [1, 2, 1] {
+        for _ in 0..8 {
+            let bundles: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, &[7; 100])).collect();
+            client.submit(&bundles, 8, 2);
+            sent += (BUNDLES * COMMANDS) as u64;
+        }
+        net.kill(victim);
+        net.start(victim);
+        client.connect(REPLICAS);
+    }
+    all_have_executed(&mut client, sent);
+    let first = fs::read_dir(net.homes[1].join("journal")).expect("a journal").flatten().map(|entry| entry.file_name());
+    let first = first.filter(|name| name.to_string_lossy().ends_with(".segment")).min().expect("it has segments");
+    assert_ne!(first.to_string_lossy(), "000000000000.segment", "the journal was cut");
+    (0..REPLICAS).for_each(|replica| net.kill(replica));
+    net.start_all();
+    client.connect(REPLICAS);
+    all_have_executed(&mut client, sent);
+    // The journal alone is not enough any more.
+    net.kill(1);
+    fs::remove_dir_all(net.homes[1].join("journal.snapshots")).expect("snapshots are removed");
+    net.start(1);
+    net.wait_for_end(1);
+    assert!(net.log(1).contains("a file of the two is missing"), "{}", net.log(1));
+}
+
+#[test]
+fn a_replica_without_its_journal_says_so_and_says_nothing_else() {
+    let mut net = Net::new("lost", |_| {});
+    net.start_all();
+    let mut client = net.client();
+    client.connect(REPLICAS);
+    let bundles: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, b"payload")).collect();
+    client.submit(&bundles, 8, 2);
+    net.kill(3);
+    fs::remove_dir_all(net.homes[3].join("journal")).expect("a journal is removed");
+    net.start(3);
+    net.wait_for_words(3, "the journal is gone");
+    net.wait_for_words(3, "says nothing in them");
+    let more: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, b"payload")).collect();
+    client.submit(&more, 8, 2);
+    assert!(net.log(3).contains("WARNING"), "{}", net.log(3));
+}
+
+#[test]
+fn a_foreign_directory_is_refused_by_name() {
+    let mut net = Net::new("foreign", |_| {});
+    net.start_all();
+    let mut client = net.client();
+    client.connect(REPLICAS);
+    let bundles: Vec<_> = (0..4).map(|_| client.bundle(COMMANDS, b"payload")).collect();
+    client.submit(&bundles, 8, 2);
+    [0, 1].iter().for_each(|replica| net.kill(*replica));
+    let (zero, one) = (net.homes[0].join("journal"), net.homes[1].join("journal"));
+    fs::remove_dir_all(&one).expect("a journal is removed");
+    fs::rename(&zero, &one).expect("a journal is moved");
+    net.start(1);
+    net.wait_for_end(1);
+    assert!(net.log(1).contains("belongs to replica 0, not to replica 1"), "{}", net.log(1));
+    let config = fs::read_to_string(net.homes[1].join(CONFIG_FILE)).expect("a configuration");
+    assert!(config.contains("[journal]"), "{config}");
+}

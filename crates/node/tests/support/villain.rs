@@ -1,0 +1,93 @@
+//! A replica of a cluster in the hands of a test, which says what it likes in that replica's name, over real sockets.
+
+use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
+use quorate_consensus::{Envelope, Message};
+use quorate_crypto::{Crypto, KeyPair, SchemeKind};
+use quorate_node::{EmbeddedCluster, NodeConfig, NodeEvent, Observer, testnet};
+use quorate_transports::{Event, Remote, TcpConfig, TcpTransport, Transport};
+use quorate_types::{Bundle, Committee, Digest, ReplicaId, Vote, decode_message, encode_message};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A test that waits longer than this for anything has hung.
+const HANG: Duration = Duration::from_secs(40);
+
+/// What the honest replicas told of their lives.
+pub type Told = Arc<Mutex<Vec<(ReplicaId, NodeEvent)>>>;
+
+/// Replica 0 of a cluster of four.
+pub struct Villain {
+    transport: TcpTransport,
+    crypto: Crypto,
+    pub committee: Committee,
+    events: Vec<Event>,
+}
+
+impl Villain {
+    pub const ID: ReplicaId = ReplicaId(0);
+
+    /// Starts the honest three of four replicas, and takes the place of the first.
+    pub fn among(template: &NodeConfig) -> (Villain, EmbeddedCluster, Told) {
+        let listeners: Vec<TcpListener> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let addresses: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        let mut nodes = testnet::generate(template, &addresses).unwrap().into_iter().zip(listeners);
+        let ((config, key), listener) = nodes.next().unwrap();
+        let villain = Villain::new(config.committee().unwrap(), key, listener);
+        let told = Told::default();
+        let observer = || -> Box<dyn Observer> {
+            let told = told.clone();
+            Box::new(move |replica: ReplicaId, event: NodeEvent| told.lock().unwrap().push((replica, event)))
+        };
+        let cluster = EmbeddedCluster::start_replicas(nodes, observer).unwrap();
+        (villain, cluster, told)
+    }
+
+    fn new(committee: Committee, key: KeyPair, listener: TcpListener) -> Villain {
+        let crypto = Crypto::new(SchemeKind::Ed25519, &committee, Villain::ID, key, 16).unwrap();
+        let channels = ChannelConfig {
+            kind: ChannelKind::Plain,
+            cluster: committee.cluster,
+            me: LocalEnd::Replica(crypto.signer()),
+            verifier: crypto.verifier(),
+        };
+        let transport = TcpTransport::replica(&committee, Some(listener), channels, TcpConfig::default()).unwrap();
+        Villain { transport, crypto, committee, events: Vec::new() }
+    }
+
+    pub fn honest() -> impl Iterator<Item = ReplicaId> {
+        (1..4).map(ReplicaId)
+    }
+
+    /// Signs in the replica's name.
+    pub fn sign(&self, vote: &mut Vote) {
+        vote.signature = self.crypto.sign(&vote.statement(&self.committee.cluster));
+    }
+
+    /// Says something to every honest replica.
+    pub fn say<M: Message>(&mut self, message: &Envelope<M>) {
+        let frame = encode_message(message);
+        Villain::honest().for_each(|to| self.transport.send_to(to, frame.clone()));
+    }
+
+    /// Answers whoever asks for one of these bundles with all of them, and returns what else was said, until `done`.
+    pub fn serve_until<M: Message>(&mut self, bundles: &[Bundle], mut done: impl FnMut() -> bool) -> Vec<Envelope<M>> {
+        let start = Instant::now();
+        let mut heard = Vec::new();
+        let is_held = |digest: &Digest| bundles.iter().any(|bundle| bundle.digest() == *digest);
+        while !done() {
+            assert!(start.elapsed() < HANG, "it does not happen");
+            self.transport.poll(Some(Duration::from_millis(20)), &mut self.events).unwrap();
+            for event in std::mem::take(&mut self.events) {
+                let Event::Received { remote: Remote::Replica(from), frame, .. } = event else { continue };
+                match decode_message(frame).expect("honest replicas send messages") {
+                    Envelope::FetchBundles(digests) if digests.iter().any(is_held) => {
+                        self.transport.send_to(from, encode_message(&Envelope::<M>::Bundles(bundles.to_vec())));
+                    }
+                    other => heard.push(other),
+                }
+            }
+        }
+        heard
+    }
+}
