@@ -1,33 +1,32 @@
-//! The one file that names concrete protocols.
+//! Runs replicas of whichever protocol.
 
 use crate::run::{SimReport, run_protocol};
 use crate::spec::{SimSpec, WorkloadFactory};
-use quorate_consensus::chained::rules::{ChainedHotStuff, FastHotStuff, Jolteon, SimpleHotStuff};
-use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::{basic, chained, pbft};
+use quorate_consensus::Protocol;
+use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_recording::{Recorder, RecordingError, Rerun};
+
+/// What came of a run: its report, and what its recorder says.
+pub type Outcome = (SimReport, Result<Option<Rerun>, RecordingError>);
+
+/// One seed's run.
+pub struct Run<'a> {
+    pub spec: &'a SimSpec,
+    pub seed: u64,
+    pub workload: WorkloadFactory<'a>,
+    pub transcript: bool,
+    pub recorder: Option<Recorder>,
+}
 
 /// Runs one seed.
-pub fn run_once(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, transcript: bool) -> SimReport {
-    let (core, quorum) = (|| spec.consensus.clone(), spec.quorum);
-    // A further protocol is one more arm.
-    match spec.consensus.protocol {
-        ProtocolKind::ChainedHotStuff => run_protocol(spec, seed, workload, transcript, |cluster, me, salt| {
-            chained::replica::<ChainedHotStuff>(core(), quorum, cluster, me, salt)
-        }),
-        ProtocolKind::SimpleHotStuff => run_protocol(spec, seed, workload, transcript, |cluster, me, salt| {
-            chained::replica::<SimpleHotStuff>(core(), quorum, cluster, me, salt)
-        }),
-        ProtocolKind::FastHotStuff => run_protocol(spec, seed, workload, transcript, |cluster, me, salt| {
-            chained::replica::<FastHotStuff>(core(), quorum, cluster, me, salt)
-        }),
-        ProtocolKind::Jolteon => run_protocol(spec, seed, workload, transcript, |cluster, me, salt| {
-            chained::replica::<Jolteon>(core(), quorum, cluster, me, salt)
-        }),
-        ProtocolKind::BasicHotStuff => run_protocol(spec, seed, workload, transcript, |cluster, me, salt| {
-            basic::replica(core(), quorum, cluster, me, salt)
-        }),
-        ProtocolKind::Pbft => run_protocol(spec, seed, workload, transcript, |cluster, me, salt| {
-            pbft::replica(core(), quorum, cluster, me, salt)
-        }),
+pub fn run_once(run: Run<'_>) -> Outcome {
+    for_protocol(run.spec.consensus.protocol, run)
+}
+
+impl ForProtocol for Run<'_> {
+    type Output = Outcome;
+
+    fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Outcome {
+        run_protocol(self, make)
     }
 }

@@ -7,6 +7,7 @@ use quorate_client::load::{LoadCore, LoadOptions, LoadReport, Stage, Usage};
 use quorate_client::workload::Workload;
 use quorate_client::{Destination, Outgoing, ReplyMode, SessionCounters, SessionOptions};
 use quorate_consensus::config::Dissemination;
+use quorate_crypto::ClientIdentity;
 use quorate_types::{Bundle, ClientId, ClientRequest, Quorum, ReplicaId, ReplicaReply, Time, decode_message};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub struct Clients {
     core: LoadCore,
     replies: VecDeque<(u16, u32, Arc<ReplicaReply>)>,
     out: Vec<Outgoing>,
+    /// Whether it is to look what there is to do, whatever the time.
+    is_called: bool,
     /// The earliest wake-up that the world knows of.
     pub wake_known: Time,
     at_start: Option<SessionCounters>,
@@ -42,11 +45,12 @@ impl Clients {
             Dissemination::Leader => quorate_client::Dissemination::Leader,
         };
         let session = SessionOptions { dissemination, reply, ..SessionOptions::new(quorum) };
-        let core = LoadCore::new(options.clone(), session, workload, ORIGIN);
+        let core = LoadCore::new(options.clone(), session, workload, ClientIdentity::claimed(ORIGIN));
         Clients {
             core: core.expect("the laboratory validates a load before it is simulated"),
             replies: VecDeque::new(),
             out: Vec::new(),
+            is_called: true,
             wake_known: NEVER,
             at_start: None,
             at_end: None,
@@ -67,7 +71,7 @@ impl Clients {
 
     /// Whether a turn would find something to do.
     pub fn has_work(&mut self, now: Time) -> bool {
-        !self.replies.is_empty() || self.next_wake() <= now
+        self.is_called || !self.replies.is_empty() || self.next_wake() <= now
     }
 
     /// Works through what there is; says how many nanoseconds that takes and how many bundles go where.
@@ -78,6 +82,7 @@ impl Clients {
         oracle: &mut Oracle,
         sends: &mut Vec<(Option<ReplicaId>, Bundle, usize)>,
     ) -> u64 {
+        self.is_called = false;
         let mut spent = charges.turn;
         let mut read = 0;
         while let Some((from, bytes, reply)) = self.replies.pop_front() {
@@ -133,6 +138,7 @@ impl Clients {
 
     /// Ends the load.
     pub fn stop(&mut self, now: Time) {
+        self.is_called = true;
         self.core.stop(now);
     }
 

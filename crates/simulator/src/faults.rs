@@ -1,9 +1,12 @@
-//! What goes wrong, and when: on a schedule, or drawn from the seed.
+//! What goes wrong, and when, on a schedule.
 
+use crate::clock::TRUE_RATE;
 use crate::network::End;
-use crate::random::{Purpose, Random};
-use quorate_types::Time;
+use crate::node::{Leaves, Point};
+use quorate_byzantine::{Fault, Misbehaviour};
+use quorate_types::{ReplicaId, Time};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::time::Duration;
 
 /// One entry of a fault schedule. Times are in milliseconds of virtual time since the start.
@@ -16,6 +19,41 @@ pub enum FaultSpec {
         at_ms: f64,
         /// Who.
         replica: u16,
+    },
+    /// A replica crashes and comes back, from what the crash leaves of its journal.
+    Restart {
+        /// When it crashes.
+        at_ms: f64,
+        /// How long it is down.
+        for_ms: f64,
+        /// Who.
+        replica: u16,
+        /// What is left: `written`, `flushed`, `torn` or `nothing`; see [`Leaves`].
+        #[serde(default)]
+        journal: Leaves,
+    },
+    /// A replica is struck down between deciding something and having said it, and comes back.
+    Strike {
+        /// At which [`Point`] of its life, from 1.
+        point: Point,
+        /// How long it is down.
+        for_ms: f64,
+        /// Who; each replica once.
+        replica: u16,
+        /// What is left.
+        #[serde(default)]
+        journal: Leaves,
+    },
+    /// A replica's clock, and with it its alarms, gains or loses.
+    Drift {
+        /// From when.
+        at_ms: f64,
+        /// How long.
+        for_ms: f64,
+        /// Who.
+        replica: u16,
+        /// Parts in a million that it gains; it loses if they are negative.
+        ppm: f64,
     },
     /// A replica does nothing for a while; what reaches it waits.
     Pause {
@@ -64,6 +102,130 @@ pub enum FaultSpec {
         /// By how much, in milliseconds.
         by_ms: f64,
     },
+    /// A replica misbehaves, for good.
+    Misbehave {
+        /// From when.
+        #[serde(default)]
+        at_ms: f64,
+        /// Who.
+        replica: u16,
+        /// How, and perhaps a parameter: `silent`, `slow=50`, `equivocate`; [`Fault`] lists them.
+        fault: Fault,
+    },
+}
+
+impl FaultSpec {
+    /// The ends of links that it names.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
+        let (from, to): (&[End], &[End]) = match self {
+            FaultSpec::Cut { from, to, .. } | FaultSpec::Spike { from, to, .. } => (from, to),
+            _ => (&[], &[]),
+        };
+        from.iter().chain(to)
+    }
+
+    /// Why it cannot be together with another, if it cannot.
+    pub(crate) fn clash(&self, other: &FaultSpec) -> Option<String> {
+        match (self, other) {
+            (FaultSpec::Strike { replica, .. }, FaultSpec::Strike { replica: same, .. }) if replica == same => {
+                Some(format!("strikes replica {replica} down again"))
+            }
+            (FaultSpec::Misbehave { replica, .. }, FaultSpec::Misbehave { replica: same, .. }) if replica == same => {
+                Some(format!("makes replica {replica} misbehave in a second way"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The replicas that it names.
+    fn replicas(&self) -> Vec<u16> {
+        let replica = |end: &End| match end {
+            End::Replica(replica) => Some(*replica),
+            End::Named(_) => None,
+        };
+        match self {
+            FaultSpec::Crash { replica, .. }
+            | FaultSpec::Pause { replica, .. }
+            | FaultSpec::SlowCpu { replica, .. }
+            | FaultSpec::Restart { replica, .. }
+            | FaultSpec::Strike { replica, .. }
+            | FaultSpec::Drift { replica, .. }
+            | FaultSpec::Misbehave { replica, .. } => vec![*replica],
+            FaultSpec::Cut { .. } | FaultSpec::Spike { .. } => self.ends().filter_map(replica).collect(),
+        }
+    }
+
+    /// Its numbers, each with its key and the least and the most that it may be.
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, f64, f64, f64)> {
+        let times =
+            |at_ms: &f64, for_ms: &f64| vec![("at_ms", *at_ms, 0.0, MOST_MS), ("for_ms", *for_ms, 0.0, MOST_MS)];
+        match self {
+            FaultSpec::Crash { at_ms, .. } | FaultSpec::Misbehave { at_ms, .. } => times(at_ms, &0.0),
+            FaultSpec::Pause { at_ms, for_ms, .. }
+            | FaultSpec::Restart { at_ms, for_ms, .. }
+            | FaultSpec::Cut { at_ms, for_ms, .. } => times(at_ms, for_ms),
+            FaultSpec::Strike { for_ms, point, .. } => {
+                [times(&0.0, for_ms), vec![("point", *point as f64, 1.0, f64::MAX)]].concat()
+            }
+            FaultSpec::SlowCpu { at_ms, for_ms, factor, .. } => {
+                [times(at_ms, for_ms), vec![("factor", *factor, LEAST_FACTOR, MOST_FACTOR)]].concat()
+            }
+            FaultSpec::Drift { at_ms, for_ms, ppm, .. } => {
+                [times(at_ms, for_ms), vec![("ppm", *ppm, -MOST_LOSS_PPM, MOST_GAIN_PPM)]].concat()
+            }
+            FaultSpec::Spike { at_ms, for_ms, by_ms, .. } => {
+                [times(at_ms, for_ms), vec![("by_ms", *by_ms, 0.0, MOST_MS)]].concat()
+            }
+        }
+    }
+
+    /// Why a cluster of so many replicas cannot have it, if it cannot.
+    pub fn misfit(&self, replicas: usize) -> Option<String> {
+        let absent = self.replicas().into_iter().find(|replica| usize::from(*replica) >= replicas);
+        match (absent, self) {
+            (Some(absent), _) => Some(format!("names replica {absent}, and the last one is {}", replicas - 1)),
+            (None, FaultSpec::Misbehave { replica, fault, .. }) => fault.misfit(ReplicaId(*replica), replicas),
+            _ => None,
+        }
+    }
+}
+
+/// Who misbehaves according to a schedule, and how.
+pub fn misbehaviour(faults: &[FaultSpec]) -> impl Iterator<Item = (ReplicaId, Misbehaviour)> {
+    faults.iter().filter_map(|fault| match fault {
+        FaultSpec::Misbehave { at_ms, replica, fault } => {
+            let start = time(*at_ms).since(Time(0));
+            Some((ReplicaId(*replica), Misbehaviour { fault: *fault, start }))
+        }
+        _ => None,
+    })
+}
+
+/// A replica is struck down at a point of its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Strike {
+    /// Who.
+    pub replica: usize,
+    /// Where.
+    pub point: Point,
+    /// What that leaves of its journal.
+    pub leaves: Leaves,
+    /// How long it is down.
+    pub down: Duration,
+}
+
+/// Who is struck down according to a schedule.
+pub fn strikes(faults: &[FaultSpec]) -> Vec<Strike> {
+    let strike = |fault: &FaultSpec| match fault {
+        FaultSpec::Strike { point, for_ms, replica, journal } => Some(Strike {
+            replica: usize::from(*replica),
+            point: *point,
+            leaves: *journal,
+            down: time(*for_ms).since(Time(0)),
+        }),
+        _ => None,
+    };
+    faults.iter().filter_map(strike).collect()
 }
 
 /// One change of the world.
@@ -71,6 +233,10 @@ pub enum FaultSpec {
 pub enum Change {
     /// The replica ends.
     Crash(usize),
+    /// The replica is gone until then, and that is what is left of its journal.
+    Down(usize, Leaves, Time),
+    /// The replica's clock runs by so many nanoseconds in a million.
+    Clock(usize, u64),
     /// The replica does nothing until then.
     Pause(usize, Time),
     /// The replica's processor takes so many thousandths of its time.
@@ -81,8 +247,38 @@ pub enum Change {
     Spike(Vec<(usize, usize)>, u64),
 }
 
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ways = |pairs: &[(usize, usize)]| {
+            pairs.iter().map(|(from, to)| format!("R{from} to R{to}")).collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Change::Crash(replica) => write!(f, "R{replica} crashes for good"),
+            Change::Down(replica, leaves, until) => {
+                write!(f, "R{replica} crashes until {until:?}; what is left of its journal: {leaves:?}")
+            }
+            Change::Clock(replica, rate) => write!(f, "R{replica}'s clock makes {rate} us in a second"),
+            Change::Pause(replica, until) => write!(f, "R{replica} does nothing until {until:?}"),
+            Change::Speed(replica, thousandths) => {
+                write!(f, "R{replica}'s processor takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
+            }
+            Change::Cut(pairs, true) => write!(f, "cut: {}", ways(pairs)),
+            Change::Cut(pairs, false) => write!(f, "no longer cut: {}", ways(pairs)),
+            Change::Spike(pairs, by_ns) => write!(f, "{} ms later: {}", *by_ns as f64 / NS_PER_MS, ways(pairs)),
+        }
+    }
+}
+
 /// Nanoseconds in a millisecond.
 const NS_PER_MS: f64 = 1e6;
+/// Longest time in a schedule, in milliseconds: an hour.
+pub(crate) const MOST_MS: f64 = 3_600_000.0;
+/// A processor is at most so many times as fast as the table of costs says, or as slow.
+const LEAST_FACTOR: f64 = 0.001;
+const MOST_FACTOR: f64 = 1e6;
+/// A clock never stands still, and gains at most a factor of 10.
+const MOST_LOSS_PPM: f64 = 999_000.0;
+const MOST_GAIN_PPM: f64 = 9e6;
 /// A processor at its own speed.
 pub const FULL_SPEED: u64 = 1000;
 
@@ -90,7 +286,8 @@ fn time(ms: f64) -> Time {
     Time((ms.max(0.0) * NS_PER_MS) as u64)
 }
 
-fn pairs(from: &[usize], to: &[usize], both_ways: bool) -> Vec<(usize, usize)> {
+/// The ordered pairs from some to others, and perhaps back.
+pub(crate) fn pairs(from: &[usize], to: &[usize], both_ways: bool) -> Vec<(usize, usize)> {
     let forth = from.iter().flat_map(|one| to.iter().map(move |other| (*one, *other)));
     let mut pairs: Vec<_> = forth.filter(|(one, other)| one != other).collect();
     if both_ways {
@@ -101,28 +298,32 @@ fn pairs(from: &[usize], to: &[usize], both_ways: bool) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// A schedule as changes, ends included, in order of time. Replicas that are not there are passed over.
+/// A schedule as changes, ends included, in order of time.
+///
+/// # Panics
+/// If it names a replica that is not there; see [`FaultSpec::misfit`].
 pub fn changes(faults: &[FaultSpec], replicas: usize) -> Vec<(Time, Change)> {
+    let misfit = faults.iter().find_map(|fault| fault.misfit(replicas));
+    assert_eq!(misfit, None, "a schedule is checked before it is run");
     let end = |end: &End| match end {
-        End::Replica(replica) => Some(usize::from(*replica)).filter(|at| *at < replicas),
-        End::Named(_) => Some(replicas),
+        End::Replica(replica) => usize::from(*replica),
+        End::Named(_) => replicas,
     };
-    let ends = |list: &[End]| list.iter().filter_map(end).collect::<Vec<_>>();
-    let known = |replica: u16| usize::from(replica) < replicas;
+    let ends = |list: &[End]| list.iter().map(end).collect::<Vec<_>>();
     let mut changes = Vec::new();
     for fault in faults {
         match fault {
-            FaultSpec::Crash { at_ms, replica } if known(*replica) => {
+            FaultSpec::Crash { at_ms, replica } => {
                 changes.push((time(*at_ms), Change::Crash(usize::from(*replica))));
             }
-            FaultSpec::Pause { at_ms, for_ms, replica } if known(*replica) => {
+            FaultSpec::Pause { at_ms, for_ms, replica } => {
                 changes.push((time(*at_ms), Change::Pause(usize::from(*replica), time(at_ms + for_ms))));
             }
-            FaultSpec::SlowCpu { at_ms, for_ms, replica, factor } if known(*replica) => {
+            FaultSpec::SlowCpu { at_ms, for_ms, replica, factor } => {
                 let replica = usize::from(*replica);
                 changes.push((
                     time(*at_ms),
-                    Change::Speed(replica, (factor.clamp(0.001, 1e6) * FULL_SPEED as f64) as u64),
+                    Change::Speed(replica, (factor.clamp(LEAST_FACTOR, MOST_FACTOR) * FULL_SPEED as f64) as u64),
                 ));
                 changes.push((time(at_ms + for_ms), Change::Speed(replica, FULL_SPEED)));
             }
@@ -136,88 +337,18 @@ pub fn changes(faults: &[FaultSpec], replicas: usize) -> Vec<(Time, Change)> {
                 changes.push((time(*at_ms), Change::Spike(pairs.clone(), time(*by_ms).0)));
                 changes.push((time(at_ms + for_ms), Change::Spike(pairs, 0)));
             }
-            _ => {}
+            FaultSpec::Restart { at_ms, for_ms, replica, journal } => {
+                let down = Change::Down(usize::from(*replica), *journal, time(at_ms + for_ms));
+                changes.push((time(*at_ms), down));
+            }
+            FaultSpec::Drift { at_ms, for_ms, replica, ppm } => {
+                let (replica, gain) = (usize::from(*replica), ppm.clamp(-MOST_LOSS_PPM, MOST_GAIN_PPM) as i64);
+                changes.push((time(*at_ms), Change::Clock(replica, TRUE_RATE.saturating_add_signed(gain))));
+                changes.push((time(at_ms + for_ms), Change::Clock(replica, TRUE_RATE)));
+            }
+            FaultSpec::Misbehave { .. } | FaultSpec::Strike { .. } => {}
         }
     }
     changes.sort_by_key(|(time, _)| *time);
     changes
-}
-
-/// Trouble drawn from a seed.
-pub struct Chaos {
-    /// What happens.
-    pub changes: Vec<(Time, Change)>,
-    /// Loss of packets, from 0 to 0.1.
-    pub loss: f64,
-    /// Datagrams that arrive twice.
-    pub duplication: f64,
-    /// Packets that fall behind.
-    pub reordering: f64,
-    /// The replicas outside the core that is healed at the end: at most f, crashed or cut off for good.
-    pub outside: Vec<usize>,
-}
-
-/// Trouble for so long, for `replicas` replicas of which `faults` may fail for good. Faults last up to two view timeouts.
-pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_timeout: Duration) -> Chaos {
-    let mut random = Random::new(seed, Purpose::Faults, 0);
-    let mut order: Vec<usize> = (0..replicas).collect();
-    for at in (1..replicas).rev() {
-        order.swap(at, random.below(at as u64 + 1) as usize);
-    }
-    let outside = order[..random.below(faults as u64 + 1) as usize].to_vec();
-    let mut changes = Vec::new();
-    for replica in &outside {
-        if random.chance(0.5) {
-            changes.push((Time(random.time_below(lasts).as_nanos() as u64), Change::Crash(*replica)));
-        }
-    }
-    let gap = (view_timeout / 2).max(Duration::from_millis(1));
-    let mut now = Time(0) + random.time_below(gap);
-    while now < Time(0) + lasts {
-        let until = now + random.time_below(view_timeout * 2);
-        draw(&mut random, replicas, now, until, view_timeout, &mut changes);
-        now = now + random.time_below(gap) + Duration::from_nanos(1);
-    }
-    changes.sort_by_key(|(time, _)| *time);
-    let mut rate = |most: f64| if random.chance(0.5) { random.unit() * most } else { 0.0 };
-    let (loss, duplication, reordering) = (rate(0.1), rate(0.1), rate(0.1));
-    Chaos { changes, loss, duplication, reordering, outside }
-}
-
-fn draw(
-    random: &mut Random,
-    replicas: usize,
-    now: Time,
-    until: Time,
-    view_timeout: Duration,
-    changes: &mut Vec<(Time, Change)>,
-) {
-    let all: Vec<usize> = (0..replicas).collect();
-    let one = *random.pick(&all);
-    let other = *random.pick(&all);
-    match random.below(7) {
-        0 => changes.push((now, Change::Pause(one, until))),
-        1 => {
-            let factor = FULL_SPEED * (2 + random.below(50));
-            changes.extend([(now, Change::Speed(one, factor)), (until, Change::Speed(one, FULL_SPEED))]);
-        }
-        2 | 3 => {
-            let pairs = pairs(&[one], &[other], random.chance(0.5));
-            changes.extend([(now, Change::Cut(pairs.clone(), true)), (until, Change::Cut(pairs, false))]);
-        }
-        4 => {
-            let pairs = pairs(&[one], &all, random.chance(0.5));
-            changes.extend([(now, Change::Cut(pairs.clone(), true)), (until, Change::Cut(pairs, false))]);
-        }
-        5 => {
-            let (left, right): (Vec<usize>, Vec<usize>) = all.iter().partition(|_| random.chance(0.5));
-            let pairs = pairs(&left, &right, true);
-            changes.extend([(now, Change::Cut(pairs.clone(), true)), (until, Change::Cut(pairs, false))]);
-        }
-        _ => {
-            let by = random.time_below(view_timeout).as_nanos() as u64;
-            let pairs = pairs(&[one], &all, false);
-            changes.extend([(now, Change::Spike(pairs.clone(), by)), (until, Change::Spike(pairs, 0))]);
-        }
-    }
 }

@@ -8,8 +8,10 @@
 //! `docs/SIMULATOR.md` says how to write a network, and what is not modelled.
 
 mod assemble;
+pub mod chaos;
 mod charges;
 mod clients;
+mod clock;
 pub mod costs;
 pub mod faults;
 pub mod network;
@@ -21,13 +23,15 @@ mod run;
 mod schedule;
 mod signatures;
 mod spec;
+mod statements;
 pub mod trace;
 mod transcript;
 mod world;
 
 pub use costs::{CostError, CostTable};
 pub use network::{NetworkError, NetworkSpec};
+pub use node::{Leaves, Point};
 pub use oracle::Complaint;
-pub use run::{SimReport, run, run_seeds};
+pub use run::{SimReport, recording_header, run, run_recorded, run_seeds};
 pub use spec::{Signatures, SimSpec, WorkloadFactory};
 pub use world::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};

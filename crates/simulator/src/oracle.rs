@@ -1,13 +1,12 @@
 //! What must hold of every run, judged from the outside on every step: the oracles see what replicas sign and commit, and share no
 //! code with them.
 
+use crate::statements::Statements;
 use quorate_applications::Reply;
+use quorate_consensus::Evidence;
 use quorate_consensus::digest_map::{DigestMap, Salt};
-use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Outcome, ReplicaId, Subject, View};
-use std::collections::BTreeMap;
+use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Outcome, ReplicaId, Signers, Subject};
 
-/// Statements of each replica that are remembered; the earliest give way.
-const STATEMENTS_KEPT: usize = 8192;
 /// Words of a set of replicas.
 const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
 
@@ -20,9 +19,6 @@ pub struct Complaint {
     pub what: String,
 }
 
-/// Where a replica has one statement to make.
-type Place = (View, Height, Domain);
-
 /// Watches a cluster.
 pub struct Oracle {
     /// Whether votes go by slot.
@@ -30,9 +26,13 @@ pub struct Oracle {
     /// The one chain that all committed chains are prefixes of; genesis first.
     chain: Vec<Digest>,
     heights: Vec<u64>,
+    /// Who misbehaves: nobody waits for them.
+    faulty: Signers,
+    /// Who of them says what is not so: what they sign is not judged. What they execute is, for inside they are honest.
+    liars: Signers,
     /// Every bundle that was submitted, and who has executed it.
     bundles: DigestMap<[u64; WORDS]>,
-    signed: Vec<BTreeMap<Place, (Subject, u64)>>,
+    signed: Vec<Statements>,
     /// The first thing that was wrong.
     pub complaint: Option<Complaint>,
 }
@@ -44,9 +44,32 @@ impl Oracle {
             slotted,
             chain: vec![genesis],
             heights: vec![0; replicas],
+            faulty: Signers::empty(),
+            liars: Signers::empty(),
             bundles: DigestMap::with_hasher(Salt(0)),
-            signed: vec![BTreeMap::new(); replicas],
+            signed: (0..replicas).map(|_| Statements::default()).collect(),
             complaint: None,
+        }
+    }
+
+    /// A replica is going to misbehave, and perhaps to lie.
+    pub fn distrust(&mut self, replica: ReplicaId, lies: bool) {
+        self.faulty.insert(replica);
+        if lies {
+            self.liars.insert(replica);
+        }
+    }
+
+    /// Whether a replica misbehaves at some time.
+    pub fn is_faulty(&self, replica: usize) -> bool {
+        self.faulty.contains(ReplicaId(replica as u16))
+    }
+
+    /// A replica shows two statements that another has signed, and that contradict each other.
+    pub fn accused(&mut self, by: ReplicaId, evidence: &Evidence) {
+        let who = evidence.first.voter;
+        if !self.liars.contains(who) {
+            self.complain("one-statement", format!("replica {by} accuses {who}, who does not lie: {evidence}"));
         }
     }
 
@@ -68,24 +91,20 @@ impl Oracle {
     /// A replica signs a statement.
     pub fn signs(&mut self, replica: ReplicaId, subject: &Subject, attachment: &Attachment) {
         let by_slot = self.slotted && matches!(subject.domain, Domain::Prepare | Domain::Commit | Domain::Checkpoint);
-        let height = if by_slot { subject.height } else { Height(0) };
-        let said = match attachment {
-            Attachment::None => 0,
-            Attachment::HighView(view) => view.0 + 1,
-            Attachment::HighCertificate(certificate) => {
-                certificate.subject.digest.prefix() ^ certificate.subject.view.0
-            }
-        };
-        let statements = &mut self.signed[replica.index()];
-        let earlier = statements.insert((subject.view, height, subject.domain), (*subject, said));
-        if statements.len() > STATEMENTS_KEPT {
-            statements.pop_first();
-        }
-        if earlier.is_some_and(|earlier| earlier != (*subject, said)) {
+        let first = self.signed[replica.index()].enter(subject, attachment, by_slot);
+        if !first && !self.liars.contains(replica) {
             let what =
                 format!("replica {replica} signs two statements of kind {:?} in view {}", subject.domain, subject.view);
             self.complain("one-statement", what);
         }
+    }
+
+    /// A replica comes back from a crash. It executes once more what it has committed, to be where it was; what it has signed holds.
+    pub fn restarted(&mut self, replica: ReplicaId) {
+        self.heights[replica.index()] = 0;
+        let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
+        // The order in which they are visited is seen nowhere.
+        self.bundles.values_mut().for_each(|who| who[word] &= !bit);
     }
 
     /// A replica commits a block and executes its bundles.

@@ -1,19 +1,25 @@
 //! Runs a seed, or many on all cores.
 
+use crate::assemble::{Outcome, Run, run_once};
+use crate::chaos::Chaos;
 use crate::clients::Clients;
+use crate::faults::misbehaviour;
 use crate::network::{Links, Loss, NetworkSpec};
-use crate::node::{Node, Parts};
+use crate::node::{Node, Parts, Point, Reborn};
 use crate::oracle::{Complaint, Oracle};
 use crate::random::{Purpose, Random};
 use crate::signatures::{Device, Modelled};
 use crate::spec::{Signatures, SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
-use crate::world::{World, trouble};
+use crate::world::{self, World, trouble};
 use quorate_applications::Executor;
+use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
-use quorate_consensus::Replica;
+use quorate_consensus::Malleable;
+use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring, SchemeKind};
+use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{ClusterId, Committee, Member, ReplicaId, Status, Time};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,8 +31,6 @@ use std::time::Duration;
 const CLUSTER: &str = "quorate";
 /// Under chaos, the longest retransmission timeout in milliseconds: a link that is healed is used again soon.
 const CHAOS_RTO_MOST_MS: f64 = 1000.0;
-/// Part of the view timeout for which a slow replica holds its proposals back.
-const SLOW_FRACTION: f64 = 0.8;
 
 /// What came of a seed.
 #[derive(Clone, Debug)]
@@ -49,8 +53,12 @@ pub struct SimReport {
     pub last: Vec<Status>,
     /// At the end of the run, with histories; none of those that crashed.
     pub end: Vec<Option<Status>>,
-    /// Who crashed.
+    /// Who crashed, each time.
     pub crashed: Vec<ReplicaId>,
+    /// How often a replica came back.
+    pub restarts: u64,
+    /// Points that each replica has passed between deciding something and having said it, over all its lives.
+    pub points: Vec<Point>,
     /// Packets that were lost.
     pub lost_packets: u64,
     /// Segments that streams sent again.
@@ -65,11 +73,31 @@ pub struct SimReport {
 
 /// Runs one seed. If an oracle speaks it is run once more, for the transcript.
 pub fn run(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimReport {
-    let report = crate::assemble::run_once(spec, seed, workload, false);
-    match report.complaint {
-        None => report,
-        Some(_) => crate::assemble::run_once(spec, seed, workload, true),
+    let once = |transcript| run_once(Run { spec, seed, workload, transcript, recorder: None }).0;
+    let report = once(false);
+    if report.complaint.is_some() { once(true) } else { report }
+}
+
+/// Runs one seed, once, and has a recorder hear every replica. If it compares with a recording, what came of that is returned.
+///
+/// # Errors
+/// If the recording cannot be written or read.
+pub fn run_recorded(
+    spec: &SimSpec,
+    seed: u64,
+    workload: WorkloadFactory<'_>,
+    recorder: Recorder,
+) -> Result<(SimReport, Option<Rerun>), RecordingError> {
+    let (mut report, heard) = run_once(Run { spec, seed, workload, transcript: true, recorder: Some(recorder) });
+    if report.complaint.is_none() {
+        report.transcript.clear();
     }
+    heard.map(|heard| (report, heard))
+}
+
+/// The header of a recording of that run, but for what makes the run again.
+pub fn recording_header(spec: &SimSpec) -> Header {
+    Header::new(ClusterId::from_name(CLUSTER), spec.quorum, spec.consensus.clone())
 }
 
 /// Runs seeds on all cores; the reports are in the seeds' order. `heard` is called with each report as it comes, in any order.
@@ -101,14 +129,9 @@ pub fn run_seeds(
     reports
 }
 
-/// Runs one seed of a protocol whose replicas `replica` makes.
-pub fn run_protocol<P: Protocol>(
-    spec: &SimSpec,
-    seed: u64,
-    workload: WorkloadFactory<'_>,
-    transcript: bool,
-    replica: impl Fn(ClusterId, ReplicaId, u64) -> Replica<P>,
-) -> SimReport {
+/// Runs one seed of a protocol whose replicas `make` makes.
+pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome {
+    let Run { spec, seed, workload, transcript, mut recorder } = run;
     let (trouble, chaos) = trouble(spec, seed);
     let network = match &chaos {
         Some(chaos) => troubled(&spec.network, chaos),
@@ -119,38 +142,56 @@ pub fn run_protocol<P: Protocol>(
     let cluster = ClusterId::from_name(CLUSTER);
     let mut devices = devices(spec, cluster, seed);
     let mut salts = Random::new(seed, Purpose::Salts, 0);
+    let remake = |me: ReplicaId, salt: u64| Reborn {
+        replica: make(spec.consensus.clone(), spec.quorum, cluster, me, salt),
+        executor: Executor::new(spec.application.build(), &cluster),
+        behaviour: behaviour(spec, me),
+        salt,
+    };
+    let keeps_journal = trouble.restarts();
     let mut nodes = Vec::with_capacity(replicas);
     for me in (0..replicas as u16).map(ReplicaId) {
         let salt = salts.bits();
+        if let Some(recorder) = &mut recorder {
+            recorder.begin(me, salt);
+        }
+        let Reborn { replica, executor, behaviour, .. } = remake(me, salt);
         nodes.push(Node::new(Parts {
             me,
             replicas,
             cluster,
-            replica: replica(cluster, me, salt),
+            replica,
             device: devices.remove(0),
-            executor: Executor::new(spec.application.build(), &cluster),
+            executor,
             reply: spec.reply,
             crypto_servers: spec.crypto_servers,
-            silent: spec.silent.contains(&me),
-            slow: spec.slow.contains(&me).then(|| spec.consensus.view_timeout().mul_f64(SLOW_FRACTION)),
+            behaviour,
             salt,
+            keeps_journal,
         }));
     }
     let clients = Clients::new(&spec.load, spec.quorum, spec.consensus.dissemination, spec.reply, workload());
     let links = Links::new(&spec.network, replicas, seed);
-    let oracle = Oracle::new(replicas, cluster.genesis(), spec.consensus.protocol.has_slots());
-    let mut world = World::new(spec, nodes, clients, links, oracle, trouble);
+    let mut oracle = Oracle::new(replicas, cluster.genesis(), spec.consensus.protocol.has_slots());
+    for (replica, misbehaviour) in misbehaviour(&spec.network.faults) {
+        oracle.distrust(replica, misbehaviour.fault.lies());
+    }
+    let remake = &remake;
+    let parts = world::Parts { spec, nodes, remake, salts, clients, links, oracle, trouble };
+    let mut world = World::new(parts);
     world.transcript = transcript.then(Transcript::default);
+    world.recorder = recorder;
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     if let Err(panic) = ended {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         world.oracle.complain("panic", said.unwrap_or("something that is no text").to_owned());
     }
-    report(seed, world)
+    let heard = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
+    (report(seed, world), heard)
 }
 
 fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
-    let retransmissions = world.retransmissions();
+    let (retransmissions, not_queued) = (world.retransmissions(), world.not_queued());
     let sound = world.oracle.complaint.is_none();
     let end = world.nodes.iter().map(|node| (node.alive && sound).then(|| node.status(true))).collect();
     let done = world.clients.stage() == Stage::Done;
@@ -164,17 +205,26 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
         first: world.first,
         last: world.last,
         end,
+        points: world.nodes.iter().map(|node| node.points).collect(),
         crashed: world.crashed,
+        restarts: world.restarts,
         lost_packets: world.links.lost,
         retransmissions,
-        not_queued: world.not_queued,
+        not_queued,
         complaint: world.oracle.complaint,
         transcript: world.transcript.map(Transcript::into_lines).unwrap_or_default(),
     }
 }
 
+/// What stands between a replica and its devices, if it misbehaves.
+fn behaviour<M: Malleable>(spec: &SimSpec, me: ReplicaId) -> Option<Box<dyn Behaviour<M>>> {
+    let (_, misbehaviour) = misbehaviour(&spec.network.faults).find(|(replica, _)| *replica == me)?;
+    let view_timeout = spec.consensus.view_timeout();
+    Some(misbehaviour.behaviour(Context { me, quorum: spec.quorum, view_timeout }))
+}
+
 /// The network under chaos.
-fn troubled(network: &NetworkSpec, chaos: &crate::faults::Chaos) -> NetworkSpec {
+fn troubled(network: &NetworkSpec, chaos: &Chaos) -> NetworkSpec {
     let mut network = network.clone();
     network.loss = Loss::Independent { probability: chaos.loss };
     network.packets.duplication = chaos.duplication;
@@ -188,7 +238,9 @@ fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     let replicas = spec.quorum.replicas();
     let signed = spec.scheme != SchemeKind::None;
     if spec.signatures == Signatures::Modelled || !signed {
-        return (0..replicas).map(|_| Device::Modelled(Modelled::new(cluster, spec.quorum, signed))).collect();
+        return (0..replicas)
+            .map(|_| Device::Modelled(Box::new(Modelled::new(cluster, spec.quorum, signed))))
+            .collect();
     }
     let mut random = Random::new(seed, Purpose::Keys, 0);
     let mut key_seeds = || {

@@ -36,6 +36,12 @@ impl<E> Schedule<E> {
         self.heap.push(Reverse((time, self.sequence, slot)));
     }
 
+    /// When the next event happens.
+    #[inline]
+    pub fn next(&self) -> Option<Time> {
+        self.heap.peek().map(|Reverse((time, ..))| *time)
+    }
+
     /// Takes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {

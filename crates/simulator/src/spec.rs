@@ -8,7 +8,7 @@ use quorate_client::load::LoadOptions;
 use quorate_client::workload::Workload;
 use quorate_consensus::Config;
 use quorate_crypto::SchemeKind;
-use quorate_types::{Quorum, ReplicaId};
+use quorate_types::Quorum;
 use std::time::Duration;
 
 /// How signatures are simulated.
@@ -45,10 +45,6 @@ pub struct SimSpec {
     pub cores: usize,
     /// How much load.
     pub load: LoadOptions,
-    /// Replicas that send nothing to anybody.
-    pub silent: Vec<ReplicaId>,
-    /// Replicas that hold their proposals back for 0.8 of the view timeout.
-    pub slow: Vec<ReplicaId>,
     /// Trouble drawn from the seed for so long; then a core is healed and has to make progress.
     pub chaos: Option<Duration>,
 }

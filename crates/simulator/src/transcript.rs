@@ -1,7 +1,7 @@
 //! The last views of a run, readable.
 
 use crate::faults::Change;
-use quorate_consensus::{Envelope, Mark, Message, To};
+use quorate_consensus::{Envelope, Mark, Message, To, text};
 use quorate_types::{Block, ReplicaId, Time};
 use std::collections::VecDeque;
 
@@ -31,45 +31,22 @@ impl Transcript {
 
     /// A replica tells of a moment.
     pub fn mark(&mut self, now: Time, replica: ReplicaId, mark: &Mark) {
-        let text = match mark {
-            Mark::EnteredView { view, leader: Some(leader) } => format!("enters {view:?}, led by {leader:?}"),
-            Mark::EnteredView { view, leader: None } => format!("enters {view:?}"),
-            Mark::TimedOut(view) => format!("gives {view:?} up"),
-            Mark::Proposed { view, height, commands } => {
-                format!("proposes {commands} commands at {height:?} in {view:?}")
-            }
-            Mark::Refused { view, rule } => format!("does not vote in {view:?}: {rule}"),
-            Mark::Dropped { from, why } => format!("drops a message of {from:?}: {why:?}"),
-            other => format!("{other:?}"),
-        };
-        self.line(now, format!("{replica:?} {text}"));
+        self.line(now, format!("{replica:?} {}", text::mark(mark)));
     }
 
     /// A replica sends.
     pub fn sends<M: Message>(&mut self, now: Time, replica: ReplicaId, to: To, message: &Envelope<M>) {
-        let to = match to {
-            To::One(one) => format!("{one:?}"),
-            To::All => "all".into(),
-            To::Others => "others".into(),
-        };
-        let said = match message {
-            Envelope::Protocol(message) => without_bytes(&format!("{message:?}")),
-            Envelope::Blocks(blocks) => format!("{} blocks", blocks.len()),
-            Envelope::Bundles(bundles) => format!("{} bundles", bundles.len()),
-            Envelope::FetchBundles(digests) => format!("asks for {} bundles", digests.len()),
-            other => format!("{other:?}"),
-        };
-        self.line(now, format!("{replica:?} -> {to}: {said}"));
+        self.line(now, format!("{replica:?} -> {}: {}", text::recipients(to), text::envelope(message)));
     }
 
     /// A replica commits.
     pub fn commits(&mut self, now: Time, replica: ReplicaId, block: &Block) {
-        self.line(now, format!("{replica:?} commits {:?} of {:?}: {:?}", block.height, block.view, block.digest()));
+        self.line(now, format!("{replica:?} commits {}", text::block(block)));
     }
 
     /// The world changes.
     pub fn changes(&mut self, now: Time, change: &Change) {
-        self.line(now, format!("-- {change:?}"));
+        self.line(now, format!("-- {change}"));
     }
 
     /// Something else.
@@ -81,15 +58,4 @@ impl Transcript {
     pub fn into_lines(self) -> Vec<String> {
         self.lines.into()
     }
-}
-
-/// A message as it is printed, without its signatures and proofs.
-fn without_bytes(text: &str) -> String {
-    let mut parts = text.split("b\"");
-    let mut short = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        short.push_str("..");
-        short.push_str(part.split_once('"').map_or("", |(_, rest)| rest));
-    }
-    short
 }

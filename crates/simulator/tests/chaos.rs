@@ -3,8 +3,10 @@
 mod common;
 
 use common::{commands, spec};
+use quorate_byzantine::Fault;
 use quorate_client::load::LoadMode;
-use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::run;
 use std::time::Duration;
 
@@ -34,12 +36,28 @@ fn every_protocol_outlives_trouble() {
     }
 }
 
+/// Three certified views in a row take four live leaders in a row: with a silent one of four that take turns, nothing is ever committed,
+/// and every fourth view is as it was.
+#[test]
+fn a_core_that_goes_round_in_circles_is_told() {
+    let mut spec = spec(ProtocolKind::ChainedHotStuff);
+    spec.consensus.view_timeout_ms = 100;
+    spec.consensus.leader = LeaderKind::RoundRobin;
+    spec.network.faults = vec![FaultSpec::Misbehave { at_ms: 0.0, replica: 1, fault: Fault::Silent }];
+    spec.network.heal_at_ms = Some(100.0);
+    spec.load.duration = Duration::from_secs(3600);
+    let complaint = run(&spec, 1, &commands).complaint.expect("there is no progress");
+    assert_eq!(complaint.oracle, "liveness");
+    assert!(complaint.what.contains("a lasso: in view "), "{}", complaint.what);
+}
+
 /// A liveness oracle is worth something only if it speaks: with two of four replicas silent nothing can be ordered.
 #[test]
 fn a_core_without_a_quorum_is_found_out() {
     let mut spec = spec(ProtocolKind::Jolteon);
     spec.consensus.view_timeout_ms = 100;
-    spec.silent = vec![quorate_types::ReplicaId(1), quorate_types::ReplicaId(2)];
+    let silent = |replica| FaultSpec::Misbehave { at_ms: 0.0, replica, fault: Fault::Silent };
+    spec.network.faults = vec![silent(1), silent(2)];
     spec.chaos = Some(Duration::from_millis(200));
     spec.load.duration = Duration::from_secs(3600);
     let report = run(&spec, 1, &commands);

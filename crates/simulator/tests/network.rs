@@ -6,8 +6,8 @@ use common::{commands, spec};
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{Delay, End, Links, Loss, Stream, StreamOptions, Todo, Topology, TransportKind};
-use quorate_simulator::{CostTable, NetworkSpec, run};
-use quorate_types::Time;
+use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimReport, run};
+use quorate_types::{ReplicaId, Time};
 use std::time::Duration;
 
 fn refusal(text: &str) -> String {
@@ -16,7 +16,7 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn files_are_read_and_refused_with_the_mend() {
-    for name in ["lan", "wan4"] {
+    for name in ["lan", "wan4", "us4"] {
         let preset = NetworkSpec::preset(name).expect("a preset");
         assert_eq!(NetworkSpec::parse(&preset.to_toml(), name), Ok(preset));
     }
@@ -30,9 +30,26 @@ fn files_are_read_and_refused_with_the_mend() {
         ("[delay]\nkind = \"matrix\"\nregions = [\"a\", \"b\"]\none_way_ms = [[1.0]]", "a row for each region"),
         ("[[links]]\nfrom = 0\nto = \"client\"", "\"clients\""),
         ("[[faults]]\nkind = \"crash\"\nat_ms = 1.0\nreplica = 1\nwho = 2", "who"),
+        ("[[faults]]\nkind = \"cut\"\nat_ms = 1.0\nfor_ms = 1.0\nfrom = [\"client\"]\nto = [1]", "\"clients\""),
     ] {
         let said = refusal(text);
         assert!(said.contains("net.toml") && said.contains(words), "{text}\n{said}");
+    }
+}
+
+#[test]
+fn faults_that_do_not_fit_are_refused() {
+    let fault = |rest: &str| format!("[[faults]]\nfor_ms = 1.0\n{rest}\n");
+    let strike = fault("kind = \"strike\"\nreplica = 2\npoint = 7");
+    let misbehave = |how: &str| format!("[[faults]]\nkind = \"misbehave\"\nreplica = 1\nfault = \"{how}\"\n");
+    for (text, words) in [
+        (fault("kind = \"pause\"\nat_ms = 0\nreplica = 4"), "`faults[0]`: names replica 4, and the last one is 3"),
+        (strike.clone() + &strike, "`faults[1]`: strikes replica 2 down again"),
+        (misbehave("silent") + &misbehave("fork"), "`faults[1]`: makes replica 1 misbehave in a second way"),
+    ] {
+        let network = NetworkSpec::parse(&text, "net.toml").expect("each by itself can be");
+        let said = network.fits(4, "net.toml").expect_err("together they cannot").to_string();
+        assert!(said.starts_with("net.toml: ") && said.contains(words), "{text}\n{said}");
     }
 }
 
@@ -77,6 +94,61 @@ fn loss_takes_its_part_and_a_message_dies_with_any_fragment() {
     let (small, large) = (survived(100) as f64 / 2e4, survived(4000) as f64 / 2e4);
     assert!((small - 0.9).abs() < 0.01, "{small}");
     assert!((large - 0.9f64.powi(3)).abs() < 0.015, "{large}");
+}
+
+/// In bursts of 1 / 0.2 = 5 packets, in 0.05 / (0.05 + 0.2) = a fifth of the time.
+#[test]
+fn losses_come_in_bursts() {
+    let loss = Loss::Bursts { enter: 0.05, leave: 0.2, good: 0.0, bad: 1.0 };
+    let mut links = Links::new(&NetworkSpec { loss, ..NetworkSpec::default() }, 2, 3);
+    let lost: Vec<bool> = (0..50_000).map(|_| links.send(Time(0), 0, 1, 100).arrives.is_none()).collect();
+    let all = lost.iter().filter(|lost| **lost).count() as f64;
+    let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
+    assert!((all / 5e4 - 0.2).abs() < 0.02, "{all}");
+    assert!((all / bursts - 5.0).abs() < 0.4, "{all} in {bursts} bursts");
+}
+
+/// 1 - (1 - 10^-4)^(8 * 152) of packets with 100 bytes and their headers.
+#[test]
+fn flipped_bits_spoil_packets() {
+    let mut spec = NetworkSpec::default();
+    spec.packets.bit_error_rate = 1e-4;
+    let mut links = Links::new(&spec, 2, 3);
+    let spoilt = (0..20_000).filter(|_| links.send(Time(0), 0, 1, 100).arrives.is_none()).count();
+    let expected = 1.0 - (1.0f64 - 1e-4).powi(8 * (100 + spec.packets.header_bytes as i32));
+    assert!((spoilt as f64 / 2e4 - expected).abs() < 0.01, "{spoilt} of 20000, not {expected}");
+    assert_eq!((links.corrupted, links.lost), (spoilt as u64, 0));
+}
+
+#[test]
+fn delays_are_drawn_cut_off_and_jittered() {
+    let delay = Delay::Normal { mean_ms: 20.0, deviation_ms: 5.0, least_ms: 12.0, most_ms: 40.0 };
+    let mut spec = NetworkSpec { delay, ..NetworkSpec::default() };
+    let drawn = |spec: &NetworkSpec| {
+        let mut links = Links::new(spec, 2, 3);
+        let arrival = |_| links.send(Time(0), 0, 1, 100).arrives.expect("nothing is lost").0 as f64 / 1e6;
+        (0..20_000).map(arrival).collect::<Vec<f64>>()
+    };
+    let (delays, mean) = (drawn(&spec), |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64);
+    assert!((mean(&delays) - 20.0).abs() < 0.3, "{}", mean(&delays));
+    assert!(delays.iter().all(|delay| (12.0..=40.0).contains(delay)));
+    spec.jitter.most_ms = 4.0;
+    assert!((mean(&drawn(&spec)) - mean(&delays) - 2.0).abs() < 0.3, "half of the jitter on average");
+    let matrix = NetworkSpec::preset("us4").expect("a preset");
+    let us = Links::new(&matrix, 5, 3).send(Time(0), 4, 2, 100).arrives.expect("nothing is lost").0 as f64 / 1e6;
+    assert!((31.06..32.1).contains(&us), "replica 4 is in the first region again: {us} ms to the third");
+}
+
+#[test]
+fn packets_come_twice_and_fall_behind() {
+    let mut spec = NetworkSpec::default();
+    (spec.packets.duplication, spec.packets.reordering, spec.packets.reordering_ms) = (0.25, 0.5, 2.0);
+    let mut links = Links::new(&spec, 2, 3);
+    let fates: Vec<_> = (0..10_000).map(|_| links.send(Time(0), 0, 1, 100)).collect();
+    let twice = fates.iter().filter(|fate| fate.again.is_some()).count() as f64;
+    let late = fates.iter().filter(|fate| fate.arrives > Some(Time(50_000))).count() as f64;
+    assert!((twice / 1e4 - 0.25).abs() < 0.02 && (late / 1e4 - 0.5).abs() < 0.02, "{twice} twice, {late} late");
+    assert!(fates.iter().all(|fate| fate.arrives < Some(Time(2_050_000))));
 }
 
 const OPTIONS: StreamOptions =
@@ -150,8 +222,79 @@ fn scheduled_faults_happen_and_datagrams_get_lost() {
     spec.network.transport.kind = TransportKind::Datagram;
     let report = run(&spec, 1, &commands);
     assert_eq!(report.complaint, None);
-    assert_eq!(report.crashed, [quorate_types::ReplicaId(0)]);
+    assert_eq!(report.crashed, [ReplicaId(0)]);
     assert!(report.lost_packets > 0);
     let gap = report.load.expect("the load is over").longest_gap;
     assert!(gap >= Duration::from_millis(25), "the leader's death is noticed: {gap:?}");
+}
+
+fn report_of(faults: Vec<FaultSpec>) -> SimReport {
+    let mut spec = spec(ProtocolKind::Jolteon);
+    spec.consensus.view_timeout_ms = 50;
+    // There is no transfer of state yet: who has lost everything needs every block.
+    (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (1 << 20, 1 << 30);
+    spec.network.faults = faults;
+    let report = run(&spec, 1, &commands);
+    assert_eq!(report.complaint, None, "{}", report.transcript.join("\n"));
+    report
+}
+
+fn median_ms(report: &SimReport) -> f64 {
+    report.load.as_ref().and_then(|load| load.latency_ms(0.5)).expect("commands were answered")
+}
+
+#[test]
+fn replicas_come_back_from_what_a_crash_leaves() {
+    let replica = ReplicaId(2);
+    for journal in Leaves::ALL {
+        let report = report_of(vec![FaultSpec::Restart { at_ms: 150.0, for_ms: 50.0, replica: 2, journal }]);
+        assert_eq!((report.restarts, &report.crashed[..]), (1, &[replica][..]), "{journal:?}");
+        let heights: Vec<_> = report.end.iter().flatten().map(|status| status.height).collect();
+        assert_eq!(heights, [heights[0]; 4], "{journal:?}: it has caught up");
+    }
+    let point = 40;
+    let strike = FaultSpec::Strike { point, for_ms: 50.0, replica: 2, journal: Leaves::Flushed };
+    let report = report_of(vec![strike]);
+    assert_eq!((report.restarts, &report.crashed[..]), (1, &[replica][..]));
+}
+
+#[test]
+fn slow_processors_pauses_spikes_and_wrong_clocks_are_felt() {
+    let honest = report_of(Vec::new());
+    let (at_ms, for_ms) = (0.0, 10_000.0);
+    let slow = |replica| FaultSpec::SlowCpu { at_ms, for_ms, replica, factor: 20.0 };
+    assert!(median_ms(&report_of(vec![slow(0)])) > 2.0 * median_ms(&honest), "the leader is slow");
+    let all: Vec<End> = (0..4).map(End::Replica).collect();
+    let spike = FaultSpec::Spike { at_ms, for_ms, from: all.clone(), to: all, by_ms: 5.0 };
+    assert!(
+        median_ms(&report_of(vec![spike])) > median_ms(&honest) + 10.0,
+        "a proposal and its votes take 5 ms more each"
+    );
+    let pause = report_of(vec![FaultSpec::Pause { at_ms: 200.0, for_ms: 30.0, replica: 0 }]);
+    let gap = pause.load.as_ref().expect("the load is over").longest_gap;
+    assert!(gap >= Duration::from_millis(25), "the leader does nothing for 30 ms: {gap:?}");
+    // With a leader who is gone, a clock that runs twice as fast gives views up twice as early.
+    let views = |ppm| {
+        let drift = |replica| FaultSpec::Drift { at_ms, for_ms, replica, ppm };
+        let crash = FaultSpec::Crash { at_ms: 200.0, replica: 0 };
+        report_of(vec![crash, drift(1), drift(2), drift(3)]).load.expect("the load is over").longest_gap
+    };
+    assert!(views(1e6) < views(0.0) && views(0.0) < views(-5e5));
+}
+
+/// Loss costs a stream time, and less with a short retransmission timeout.
+#[test]
+fn a_short_retransmission_timeout_hides_losses() {
+    let gap = |rto_least_ms| {
+        let mut spec = spec(ProtocolKind::Jolteon);
+        spec.consensus.view_timeout_ms = 5000;
+        spec.network.loss = Loss::Independent { probability: 0.02 };
+        (spec.network.transport.rto_least_ms, spec.network.transport.rto_initial_ms) = (rto_least_ms, rto_least_ms);
+        let report = run(&spec, 1, &commands);
+        assert_eq!(report.complaint, None);
+        assert!(report.retransmissions > 0);
+        report.load.expect("the load is over").throughput()
+    };
+    let (short, long) = (gap(5.0), gap(200.0));
+    assert!(short > 1.5 * long, "{short} and {long} commands a second");
 }

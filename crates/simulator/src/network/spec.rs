@@ -1,15 +1,20 @@
 //! A network as a file describes it.
 
-use crate::faults::FaultSpec;
+use crate::faults::{FaultSpec, MOST_MS};
+use quorate_types::Time;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The preset `lan`.
-pub const LAN: &str = include_str!("../../networks/lan.toml");
-/// The preset `wan4`.
-pub const WAN4: &str = include_str!("../../networks/wan4.toml");
-/// Longest time in a network file, in milliseconds: an hour.
-const MOST_MS: f64 = 3_600_000.0;
+/// Networks that have a name: a switch, the four regions of the signatures paper, four regions in the US.
+const PRESETS: [(&str, &str); 3] = [
+    ("lan", include_str!("../../networks/lan.toml")),
+    ("wan4", include_str!("../../networks/wan4.toml")),
+    ("us4", include_str!("../../networks/us4.toml")),
+];
+/// Nanoseconds in a millisecond.
+const NS_PER_MS: f64 = 1e6;
+/// The clients' machine, as an end of a link.
+const CLIENTS: &str = "clients";
 /// Smallest packet: a header and one byte.
 const LEAST_MTU_BYTES: u32 = 64;
 
@@ -36,6 +41,9 @@ pub struct NetworkSpec {
     pub links: Vec<LinkSpec>,
     /// What goes wrong, and when.
     pub faults: Vec<FaultSpec>,
+    /// When the trouble ends, in milliseconds: whoever is to come back does so, nothing is lost or cut any more, and the replicas that
+    /// have not crashed for good have to make progress. Without it they need not.
+    pub heal_at_ms: Option<f64>,
 }
 
 impl Default for NetworkSpec {
@@ -50,6 +58,7 @@ impl Default for NetworkSpec {
             transport: Transport::default(),
             links: Vec::new(),
             faults: Vec::new(),
+            heal_at_ms: None,
         }
     }
 }
@@ -257,13 +266,9 @@ pub struct NetworkError {
 }
 
 impl NetworkSpec {
-    /// The preset of that name.
+    /// The preset of that name: `lan`, `wan4` or `us4`.
     pub fn preset(name: &str) -> Option<NetworkSpec> {
-        let text = match name {
-            "lan" => LAN,
-            "wan4" => WAN4,
-            _ => return None,
-        };
+        let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name)?;
         Some(NetworkSpec::parse(text, name).expect("the presets are held by a test"))
     }
 
@@ -281,9 +286,42 @@ impl NetworkSpec {
         Ok(spec)
     }
 
+    /// Refuses links and faults of replicas that a cluster of so many has not; `name` is what errors call the network.
+    ///
+    /// # Errors
+    /// With the name, the key, and the mend.
+    pub fn fits(&self, replicas: usize, name: &str) -> Result<(), NetworkError> {
+        let refuse = |key: &str, at: usize, what: String| {
+            let mend = format!("name replicas from 0 to {}", replicas - 1);
+            Err(NetworkError { place: format!("{name}: `{key}[{at}]`"), what, mend })
+        };
+        for (at, fault) in self.faults.iter().enumerate() {
+            if let Some(what) = fault.misfit(replicas) {
+                return refuse("faults", at, what);
+            }
+            if let Some(what) = self.faults[..at].iter().find_map(|earlier| fault.clash(earlier)) {
+                let mend = "leave one of the two out".to_owned();
+                return Err(NetworkError { place: format!("{name}: `faults[{at}]`"), what, mend });
+            }
+        }
+        for (at, link) in self.links.iter().enumerate() {
+            let absent = |end: &&End| matches!(end, End::Replica(replica) if usize::from(*replica) >= replicas);
+            if let Some(End::Replica(absent)) = [&link.from, &link.to].into_iter().find(absent) {
+                let what = format!("names replica {absent}, and the last one is {}", replicas - 1);
+                return refuse("links", at, what);
+            }
+        }
+        Ok(())
+    }
+
     /// The network as text that [`NetworkSpec::parse`] reads.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a network has a form in TOML")
+    }
+
+    /// When the trouble ends.
+    pub(crate) fn heal_at(&self) -> Option<Time> {
+        self.heal_at_ms.map(|ms| Time((ms * NS_PER_MS) as u64))
     }
 
     /// Whether packets may be lost at all.
@@ -304,6 +342,14 @@ impl NetworkSpec {
         for (key, value) in self.times() {
             if !(0.0..=MOST_MS).contains(&value) {
                 return refuse(key, format!("is {value}"), "set it between 0 and 3600000 milliseconds");
+            }
+        }
+        for (at, fault) in self.faults.iter().enumerate() {
+            for (key, value, least, most) in fault.numbers() {
+                if !(least..=most).contains(&value) {
+                    let mend = format!("set it between {least} and {most}");
+                    return refuse(format!("faults[{at}].{key}"), format!("is {value}"), &mend);
+                }
             }
         }
         for (key, value) in self.probabilities() {
@@ -332,17 +378,12 @@ impl NetworkSpec {
             let what = format!("least {rto_least_ms}, initial {rto_initial_ms}, most {rto_most_ms}");
             return refuse("transport.rto".into(), what, "set 0 < rto_least_ms <= rto_initial_ms <= rto_most_ms");
         }
-        if let Some(End::Named(other)) = self
-            .links
-            .iter()
-            .flat_map(|link| [&link.from, &link.to])
-            .find(|end| matches!(end, End::Named(name) if name != "clients"))
-        {
-            return refuse(
-                "links".into(),
-                format!("`{other}` is no end of a link"),
-                "write a replica's number, or \"clients\"",
-            );
+        let ends = self.links.iter().flat_map(|link| [&link.from, &link.to]).map(|end| ("links", end));
+        let struck = self.faults.iter().flat_map(FaultSpec::ends).map(|end| ("faults", end));
+        let strange = |(_, end): &(_, &End)| matches!(end, End::Named(name) if name != CLIENTS);
+        if let Some((key, End::Named(other))) = ends.chain(struck).find(strange) {
+            let what = format!("`{other}` is no end of a link");
+            return refuse(key.into(), what, "write a replica's number, or \"clients\"");
         }
         self.validate_delay().or_else(|(key, what, mend)| refuse(key.into(), what, mend))
     }
@@ -402,6 +443,7 @@ impl NetworkSpec {
                 times.extend(one_way_ms.iter().flatten().map(|ms| ("delay.one_way_ms".to_owned(), *ms)));
             }
         }
+        times.extend(self.heal_at_ms.map(|ms| ("heal_at_ms".to_owned(), ms)));
         times.extend(self.links.iter().filter_map(|link| Some(("links.delay_ms".to_owned(), link.delay_ms?))));
         times
     }

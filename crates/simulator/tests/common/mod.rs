@@ -37,8 +37,6 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
             duration: Duration::from_millis(400),
             ..LoadOptions::default()
         },
-        silent: Vec::new(),
-        slow: Vec::new(),
         chaos: None,
     }
 }

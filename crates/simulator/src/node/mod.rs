@@ -3,30 +3,35 @@
 //! It works in turns, as the real host does: a turn takes what peers said, then what alarms ring, then a bounded share of what clients
 //! said; what it sends leaves together at its end. Each thing that it does is charged, and the sum is how long the turn takes.
 
+mod gateway;
+mod journal;
+
+pub use journal::Leaves;
+
 use crate::charges::{Charges, nanos};
+use crate::clock::Clock;
 use crate::faults::FULL_SPEED;
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
 use crate::signatures::Device;
 use crate::transcript::Transcript;
+use crate::world::Landmarks;
+use gateway::Replies;
+use journal::Journal;
 use quorate_applications::{Executor, Reply};
+use quorate_byzantine::Behaviour;
 use quorate_client::ReplyMode;
-use quorate_consensus::digest_map::{DigestMap, Salt};
-use quorate_consensus::seam::{Drop as DropReason, RecordId};
+use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Mark, Message, Protocol, Replica, Timer, To};
-use quorate_types::{Block, Bundle, ClusterId, Digest, ReplicaId, ReplicaReply, Results, Status, Time};
+use quorate_recording::Recorder;
+use quorate_storage::Identity;
+use quorate_types::{Block, Bundle, ClusterId, ReplicaId, Status, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bundles of clients in one turn.
-const CLIENT_FRAMES_PER_TURN: usize = 256;
-/// Most bytes of clients in one turn.
-const CLIENT_BYTES_PER_TURN: usize = 256 << 10;
 /// Most inputs from the own devices in a row.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
-/// Replies that are kept for clients that ask again.
-const REPLIES_KEPT: usize = 1 << 16;
 /// Words of a set of endpoints.
 const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64 + 1;
 /// A time that never comes.
@@ -58,6 +63,7 @@ pub struct Surroundings<'a, M> {
     pub outgoing: &'a mut Vec<(Destination, Parcel<M>)>,
     pub begun: &'a mut Vec<Begun<M>>,
     pub transcript: &'a mut Option<Transcript>,
+    pub recorder: Option<&'a mut Recorder>,
     pub scratch: &'a mut Scratch,
 }
 
@@ -81,18 +87,46 @@ pub struct Parts<P: Protocol> {
     pub executor: Executor,
     pub reply: ReplyMode,
     pub crypto_servers: usize,
-    pub silent: bool,
-    pub slow: Option<Duration>,
+    pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
+    pub salt: u64,
+    /// Whether it may come back after a crash.
+    pub keeps_journal: bool,
+}
+
+/// What a replica that comes back is made of anew.
+pub struct Reborn<P: Protocol> {
+    pub replica: Replica<P>,
+    pub executor: Executor,
+    /// Whoever misbehaves forgets what it had in store, as a process does that ends.
+    pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
 }
+
+/// A point of a replica's life between deciding something and having said it, counted from its start: each record before it is written
+/// and after, each message before it is signed, before it is sent and after.
+pub type Point = u64;
 
 /// One replica.
 pub struct Node<P: Protocol> {
     parts: Parts<P>,
+    /// The world's time, and what its clock shows.
     now: Time,
+    own: Time,
+    clock: Clock,
     started: bool,
+    /// What its journal has told of, until it starts.
+    recalled: VecDeque<Input<P::Message>>,
+    /// Whether it takes in what its journal tells.
+    recalls: bool,
+    /// Points that it has passed, and the one at which it is struck down.
+    pub points: Point,
+    pub struck_at: Option<Point>,
+    /// Whether that has happened; it does nothing from then on, within its turn.
+    pub struck: bool,
     /// Whether it has not crashed.
     pub alive: bool,
+    /// While it is down and is to come back: what the crash leaves of its journal.
+    pub returns: Option<Leaves>,
     /// It does nothing before.
     pub paused_until: Time,
     /// Thousandths of its own time that its processor takes.
@@ -104,18 +138,14 @@ pub struct Node<P: Protocol> {
     local: VecDeque<Input<P::Message>>,
     actions: Vec<Action<P::Message>>,
     alarms: [Time; Timer::ALL.len()],
-    late: VecDeque<(Time, Action<P::Message>)>,
     held: VecDeque<Held<P::Message>>,
-    appended: Option<RecordId>,
-    flushing: Option<RecordId>,
-    durable: Option<RecordId>,
+    journal: Journal,
     servers: Vec<Time>,
     /// Picoseconds of this turn.
     spent: u64,
     wrote_to: [u64; WORDS],
-    replies: Vec<Reply>,
-    kept: DigestMap<Arc<ReplicaReply>>,
-    kept_order: VecDeque<Digest>,
+    executed: Vec<Reply>,
+    replies: Replies,
     leader: ReplicaId,
     busy_ns: u64,
     blocks: u64,
@@ -128,8 +158,16 @@ impl<P: Protocol> Node<P> {
     pub fn new(parts: Parts<P>) -> Node<P> {
         Node {
             now: Time(0),
+            own: Time(0),
+            clock: Clock::default(),
             started: false,
+            recalled: VecDeque::new(),
+            recalls: false,
+            points: 0,
+            struck_at: None,
+            struck: false,
             alive: true,
+            returns: None,
             paused_until: Time(0),
             speed: FULL_SPEED,
             alarm_known: NEVER,
@@ -138,17 +176,13 @@ impl<P: Protocol> Node<P> {
             local: VecDeque::new(),
             actions: Vec::new(),
             alarms: [NEVER; Timer::ALL.len()],
-            late: VecDeque::new(),
             held: VecDeque::new(),
-            appended: None,
-            flushing: None,
-            durable: None,
+            journal: Journal::new(parts.keeps_journal),
             servers: vec![Time(0); parts.crypto_servers],
             spent: 0,
             wrote_to: [0; WORDS],
-            replies: Vec::new(),
-            kept: DigestMap::with_hasher(Salt(parts.salt)),
-            kept_order: VecDeque::new(),
+            executed: Vec::new(),
+            replies: Replies::new(parts.salt),
             leader: parts.me,
             busy_ns: 0,
             blocks: 0,
@@ -174,19 +208,19 @@ impl<P: Protocol> Node<P> {
 
     /// Records up to this one are durable.
     pub fn flushed(&mut self, record: RecordId) {
-        self.durable = self.durable.max(Some(record));
-        self.flushing = None;
+        self.journal.flushed(record);
     }
 
     /// When the next alarm rings, or what is held back is due.
     pub fn next_alarm(&self) -> Time {
-        let late = self.late.front().map_or(NEVER, |(at, _)| *at);
-        self.alarms.iter().copied().min().unwrap_or(NEVER).min(late)
+        let late = self.parts.behaviour.as_ref().and_then(|behaviour| behaviour.next());
+        let own = self.alarms.iter().copied().min().unwrap_or(NEVER).min(late.unwrap_or(NEVER));
+        self.clock.reaches(own)
     }
 
     /// Whether a turn would find something to do.
     pub fn has_work(&self, now: Time) -> bool {
-        let flushed = self.held.front().is_some_and(|held| self.durable >= Some(held.after));
+        let flushed = self.held.front().is_some_and(|held| self.journal.has(held.after));
         !self.started
             || !self.peers.is_empty()
             || !self.requests.is_empty()
@@ -197,11 +231,11 @@ impl<P: Protocol> Node<P> {
 
     /// Works through what there is, and says how many nanoseconds that takes.
     pub fn turn(&mut self, now: Time, world: &mut Surroundings<'_, P::Message>) -> u64 {
-        self.now = now;
+        (self.now, self.own) = (now, self.clock.shows(now));
         self.spent = world.charges.turn;
         self.wrote_to = [0; WORDS];
         if !std::mem::replace(&mut self.started, true) {
-            self.feed(Input::Start, world);
+            self.start(world);
         }
         self.hear_peers(world);
         self.ring_alarms(world);
@@ -214,6 +248,15 @@ impl<P: Protocol> Node<P> {
         let elapsed = nanos(self.spent * self.speed / FULL_SPEED);
         self.busy_ns += elapsed;
         elapsed
+    }
+
+    fn start(&mut self, world: &mut Surroundings<'_, P::Message>) {
+        self.recalls = true;
+        while let Some(input) = self.recalled.pop_front() {
+            self.feed(input, world);
+        }
+        self.recalls = false;
+        self.feed(Input::Start, world);
     }
 
     fn hear_peers(&mut self, world: &mut Surroundings<'_, P::Message>) {
@@ -238,15 +281,14 @@ impl<P: Protocol> Node<P> {
             self.alarms[timer as usize] = NEVER;
             self.feed(Input::Timeout(timer), world);
         }
-        while self.late.front().is_some_and(|(at, _)| *at <= self.now) {
-            if let Some((_, action)) = self.late.pop_front() {
-                self.perform(action, world);
-            }
+        if let Some(behaviour) = &mut self.parts.behaviour {
+            behaviour.ring(self.own, &mut self.actions);
+            self.perform_all(world);
         }
     }
 
     fn due_alarm(&self) -> Option<Timer> {
-        let due = Timer::ALL.into_iter().filter(|timer| self.alarms[*timer as usize] <= self.now);
+        let due = Timer::ALL.into_iter().filter(|timer| self.alarms[*timer as usize] <= self.own);
         due.min_by_key(|timer| self.alarms[*timer as usize])
     }
 
@@ -263,48 +305,52 @@ impl<P: Protocol> Node<P> {
     }
 
     fn step(&mut self, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
-        self.spent += world.charges.step;
-        self.parts.replica.step(self.now, input, &mut self.actions);
+        if self.struck {
+            return;
+        }
+        self.think(input, world);
+        self.misbehave();
         self.perform_all(world);
+    }
+
+    /// One step of the replica.
+    fn think(&mut self, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
+        self.spent += world.charges.step;
+        if let Some(behaviour) = &mut self.parts.behaviour {
+            behaviour.observe(&input);
+        }
+        let recorder = world.recorder.as_deref_mut();
+        quorate_recording::step(recorder, &mut self.parts.replica, self.own, input, &mut self.actions);
+    }
+
+    /// What a misbehaving replica makes of the actions of a step.
+    fn misbehave(&mut self) {
+        if let Some(behaviour) = &mut self.parts.behaviour {
+            behaviour.rewrite(self.own, &mut self.actions);
+        }
     }
 
     fn perform_all(&mut self, world: &mut Surroundings<'_, P::Message>) {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
-            let Some(action) = self.behave(action) else { continue };
             self.perform(action, world);
         }
         self.actions = actions;
     }
 
-    /// What a misbehaving replica makes of an action.
-    fn behave(&mut self, action: Action<P::Message>) -> Option<Action<P::Message>> {
-        let Action::Send { to, message, after, sign } = action else { return Some(action) };
-        if self.parts.silent {
-            let to_itself = to == To::All || to == To::One(self.parts.me);
-            return to_itself.then_some(Action::Send { to: To::One(self.parts.me), message, after, sign });
-        }
-        let proposes = matches!(&message, Envelope::Protocol(message) if message.is_proposal());
-        let action = Action::Send { to, message, after, sign };
-        match self.parts.slow.filter(|_| proposes) {
-            Some(delay) => {
-                self.late.push_back((self.now + delay, action));
-                None
-            }
-            None => Some(action),
-        }
-    }
-
     fn perform(&mut self, action: Action<P::Message>, world: &mut Surroundings<'_, P::Message>) {
+        if self.struck {
+            return;
+        }
         match action {
             Action::Send { to, message, after, sign } => match after {
-                Some(after) if self.durable < Some(after) => self.held.push_back(Held { after, to, message, sign }),
+                Some(after) if !self.journal.has(after) => self.held.push_back(Held { after, to, message, sign }),
                 _ => self.send(to, message, sign, world),
             },
-            Action::Persist { id, .. } => {
-                self.appended = Some(id);
-                if world.charges.flush.is_zero() {
-                    self.durable = Some(id);
+            Action::Persist { id, record } => {
+                if self.passes() {
+                    self.journal.append(id, record, world.charges.flush.is_zero());
+                    self.passes();
                 }
             }
             Action::Verify { job, certificates, votes } => {
@@ -315,7 +361,7 @@ impl<P: Protocol> Node<P> {
                 let (result, cost) = self.parts.device.assemble(&subject, votes, world.charges);
                 self.answer(cost, Input::Assembled { job, result }, world);
             }
-            Action::Arm { timer, after } => self.alarms[timer as usize] = self.now + after,
+            Action::Arm { timer, after } => self.alarms[timer as usize] = self.own + after,
             Action::Disarm(timer) => self.alarms[timer as usize] = NEVER,
             Action::Commit { block, bundles } => self.commit(&block, &bundles, world),
             Action::DigestState { height } => {
@@ -323,10 +369,7 @@ impl<P: Protocol> Node<P> {
                 let state = self.parts.executor.state_digest();
                 self.local.push_back(Input::Executed { height, state });
             }
-            Action::Accuse(evidence) => {
-                let what = format!("replica {} accuses {} though nobody lies", self.parts.me, evidence.first.voter);
-                world.oracle.complain("one-statement", what);
-            }
+            Action::Accuse(evidence) => world.oracle.accused(self.parts.me, &evidence),
             Action::Mark(mark) => self.marked(mark, world),
         }
     }
@@ -356,16 +399,20 @@ impl<P: Protocol> Node<P> {
         world.begun.push(Begun::Question(server.since(self.now).as_nanos() as u64, input));
     }
 
+    /// Passes a point, unless it is the one at which the replica is struck down.
+    fn passes(&mut self) -> bool {
+        self.points += 1;
+        self.struck |= self.struck_at == Some(self.points);
+        !self.struck
+    }
+
     fn settle_journal(&mut self, world: &mut Surroundings<'_, P::Message>) {
-        while self.held.front().is_some_and(|held| self.durable >= Some(held.after)) {
+        while self.held.front().is_some_and(|held| self.journal.has(held.after)) && !self.struck {
             if let Some(Held { to, message, sign, .. }) = self.held.pop_front() {
                 self.send(to, message, sign, world);
             }
         }
-        if self.appended > self.durable && self.flushing.is_none() {
-            self.flushing = self.appended;
-            world.begun.extend(self.appended.map(Begun::Flush));
-        }
+        world.begun.extend(self.journal.flush().map(Begun::Flush));
     }
 
     fn send(
@@ -377,7 +424,13 @@ impl<P: Protocol> Node<P> {
     ) {
         let me = self.parts.me;
         if sign {
+            if !self.passes() {
+                return;
+            }
             self.sign(&mut message, world);
+        }
+        if !self.passes() {
+            return;
         }
         if let Some(transcript) = world.transcript {
             transcript.sends(self.now, me, to, &message);
@@ -397,6 +450,7 @@ impl<P: Protocol> Node<P> {
         let parcel = Parcel::peer(message, world.scratch);
         self.spent += world.charges.send;
         self.departs(destination, parcel, copies as u64, world);
+        self.passes();
     }
 
     fn departs(
@@ -439,94 +493,66 @@ impl<P: Protocol> Node<P> {
         if world.oracle.complaint.is_some() {
             return;
         }
-        self.blocks += 1;
+        self.blocks += u64::from(!self.recalls);
         let commands: usize = bundles.iter().map(Bundle::len).sum();
         self.spent += commands as u64 * world.charges.command;
         self.spent += DIGEST_BYTES * bundles.len() as u64 * world.charges.hash_byte;
-        let mut replies = std::mem::take(&mut self.replies);
-        self.parts.executor.execute(block.height, bundles, &mut replies);
-        for reply in replies.drain(..) {
+        let mut executed = std::mem::take(&mut self.executed);
+        self.parts.executor.execute(block.height, bundles, &mut executed);
+        for reply in executed.drain(..) {
             world.oracle.executed(me, &reply);
             self.reply(reply, world);
         }
-        self.replies = replies;
+        self.executed = executed;
     }
 
-    fn reply(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
-        let Reply { bundle, height, results, .. } = reply;
-        let results = match self.parts.reply {
-            _ if self.parts.silent => return,
-            ReplyMode::Each => results,
-            ReplyMode::None if self.parts.me == ReplicaId(0) => Results::bare(),
-            ReplyMode::None => return,
-        };
-        let fresh = || Arc::new(ReplicaReply::Executed { bundle, height, results });
-        let reply = self.kept.get(&bundle).cloned().unwrap_or_else(fresh);
-        if self.kept.insert(bundle, reply.clone()).is_none() {
-            self.kept_order.push_back(bundle);
-        }
-        if self.kept_order.len() > REPLIES_KEPT {
-            let oldest = self.kept_order.pop_front().expect("there is more than one");
-            self.kept.remove(&oldest);
-        }
-        self.tell_clients(reply, world);
+    /// It is gone, for good unless something says what its journal is left with.
+    pub fn crash(&mut self, returns: Option<Leaves>) {
+        (self.alive, self.returns) = (false, returns);
+        self.peers.clear();
+        self.requests.clear();
+        self.local.clear();
+        self.held.clear();
     }
 
-    fn tell_clients(&mut self, reply: Arc<ReplicaReply>, world: &mut Surroundings<'_, P::Message>) {
-        self.spent += world.charges.bundle;
-        self.departs(Destination::One(self.parts.replicas), Parcel::reply(reply), 1, world);
+    /// It comes back as a new replica, from what the crash has left of its journal.
+    pub fn restart(&mut self, reborn: Reborn<P>, leaves: Leaves) {
+        let Reborn { replica, executor, behaviour, salt } = reborn;
+        let identity = Identity { cluster: self.parts.cluster, replica: self.parts.me };
+        let (records, is_gone) = self.journal.recover(leaves, identity, salt);
+        let forgot = is_gone.then_some(Input::Forgot);
+        self.recalled = records.into_iter().map(|(id, record)| Input::Recall { id, record }).chain(forgot).collect();
+        (self.parts.replica, self.parts.executor, self.parts.salt) = (replica, executor, salt);
+        self.parts.behaviour = behaviour;
+        self.replies = Replies::new(salt);
+        (self.alive, self.started, self.struck, self.struck_at) = (true, false, false, None);
+        (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);
+        self.servers.fill(Time(0));
     }
 
-    /// Takes in what clients sent; the bundles reach the replica as one input.
-    fn serve_clients(&mut self, world: &mut Surroundings<'_, P::Message>) {
-        if self.requests.is_empty() {
-            return;
-        }
-        self.spent += world.charges.read_call;
-        let (mut bytes, mut bundles) = (0, Vec::new());
-        for _ in 0..CLIENT_FRAMES_PER_TURN {
-            let Some((bundle, size)) = self.requests.pop_front() else { break };
-            bytes += size as usize;
-            self.spent +=
-                world.charges.receive + u64::from(size) * (world.charges.receive_byte + world.charges.hash_byte);
-            match self.kept.get(&bundle.digest()).cloned() {
-                Some(reply) => self.tell_clients(reply, world),
-                None => bundles.push(bundle),
-            }
-            if bytes >= CLIENT_BYTES_PER_TURN {
-                break;
-            }
-        }
-        if bundles.is_empty() {
-            return;
-        }
-        let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
-        self.spent += world.charges.step;
-        self.parts.replica.step(self.now, Input::Submit(bundles), &mut self.actions);
-        self.refuse_those_not_taken(&digests, world);
-        self.perform_all(world);
-        self.feed_local(world);
-    }
-
-    fn refuse_those_not_taken(&mut self, digests: &[Digest], world: &mut Surroundings<'_, P::Message>) {
-        let full = |action: &Action<P::Message>| {
-            matches!(action, Action::Mark(Mark::Dropped { why: DropReason::PoolFull | DropReason::Repeated, .. }))
-        };
-        if !self.actions.iter().any(full) || self.parts.silent {
-            return;
-        }
-        for bundle in digests {
-            let replica = &self.parts.replica;
-            if !replica.is_known(bundle) || replica.is_executed(bundle) {
-                let why = "too many commands wait, or the reply is no longer kept".to_owned();
-                self.tell_clients(Arc::new(ReplicaReply::Refused { bundle: *bundle, why }), world);
-            }
-        }
+    /// From now on its clock gains or loses.
+    pub fn drift(&mut self, now: Time, rate: u64) {
+        self.clock.run_at(now, rate);
+        self.alarm_known = NEVER;
     }
 
     /// The current view.
     pub fn view(&self) -> u64 {
         self.parts.replica.view().0
+    }
+
+    /// The views and heights that decide what it may do next.
+    pub fn landmarks(&self) -> Landmarks {
+        let (replica, parts) = (&self.parts.replica, self.parts.replica.parts());
+        let (lock, stands_on) = (parts.safety.lock(), replica.protocol().standing(parts).certificates);
+        let own = [replica.view().0, parts.safety.voted().0, parts.safety.timed_out().0, lock.view.0];
+        Landmarks {
+            views: own.into_iter().chain(stands_on.iter().map(|shown| shown.view().0)).collect(),
+            heights: [replica.committed_height().0, lock.height.0]
+                .into_iter()
+                .chain(stands_on.iter().map(|shown| shown.subject.height.0))
+                .collect(),
+        }
     }
 
     /// Its counters.
@@ -546,7 +572,7 @@ impl<P: Protocol> Node<P> {
             busy_ns: self.busy_ns,
             peak_rss_kb: 0,
             dropped: self.parts.replica.dropped().iter().map(|(why, count)| (format!("{why:?}"), *count)).collect(),
-            evidence: Vec::new(),
+            evidence: self.parts.replica.evidence().iter().map(ToString::to_string).collect(),
             history: if history { self.parts.executor.history() } else { Vec::new() },
         }
     }

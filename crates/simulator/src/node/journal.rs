@@ -1,0 +1,154 @@
+//! The journal of a simulated replica: what it has written, how far that is durable, and what a crash leaves of it.
+//!
+//! While the replica lives, records are kept as they are and only their ids move. What a crash leaves is found out by the code that a
+//! node runs: the records are written to a simulated disk, which loses its power, and the journal is opened again.
+
+use bytes::Bytes;
+use quorate_consensus::journal::Record;
+use quorate_consensus::seam::RecordId;
+use quorate_storage::{Faults, Fsync, Identity, Journal as _, JournalOptions, SimulatedDisk, SteppedJournal};
+use quorate_types::{Decoder, Encoder, Wire};
+use serde::{Deserialize, Serialize};
+
+/// What a crash leaves of a journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Leaves {
+    /// All that was written: the process died, and the machine did not.
+    #[default]
+    Written,
+    /// All that was flushed: the machine lost its power.
+    Flushed,
+    /// All that was flushed, and a part of what was being flushed, torn anywhere: the machine lost its power while it wrote.
+    Torn,
+    /// Nothing: the replica comes back without its memory, and knows it.
+    Nothing,
+}
+
+impl Leaves {
+    /// Every kind.
+    pub const ALL: [Leaves; 4] = [Leaves::Written, Leaves::Flushed, Leaves::Torn, Leaves::Nothing];
+}
+
+/// Bytes that are written to the simulated disk in one go, at least.
+const GROUP_BYTES: usize = 256 << 10;
+
+/// What a replica has written.
+#[derive(Default)]
+pub struct Journal {
+    /// Whether what it holds is ever asked for.
+    keeps: bool,
+    records: Vec<(RecordId, Record)>,
+    appended: Option<RecordId>,
+    flushing: Option<RecordId>,
+    durable: Option<RecordId>,
+    /// Whether it ever had a durable record: if it is empty then, it has lost what it had.
+    begun: bool,
+}
+
+impl Journal {
+    /// An empty journal; one that nobody is going to ask keeps nothing.
+    pub fn new(keeps: bool) -> Journal {
+        Journal { keeps, ..Journal::default() }
+    }
+
+    /// Takes a record, which is durable at once if flushing takes no time.
+    pub fn append(&mut self, id: RecordId, record: Record, at_once: bool) {
+        if self.keeps {
+            self.records.push((id, record));
+        }
+        self.appended = Some(id);
+        if at_once {
+            self.durable = Some(id);
+        }
+    }
+
+    /// Whether a record, and all before it, is durable.
+    pub fn has(&self, record: RecordId) -> bool {
+        self.durable >= Some(record)
+    }
+
+    /// Begins to flush what is not durable, unless a flush is under way; says up to which record.
+    pub fn flush(&mut self) -> Option<RecordId> {
+        if self.flushing.is_some() || self.appended <= self.durable {
+            return None;
+        }
+        self.flushing = self.appended;
+        self.flushing
+    }
+
+    /// All up to a record is durable.
+    pub fn flushed(&mut self, record: RecordId) {
+        self.durable = self.durable.max(Some(record));
+        self.flushing = None;
+    }
+
+    /// What a node finds when it opens the journal after a crash, which `seed` tells from others, and whether it finds that the journal
+    /// is gone. From now on that is what it holds.
+    pub fn recover(&mut self, leaves: Leaves, identity: Identity, seed: u64) -> (Vec<(RecordId, Record)>, bool) {
+        self.begun |= self.durable.is_some() || leaves == Leaves::Nothing;
+        let durable = self.records.partition_point(|(id, _)| Some(*id) <= self.durable);
+        let disk = SimulatedDisk::new(seed, Fsync::Always);
+        match leaves {
+            Leaves::Nothing => {}
+            Leaves::Written => write(&disk, identity, &self.records),
+            Leaves::Flushed => write(&disk, identity, &self.records[..durable]),
+            Leaves::Torn => {
+                write(&disk, identity, &self.records[..durable]);
+                let (unflushed, mut out) = (&self.records[durable..], Encoder::default());
+                unflushed.iter().for_each(|(_, record)| record.encode(&mut out));
+                let power_fails_after_bytes = Some(seed % (out.len() as u64 + 1));
+                disk.set_faults(Faults { power_fails_after_bytes, ..Faults::default() });
+                write(&disk, identity, unflushed);
+            }
+        }
+        self.records = read(&disk.lose_power(), identity);
+        self.appended = self.records.last().map(|(id, _)| *id);
+        (self.durable, self.flushing) = (self.appended, None);
+        (self.records.clone(), self.begun && self.records.is_empty())
+    }
+}
+
+/// Segments as small as they may be: a simulated disk makes each of zeros first.
+fn options(largest_record: usize) -> JournalOptions {
+    let segment_bytes = (2 * largest_record.max(GROUP_BYTES) as u64).next_multiple_of(512);
+    JournalOptions { segment_bytes, ..JournalOptions::default() }
+}
+
+/// Writes records until the power fails, if it does.
+fn write(disk: &SimulatedDisk, identity: Identity, records: &[(RecordId, Record)]) {
+    let mut out = Encoder::default();
+    let encode = |(id, record): &(RecordId, Record)| {
+        record.encode(&mut out);
+        (id.0, out.take())
+    };
+    let encoded: Vec<(u64, Bytes)> = records.iter().map(encode).collect();
+    let largest = encoded.iter().map(|(_, record)| record.len()).max().unwrap_or(0);
+    let written = SteppedJournal::open(disk.clone(), identity, &options(largest)).and_then(|mut journal| {
+        let mut bytes = 0;
+        for (id, record) in encoded {
+            bytes += record.len();
+            journal.append(id, record)?;
+            if bytes >= GROUP_BYTES {
+                bytes = 0;
+                journal.commit()?;
+                while journal.step() {}
+            }
+        }
+        journal.commit()?;
+        while journal.step() {}
+        journal.durable()
+    });
+    assert!(written.is_ok() || disk.is_down(), "a simulated disk fails only when its power does: {written:?}");
+}
+
+fn read(disk: &SimulatedDisk, identity: Identity) -> Vec<(RecordId, Record)> {
+    let opened = SteppedJournal::open(disk.clone(), identity, &options(0));
+    let (journal, mut records) = (opened.expect("what an interrupted write leaves is cut off"), Vec::new());
+    let replayed = journal.replay(&mut |id, record| {
+        let record = Record::decode(&mut Decoder::new(Bytes::copy_from_slice(record)));
+        records.push((RecordId(id), record.expect("a record that is whole can be read")));
+    });
+    replayed.expect("a simulated disk that was not damaged can be read");
+    records
+}

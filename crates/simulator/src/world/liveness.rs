@@ -1,0 +1,100 @@
+//! A core of replicas is healed, and has to make progress.
+
+use super::lasso::Lasso;
+use super::{Event, World};
+use crate::parcel::Parcel;
+use quorate_consensus::Protocol;
+use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Time};
+
+/// The session that asks whether a healed cluster works.
+const PROBE: ClientId = ClientId(1 << 40);
+/// Views of a healed core within which it has to make progress, whatever n; and for each replica as many more as the second.
+pub const LIVENESS_VIEWS: (u64, u64) = (12, 4);
+/// View timeouts within which every replica of a healed core has to have caught up, once a quorum of it makes progress.
+pub const CATCH_UP_VIEW_TIMEOUTS: u32 = 60;
+/// A view lasts at most so many view timeouts, however often it was given up before.
+const LONGEST_VIEW: u32 = 64;
+
+/// A command that asks a healed core whether it works.
+pub(super) struct Probe {
+    bundle: Bundle,
+    /// A quorum has to have executed it in this view at the latest.
+    last_view: u64,
+    /// And by this time, all replicas once a quorum has.
+    until: Time,
+    by_quorum: bool,
+    pub lasso: Lasso,
+}
+
+impl<P: Protocol> World<'_, P> {
+    /// The trouble is over for a core of the replicas, and the others are gone for good.
+    pub(super) fn heal(&mut self) {
+        let outside = self.trouble.heal.as_ref().map_or(Vec::new(), |(_, outside)| outside.clone());
+        if let Some(transcript) = &mut self.transcript {
+            transcript.says(self.now, &format!("healed; outside the core: {outside:?}"));
+        }
+        self.end_trouble(&outside);
+        let mut builder = BundleBuilder::new(PROBE);
+        builder.push(PROBE, 1, b"are you there");
+        let bundle = builder.finish();
+        self.oracle.submitted(&bundle);
+        let (base, each) = LIVENESS_VIEWS;
+        let highest = self.nodes.iter().map(|node| node.view()).max().unwrap_or(0);
+        let views = base + each * self.replicas() as u64;
+        let longest = self.spec.consensus.view_timeout() * LONGEST_VIEW * views as u32;
+        let (last_view, until) = (highest + views, self.now + longest);
+        self.probe = Some(Probe { bundle, last_view, until, by_quorum: false, lasso: Lasso::default() });
+        self.probe();
+    }
+
+    /// Asks the core whether it works, and looks whether it has answered.
+    pub(super) fn probe(&mut self) {
+        let Some(Probe { bundle, last_view, until, by_quorum, lasso }) = &self.probe else { return };
+        let (bundle, last_view, until, by_quorum, found) =
+            (bundle.clone(), *last_view, *until, *by_quorum, lasso.found);
+        let core = self.core();
+        let digest: Digest = bundle.digest();
+        let is_done = |at: &usize| self.oracle.is_executed_by(&digest, *at);
+        let missing: Vec<usize> =
+            core.iter().copied().filter(|at| !is_done(at) && !self.oracle.is_faulty(*at)).collect();
+        if missing.is_empty() {
+            self.clients.stop(self.now);
+            return self.wake(self.replicas());
+        }
+        let done = core.iter().filter(|at| is_done(at)).count();
+        if !by_quorum && done >= self.spec.quorum.quorum() {
+            let until = self.now + self.spec.consensus.view_timeout() * CATCH_UP_VIEW_TIMEOUTS;
+            self.probe.iter_mut().for_each(|probe| (probe.until, probe.by_quorum) = (until, true));
+        } else if self.now > until || !by_quorum && self.quorum_view(&core) > last_view {
+            let circle = found.map_or(String::new(), |(one, other)| {
+                format!("; a lasso: in view {other} the core stood as in view {one}, with nothing committed in between")
+            });
+            let what = format!(
+                "replicas {missing:?} of the healed core {core:?} have not executed a command sent at the healing; \
+                 at {:?} a quorum is in view {}, and view {last_view} was the last for a quorum to do it in{circle}",
+                self.now,
+                self.quorum_view(&core)
+            );
+            return self.oracle.complain("liveness", what);
+        }
+        let bytes = bundle.body().len();
+        for replica in core {
+            let clients = self.replicas();
+            self.nodes[replica].take_in(clients, Parcel::request(bundle.clone(), bytes));
+            self.wake(replica);
+        }
+        self.schedule.push(self.now + self.spec.consensus.view_timeout() / 2, Event::Probe);
+    }
+
+    /// Those who have not crashed.
+    fn core(&self) -> Vec<usize> {
+        (0..self.replicas()).filter(|at| self.nodes[*at].alive).collect()
+    }
+
+    /// The highest view that a quorum has reached.
+    fn quorum_view(&self, core: &[usize]) -> u64 {
+        let mut views: Vec<u64> = core.iter().map(|at| self.nodes[*at].view()).collect();
+        views.sort_unstable_by(|one, other| other.cmp(one));
+        views.get(self.spec.quorum.quorum() - 1).copied().unwrap_or(0)
+    }
+}

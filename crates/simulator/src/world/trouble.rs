@@ -1,0 +1,149 @@
+//! What goes wrong in a run.
+
+use super::{Event, World};
+use crate::chaos::{Chaos, chaos};
+use crate::faults::{self, Change, FULL_SPEED, Strike};
+use crate::node::Leaves;
+use crate::spec::SimSpec;
+use quorate_consensus::Protocol;
+use quorate_types::{ReplicaId, Time};
+use std::time::Duration;
+
+/// What the seed and the schedule have in store, besides what they do to packets.
+pub struct Trouble {
+    /// Changes in order of time.
+    pub changes: Vec<(Time, Change)>,
+    /// Replicas that are struck down in the midst of what they do.
+    pub strikes: Vec<Strike>,
+    /// What a journal takes to become durable, at least.
+    pub flush: Duration,
+    /// When a core is healed, and who is outside of it.
+    pub heal: Option<(Time, Vec<usize>)>,
+}
+
+impl Trouble {
+    /// Whether links are cut at times.
+    pub fn cuts(&self) -> bool {
+        self.changes.iter().any(|(_, change)| matches!(change, Change::Cut(..)))
+    }
+
+    /// Whether a replica comes back that has crashed.
+    pub fn restarts(&self) -> bool {
+        !self.strikes.is_empty() || self.changes.iter().any(|(_, change)| matches!(change, Change::Down(..)))
+    }
+}
+
+/// What the seed and the schedule of a spec have in store.
+pub fn trouble(spec: &SimSpec, seed: u64) -> (Trouble, Option<Chaos>) {
+    let replicas = spec.quorum.replicas();
+    let changes = faults::changes(&spec.network.faults, replicas);
+    let strikes = faults::strikes(&spec.network.faults);
+    let heal = spec.network.heal_at().map(|at| (at, Vec::new()));
+    let mut trouble = Trouble { changes, strikes, flush: Duration::ZERO, heal };
+    let Some(lasts) = spec.chaos else { return (trouble, None) };
+    let misbehaving = || faults::misbehaviour(&spec.network.faults).map(|(replica, _)| replica);
+    let may_fail = spec.quorum.faults().saturating_sub(misbehaving().count());
+    let mut chaos = chaos(seed, replicas, may_fail, lasts, spec.consensus.view_timeout());
+    let outside = chaos.outside.iter().map(|at| ReplicaId(*at as u16));
+    let gone: Vec<ReplicaId> = outside.chain(misbehaving()).collect();
+    if spec.consensus.stalls_with_silent(spec.quorum, &gone).is_some() {
+        chaos.outside.clear();
+        chaos.changes.retain(|(_, change)| !matches!(change, Change::Crash(_)));
+    }
+    trouble.changes.append(&mut chaos.changes);
+    trouble.changes.sort_by_key(|(time, _)| *time);
+    trouble.flush = chaos.flush;
+    trouble.heal = Some((Time(0) + lasts, chaos.outside.clone()));
+    (trouble, Some(chaos))
+}
+
+impl<P: Protocol> World<'_, P> {
+    pub(super) fn change(&mut self, number: usize) {
+        // After the healing nothing begins any more.
+        if self.probe.is_some() {
+            return;
+        }
+        let change = self.trouble.changes[number].1.clone();
+        if let Some(transcript) = &mut self.transcript {
+            transcript.changes(self.now, &change);
+        }
+        match change {
+            Change::Crash(replica) => self.crash(replica, None),
+            Change::Down(replica, leaves, returns) => {
+                if self.nodes[replica].alive {
+                    self.crash(replica, Some(leaves));
+                    self.schedule.push(returns.max(self.now), Event::Restart(replica as u16, self.lives[replica]));
+                }
+            }
+            Change::Pause(replica, until) => {
+                let paused = &mut self.nodes[replica].paused_until;
+                *paused = until.max(*paused);
+                let until = *paused;
+                self.schedule.push(until, Event::Resume(replica as u16));
+            }
+            Change::Speed(replica, thousandths) => self.nodes[replica].speed = thousandths,
+            Change::Clock(replica, rate) => self.drift(replica, rate),
+            Change::Cut(pairs, begins) => pairs.iter().for_each(|(from, to)| self.links.cut(*from, *to, begins)),
+            Change::Spike(pairs, by_ns) => pairs.iter().for_each(|(from, to)| self.links.spike(*from, *to, by_ns)),
+        }
+    }
+
+    fn drift(&mut self, replica: usize, rate: u64) {
+        self.nodes[replica].drift(self.now, rate);
+        self.schedule_alarm(replica);
+    }
+
+    /// A replica was struck down in its turn.
+    pub(super) fn struck_down(&mut self, replica: usize) {
+        let strike = self.trouble.strikes.iter().find(|strike| strike.replica == replica);
+        let Strike { point, leaves, down, .. } = *strike.expect("somebody wanted it");
+        if let Some(transcript) = &mut self.transcript {
+            transcript.says(self.now, &format!("R{replica} is struck down at its point {point}, leaving {leaves:?}"));
+        }
+        self.crash(replica, Some(leaves));
+        self.schedule.push(self.now + down, Event::Restart(replica as u16, self.lives[replica]));
+    }
+
+    /// A replica is gone, for good unless it leaves a journal to come back from.
+    pub(super) fn crash(&mut self, replica: usize, leaves: Option<Leaves>) {
+        let name = ReplicaId(replica as u16);
+        if self.nodes[replica].alive {
+            self.crashed.push(name);
+            self.clients.lost(name);
+        }
+        self.nodes[replica].crash(leaves);
+    }
+
+    /// A replica comes back, if it is to.
+    pub(super) fn restart(&mut self, replica: usize) {
+        let Some(leaves) = self.nodes[replica].returns.take() else { return };
+        let name = ReplicaId(replica as u16);
+        let salt = self.salts.bits();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin(name, salt);
+        }
+        if let Some(transcript) = &mut self.transcript {
+            transcript.says(self.now, &format!("{name:?} comes back"));
+        }
+        self.restarts += 1;
+        self.lives[replica] += 1;
+        self.pairs.close(replica);
+        self.oracle.restarted(name);
+        self.nodes[replica].restart((self.remake)(name, salt), leaves);
+        self.wake(replica);
+    }
+
+    /// Whoever is to come back does so now; nobody is slow, nobody's clock is wrong, and nothing is cut or lost any more.
+    pub(super) fn end_trouble(&mut self, outside: &[usize]) {
+        self.links.heal();
+        self.links.calm();
+        outside.iter().for_each(|replica| self.crash(*replica, None));
+        for replica in 0..self.replicas() {
+            self.restart(replica);
+            let node = &mut self.nodes[replica];
+            (node.paused_until, node.speed, node.struck_at) = (Time(0), FULL_SPEED, None);
+            self.drift(replica, crate::clock::TRUE_RATE);
+            self.wake(replica);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Who works when: everybody on a core of its own, or all on a few.
+
+use super::{Event, World};
+use crate::node::{Begun, Destination, NEVER, Surroundings};
+use crate::parcel::Parcel;
+use quorate_client::load::Stage;
+use quorate_consensus::Protocol;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The cores, and who has one or waits for one. Actors are the replicas, and after them the clients.
+pub(super) struct Cores {
+    free: usize,
+    busy: Vec<bool>,
+    waiting: VecDeque<usize>,
+    is_waiting: Vec<bool>,
+}
+
+impl Cores {
+    /// So many, or one for each actor if that is none.
+    pub fn new(cores: usize, actors: usize) -> Cores {
+        Cores {
+            free: if cores == 0 { actors } else { cores },
+            busy: vec![false; actors],
+            waiting: VecDeque::new(),
+            is_waiting: vec![false; actors],
+        }
+    }
+
+    fn wait(&mut self, actor: usize) {
+        if !self.busy[actor] && !std::mem::replace(&mut self.is_waiting[actor], true) {
+            self.waiting.push_back(actor);
+        }
+    }
+
+    fn next(&mut self) -> Option<usize> {
+        let next = if self.free > 0 { self.waiting.pop_front() } else { None };
+        next.inspect(|next| self.is_waiting[*next] = false)
+    }
+}
+
+impl<P: Protocol> World<'_, P> {
+    /// An actor may have something to do: it gets a turn when all has happened that happens now, and a core is free.
+    pub(super) fn wake(&mut self, actor: usize) {
+        self.cores.wait(actor);
+    }
+
+    /// Gives free cores to those who wait, first come, first served.
+    pub(super) fn give_turns(&mut self) {
+        while let Some(actor) = self.cores.next() {
+            if self.may_run(actor) && self.has_work(actor) {
+                self.turn(actor);
+            }
+        }
+    }
+
+    fn may_run(&self, actor: usize) -> bool {
+        self.nodes.get(actor).is_none_or(|node| node.alive && node.paused_until <= self.now)
+    }
+
+    fn has_work(&mut self, actor: usize) -> bool {
+        match self.nodes.get(actor) {
+            Some(node) => node.has_work(self.now),
+            None => self.clients.has_work(self.now),
+        }
+    }
+
+    pub(super) fn turn_ends(&mut self, actor: usize) {
+        self.cores.busy[actor] = false;
+        self.cores.free += 1;
+        self.cores.wait(actor);
+    }
+
+    fn turn(&mut self, actor: usize) {
+        let elapsed = match actor == self.replicas() {
+            true => self.clients_turn(),
+            false => self.replica_turn(actor),
+        };
+        self.schedule_alarm(actor);
+        if elapsed > 0 || self.has_work(actor) {
+            self.cores.busy[actor] = true;
+            self.cores.free -= 1;
+            self.schedule.push(self.now + Duration::from_nanos(elapsed), Event::TurnEnd(actor as u16));
+        }
+    }
+
+    fn replica_turn(&mut self, actor: usize) -> u64 {
+        let mut surroundings = Surroundings {
+            charges: &self.charges,
+            oracle: &mut self.oracle,
+            outgoing: &mut self.outgoing,
+            begun: &mut self.begun,
+            transcript: &mut self.transcript,
+            recorder: self.recorder.as_mut(),
+            scratch: &mut self.scratch,
+        };
+        let view = self.nodes[actor].view();
+        let elapsed = self.nodes[actor].turn(self.now, &mut surroundings);
+        let (end, life) = (self.now + Duration::from_nanos(elapsed), self.lives[actor]);
+        let mut begun = std::mem::take(&mut self.begun);
+        for begun in begun.drain(..) {
+            match begun {
+                Begun::Question(after, input) => {
+                    let at = self.now + Duration::from_nanos(after);
+                    self.schedule.push(at, Event::Answer(actor as u16, life, Box::new(input)));
+                }
+                Begun::Flush(record) => {
+                    self.schedule.push(end + self.charges.flush, Event::Flushed(actor as u16, life, record));
+                }
+            }
+        }
+        self.begun = begun;
+        let mut outgoing = std::mem::take(&mut self.outgoing);
+        for (destination, parcel) in outgoing.drain(..) {
+            match destination {
+                Destination::One(to) => self.ship(end, actor, to, parcel),
+                Destination::Others => self.ship_to_replicas(end, actor, parcel),
+            }
+        }
+        self.outgoing = outgoing;
+        if self.nodes[actor].struck && self.nodes[actor].alive {
+            self.struck_down(actor);
+        }
+        if self.probe.is_some() && self.nodes[actor].view() != view {
+            self.watch_for_lasso(actor);
+        }
+        elapsed
+    }
+
+    fn clients_turn(&mut self) -> u64 {
+        let mut requests = std::mem::take(&mut self.requests);
+        let stage = self.clients.stage();
+        let elapsed = self.clients.turn(self.now, &self.charges, &mut self.oracle, &mut requests);
+        let (end, me) = (self.now + Duration::from_nanos(elapsed), self.replicas());
+        for (one, bundle, bytes) in requests.drain(..) {
+            let parcel = Parcel::request(bundle, bytes);
+            match one {
+                Some(to) => self.ship(end, me, to.index(), parcel),
+                None => self.ship_to_replicas(end, me, parcel),
+            }
+        }
+        self.requests = requests;
+        let reached = self.clients.stage();
+        if reached != stage && reached >= Stage::Measure {
+            let statuses = || self.nodes.iter().map(|node| node.status(false)).collect::<Vec<_>>();
+            if self.first.is_empty() {
+                self.first = statuses();
+            } else if self.last.is_empty() {
+                self.last = statuses();
+            }
+        }
+        elapsed
+    }
+
+    pub(super) fn schedule_alarm(&mut self, actor: usize) {
+        let (next, known) = match self.nodes.get_mut(actor) {
+            Some(node) => (node.next_alarm(), &mut node.alarm_known),
+            None => (self.clients.next_wake(), &mut self.clients.wake_known),
+        };
+        if next < *known {
+            *known = next;
+            self.schedule.push(next.max(self.now), Event::Alarm(actor as u16));
+        }
+    }
+
+    pub(super) fn alarm(&mut self, actor: usize) {
+        let known = match self.nodes.get_mut(actor) {
+            Some(node) if !node.alive => return,
+            Some(node) => &mut node.alarm_known,
+            None => &mut self.clients.wake_known,
+        };
+        if *known > self.now {
+            return;
+        }
+        *known = NEVER;
+        self.trace.add(self.now.0, actor as u64 | 1 << 32, 0);
+        match self.has_work(actor) {
+            true => self.wake(actor),
+            false => self.schedule_alarm(actor),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A replica is struck down at every point of a short life between deciding something and having said it: each record before it is
+//! written and after, each message before it is signed, before it is sent and after. Whatever is left of its journal, it says nothing
+//! that contradicts what others have heard of it, and all that was asked for is done, once.
+
+mod common;
+
+use common::{commands, spec};
+use quorate_client::load::{LoadMode, LoadOptions};
+use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_simulator::faults::FaultSpec;
+use quorate_simulator::{Leaves, SimReport, SimSpec, run};
+use std::time::Duration;
+
+/// What is left of a journal when its replica comes back with its memory.
+const LEAVES: [Leaves; 3] = [Leaves::Written, Leaves::Flushed, Leaves::Torn];
+/// The first leads at the beginning, the last does not.
+const STRUCK: [u16; 2] = [0, 3];
+const DOWN: Duration = Duration::from_millis(4);
+/// In this time of the load it is struck; then the load goes on, until it is back and after.
+const SWEPT: Duration = Duration::from_millis(6);
+
+/// A few commands, one after the other; a journal takes as long as a disk.
+fn short(protocol: ProtocolKind, duration: Duration) -> SimSpec {
+    let mut spec = spec(protocol);
+    spec.consensus.leader = LeaderKind::Fixed;
+    spec.consensus.view_timeout_ms = 20;
+    spec.consensus.least_view_timeout_ms = 10;
+    spec.consensus.checkpoint_interval = 4;
+    spec.consensus.window = 8;
+    spec.costs.journal.flush_us = 300.0;
+    spec.load = LoadOptions {
+        clients: 1,
+        mode: LoadMode::Closed { outstanding: 2 },
+        bundle: 1,
+        warmup: Duration::ZERO,
+        duration,
+        drain: Duration::from_secs(20),
+        ..LoadOptions::default()
+    };
+    spec
+}
+
+fn judge(report: &SimReport, case: &str) {
+    assert_eq!(report.complaint, None, "{case}:\n{}", report.transcript.join("\n"));
+    let load = report.load.as_ref().expect("a run without a complaint has a load");
+    assert!(load.total_completed > 0 && load.unanswered == 0, "{case}: {} commands are lost", load.unanswered);
+    let heights: Vec<_> = report.end.iter().flatten().map(|status| status.height).collect();
+    assert!(heights.len() == 4 && heights.iter().all(|height| *height == heights[0]), "{case}: {heights:?}");
+}
+
+fn sweep(protocol: ProtocolKind) {
+    let calm = run(&short(protocol, SWEPT), 1, &commands);
+    judge(&calm, "nobody is struck");
+    for replica in STRUCK {
+        let points = calm.points[usize::from(replica)];
+        assert!(points > 20, "replica {replica} passes {points} points only");
+        for (point, journal) in (1..=points).flat_map(|point| LEAVES.map(|journal| (point, journal))) {
+            let mut spec = short(protocol, SWEPT + 3 * DOWN);
+            let for_ms = DOWN.as_secs_f64() * 1000.0;
+            spec.network.faults = vec![FaultSpec::Strike { point, for_ms, replica, journal }];
+            let report = run(&spec, 1, &commands);
+            let case = format!("{protocol}: replica {replica} is struck at point {point}, leaving {journal:?}");
+            judge(&report, &case);
+            assert_eq!((report.restarts, report.crashed.len()), (1, 1), "{case}");
+        }
+    }
+}
+
+macro_rules! sweeps {
+    ($($name:ident: $protocol:ident),+ $(,)?) => {
+        $(#[test] fn $name() { sweep(ProtocolKind::$protocol); })+
+
+        #[test]
+        fn no_protocol_is_missing() {
+            assert_eq!([$(ProtocolKind::$protocol),+].len(), ProtocolKind::ALL.len());
+        }
+    };
+}
+
+sweeps! {
+    chained_hotstuff: ChainedHotStuff,
+    simple_hotstuff: SimpleHotStuff,
+    fast_hotstuff: FastHotStuff,
+    jolteon: Jolteon,
+    basic_hotstuff: BasicHotStuff,
+    pbft: Pbft,
+}
