@@ -1,0 +1,284 @@
+//! What must hold of every scenario, judged from the outside on every step: the judge sees what actors state and what they commit,
+//! and shares no code with them.
+
+use crate::cast::{ActorId, ActorSet, Cast};
+use crate::words::{Words, mix_all};
+use quorate_types::{Block, Bundle, Digest, Domain, ReplicaId, Subject};
+use std::fmt;
+
+/// What can be broken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Law {
+    /// What honest replicas executed are prefixes of one chain.
+    Agreement,
+    /// Heights come without gaps, and each block extends the one before.
+    Contiguity,
+    /// An honest replica makes one statement of a kind in a view, and for a slot where there are slots.
+    OneStatement,
+    /// Only what clients sent is executed, in the blocks that name it, and once where all are honest.
+    Validity,
+    /// Nobody honest is proven to misbehave.
+    Accusation,
+    /// When all is healed, commands are executed within a bound of views.
+    Liveness,
+    /// Nobody honest is in a view far ahead of what a quorum can have brought about.
+    Views,
+    /// Tables stay within their bounds.
+    Memory,
+    /// Nothing makes a replica panic.
+    Panic,
+}
+
+impl Law {
+    /// Every law.
+    pub const ALL: [Law; 9] = [
+        Law::Agreement,
+        Law::Contiguity,
+        Law::OneStatement,
+        Law::Validity,
+        Law::Accusation,
+        Law::Liveness,
+        Law::Views,
+        Law::Memory,
+        Law::Panic,
+    ];
+
+    /// The name in files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Law::Agreement => "agreement",
+            Law::Contiguity => "contiguity",
+            Law::OneStatement => "one-statement",
+            Law::Validity => "validity",
+            Law::Accusation => "accusation",
+            Law::Liveness => "liveness",
+            Law::Views => "view-gap",
+            Law::Memory => "memory",
+            Law::Panic => "panic",
+        }
+    }
+}
+
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Something that must not be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Complaint {
+    /// The law that is broken.
+    pub law: Law,
+    /// What was seen.
+    pub what: String,
+}
+
+struct Submitted {
+    /// Its number in the order of submission, from 1.
+    number: u64,
+    /// Who has executed it.
+    by: ActorSet,
+}
+
+/// Watches a stage.
+pub struct Judge {
+    cast: Cast,
+    slotted: bool,
+    /// Whose deeds are judged.
+    trusted: ActorSet,
+    /// The one chain that all executed chains are prefixes of; genesis first.
+    chain: Vec<Digest>,
+    heights: Vec<u64>,
+    /// The highest number of a bundle that each has executed.
+    newest: Vec<u64>,
+    bundles: Words<Submitted>,
+    submitted: u64,
+    statements: Words<u64>,
+    complaint: Option<Complaint>,
+}
+
+impl Judge {
+    /// Nothing has happened. Nobody who is a twin is judged.
+    pub fn new(cast: &Cast, genesis: Digest, slotted: bool) -> Judge {
+        let mut judge = Judge {
+            slotted,
+            trusted: 0,
+            chain: vec![genesis],
+            heights: vec![0; cast.len()],
+            newest: vec![0; cast.len()],
+            bundles: Words::default(),
+            submitted: 0,
+            statements: Words::default(),
+            complaint: None,
+            cast: cast.clone(),
+        };
+        judge.clear();
+        judge
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.trusted = self.cast.honest().fold(0, |set, identity| set | 1 << identity.index());
+        self.chain.truncate(1);
+        self.heights.fill(0);
+        self.newest.fill(0);
+        self.bundles.clear();
+        self.submitted = 0;
+        self.statements.clear();
+        self.complaint = None;
+    }
+
+    /// What an actor does proves nothing from now on.
+    pub fn distrust(&mut self, actor: ActorId) {
+        self.trusted &= !(1 << actor.0);
+    }
+
+    /// Whether an actor's deeds are judged.
+    #[inline]
+    pub fn trusts(&self, actor: ActorId) -> bool {
+        self.trusted >> actor.0 & 1 == 1
+    }
+
+    /// Those whose deeds are judged.
+    pub fn trusted(&self) -> ActorSet {
+        self.trusted
+    }
+
+    /// The first thing that was wrong.
+    pub fn complaint(&self) -> Option<&Complaint> {
+        self.complaint.as_ref()
+    }
+
+    /// Something is wrong; the first such thing counts.
+    #[cold]
+    pub fn complain(&mut self, law: Law, what: String) {
+        self.complaint.get_or_insert(Complaint { law, what });
+    }
+
+    /// A client sends a bundle.
+    pub fn submits(&mut self, bundle: &Bundle) {
+        self.submitted += 1;
+        let number = self.submitted;
+        self.bundles.entry(bundle.digest().prefix()).or_insert(Submitted { number, by: 0 });
+    }
+
+    /// How many bundles were submitted.
+    pub fn submitted(&self) -> u64 {
+        self.submitted
+    }
+
+    /// Whether a bundle that was submitted after the first `number` has been executed by every actor of a set.
+    pub fn all_executed_after(&self, number: u64, actors: ActorSet) -> bool {
+        let mut rest = actors;
+        while rest != 0 {
+            if self.newest[rest.trailing_zeros() as usize] <= number {
+                return false;
+            }
+            rest &= rest - 1;
+        }
+        true
+    }
+
+    /// The height up to which an actor has executed.
+    pub fn height(&self, actor: ActorId) -> u64 {
+        self.heights[actor.0]
+    }
+
+    /// The longest chain that an honest actor executed; genesis first.
+    pub fn chain(&self) -> &[Digest] {
+        &self.chain
+    }
+
+    /// An actor makes a statement; `statement` is a word for all of it.
+    pub fn states(&mut self, actor: ActorId, subject: &Subject, statement: u64) {
+        if !self.trusts(actor) {
+            return;
+        }
+        let Subject { domain, view, height, .. } = *subject;
+        let by_slot = self.slotted && matches!(domain, Domain::Prepare | Domain::Commit | Domain::Checkpoint);
+        let slot = if by_slot { height.0 } else { 0 };
+        let place = mix_all((actor.0 as u64) << 8 | domain as u64, [view.0, slot]);
+        let earlier = *self.statements.entry(place).or_insert(statement);
+        if earlier != statement {
+            let name = self.cast.name(actor);
+            self.complain(Law::OneStatement, format!("{name} makes two statements of kind {domain:?} in {view:?}"));
+        }
+    }
+
+    /// An actor commits a block on top of `parent`, and executes its bundles.
+    pub fn commits(&mut self, actor: ActorId, block: &Block, bundles: &[Bundle]) {
+        let (height, at) = (block.height.0, self.heights[actor.0]);
+        self.heights[actor.0] = height;
+        if self.complaint.is_some() {
+            return;
+        }
+        if !self.trusts(actor) {
+            return self.executes(actor, bundles);
+        }
+        if height != at + 1 {
+            let what = format!("{} commits h{height} after h{at}", self.cast.name(actor));
+            return self.complain(Law::Contiguity, what);
+        }
+        let position = height as usize;
+        let parent = self.chain[position - 1];
+        if block.parent() != parent && block.parent() != Digest::ZERO {
+            let what = format!("{} commits at h{height} a block that does not extend the last", self.cast.name(actor));
+            return self.complain(Law::Contiguity, what);
+        }
+        match self.chain.get(position) {
+            Some(agreed) if *agreed != block.digest() => {
+                let (name, digest) = (self.cast.name(actor), block.digest());
+                let what = format!("{name} commits {digest:?} at h{height}, where another committed {agreed:?}");
+                self.complain(Law::Agreement, what);
+            }
+            Some(_) => {}
+            None => self.chain.push(block.digest()),
+        }
+        if bundles.len() != block.payload.len()
+            || !bundles.iter().zip(&block.payload).all(|(bundle, named)| bundle.digest() == *named)
+        {
+            let what = format!("{} executes other bundles at h{height} than the block names", self.cast.name(actor));
+            self.complain(Law::Validity, what);
+        }
+        self.executes(actor, bundles);
+    }
+
+    fn executes(&mut self, actor: ActorId, bundles: &[Bundle]) {
+        // A leader that lies orders a command again that it knows to be ordered, and under PBFT so do two slots of two views;
+        // applications see to it that it is executed once.
+        let once = !self.slotted && self.trusted == self.cast.everybody();
+        let (trusted, bit) = (self.trusts(actor), 1 << actor.0);
+        let mut complaint = None;
+        for bundle in bundles {
+            match self.bundles.get_mut(&bundle.digest().prefix()) {
+                None => complaint = complaint.or(Some((bundle.digest(), "no client sent it"))),
+                Some(submitted) => {
+                    if submitted.by & bit != 0 && once {
+                        complaint = complaint.or(Some((bundle.digest(), "it did so before, and all are honest")));
+                    }
+                    submitted.by |= bit;
+                    self.newest[actor.0] = self.newest[actor.0].max(submitted.number);
+                }
+            }
+        }
+        if let Some((digest, why)) = complaint.filter(|_| trusted) {
+            self.complain(Law::Validity, format!("{} executes bundle {digest:?}: {why}", self.cast.name(actor)));
+        }
+    }
+
+    /// A replica has proof against another.
+    pub fn accuses(&mut self, accuser: ActorId, accused: ReplicaId) {
+        if self.cast.instances(accused).all(|instance| self.trusts(instance)) {
+            let what = format!("{} proves {accused:?} to misbehave, which is honest", self.cast.name(accuser));
+            self.complain(Law::Accusation, what);
+        }
+    }
+
+    /// An actor has lost its state and executes everything again.
+    pub fn forgets(&mut self, actor: ActorId) {
+        self.heights[actor.0] = 0;
+        self.newest[actor.0] = 0;
+        self.bundles.values_mut().for_each(|submitted| submitted.by &= !(1 << actor.0));
+    }
+}

@@ -1,0 +1,28 @@
+//! quorate: scripted scenarios, twins, and the bugs that they find.
+//!
+//! A [`Stage`] is a world for replicas in which a script decides who leads and whom messages reach. The replicas are those of the node and
+//! of the simulator; only what is around them differs.
+
+mod actor;
+pub mod cast;
+pub mod judge;
+pub mod links;
+pub mod museum;
+mod notary;
+pub mod play;
+pub mod run;
+pub mod scenario;
+pub mod shrink;
+pub mod space;
+pub mod stage;
+mod stock;
+pub mod symmetry;
+pub mod transcript;
+mod words;
+
+pub use cast::{ActorId, ActorSet, Cast};
+pub use judge::{Complaint, Law};
+pub use play::Verdict;
+pub use scenario::{Entry, Round, Scenario};
+pub use space::{Shape, Space};
+pub use stage::Stage;

@@ -1,0 +1,122 @@
+//! Which messages of which view get from one actor to another.
+
+use crate::cast::{ActorId, ActorSet, Cast};
+use quorate_types::View;
+use std::ops::{Bound, RangeBounds};
+
+/// Highest view for which links can be cut.
+pub const MAX_SCRIPTED_VIEW: u64 = 4096;
+
+/// Directional links by the view of a message. What is not cut is open, and nobody is cut off from itself.
+#[derive(Clone, Debug)]
+pub struct Links {
+    everybody: ActorSet,
+    actors: usize,
+    /// For each view from 0, and in it for each actor, whom its messages of that view reach.
+    reach: Vec<ActorSet>,
+}
+
+impl Links {
+    /// All links are open.
+    pub fn new(cast: &Cast) -> Links {
+        Links { everybody: cast.everybody(), actors: cast.len(), reach: Vec::new() }
+    }
+
+    /// Opens all links again.
+    pub fn clear(&mut self) {
+        self.reach.clear();
+    }
+
+    /// Whom an actor's messages of a view reach.
+    #[inline]
+    pub fn reach(&self, view: View, from: ActorId) -> ActorSet {
+        let at = (view.0 as usize).saturating_mul(self.actors).saturating_add(from.0);
+        self.reach.get(at).copied().unwrap_or(self.everybody)
+    }
+
+    /// The views in which something may be cut end before this one.
+    pub fn end(&self) -> View {
+        View((self.reach.len() / self.actors) as u64)
+    }
+
+    fn view(&mut self, view: u64) -> &mut [ActorSet] {
+        assert!(view <= MAX_SCRIPTED_VIEW, "links are scripted up to view {MAX_SCRIPTED_VIEW}, not in {view}");
+        let (at, end) = (view as usize * self.actors, (view as usize + 1) * self.actors);
+        if self.reach.len() < end {
+            self.reach.resize(end, self.everybody);
+        }
+        &mut self.reach[at..end]
+    }
+
+    /// Cuts one direction of one link for the messages of some views, which end.
+    pub fn cut(&mut self, from: ActorId, to: ActorId, views: impl RangeBounds<u64>) {
+        for view in bounded(views) {
+            if from != to {
+                self.view(view)[from.0] &= !(1 << to.0);
+            }
+        }
+    }
+
+    /// In a view, messages pass within the groups only. Whoever is in no group is alone.
+    pub fn partition(&mut self, view: u64, groups: impl IntoIterator<Item = ActorSet>) {
+        let reach = self.view(view);
+        for (actor, reached) in reach.iter_mut().enumerate() {
+            *reached = 1 << actor;
+        }
+        for group in groups {
+            for (actor, reached) in reach.iter_mut().enumerate() {
+                if group >> actor & 1 == 1 {
+                    *reached |= group;
+                }
+            }
+        }
+    }
+
+    /// In a view, what one group says reaches another too.
+    pub fn pass(&mut self, view: u64, from: ActorSet, to: ActorSet) {
+        for (actor, reached) in self.view(view).iter_mut().enumerate() {
+            if from >> actor & 1 == 1 {
+                *reached |= to;
+            }
+        }
+    }
+}
+
+impl Links {
+    /// A view's links in words: the groups, if everybody in a group reaches exactly those in it; else who reaches whom.
+    pub fn describe(&self, view: View, cast: &Cast) -> String {
+        let reach = |actor: ActorId| self.reach(view, actor) | 1 << actor.0;
+        if cast.actors().all(|actor| reach(actor) == self.everybody) {
+            return "all connected".into();
+        }
+        let alike = |actor: ActorId| {
+            cast.actors().all(|other| reach(actor) >> other.0 & 1 == 0 || reach(other) == reach(actor))
+        };
+        if cast.actors().all(alike) {
+            let is_first = |actor: &ActorId| reach(*actor).trailing_zeros() as usize == actor.0;
+            let groups = cast.actors().filter(is_first).map(|actor| format!("{{{}}}", cast.names(reach(actor))));
+            return groups.collect::<Vec<_>>().join(" ");
+        }
+        let lines = cast.actors().map(|actor| {
+            let others = reach(actor) & !(1 << actor.0);
+            let others = if others == 0 { "nobody".to_owned() } else { cast.names(others) };
+            format!("{} reaches {others}", cast.name(actor))
+        });
+        lines.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The numbers of a range that has an end.
+fn bounded(views: impl RangeBounds<u64>) -> std::ops::Range<u64> {
+    let start = match views.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(start) => *start + 1,
+        Bound::Unbounded => 0,
+    };
+    let end = match views.end_bound() {
+        Bound::Included(end) => *end + 1,
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => panic!("a cut ends: say in which view"),
+    };
+    start..end
+}

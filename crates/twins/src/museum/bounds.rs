@@ -1,0 +1,143 @@
+//! Exhibits about what a rule leaves out: of the lock, of a table's bound, of what was executed.
+
+use super::scene::{Ending, Play, Setting, builds_on, genesis, go_on, leaders, only, play, run, unjudged};
+use crate::cast::ActorId;
+use crate::judge::Law;
+use crate::stage::Stage;
+use bytes::Bytes;
+use quorate_consensus::chained::engine::ChainedEngine;
+use quorate_consensus::chained::message::{ChainedMessage, Timeout};
+use quorate_consensus::chained::replica;
+use quorate_consensus::chained::rules::{ChainedHotStuff, Jolteon};
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::pbft;
+use quorate_consensus::pbft::engine::PbftEngine;
+use quorate_consensus::pbft::message::{MAX_DECIDED, PbftMessage};
+use quorate_consensus::safety::timeout_subject;
+use quorate_consensus::{Config, Envelope};
+use quorate_types::{Attachment, BundleBuilder, ClientId, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
+
+/// Messages of a hostile peer, each for another view.
+const FLOOD: u64 = 3000;
+/// More rounds than an honest cluster of four needs, and fewer than the flood asks for: votes are counted 128 views ahead.
+const MOST_ROUNDS: usize = 512;
+/// More slots than the claims of others are kept for: 1024.
+const MOST_CLAIMED: usize = 1100;
+
+fn word(number: u64) -> Digest {
+    let mut digest = Digest([0xee; 32]);
+    digest.0[..8].copy_from_slice(&number.to_le_bytes());
+    digest
+}
+
+fn flood(stage: &mut Stage<ChainedEngine<Jolteon>>, message: impl Fn(u64) -> ChainedMessage) {
+    stage.misbehave(ActorId(3), unjudged());
+    run(stage, 1..=3);
+    for number in 0..FLOOD {
+        stage.inject(ReplicaId(3), ActorId(0), View(3), Envelope::Protocol(message(number)));
+    }
+    stage.settle();
+    let rounds = stage.replica(ActorId(0)).parts().tally.rounds();
+    if rounds > MOST_ROUNDS {
+        let what = format!("R0 keeps {rounds} rounds of votes after {FLOOD} messages of one peer");
+        stage.judge().complain(Law::Memory, what);
+    }
+    stage.heal((0..4).map(ReplicaId));
+}
+
+/// 20: R3, who lies, votes for blocks that nobody knows, in view after view.
+pub fn flood_of_votes(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        flood(stage, |number| {
+            let (view, height) = (View(4 + number), Height(4 + number));
+            let subject = Subject { domain: Domain::Vote, view, height, digest: word(number) };
+            let (attachment, signature) = (Attachment::None, Bytes::from_static(b"none"));
+            ChainedMessage::Vote(Vote { subject, attachment, voter: ReplicaId(3), signature })
+        });
+    })
+}
+
+/// 20: R3, who lies, gives up view after view.
+pub fn flood_of_timeouts(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        let genesis = genesis(stage);
+        flood(stage, |number| {
+            let (high, attachment) = (genesis.clone(), Attachment::HighView(View(0)));
+            let subject = timeout_subject(View(6 + number));
+            let vote = Vote { subject, attachment, voter: ReplicaId(3), signature: Bytes::from_static(b"none") };
+            ChainedMessage::Timeout(Box::new(Timeout { vote, high, evidence: None }))
+        });
+    })
+}
+
+/// 20: R3, who lies, claims to have executed slots ever further ahead.
+pub fn flood_of_claims(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Pbft, 4);
+    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+        stage.misbehave(ActorId(3), unjudged());
+        go_on(stage, 1);
+        for number in 0..FLOOD / MAX_DECIDED as u64 + 1 {
+            let above = Height(number * MAX_DECIDED as u64);
+            let digests = (0..MAX_DECIDED as u64).map(|at| word(above.0 + at)).collect();
+            let decided = PbftMessage::Decided { above, digests, checkpoint: None };
+            stage.inject(ReplicaId(3), ActorId(0), View(1), Envelope::Protocol(decided));
+        }
+        stage.settle();
+        let claimed = stage.replica(ActorId(0)).protocol().claimed();
+        if claimed > MOST_CLAIMED {
+            let what = format!("R0 keeps what one peer claims of {claimed} slots");
+            stage.judge().complain(Law::Memory, what);
+        }
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 21: R1 alone is locked on the first block; R0, who lies, has a rival certified in a later view and then falls silent.
+pub fn locked_alone(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
+    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+        leaders(stage, &[2, 3, 1, 0, 2]);
+        only(stage, 3..=4, &[0, 2, 3]);
+        let genesis = genesis(stage);
+        stage.misbehave(ActorId(0), builds_on(4, genesis));
+        run(stage, 1..=4);
+        stage.crash(ActorId(0));
+        stage.heal((1..4).map(ReplicaId));
+    })
+}
+
+/// 21: R1 alone knows that the first block is committed; R0, who lies, proposes a rival that shows no certificate but that of genesis.
+pub fn omitted_justification(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
+    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+        leaders(stage, &[2, 3, 2, 1, 0, 2, 3, 2]);
+        only(stage, 4..=9, &[0, 2, 3]);
+        let genesis = genesis(stage);
+        stage.misbehave(ActorId(0), builds_on(5, genesis));
+        run(stage, 1..=9);
+        stage.heal((1..4).map(ReplicaId));
+    })
+}
+
+/// 24: R3 remembers executed blocks longer than the others do, and a client sends its first command again.
+pub fn command_sent_again(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    let forgetful = Config { retained_blocks: 2, ..setting.config.clone() };
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        (0..3).for_each(|at| stage.configure(ActorId(at), forgetful.clone()));
+        // Nothing keeps a bundle from being ordered again that everybody but R3 has forgotten; it is judged as where one lies.
+        stage.misbehave(ActorId(0), unjudged());
+        stage.run_view(1);
+        let client = ClientId(77);
+        let mut builder = BundleBuilder::new(client);
+        builder.push(client, 1, b"once");
+        let bundle = builder.finish();
+        for views in [2..=8, 9..=14] {
+            stage.cast().actors().for_each(|actor| stage.submit(actor, vec![bundle.clone()]));
+            run(stage, views);
+        }
+        stage.heal((0..4).map(ReplicaId));
+    })
+}

@@ -1,0 +1,132 @@
+//! Exhibits about certificates: what they say, who checks them, what they begin.
+
+use super::scene::{Ending, Keeper, Play, Setting, leaders, let_go, only, play, rewrite, run, unjudged};
+use crate::cast::ActorId;
+use crate::judge::Law;
+use crate::stage::{Rewrite, Stage};
+use bytes::Bytes;
+use quorate_consensus::chained::engine::ChainedEngine;
+use quorate_consensus::chained::message::ChainedMessage;
+use quorate_consensus::chained::replica;
+use quorate_consensus::chained::rules::{FastHotStuff, Jolteon};
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::malleable::{Malleable, Purpose, Role};
+use quorate_consensus::replica::Protocol;
+use quorate_consensus::seam::Action;
+use quorate_consensus::{Envelope, Message};
+use quorate_types::{Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
+
+/// By how much a view may run ahead of the one that the script is in.
+const VIEW_GAP: u64 = 8;
+/// How far ahead of its view a certificate is replayed.
+const REPLAYED_AHEAD: u64 = 90;
+
+/// Nobody honest may be far ahead of where the script is.
+pub fn judge_view_gap<P: Protocol>(stage: &mut Stage<P>, view: u64) {
+    for actor in stage.cast().actors() {
+        let at = stage.replica(actor).view();
+        if stage.judge().trusts(actor) && at.0 > view + VIEW_GAP {
+            let what = format!("{} is in {at:?} while the others are in v{view}", stage.cast().name(actor));
+            stage.judge().complain(Law::Views, what);
+        }
+    }
+}
+
+/// 4: R3, who lies, shows each its own highest certificate as one of a view far ahead.
+pub fn replayed_certificate(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        stage.misbehave(ActorId(3), unjudged());
+        run(stage, 1..=10);
+        for to in (0..3).map(ActorId) {
+            let mut high = stage.replica(to).protocol().high().clone();
+            high.subject.view.0 += REPLAYED_AHEAD;
+            let advance = ChainedMessage::Advance { high: Box::new(high), evidence: None };
+            stage.inject(ReplicaId(3), to, View(10), Envelope::Protocol(advance));
+        }
+        stage.settle();
+        judge_view_gap(stage, 10);
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// A certificate of the view before, of a block that nobody has seen, with signatures that nobody gave.
+fn forged(view: View) -> Certificate {
+    let digest = Digest([0xf0; 32]);
+    let subject = Subject { domain: Domain::Vote, view: View(view.0 - 1), height: Height(view.0), digest };
+    let signers: Signers = (1..4).map(ReplicaId).collect();
+    Certificate { subject, signers, attachments: Vec::new(), proof: Bytes::new() }
+}
+
+/// 5: R0 leads nothing to an end, and its timeouts show a forged certificate, the highest of all.
+pub fn poisoned_timeouts(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::FastHotStuff, 4);
+    play(how, setting, replica::<FastHotStuff>, |stage: &mut Stage<ChainedEngine<FastHotStuff>>| {
+        let poison = |message: &mut ChainedMessage| {
+            if let (Purpose::Timeout, Some(view)) = (message.purpose(), message.view()) {
+                let choose = |role, shown: &Certificate| if role == Role::Base { forged(view) } else { shown.clone() };
+                message.show(&mut |role, shown| Some(choose(role, shown)));
+            }
+            message.purpose() != Purpose::Proposal
+        };
+        stage.misbehave(ActorId(0), rewrite(poison));
+        leaders(stage, &[1, 2, 3]);
+        run(stage, 1..=3);
+        // Two views of its own in a row: then its certificate, of the view before, is higher than any that is genuine.
+        stage.heal([0, 0, 1, 2, 3].map(ReplicaId));
+    })
+}
+
+/// 6: R3 is away for ten views.
+pub fn away_for_ten_views(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        stage.leaders_after((0..3).map(ReplicaId));
+        only(stage, 1..=10, &[0, 1, 2]);
+        run(stage, 1..=10);
+        stage.heal((0..3).map(ReplicaId));
+    })
+}
+
+/// Says everything that is counted twice, the second time with a signature that is none.
+fn spoils_its_votes<M: Malleable>() -> Rewrite<M> {
+    Box::new(|_, actions| {
+        let said = std::mem::take(actions);
+        for action in said {
+            actions.push(action.clone());
+            if let Action::Send { to, message: Envelope::Protocol(mut message), after, sign } = action
+                && matches!(message.purpose(), Purpose::Vote | Purpose::Timeout)
+                && let Some(vote) = message.vote_to_sign()
+            {
+                vote.signature = Bytes::from_static(b"none");
+                actions.push(Action::Send { to, message: Envelope::Protocol(message), after, sign });
+            }
+        }
+    })
+}
+
+/// 18: R0, who is the first to vote, says each vote again without a signature.
+pub fn spoilt_votes(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        stage.misbehave(ActorId(0), spoils_its_votes());
+        run(stage, 1..=2);
+        stage.heal((1..4).map(ReplicaId));
+    })
+}
+
+/// 19: the votes of view 3 reach R3, who is to count them, after the timeouts of that view.
+pub fn votes_after_timeouts(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        let keeper = Keeper::default();
+        let vote = |message: &Envelope<ChainedMessage>| matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Vote);
+        stage.lose(Some(keeper.keep(move |_, _, view, message| view == View(3) && vote(message))));
+        leaders(stage, &[0, 1, 2, 3, 0]);
+        run(stage, 1..=4);
+        stage.lose(None);
+        let_go(stage, keeper.take());
+        run(stage, 5..=6);
+        stage.heal((0..4).map(ReplicaId));
+    })
+}

@@ -1,0 +1,108 @@
+//! Exhibits about what a chain of blocks commits, and which block may follow which.
+
+use super::scene::{Ending, Play, Setting, builds_on, genesis, leaders, only, play, run};
+use crate::cast::ActorId;
+use crate::stage::Stage;
+use quorate_consensus::Envelope;
+use quorate_consensus::chained::engine::ChainedEngine;
+use quorate_consensus::chained::replica;
+use quorate_consensus::chained::rules::{ChainedHotStuff, FastHotStuff, Jolteon};
+use quorate_consensus::config::ProtocolKind;
+use quorate_types::ReplicaId;
+
+/// 1: four honest replicas; the certificate of view 4 is known to R1 alone, that of view 6 to R2 alone.
+pub fn two_chain_with_a_gap(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::FastHotStuff, 4);
+    play(how, setting, replica::<FastHotStuff>, |stage: &mut Stage<ChainedEngine<FastHotStuff>>| {
+        leaders(stage, &[0, 0, 0, 0, 1, 0, 2, 1, 1, 2, 2, 3]);
+        only(stage, 5..=5, &[0, 2, 3]);
+        only(stage, 6..=6, &[0, 2, 3]);
+        only(stage, 7..=8, &[0, 1, 3]);
+        only(stage, 9..=11, &[0, 2, 3]);
+        run(stage, 1..=12);
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 2: the certificate of view 1 is known to R0 alone while a rival is certified in view 3; then the chain of R0 is longer, and then
+/// that of the rival.
+pub fn three_chain_with_a_gap(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
+    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+        leaders(stage, &[1, 0, 3, 3, 0, 0, 0, 3, 1, 2, 3, 1]);
+        only(stage, 2..=3, &[1, 2, 3]);
+        only(stage, 4..=6, &[0, 1, 2]);
+        // R3 is heard, and hears nothing of what was certified without it.
+        only(stage, 7..=8, &[1, 2]);
+        for view in 7..=8 {
+            stage.links().pass(view, 1 << 3, 1 << 1 | 1 << 2);
+        }
+        only(stage, 9..=11, &[1, 2, 3]);
+        run(stage, 1..=12);
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 3: R3 misses four views; then it hears everything, but for what it asks for.
+pub fn missing_ancestor(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        stage.leaders_after((0..3).map(ReplicaId));
+        only(stage, 1..=4, &[0, 1, 2]);
+        stage.lose(Some(Box::new(|from, to, _, message| {
+            let fetching = matches!(message, Envelope::FetchBlocks { .. } | Envelope::Blocks(_));
+            fetching && (from == ActorId(3) || to == ActorId(3))
+        })));
+        run(stage, 1..=9);
+        stage.heal((0..3).map(ReplicaId));
+    })
+}
+
+/// 26: the last replica alone knows that the first block is committed; after a view change R0, who lies, proposes a rival.
+fn lost_lock(how: &Play, replicas: usize) -> Ending {
+    let setting = Setting::new(ProtocolKind::ChainedHotStuff, replicas);
+    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+        let last = replicas as u16 - 1;
+        leaders(stage, &[1, 2, 3, last, 0, 1, 2, 3]);
+        let others: Vec<usize> = (0..replicas - 1).collect();
+        only(stage, 4..=9, &others);
+        let genesis = genesis(stage);
+        stage.misbehave(ActorId(0), builds_on(5, genesis));
+        run(stage, 1..=9);
+        stage.heal((1..replicas as u16).map(ReplicaId));
+    })
+}
+
+/// 26, of five replicas.
+pub fn lost_lock_of_five(how: &Play) -> Ending {
+    lost_lock(how, 5)
+}
+
+/// 26, of six.
+pub fn lost_lock_of_six(how: &Play) -> Ending {
+    lost_lock(how, 6)
+}
+
+/// 28: R3 alone knows that the first block is committed; R0, who lies, proposes a rival on its parent, with genuine timeouts.
+pub fn old_parent_accepted(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        leaders(stage, &[1, 2, 3, 0, 1, 2, 1]);
+        only(stage, 3..=7, &[0, 1, 2]);
+        let genesis = genesis(stage);
+        stage.misbehave(ActorId(0), builds_on(4, genesis));
+        run(stage, 1..=7);
+        stage.heal((1..4).map(ReplicaId));
+    })
+}
+
+/// 28: the leader of view 3 is too slow; the next one has no newer certificate than the one before it had.
+pub fn old_parent_refused(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
+    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+        leaders(stage, &[0, 1, 2, 3]);
+        only(stage, 3..=3, &[0, 1, 3]);
+        run(stage, 1..=4);
+        stage.heal((0..4).map(ReplicaId));
+    })
+}

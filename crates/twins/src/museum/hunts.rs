@@ -1,0 +1,300 @@
+//! Hunts that know nothing of the bug: scenarios by number, each drawn from its number alone.
+//!
+//! Twins draws who leads and who hears whom. The other two draw what goes wrong besides: in one, what a replica says in a few rounds;
+//! in the other, what the network and the power supply do.
+
+use super::certificates::judge_view_gap;
+use super::scene::{Keeper, Play, Setting, go_on, let_go, play, run};
+use crate::cast::{ActorId, ActorSet, Cast};
+use crate::judge::Complaint;
+use crate::play::Player;
+use crate::run::draw;
+use crate::space::{Shape, Space};
+use crate::stage::{Rewrite, Stage};
+use quorate_byzantine::behaviour::{Behaviour, Context};
+use quorate_byzantine::memory::Memory;
+use quorate_byzantine::wrapper::Wrapper;
+use quorate_byzantine::{Fault, Misbehaviour, lie};
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::malleable::Malleable;
+use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::Protocol;
+use quorate_consensus::seam::{Action, Envelope, Timer, To};
+use quorate_types::{Quorum, ReplicaId, View};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Replicas of every scenario.
+const REPLICAS: usize = 4;
+/// Rounds of a scenario of twins.
+const TWINS_ROUNDS: usize = 7;
+/// Rounds of a scenario of one-way links between honest replicas: the longest directed scenario has as many.
+const LINKS_ROUNDS: usize = 12;
+/// Rounds of a scenario with mutated messages.
+const MUTATED_ROUNDS: u64 = 8;
+/// Most rounds in which messages are mutated, and most in which the network is divided.
+const MOST_FAULTY_ROUNDS: u64 = 3;
+/// Views of a random simulation.
+const RANDOM_VIEWS: u64 = 12;
+/// Most views by which a message is late in a random simulation.
+const MOST_LATE: u64 = 4;
+/// Most actions that an actor whose crash is drawn still does.
+const MOST_ACTIONS: u64 = 24;
+
+/// Plays the scenario of a number, from 0; what is wrong with it.
+pub type Scenes = Box<dyn FnMut(u64) -> Option<Complaint>>;
+
+/// A hunt that is the same for every bug.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drawn {
+    /// Twins and partitions, and with odd numbers partitions and one-way links among honest replicas, in more rounds.
+    Twins,
+    /// In a few rounds a replica says to some others something close to what it has to say, and in a few the network is divided:
+    /// Winter et al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), in its small scope.
+    Mutation,
+    /// Messages are lost and late, alarms ring, replicas crash and come back, and one of four may misbehave.
+    Random,
+}
+
+impl Drawn {
+    /// The scenarios of this hunt for replicas of a protocol.
+    pub fn scenes(self, protocol: ProtocolKind, how: Play) -> Scenes {
+        struct Make(Drawn, ProtocolKind, Play);
+        impl ForProtocol for Make {
+            type Output = Scenes;
+            fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Scenes {
+                let Make(hunt, protocol, how) = self;
+                match hunt {
+                    Drawn::Twins => twins(protocol, make, how),
+                    Drawn::Mutation => drawn(protocol, make, how, mutate_rounds::<P>),
+                    Drawn::Random => drawn(protocol, make, how, make_trouble::<P>),
+                }
+            }
+        }
+        for_protocol(protocol, Make(self, protocol, how))
+    }
+}
+
+fn twins<P: Protocol + 'static>(protocol: ProtocolKind, make: MakeReplica<P>, how: Play) -> Scenes {
+    let quorum = Quorum::of(REPLICAS).expect("four replicas bear one fault");
+    let space = |twins, rounds, one_way| {
+        let shape = Shape { cast: Cast::new(quorum, twins), partitions: 2, rounds, one_way, pruned: true };
+        let space = Space::new(shape).expect("spaces of four replicas can be counted");
+        (space, Player::new(protocol, make).mutate(how.mutant))
+    };
+    let mut kinds = [space(1, TWINS_ROUNDS, false), space(0, LINKS_ROUNDS, true)];
+    Box::new(move |number| {
+        let (space, player) = &mut kinds[(number % 2) as usize];
+        let scenario = space.scenario(draw(1, number, space.count()));
+        player.play(&scenario).complaint().cloned()
+    })
+}
+
+fn drawn<P: Protocol + 'static>(
+    protocol: ProtocolKind,
+    make: MakeReplica<P>,
+    how: Play,
+    script: fn(&mut Stage<P>, &mut Dice),
+) -> Scenes {
+    Box::new(move |number| {
+        let mut dice = Dice(ChaCha8Rng::seed_from_u64(number));
+        play(&how, Setting::new(protocol, REPLICAS), make, |stage| script(stage, &mut dice)).complaint
+    })
+}
+
+/// What decides.
+struct Dice(ChaCha8Rng);
+
+impl Dice {
+    /// A number below `limit`; the bias of so small ones does not matter.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0.next_u64() % limit
+    }
+
+    fn one_in(&mut self, of: u64) -> bool {
+        self.below(of) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    fn actor(&mut self) -> ActorId {
+        ActorId(self.below(REPLICAS as u64) as usize)
+    }
+
+    fn some_of(&mut self, all: ActorSet) -> ActorSet {
+        self.0.next_u64() & all
+    }
+}
+
+fn honest_lead<P: Protocol>(stage: &mut Stage<P>) {
+    let trusted = stage.judge().trusted();
+    let leaders = (0..REPLICAS as u16).filter(|at| trusted >> at & 1 == 1).map(ReplicaId);
+    stage.heal(leaders);
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy)]
+enum Change {
+    Omitted,
+    /// Another block, or a vote for another one.
+    OtherBlock,
+    /// The block again, on the grandparent.
+    OldParent,
+    /// Certificates one step older.
+    OlderCertificates,
+    ForgedCertificates,
+    /// Nothing is prepared.
+    NothingPrepared,
+    NextView,
+    LastView,
+    BadSignature,
+}
+
+impl Change {
+    const ALL: [Change; 9] = [
+        Change::Omitted,
+        Change::OtherBlock,
+        Change::OldParent,
+        Change::OlderCertificates,
+        Change::ForgedCertificates,
+        Change::NothingPrepared,
+        Change::NextView,
+        Change::LastView,
+        Change::BadSignature,
+    ];
+
+    /// What is said instead; the message as it is where the change means nothing for it.
+    fn of<M: Malleable>(self, message: &M, memory: &Memory, quorum: Quorum) -> Option<M> {
+        let changed = match self {
+            Change::Omitted => return None,
+            Change::OtherBlock => lie::rival(message, memory).or_else(|| lie::contradict(message, memory)),
+            Change::OldParent => lie::fork(message, memory),
+            Change::OlderCertificates => lie::show_stale(message, memory, 1),
+            Change::ForgedCertificates => lie::forge(message, memory, quorum),
+            Change::NothingPrepared => lie::hide_prepared(message),
+            Change::NextView => lie::inflate(message, 1),
+            Change::LastView => message.view().and_then(|view| view.0.checked_sub(1)).map(|view| {
+                let mut changed = message.clone();
+                changed.claim_view(View(view));
+                changed
+            }),
+            Change::BadSignature => lie::corrupt(message),
+        };
+        Some(changed.unwrap_or_else(|| message.clone()))
+    }
+}
+
+/// What one replica says to some others in some views is changed.
+fn changes<M: Malleable>(liar: ReplicaId, quorum: Quorum, rounds: BTreeMap<View, (Change, ActorSet)>) -> Rewrite<M> {
+    let mut memory = Memory::default();
+    Box::new(move |_, actions| {
+        for action in std::mem::take(actions) {
+            let Action::Send { to, message, after, sign } = action else {
+                actions.push(action);
+                continue;
+            };
+            memory.read(&message);
+            let round = match &message {
+                Envelope::Protocol(said) => said.view().and_then(|view| rounds.get(&view)).map(|round| (said, round)),
+                _ => None,
+            };
+            let Some((said, (change, hearing))) = round else {
+                actions.push(Action::Send { to, message, after, sign });
+                continue;
+            };
+            let hears = |one: &ReplicaId| match to {
+                To::All => true,
+                To::Others => *one != liar,
+                To::One(other) => *one == other,
+            };
+            for one in (0..REPLICAS as u16).map(ReplicaId).filter(hears) {
+                let changed = one != liar && hearing >> one.index() & 1 == 1;
+                let said = if changed { change.of(said, &memory, quorum) } else { Some(said.clone()) };
+                let sign = sign && !(changed && matches!(change, Change::BadSignature));
+                actions.extend(said.map(|said| {
+                    let message = Envelope::Protocol(said);
+                    Action::Send { to: To::One(one), message, after, sign }
+                }));
+            }
+        }
+    })
+}
+
+fn mutate_rounds<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
+    let (liar, everybody) = (dice.actor(), stage.cast().everybody());
+    let mut rounds = BTreeMap::new();
+    for _ in 0..=dice.below(MOST_FAULTY_ROUNDS) {
+        let (view, change) = (View(1 + dice.below(MUTATED_ROUNDS)), dice.pick(&Change::ALL));
+        rounds.insert(view, (change, dice.some_of(everybody)));
+    }
+    stage.misbehave(liar, changes(ReplicaId(liar.0 as u16), stage.cast().quorum(), rounds));
+    for view in 1..=MUTATED_ROUNDS {
+        stage.leader(view, ReplicaId(dice.actor().0 as u16));
+    }
+    for _ in 0..=dice.below(MOST_FAULTY_ROUNDS) {
+        let (view, group) = (1 + dice.below(MUTATED_ROUNDS), dice.some_of(everybody));
+        stage.links().partition(view, [group, everybody & !group]);
+    }
+    run(stage, 1..=MUTATED_ROUNDS);
+    judge_view_gap(stage, MUTATED_ROUNDS);
+    honest_lead(stage);
+}
+
+fn make_trouble<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
+    let liar = dice.one_in(2).then(|| misbehaves(stage, dice));
+    let (lost, late) = (dice.pick(&[0, 5, 20]), dice.pick(&[0, 5, 20]));
+    let (impatient, unstable) = (dice.pick(&[1, 2, 8]), dice.pick(&[4, 12]));
+    let (mut of_links, keeper) = (Dice(ChaCha8Rng::seed_from_u64(dice.0.next_u64())), Keeper::default());
+    let mut delays = Dice(ChaCha8Rng::seed_from_u64(dice.0.next_u64()));
+    let mut keep = keeper.keep(|_, _, _, _| true);
+    stage.lose(Some(Box::new(move |from, to, view, message| {
+        of_links.below(100) < lost || of_links.below(100) < late && keep(from, to, view, message)
+    })));
+    let mut on_the_way = Vec::new();
+    for view in 1..=RANDOM_VIEWS {
+        on_the_way.extend(keeper.take().into_iter().map(|kept| (view + delays.below(MOST_LATE), kept)));
+        let due = on_the_way.extract_if(.., |(due, _)| *due <= view).map(|(_, kept)| kept).collect();
+        for actor in stage.cast().actors() {
+            if !stage.is_up(actor) && dice.one_in(2) {
+                stage.restart(actor);
+            } else if stage.is_up(actor) && Some(actor) != liar && dice.one_in(unstable) {
+                stage.crash_after(actor, dice.below(MOST_ACTIONS) as usize);
+            }
+        }
+        go_on(stage, view);
+        let_go(stage, due);
+        for actor in stage.cast().actors() {
+            if dice.one_in(impatient) {
+                stage.ring(actor, Timer::View);
+            }
+        }
+        stage.settle();
+        judge_view_gap(stage, view);
+    }
+    for actor in stage.cast().actors() {
+        match stage.is_up(actor) {
+            true => stage.keep_up(actor),
+            false => stage.restart(actor),
+        }
+    }
+    honest_lead(stage);
+}
+
+/// One of the replicas misbehaves, in a way that needs no clock.
+fn misbehaves<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
+    let liar = dice.actor();
+    let fault = loop {
+        match dice.pick(&Fault::ALL) {
+            Fault::Slow { .. } | Fault::Delay { .. } => {}
+            fault => break fault,
+        }
+    };
+    let context = Context { me: ReplicaId(liar.0 as u16), quorum: stage.cast().quorum(), view_timeout: Duration::ZERO };
+    let mut wrapper = Wrapper::<P::Message>::new(Misbehaviour::always(fault), context);
+    stage.misbehave(liar, Box::new(move |now, actions| wrapper.rewrite(now, actions)));
+    liar
+}

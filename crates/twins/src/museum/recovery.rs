@@ -1,0 +1,199 @@
+//! Exhibits about what a replica remembers when it comes back.
+
+use super::scene::{Ending, Keeper, Play, Setting, builds_on, genesis, go_on, leaders, let_go, only, play, run};
+use crate::cast::ActorId;
+use crate::stage::{Rewrite, Stage};
+use bytes::Bytes;
+use quorate_consensus::Envelope;
+use quorate_consensus::basic::message::BasicMessage;
+use quorate_consensus::basic::{self, BasicHotStuff};
+use quorate_consensus::chained::engine::ChainedEngine;
+use quorate_consensus::chained::message::{ChainedMessage, Proposal};
+use quorate_consensus::chained::replica;
+use quorate_consensus::chained::rules::Jolteon;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::malleable::{Malleable, Purpose};
+use quorate_consensus::pbft;
+use quorate_consensus::pbft::engine::PbftEngine;
+use quorate_consensus::pbft::message::{PbftMessage, PrePrepare};
+use quorate_consensus::replica::Protocol;
+use quorate_consensus::seam::{Action, Timer};
+use quorate_consensus::views::ViewEngine;
+use quorate_types::{Attachment, Block, BundleBuilder, ClientId, Domain, ReplicaId, View, Vote};
+use std::sync::{Arc, Mutex};
+
+/// When a replica crashes: after so many of its actions, counted from where the scenario says, or else when all is said.
+pub type Crash = Option<usize>;
+
+/// What a leader who lies has proposed last.
+type Proposed = Arc<Mutex<Option<Arc<Block>>>>;
+
+fn notes_proposals<M: Malleable>(proposed: &Proposed) -> Rewrite<M> {
+    let proposed = proposed.clone();
+    Box::new(move |_, actions| {
+        for action in actions {
+            if let Action::Send { message: Envelope::Protocol(message), .. } = action
+                && let Some((block, _)) = message.proposed()
+            {
+                *proposed.lock().expect("nothing panics while it holds this lock") = Some(block.clone());
+            }
+        }
+    })
+}
+
+fn last(proposed: &Proposed) -> Arc<Block> {
+    let last = proposed.lock().expect("nothing panics while it holds this lock").clone();
+    last.expect("the scenario has it propose")
+}
+
+/// Has an actor crash, now or when it has done so much, and come back.
+fn crash_and_come_back<P: Protocol>(
+    stage: &mut Stage<P>,
+    actor: ActorId,
+    crash: Crash,
+    meanwhile: impl FnOnce(&mut Stage<P>),
+) {
+    if let Some(actions) = crash {
+        stage.crash_after(actor, actions);
+    }
+    meanwhile(stage);
+    if stage.is_up(actor) {
+        stage.crash(actor);
+    }
+    stage.restart(actor);
+    stage.settle();
+}
+
+fn unsigned(block: &Block, domain: Domain) -> Vote {
+    let signature = Bytes::new();
+    Vote { subject: block.subject(domain), attachment: Attachment::None, voter: block.author, signature }
+}
+
+/// 8: R1 votes for the block of R0, who lies, crashes, comes back, and gets another block of the same view.
+pub fn forgotten_vote(how: &Play, crash: Crash) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        let proposed = Proposed::default();
+        stage.misbehave(ActorId(0), notes_proposals(&proposed));
+        leaders(stage, &[1, 2, 0]);
+        run(stage, 1..=2);
+        crash_and_come_back(stage, ActorId(1), crash, |stage| stage.run_view(3));
+        let Block { view, author, justify, .. } = (*last(&proposed)).clone();
+        let block = Arc::new(Block::new(view, author, justify, Vec::new()));
+        let endorsement = unsigned(&block, Domain::Proposal);
+        let rival = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
+        let rival = Envelope::Protocol(ChainedMessage::Proposal(Box::new(rival)));
+        stage.inject(author, ActorId(1), view, rival);
+        stage.settle();
+        stage.heal((1..4).map(ReplicaId));
+    })
+}
+
+/// 8: R1 has given up view 3 when it crashes; when it is back it learns of a higher certificate and gives it up again.
+pub fn forgotten_timeout(how: &Play, crash: Crash) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        let keeper = Keeper::default();
+        stage.lose(Some(keeper.keep(|_, _, view, message: &Envelope<ChainedMessage>| match message {
+            Envelope::Protocol(message) => match message.purpose() {
+                Purpose::Vote => view == View(2),
+                Purpose::Proposal => view == View(3),
+                _ => false,
+            },
+            _ => false,
+        })));
+        leaders(stage, &[0, 1, 3]);
+        run(stage, 1..=3);
+        let mut late = keeper.take();
+        late.retain(|kept| kept.view == View(2));
+        crash_and_come_back(stage, ActorId(1), crash, |stage| {
+            go_on(stage, 4);
+            stage.ring(ActorId(1), Timer::View);
+            stage.settle();
+        });
+        let_go(stage, late);
+        let high = Box::new(stage.replica(ActorId(3)).protocol().high().clone());
+        let advance = Envelope::Protocol(ChainedMessage::Advance { high, evidence: None });
+        stage.inject(ReplicaId(3), ActorId(1), View(3), advance);
+        go_on(stage, 5);
+        stage.ring(ActorId(1), Timer::View);
+        stage.settle();
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 8: R1 says PREPARE to what R0, the primary who lies, gives to a slot, crashes, comes back, and gets another block for that slot.
+pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
+    let setting = Setting::new(ProtocolKind::Pbft, 4);
+    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+        let proposed = Proposed::default();
+        stage.misbehave(ActorId(0), notes_proposals(&proposed));
+        // R1 hears of nothing but what is proposed.
+        stage.lose(Some(Box::new(|_, to, _, message| {
+            let proposal = matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Proposal);
+            to == ActorId(1) && !proposal
+        })));
+        crash_and_come_back(stage, ActorId(1), crash, |stage| go_on(stage, 1));
+        let client = ClientId(77);
+        let mut builder = BundleBuilder::new(client);
+        builder.push(client, 1, b"other");
+        let bundle = builder.finish();
+        stage.submit(ActorId(1), vec![bundle.clone()]);
+        let Block { view, author, height, .. } = *last(&proposed);
+        let block = Arc::new(Block::of_slot(view, author, height, vec![bundle.digest()]));
+        let endorsement = unsigned(&block, Domain::Prepare);
+        let rival = PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles: Vec::new() }));
+        stage.inject(author, ActorId(1), view, Envelope::Protocol(rival));
+        stage.settle();
+        stage.heal((1..4).map(ReplicaId));
+    })
+}
+
+/// 8: R1 alone knows that the first block is decided; R2, whose lock stands for that, crashes and comes back, and so does R0, who
+/// proposes a rival. R3 was never locked.
+pub fn forgotten_lock(how: &Play, crash: Crash) -> Ending {
+    let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
+    play(how, setting, basic::replica, |stage: &mut Stage<ViewEngine<BasicHotStuff>>| {
+        let genesis = genesis(stage);
+        stage.misbehave(ActorId(0), builds_on(2, genesis));
+        stage.lose(Some(Box::new(|_, to, _, message| match message {
+            Envelope::Protocol(BasicMessage::Phase(certificate)) => match certificate.subject.domain {
+                Domain::PreCommit => to == ActorId(3),
+                domain => domain == Domain::Commit,
+            },
+            _ => false,
+        })));
+        leaders(stage, &[1, 0]);
+        only(stage, 2..=4, &[0, 2, 3]);
+        crash_and_come_back(stage, ActorId(2), crash, |stage| stage.run_view(1));
+        crash_and_come_back(stage, ActorId(0), None, |_| {});
+        stage.lose(None);
+        run(stage, 2..=4);
+        stage.heal((1..4).map(ReplicaId));
+    })
+}
+
+/// 9: everybody has given up views 3 and 4 when everybody crashes, or R1 a little earlier.
+pub fn forgotten_timeouts(how: &Play, crash: Crash) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        stage.lose(Some(Box::new(|_, _, view, message| {
+            let proposal = matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Proposal);
+            view >= View(3) && proposal
+        })));
+        run(stage, 1..=3);
+        if let Some(actions) = crash {
+            stage.crash_after(ActorId(1), actions);
+        }
+        run(stage, 4..=5);
+        let everybody: Vec<ActorId> = stage.cast().actors().collect();
+        everybody.iter().for_each(|actor| {
+            if stage.is_up(*actor) {
+                stage.crash(*actor);
+            }
+        });
+        everybody.iter().for_each(|actor| stage.restart(*actor));
+        stage.settle();
+        stage.heal((0..4).map(ReplicaId));
+    })
+}

@@ -1,0 +1,352 @@
+//! Exhibits about views: what moves them, what keeps them from moving, and who may lead them.
+
+use super::certificates::judge_view_gap;
+use super::scene::{Ending, Keeper, Play, Setting, go_on, leaders, let_go, only, play, run, unjudged};
+use crate::cast::ActorId;
+use crate::judge::Law;
+use crate::stage::{Rewrite, Stage};
+use bytes::Bytes;
+use quorate_consensus::basic::message::BasicMessage;
+use quorate_consensus::basic::{self, BasicHotStuff};
+use quorate_consensus::chained::engine::ChainedEngine;
+use quorate_consensus::chained::message::{ChainedMessage, Proposal};
+use quorate_consensus::chained::replica;
+use quorate_consensus::chained::rules::{ChainedHotStuff, Jolteon};
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::malleable::{Malleable, Purpose, Role};
+use quorate_consensus::pbft;
+use quorate_consensus::pbft::engine::PbftEngine;
+use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::replica::Protocol;
+use quorate_consensus::seam::{Action, Timer, To};
+use quorate_consensus::views::{Family, ViewEngine};
+use quorate_consensus::{Envelope, Replica};
+use quorate_types::{Attachment, Block, Certificate, Domain, Quorum, ReplicaId, View, Vote};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// The view to which somebody who lies wants to move the others; R3 leads it.
+const FAR_VIEW: u64 = 1004;
+
+/// 7: R3, who lies, proposes in a view far ahead that it would lead.
+pub fn proposal_from_afar(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
+    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+        stage.misbehave(ActorId(3), unjudged());
+        run(stage, 1..=3);
+        let justify = stage.replica(ActorId(3)).protocol().high().clone();
+        let block = Arc::new(Block::new(View(FAR_VIEW), ReplicaId(3), justify, Vec::new()));
+        let subject = block.subject(Domain::Proposal);
+        let endorsement = Vote { subject, attachment: Attachment::None, voter: ReplicaId(3), signature: Bytes::new() };
+        let proposal = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
+        for to in (0..3).map(ActorId) {
+            let message = Envelope::Protocol(ChainedMessage::Proposal(Box::new(proposal.clone())));
+            stage.inject(ReplicaId(3), to, View(3), message);
+        }
+        stage.settle();
+        judge_view_gap(stage, 3);
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 7: R3, who lies, asks for a view far ahead.
+pub fn view_change_from_afar(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Pbft, 4);
+    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+        stage.misbehave(ActorId(3), unjudged());
+        go_on(stage, 1);
+        let keeper = Keeper::default();
+        stage.lose(Some(keeper.keep(|from, _, _, _| from == ActorId(3))));
+        stage.force(ActorId(3), View(FAR_VIEW));
+        stage.lose(None);
+        for asked in keeper.take() {
+            stage.inject(ReplicaId(3), asked.to, View(1), asked.message);
+        }
+        stage.settle();
+        judge_view_gap(stage, 1);
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 10: what is said when view 3 is given up is lost, once.
+pub fn lost_timeouts(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        stage.lose(Some(Box::new(|_, _, view, _| view == View(3))));
+        run(stage, 1..=3);
+        go_on(stage, 4);
+        stage.give_up_below(View(4));
+        stage.settle();
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 11: only R0, the primary, is linked to the others while they give its view up.
+pub fn only_the_primary_is_linked(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Pbft, 4);
+    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+        for view in 1..=2 {
+            only(stage, view..=view, &[]);
+            for backup in 1..4 {
+                stage.links().pass(view, 1, 1 << backup);
+                stage.links().pass(view, 1 << backup, 1);
+            }
+        }
+        go_on(stage, 1);
+        go_on(stage, 2);
+        stage.give_up_below(View(2));
+        stage.settle();
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 12: the last checkpoints of R1, R2 and R3 are those of the slots 0, 2 and 4, and R0, the primary, is gone.
+pub fn checkpoints_of_different_age(how: &Play) -> Ending {
+    let mut setting = Setting::new(ProtocolKind::Pbft, 4);
+    (setting.config.checkpoint_interval, setting.config.window) = (2, 64);
+    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+        stage.lose(Some(Box::new(|_, to, _, message| match message {
+            Envelope::Protocol(PbftMessage::Checkpoint(vote)) => {
+                let slot = vote.subject.height.0;
+                (to == ActorId(1)) || (to == ActorId(2) && slot > 2)
+            }
+            _ => false,
+        })));
+        (1..=5).for_each(|view| go_on(stage, view));
+        stage.crash(ActorId(0));
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// As every other leader, has a block prepared, shows the certificate to R3 alone, and tells the others of the one before.
+fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
+    let mut base: Option<Certificate> = None;
+    Box::new(move |_, actions| {
+        actions.retain_mut(|action| {
+            let Action::Send { to, message: Envelope::Protocol(message), .. } = action else { return true };
+            match message.purpose() {
+                Purpose::Proposal => {
+                    base = message.proposed().map(|(block, _)| block.justify.clone());
+                    true
+                }
+                Purpose::Certificate => {
+                    *to = To::One(ReplicaId(3));
+                    matches!(message, BasicMessage::Phase(_))
+                }
+                Purpose::Timeout => {
+                    let older = |shown: &Certificate| base.clone().filter(|base| base.view() < shown.view());
+                    message.show(&mut |role, shown| match role {
+                        Role::Base => older(shown).or_else(|| Some(shown.clone())),
+                        _ => Some(shown.clone()),
+                    });
+                    true
+                }
+                _ => *to == To::One(ReplicaId(0)),
+            }
+        });
+    })
+}
+
+/// 13: R0, who lies, leads every other view, and R1 the others; what R3 says comes last.
+pub fn hidden_lock(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
+    play(how, setting, basic::replica, |stage: &mut Stage<ViewEngine<BasicHotStuff>>| {
+        stage.misbehave(ActorId(0), hides_what_is_prepared());
+        leaders(stage, &[1, 2]);
+        run(stage, 1..=2);
+        stage.leaders_after([ReplicaId(0), ReplicaId(1)]);
+        watch_for_lasso(stage, 3..=18, 2, |stage| standing(stage, &[1, 2, 3]));
+        stage.heal([ReplicaId(0), ReplicaId(1)]);
+    })
+}
+
+/// Where some replicas stand, seen from the view that the furthest of them is in.
+fn standing<F: Family>(stage: &Stage<ViewEngine<F>>, of: &[usize]) -> Vec<[u64; 4]> {
+    let replicas: Vec<_> = of.iter().map(|at| stage.replica(ActorId(*at))).collect();
+    let top = replicas.iter().map(|replica| replica.view().0).max().unwrap_or(0);
+    let place = |replica: &&Replica<ViewEngine<F>>| {
+        let (high, lock) = (replica.protocol().high().view(), replica.parts().safety.lock().view);
+        [top - replica.view().0, top - high.0, top - lock.0, replica.committed_height().0]
+    };
+    replicas.iter().map(place).collect()
+}
+
+/// Runs views, led in turn by `leaders`. If nothing moves but the view, it is one state seen again: a lasso, which goes on forever.
+fn watch_for_lasso<P: Protocol, S: PartialEq>(
+    stage: &mut Stage<P>,
+    views: RangeInclusive<u64>,
+    leaders: u64,
+    state: impl Fn(&Stage<P>) -> S,
+) {
+    let mut seen: Vec<S> = Vec::new();
+    for view in views {
+        stage.run_view(view);
+        let now = state(stage);
+        // The same leader has to be next, for the same to come of it.
+        let again =
+            |(at, earlier): &(usize, &S)| ((seen.len() - at) as u64).is_multiple_of(leaders) && **earlier == now;
+        if let Some((before, _)) = seen.iter().enumerate().rev().find(again) {
+            let period = seen.len() - before;
+            let what = format!("the state repeats itself after {period} views, and nothing is executed in between");
+            stage.judge().complain(Law::Liveness, what);
+        }
+        seen.push(now);
+    }
+}
+
+/// Whether anything is committed with these replicas silent, under leaders in turn.
+fn commits<P: Protocol + 'static>(
+    how: &Play,
+    setting: Setting,
+    make: MakeReplica<P>,
+    silent: &[usize],
+    expected: bool,
+) -> Ending {
+    let replicas = setting.quorum.replicas();
+    let names: Vec<ReplicaId> = silent.iter().map(|at| ReplicaId(*at as u16)).collect();
+    let warning = setting.config.stalls_with_silent(setting.quorum, &names);
+    play(how, setting, make, |stage: &mut Stage<P>| {
+        silent.iter().for_each(|at| stage.crash(ActorId(*at)));
+        run(stage, 1..=5 * replicas as u64);
+        let height = (0..replicas).map(|at| stage.judge().height(ActorId(at))).max().unwrap_or(0);
+        let what = match (&warning, height) {
+            (Some(warning), 0) => format!("nothing is committed in {} views, as announced: {warning}", 5 * replicas),
+            (None, 0) => format!("nothing is committed in {} views, and nobody was warned", 5 * replicas),
+            (Some(warning), _) => format!("{height} blocks are committed, against the announcement: {warning}"),
+            (None, _) if expected => return,
+            (None, _) => format!("{height} blocks are committed, which was not to be expected"),
+        };
+        stage.judge().complain(Law::Liveness, what);
+    })
+}
+
+/// 14: a three-chain under leaders in turn; without the bug, a two-chain.
+fn silent_leaders(how: &Play, replicas: usize, silent: &[usize]) -> Ending {
+    match how.broken {
+        true => {
+            let setting = Setting::new(ProtocolKind::ChainedHotStuff, replicas);
+            commits(how, setting, replica::<ChainedHotStuff>, silent, false)
+        }
+        false => commits(how, Setting::new(ProtocolKind::Jolteon, replicas), replica::<Jolteon>, silent, true),
+    }
+}
+
+/// 14, of four replicas one of which is silent.
+pub fn one_of_four_silent(how: &Play) -> Ending {
+    silent_leaders(how, 4, &[3])
+}
+
+/// 14, of seven replicas two of which are silent, apart; without the bug, a two-chain, and a three-chain whose silent replicas follow
+/// each other.
+pub fn two_of_seven_silent(how: &Play) -> Ending {
+    let ending = silent_leaders(how, 7, &[2, 5]);
+    if how.broken || ending.complaint.is_some() {
+        return ending;
+    }
+    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 7);
+    commits(how, setting, replica::<ChainedHotStuff>, &[5, 6], true)
+}
+
+/// 14: of so many replicas, one set after the other is silent that they have to bear, from each alone to the most.
+pub fn silent_set(how: &Play, replicas: usize, number: usize) -> Ending {
+    let faults = Quorum::of(replicas).expect("an exhibit has a sound shape").faults();
+    let sets = (1u64..1 << replicas).filter(|set| set.count_ones() as usize <= faults);
+    let mut sets: Vec<u64> = sets.collect();
+    sets.sort_by_key(|set| set.count_ones());
+    let set = sets[number];
+    let silent: Vec<usize> = (0..replicas).filter(|at| set >> at & 1 == 1).collect();
+    match how.broken {
+        true => stands_still(
+            how,
+            Setting::new(ProtocolKind::ChainedHotStuff, replicas),
+            replica::<ChainedHotStuff>,
+            &silent,
+        ),
+        false => stands_still(how, Setting::new(ProtocolKind::Jolteon, replicas), replica::<Jolteon>, &silent),
+    }
+}
+
+/// Runs views until the state is one that was seen before, but for the number of the view.
+fn stands_still<F: Family>(how: &Play, setting: Setting, make: MakeReplica<ViewEngine<F>>, silent: &[usize]) -> Ending {
+    let replicas = setting.quorum.replicas() as u64;
+    play(how, setting, make, |stage: &mut Stage<ViewEngine<F>>| {
+        silent.iter().for_each(|at| stage.crash(ActorId(*at)));
+        let speaking: Vec<usize> = (0..replicas as usize).filter(|at| !silent.contains(at)).collect();
+        watch_for_lasso(stage, 1..=5 * replicas, replicas, |stage| standing(stage, &speaking));
+    })
+}
+
+/// Steps in which the slow primary serves.
+const SLOW_STEPS: u64 = 12;
+
+/// 16: R0 leads, and holds each block back for two thirds of what it is granted; there is always something to do.
+pub fn slow_primary(how: &Play) -> Ending {
+    let mut setting = Setting::new(ProtocolKind::Pbft, 4);
+    setting.config.view_timeout_ms = 1500;
+    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+        let keeper = Keeper::default();
+        let proposal = |message: &Envelope<PbftMessage>| matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Proposal);
+        stage.lose(Some(keeper.keep(move |_, _, _, message| proposal(message))));
+        for step in 1..=SLOW_STEPS {
+            let late = keeper.take();
+            go_on(stage, step);
+            let_go(stage, late);
+            for actor in stage.cast().actors() {
+                stage.ring(actor, Timer::View);
+            }
+            stage.settle();
+        }
+        for actor in stage.cast().actors() {
+            let (view, height) = (stage.replica(actor).view(), stage.judge().height(actor));
+            if view > View(1) || height + 2 < SLOW_STEPS {
+                let name = stage.cast().name(actor);
+                let what =
+                    format!("{name} is in {view:?}, though its primary serves, after {height} blocks of {SLOW_STEPS}");
+                stage.judge().complain(Law::Liveness, what);
+            }
+        }
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// Proposes to R1, in the name of nobody but itself, whenever a view begins by timeouts, and leads nothing.
+fn usurps() -> Rewrite<ChainedMessage> {
+    let mut high: Option<Certificate> = None;
+    Box::new(move |_, actions| {
+        let mut entered = None;
+        actions.retain(|action| match action {
+            Action::Send { message: Envelope::Protocol(message), .. } => {
+                if let ChainedMessage::Timeout(timeout) = message {
+                    high = Some(timeout.high.clone());
+                }
+                !matches!(message.purpose(), Purpose::Proposal | Purpose::Vote)
+            }
+            Action::Mark(quorate_consensus::Mark::EnteredView { view, .. }) => {
+                entered = Some(*view);
+                true
+            }
+            _ => true,
+        });
+        if let (Some(view), Some(justify)) = (entered, high.clone()) {
+            let block = Arc::new(Block::new(view, ReplicaId(0), justify, Vec::new()));
+            let subject = block.subject(Domain::Proposal);
+            let endorsement =
+                Vote { subject, attachment: Attachment::None, voter: ReplicaId(0), signature: Bytes::new() };
+            let proposal = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
+            let message = Envelope::Protocol(ChainedMessage::Proposal(Box::new(proposal)));
+            actions.push(Action::Send { to: To::One(ReplicaId(1)), message, after: None, sign: true });
+        }
+    })
+}
+
+/// 21: R0, who does not lead, is the first to propose in each view, to R1.
+pub fn usurper(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
+    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+        stage.misbehave(ActorId(0), usurps());
+        leaders(stage, &[1, 2, 0]);
+        run(stage, 1..=3);
+        stage.heal((1..4).map(ReplicaId));
+    })
+}

@@ -1,0 +1,95 @@
+//! Signatures of the stage: empty, free, and impossible to forge.
+//!
+//! A statement is genuine if its signer has signed it on this stage, which the notary knows by itself. A certificate is genuine if
+//! each of its signers has signed what it says that they did. Nothing is hashed, and nothing is believed.
+
+use crate::words::{Words, mix, mix_all};
+use quorate_types::{
+    Attachment, Certificate, ClusterId, Quorum, ReplicaId, Signers, Subject, Vote, limits::MAX_REPLICAS,
+};
+use std::mem::discriminant;
+
+/// Knows who has signed what.
+pub struct Notary {
+    quorum: Quorum,
+    genesis: Certificate,
+    signed: Words<()>,
+}
+
+impl Notary {
+    /// Nobody has signed anything.
+    pub fn new(cluster: &ClusterId, quorum: Quorum) -> Notary {
+        Notary { quorum, genesis: Certificate::genesis(cluster), signed: Words::default() }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.signed.clear();
+    }
+
+    /// A replica signs a vote that is its own. What it says in another's name it cannot sign.
+    pub fn sign(&mut self, signer: ReplicaId, vote: &Vote) {
+        if vote.voter == signer {
+            self.signed.insert(statement(signer, &vote.subject, &vote.attachment), ());
+        }
+    }
+
+    fn has_signed(&self, signer: ReplicaId, subject: &Subject, attachment: &Attachment) -> bool {
+        self.signed.contains_key(&statement(signer, subject, attachment))
+    }
+
+    /// Whether a vote is its voter's.
+    pub fn is_genuine(&self, vote: &Vote) -> bool {
+        vote.signature.is_empty() && self.has_signed(vote.voter, &vote.subject, &vote.attachment)
+    }
+
+    /// Whether a certificate proves a quorum, or is that of genesis.
+    pub fn is_certified(&self, certificate: &Certificate) -> bool {
+        let Certificate { subject, signers, attachments, proof } = certificate;
+        if *certificate == self.genesis {
+            return true;
+        }
+        let members = signers.highest().is_none_or(|highest| highest.index() < self.quorum.replicas());
+        members
+            && signers.len() >= self.quorum.quorum()
+            && proof.is_empty()
+            && (attachments.is_empty() || attachments.len() == signers.len())
+            && (signers.iter().enumerate())
+                .all(|(at, signer)| self.has_signed(signer, subject, certificate.attachment(at)))
+    }
+
+    /// Makes a certificate of a quorum of votes by distinct voters.
+    ///
+    /// # Errors
+    /// The voters whose votes are not genuine, or say besides what cannot stand beside what most say.
+    pub fn assemble(&self, subject: &Subject, mut votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
+        votes.sort_unstable_by_key(|vote| vote.voter);
+        let alike = |vote: &Vote| {
+            votes.iter().filter(|other| discriminant(&other.attachment) == discriminant(&vote.attachment)).count()
+        };
+        let uniform = alike(&votes[0]) == votes.len();
+        let bad = |vote: &&Vote| !self.is_genuine(vote) || !uniform && alike(vote) * 2 <= votes.len();
+        let blamed: Vec<ReplicaId> = votes.iter().filter(bad).map(|vote| vote.voter).collect();
+        if !blamed.is_empty() {
+            return Err(blamed);
+        }
+        let signers: Signers = votes.iter().map(|vote| vote.voter).collect();
+        let said = votes.into_iter().map(|vote| vote.attachment).filter(|said| *said != Attachment::None);
+        Ok(Certificate { subject: *subject, signers, attachments: said.collect(), proof: bytes::Bytes::new() })
+    }
+}
+
+/// A word for what somebody says; two statements of one scenario share it by a chance of 2^-64.
+pub fn statement(signer: ReplicaId, subject: &Subject, attachment: &Attachment) -> u64 {
+    const _: () = assert!(MAX_REPLICAS <= 1 << 16, "a signer and a domain fit in a word");
+    let about = mix(u64::from(signer.0) << 8 | subject.domain as u64, subject.view.0);
+    let about = mix_all(about, [subject.height.0, subject.digest.prefix()]);
+    match attachment {
+        Attachment::None => about,
+        Attachment::HighView(view) => mix_all(about, [1, view.0]),
+        Attachment::HighCertificate(certificate) => {
+            let Subject { domain, view, height, digest } = certificate.subject;
+            mix_all(about, [2 + domain as u64, view.0, height.0, digest.prefix()])
+        }
+    }
+}

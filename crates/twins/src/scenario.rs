@@ -1,0 +1,215 @@
+//! Scenarios: who leads each view of a script, and whom messages reach in it; and their files.
+
+use crate::cast::{ActorId, ActorSet, Cast, MAX_ACTORS};
+use crate::judge::{Complaint, Law};
+use quorate_consensus::config::ProtocolKind;
+use quorate_types::{Quorum, ReplicaId};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Most rounds of one scenario.
+pub const MAX_ROUNDS: usize = 1000;
+
+/// One view of a script.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Round {
+    /// Who leads. If it is a twin, both instances do.
+    pub leader: ReplicaId,
+    /// Who hears each other. Whoever is in no group is alone.
+    pub groups: Vec<ActorSet>,
+    /// What a group, by its position, says to another although it does not hear it.
+    pub passes: Vec<(u8, u8)>,
+}
+
+/// A script for a cast.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scenario {
+    /// Who plays.
+    pub cast: Cast,
+    /// The views from 1 on.
+    pub rounds: Vec<Round>,
+}
+
+/// A line of a file of scenarios: one, and perhaps what it is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The script.
+    pub scenario: Scenario,
+    /// The protocol in which it was played.
+    pub protocol: Option<ProtocolKind>,
+    /// What was found.
+    pub found: Option<Complaint>,
+}
+
+/// Why a line is no scenario.
+#[derive(Debug, Error)]
+pub enum ScenarioError {
+    /// It is not the JSON that a scenario is.
+    #[error("{0}; docs/TWINS.md shows what a scenario looks like")]
+    Json(#[from] serde_json::Error),
+    /// It says something impossible.
+    #[error("{what}; {mend}")]
+    Invalid {
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        mend: String,
+    },
+}
+
+fn invalid(what: String, mend: impl Into<String>) -> ScenarioError {
+    ScenarioError::Invalid { what, mend: mend.into() }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EntryText {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    protocol: Option<ProtocolKind>,
+    replicas: usize,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    faults: Option<usize>,
+    #[serde(default)]
+    twins: usize,
+    rounds: Vec<RoundText>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    found: Option<FoundText>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RoundText {
+    leader: String,
+    groups: Vec<Vec<String>>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    passes: Vec<(u8, u8)>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FoundText {
+    law: String,
+    what: String,
+}
+
+impl Scenario {
+    /// The group of actors.
+    fn group_text(&self, group: ActorSet) -> Vec<String> {
+        let members = self.cast.actors().filter(|actor| group >> actor.0 & 1 == 1);
+        members.map(|actor| self.cast.name(actor)).collect()
+    }
+}
+
+impl From<Scenario> for Entry {
+    fn from(scenario: Scenario) -> Entry {
+        Entry { scenario, protocol: None, found: None }
+    }
+}
+
+impl Entry {
+    /// The line, without a line feed.
+    pub fn to_line(&self) -> String {
+        let Scenario { cast, rounds } = &self.scenario;
+        let round = |round: &Round| RoundText {
+            leader: format!("{:?}", round.leader),
+            groups: round.groups.iter().map(|group| self.scenario.group_text(*group)).collect(),
+            passes: round.passes.clone(),
+        };
+        let usual = Quorum::of(cast.replicas()).expect("a cast has a committee");
+        let text = EntryText {
+            protocol: self.protocol,
+            replicas: cast.replicas(),
+            faults: (cast.quorum() != usual).then(|| cast.quorum().faults()),
+            twins: cast.twins(),
+            rounds: rounds.iter().map(round).collect(),
+            found: self
+                .found
+                .as_ref()
+                .map(|found| FoundText { law: found.law.name().into(), what: found.what.clone() }),
+        };
+        serde_json::to_string(&text).expect("a scenario is plain data")
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_line(line: &str) -> Result<Entry, ScenarioError> {
+        let text: EntryText = serde_json::from_str(line)?;
+        let cast = cast(text.replicas, text.faults, text.twins)?;
+        if text.rounds.is_empty() || text.rounds.len() > MAX_ROUNDS {
+            let what = format!("a scenario has between 1 and {MAX_ROUNDS} rounds, not {}", text.rounds.len());
+            return Err(invalid(what, "write another number of rounds"));
+        }
+        let rounds = text.rounds.iter().enumerate().map(|(at, round)| parse_round(at, round, &cast));
+        let rounds = rounds.collect::<Result<Vec<Round>, ScenarioError>>()?;
+        let found = match text.found {
+            None => None,
+            Some(found) => {
+                let law = Law::ALL.into_iter().find(|law| law.name() == found.law);
+                let names: Vec<&str> = Law::ALL.into_iter().map(Law::name).collect();
+                let unknown =
+                    || invalid(format!("`{}` is no law", found.law), format!("use one of {}", names.join(", ")));
+                Some(Complaint { law: law.ok_or_else(unknown)?, what: found.what })
+            }
+        };
+        Ok(Entry { scenario: Scenario { cast, rounds }, protocol: text.protocol, found })
+    }
+}
+
+/// The cast of so many replicas and twins; `faults` is as many as can be, unless it is said.
+///
+/// # Errors
+/// If there is no such cast.
+pub fn cast(replicas: usize, faults: Option<usize>, twins: usize) -> Result<Cast, ScenarioError> {
+    let quorum = match faults {
+        None => Quorum::of(replicas),
+        Some(faults) => Quorum::with_faults(replicas, faults),
+    };
+    let quorum = quorum.map_err(|error| invalid(error.to_string(), "set another number of replicas"))?;
+    if twins > replicas {
+        let what = format!("{twins} of {replicas} replicas cannot be twins");
+        return Err(invalid(what, "set as many twins as there are replicas, or fewer"));
+    }
+    if replicas + twins > MAX_ACTORS {
+        let what = format!("{replicas} replicas and {twins} twins are more than {MAX_ACTORS} actors");
+        return Err(invalid(what, "set fewer"));
+    }
+    Ok(Cast::new(quorum, twins))
+}
+
+fn parse_round(at: usize, text: &RoundText, cast: &Cast) -> Result<Round, ScenarioError> {
+    let round = at + 1;
+    let names = || cast.names(cast.everybody());
+    let find = |name: &String| {
+        let what = || format!("round {round}: there is no `{name}`");
+        cast.find(name).ok_or_else(|| invalid(what(), format!("the actors are {}", names())))
+    };
+    let leader = find(&text.leader)?;
+    if leader.0 >= cast.replicas() {
+        let what = format!("round {round}: the leader is `{}`, one of two instances", text.leader);
+        return Err(invalid(what, "name the identity, which both instances have: they lead both"));
+    }
+    let mut groups: Vec<ActorSet> = Vec::with_capacity(text.groups.len());
+    for group in &text.groups {
+        let mut set: ActorSet = 0;
+        for name in group {
+            let ActorId(actor) = find(name)?;
+            if groups.iter().chain([&set]).any(|earlier| earlier >> actor & 1 == 1) {
+                return Err(invalid(format!("round {round}: `{name}` is named twice"), "an actor is in one group"));
+            }
+            set |= 1 << actor;
+        }
+        if set == 0 {
+            return Err(invalid(format!("round {round}: a group is empty"), "leave it out"));
+        }
+        groups.push(set);
+    }
+    for (from, to) in &text.passes {
+        if usize::from(*from.max(to)) >= groups.len() || from == to {
+            let what = format!("round {round}: [{from}, {to}] does not name two of the {} groups", groups.len());
+            return Err(invalid(what, "groups are named by their positions, from 0"));
+        }
+    }
+    Ok(Round { leader: cast.identity(leader), groups, passes: text.passes.clone() })
+}

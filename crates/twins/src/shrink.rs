@@ -1,0 +1,142 @@
+//! Makes a scenario small that breaks a law, so that people can read it.
+
+use crate::cast::{ActorId, ActorSet, Cast};
+use crate::scenario::{Round, Scenario};
+
+/// The simplest scenario that `is_bad` still holds of and that single steps lead to: none of those that are one step simpler is bad.
+///
+/// # Panics
+/// If the scenario itself is not bad.
+pub fn shrink(scenario: &Scenario, mut is_bad: impl FnMut(&Scenario) -> bool) -> Scenario {
+    assert!(is_bad(scenario), "only what is bad is worth shrinking");
+    let mut smallest = scenario.clone();
+    loop {
+        let simpler = steps(&smallest).find(&mut is_bad);
+        match simpler {
+            Some(simpler) => smallest = simpler,
+            None => return smallest,
+        }
+    }
+}
+
+/// What is one step simpler: without one of the twins; without one of the rounds; with an actor fewer outside of the largest group of
+/// a round, or a group fewer; with a pass fewer; with a leader that changes less often. Each step lowers one of these numbers and
+/// raises none before it, so that shrinking ends.
+pub fn steps(scenario: &Scenario) -> impl Iterator<Item = Scenario> {
+    let rounds = scenario.rounds.len();
+    let fewer_rounds = (0..rounds).rev().filter(move |_| rounds > 1).map(|at| without_round(scenario, at));
+    let in_round = (0..rounds).flat_map(move |at| {
+        let round = &scenario.rounds[at];
+        let simpler = connected(round, &scenario.cast).into_iter().chain(merged(round)).chain(moved(round));
+        simpler.chain(without_pass(round)).map(move |simpler| with_round(scenario, at, simpler))
+    });
+    let steadier = (0..rounds).filter_map(move |at| steadier(scenario, at));
+    without_twin(scenario).into_iter().chain(fewer_rounds).chain(in_round).chain(steadier)
+}
+
+fn without_round(scenario: &Scenario, at: usize) -> Scenario {
+    let mut simpler = scenario.clone();
+    simpler.rounds.remove(at);
+    simpler
+}
+
+fn with_round(scenario: &Scenario, at: usize, round: Round) -> Scenario {
+    let mut simpler = scenario.clone();
+    simpler.rounds[at] = round;
+    simpler
+}
+
+/// The last twin is an honest replica again: its first instance.
+fn without_twin(scenario: &Scenario) -> Option<Scenario> {
+    let twins = scenario.cast.twins().checked_sub(1)?;
+    let cast = Cast::new(scenario.cast.quorum(), twins);
+    let rounds = scenario.rounds.iter().map(|round| restrict(round, cast.everybody())).collect();
+    Some(Scenario { cast, rounds })
+}
+
+/// A round without those who are not in a set.
+fn restrict(round: &Round, set: ActorSet) -> Round {
+    let groups = round.groups.iter().map(|group| group & set).collect();
+    without_empty_groups(Round { leader: round.leader, groups, passes: round.passes.clone() })
+}
+
+/// Everybody hears everybody.
+fn connected(round: &Round, cast: &Cast) -> Option<Round> {
+    let everybody = cast.everybody();
+    let connected = Round { leader: round.leader, groups: vec![everybody], passes: Vec::new() };
+    (round.groups != connected.groups).then_some(connected)
+}
+
+/// Two of the groups are one.
+fn merged(round: &Round) -> impl Iterator<Item = Round> {
+    let groups = round.groups.len();
+    (0..groups).flat_map(move |one| {
+        (one + 1..groups).map(move |other| {
+            let mut simpler = round.clone();
+            simpler.groups[one] |= std::mem::take(&mut simpler.groups[other]);
+            let place = |at: u8| if usize::from(at) == other { one as u8 } else { at };
+            simpler.passes = round.passes.iter().map(|(from, to)| (place(*from), place(*to))).collect();
+            simpler.passes.retain(|(from, to)| from != to);
+            // Where both directions pass between two groups now, as where one passes twice, the first is kept.
+            let mut seen: Vec<(u8, u8)> = Vec::new();
+            simpler.passes.retain(|(from, to)| {
+                let fresh = !seen.contains(&(*from, *to)) && !seen.contains(&(*to, *from));
+                seen.push((*from, *to));
+                fresh
+            });
+            without_empty_groups(simpler)
+        })
+    })
+}
+
+/// One actor joins the largest group.
+fn moved(round: &Round) -> impl Iterator<Item = Round> {
+    let largest = (0..round.groups.len()).max_by_key(|at| round.groups[*at].count_ones());
+    largest.into_iter().flat_map(move |largest| {
+        let outside = (0..round.groups.len()).filter(move |at| *at != largest && round.groups[*at].count_ones() > 1);
+        outside.flat_map(move |at| {
+            members(round.groups[at]).map(move |ActorId(actor)| {
+                let mut simpler = round.clone();
+                simpler.groups[at] &= !(1 << actor);
+                simpler.groups[largest] |= 1 << actor;
+                simpler
+            })
+        })
+    })
+}
+
+fn members(set: ActorSet) -> impl Iterator<Item = ActorId> {
+    (0..ActorSet::BITS as usize).filter(move |actor| set >> actor & 1 == 1).map(ActorId)
+}
+
+fn without_pass(round: &Round) -> impl Iterator<Item = Round> {
+    (0..round.passes.len()).map(move |at| {
+        let mut simpler = round.clone();
+        simpler.passes.remove(at);
+        simpler
+    })
+}
+
+/// The leader of a round is that of the round before, if leaders change less often then.
+fn steadier(scenario: &Scenario, at: usize) -> Option<Scenario> {
+    let before = scenario.rounds[at.checked_sub(1)?].leader;
+    let mut simpler = scenario.clone();
+    simpler.rounds[at].leader = before;
+    (changes(&simpler) < changes(scenario)).then_some(simpler)
+}
+
+fn changes(scenario: &Scenario) -> usize {
+    scenario.rounds.windows(2).filter(|pair| pair[0].leader != pair[1].leader).count()
+}
+
+/// Groups without members go, and passes name the others by their new positions.
+fn without_empty_groups(round: Round) -> Round {
+    let mut places = Vec::new();
+    let mut groups = Vec::new();
+    for group in round.groups {
+        places.push((group != 0).then_some(groups.len() as u8));
+        groups.extend((group != 0).then_some(group));
+    }
+    let place = |(from, to): (u8, u8)| Some((places[usize::from(from)]?, places[usize::from(to)]?));
+    Round { leader: round.leader, groups, passes: round.passes.into_iter().filter_map(place).collect() }
+}

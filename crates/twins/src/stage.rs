@@ -1,0 +1,467 @@
+//! A scripted world for replicas: the script says who leads each view, which links are open in it, and when replicas move on.
+//!
+//! Everything happens in one thread and in one order: messages are delivered first in, first out, and what a replica asks of its
+//! host is answered at once. A message belongs to the view that it names, or else to that of its sender when it sends, and passes
+//! by the links of that view. While a view is [run](Stage::run_view), messages of later views wait.
+
+mod actors;
+mod host;
+
+use crate::actor::Actor;
+use crate::cast::{ActorId, ActorSet, Cast};
+use crate::judge::{Complaint, Judge, Law};
+use crate::links::Links;
+use crate::notary::Notary;
+use crate::stock::Stock;
+use crate::transcript::Transcript;
+use quorate_consensus::config::{LeaderKind, ProtocolKind, ViewDuration};
+use quorate_consensus::leader::LeaderScript;
+use quorate_consensus::mutants::Mutant;
+use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::replica::Protocol;
+use quorate_consensus::seam::{Action, Envelope, Input, Timer};
+use quorate_consensus::{Config, Replica};
+use quorate_types::{Bundle, Certificate, ClusterId, Digest, ReplicaId, Time, View};
+use std::collections::VecDeque;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a view lasts; no time passes within one but for alarms that fetch.
+const VIEW: Duration = Duration::from_millis(1000);
+/// How long after a request the next one is due.
+const FETCH: Duration = Duration::from_millis(1);
+/// Views in which commands have to be executed everywhere when all is healed. What it takes at most is to find each other (two
+/// views), what is missing, and a chain of three blocks and its announcement (four).
+pub const HEALED_VIEWS: u64 = 12;
+/// Deliveries in one view after which the replicas are said to talk without end.
+const MOST_DELIVERIES: u64 = 200_000;
+
+/// What the sender of a message is to the stage.
+struct Parcel<M> {
+    from: ReplicaId,
+    to: ActorId,
+    view: View,
+    message: Envelope<M>,
+}
+
+/// Changes what an actor does before it is done.
+pub type Rewrite<M> = Box<dyn FnMut(Time, &mut Vec<Action<M>>) + Send>;
+
+/// Loses messages beside what links lose: from, to, view and message; true if it is lost.
+pub type Lose<M> = Box<dyn FnMut(ActorId, ActorId, View, &Envelope<M>) -> bool + Send>;
+
+/// Replicas, and what is between them.
+pub struct Stage<P: Protocol> {
+    cast: Cast,
+    config: Config,
+    cluster: ClusterId,
+    make: MakeReplica<P>,
+    /// The bug that every replica has.
+    mutant: Option<Mutant>,
+    actors: Vec<Actor<P>>,
+    /// The instances of each identity.
+    instances: Vec<ActorSet>,
+    links: Links,
+    script: LeaderScript,
+    /// Whether the actors know the script as it is.
+    announced: bool,
+    judge: Judge,
+    notary: Notary,
+    stock: Stock,
+    /// Whether clients send commands in each view that is run.
+    supplied: bool,
+    rounds: u64,
+    queue: VecDeque<Parcel<P::Message>>,
+    /// Messages of views that are not run yet.
+    waiting: Vec<Parcel<P::Message>>,
+    /// Messages of later views wait.
+    limit: View,
+    now: Time,
+    answers: VecDeque<Input<P::Message>>,
+    actions: Vec<Action<P::Message>>,
+    lose: Option<Lose<P::Message>>,
+    fetch_tries: usize,
+    deliveries: u64,
+    /// Whether actors have journals.
+    journals: bool,
+    transcript: Option<Transcript>,
+}
+
+/// The settings of replicas on a stage: time plays no part, and who needs something asks for it at once.
+pub fn stage_config(protocol: ProtocolKind) -> Config {
+    let leader = if protocol.has_slots() { LeaderKind::Fixed } else { LeaderKind::RoundRobin };
+    Config {
+        protocol,
+        leader,
+        view_duration: ViewDuration::Fixed,
+        view_timeout_ms: VIEW.as_millis() as u64,
+        fetch_delay_ms: 0,
+        fetch_retry_ms: FETCH.as_millis() as u64,
+        checkpoint_interval: 2,
+        window: 64,
+        ..Config::default()
+    }
+}
+
+impl<P: Protocol> Stage<P> {
+    /// A cast that has not begun, all links open, leaders in turn. `make` is what
+    /// [`for_protocol`](quorate_consensus::protocols::for_protocol) gives for the protocol of `config`.
+    pub fn new(config: Config, cast: Cast, make: MakeReplica<P>) -> Stage<P> {
+        let cluster = ClusterId::from_name("stage");
+        let genesis = Certificate::genesis(&cluster).subject.digest;
+        let instances = |identity: ReplicaId| cast.instances(identity).fold(0, |set, actor| set | 1 << actor.0);
+        let everybody: Vec<ReplicaId> = (0..cast.replicas() as u16).map(ReplicaId).collect();
+        let mut stage = Stage {
+            instances: everybody.iter().copied().map(instances).collect(),
+            links: Links::new(&cast),
+            script: LeaderScript { views: Vec::new(), after: everybody },
+            announced: false,
+            judge: Judge::new(&cast, genesis, config.protocol.has_slots()),
+            notary: Notary::new(&cluster, cast.quorum()),
+            stock: Stock::new(&cast),
+            supplied: true,
+            rounds: 0,
+            queue: VecDeque::new(),
+            waiting: Vec::new(),
+            limit: View(0),
+            now: Time(0),
+            answers: VecDeque::new(),
+            actions: Vec::new(),
+            lose: None,
+            fetch_tries: cast.replicas(),
+            deliveries: 0,
+            journals: true,
+            transcript: None,
+            actors: Vec::with_capacity(cast.len()),
+            cast,
+            config,
+            cluster,
+            make,
+            mutant: None,
+        };
+        stage.enter_actors();
+        stage
+    }
+
+    /// Everything as at the beginning, but for what was set before anybody began: the script of leaders and links goes too.
+    pub fn reset(&mut self) {
+        self.links.clear();
+        self.script.views.clear();
+        self.script.after = (0..self.cast.replicas() as u16).map(ReplicaId).collect();
+        self.announced = false;
+        self.judge.clear();
+        self.notary.clear();
+        self.rounds = 0;
+        self.queue.clear();
+        self.waiting.clear();
+        self.answers.clear();
+        self.actions.clear();
+        self.limit = View(0);
+        self.now = Time(0);
+        self.lose = None;
+        self.transcript = None;
+        self.enter_actors();
+    }
+
+    fn enter_actors(&mut self) {
+        for actor in self.cast.actors() {
+            let replica = self.new_replica(actor);
+            match self.actors.get_mut(actor.0) {
+                Some(place) => place.begin_again(replica),
+                None => self.actors.push(Actor::new(replica, self.cast.identity(actor))),
+            }
+        }
+    }
+
+    /// A replica for an actor, as it was at the beginning.
+    pub fn new_replica(&self, actor: ActorId) -> Replica<P> {
+        let identity = self.cast.identity(actor);
+        let replica = (self.make)(self.config.clone(), self.cast.quorum(), self.cluster, identity, 0);
+        match self.mutant {
+            Some(mutant) => replica.mutate(mutant),
+            None => replica,
+        }
+    }
+
+    // What a script says.
+
+    /// Has an identity lead a view. Views without a leader of their own below it are led in turn.
+    pub fn leader(&mut self, view: u64, leader: ReplicaId) {
+        assert!(view >= 1, "views count from 1");
+        while (self.script.views.len() as u64) < view {
+            let next = View(self.script.views.len() as u64 + 1);
+            self.script.views.push(self.script.leader(next));
+        }
+        self.script.views[view as usize - 1] = leader;
+        self.announced = false;
+    }
+
+    /// Has these lead in turn the views after those that have a leader of their own.
+    pub fn leaders_after(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) {
+        self.script.after.clear();
+        self.script.after.extend(leaders);
+        self.announced = false;
+    }
+
+    /// The links by view.
+    pub fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+
+    /// Cuts one direction of a link for messages of some views.
+    pub fn cut(&mut self, from: ActorId, to: ActorId, views: impl RangeBounds<u64>) {
+        self.links.cut(from, to, views);
+    }
+
+    /// Lets messages of a view pass within groups only; whoever is in no group is alone.
+    pub fn partition(&mut self, view: u64, groups: &[&[ActorId]]) {
+        let set = |group: &&[ActorId]| group.iter().fold(0, |set, actor| set | 1 << actor.0);
+        self.links.partition(view, groups.iter().map(set));
+    }
+
+    /// Loses messages of any kind.
+    pub fn lose(&mut self, lose: Option<Lose<P::Message>>) {
+        self.lose = lose;
+    }
+
+    /// Whether clients send commands to everybody in each view that is run. They do unless told otherwise.
+    pub fn supply(&mut self, supplied: bool) {
+        self.supplied = supplied;
+    }
+
+    /// How many alarms of a replica that lacks something ring in each part of a view, if it goes on lacking it.
+    pub fn set_fetch_tries(&mut self, tries: usize) {
+        self.fetch_tries = tries;
+    }
+
+    /// Whether what actors have made durable is kept. It is unless told otherwise; without, nobody comes back from a crash.
+    pub fn keep_journals(&mut self, kept: bool) {
+        self.journals = kept;
+    }
+
+    /// Has what an actor does changed before it is done; it is no longer judged.
+    pub fn misbehave(&mut self, actor: ActorId, rewrite: Rewrite<P::Message>) {
+        self.actors[actor.0].rewrite = Some(rewrite);
+        self.judge.distrust(actor);
+    }
+
+    /// Writes down what happens from now on.
+    pub fn record(&mut self) {
+        self.transcript = Some(Transcript::default());
+    }
+
+    // What happens.
+
+    /// Sends a bundle of a client to an actor.
+    pub fn submit(&mut self, actor: ActorId, bundles: Vec<Bundle>) {
+        bundles.iter().for_each(|bundle| self.judge.submits(bundle));
+        self.step(actor, Input::Submit(bundles));
+    }
+
+    /// Puts a message into the queue as if an identity had sent it in a view.
+    pub fn inject(&mut self, from: ReplicaId, to: ActorId, view: View, message: Envelope<P::Message>) {
+        self.deposit(Parcel { from, to, view, message });
+    }
+
+    /// Moves on to the next view of the script: clients send commands; who hears of the view enters it; who does not gives the last
+    /// one up; and who is still left behind then, for lack of others who do, is forced into it. Under a protocol whose views last,
+    /// everybody asks for the view first, and commands come when it is open.
+    pub fn run_view(&mut self, view: u64) {
+        self.open_view(view);
+        if self.config.protocol.has_slots() {
+            if self.force_up_to(View(view)) {
+                self.settle();
+            }
+            self.send_commands();
+            return self.settle();
+        }
+        self.send_commands();
+        self.settle();
+        if self.give_up_below(View(view)) {
+            self.settle();
+        }
+        if self.force_up_to(View(view)) {
+            self.settle();
+        }
+    }
+
+    /// The script ends: all links are open from now on, for messages of whatever view, and `leaders` lead in turn.
+    /// Views go on without force. The number of views after which every honest actor that is up has executed a command that was
+    /// sent since; none if [`HEALED_VIEWS`] do not suffice, which breaks the law of liveness.
+    pub fn heal(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) -> Option<u64> {
+        let last = self.actors.iter().map(|actor| actor.replica.view().0).max().unwrap_or(0).max(self.limit.0);
+        self.links.clear();
+        self.lose = None;
+        // Who leads a view in which somebody is goes on leading it.
+        if last > 0 {
+            self.leader(last, self.script.leader(View(last)));
+        }
+        self.script.views.truncate(last as usize);
+        self.leaders_after(leaders);
+        self.supplied = true;
+        let before = self.judge.submitted();
+        let up = self.cast.actors().filter(|actor| self.actors[actor.0].up).fold(0, |set, actor| set | 1 << actor.0);
+        let expected = up & self.judge.trusted();
+        for view in 1..=HEALED_VIEWS {
+            self.open_view(last + view);
+            self.send_commands();
+            self.settle();
+            if !self.judge.all_executed_after(before, expected) && self.give_up_below(View(last + view)) {
+                self.settle();
+            }
+            if self.judge.all_executed_after(before, expected) {
+                return Some(view);
+            }
+        }
+        let what = format!("nothing sent since all was healed was executed everywhere within {HEALED_VIEWS} views");
+        self.judge.complain(Law::Liveness, what);
+        None
+    }
+
+    /// Begins a view of the script: time moves on, and messages of the view wait no longer.
+    pub fn open_view(&mut self, view: u64) {
+        assert!(View(view) > self.limit, "views are run in ascending order");
+        self.limit = View(view);
+        self.now = self.now.max(Time(VIEW.as_nanos() as u64 * view));
+        self.deliveries = 0;
+        self.announce_script();
+        if self.transcript.is_some() {
+            self.head(view);
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for parcel in waiting.drain(..) {
+            self.deposit(parcel);
+        }
+        // What was held again for a later view is in the new list, and the old one has the room.
+        if self.waiting.is_empty() {
+            self.waiting = waiting;
+        }
+        for at in 0..self.actors.len() {
+            if !self.actors[at].started && self.actors[at].up {
+                self.actors[at].started = true;
+                self.step(ActorId(at), Input::Start);
+            }
+        }
+    }
+
+    /// Clients send new commands to everybody, unless they send none.
+    pub fn send_commands(&mut self) {
+        if !self.supplied {
+            return;
+        }
+        self.rounds += 1;
+        for bundle in self.stock.of_round(self.rounds) {
+            self.judge.submits(bundle);
+        }
+        for at in 0..self.actors.len() {
+            let bundles = self.stock.for_actor(self.rounds, ActorId(at));
+            self.step(ActorId(at), Input::Submit(bundles));
+        }
+    }
+
+    fn announce_script(&mut self) {
+        if !self.announced {
+            self.announced = true;
+            let script = Arc::new(self.script.clone());
+            self.actors.iter_mut().for_each(|actor| actor.replica.follow_script(script.clone()));
+        }
+    }
+
+    fn head(&mut self, view: u64) {
+        let links = self.links.describe(View(view), &self.cast);
+        let text = format!("view {view}: leader {:?}; {links}", self.script.leader(View(view)));
+        if let Some(transcript) = &mut self.transcript {
+            transcript.heading(&text);
+        }
+    }
+
+    /// Rings the view alarm of everybody who is below a view; whether there is anybody.
+    pub fn give_up_below(&mut self, view: View) -> bool {
+        let mut any = false;
+        for at in 0..self.actors.len() {
+            if self.actors[at].is_below(view) {
+                any = true;
+                self.ring(ActorId(at), Timer::View);
+            }
+        }
+        any
+    }
+
+    /// Forces everybody into a view who is below it; whether there is anybody.
+    pub fn force_up_to(&mut self, view: View) -> bool {
+        let mut any = false;
+        for at in 0..self.actors.len() {
+            if self.actors[at].is_below(view) {
+                any = true;
+                self.force(ActorId(at), view);
+            }
+        }
+        any
+    }
+
+    /// Forces an actor into a higher view than its own.
+    pub fn force(&mut self, actor: ActorId, view: View) {
+        self.announce_script();
+        if let Some(transcript) = &mut self.transcript {
+            transcript.says(&self.cast, actor, &format!("is forced into {view:?}"));
+        }
+        let mut actions = std::mem::take(&mut self.actions);
+        self.actors[actor.0].replica.force_view(self.now, view, &mut actions);
+        self.perform_all(actor, actions);
+        self.answer(actor);
+    }
+
+    /// An actor stops after so many more of its actions; of those that come with the last one, the rest is lost.
+    pub fn crash_after(&mut self, actor: ActorId, actions: usize) {
+        self.actors[actor.0].fuse = Some(actions);
+    }
+
+    /// An actor that was to stop after some more actions goes on.
+    pub fn keep_up(&mut self, actor: ActorId) {
+        self.actors[actor.0].fuse = None;
+    }
+
+    /// An actor stops; what is under way to it is lost.
+    pub fn crash(&mut self, actor: ActorId) {
+        self.actors[actor.0].stop();
+        self.answers.clear();
+        self.queue.retain(|parcel| parcel.to != actor);
+        self.waiting.retain(|parcel| parcel.to != actor);
+        if let Some(transcript) = &mut self.transcript {
+            transcript.says(&self.cast, actor, "CRASHES");
+        }
+    }
+
+    // What there is to see.
+
+    /// Who plays.
+    pub fn cast(&self) -> &Cast {
+        &self.cast
+    }
+
+    /// An actor's replica.
+    pub fn replica(&self, actor: ActorId) -> &Replica<P> {
+        &self.actors[actor.0].replica
+    }
+
+    /// The blocks that an actor has executed, in order, genesis left out.
+    pub fn executed(&self, actor: ActorId) -> &[Digest] {
+        &self.actors[actor.0].chain
+    }
+
+    /// The first thing that was wrong.
+    pub fn complaint(&self) -> Option<&Complaint> {
+        self.judge.complaint()
+    }
+
+    /// The judge.
+    pub fn judge(&mut self) -> &mut Judge {
+        &mut self.judge
+    }
+
+    /// What was written down since [`Stage::record`].
+    pub fn transcript(&self) -> String {
+        self.transcript.as_ref().map(Transcript::text).unwrap_or_default()
+    }
+}

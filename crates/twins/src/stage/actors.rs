@@ -1,0 +1,58 @@
+//! What is done to actors besides giving them inputs: bugs, settings of their own, signatures of liars, coming back from a journal.
+
+use super::Stage;
+use crate::cast::ActorId;
+use quorate_consensus::Config;
+use quorate_consensus::mutants::Mutant;
+use quorate_consensus::replica::Protocol;
+use quorate_consensus::seam::Input;
+use quorate_types::Vote;
+
+impl<P: Protocol> Stage<P> {
+    /// Every replica has this bug from the beginning on.
+    pub fn mutate(&mut self, mutant: Option<Mutant>) {
+        assert!(self.actors.iter().all(|actor| !actor.started), "a bug is put back before anybody begins");
+        self.mutant = mutant;
+        self.enter_actors();
+        self.announced = false;
+    }
+
+    /// An actor has settings of its own, from the beginning on.
+    pub fn configure(&mut self, actor: ActorId, config: Config) {
+        assert!(!self.actors[actor.0].started, "settings are made before an actor begins");
+        let shared = std::mem::replace(&mut self.config, config);
+        self.actors[actor.0].replica = self.new_replica(actor);
+        self.config = shared;
+        self.announced = false;
+    }
+
+    /// The identity of an actor who misbehaves signs a vote.
+    pub fn sign(&mut self, actor: ActorId, vote: &Vote) {
+        assert!(!self.judge.trusts(actor), "honest replicas sign for themselves");
+        self.notary.sign(self.cast.identity(actor), vote);
+    }
+
+    /// Whether an actor has not stopped.
+    pub fn is_up(&self, actor: ActorId) -> bool {
+        self.actors[actor.0].up
+    }
+
+    /// An actor that has stopped comes back with what its journal holds.
+    pub fn restart(&mut self, actor: ActorId) {
+        let replica = self.new_replica(actor);
+        let place = &mut self.actors[actor.0];
+        assert!(!place.up, "who comes back has been away");
+        (place.replica, place.up, place.started) = (replica, true, true);
+        place.chain.clear();
+        let journal = place.journal.clone();
+        self.judge.forgets(actor);
+        self.announced = false;
+        if let Some(transcript) = &mut self.transcript {
+            transcript.says(&self.cast, actor, &format!("RESTARTS with {} records", journal.len()));
+        }
+        for (id, record) in journal {
+            self.step(actor, Input::Recall { id, record });
+        }
+        self.step(actor, Input::Start);
+    }
+}

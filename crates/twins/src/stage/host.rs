@@ -1,0 +1,185 @@
+//! What a host does for its replica, all of it at once: it delivers, signs, checks, remembers and executes.
+
+use super::{MOST_DELIVERIES, Parcel, Stage};
+use crate::cast::{ActorId, ActorSet};
+use crate::judge::Law;
+use crate::notary::statement;
+use quorate_consensus::Message;
+use quorate_consensus::replica::Protocol;
+use quorate_consensus::seam::{Action, Envelope, Input, Mark, Timer, To};
+use quorate_types::View;
+
+impl<P: Protocol> Stage<P> {
+    /// Delivers messages until none of a view that is run is left, and everybody has asked for what it lacks.
+    pub fn settle(&mut self) {
+        for tries in 0.. {
+            while let Some(parcel) = self.queue.pop_front() {
+                self.deliver(parcel);
+            }
+            if tries == self.fetch_tries || !self.ring_fetch() {
+                return;
+            }
+        }
+    }
+
+    fn deliver(&mut self, parcel: Parcel<P::Message>) {
+        self.deliveries += 1;
+        if self.deliveries > MOST_DELIVERIES {
+            self.queue.clear();
+            return self.judge.complain(Law::Liveness, format!("more than {MOST_DELIVERIES} messages in one view"));
+        }
+        self.step(parcel.to, Input::Receive { from: parcel.from, message: parcel.message });
+    }
+
+    fn ring_fetch(&mut self) -> bool {
+        let lacking = self.actors.iter().filter_map(|actor| actor.alarm(Timer::Fetch)).min();
+        let Some(due) = lacking else { return false };
+        self.now = self.now.max(due);
+        for at in 0..self.actors.len() {
+            if self.actors[at].alarm(Timer::Fetch).is_some_and(|due| due <= self.now) {
+                self.ring(ActorId(at), Timer::Fetch);
+            }
+        }
+        true
+    }
+
+    /// Rings an alarm of an actor, if it is set.
+    pub fn ring(&mut self, actor: ActorId, timer: Timer) {
+        if self.actors[actor.0].take_alarm(timer) {
+            self.step(actor, Input::Timeout(timer));
+        }
+    }
+
+    /// Gives an actor an input.
+    pub fn step(&mut self, actor: ActorId, input: Input<P::Message>) {
+        if !self.actors[actor.0].up {
+            return;
+        }
+        self.announce_script();
+        self.feed(actor, input);
+        self.answer(actor);
+    }
+
+    fn feed(&mut self, actor: ActorId, input: Input<P::Message>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.actors[actor.0].replica.step(self.now, input, &mut actions);
+        self.perform_all(actor, actions);
+    }
+
+    /// Gives an actor what its host answers to what it asks.
+    pub(super) fn answer(&mut self, actor: ActorId) {
+        while let Some(input) = self.answers.pop_front().filter(|_| self.actors[actor.0].up) {
+            self.feed(actor, input);
+        }
+    }
+
+    pub(super) fn perform_all(&mut self, actor: ActorId, mut actions: Vec<Action<P::Message>>) {
+        if let Some(rewrite) = &mut self.actors[actor.0].rewrite {
+            rewrite(self.now, &mut actions);
+        }
+        for action in actions.drain(..) {
+            if self.actors[actor.0].burns_down() {
+                self.crash(actor);
+                break;
+            }
+            self.perform(actor, action);
+        }
+        self.actions = actions;
+    }
+
+    fn perform(&mut self, actor: ActorId, action: Action<P::Message>) {
+        match action {
+            Action::Send { to, message, sign, .. } => self.send(actor, to, message, sign),
+            Action::Persist { id, record } => {
+                if self.journals {
+                    self.actors[actor.0].journal.push((id, record));
+                }
+            }
+            Action::Verify { job, certificates, votes } => {
+                let genuine = certificates.iter().all(|certificate| self.notary.is_certified(certificate))
+                    && votes.iter().all(|vote| self.notary.is_genuine(vote));
+                self.answers.push_back(Input::Verdict { job, genuine });
+            }
+            Action::Assemble { job, subject, votes } => {
+                let result = self.notary.assemble(&subject, votes);
+                self.answers.push_back(Input::Assembled { job, result });
+            }
+            Action::Arm { timer, after } => self.actors[actor.0].arm(timer, self.now + after),
+            Action::Disarm(timer) => self.actors[actor.0].disarm(timer),
+            Action::Commit { block, bundles } => {
+                if let Some(transcript) = &mut self.transcript {
+                    transcript.commits(&self.cast, actor, &block);
+                }
+                self.actors[actor.0].chain.push(block.digest());
+                self.judge.commits(actor, &block, &bundles);
+            }
+            Action::DigestState { height } => {
+                let state = self.actors[actor.0].state(height);
+                self.answers.push_back(Input::Executed { height, state });
+            }
+            Action::Accuse(evidence) => self.judge.accuses(actor, evidence.first.voter),
+            Action::Mark(mark) => self.marked(actor, &mark),
+        }
+    }
+
+    fn marked(&mut self, actor: ActorId, mark: &Mark) {
+        if let Some(transcript) = &mut self.transcript {
+            transcript.marks(&self.cast, actor, mark);
+        }
+        if let Mark::Conflict { height } = mark
+            && self.judge.trusts(actor)
+        {
+            let what = format!("{} finds what it committed contradicted at {height:?}", self.cast.name(actor));
+            self.judge.complain(Law::Agreement, what);
+        }
+    }
+
+    fn send(&mut self, actor: ActorId, to: To, mut message: Envelope<P::Message>, sign: bool) {
+        let identity = self.actors[actor.0].identity;
+        if let Envelope::Protocol(message) = &mut message
+            && let Some(vote) = message.vote_to_sign().filter(|vote| vote.voter == identity)
+        {
+            self.judge.states(actor, &vote.subject, statement(identity, &vote.subject, &vote.attachment));
+            if sign {
+                self.notary.sign(identity, vote);
+            }
+        }
+        // What is not of the protocol belongs to the view of its sender, whatever it is: no kind passes unfiltered.
+        let own = if let Envelope::Protocol(message) = &message { message.view() } else { None };
+        let view = own.unwrap_or_else(|| self.actors[actor.0].replica.view());
+        let itself: ActorSet = 1 << actor.0;
+        let meant = match to {
+            To::One(one) => self.instances[one.index()],
+            To::All => self.cast.everybody(),
+            To::Others => self.cast.everybody() & !itself,
+        };
+        let reached = meant & (self.links.reach(view, actor) | itself);
+        if let Some(transcript) = &mut self.transcript {
+            transcript.sends(&self.cast, actor, (reached, meant & !reached), &message);
+        }
+        self.spread(actor, reached, view, message);
+    }
+
+    fn spread(&mut self, actor: ActorId, reached: ActorSet, view: View, message: Envelope<P::Message>) {
+        let (from, mut rest) = (self.actors[actor.0].identity, reached);
+        while rest != 0 {
+            let to = ActorId(rest.trailing_zeros() as usize);
+            rest &= rest - 1;
+            let lost = to != actor && self.lose.as_mut().is_some_and(|lose| lose(actor, to, view, &message));
+            if lost || !self.actors[to.0].up {
+                continue;
+            }
+            if rest == 0 {
+                return self.deposit(Parcel { from, to, view, message });
+            }
+            self.deposit(Parcel { from, to, view, message: message.clone() });
+        }
+    }
+
+    pub(super) fn deposit(&mut self, parcel: Parcel<P::Message>) {
+        match parcel.view <= self.limit {
+            true => self.queue.push_back(parcel),
+            false => self.waiting.push(parcel),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The commands that clients send in each view: made once, shared by all scenarios.
+
+use crate::cast::{ActorId, Cast};
+use quorate_types::{Bundle, BundleBuilder, ClientId};
+
+/// Bundles by round: one, or two where there are twins. The second instances get them in the other order, so that twins which
+/// lead propose different blocks.
+pub(crate) struct Stock {
+    first_instances: usize,
+    each_round: usize,
+    bundles: Vec<Bundle>,
+}
+
+impl Stock {
+    pub fn new(cast: &Cast) -> Stock {
+        Stock {
+            first_instances: cast.replicas(),
+            each_round: if cast.twins() > 0 { 2 } else { 1 },
+            bundles: Vec::new(),
+        }
+    }
+
+    /// The bundles of a round, from 1.
+    pub fn of_round(&mut self, round: u64) -> &[Bundle] {
+        let (start, end) = ((round as usize - 1) * self.each_round, round as usize * self.each_round);
+        while self.bundles.len() < end {
+            let client = ClientId(1 + (self.bundles.len() % self.each_round) as u128);
+            let mut builder = BundleBuilder::new(client);
+            builder.push(client, 1 + (self.bundles.len() / self.each_round) as u64, &[]);
+            self.bundles.push(builder.finish());
+        }
+        &self.bundles[start..end]
+    }
+
+    /// The bundles of a round as an actor gets them.
+    pub fn for_actor(&mut self, round: u64, actor: ActorId) -> Vec<Bundle> {
+        let second = actor.0 >= self.first_instances;
+        let mut bundles = self.of_round(round).to_vec();
+        if second {
+            bundles.reverse();
+        }
+        bundles
+    }
+}

@@ -1,0 +1,72 @@
+//! Renamings that change nothing: of honest replicas among each other, of twins among each other, of the two instances of a twin.
+
+use crate::cast::{ActorId, ActorSet, Cast};
+use quorate_types::ReplicaId;
+
+/// A renaming: where each actor goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Renaming {
+    to: Vec<u8>,
+}
+
+impl Renaming {
+    /// The new name of an identity.
+    pub fn identity(&self, cast: &Cast, identity: ReplicaId) -> ReplicaId {
+        cast.identity(ActorId(self.to[identity.index()].into()))
+    }
+
+    /// The new names of a set of actors.
+    pub fn set(&self, set: ActorSet) -> ActorSet {
+        self.to.iter().enumerate().fold(0, |renamed, (from, to)| renamed | (set >> from & 1) << to)
+    }
+}
+
+/// How many renamings there are: h! t! 2^t, of h honest replicas and t twins. None if they are too many to count.
+pub fn order(cast: &Cast) -> Option<u64> {
+    let factorial = |n: usize| (1..=n as u64).try_fold(1u64, u64::checked_mul);
+    let twins = cast.twins();
+    factorial(cast.replicas() - twins)?.checked_mul(factorial(twins)?)?.checked_mul(1u64.checked_shl(twins as u32)?)
+}
+
+/// All renamings, the one that changes nothing first.
+pub fn all(cast: &Cast) -> Vec<Renaming> {
+    let (twins, replicas) = (cast.twins(), cast.replicas());
+    let honest: Vec<u8> = (twins as u8..replicas as u8).collect();
+    let mut renamings = Vec::new();
+    for of_honest in permutations(&honest) {
+        for of_twins in permutations(&(0..twins as u8).collect::<Vec<u8>>()) {
+            for swapped in 0..1u32 << twins {
+                let second = |twin: u8| replicas as u8 + twin;
+                let instance = |twin: u8, swap: bool| if swap { second(twin) } else { twin };
+                let is_swapped = |twin: usize| swapped >> twin & 1 == 1;
+                let first = (0..twins).map(|twin| instance(of_twins[twin], is_swapped(twin)));
+                let others = (0..twins).map(|twin| instance(of_twins[twin], !is_swapped(twin)));
+                let to = first.chain(of_honest.iter().copied()).chain(others).collect();
+                renamings.push(Renaming { to });
+            }
+        }
+    }
+    renamings
+}
+
+/// The one that changes nothing.
+pub fn nothing(cast: &Cast) -> Renaming {
+    Renaming { to: (0..cast.len() as u8).collect() }
+}
+
+/// All orders of some items, the given one first.
+fn permutations(items: &[u8]) -> Vec<Vec<u8>> {
+    if items.is_empty() {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for at in 0..items.len() {
+        let mut rest = items.to_vec();
+        let first = rest.remove(at);
+        for mut tail in permutations(&rest) {
+            tail.insert(0, first);
+            all.push(tail);
+        }
+    }
+    all
+}

@@ -1,0 +1,98 @@
+//! What happens on a stage, for people: one line a deed.
+
+use crate::cast::{ActorId, ActorSet, Cast};
+use quorate_consensus::malleable::Malleable;
+use quorate_consensus::{Envelope, Mark, text};
+use quorate_types::{Block, Digest, View};
+use std::collections::BTreeMap;
+
+/// Longest line, in characters.
+const LINE_CHARACTERS: usize = 240;
+
+/// The lines of one scenario.
+#[derive(Default)]
+pub struct Transcript {
+    lines: Vec<String>,
+    /// The names of blocks: `b3` was proposed in view 3, `b3'` too.
+    blocks: BTreeMap<Digest, String>,
+    in_view: BTreeMap<View, usize>,
+}
+
+impl Transcript {
+    fn line(&mut self, mut line: String) {
+        if let Some((at, _)) = line.char_indices().nth(LINE_CHARACTERS) {
+            line.truncate(at);
+            line.push('…');
+        }
+        self.lines.push(line);
+    }
+
+    /// A heading.
+    pub fn heading(&mut self, text: &str) {
+        if !self.lines.is_empty() {
+            self.lines.push(String::new());
+        }
+        self.line(text.to_owned());
+    }
+
+    fn deed(&mut self, name: &str, what: &str) {
+        self.line(format!("  {name:<4} {what}"));
+    }
+
+    fn name_block(&mut self, block: &Block) {
+        if !self.blocks.contains_key(&block.digest()) {
+            let twins = self.in_view.entry(block.view).or_default();
+            *twins += 1;
+            let name = format!("b{}{}", block.view, "'".repeat(*twins - 1));
+            self.blocks.insert(block.digest(), name);
+        }
+    }
+
+    /// An actor sends: to those whom it reaches, while the links to others are cut.
+    pub fn sends<M: Malleable>(
+        &mut self,
+        cast: &Cast,
+        actor: ActorId,
+        (reached, cut): (ActorSet, ActorSet),
+        message: &Envelope<M>,
+    ) {
+        match message {
+            Envelope::Protocol(message) => {
+                if let Some((block, _)) = message.proposed() {
+                    self.name_block(&block.clone());
+                }
+            }
+            Envelope::Blocks(blocks) => blocks.iter().for_each(|block| self.name_block(block)),
+            _ => {}
+        }
+        let lost = if cut == 0 { String::new() } else { format!(" (not {})", cast.names(cut)) };
+        let to = if reached == 0 { "nobody".to_owned() } else { cast.names(reached) };
+        self.deed(&cast.name(actor), &format!("-> {to}{lost}: {}", text::envelope(message)));
+    }
+
+    /// An actor tells of a moment.
+    pub fn marks(&mut self, cast: &Cast, actor: ActorId, mark: &Mark) {
+        self.deed(&cast.name(actor), &text::mark(mark));
+    }
+
+    /// An actor commits.
+    pub fn commits(&mut self, cast: &Cast, actor: ActorId, block: &Block) {
+        self.name_block(block);
+        self.deed(&cast.name(actor), &format!("COMMITS {}", text::block(block)));
+    }
+
+    /// Something else happens to an actor, or it does something else.
+    pub fn says(&mut self, cast: &Cast, actor: ActorId, what: &str) {
+        self.deed(&cast.name(actor), what);
+    }
+
+    /// The text, with blocks by their names.
+    pub fn text(&self) -> String {
+        let mut text = self.lines.join("\n");
+        for (digest, name) in &self.blocks {
+            text = text.replace(&format!("{digest:?}"), name);
+        }
+        text.push('\n');
+        text
+    }
+}

@@ -1,0 +1,41 @@
+//! Tables keyed by words that are mixed already.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Takes a word as it is.
+#[derive(Default)]
+pub struct Plain(u64);
+
+impl Hasher for Plain {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("the keys are words");
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+}
+
+/// A table keyed by mixed words. Nobody looks at its order.
+pub type Words<V> = HashMap<u64, V, BuildHasherDefault<Plain>>;
+
+/// 2^64 divided by the golden ratio, odd.
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Folds a word into another. Not cryptographic: whoever chooses what is mixed is the scenario, not an adversary.
+#[inline]
+pub fn mix(sum: u64, word: u64) -> u64 {
+    let product = u128::from(sum ^ word.rotate_left(32)).wrapping_mul(u128::from(MULTIPLIER));
+    ((product >> 64) as u64 ^ product as u64).rotate_left(23).wrapping_add(word)
+}
+
+/// Folds several.
+#[inline]
+pub fn mix_all<const N: usize>(sum: u64, words: [u64; N]) -> u64 {
+    words.into_iter().fold(sum, mix)
+}

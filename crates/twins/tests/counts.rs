@@ -1,0 +1,178 @@
+//! How many scenarios there are: the walk through the space against a formula, and against brute force where that is possible.
+
+use quorate_twins::symmetry;
+use quorate_twins::{Cast, Round, Scenario, Shape, Space};
+use quorate_types::{Quorum, ReplicaId};
+use std::collections::BTreeSet;
+
+fn shape(replicas: usize, twins: usize, partitions: usize, rounds: usize) -> Shape {
+    let quorum = Quorum::of(replicas).expect("the size is sound");
+    Shape { cast: Cast::new(quorum, twins), partitions, rounds, one_way: false, pruned: true }
+}
+
+fn unpruned(shape: &Shape) -> Shape {
+    Shape { pruned: false, ..shape.clone() }
+}
+
+fn count(shape: &Shape) -> u128 {
+    Space::new(shape.clone()).expect("the space is small").count()
+}
+
+/// Ways to divide n things into k groups: S(n, k) = k S(n-1, k) + S(n-1, k-1).
+fn stirling(n: usize, k: usize) -> u128 {
+    match (n, k) {
+        (0, 0) => 1,
+        (0, _) | (_, 0) => 0,
+        _ => k as u128 * stirling(n - 1, k) + stirling(n - 1, k - 1),
+    }
+}
+
+/// Choices of one round without pruning: S(n+t, j) divisions for each number j of groups, 3 states of each pair of groups if messages
+/// may pass one way, n leaders.
+fn choices(shape: &Shape) -> u128 {
+    let divisions = (1..=shape.partitions).map(|groups| {
+        let pairs = (groups * (groups - 1) / 2) as u32;
+        stirling(shape.cast.len(), groups) * if shape.one_way { 3u128.pow(pairs) } else { 1 }
+    });
+    divisions.sum::<u128>() * shape.cast.replicas() as u128
+}
+
+/// All choices of one round.
+fn rounds_of(shape: &Shape) -> Vec<Round> {
+    let space = Space::new(Shape { rounds: 1, pruned: false, ..shape.clone() }).expect("the space is small");
+    (0..space.count()).map(|number| space.scenario(number).rounds.remove(0)).collect()
+}
+
+/// A round under other names, in an order of groups that does not depend on names.
+fn rename(round: &Round, cast: &Cast, renaming: &symmetry::Renaming) -> Round {
+    let mut groups: Vec<(u64, usize)> =
+        round.groups.iter().enumerate().map(|(at, group)| (renaming.set(*group), at)).collect();
+    groups.sort_unstable_by_key(|(group, _)| group.trailing_zeros());
+    let place = |at: u8| groups.iter().position(|(_, was)| *was == usize::from(at)).expect("it is there") as u8;
+    let mut passes: Vec<(u8, u8)> = round.passes.iter().map(|(from, to)| (place(*from), place(*to))).collect();
+    passes.sort_unstable();
+    let leader = renaming.identity(cast, round.leader);
+    Round { leader, groups: groups.iter().map(|(group, _)| *group).collect(), passes }
+}
+
+/// Burnside's lemma over whole scenarios: the mean, over all renamings, of the number of choices that one leaves as they are, to the
+/// power of the rounds.
+fn burnside(shape: &Shape) -> u128 {
+    let (renamings, choices) = (symmetry::all(&shape.cast), rounds_of(shape));
+    let fixed = |renaming: &symmetry::Renaming| {
+        choices.iter().filter(|round| rename(round, &shape.cast, renaming) == **round).count() as u128
+    };
+    let sum: u128 = renamings.iter().map(|renaming| fixed(renaming).pow(shape.rounds as u32)).sum();
+    assert!(sum.is_multiple_of(renamings.len() as u128), "orbits are whole");
+    sum / renamings.len() as u128
+}
+
+/// The least of all scenarios that are equal to one up to a renaming.
+fn least(rounds: &[Round], cast: &Cast) -> Vec<Round> {
+    let renamed = |renaming: &symmetry::Renaming| rounds.iter().map(|round| rename(round, cast, renaming)).collect();
+    symmetry::all(cast).iter().map(renamed).min().expect("nothing is a renaming too")
+}
+
+/// Every scenario, as the product of all choices, by its least equal.
+fn orbits_by_force(shape: &Shape) -> BTreeSet<Vec<Round>> {
+    let choices = rounds_of(shape);
+    let mut all: Vec<Vec<Round>> = vec![Vec::new()];
+    for _ in 0..shape.rounds {
+        let longer = |rounds: Vec<Round>| {
+            choices.iter().map(move |round| rounds.iter().cloned().chain([round.clone()]).collect()).collect::<Vec<_>>()
+        };
+        all = all.into_iter().flat_map(longer).collect();
+    }
+    all.iter().map(|rounds| least(rounds, &shape.cast)).collect()
+}
+
+fn small_shapes() -> Vec<Shape> {
+    let plain = [
+        shape(2, 1, 2, 3),
+        shape(3, 1, 2, 2),
+        shape(4, 1, 2, 2),
+        shape(3, 0, 3, 2),
+        shape(4, 2, 2, 1),
+        shape(3, 2, 2, 2),
+    ];
+    let one_way = [shape(3, 1, 2, 2), shape(3, 0, 3, 1)].map(|shape| Shape { one_way: true, ..shape });
+    plain.into_iter().chain(one_way).collect()
+}
+
+#[test]
+fn without_pruning_there_are_as_many_as_the_product_says() {
+    for shape in small_shapes().into_iter().chain([shape(4, 1, 2, 7), shape(4, 1, 3, 4), shape(7, 2, 2, 3)]) {
+        let expected = choices(&shape).pow(shape.rounds as u32);
+        assert_eq!(count(&unpruned(&shape)), expected, "{shape:?}");
+    }
+}
+
+#[test]
+fn pruned_there_are_as_many_as_orbits() {
+    for shape in small_shapes().into_iter().chain([shape(4, 1, 2, 7), shape(5, 1, 2, 4), shape(7, 2, 2, 2)]) {
+        assert_eq!(count(&shape), burnside(&shape), "{shape:?}");
+    }
+}
+
+#[test]
+fn each_orbit_is_there_once_and_by_its_least_scenario() {
+    for shape in small_shapes() {
+        let space = Space::new(shape.clone()).expect("the space is small");
+        let listed: Vec<Vec<Round>> = (0..space.count()).map(|number| space.scenario(number).rounds).collect();
+        let distinct: BTreeSet<Vec<Round>> = listed.iter().cloned().collect();
+        assert_eq!(distinct.len(), listed.len(), "{shape:?}: no scenario has two numbers");
+        let orbits: BTreeSet<Vec<Round>> = distinct.iter().map(|rounds| least(rounds, &shape.cast)).collect();
+        assert_eq!(orbits.len(), listed.len(), "{shape:?}: no two are equal up to a renaming");
+        assert_eq!(orbits, orbits_by_force(&shape), "{shape:?}: none is missing");
+    }
+}
+
+/// Gogada et al., ApPLIED 2023, section 4.1: four replicas, one twin and two partitions have six partition scenarios after pruning.
+#[test]
+fn of_the_divisions_of_the_framework_paper_six_are_left() {
+    let shape = shape(4, 1, 2, 1);
+    let space = Space::new(shape.clone()).expect("the space is small");
+    let all = (0..space.count()).map(|number| space.scenario(number).rounds.remove(0));
+    let without_leader = |round: Round| least(&[Round { leader: ReplicaId(0), ..round }], &shape.cast).remove(0).groups;
+    let divisions: BTreeSet<Vec<u64>> = all.map(without_leader).collect();
+    assert_eq!(divisions.len(), 6);
+}
+
+/// Two rounds that cut off different honest replicas are not the same as two that cut off the same one.
+#[test]
+fn a_renaming_is_the_same_in_all_rounds() {
+    let cast = Cast::new(Quorum::of(4).expect("four replicas"), 1);
+    let without = |actor: u32| Round {
+        leader: ReplicaId(0),
+        groups: vec![cast.everybody() & !(1 << actor), 1 << actor],
+        passes: Vec::new(),
+    };
+    let same = least(&[without(1), without(1)], &cast);
+    assert_eq!(least(&[without(3), without(3)], &cast), same);
+    assert_ne!(least(&[without(1), without(2)], &cast), same);
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused() {
+    let refused = |shape: Shape| Space::new(shape).err().expect("it cannot be counted").to_string();
+    assert!(refused(shape(4, 1, 0, 7)).contains("partitions is 0"));
+    assert!(refused(shape(4, 1, 2, 40)).contains("too many scenarios of 40 rounds"));
+    assert!(refused(shape(16, 0, 2, 1)).contains("--unpruned"));
+    assert!(refused(unpruned(&shape(40, 0, 2, 1))).contains("ways to divide 40 actors"));
+    assert_eq!(count(&unpruned(&shape(16, 0, 2, 1))), (1 << 15) * 16);
+}
+
+#[test]
+fn scenarios_have_the_shape_that_was_asked_for() {
+    let space = Space::new(Shape { one_way: true, ..shape(4, 1, 3, 5) }).expect("it can be counted");
+    for number in (0..1000).map(|step| step * (space.count() / 1000)) {
+        let Scenario { cast, rounds } = space.scenario(number);
+        assert_eq!((cast, rounds.len()), (space.shape().cast.clone(), 5));
+        for Round { leader, groups, passes } in rounds {
+            assert!(leader.0 < 4 && (1..=3).contains(&groups.len()));
+            assert_eq!(groups.iter().fold(0, |all, group| all | group), 0b11111, "everybody is in a group");
+            assert_eq!(groups.iter().map(|group| group.count_ones()).sum::<u32>(), 5, "nobody is in two");
+            assert!(passes.iter().all(|(from, to)| from != to && usize::from(*from.max(to)) < groups.len()));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Files of scenarios.
+
+use quorate_consensus::config::ProtocolKind;
+use quorate_twins::run::{Choice, Shard, Source};
+use quorate_twins::{Cast, Complaint, Entry, Law, Shape, Space};
+use quorate_types::Quorum;
+
+fn entries(one_way: bool) -> Vec<Entry> {
+    let cast = Cast::new(Quorum::with_faults(6, 1).expect("six bear one fault"), 2);
+    let space =
+        Space::new(Shape { cast, partitions: 3, rounds: 4, one_way, pruned: false }).expect("it can be counted");
+    Source::Space(&space, Choice::Sample { scenarios: 200, seed: 3 }).part(Shard::WHOLE).map(Entry::from).collect()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    for entry in entries(false).into_iter().chain(entries(true)) {
+        assert_eq!(Entry::from_line(&entry.to_line()).expect("it was just written"), entry);
+        let what = "it's \"so\"\n".to_owned();
+        let found = Entry {
+            protocol: Some(ProtocolKind::FastHotStuff),
+            found: Some(Complaint { law: Law::Agreement, what }),
+            ..entry
+        };
+        let line = found.to_line();
+        assert!(!line.contains('\n'), "one line each");
+        assert_eq!(Entry::from_line(&line).expect("it was just written"), found);
+    }
+}
+
+#[test]
+fn a_scenario_reads_as_the_documentation_shows_it() {
+    let line = r#"{"replicas":4,"twins":1,"rounds":[{"leader":"R0","groups":[["R0","R1","R2"],["R3","R0'"]],"passes":[[0,1]]}]}"#;
+    let entry = Entry::from_line(line).expect("it is one");
+    assert_eq!(entry.scenario.rounds[0].groups, [0b00111, 0b11000]);
+    assert_eq!(entry.scenario.rounds[0].passes, [(0, 1)]);
+    assert_eq!(entry.to_line(), line);
+}
+
+#[test]
+fn the_documentation_shows_scenarios_that_can_be_read() {
+    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/TWINS.md"));
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("{\"")).collect();
+    assert!(lines.len() >= 2, "there are examples");
+    for line in lines {
+        Entry::from_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_line_is_said() {
+    let round = r#"{"leader":"R1","groups":[["R0","R1","R2","R3","R0'"]]}"#;
+    let file = |replicas: usize, twins: usize, rounds: &str| {
+        format!(r#"{{"replicas":{replicas},"twins":{twins},"rounds":[{rounds}]}}"#)
+    };
+    let wrong = [
+        ("what".to_owned(), "docs/TWINS.md"),
+        (r#"{"replicas":4,"rounds":[],"colour":1}"#.to_owned(), "colour"),
+        (file(4, 1, ""), "between 1 and 1000 rounds"),
+        (file(0, 0, round), "not 0"),
+        (file(3, 4, round), "4 of 3 replicas cannot be twins"),
+        (file(60, 5, round), "64 actors"),
+        (file(4, 0, round), "there is no `R0'`; the actors are R0 R1 R2 R3"),
+        (file(4, 1, r#"{"leader":"R0'","groups":[]}"#), "one of two instances"),
+        (file(4, 1, r#"{"leader":"R9","groups":[]}"#), "round 1: there is no `R9`"),
+        (file(4, 1, r#"{"leader":"R0","groups":[["R1"],["R2","R1"]]}"#), "named twice"),
+        (file(4, 1, r#"{"leader":"R0","groups":[["R1"],[]]}"#), "empty"),
+        (file(4, 1, r#"{"leader":"R0","groups":[["R1"]],"passes":[[0,1]]}"#), "positions"),
+        (r#"{"replicas":4,"faults":2,"rounds":[]}"#.to_owned(), "cannot tolerate 2"),
+    ];
+    for (line, expected) in wrong {
+        let error = Entry::from_line(&line).expect_err(&line).to_string();
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+}
+
+#[test]
+fn parts_are_the_whole() {
+    for total in [0, 1, 7, 64, 1000] {
+        for of in 1..=9 {
+            let parts = (1..=of).map(|index| Shard { index, of }.share(total));
+            assert_eq!(parts.sum::<u64>(), total, "{total} in {of} parts");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The museum of bugs: every exhibit shows what it says, and the cheap hunts find what they have to. `quorate museum` does all of it.
+
+use quorate_consensus::mutants::Mutant;
+use quorate_twins::museum::{ABSENT, EXHIBITS, Exhibit};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// The bugs of the list that the protocols can express.
+const EXPRESSIBLE: [u8; 22] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19, 20, 21, 24, 26, 28];
+/// How many bugs the list has.
+const LISTED: u8 = 28;
+/// Hunts that may take more are left to `quorate museum`.
+const CHEAP: u64 = 5000;
+
+#[test]
+fn every_bug_of_the_list_is_shown_or_said_to_be_absent() {
+    let shown: BTreeSet<u8> = EXHIBITS.iter().map(|exhibit| exhibit.number).collect();
+    assert_eq!(shown.iter().copied().collect::<Vec<u8>>(), EXPRESSIBLE);
+    let absent: BTreeSet<u8> = ABSENT.iter().map(|absent| absent.number).collect();
+    assert!(shown.is_disjoint(&absent));
+    assert_eq!(shown.union(&absent).copied().collect::<Vec<u8>>(), (1..=LISTED).collect::<Vec<u8>>());
+    let names: BTreeSet<String> = EXHIBITS.iter().map(Exhibit::name).collect();
+    assert_eq!(names.len(), EXHIBITS.len(), "no two have one name");
+    let mutants: BTreeSet<Mutant> = EXHIBITS.iter().filter_map(|exhibit| exhibit.mutant).collect();
+    assert_eq!(mutants, Mutant::ALL.into_iter().collect(), "no mutant is without an exhibit");
+}
+
+#[test]
+fn every_scenario_shows_its_bug_by_the_law_that_it_breaks() {
+    for exhibit in EXHIBITS {
+        let ending = exhibit.transcript(true);
+        let seen = ending.complaint.unwrap_or_else(|| panic!("{}: nothing is seen", exhibit.name()));
+        assert_eq!(seen.law, exhibit.law, "{}: {}", exhibit.name(), seen.what);
+        assert!(ending.transcript.contains("view 1: leader R"), "{}: {}", exhibit.name(), ending.transcript);
+    }
+}
+
+#[test]
+fn every_cheap_hunt_finds_its_bug_and_nothing_else() {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(exhibit) = EXHIBITS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for caught in exhibit.visit(CHEAP) {
+                assert!(caught.passed(), "{}: {caught:?}", exhibit.name());
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().for_each(|worker| worker.join().expect("each exhibit passes"));
+    });
+}

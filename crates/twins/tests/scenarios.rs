@@ -1,0 +1,134 @@
+//! Scenarios of all protocols: with as many faults as they bear they are safe and go on; with more they are not, which is found.
+
+use quorate_consensus::config::ProtocolKind;
+use quorate_twins::play::{player, replay};
+use quorate_twins::run::{Choice, Outcome, Shard, Source, run};
+use quorate_twins::shrink::{shrink, steps};
+use quorate_twins::{Cast, Law, Shape, Space, Verdict};
+use quorate_types::Quorum;
+
+const THREADS: usize = 2;
+
+fn space(replicas: usize, twins: usize, partitions: usize, rounds: usize, one_way: bool) -> Space {
+    let cast = Cast::new(Quorum::of(replicas).expect("the size is sound"), twins);
+    Space::new(Shape { cast, partitions, rounds, one_way, pruned: true }).expect("it can be counted")
+}
+
+fn sample(protocol: ProtocolKind, space: &Space, scenarios: u64, seed: u64) -> Outcome {
+    run(protocol, &Source::Space(space, Choice::Sample { scenarios, seed }), Shard::WHOLE, THREADS, &|_| ())
+}
+
+fn assert_sound(protocol: ProtocolKind, outcome: &Outcome) {
+    let first = outcome.findings.first();
+    assert_eq!((outcome.unsafe_scenarios, outcome.stalled), (0, 0), "{protocol}: the first is {first:?}");
+}
+
+#[test]
+fn one_twin_among_four_harms_nobody() {
+    for protocol in ProtocolKind::ALL {
+        assert_sound(*protocol, &sample(*protocol, &space(4, 1, 2, 7, false), 2000, 1));
+    }
+}
+
+#[test]
+fn one_twin_among_four_harms_nobody_with_three_partitions_and_one_way_links() {
+    for protocol in ProtocolKind::ALL {
+        assert_sound(*protocol, &sample(*protocol, &space(4, 1, 3, 6, true), 1000, 2));
+    }
+}
+
+#[test]
+fn two_twins_among_seven_harm_nobody() {
+    for protocol in ProtocolKind::ALL {
+        assert_sound(*protocol, &sample(*protocol, &space(7, 2, 2, 5, false), 200, 3));
+    }
+}
+
+/// All are honest; the oracle is stricter then.
+#[test]
+fn partitions_alone_harm_nobody() {
+    for protocol in ProtocolKind::ALL {
+        assert_sound(*protocol, &sample(*protocol, &space(4, 0, 2, 8, true), 1000, 4));
+    }
+}
+
+/// Two twins among four are one more than a protocol bears: nothing is promised, and the judge must notice.
+#[test]
+fn more_twins_than_faults_are_found_unsafe_under_every_protocol() {
+    for protocol in ProtocolKind::ALL {
+        let outcome = sample(*protocol, &space(4, 2, 2, 7, false), 4000, 1);
+        assert!(outcome.unsafe_scenarios > 0, "{protocol}: two chains are not noticed");
+        let first = outcome.findings.iter().find(|finding| !finding.stalled).expect("it is among the findings");
+        assert_eq!(first.complaint.law, Law::Agreement, "{protocol}");
+    }
+}
+
+#[test]
+fn a_replay_shows_what_the_run_showed() {
+    for protocol in ProtocolKind::ALL {
+        let space = space(4, 2, 2, 6, false);
+        let source = Source::Space(&space, Choice::Sample { scenarios: 300, seed: 9 });
+        let mut play = player(*protocol);
+        for scenario in source.part(Shard::WHOLE) {
+            let verdict = play(&scenario);
+            let (again, transcript) = replay(*protocol, &scenario);
+            assert_eq!(again, verdict, "{protocol}: {scenario:?}");
+            assert!(transcript.starts_with("view 1: leader R"), "{transcript}");
+            if let Verdict::Unsafe(complaint) = &verdict {
+                assert!(complaint.law != Law::Agreement || transcript.contains("COMMITS"), "{transcript}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_shrunk_is_as_simple_as_can_be_and_still_unsafe() {
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::BasicHotStuff, ProtocolKind::Pbft] {
+        let outcome = sample(protocol, &space(4, 2, 3, 7, true), 3000, 5);
+        let first = outcome.findings.iter().find(|finding| !finding.stalled).expect("something is unsafe");
+        let mut play = player(protocol);
+        let mut is_unsafe =
+            |scenario: &_| matches!(play(scenario), Verdict::Unsafe(found) if found.law == Law::Agreement);
+        let simplest = shrink(&first.scenario, &mut is_unsafe);
+        assert!(is_unsafe(&simplest), "{protocol}");
+        assert!(!steps(&simplest).any(|simpler| is_unsafe(&simpler)), "{protocol}: {simplest:?} can be simpler");
+        assert!(simplest.rounds.len() <= first.scenario.rounds.len());
+        assert_eq!(simplest.cast.twins(), 2, "{protocol}: with one twin it would be safe");
+    }
+}
+
+#[test]
+fn what_comes_of_a_run_depends_on_neither_threads_nor_parts() {
+    let space = space(4, 2, 2, 5, false);
+    let source = Source::Space(&space, Choice::Sample { scenarios: 1500, seed: 7 });
+    let with = |threads, shard| run(ProtocolKind::BasicHotStuff, &source, shard, threads, &|_| ());
+    let whole = with(1, Shard::WHOLE);
+    assert!(whole.unsafe_scenarios > 0);
+    assert_eq!(with(3, Shard::WHOLE), whole);
+    let mut parts: Vec<Outcome> = (1..=4).map(|index| with(2, Shard { index, of: 4 })).collect();
+    let sum = |of: fn(&Outcome) -> u64| parts.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|part| part.scenarios), 1500);
+    assert_eq!(sum(|part| part.unsafe_scenarios), whole.unsafe_scenarios);
+    assert_eq!(sum(|part| part.stalled), whole.stalled);
+    let mut findings: Vec<_> = parts.iter_mut().flat_map(|part| part.findings.drain(..)).collect();
+    findings.sort_by_key(|finding| finding.number);
+    assert_eq!(findings, whole.findings);
+}
+
+#[test]
+fn samples_are_uniform_and_their_seed_decides() {
+    let space = space(3, 1, 2, 1, false);
+    let (all, drawn) = (space.count() as usize, 40_000);
+    let draw =
+        |seed| Source::Space(&space, Choice::Sample { scenarios: drawn, seed }).part(Shard::WHOLE).collect::<Vec<_>>();
+    let (sample, listed) = (draw(1), (0..all as u128).map(|number| space.scenario(number)).collect::<Vec<_>>());
+    assert_eq!(sample, draw(1));
+    assert_ne!(sample, draw(2));
+    let expected = drawn as f64 / all as f64;
+    // Six standard deviations of a binomial count.
+    let tolerance = 6.0 * (expected * (1.0 - 1.0 / all as f64)).sqrt();
+    for scenario in &listed {
+        let found = sample.iter().filter(|drawn| *drawn == scenario).count() as f64;
+        assert!((found - expected).abs() < tolerance, "{found} of {expected:.0} expected draws of {scenario:?}");
+    }
+}
