@@ -8,7 +8,7 @@ use quorate_applications::{KeyValueCommand, KeyValueResult};
 use quorate_client::{CLIENT_CONFIG_FILE, Client, ClientConfig};
 use quorate_lab::bench;
 use quorate_lab::render_html;
-use quorate_lab::spec::LoadArgs;
+use quorate_lab::spec::{ClientAuthentication, LoadArgs, choice};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -16,6 +16,9 @@ pub struct ClientArgs {
     /// The directory of the testnet, in which client.toml lies.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
+    /// How to show that commands are one's own [default: what client.toml says].
+    #[arg(long, value_name = "HOW", value_parser = choice::<ClientAuthentication>())]
+    client_authentication: Option<ClientAuthentication>,
     #[command(subcommand)]
     request: Request,
 }
@@ -38,11 +41,12 @@ enum Request {
         stale: bool,
     },
     /// Load the cluster and measure it as its clients see it.
-    Load(LoadArgs),
+    Load(Box<LoadArgs>),
 }
 
 pub fn run(arguments: ClientArgs) -> Outcome {
-    let config = ClientConfig::load(&arguments.dir.join(CLIENT_CONFIG_FILE))?;
+    let mut config = ClientConfig::load(&arguments.dir.join(CLIENT_CONFIG_FILE))?;
+    config.client_authentication = arguments.client_authentication.unwrap_or(config.client_authentication);
     match arguments.request {
         Request::Put { key, value } => {
             fits("key", key.len(), MAX_KEY_BYTES)?;
@@ -57,7 +61,8 @@ pub fn run(arguments: ClientArgs) -> Outcome {
             let mut client = Client::connect(&config)?;
             show(&if stale { client.query(&command)? } else { client.execute(&command)? })
         }
-        Request::Load(LoadArgs(spec)) => {
+        Request::Load(arguments) => {
+            let LoadArgs(spec) = *arguments;
             let mut live = Live::new();
             let result = bench::load(&spec, &config, &mut live);
             live.clear();

@@ -1,6 +1,7 @@
 //! The live view of a benchmark: one line on standard error that is written over, if that is a terminal.
 
 use crate::output;
+use quorate_lab::Event;
 use quorate_lab::bench::{Progress, Watcher};
 use std::io::{IsTerminal, Write, stderr};
 
@@ -48,6 +49,11 @@ impl Watcher for Live {
             load.in_flight,
         );
         let _ = write!(stderr(), "\r\x1b[K{line}");
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.clear();
+        output::complain(&format!("{:8.1} s  {}", event.time_s, event.text));
     }
 
     fn warn(&mut self, text: &str) {

@@ -2,14 +2,22 @@
 //! 1 anything else.
 
 mod client;
+mod demo;
 mod live;
+mod museum;
 mod output;
+mod replay;
+mod torture;
+mod twins;
 
 use clap::{Args, Parser, Subcommand};
 use live::Live;
 use quorate_lab::bench::{self, node_template};
+use quorate_lab::replay::ReplayArgs;
 use quorate_lab::sim::{SimArgs, SimOptions};
-use quorate_lab::spec::ClusterArgs;
+use quorate_lab::spec::{ClientAuthentication, ClusterArgs};
+use quorate_lab::twins::TwinsCommand;
+use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec, render_html};
 use quorate_node::{StderrObserver, run_directory, testnet};
 use std::error::Error;
@@ -30,12 +38,23 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Watch four replicas live through a Byzantine leader, a crash, and the crash of all, in less than half a minute.
+    Demo(demo::DemoArgs),
     /// Start a cluster on this machine, load it, measure it, and stop it.
     Bench(BenchArgs),
     /// Run the same cluster and load in virtual time: any network, any number of seeds, oracles on every step.
     Sim(SimArgs),
+    /// Replay what `--record` wrote, and say where the replay first differs.
+    Replay(ReplayArgs),
     /// Measure what work costs on this machine, and write the table that `quorate sim --costs` reads.
     Calibrate(CalibrateArgs),
+    /// Kill, stop and start the replicas of a cluster of processes again and again under load, and judge what its clients saw.
+    Torture(torture::TortureArgs),
+    /// Play scenarios of twins and partitions: replicas with a double, and a network that a script divides anew in each view.
+    #[command(subcommand)]
+    Twins(TwinsCommand),
+    /// Put historical bugs back, one at a time, and show what finds each: scenarios written for it, and hunts that know nothing of it.
+    Museum(MuseumArgs),
     /// Write the configuration and keys of a cluster on this machine: a directory for each replica, and client.toml.
     Testnet(TestnetArgs),
     /// Run one replica from its directory, until it is killed.
@@ -69,9 +88,14 @@ struct NodeArgs {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(BenchArgs(spec)) => run_bench(&spec),
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Calibrate(CalibrateArgs { out }) => calibrate(&out),
+        Command::Torture(arguments) => torture::run(&arguments),
+        Command::Twins(command) => twins::run(&command),
+        Command::Museum(arguments) => museum::run(&arguments),
         Command::Testnet(TestnetArgs { dir, cluster: ClusterArgs(spec) }) => write_testnet(&spec, &dir),
         Command::Node(NodeArgs { dir }) => run_node(&dir),
         Command::Client(arguments) => client::run(arguments),
@@ -92,7 +116,9 @@ fn run_bench(spec: &BenchSpec) -> Outcome {
     let result = bench::run(spec, &mut live);
     live.clear();
     let result = result?;
-    output::report(spec, &result, render_html)
+    output::report(spec, &result, render_html)?;
+    spec.recordings().iter().for_each(|path| output::complain(&format!("recording: {}", path.display())));
+    Ok(())
 }
 
 /// The result goes wherever the spec says; that an oracle spoke is an error all the same.
@@ -137,16 +163,21 @@ fn write_testnet(spec: &BenchSpec, directory: &Path) -> Outcome {
     }
     text.push_str(&format!("then try\n  quorate client --dir {} put greeting hello", directory.display()));
     output::say(&text)?;
-    if let Some(warning) = spec.consensus().stalls_with_silent(spec.quorum(), &any_one_silent(spec)) {
+    if spec.client_authentication == ClientAuthentication::None {
+        output::complain(
+            "warning: --client-authentication none: anybody may speak for any client; for measurements only",
+        );
+    }
+    if let Some(warning) = spec.consensus().stalls_with_silent(spec.quorum(), &silent_and_apart(spec)) {
         output::complain(&format!("warning: {warning}"));
     }
     Ok(())
 }
 
-/// The last replica: whether a shape of cluster outlives one silent replica does not depend on which where n is 3f+1 and f is 1.
-fn any_one_silent(spec: &BenchSpec) -> Vec<quorate_types::ReplicaId> {
-    let last = quorate_types::ReplicaId(spec.replicas as u16 - 1);
-    if spec.quorum().faults() > 0 { vec![last] } else { Vec::new() }
+/// As many silent replicas as the cluster has to bear, as far apart as can be: the shortest rows of live leaders.
+fn silent_and_apart(spec: &BenchSpec) -> Vec<quorate_types::ReplicaId> {
+    let (replicas, faults) = (spec.replicas as usize, spec.quorum().faults());
+    (1..=faults).map(|at| quorate_types::ReplicaId((at * replicas / faults - 1) as u16)).collect()
 }
 
 fn run_node(directory: &Path) -> Outcome {

@@ -30,8 +30,18 @@ pub fn report(
 
 /// Writes the forms of a result wherever the spec says.
 pub fn deliver(spec: &BenchSpec, table: &str, json: &str, page: impl Fn() -> String) -> Result<(), Box<dyn Error>> {
-    let write = |path: &str, text: &str| fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}"));
-    match spec.json.as_deref() {
+    deliver_to(spec.json.as_deref(), table, json)?;
+    if let Some(path) = &spec.report {
+        write(path, &page())?;
+        complain(&format!("report: {path}"));
+    }
+    Ok(())
+}
+
+/// Writes a table to standard output, and JSON to that file if one is named; if that is `-`, JSON to standard output and the table to
+/// standard error.
+pub fn deliver_to(place: Option<&str>, table: &str, json: &str) -> Result<(), Box<dyn Error>> {
+    match place {
         Some("-") => {
             complain(table);
             say(json.trim_end())?;
@@ -43,9 +53,9 @@ pub fn deliver(spec: &BenchSpec, table: &str, json: &str, page: impl Fn() -> Str
             say(table)?;
         }
     }
-    if let Some(path) = &spec.report {
-        write(path, &page())?;
-        complain(&format!("report: {path}"));
-    }
     Ok(())
+}
+
+fn write(path: &str, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("cannot write {path}: {error}"))
 }

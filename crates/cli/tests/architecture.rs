@@ -7,15 +7,19 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-types", &[]),
     ("quorate-consensus", &["quorate-types"]),
+    ("quorate-byzantine", &["quorate-consensus"]),
     ("quorate-crypto", &["quorate-types"]),
     ("quorate-channels", &["quorate-types"]),
     ("quorate-transports", &["quorate-types", "quorate-channels"]),
     ("quorate-storage", &["quorate-types"]),
     ("quorate-applications", &["quorate-types"]),
+    ("quorate-recording", &["quorate-consensus"]),
     (
         "quorate-node",
         &[
             "quorate-consensus",
+            "quorate-byzantine",
+            "quorate-recording",
             "quorate-crypto",
             "quorate-channels",
             "quorate-transports",
@@ -26,9 +30,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-client", &["quorate-types", "quorate-crypto", "quorate-channels", "quorate-transports"]),
     (
         "quorate-simulator",
-        &["quorate-consensus", "quorate-crypto", "quorate-storage", "quorate-applications", "quorate-client"],
+        &[
+            "quorate-consensus",
+            "quorate-recording",
+            "quorate-byzantine",
+            "quorate-crypto",
+            "quorate-storage",
+            "quorate-applications",
+            "quorate-client",
+        ],
     ),
-    ("quorate-lab", &["quorate-node", "quorate-client", "quorate-simulator"]),
+    ("quorate-twins", &["quorate-consensus", "quorate-byzantine"]),
+    ("quorate-lab", &["quorate-node", "quorate-client", "quorate-simulator", "quorate-twins"]),
     ("quorate", &["quorate-lab"]),
 ];
 

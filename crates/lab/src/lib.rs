@@ -4,11 +4,16 @@
 
 pub mod bench;
 pub mod calibrate;
+pub mod demo;
+pub mod recording;
+pub mod replay;
 pub mod report;
 pub mod result;
 pub mod sim;
 pub mod spec;
+pub mod torture;
+pub mod twins;
 
 pub use report::render_html;
-pub use result::BenchResult;
+pub use result::{BenchResult, Event};
 pub use spec::{BenchArgs, BenchSpec, SpecError};

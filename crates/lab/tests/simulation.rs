@@ -4,7 +4,7 @@ use quorate_lab::BenchSpec;
 use quorate_lab::bench::{self, Progress, Watcher};
 use quorate_lab::result::Agreement;
 use quorate_lab::sim::{self, SimOptions};
-use quorate_lab::spec::Interval;
+use quorate_lab::spec::{ClientAuthentication, Interval};
 
 struct Quiet;
 
@@ -35,6 +35,13 @@ fn a_result_is_benchs_and_what_only_a_simulator_knows() {
     }
     assert!(result.bench.warnings.iter().any(|warning| warning.contains("shipped table")));
     assert!(result.to_table().contains(&result.trace_hash));
+}
+
+#[test]
+fn a_simulation_says_that_clients_do_not_sign() {
+    let spec = BenchSpec { client_authentication: ClientAuthentication::Ed25519, ..spec() };
+    let result = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
+    assert!(result.bench.warnings.iter().any(|warning| warning.contains("signatures are not simulated")));
 }
 
 #[test]

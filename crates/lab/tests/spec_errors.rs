@@ -1,7 +1,7 @@
 //! Whatever is wrong with a spec, the message says which flag or key, what is wrong and what to write instead.
 
 use clap::{Args, Command, FromArgMatches};
-use quorate_lab::spec::{BenchArgs, BenchSpec, SpecError};
+use quorate_lab::spec::{BenchArgs, BenchSpec, Host, Journal, SpecError};
 
 fn refused(words: &[&str]) -> String {
     let command = BenchArgs::augment_args(Command::new("quorate").no_binary_name(true));
@@ -36,12 +36,35 @@ fn a_wrong_value_shows_the_forms() {
     check(&["--fault", "silent"], &["--fault", "which replica?", "silent:3", "crash:2@4s"]);
     check(&["--fault", "crash:2"], &["--fault", "when?", "crash:R@TIME"]);
     check(&["--fault", "crash:2@4"], &["--fault", "the unit is missing"]);
+    check(&["--fault", "restart:2"], &["--fault", "when?", "restart:R@TIME+AWAY"]);
+    check(&["--fault", "restart:2@4s+1"], &["--fault", "the unit is missing"]);
+    check(&["--fault", "crash:2@4s+1s"], &["--fault", "`4s+1s`"]);
     check(&["--fault", "slow:x"], &["--fault", "`x` is no replica"]);
     check(&["--fault", "slient:3"], &["--fault", "did you mean `silent`?"]);
-    check(&["--fault", "slow:1@2s"], &["--fault", "lasts the whole run"]);
+    check(&["--fault", "slow=x:1"], &["--fault", "`x` is no whole number"]);
+    check(&["--fault", "fork=2:1"], &["--fault", "`fork` takes no parameter"]);
+    check(&["--fault", "selective=9:1"], &["--fault", "names replica 9, and the last one is 3"]);
+    check(&["--fault", "equivocate:1@10s"], &["--fault, --duration", "after the measured 10s"]);
     check(&["--faults", "silent:3"], &["did you mean `--fault silent:3`?"]);
     check(&["--rate", "18446744073709551615"], &["--rate", "out of range", "mend: set 1 to"]);
     check(&["--seed", "18446744073709551615"], &["--seed", "out of range", "mend: set 0 to"]);
+}
+
+#[test]
+fn a_replica_that_is_to_come_back_is_a_process() {
+    let spec = BenchSpec { fault: vec!["restart:2@4s".parse().expect("a fault")], ..BenchSpec::default() };
+    spec.validate().expect("a simulated one comes back");
+    let message = spec.validate_real().expect_err("a thread does not").to_string();
+    for part in ["--fault, --host", "`restart:2@4s`", "mend: set --host processes"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let spec = BenchSpec { host: Host::Processes, ..spec };
+    spec.validate_real().expect("a process does");
+    let forgetful = BenchSpec { journal: Some(Journal::Memory), ..spec };
+    let message = forgetful.validate_real().expect_err("it would contradict itself").to_string();
+    for part in ["--fault, --journal", "forgets", "mend: set --journal file"] {
+        assert!(message.contains(part), "{message}");
+    }
 }
 
 #[test]
@@ -55,12 +78,27 @@ fn what_cannot_work_together_is_refused_with_the_mend() {
     check(&["--base-port", "65534"], &["--base-port", "beyond 65535", "mend: set a lower port"]);
     check(&["--fault", "silent:9"], &["--fault", "the last one is 3", "mend: name a replica from 0 to 3"]);
     check(&["--fault", "silent:3", "silent:3"], &["--fault", "cannot both happen to replica 3", "mend: keep one"]);
-    check(&["--fault", "crash:2@10s"], &["--fault, --duration", "after the measured 10s", "mend: crash earlier"]);
+    let twice = &["--fault", "cannot both happen to replica 2", "mend: keep one"];
+    check(&["--fault", "restart:2@4s+2s", "restart:2@5s"], twice);
+    check(&["--fault", "crash:2@1s", "restart:2@5s"], twice);
+    check(&["--fault", "silent:2", "restart:2@5s"], twice);
+    check(&["--fault", "crash:2@10s"], &["--fault, --duration", "after the measured 10s", "mend: let it come earlier"]);
     check(&["--fault", "silent:3", "silent:2"], &["--fault", "2 of 4 replicas speak", "mend: take away"]);
     check(
         &["--protocol", "chained-hotstuff", "--leader", "round-robin", "--fault", "silent:3"],
-        &["--leader", "nothing will ever be committed", "reputation", "mend: "],
+        &["--leader", "4 live leaders", "longest row of 4 is 3", "nothing will ever be", "`reputation`", "`jolteon`"],
     );
+    let of_slots = |flags: &[&str], parts: &[&str]| check(&[&["--protocol", "pbft"], flags].concat(), parts);
+    of_slots(&["--window", "0"], &["--window", "is 0", "mend: set at least 1"]);
+    of_slots(&["--window", "20000"], &["--window", "is 20000", "mend: set at most 16384"]);
+    of_slots(&["--window", "900"], &["--window", "every 500 slots", "mend: set at least twice"]);
+    of_slots(&["--checkpoint-interval", "501"], &["--window", "every 501 slots", "mend: set at least twice"]);
+    of_slots(&["--pipeline", "1001"], &["--pipeline", "above the window of 1000", "mend: set it below"]);
+    check(&["--checkpoint-interval", "18446744073709551615"], &["--checkpoint-interval", "mend: set at most 8192"]);
+    check(&["--pipeline", "18446744073709551615"], &["--pipeline", "mend: set at most 16384"]);
+    check(&["--record", ""], &["--record", "(where?)", "R:FILE"]);
+    check(&["--record", "2:"], &["--record", "(where?)", "R:FILE"]);
+    check(&["--record-limit-mb", "0"], &["--record-limit-mb", "out of range", "mend: set 1 to"]);
     check(&["--report", ""], &["--report: the path is empty", "mend: name a file"]);
 }
 

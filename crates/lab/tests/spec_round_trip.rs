@@ -3,8 +3,9 @@
 use clap::{Args, Command, FromArgMatches};
 use proptest::prelude::*;
 use quorate_lab::spec::{
-    BatchPolicy, BenchArgs, BenchSpec, ClusterArgs, DEFAULT_OUTSTANDING, DEFAULT_TESTNET_PORT, Dissemination, Fault,
-    Host, Interval, LoadArgs, MAX_INTERVAL_MS, Pacing, ProtocolKind, Reply, Scheme, ViewDuration, Workload,
+    BatchPolicy, BenchArgs, BenchSpec, ClientAuthentication, ClusterArgs, DEFAULT_OUTSTANDING,
+    DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, Journal,
+    LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, Reply, Scheme, ViewDuration, Workload,
 };
 use quorate_types::ReplicaId;
 
@@ -66,6 +67,12 @@ fn any_of<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strate
     prop::sample::select(all)
 }
 
+/// One of the four replicas that there are at least, or all.
+fn record() -> impl Strategy<Value = Option<Record>> {
+    let place = (prop::option::of(0..4u16), "[a-z]{1,5}:?[^\u{0}\\p{Cc}]{0,12}");
+    prop::option::of(place.prop_map(|(replica, path)| Record { replica: replica.map(ReplicaId), path }))
+}
+
 fn workload() -> impl Strategy<Value = Workload> {
     let file = "[^\u{0}\\p{Cc}]{1,20}".prop_map(Workload::File);
     prop_oneof![
@@ -78,11 +85,17 @@ fn workload() -> impl Strategy<Value = Workload> {
     ]
 }
 
+const SLOW: Fault = Fault::Misbehave(ReplicaId(1), Misbehaviour::Slow { percent: 80 }, None);
+
 /// At most one fault of each kind, each on its own replica, and none that stops the cluster: what validation lets through.
 fn faults() -> impl Strategy<Value = Vec<Fault>> {
-    let slow = any::<bool>().prop_map(|on| on.then_some(Fault::Slow(ReplicaId(1))));
+    let slow = any::<bool>().prop_map(|on| on.then_some(SLOW));
     let crash = prop::option::of((0u64..900).prop_map(|ms| Fault::Crash(ReplicaId(2), Interval::from_millis(ms))));
-    (slow, crash).prop_map(|(slow, crash)| slow.into_iter().chain(crash).collect())
+    let interval = |ms| Interval::from_millis(ms);
+    let back =
+        (0u64..900, 0u64..5000).prop_map(move |(at, away)| Fault::Restart(ReplicaId(3), interval(at), interval(away)));
+    (slow, crash, prop::option::of(back))
+        .prop_map(|(slow, crash, back)| slow.into_iter().chain(crash).chain(back).collect())
 }
 
 prop_compose! {
@@ -91,12 +104,17 @@ prop_compose! {
         leader in any::<prop::sample::Index>(), batch in 1u32..60_000, batch_policy in any_of(BatchPolicy::ALL),
         batch_wait_ms in 0u64..50, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
+        client_authentication in any_of(&ClientAuthentication::ALL), checkpoint_interval in 1u64..8000,
+        more_slots in 0u64..300, pipeline in any::<prop::sample::Index>(),
     ) -> BenchSpec {
+        let window = 2 * checkpoint_interval + more_slots;
+        let pipeline = 1 + pipeline.index(window as usize) as u64;
         let faults = some_faults.then_some((replicas - 1) / 3);
         let leader = *leader.get(protocol.leaders());
         BenchSpec {
             protocol, replicas, faults, scheme, leader, batch, batch_policy, batch_wait_ms, dissemination,
-            view_timeout_ms, view_duration, base_port, ..BenchSpec::default()
+            view_timeout_ms, view_duration, base_port, client_authentication, checkpoint_interval, window, pipeline,
+            ..BenchSpec::default()
         }
     }
 }
@@ -106,11 +124,11 @@ prop_compose! {
         base in cluster(), workload in workload(), payload in 0u32..1_000_000, records in 1u64..1_000_000, clients in 1u32..1000,
         open in any::<bool>(), outstanding in 1u32..10_000, rate in 1u64..1_000_000, bundle in 1u32..60_000,
         reply in any_of(Reply::ALL), warmup in 0..=MAX_INTERVAL_MS, duration in 1000..=MAX_INTERVAL_MS,
-        seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), fault in faults(),
-        json in prop::option::of("[^\u{0}]{1,12}"), report in prop::option::of("[^\u{0}]{1,12}"),
+        seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(Journal::ALL)), fsync in any_of(Fsync::ALL), fault in faults(),
+        json in prop::option::of("[^\u{0}]{1,12}"), record in record(), record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
     ) -> BenchSpec {
         BenchSpec {
-            workload, payload, records, clients, bundle, reply, seed, host, fault, json, report,
+            workload, payload, records, clients, bundle, reply, seed, host, journal, fsync, fault, json, report, record, record_limit_mb,
             outstanding: (!open).then_some(outstanding),
             rate: open.then_some(rate),
             warmup: Interval::from_millis(warmup),
@@ -190,11 +208,24 @@ fn the_core_s_settings_have_the_same_defaults() {
 }
 
 #[test]
+fn slots_reach_the_core_and_may_be_as_many_as_it_takes() {
+    let flags = ["--protocol", "pbft", "--window", "16384", "--checkpoint-interval", "100", "--pipeline", "9"];
+    let of_the_cluster = parse::<ClusterArgs>(&flags).expect("flags of the cluster").0;
+    for spec in [bench(&flags), of_the_cluster] {
+        let core = spec.consensus();
+        assert_eq!((core.window, core.checkpoint_interval, core.pipeline), (16_384, 100, 9));
+        assert!(spec.warnings().is_empty(), "{:?}", spec.warnings());
+    }
+    let in_vain = BenchSpec { window: 2000, pipeline: 9, ..BenchSpec::default() }.warnings();
+    assert_eq!(in_vain, ["--window, --pipeline: jolteon has no slots, so that changes nothing"]);
+}
+
+#[test]
 fn flags_win_over_the_file_and_the_file_over_the_defaults() {
     let file = TempFile::new("overlay", "batch = 800\npayload = 512\nbatch_policy = \"full\"\nfault = [\"slow:1\"]\n");
     let spec = bench(&["--payload", "16", "--spec", file.path()]);
     assert_eq!((spec.batch, spec.payload, spec.batch_policy, spec.replicas), (800, 16, BatchPolicy::Full, 4));
-    assert_eq!(spec.fault, [Fault::Slow(ReplicaId(1))]);
+    assert_eq!(spec.fault, [SLOW]);
     // A flag that says the default still wins over the file.
     assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).batch, 400);
 }
@@ -211,9 +242,12 @@ fn a_flag_replaces_the_file_s_kind_of_pacing() {
 
 #[test]
 fn faults_may_be_repeated_listed_or_joined() {
-    let all = [Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), Fault::Slow(ReplicaId(1))];
+    let all = [Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), SLOW];
     assert_eq!(bench(&["--fault", "crash:2@4s", "--fault", "slow:1"]).fault, all);
     assert_eq!(bench(&["--fault", "crash:2@4s", "slow:1"]).fault, all);
+    let back = |away| [Fault::Restart(ReplicaId(2), Interval::from_millis(4000), Interval::from_millis(away))];
+    assert_eq!(bench(&["--fault", "restart:2@4s"]).fault, back(1000));
+    assert_eq!(bench(&["--fault", "restart:2@4s+500ms"]).fault, back(500));
     assert_eq!(bench(&["--fault", "crash:2@4s,slow:1"]).fault, all);
 }
 
@@ -225,6 +259,7 @@ fn other_commands_take_their_part_of_the_flags() {
     assert!(refused.contains("--replicas") && refused.contains("no flag of the load"), "{refused}");
     let cluster = parse::<ClusterArgs>(&["--replicas", "7"]).expect("flags of the cluster").0;
     assert_eq!((cluster.replicas, cluster.base_port), (7, DEFAULT_TESTNET_PORT));
+    assert_eq!(cluster.client_authentication, DEFAULT_TESTNET_CLIENT_AUTHENTICATION);
     assert_eq!(parse::<ClusterArgs>(&["--base-port", "9000"]).expect("a flag of the cluster").0.base_port, 9000);
 }
 

@@ -1,18 +1,23 @@
 //! A cluster to measure: threads of this process, processes of this machine, or one that somebody else runs.
 
 use super::error::BenchError;
-use crate::spec::{BenchSpec, Dissemination, Fault, Host, Reply, Scheme};
+use crate::recording;
+use crate::spec::{BenchSpec, Dissemination, Fault, Fsync, Host, Journal, Reply, Scheme};
 use quorate_applications::ApplicationKind;
 use quorate_client::{ClientConfig, session};
 use quorate_crypto::SchemeKind;
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{EmbeddedCluster, Laboratory, NoObserver, NodeConfig, ReplyMode, testnet};
+use quorate_node::{
+    EmbeddedCluster, FsyncPolicy, JournalConfig, JournalKind, Laboratory, NoObserver, NodeConfig, ReplyMode, testnet,
+};
 use quorate_types::{Committee, ReplicaId};
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 /// Lines of a dead replica's output that are shown.
 const LOG_LINES_SHOWN: usize = 20;
@@ -21,8 +26,8 @@ const PORTS: std::ops::Range<u16> = 20_000..60_000;
 
 /// The replicas of one benchmark.
 pub enum Cluster {
-    /// Threads of this process.
-    Threads(EmbeddedCluster),
+    /// Threads of this process, and the directory of their journals.
+    Threads(EmbeddedCluster, Directory),
     /// A process each.
     Processes(Processes),
     /// Not ours to start or to stop.
@@ -32,15 +37,38 @@ pub enum Cluster {
 /// A replica's process.
 struct Process {
     child: Child,
+    config: NodeConfig,
+    /// When its first life began.
+    born: Instant,
     log: PathBuf,
     killed: bool,
 }
 
 /// Replicas as processes, and the directory in which they live; both end with this.
 pub struct Processes {
-    directory: PathBuf,
     processes: Vec<Process>,
     committee: Committee,
+    /// The last to go.
+    _directory: Directory,
+}
+
+/// A directory for one run, which ends with this.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    /// One that nobody else uses, not made yet.
+    fn new() -> Directory {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Directory(std::env::temp_dir().join(format!("quorate-bench-{}-{number}", std::process::id())))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // It may never have been made; what cannot be removed stays for the system to clean.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// The settings of every replica that a spec describes.
@@ -48,6 +76,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     let mut config = NodeConfig::template("quorate");
     config.faults = spec.faults.map(|faults| faults as usize);
     config.scheme = scheme(spec.scheme);
+    config.client_authentication = spec.client_authentication;
     config.application =
         if spec.workload_kind().is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
     config.reply = match spec.reply {
@@ -56,6 +85,21 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     };
     config.consensus = spec.consensus();
     config
+}
+
+/// What the words of a spec mean to a replica.
+fn journal(kind: Journal, fsync: Fsync) -> JournalConfig {
+    JournalConfig {
+        kind: match kind {
+            Journal::File => JournalKind::File,
+            Journal::Memory => JournalKind::Memory,
+        },
+        fsync: match fsync {
+            Fsync::Always => FsyncPolicy::Always,
+            Fsync::Never => FsyncPolicy::Never,
+        },
+        ..JournalConfig::default()
+    }
 }
 
 fn scheme(scheme: Scheme) -> SchemeKind {
@@ -73,6 +117,7 @@ pub fn client_config(
     application: ApplicationKind,
 ) -> ClientConfig {
     let mut config = ClientConfig::new(cluster, scheme(spec.scheme), committee.quorum.faults(), &committee.members);
+    config.client_authentication = spec.client_authentication;
     config.application = application.name().to_owned();
     config.dissemination = match spec.dissemination {
         Dissemination::Client => session::Dissemination::Client,
@@ -84,13 +129,22 @@ pub fn client_config(
 impl Cluster {
     /// Starts the replicas of a spec.
     pub fn start(spec: &BenchSpec) -> Result<Cluster, BenchError> {
-        let template = node_template(spec);
+        let template = NodeConfig { journal: journal(spec.journal(), spec.fsync), ..node_template(spec) };
         match spec.host {
             Host::Threads => {
-                let vary = |config: &mut NodeConfig| config.laboratory = laboratory(spec, config.replica);
+                recording::make_room(spec)?;
+                let directory = Directory::new();
+                if spec.journal() == Journal::File {
+                    let unwritable = |source| BenchError::Write { path: directory.0.clone(), source };
+                    fs::create_dir_all(&directory.0).map_err(unwritable)?;
+                }
+                let vary = |config: &mut NodeConfig| {
+                    config.journal.directory = directory.0.join(format!("journal-{}", config.replica.0));
+                    experiment(spec, config);
+                };
                 let addresses = addresses(spec.base_port, spec.replicas);
                 let cluster = EmbeddedCluster::start(&template, &addresses, vary, || Box::new(NoObserver))?;
-                Ok(Cluster::Threads(cluster))
+                Ok(Cluster::Threads(cluster, directory))
             }
             Host::Processes => Ok(Cluster::Processes(Processes::start(spec, &template)?)),
         }
@@ -105,7 +159,7 @@ impl Cluster {
     pub fn client_config(&self, spec: &BenchSpec) -> ClientConfig {
         let template = node_template(spec);
         let committee = match self {
-            Cluster::Threads(cluster) => cluster.committee(),
+            Cluster::Threads(cluster, _) => cluster.committee(),
             Cluster::Processes(processes) => &processes.committee,
             Cluster::Foreign(committee) => committee,
         };
@@ -115,16 +169,24 @@ impl Cluster {
     /// Kills a replica as by `kill -9`.
     pub fn kill(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
         match self {
-            Cluster::Threads(cluster) => cluster.stop(replica).map(|_| ()).map_err(BenchError::Node),
+            Cluster::Threads(cluster, _) => cluster.stop(replica).map(|_| ()).map_err(BenchError::Node),
             Cluster::Processes(processes) => processes.kill(replica),
             Cluster::Foreign(_) => unreachable!("only bench has faults, and it starts its own replicas"),
+        }
+    }
+
+    /// Starts a killed replica again.
+    pub fn restart(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
+        match self {
+            Cluster::Processes(processes) => processes.restart(replica),
+            _ => unreachable!("the spec was checked: only a process comes back"),
         }
     }
 
     /// Fails if a replica ended although nobody killed it.
     pub fn check(&mut self) -> Result<(), BenchError> {
         match self {
-            Cluster::Threads(cluster) if !cluster.ended().is_empty() => {
+            Cluster::Threads(cluster, _) if !cluster.ended().is_empty() => {
                 cluster.report_ended().map_err(BenchError::Node)
             }
             Cluster::Processes(processes) => processes.check(),
@@ -135,7 +197,7 @@ impl Cluster {
     /// The memory of all processes together at its highest, in kilobytes; 0 where others run them.
     pub fn peak_rss_kb(&self) -> u64 {
         match self {
-            Cluster::Threads(_) => peak_rss_kb("self"),
+            Cluster::Threads(..) => peak_rss_kb("self"),
             Cluster::Processes(processes) => {
                 let of = |process: &Process| peak_rss_kb(&process.child.id().to_string());
                 peak_rss_kb("self") + processes.processes.iter().map(of).sum::<u64>()
@@ -146,7 +208,7 @@ impl Cluster {
 
     /// Stops the replicas; an error of one that was not killed is reported.
     pub fn stop(self) -> Result<(), BenchError> {
-        if let Cluster::Threads(cluster) = self {
+        if let Cluster::Threads(cluster, _directory) = self {
             for (_, status) in cluster.shut_down() {
                 status?;
             }
@@ -155,13 +217,20 @@ impl Cluster {
     }
 }
 
+/// What a replica is told beside the settings that all have.
+fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
+    config.laboratory = laboratory(spec, config.replica);
+    config.recording = recording::of_replica(spec, config.replica);
+}
+
+/// How a replica misbehaves. Its clock starts a little before the load does, so that a fault comes a little earlier than it is said to.
 fn laboratory(spec: &BenchSpec, replica: ReplicaId) -> Option<Laboratory> {
-    let fault = spec.fault.iter().find(|fault| fault.replica() == replica)?;
-    match fault {
-        Fault::Silent(_) => Some(Laboratory::of(quorate_node::Fault::Silent)),
-        Fault::Slow(_) => Some(Laboratory::of(quorate_node::Fault::Slow)),
-        Fault::Crash(..) => None,
-    }
+    spec.fault.iter().find_map(|fault| match *fault {
+        Fault::Misbehave(who, fault, at) if who == replica => {
+            Some(Laboratory { fault, start_ms: at.map_or(0, |at| spec.warmup.as_millis() + at.as_millis()) })
+        }
+        _ => None,
+    })
 }
 
 /// Addresses of this host; with port 0 the system chooses each.
@@ -172,40 +241,100 @@ fn addresses(base_port: u16, replicas: u32) -> Vec<SocketAddr> {
 
 impl Processes {
     fn start(spec: &BenchSpec, template: &NodeConfig) -> Result<Processes, BenchError> {
-        let directory = std::env::temp_dir().join(format!("quorate-bench-{}", std::process::id()));
+        recording::make_room(spec)?;
+        let directory = Directory::new();
         let base_port = if spec.base_port == 0 { free_ports(spec.replicas)? } else { spec.base_port };
-        let net = testnet::write(template, spec.replicas as usize, base_port, &directory)?;
+        let net = testnet::write(template, spec.replicas as usize, base_port, &directory.0)?;
         let committee = net.configs[0].committee().map_err(|fault| BenchError::Node(fault.into()))?;
-        let mut cluster = Processes { directory, processes: Vec::new(), committee };
+        let mut cluster = Processes { processes: Vec::new(), committee, _directory: directory };
         for (mut config, home) in net.configs.into_iter().zip(&net.directories) {
-            config.laboratory = laboratory(spec, config.replica);
-            if config.laboratory.is_some() {
+            experiment(spec, &mut config);
+            if config.laboratory.is_some() || config.recording.is_some() {
                 write(&home.join(CONFIG_FILE), &config.to_toml())?;
             }
-            cluster.spawn(config.replica, home)?;
+            let log = home.join("log.txt");
+            let child = spawn(config.replica, &log)?;
+            cluster.processes.push(Process { child, config, born: Instant::now(), log, killed: false });
         }
         Ok(cluster)
     }
 
-    fn spawn(&mut self, replica: ReplicaId, home: &Path) -> Result<(), BenchError> {
-        let fail = |source| BenchError::Spawn { replica, source };
-        let log = home.join("log.txt");
-        let output = File::create(&log).map_err(fail)?;
-        let mut command = Command::new(std::env::current_exe().map_err(fail)?);
-        command.args(["node", "--dir"]).arg(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
-        let child = command.spawn().map_err(fail)?;
-        self.processes.push(Process { child, log, killed: false });
+    /// Replicas that keep what they promised in their directories, so that they can be killed and started again.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    pub fn durable(spec: &BenchSpec) -> Result<Processes, BenchError> {
+        let mut template = node_template(spec);
+        template.application = ApplicationKind::KeyValue;
+        template.journal = journal(Journal::File, spec.fsync);
+        Processes::start(spec, &template)
+    }
+
+    /// What clients have to know.
+    pub fn client_config(&self, spec: &BenchSpec) -> ClientConfig {
+        client_config(spec, &self.committee, "quorate", ApplicationKind::KeyValue)
+    }
+
+    /// Starts a killed replica again on its directory. Whoever misbehaved before does so again.
+    ///
+    /// # Errors
+    /// If its configuration cannot be written, or the process not be started.
+    pub fn restart(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
+        let process = &mut self.processes[replica.index()];
+        assert!(process.killed, "only who was killed is started again");
+        if let Some(laboratory) = process.config.laboratory.clone().filter(|laboratory| laboratory.start_ms > 0) {
+            let mut config = process.config.clone();
+            let start_ms = laboratory.start_ms.saturating_sub(process.born.elapsed().as_millis() as u64);
+            config.laboratory = Some(Laboratory { start_ms, ..laboratory });
+            let home = process.log.parent().expect("a log lies in its replica's directory");
+            write(&home.join(CONFIG_FILE), &config.to_toml())?;
+        }
+        process.child = spawn(replica, &process.log)?;
+        process.killed = false;
         Ok(())
     }
 
-    fn kill(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
+    /// Stops a replica in its tracks (SIGSTOP); its connections stay.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn pause(&self, replica: ReplicaId) -> Result<(), BenchError> {
+        self.signal(replica, libc::SIGSTOP)
+    }
+
+    /// Lets a stopped replica go on (SIGCONT).
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn resume(&self, replica: ReplicaId) -> Result<(), BenchError> {
+        self.signal(replica, libc::SIGCONT)
+    }
+
+    fn signal(&self, replica: ReplicaId, signal: libc::c_int) -> Result<(), BenchError> {
+        let process = libc::pid_t::try_from(self.processes[replica.index()].child.id()).expect("a process id fits");
+        // SAFETY: sends a signal to a child that has not been waited for, so its id is still its own.
+        match unsafe { libc::kill(process, signal) } {
+            0 => Ok(()),
+            _ => Err(BenchError::Spawn { replica, source: io::Error::last_os_error() }),
+        }
+    }
+
+    /// Kills a replica with SIGKILL.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn kill(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
         let process = &mut self.processes[replica.index()];
         process.killed = true;
         let ended = process.child.kill().and_then(|()| process.child.wait());
         ended.map(|_| ()).map_err(|source| BenchError::Spawn { replica, source })
     }
 
-    fn check(&mut self) -> Result<(), BenchError> {
+    /// Fails if a replica ended although nobody killed it.
+    ///
+    /// # Errors
+    /// Which, and what it said last.
+    pub fn check(&mut self) -> Result<(), BenchError> {
         for (replica, process) in self.processes.iter_mut().enumerate().filter(|(_, process)| !process.killed) {
             if let Ok(Some(status)) = process.child.try_wait() {
                 process.killed = true;
@@ -222,12 +351,21 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for process in &mut self.processes {
-            // Errors here mean that the process is gone already, or that the directory stays for the system to clean.
+            // Errors here mean that the process is gone already.
             let _ = process.child.kill();
             let _ = process.child.wait();
         }
-        let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Starts the replica that lives in the directory of its log, to which it adds.
+fn spawn(replica: ReplicaId, log: &Path) -> Result<Child, BenchError> {
+    let fail = |source| BenchError::Spawn { replica, source };
+    let output = File::options().create(true).append(true).open(log).map_err(fail)?;
+    let home = log.parent().expect("a log lies in its replica's directory");
+    let mut command = Command::new(std::env::current_exe().map_err(fail)?);
+    command.args(["node", "--dir"]).arg(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+    command.spawn().map_err(fail)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), BenchError> {

@@ -7,6 +7,7 @@ use crate::spec::{BenchSpec, Pacing};
 use quorate_applications::compare_histories;
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport};
 use quorate_types::{Height, ReplicaId, Status};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// A thread that ran or waited for a processor for this part of the time was the limit, or one of them.
@@ -45,8 +46,11 @@ struct Reading {
 pub struct Readings {
     first: Vec<Option<Reading>>,
     last: Vec<Option<Reading>>,
-    killed: Vec<ReplicaId>,
+    /// The same of lives that ended in the measured time: who is started again counts from zero.
+    past: Vec<(Reading, Reading)>,
     events: Vec<Event>,
+    /// What replicas could prove at any time: who is started again has lost its proofs.
+    pub evidence: BTreeSet<String>,
     closed: bool,
     /// After the load, when nothing is in flight.
     pub end: Vec<Option<Status>>,
@@ -71,6 +75,7 @@ impl Readings {
     /// Takes a reading of all replicas; those that did not answer keep their last one.
     pub fn add(&mut self, statuses: Vec<Option<Status>>) {
         let at = Instant::now();
+        self.evidence.extend(statuses.iter().flatten().flat_map(|status| status.evidence.iter().cloned()));
         let take = |status: Option<Status>| status.map(|status| Reading { at, status });
         if self.first.is_empty() {
             self.first = statuses.iter().cloned().map(take).collect();
@@ -85,14 +90,20 @@ impl Readings {
         }
     }
 
-    /// A replica was killed.
-    pub fn killed(&mut self, replica: ReplicaId) {
-        self.killed.push(replica);
+    /// A replica was started again.
+    pub fn restarted(&mut self, replica: ReplicaId) {
+        if self.first.is_empty() {
+            return;
+        }
+        let life = (self.first[replica.index()].take(), self.last[replica.index()].take());
+        if let (Some(first), Some(last)) = life {
+            self.past.push((first, last));
+        }
     }
 
-    /// Something happened, so many seconds after the measured time began.
-    pub fn event(&mut self, time_s: f64, text: String) {
-        self.events.push(Event { time_s, text });
+    /// Something happened.
+    pub fn event(&mut self, event: Event) {
+        self.events.push(event);
     }
 
     /// The furthest replica.
@@ -102,24 +113,30 @@ impl Readings {
 
     /// By how much a counter grew, over all replicas.
     fn sum(&self, counter: impl Fn(&Status) -> u64) -> u64 {
-        self.pairs().map(|(first, last)| counter(&last.status).saturating_sub(counter(&first.status))).sum()
+        self.growths(counter).map(|(_, growth)| growth).sum()
     }
 
     /// By how much a counter grew at the replica where it grew most.
     fn most(&self, counter: impl Fn(&Status) -> u64) -> u64 {
-        self.pairs()
-            .map(|(first, last)| counter(&last.status).saturating_sub(counter(&first.status)))
-            .max()
-            .unwrap_or(0)
+        let mut of = BTreeMap::new();
+        self.growths(counter).for_each(|(replica, growth)| *of.entry(replica).or_insert(0) += growth);
+        of.into_values().max().unwrap_or(0)
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (&Reading, &Reading)> {
-        self.first.iter().zip(&self.last).filter_map(|(first, last)| Some((first.as_ref()?, last.as_ref()?)))
+    /// By how much a counter grew in each life.
+    fn growths(&self, counter: impl Fn(&Status) -> u64) -> impl Iterator<Item = (ReplicaId, u64)> {
+        let growth = move |first: &Status, last: &Status| counter(last).saturating_sub(counter(first));
+        self.lives().map(move |(first, last)| (last.status.replica, growth(&first.status, &last.status)))
+    }
+
+    fn lives(&self) -> impl Iterator<Item = (&Reading, &Reading)> {
+        let now = self.first.iter().zip(&self.last).filter_map(|(first, last)| Some((first.as_ref()?, last.as_ref()?)));
+        self.past.iter().map(|(first, last)| (first, last)).chain(now)
     }
 
     /// The part of the time in which the busiest replica ran or waited for a processor.
     fn busiest(&self) -> f64 {
-        let busy = self.pairs().map(|(first, last)| {
+        let busy = self.lives().map(|(first, last)| {
             let wall = last.at.duration_since(first.at).as_nanos() as f64;
             last.status.busy_ns.saturating_sub(first.status.busy_ns) as f64 / wall.max(1.0)
         });
@@ -151,7 +168,7 @@ impl Readings {
 pub fn result(
     spec: &BenchSpec,
     report: &LoadReport,
-    readings: Readings,
+    mut readings: Readings,
     mut warnings: Vec<String>,
     peak_rss_kb: u64,
 ) -> BenchResult {
@@ -165,10 +182,7 @@ pub fn result(
     let client_bound = is_client_bound(spec, report, &readings, &mut warnings);
     let rss_of_replicas = readings.end.iter().flatten().map(|status| status.peak_rss_kb).max().unwrap_or(0);
     note_the_unusual(report, &readings, &mut warnings);
-    let mut evidence: Vec<String> =
-        readings.end.iter().flatten().flat_map(|status| status.evidence.iter().cloned()).collect();
-    evidence.sort();
-    evidence.dedup();
+    readings.evidence.extend(evidence(readings.end.iter().flatten()));
     BenchResult {
         spec: spec.clone(),
         throughput_ops: report.throughput(),
@@ -189,12 +203,20 @@ pub fn result(
         timeline: timeline(report),
         latency_histogram: log_buckets(&report.latency_us),
         events: readings.events,
-        evidence,
+        evidence: readings.evidence.into_iter().collect(),
         warnings,
         machine: Machine::here(),
         command: spec.command_line(),
         version: version(),
     }
+}
+
+/// What the replicas can prove, each once.
+pub(crate) fn evidence<'a>(statuses: impl Iterator<Item = &'a Status>) -> Vec<String> {
+    let mut evidence: Vec<String> = statuses.flat_map(|status| status.evidence.iter().cloned()).collect();
+    evidence.sort();
+    evidence.dedup();
+    evidence
 }
 
 /// The clients were the limit if their thread had no rest while every replica's had, or if they could not keep their schedule

@@ -1,5 +1,6 @@
 //! How a running benchmark is told.
 
+use crate::result::Event;
 use quorate_client::load::LoadProgress;
 use quorate_types::Status;
 
@@ -15,6 +16,8 @@ pub struct Progress<'a> {
 pub trait Watcher {
     /// Told several times a second.
     fn progress(&mut self, progress: &Progress<'_>);
+    /// Something happened on purpose, or was noticed. A watcher need not care.
+    fn event(&mut self, _event: &Event) {}
     /// Something that the reader of the result should know.
     fn warn(&mut self, text: &str);
 }

@@ -4,7 +4,7 @@ use super::charts;
 use super::html::{element, escape, text};
 use super::svg::Chart;
 use crate::result::{
-    Agreement, BenchResult, count, describe_limit, describe_load, describe_settings, figure, optional,
+    Agreement, BenchResult, count, describe_limit, describe_load, describe_settings, figure, optional, shown_evidence,
 };
 use crate::spec::{CLUSTER, LOAD, OUTPUT, ProtocolKind, RUN};
 
@@ -134,7 +134,7 @@ pub fn findings(result: &BenchResult) -> String {
     for line in &result.warnings {
         notes += &note("warn", "Warning", line);
     }
-    for line in &result.evidence {
+    for line in &shown_evidence(result) {
         notes += &note("bad", "Evidence of misbehaviour", line);
     }
     notes

@@ -12,7 +12,9 @@ mod machine;
 mod table;
 
 pub use machine::Machine;
-pub use table::{count, describe_cluster, describe_limit, describe_load, describe_settings, figure, optional};
+pub use table::{
+    count, describe_cluster, describe_limit, describe_load, describe_settings, figure, optional, shown_evidence,
+};
 
 /// Buckets of [`BenchResult::latency_histogram`] in each factor of ten.
 pub const BUCKETS_PER_DECADE: i32 = 20;

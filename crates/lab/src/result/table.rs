@@ -1,7 +1,7 @@
 //! The table that `quorate bench` ends with.
 
 use super::{Agreement, BenchResult};
-use crate::spec::{BenchSpec, Pacing, Workload};
+use crate::spec::{BenchSpec, ClientAuthentication, Journal, Pacing, Workload};
 use comfy_table::{CellAlignment, Table, presets};
 
 /// A count, its digits grouped by thousands.
@@ -44,11 +44,23 @@ pub fn describe_cluster(spec: &BenchSpec) -> String {
     format!("{}, {} replicas, {}", spec.protocol, spec.replicas, describe_settings(spec))
 }
 
-/// The cluster's settings in one line: blocks, scheme, transport, leader.
+/// The cluster's settings in one line: blocks, scheme, whether clients sign, transport, leader.
 pub fn describe_settings(spec: &BenchSpec) -> String {
     let transport = format!("{} {}", spec.channel, spec.transport.name().to_uppercase());
     let blocks = format!("blocks of {} ({})", count(spec.batch.into()), spec.batch_policy);
-    format!("{blocks}, {}, {transport}, leader {}", spec.scheme, spec.leader)
+    let clients = match spec.client_authentication {
+        ClientAuthentication::None => "unsigned",
+        ClientAuthentication::Ed25519 => "signed",
+    };
+    format!("{blocks}, {}, clients {clients}, {transport}, leader {}", spec.scheme, spec.leader)
+}
+
+/// Where replicas keep what they promise, and whether it outlives a loss of power.
+fn describe_journal(spec: &BenchSpec) -> String {
+    match spec.journal() {
+        Journal::Memory => "journal in memory".to_owned(),
+        Journal::File => format!("journal in files, fsync {}", spec.fsync),
+    }
 }
 
 /// The load in one line: what is asked, by whom, how fast.
@@ -75,6 +87,17 @@ pub fn describe_limit(result: &BenchResult) -> &'static str {
     }
 }
 
+/// Proofs that are shown to a reader; the JSON has all.
+const SHOWN_EVIDENCE: usize = 3;
+
+/// The first proofs of misbehaviour, and how many more there are.
+pub fn shown_evidence(result: &BenchResult) -> Vec<String> {
+    let mut lines: Vec<String> = result.evidence.iter().take(SHOWN_EVIDENCE).cloned().collect();
+    let more = result.evidence.len() - lines.len();
+    lines.extend((more > 0).then(|| format!("and {more} more, which the JSON has")));
+    lines
+}
+
 pub(super) fn render(result: &BenchResult) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -84,7 +107,8 @@ pub(super) fn render(result: &BenchResult) -> String {
     if let Some(values) = table.column_mut(1) {
         values.set_cell_alignment(CellAlignment::Right);
     }
-    let mut text = format!("\n {}\n {}\n\n", describe_cluster(&result.spec), describe_load(&result.spec));
+    let spec = &result.spec;
+    let mut text = format!("\n {}\n {}\n {}\n\n", describe_cluster(spec), describe_load(spec), describe_journal(spec));
     for line in table.lines() {
         text.push_str(line.trim_end());
         text.push('\n');
@@ -93,7 +117,7 @@ pub(super) fn render(result: &BenchResult) -> String {
     for event in &result.events {
         text.push_str(&format!(" event      {:.1} s: {}\n", event.time_s, event.text));
     }
-    for line in &result.evidence {
+    for line in shown_evidence(result) {
         text.push_str(&format!(" evidence   {line}\n"));
     }
     for line in &result.warnings {

@@ -7,12 +7,16 @@ pub use options::{SimArgs, SimError, SimOptions};
 pub use result::{SeedResult, SimResult};
 
 use crate::bench::{commands, load_options, node_template};
-use crate::spec::{BenchSpec, Fault, Reply};
+use crate::recording::SimulatedRun;
+use crate::spec::{BenchSpec, Fault, Record, Reply};
 use quorate_applications::ApplicationKind;
 use quorate_client::ReplyMode;
+use quorate_recording::Recorder;
 pub use quorate_simulator::SimReport;
-use quorate_simulator::{SimSpec, run_seeds};
-use quorate_types::ReplicaId;
+use quorate_simulator::faults::FaultSpec;
+use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimSpec, run_recorded, run_seeds};
+use std::ops::Range;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A load that lasts as long as chaos and healing need.
@@ -32,8 +36,33 @@ pub fn run(spec: &BenchSpec, options: &SimOptions, heard: &(dyn Fn(&SimReport) +
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let seeds = options.seeds.clone().unwrap_or(spec.seed..spec.seed + 1);
     let start = Instant::now();
-    let reports = run_seeds(&sim, seeds, threads, &workload, heard);
+    let reports = match &spec.record {
+        None => run_seeds(&sim, seeds, threads, &workload, heard),
+        Some(record) => {
+            let recorder = recorder(spec, options, &sim, seeds.clone(), record)?;
+            let (report, _) = run_recorded(&sim, seeds.start, &workload, recorder)?;
+            heard(&report);
+            vec![report]
+        }
+    };
     Ok(result::collect(spec, options, &sim, reports, start.elapsed()))
+}
+
+/// A recorder of the one seed that is run.
+fn recorder(
+    spec: &BenchSpec,
+    options: &SimOptions,
+    sim: &SimSpec,
+    seeds: Range<u64>,
+    record: &Record,
+) -> Result<Recorder, SimError> {
+    if seeds.end - seeds.start > 1 {
+        return Err(SimError::RecordSeeds(seeds));
+    }
+    if let Some(replica) = record.replica {
+        return Err(SimError::RecordOne(replica));
+    }
+    SimulatedRun::new(spec, options, seeds.start)?.recorder(sim, Path::new(&record.path), spec.record_limit_mb)
 }
 
 /// Blocks that replicas keep under chaos, and bytes of bundles in them.
@@ -45,19 +74,37 @@ const CHAOS_BYTES: usize = 1 << 30;
 /// # Errors
 /// If a file cannot be read or is not what it should be.
 pub fn sim_spec(spec: &BenchSpec, options: &SimOptions) -> Result<SimSpec, SimError> {
+    sim_spec_on(spec, options, options.network()?, options.cost_table()?)
+}
+
+/// The same on a network and with costs that are not looked up.
+pub(crate) fn sim_spec_on(
+    spec: &BenchSpec,
+    options: &SimOptions,
+    mut network: NetworkSpec,
+    costs: CostTable,
+) -> Result<SimSpec, SimError> {
     let template = node_template(spec);
-    let mut network = options.network()?;
     let warmup_ms = spec.warmup.as_millis() as f64;
-    for (replica, at) in spec.crashes() {
-        let at_ms = warmup_ms + at.as_millis() as f64;
-        network.faults.push(quorate_simulator::faults::FaultSpec::Crash { at_ms, replica: replica.0 });
-    }
+    network.faults.extend(spec.fault.iter().map(|fault| {
+        let at_ms = fault.at().map_or(0.0, |at| warmup_ms + at.as_millis() as f64);
+        match *fault {
+            Fault::Misbehave(replica, fault, _) => FaultSpec::Misbehave { at_ms, replica: replica.0, fault },
+            Fault::Crash(replica, _) => FaultSpec::Crash { at_ms, replica: replica.0 },
+            Fault::Restart(replica, _, away) => FaultSpec::Restart {
+                at_ms,
+                for_ms: away.as_millis() as f64,
+                replica: replica.0,
+                journal: Leaves::default(),
+            },
+        }
+    }));
+    network.fits(spec.quorum().replicas(), &options.network)?;
     let mut load = load_options(spec);
     let chaos = options.chaos.then(|| spec.duration.into());
     if options.chaos {
         load = quorate_client::load::LoadOptions { duration: CHAOS_LOAD, drain: Duration::ZERO, ..load };
     }
-    let slow = |fault: &Fault| matches!(fault, Fault::Slow(_)).then(|| fault.replica());
     let mut consensus = spec.consensus();
     if options.chaos {
         // There is no transfer of state yet: who lags behind needs every block.
@@ -74,12 +121,10 @@ pub fn sim_spec(spec: &BenchSpec, options: &SimOptions) -> Result<SimSpec, SimEr
             Reply::None => ReplyMode::None,
         },
         network,
-        costs: options.cost_table()?,
+        costs,
         crypto_servers: options.crypto_servers,
         cores: options.cores,
         load,
-        silent: spec.silent(),
-        slow: spec.fault.iter().filter_map(slow).collect::<Vec<ReplicaId>>(),
         chaos,
     })
 }

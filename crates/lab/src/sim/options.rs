@@ -3,8 +3,11 @@
 use crate::spec::{BenchArgs, SpecError};
 use clap::{Args, ValueEnum};
 use quorate_client::workload::WorkloadError;
+use quorate_recording::RecordingError;
 use quorate_simulator::network::Loss;
 use quorate_simulator::{CostError, CostTable, NetworkError, NetworkSpec, Signatures};
+use quorate_types::ReplicaId;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -29,7 +32,8 @@ pub struct SimArgs {
 }
 
 /// How signatures are simulated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SignatureChoice {
     /// They cost what the table says and are true by construction.
     Modelled,
@@ -47,13 +51,14 @@ impl From<SignatureChoice> for Signatures {
 }
 
 /// What is simulated around the spec.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SimOptions {
     /// Run these seeds, the last one not included, on all cores [default: the one of --seed].
     #[arg(long, help_heading = SIMULATION, value_name = "A..B", value_parser = parse_seeds)]
     pub seeds: Option<Range<u64>>,
-    /// The network: lan, wan4, or a file that docs/SIMULATOR.md describes.
-    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4", default_value = "lan")]
+    /// The network: lan, wan4, us4, or a file that docs/SIMULATOR.md describes.
+    #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4", default_value = "lan")]
     pub network: String,
     /// Part of all packets that is lost, from 0 to 1, instead of what the network says.
     #[arg(long, help_heading = SIMULATION, value_name = "PART", value_parser = parse_loss)]
@@ -106,7 +111,7 @@ pub enum SimError {
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// A file cannot be read.
-    #[error("cannot read {path}: {source}{}", if *.is_network { "; name a file, or one of lan and wan4" } else { "" })]
+    #[error("cannot read {path}: {source}{}", if *.is_network { "; name a file, or one of lan, wan4 and us4" } else { "" })]
     Read {
         /// Which.
         path: PathBuf,
@@ -115,6 +120,25 @@ pub enum SimError {
         /// Whether it was to hold a network.
         is_network: bool,
     },
+    /// A file cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The recording cannot be written or read.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+    /// A recording of several seeds.
+    #[error("--record keeps one run, and --seeds {}..{} are several; record one of them, with --seeds {}..{}", .0.start, .0.end, .0.start, .0.start + 1)]
+    RecordSeeds(Range<u64>),
+    /// A recording of one replica.
+    #[error(
+        "--record: a simulation records all replicas in one file, not replica {0} alone; name the file without `{0}:`"
+    )]
+    RecordOne(ReplicaId),
 }
 
 impl SimOptions {

@@ -1,11 +1,11 @@
 //! From reports of seeds to a result.
 
 use super::SimOptions;
-use crate::bench::timeline;
+use crate::bench::{evidence, timeline};
 use crate::result::{
     Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Machine, log_buckets, per, version,
 };
-use crate::spec::BenchSpec;
+use crate::spec::{BenchSpec, ClientAuthentication};
 use quorate_applications::compare_histories;
 use quorate_client::load::LoadReport;
 use quorate_simulator::{SimReport, SimSpec};
@@ -143,7 +143,7 @@ fn seed_result(spec: &BenchSpec, options: &SimOptions, report: &SimReport) -> Se
 
 /// The command that runs a seed again.
 fn command(spec: &BenchSpec, options: &SimOptions, seed: u64) -> String {
-    let text = BenchSpec { json: None, report: None, ..spec.clone() }.command_line();
+    let text = BenchSpec { json: None, report: None, record: None, ..spec.clone() }.command_line();
     let flags = text.strip_prefix("quorate bench").expect("that is how it begins");
     let own = options.arguments().into_iter().map(|word| format!(" {word}")).collect::<String>();
     format!("quorate sim{flags}{own} --seeds {seed}..{}", seed + 1)
@@ -158,6 +158,12 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     let replicas = per(sum(|status| status.cpu_ns) as f64 / 1e3, ordered);
     let clients = load.and_then(LoadReport::cpu_us_per_command);
     let mut warnings = spec.warnings();
+    if spec.client_authentication != ClientAuthentication::None {
+        warnings.push(format!(
+            "--client-authentication {}: clients' signatures are not simulated, and cost nothing here",
+            spec.client_authentication
+        ));
+    }
     if load.is_none() {
         warnings.push("the run ended before its time; there are no figures of the load".into());
     }
@@ -191,8 +197,8 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         agreement: agreement(report),
         timeline: load.map(timeline).unwrap_or_default(),
         latency_histogram: load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
-        events: report.crashed.iter().map(crash).collect(),
-        evidence: Vec::new(),
+        events: spec.misbehaviour().chain(report.crashed.iter().map(crash)).collect(),
+        evidence: evidence(report.end.iter().flatten()),
         warnings,
         machine: Machine::here(),
         command: String::new(),

@@ -1,6 +1,6 @@
 //! What cannot work together is refused before anything starts; what works but may surprise is said.
 
-use super::{BatchPolicy, BenchSpec, Fault, Pacing, Problem, Scheme, SpecError};
+use super::{BatchPolicy, BenchSpec, Fault, Host, Journal, Misbehaviour, Pacing, Problem, Scheme, SpecError};
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
 use quorate_types::{Quorum, ReplicaId};
@@ -40,6 +40,25 @@ impl BenchSpec {
         if problems.is_empty() { Ok(()) } else { Err(SpecError::Impossible(problems)) }
     }
 
+    /// Checks what real replicas cannot do though simulated ones can.
+    ///
+    /// # Errors
+    /// The flags at fault and the mend.
+    pub fn validate_real(&self) -> Result<(), SpecError> {
+        let comes_back = self.fault.iter().find(|fault| matches!(fault, Fault::Restart(..)));
+        match comes_back {
+            Some(fault) if self.host == Host::Threads => {
+                let what = format!("`{fault}` wants a replica back that ends with its thread");
+                Err(SpecError::Impossible(vec![problem("--fault, --host", what, "set --host processes")]))
+            }
+            Some(fault) if self.journal() == Journal::Memory => {
+                let what = format!("`{fault}` wants a replica back that forgets all it has promised");
+                Err(SpecError::Impossible(vec![problem("--fault, --journal", what, "set --journal file")]))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn check_ranges(&self, problems: &mut Vec<Problem>) {
         let ranges = [
             ("--batch-wait-ms", self.batch_wait_ms, 0, MAX_VIEW_TIMEOUT_MS),
@@ -52,6 +71,7 @@ impl BenchSpec {
             ("--outstanding", self.outstanding.unwrap_or(1).into(), 1, MAX_OUTSTANDING),
             ("--seed", self.seed, 0, MAX_SEED),
             ("--duration", self.duration.as_millis(), 1, super::MAX_INTERVAL_MS),
+            ("--record-limit-mb", self.record_limit_mb, 1, quorate_recording::MAX_LIMIT_MB),
         ];
         for (flag, value, least, most) in ranges {
             if value < least || value > most {
@@ -102,14 +122,22 @@ impl BenchSpec {
             }
         }
         let most = self.consensus().batch_bytes;
-        if self.command_bytes() > most && self.payload as usize <= MAX_PAYLOAD_BYTES {
+        let beside = super::COMMAND_OVERHEAD_BYTES + super::BUNDLE_OVERHEAD_BYTES;
+        if self.payload as usize + beside > most && self.payload as usize <= MAX_PAYLOAD_BYTES {
             let what = format!("one command of {} bytes does not fit a block of {most}", self.payload);
-            problems.push(problem("--payload", what, format!("set at most {}", most - super::COMMAND_OVERHEAD_BYTES)));
+            problems.push(problem("--payload", what, format!("set at most {}", most - beside)));
         }
     }
 
     fn check_faults(&self, problems: &mut Vec<Problem>) {
         let Ok(quorum) = quorum(self) else { return };
+        if let Some(one) = self.record.as_ref().and_then(|record| record.replica)
+            && one.index() >= quorum.replicas()
+        {
+            let last = quorum.replicas() - 1;
+            let what = format!("there is no replica {one}; the last one is {last}");
+            problems.push(problem("--record", what, "name one that there is, or a directory for all"));
+        }
         let mut seen: Vec<Fault> = Vec::new();
         for fault in &self.fault {
             let replica = fault.replica();
@@ -122,11 +150,14 @@ impl BenchSpec {
                 let what = format!("`{other}` and `{fault}` cannot both happen to replica {replica}");
                 problems.push(problem("--fault", what, "keep one of them"));
             }
-            if let Fault::Crash(_, at) = fault
-                && *at >= self.duration
+            if let Fault::Misbehave(_, how, _) = fault
+                && let Some(why) = how.misfit(replica, quorum.replicas())
             {
+                problems.push(problem("--fault", format!("`{fault}` {why}"), "name other replicas, or none after it"));
+            }
+            if fault.at().is_some_and(|at| at >= self.duration) {
                 let what = format!("`{fault}` comes after the measured {} are over", self.duration);
-                problems.push(problem("--fault, --duration", what, "crash earlier, or raise --duration"));
+                problems.push(problem("--fault, --duration", what, "let it come earlier, or raise --duration"));
             }
             seen.push(*fault);
         }
@@ -134,6 +165,11 @@ impl BenchSpec {
             let mend = "take away silent replicas, or choose a --leader and --protocol that can go on without them";
             problems.push(problem("--fault, --leader, --protocol", why, mend));
         }
+    }
+
+    /// The flags of protocols that agree on slots, and their values.
+    fn slots(&self) -> [(&'static str, u64); 3] {
+        [("--window", self.window), ("--checkpoint-interval", self.checkpoint_interval), ("--pipeline", self.pipeline)]
     }
 
     /// What works but may surprise: one sentence each, for the terminal and the report. Of a validated spec.
@@ -161,6 +197,12 @@ impl BenchSpec {
                 self.bundle
             ));
         }
+        let (own, plain) = (self.slots(), BenchSpec::default().slots());
+        let in_vain = own.iter().zip(&plain).filter(|(own, plain)| own != plain).map(|((flag, _), _)| *flag);
+        let in_vain: Vec<&str> = in_vain.filter(|_| !self.protocol.has_slots()).collect();
+        if !in_vain.is_empty() {
+            warnings.push(format!("{}: {} has no slots, so that changes nothing", in_vain.join(", "), self.protocol));
+        }
         let gone: Vec<ReplicaId> = self.silent().into_iter().chain(self.crashes().iter().map(|(id, _)| *id)).collect();
         if let Some(why) = self.consensus().stalls_with_silent(self.quorum(), &gone)
             && !self.crashes().is_empty()
@@ -171,10 +213,19 @@ impl BenchSpec {
     }
 }
 
-/// Whether two faults contradict each other: only `slow` and `crash` can befall the same replica.
+/// Whether two faults contradict each other: who misbehaves may crash, but has one way to misbehave, and whoever never speaks need not
+/// crash. Who is killed twice has to be back before the second time.
 fn clash(one: Fault, other: Fault) -> bool {
-    let both = |a, b| matches!((a, b), (Fault::Slow(_), Fault::Crash(..)));
-    one.replica() == other.replica() && !both(one, other) && !both(other, one)
+    let misbehaves = |fault| matches!(fault, Fault::Misbehave(..));
+    let never_speaks = |fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, None));
+    let is_over_before =
+        |one: Fault, other: Fault| one.over_ms().zip(other.at()).is_some_and(|(over, at)| over < at.as_millis());
+    let fit = match (misbehaves(one), misbehaves(other)) {
+        (true, true) => false,
+        (false, false) => is_over_before(one, other) || is_over_before(other, one),
+        _ => !never_speaks(one) && !never_speaks(other),
+    };
+    one.replica() == other.replica() && !fit
 }
 
 fn flag(key: &str) -> String {

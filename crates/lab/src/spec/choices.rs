@@ -3,7 +3,9 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use quorate_consensus::config::UnknownName;
 pub use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind, ViewDuration};
+pub use quorate_crypto::ClientAuthentication;
 use serde::{Deserialize, Serialize};
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -19,13 +21,13 @@ pub fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
 }
 
 /// One of a few named values.
-pub trait Choice: FromStr<Err = UnknownName> + Copy + Send + Sync + 'static {
+pub trait Choice: FromStr<Err: Error + Send + Sync> + Copy + Send + Sync + 'static {
     /// All names, in the order in which they are shown.
     fn names() -> Vec<&'static str>;
 }
 
 /// Reads a [`Choice`] from the command line: clap shows the names in the help and suggests the nearest one.
-pub(super) fn choice<T: Choice>() -> impl TypedValueParser<Value = T> {
+pub fn choice<T: Choice>() -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(T::names()).try_map(|name| name.parse::<T>())
 }
 
@@ -78,7 +80,7 @@ macro_rules! choices {
     };
 }
 
-named!(ProtocolKind, LeaderKind, BatchPolicy, Dissemination, ViewDuration);
+named!(ProtocolKind, LeaderKind, BatchPolicy, Dissemination, ViewDuration, ClientAuthentication);
 
 choices!(
     /// The signature scheme of votes and certificates.
@@ -110,6 +112,24 @@ choices!(
         Each = "each",
         /// Ordering only: nothing is sent back.
         None = "none",
+    }
+);
+choices!(
+    /// Where replicas keep what they promise.
+    Journal, "journal" {
+        /// In files.
+        File = "file",
+        /// In memory, from which nobody comes back.
+        Memory = "memory",
+    }
+);
+choices!(
+    /// When a record in a file counts as written.
+    Fsync, "fsync policy" {
+        /// When it outlives a loss of power.
+        Always = "always",
+        /// When it outlives the process.
+        Never = "never",
     }
 );
 choices!(

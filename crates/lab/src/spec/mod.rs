@@ -11,15 +11,19 @@ mod resolve;
 mod values;
 
 pub use choices::{
-    BatchPolicy, Channel, Choice, Dissemination, Host, LeaderKind, ProtocolKind, Reply, Scheme, Transport,
-    ViewDuration, nearest,
+    BatchPolicy, Channel, Choice, ClientAuthentication, Dissemination, Fsync, Host, Journal, LeaderKind, ProtocolKind,
+    Reply, Scheme, Transport, ViewDuration, choice, nearest,
 };
 pub use error::{Problem, SpecError};
-pub use resolve::{BenchArgs, ClusterArgs, DEFAULT_TESTNET_PORT, LoadArgs, Setting};
-pub use values::{BadValue, Fault, Interval, MAX_INTERVAL_MS, Workload};
+pub use resolve::{
+    BenchArgs, ClusterArgs, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, LoadArgs, Setting, TortureArgs,
+};
+pub use values::{BadValue, DEFAULT_AWAY, Fault, Interval, MAX_INTERVAL_MS, Misbehaviour, Record, Workload};
 
-use choices::choice;
 use clap::{Args, FromArgMatches};
+use quorate_consensus::config::MAX_WINDOW;
+use quorate_recording::DEFAULT_LIMIT_MB;
+use quorate_types::command::BUNDLE_OVERHEAD_BYTES;
 use quorate_types::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS};
 use quorate_types::{Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
@@ -55,6 +59,9 @@ pub struct BenchSpec {
     /// Signature scheme of votes and certificates.
     #[arg(long, help_heading = CLUSTER, default_value = "ed25519", value_parser = choice::<Scheme>())]
     pub scheme: Scheme,
+    /// How clients show that commands are theirs: by a signature on each bundle, or not at all.
+    #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
+    pub client_authentication: ClientAuthentication,
     /// What carries the messages.
     #[arg(long, help_heading = CLUSTER, default_value = "tcp", value_parser = choice::<Transport>())]
     pub transport: Transport,
@@ -82,6 +89,15 @@ pub struct BenchSpec {
     /// How the view timeout behaves from view to view.
     #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
     pub view_duration: ViewDuration,
+    /// PBFT: how many slots above the last stable checkpoint may be in use.
+    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000)]
+    pub window: u64,
+    /// PBFT: after how many slots the replicas agree on a checkpoint and forget older votes.
+    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 500)]
+    pub checkpoint_interval: u64,
+    /// PBFT: how many slots the primary has in flight at most; while so many are, commands wait and fill the next block.
+    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4)]
+    pub pipeline: u64,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
     #[arg(long, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0)]
     pub base_port: u16,
@@ -124,9 +140,26 @@ pub struct BenchSpec {
     /// Where the replicas live: threads of this process, or a process each.
     #[arg(long, help_heading = RUN, default_value = "threads", value_parser = choice::<Host>())]
     pub host: Host,
-    /// What goes wrong, any number of times: silent:3, slow:1, crash:2@4s (replicas count from 0, time from the end of the warm-up).
+    /// Where replicas keep what they promise: in files in the system's directory for temporary ones, or in memory, from which nobody
+    /// comes back [default: file for a process each, memory for threads].
+    #[arg(long, help_heading = RUN, value_parser = choice::<Journal>())]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<Journal>,
+    /// When what is in a file counts as written: always after it was flushed to the disk, or, for experiments, never flushed.
+    #[arg(long, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
+    pub fsync: Fsync,
+    /// What goes wrong, any number of times: a replica misbehaves (silent:3, slow=50:1, equivocate:0@4s; docs/BYZANTINE.md lists the
+    /// kinds) or is killed (crash:2@4s). Replicas count from 0, time from the end of the warm-up.
     #[arg(long, help_heading = RUN, value_name = "FAULT", num_args = 1.., value_delimiter = ',')]
     pub fault: Vec<Fault>,
+    /// Record all that replicas take, for `quorate replay`: bench into a file for each in directory DIR, or with R:FILE replica R
+    /// alone into FILE; sim all into one file.
+    #[arg(long, help_heading = RUN, value_name = "DIR|R:FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<Record>,
+    /// How large each recording may become, in MB; it ends there, and the run goes on.
+    #[arg(long, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB)]
+    pub record_limit_mb: u64,
     /// Write the result as JSON to this file; - is standard output.
     #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,7 +218,8 @@ impl BenchSpec {
             Pacing::Closed { outstanding } => outstanding,
             Pacing::Open { .. } => u32::MAX,
         };
-        let by_bytes = self.consensus().batch_bytes.min(MAX_BUNDLE_BYTES) / self.command_bytes();
+        let most = self.consensus().batch_bytes.min(MAX_BUNDLE_BYTES);
+        let by_bytes = most.saturating_sub(BUNDLE_OVERHEAD_BYTES) / self.command_bytes();
         let commands = self.bundle.min(self.batch).min(outstanding) as usize;
         commands.min(by_bytes).clamp(1, MAX_BUNDLE_COMMANDS)
     }
@@ -197,6 +231,7 @@ impl BenchSpec {
 
     /// The settings of the consensus core: the spec's, and that crate's defaults for what a spec does not name.
     pub fn consensus(&self) -> quorate_consensus::config::Config {
+        let defaults = quorate_consensus::config::Config::default();
         quorate_consensus::config::Config {
             protocol: self.protocol,
             leader: self.leader,
@@ -206,17 +241,31 @@ impl BenchSpec {
             dissemination: self.dissemination,
             view_duration: self.view_duration,
             view_timeout_ms: self.view_timeout_ms,
-            ..Default::default()
+            window: self.window,
+            checkpoint_interval: self.checkpoint_interval,
+            pipeline: self.pipeline,
+            // A new view may propose any slot of the window again.
+            retained_blocks: defaults.retained_blocks.max(self.window.min(MAX_WINDOW as u64) as usize),
+            ..defaults
         }
+    }
+
+    /// Where replicas keep what they promise.
+    pub fn journal(&self) -> Journal {
+        self.journal.unwrap_or(match self.host {
+            Host::Threads => Journal::Memory,
+            Host::Processes => Journal::File,
+        })
     }
 
     /// The replicas that never speak.
     pub fn silent(&self) -> Vec<ReplicaId> {
-        let silent = |fault: &Fault| matches!(fault, Fault::Silent(_)).then(|| fault.replica());
+        let is_silent = |fault: &Fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, None));
+        let silent = |fault: &Fault| is_silent(fault).then(|| fault.replica());
         self.fault.iter().filter_map(silent).collect()
     }
 
-    /// The replicas that are killed during the run, and when.
+    /// The replicas that are killed during the run and stay away, and when.
     pub fn crashes(&self) -> Vec<(ReplicaId, Interval)> {
         let crash = |fault: &Fault| match *fault {
             Fault::Crash(replica, at) => Some((replica, at)),

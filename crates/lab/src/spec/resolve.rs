@@ -1,12 +1,17 @@
 //! From flags and files to a spec, and back to the command that reproduces it.
 
-use super::{BenchSpec, CLUSTER, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, RUN, SpecError, nearest};
+use super::{
+    BenchSpec, CLUSTER, ClientAuthentication, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, RUN, SpecError, nearest,
+};
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+/// What `quorate testnet` asks of clients: who operates a cluster wants nobody to speak for its clients.
+pub const DEFAULT_TESTNET_CLIENT_AUTHENTICATION: ClientAuthentication = ClientAuthentication::Ed25519;
 
 /// The first port of `quorate testnet`, whose replicas have to find each other again after a restart.
 pub const DEFAULT_TESTNET_PORT: u16 = 7000;
@@ -37,15 +42,20 @@ pub struct BenchArgs(pub BenchSpec);
 #[derive(Clone, Debug)]
 pub struct LoadArgs(pub BenchSpec);
 
-/// The flags of `quorate testnet` beside `--dir`: those under [`CLUSTER`]. `base_port` is [`DEFAULT_TESTNET_PORT`] by default.
+/// The flags of `quorate testnet` beside `--dir`: those under [`CLUSTER`]. `base_port` is [`DEFAULT_TESTNET_PORT`] by default, and
+/// `client_authentication` [`DEFAULT_TESTNET_CLIENT_AUTHENTICATION`].
 #[derive(Clone, Debug)]
 pub struct ClusterArgs(pub BenchSpec);
 
+/// The flags of `quorate torture` beside its own: those under [`CLUSTER`], and a few more.
+#[derive(Clone, Debug)]
+pub struct TortureArgs(pub BenchSpec);
+
 macro_rules! args {
-    ($type:ident, $headings:expr, $owner:literal, $adjust:expr) => {
+    ($type:ident, $own:expr, $owner:literal, $adjust:expr) => {
         impl Args for $type {
             fn augment_args(command: Command) -> Command {
-                $adjust(flags_under(command, $headings))
+                $adjust(flags_under(command, $own))
             }
             fn augment_args_for_update(command: Command) -> Command {
                 Self::augment_args(command)
@@ -54,7 +64,7 @@ macro_rules! args {
 
         impl FromArgMatches for $type {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-                let spec = resolve(matches, $headings, $owner);
+                let spec = resolve(matches, $own, $owner);
                 let refuse = |e: SpecError| clap::Error::raw(clap::error::ErrorKind::ValueValidation, e.to_string());
                 spec.map($type).map_err(refuse)
             }
@@ -68,10 +78,12 @@ macro_rules! args {
 
 args!(BenchArgs, &[CLUSTER, LOAD, RUN, OUTPUT], "the bench", |command| command);
 args!(LoadArgs, &[LOAD, OUTPUT], "the load", |command| command);
+args!(TortureArgs, &[CLUSTER, "clients", "seed", "json"], "the torture", |command| command);
 args!(ClusterArgs, &[CLUSTER], "the cluster", |command: Command| {
-    command.mut_arg("base_port", |arg| {
+    let command = command.mut_arg("base_port", |arg| {
         arg.default_value(DEFAULT_TESTNET_PORT.to_string()).help("First of the ports that the replicas listen on")
-    })
+    });
+    command.mut_arg("client_authentication", |arg| arg.default_value(DEFAULT_TESTNET_CLIENT_AUTHENTICATION.name()))
 });
 
 fn with_spec_file(command: Command) -> Command {
@@ -81,17 +93,19 @@ fn with_spec_file(command: Command) -> Command {
     )
 }
 
-/// Adds the flags of a spec, and hides those of other headings: they stay known, so that the refusal can say whose they are.
-fn flags_under(command: Command, headings: &'static [&'static str]) -> Command {
+/// Whether a flag is one of those that a command has, which are named one by one or by their heading.
+fn is_among(arg: &clap::Arg, own: &[&str]) -> bool {
+    arg.get_help_heading().is_none_or(|heading| own.contains(&heading)) || own.contains(&arg.get_id().as_str())
+}
+
+/// Adds the flags of a spec, and hides those that are not the command's: they stay known, so that the refusal can say whose they are.
+fn flags_under(command: Command, own: &'static [&'static str]) -> Command {
     // The flags bring their own description; the command keeps its.
     let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
     let command = BenchSpec::augment_args(with_spec_file(command))
         .about(Resettable::from(about))
         .long_about(Resettable::from(long_about));
-    command.mut_args(|arg| match arg.get_help_heading() {
-        Some(heading) if !headings.contains(&heading) => arg.hide(true),
-        _ => arg,
-    })
+    command.mut_args(|arg| if is_among(&arg, own) { arg } else { arg.hide(true) })
 }
 
 /// Reads `--faults`, and knows whoever meant `--fault`.
@@ -102,7 +116,7 @@ pub(super) fn parse_faults(text: &str) -> Result<u32, String> {
     })
 }
 
-fn resolve(matches: &ArgMatches, headings: &[&str], owner: &str) -> Result<BenchSpec, SpecError> {
+fn resolve(matches: &ArgMatches, own: &[&str], owner: &str) -> Result<BenchSpec, SpecError> {
     let mut table = match matches.get_one::<String>("spec") {
         Some(path) => read_table(Path::new(path), path)?,
         None => Keys::new(),
@@ -114,7 +128,7 @@ fn resolve(matches: &ArgMatches, headings: &[&str], owner: &str) -> Result<Bench
         if matches.value_source(key) != Some(ValueSource::CommandLine) {
             continue;
         }
-        if !arg.get_help_heading().is_some_and(|heading| headings.contains(&heading)) {
+        if !is_among(arg, own) {
             return Err(SpecError::Flag(Problem {
                 place: flag(key),
                 what: format!("is no flag of {owner}"),
@@ -130,8 +144,9 @@ fn resolve(matches: &ArgMatches, headings: &[&str], owner: &str) -> Result<Bench
         }
     }
     table.extend(explicit);
-    if headings == [CLUSTER] {
+    if own == [CLUSTER] {
         table.entry("base_port").or_insert(DEFAULT_TESTNET_PORT.into());
+        table.entry("client_authentication").or_insert(DEFAULT_TESTNET_CLIENT_AUTHENTICATION.name().into());
     }
     settle(table)
 }

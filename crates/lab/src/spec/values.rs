@@ -113,19 +113,42 @@ as_text!(Interval);
 /// One thing that goes wrong on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// `silent:3`: the replica never sends anything.
-    Silent(ReplicaId),
-    /// `slow:1`: the replica holds its proposals back for 0.8 of the view timeout, so that its views just do not time out.
-    Slow(ReplicaId),
+    /// `silent:3`, `slow=50:1`, `equivocate:0@4s`: the replica misbehaves, from the start, or from so long after the measurement began.
+    Misbehave(ReplicaId, Misbehaviour, Option<Interval>),
     /// `crash:2@4s`: the replica is killed that long after the measurement began.
     Crash(ReplicaId, Interval),
+    /// `restart:2@8s+500ms`: the replica is killed that long after the measurement began, and started again so much later;
+    /// [`DEFAULT_AWAY`] if that is left out.
+    Restart(ReplicaId, Interval, Interval),
 }
+
+/// How long a replica is away that is started again.
+pub const DEFAULT_AWAY: Interval = Interval::from_millis(1000);
+
+/// How a replica misbehaves.
+pub use quorate_byzantine::Fault as Misbehaviour;
 
 impl Fault {
     /// The replica it happens to.
     pub fn replica(self) -> ReplicaId {
         match self {
-            Fault::Silent(replica) | Fault::Slow(replica) | Fault::Crash(replica, _) => replica,
+            Fault::Misbehave(replica, ..) | Fault::Crash(replica, _) | Fault::Restart(replica, ..) => replica,
+        }
+    }
+
+    /// How long after the measurement began it happens; none if from the start.
+    pub fn at(self) -> Option<Interval> {
+        match self {
+            Fault::Misbehave(_, _, at) => at,
+            Fault::Crash(_, at) | Fault::Restart(_, at, _) => Some(at),
+        }
+    }
+
+    /// How long after the measurement began all is done that has to be done to the replica, in milliseconds; never if it stays so.
+    pub fn over_ms(self) -> Option<u64> {
+        match self {
+            Fault::Restart(_, at, away) => Some(at.as_millis() + away.as_millis()),
+            Fault::Misbehave(..) | Fault::Crash(..) => None,
         }
     }
 }
@@ -133,12 +156,18 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Silent(replica) => write!(f, "silent:{replica}"),
-            Fault::Slow(replica) => write!(f, "slow:{replica}"),
+            Fault::Misbehave(replica, how, None) => write!(f, "{how}:{replica}"),
+            Fault::Misbehave(replica, how, Some(at)) => write!(f, "{how}:{replica}@{at}"),
             Fault::Crash(replica, at) => write!(f, "crash:{replica}@{at}"),
+            Fault::Restart(replica, at, DEFAULT_AWAY) => write!(f, "restart:{replica}@{at}"),
+            Fault::Restart(replica, at, away) => write!(f, "restart:{replica}@{at}+{away}"),
         }
     }
 }
+
+/// The names of the faults that are no misbehaviour.
+const CRASH: &str = "crash";
+const RESTART: &str = "restart";
 
 impl FromStr for Fault {
     type Err = BadValue;
@@ -148,7 +177,8 @@ impl FromStr for Fault {
             kind: "fault",
             given: text.to_string(),
             why,
-            forms: "silent:R, slow:R or crash:R@TIME, where R is a replica from 0, as in silent:3, slow:1, crash:2@4s",
+            forms: "KIND:R or KIND:R@TIME, where R is a replica from 0, as in silent:3, slow=50:1, equivocate:0@4s, crash:2@4s, restart:1@4s+500ms; \
+                    docs/BYZANTINE.md lists the kinds",
         };
         let (kind, rest) = text.split_once(':').ok_or_else(|| bad(" (which replica?)".into()))?;
         let (number, at) = match rest.split_once('@') {
@@ -159,13 +189,28 @@ impl FromStr for Fault {
             Ok(replica) => ReplicaId(replica),
             Err(_) => return Err(bad(format!(" (`{number}` is no replica)"))),
         };
-        match (kind, at) {
-            ("silent", None) => Ok(Fault::Silent(replica)),
-            ("slow", None) => Ok(Fault::Slow(replica)),
-            ("crash", Some(at)) => Ok(Fault::Crash(replica, at.parse().map_err(|e: BadValue| bad(format!(" ({e})")))?)),
-            ("crash", None) => Err(bad(" (when?)".into())),
-            ("silent" | "slow", Some(_)) => Err(bad(format!(" ({kind} lasts the whole run and takes no time)"))),
-            _ => Err(bad(match nearest(kind, &["silent", "slow", "crash"]) {
+        let (at, away) = match at.and_then(|at| at.split_once('+')) {
+            Some((at, away)) if kind == RESTART => (Some(at), Some(away)),
+            _ => (at, None),
+        };
+        let interval = |text: &str| text.parse::<Interval>().map_err(|error| bad(format!(" ({error})")));
+        let (at, away) = (at.map(interval).transpose()?, away.map(interval).transpose()?);
+        if kind == RESTART {
+            let forms = "restart:R@TIME or restart:R@TIME+AWAY, where R is a replica from 0, as in restart:2@4s+500ms";
+            return at
+                .map(|at| Fault::Restart(replica, at, away.unwrap_or(DEFAULT_AWAY)))
+                .ok_or_else(|| BadValue { forms, ..bad(" (when?)".into()) });
+        }
+        if kind == CRASH {
+            let forms = "crash:R@TIME, where R is a replica from 0, as in crash:2@4s";
+            return at.map(|at| Fault::Crash(replica, at)).ok_or_else(|| BadValue { forms, ..bad(" (when?)".into()) });
+        }
+        let names: Vec<&str> = Misbehaviour::ALL.iter().map(|how| how.name()).chain([CRASH, RESTART]).collect();
+        let name = kind.split_once('=').map_or(kind, |(name, _)| name);
+        match kind.parse::<Misbehaviour>() {
+            Ok(how) => Ok(Fault::Misbehave(replica, how, at)),
+            Err(error) if names.contains(&name) => Err(bad(format!(" ({})", error.why))),
+            Err(_) => Err(bad(match nearest(name, &names) {
                 Some(name) => format!(" (did you mean `{name}`?)"),
                 None => String::new(),
             })),
@@ -174,6 +219,45 @@ impl FromStr for Fault {
 }
 
 as_text!(Fault);
+
+/// Where replicas are recorded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// The one that is; all, if none is named.
+    pub replica: Option<ReplicaId>,
+    /// The file, or the directory of the files.
+    pub path: String,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.replica {
+            Some(replica) => write!(f, "{replica}:{}", self.path),
+            None => f.write_str(&self.path),
+        }
+    }
+}
+
+impl FromStr for Record {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Record, BadValue> {
+        let one = text.split_once(':').and_then(|(number, path)| Some((number.parse::<u16>().ok()?, path)));
+        let (replica, path) = one.map_or((None, text), |(number, path)| (Some(ReplicaId(number)), path));
+        if path.is_empty() {
+            let forms = "a directory, or R:FILE where R is a replica from 0, as in 2:replica-2.recording";
+            return Err(BadValue {
+                kind: "place for recordings",
+                given: text.to_owned(),
+                why: " (where?)".into(),
+                forms,
+            });
+        }
+        Ok(Record { replica, path: path.to_owned() })
+    }
+}
+
+as_text!(Record);
 
 /// What the clients ask for.
 #[derive(Clone, PartialEq, Eq, Debug)]

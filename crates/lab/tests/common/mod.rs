@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use quorate_lab::result::{
     Agreement, BenchResult, CpuPerCommand, Event, Latency, Machine, Second, log_buckets, per, version,
 };
-use quorate_lab::spec::{BenchSpec, Fault, Interval, LeaderKind};
+use quorate_lab::spec::{BenchSpec, Fault, Interval, LeaderKind, Misbehaviour};
 use quorate_types::ReplicaId;
 
 /// Latencies in microseconds: a body around 14 ms and a tail.
@@ -25,7 +25,10 @@ fn spec() -> BenchSpec {
         leader: LeaderKind::Reputation,
         batch: 800,
         payload: 512,
-        fault: vec![Fault::Crash(ReplicaId(2), Interval::from_millis(4000)), Fault::Slow(ReplicaId(1))],
+        fault: vec![
+            Fault::Crash(ReplicaId(2), Interval::from_millis(4000)),
+            Fault::Misbehave(ReplicaId(1), Misbehaviour::Slow { percent: 80 }, None),
+        ],
         report: Some("out.html".into()),
         ..BenchSpec::default()
     }

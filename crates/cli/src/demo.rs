@@ -1,0 +1,89 @@
+//! `quorate demo`: a cluster lives through what it was built for, and somebody tells what happens.
+
+use crate::live::Live;
+use crate::output;
+use clap::Args;
+use quorate_lab::bench::{Progress, Watcher};
+use quorate_lab::demo::{self, SCENES, Scene};
+use quorate_lab::{Event, render_html};
+use std::error::Error;
+
+/// All flags of `quorate demo`.
+#[derive(Args)]
+pub struct DemoArgs {
+    /// Where to write the report, a page for a browser.
+    #[arg(long, value_name = "PATH.html", default_value = "quorate-demo.html")]
+    report: String,
+    /// Write the result as JSON to this file; - is standard output.
+    #[arg(long, value_name = "PATH")]
+    json: Option<String>,
+}
+
+/// Columns that a sentence may take.
+const WIDTH: usize = 100;
+/// What comes before each line of a sentence.
+const INDENT: &str = "           ";
+
+/// Gives the demonstration; an error if the cluster broke its word.
+pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
+    let mut spec = demo::spec();
+    spec.json.clone_from(&arguments.json);
+    spec.report = Some(arguments.report.clone());
+    let mut narrator = Narrator { live: Live::new(), told: 0 };
+    narrator.say(&format!(
+        "{} replicas, each a process of its own with its journal on disk, order commands with {}. Of {0}, {} may lie.",
+        spec.replicas,
+        spec.protocol.name(),
+        spec.quorum().faults(),
+    ));
+    let outcome = demo::run(&spec, &mut narrator);
+    narrator.live.clear();
+    let outcome = outcome?;
+    let table = format!("{}\n\n{}", outcome.load.to_table().trim_end(), outcome.conclusion());
+    output::deliver(&spec, &table, &outcome.to_json(), || render_html(&outcome.load))?;
+    match outcome.passed() {
+        true => Ok(()),
+        false => Err("the cluster broke its word".into()),
+    }
+}
+
+/// Tells the scenes as they come, above the live view.
+struct Narrator {
+    live: Live,
+    told: usize,
+}
+
+impl Narrator {
+    fn say(&self, sentence: &str) {
+        self.live.clear();
+        let (mut line, mut lines) = (String::from(INDENT), Vec::new());
+        for word in sentence.split_whitespace() {
+            if line.len() + word.len() > WIDTH {
+                lines.push(std::mem::replace(&mut line, INDENT.into()));
+            }
+            line = line + " " + word;
+        }
+        lines.push(line);
+        output::complain(&lines.join("\n"));
+    }
+}
+
+impl Watcher for Narrator {
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.live.progress(progress);
+    }
+
+    fn event(&mut self, event: &Event) {
+        // The liar's clock runs ahead of the measured time, so the proof of the first scene may precede its cue.
+        let is_on = |scene: &&Scene| event.time_s >= f64::from(scene.at_s) || self.told == 0;
+        if let Some(scene) = SCENES.get(self.told).filter(is_on) {
+            self.told += 1;
+            self.say(scene.text);
+        }
+        self.live.event(event);
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.live.warn(text);
+    }
+}

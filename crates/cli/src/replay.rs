@@ -1,0 +1,23 @@
+//! `quorate replay`: a recording, once more.
+
+use crate::{Outcome, output};
+use quorate_lab::replay::{self, ReplayArgs};
+use std::io::{self, BufWriter, Write};
+
+/// The transcript and the result go to standard output, or to standard error if the JSON does; that something is not as it was
+/// recorded is an error.
+pub fn run(arguments: &ReplayArgs) -> Outcome {
+    let json_to_stdout = arguments.json.as_deref() == Some("-");
+    let place: Box<dyn Write> = if json_to_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+    let mut place = BufWriter::new(place);
+    // A reader that has gone away does not change what the replay comes to.
+    let mut tell = |line: &str| drop(writeln!(place, "{line}"));
+    let result = match arguments.transcript {
+        true => replay::run(arguments, Some(&mut tell)),
+        false => replay::run(arguments, None),
+    };
+    drop(place.flush());
+    let result = result?;
+    output::deliver_to(arguments.json.as_deref(), result.to_table().trim_end(), &result.to_json())?;
+    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+}

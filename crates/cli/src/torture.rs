@@ -1,0 +1,41 @@
+//! `quorate torture`: blows as they fall, then the verdict.
+
+use crate::output;
+use clap::Args;
+use quorate_lab::spec;
+use quorate_lab::torture;
+use std::error::Error;
+
+/// All flags of `quorate torture`.
+#[derive(Args)]
+pub struct TortureArgs {
+    /// How long blows fall, in minutes.
+    #[arg(long, value_name = "MINUTES", default_value_t = 5.0, value_parser = parse_minutes)]
+    minutes: f64,
+    #[command(flatten)]
+    spec: spec::TortureArgs,
+}
+
+/// Longest torture, in minutes: a week.
+const MOST_MINUTES: f64 = 7.0 * 24.0 * 60.0;
+
+fn parse_minutes(text: &str) -> Result<f64, String> {
+    let minutes: f64 = text.parse().map_err(|error| format!("{error}; write a number such as 5 or 0.5"))?;
+    match minutes > 0.0 && minutes <= MOST_MINUTES {
+        true => Ok(minutes),
+        false => Err(format!("torture lasts from a moment to {MOST_MINUTES} minutes")),
+    }
+}
+
+/// Tortures a cluster of processes on this machine; an error if it broke its word.
+pub fn run(arguments: &TortureArgs) -> Result<(), Box<dyn Error>> {
+    let TortureArgs { minutes, spec: spec::TortureArgs(spec) } = arguments;
+    let duration = std::time::Duration::from_secs_f64(minutes * 60.0);
+    let mut told = |at: f64, what: &str| output::complain(&format!("{at:8.1} s  {what}"));
+    let verdict = torture::run(spec, duration, &mut told)?;
+    output::deliver(spec, &verdict.to_string(), &verdict.to_json(), String::new)?;
+    if verdict.passed() {
+        return Ok(());
+    }
+    Err(format!("the cluster broke its word; try again with --seed {} --minutes {minutes}", verdict.seed).into())
+}

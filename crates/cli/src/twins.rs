@@ -1,0 +1,86 @@
+//! `quorate twins`: scenarios to standard output or a file, transcripts and results to standard output.
+
+use crate::{Outcome, output};
+use quorate_lab::twins::{self, GenerateArgs, ReplayArgs, RunArgs, ShrinkArgs, TwinsCommand};
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write, stderr};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Scenarios between two looks at the progress.
+const STEP: u64 = 4096;
+
+/// Does what the command says; that a law was broken is an error.
+pub fn run(command: &TwinsCommand) -> Outcome {
+    match command {
+        TwinsCommand::Generate(arguments) => generate(arguments),
+        TwinsCommand::Run(arguments) => play(arguments),
+        TwinsCommand::Replay(arguments) => replay(arguments),
+        TwinsCommand::Shrink(arguments) => shrink(arguments),
+    }
+}
+
+/// The file of that name, or standard output if it is `-`.
+fn place(path: &str) -> Result<Box<dyn Write>, Box<dyn Error>> {
+    match path {
+        "-" => Ok(Box::new(io::stdout())),
+        path => Ok(Box::new(File::create(path).map_err(|error| format!("cannot write {path}: {error}"))?)),
+    }
+}
+
+fn generate(arguments: &GenerateArgs) -> Outcome {
+    if arguments.count {
+        output::say(&twins::space_of(&arguments.shape)?.count().to_string())?;
+        return Ok(());
+    }
+    let mut place = BufWriter::new(place(&arguments.out)?);
+    let written = match twins::generate(arguments, &mut place) {
+        // A reader that has gone away has all it wants.
+        Err(twins::TwinsError::Write { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        written => written?,
+    };
+    match place.flush() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            return Err(format!("cannot write {}: {error}", arguments.out).into());
+        }
+        _ => {}
+    }
+    output::complain(&format!("{written} scenarios"));
+    Ok(())
+}
+
+fn play(arguments: &RunArgs) -> Outcome {
+    let (on_terminal, shown) = (stderr().is_terminal(), AtomicU64::new(0));
+    let heard = |done: u64, total: u64| {
+        if on_terminal && shown.fetch_max(done / STEP, Ordering::Relaxed) < done / STEP {
+            // A terminal that is gone need not be told.
+            let _ = write!(stderr(), "\r\x1b[K{done} of {total} scenarios");
+        }
+    };
+    let result = twins::run(arguments, &heard);
+    if on_terminal {
+        let _ = write!(stderr(), "\r\x1b[K");
+    }
+    let result = result?;
+    output::deliver_to(arguments.json.as_deref(), result.to_table().trim_end(), &result.to_json())?;
+    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+fn replay(arguments: &ReplayArgs) -> Outcome {
+    let twins::Replayed { protocol, verdict, transcript } = twins::replay(arguments)?;
+    output::say(transcript.trim_end())?;
+    match verdict.complaint() {
+        None => {
+            output::say(&format!("\n{protocol}: safe"))?;
+            Ok(())
+        }
+        Some(complaint) => Err(format!("{protocol}: {}: {}", complaint.law, complaint.what).into()),
+    }
+}
+
+fn shrink(arguments: &ShrinkArgs) -> Outcome {
+    let simplest = twins::shrink(arguments)?;
+    let mut place = place(&arguments.out)?;
+    writeln!(place, "{}", simplest.to_line()).map_err(|error| format!("cannot write {}: {error}", arguments.out))?;
+    Ok(())
+}

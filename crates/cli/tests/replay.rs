@@ -1,0 +1,147 @@
+//! `--record` and `quorate replay` as a user meets them.
+
+use quorate_recording::{Entry, Reader, Tape, Writer};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+fn quorate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
+}
+
+/// A directory of its own, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("quorate-replay-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("the temporary directory can be written");
+        Scratch(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a test's path is UTF-8").to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn succeeds(arguments: &[&str]) -> Output {
+    let output = quorate(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    output
+}
+
+fn replay_json(file: &str) -> Value {
+    let output = succeeds(&["replay", file, "--json", "-"]);
+    serde_json::from_slice(&output.stdout).expect("standard output is JSON and nothing else")
+}
+
+#[test]
+fn killed_processes_leave_recordings_that_can_be_replayed() {
+    let scratch = Scratch::new("processes");
+    let recordings = scratch.path("recordings");
+    let mut run = vec!["bench", "--host", "processes", "--fault", "crash:0@300ms", "--view-timeout-ms", "200"];
+    run.extend(["--warmup", "200ms", "--duration", "1s", "--record", &recordings]);
+    let said = text(&succeeds(&run).stderr);
+    for replica in 0..4 {
+        let file = format!("{recordings}/replica-{replica}.recording");
+        assert!(said.contains(&format!("recording: {file}")), "{said}");
+        let result = replay_json(&file);
+        assert_eq!((&result["end"], &result["difference"]), (&"broken-off".into(), &Value::Null), "{result}");
+        assert!(result["commands"].as_u64() > Some(0) && result["recorded"][0] == replica, "{result}");
+    }
+    let file = scratch.path("recordings/replica-1.recording");
+    let whole = fs::read(&file).expect("it was written");
+    fs::write(&file, &whole[..whole.len() - 5]).expect("the directory can be written");
+    let torn = replay_json(&file);
+    assert!(torn["torn_bytes"].as_u64() > Some(0) && torn["difference"].is_null(), "{torn}");
+    let said = text(&succeeds(&["replay", &file]).stdout);
+    assert!(said.contains("the recording breaks off: who recorded was killed"), "{said}");
+}
+
+#[test]
+fn a_simulated_run_is_recorded_replayed_told_and_found_altered() {
+    let scratch = Scratch::new("sim");
+    let file = scratch.path("run.recording");
+    let load = ["--clients", "1", "--outstanding", "20", "--warmup", "20ms", "--duration", "50ms"];
+    let run = [&["sim", "--seed", "7", "--json", "-", "--record", &file][..], &load].concat();
+    let recorded: Value = serde_json::from_slice(&succeeds(&run).stdout).expect("JSON");
+    let result = replay_json(&file);
+    assert_eq!(result["rerun"]["trace_hash"], recorded["trace_hash"]);
+    assert_eq!((&result["end"], &result["rerun"]["difference"]), (&"complete".into(), &Value::Null));
+
+    let told = text(&succeeds(&["replay", &file, "--transcript", "--until", "25"]).stdout);
+    for words in ["R0 begins", "takes the start", "enters v1, leader R0", "replayed    25 steps", "stopped before"] {
+        assert!(told.contains(words), "no `{words}` in\n{told}");
+    }
+
+    let mut damaged = fs::read(&file).expect("it was written");
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    fs::write(&file, damaged).expect("the directory can be written");
+    let output = quorate(&["replay", &file]);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains(&file) && said.contains("the recording is damaged: chunk"), "{said}");
+}
+
+#[test]
+fn what_was_not_done_so_ends_with_1_and_shows_the_step() {
+    let scratch = Scratch::new("differs");
+    let file = scratch.path("run.recording");
+    let load = ["--clients", "1", "--outstanding", "20", "--warmup", "20ms", "--duration", "50ms"];
+    succeeds(&[&["sim", "--protocol", "jolteon", "--record", &file][..], &load].concat());
+    // What jolteon did is not what chained HotStuff would have done; their messages are of the same form.
+    let other = scratch.path("other.recording");
+    let mut reader = Reader::open(file.as_ref()).expect("a recording");
+    let mut header = reader.header().clone();
+    header.consensus.protocol = "chained-hotstuff".parse().expect("a protocol");
+    let mut writer = Writer::create(other.as_ref(), &header, u64::MAX).expect("the directory can be written");
+    while let Some(entry) = reader.next_entry().expect("a sound recording") {
+        match entry {
+            Entry::Begin(begin) => writer.begin(begin),
+            Entry::Step(step) => writer.step(step),
+            Entry::End(_) => unreachable!("a reader returns no end"),
+        }
+    }
+    writer.finish(None).expect("the directory can be written");
+    let output = quorate(&["replay", &other]);
+    let (said, table) = (text(&output.stderr), text(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{table}");
+    assert!(said.contains("error: the replay differs from the recording, first in step"), "{said}");
+    for words in ["difference  step", "  takes     ", "  recorded  ", "  replayed  "] {
+        assert!(table.contains(words), "no `{words}` in\n{table}");
+    }
+}
+
+#[test]
+fn wrong_calls_say_what_helps() {
+    let scratch = Scratch::new("calls");
+    let text_file = scratch.path("file");
+    fs::write(&text_file, "hello").expect("the directory can be written");
+    for (arguments, status, words) in [
+        (&["replay"][..], 2, "<FILE>"),
+        (&["replay", &text_file, "--until", "0"], 2, "--until"),
+        (&["replay", &text_file], 1, "this is no recording"),
+        (&["replay", "no-such-file"], 1, "no-such-file"),
+        (&["bench", "--record", "9:file"], 2, "there is no replica 9"),
+        (&["sim", "--record", "1:file"], 1, "without `1:`"),
+        (&["sim", "--record", &text_file, "--seeds", "1..4"], 1, "--seeds 1..2"),
+    ] {
+        let output = quorate(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?} does not say {words:?}: {said}");
+    }
+}

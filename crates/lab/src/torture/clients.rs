@@ -1,0 +1,170 @@
+//! Clients that do one thing at a time to a few shared keys, and report everything they saw.
+
+use super::history::{Answer, NEVER_NS, Operation, Request, Value};
+use super::judge::{KEYS, OPERATIONS_PER_GENERATION};
+use quorate_applications::{KeyValueCommand, KeyValueResult};
+use quorate_client::{Client, ClientConfig, ClientError};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha12Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// A client's values begin with its number, so that each is written at most once.
+const CLIENT_SHIFT: u32 = 40;
+/// How long a command is sent again before its outcome counts as unknown: longer than any misfortune lasts.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Before another attempt to reach enough replicas.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a client reports, in this order.
+pub enum Seen {
+    /// An operation.
+    Operation(Operation),
+    /// It uses no key of an earlier generation any more.
+    Reached {
+        /// The client.
+        client: usize,
+        /// The generation; the last one there is once it has ended.
+        generation: u64,
+    },
+}
+
+/// What all clients share.
+pub struct Ground {
+    /// The clock of the history.
+    pub start: Instant,
+    /// How many clients there are.
+    pub clients: usize,
+    /// Operations begun.
+    pub begun: AtomicU64,
+    /// Operations answered.
+    pub answered: AtomicU64,
+    /// Whether to end.
+    pub stop: AtomicBool,
+}
+
+impl Ground {
+    /// For so many clients.
+    pub fn new(clients: usize) -> Ground {
+        Ground {
+            start: Instant::now(),
+            clients,
+            begun: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+/// Runs one client until it is to stop.
+///
+/// # Errors
+/// If the client cannot work at all; that replicas are away is no error.
+pub fn run(
+    config: &ClientConfig,
+    number: usize,
+    seed: u64,
+    ground: &Arc<Ground>,
+    seen: &Sender<Seen>,
+) -> Result<(), ClientError> {
+    let mut random = ChaCha12Rng::seed_from_u64(seed ^ (number as u64 + 1).rotate_left(CLIENT_SHIFT));
+    let mut config = config.clone();
+    config.request_timeout_ms = REQUEST_TIMEOUT.as_millis() as u64;
+    let mut client = None;
+    let mut written = (number as u64) << CLIENT_SHIFT;
+    // What was last seen of a key: a guess that makes some replacements succeed.
+    let mut last: (u64, Value) = (0, None);
+    let mut reached = 0;
+    while !ground.stop.load(Ordering::SeqCst) {
+        let connected = match &mut client {
+            Some(client) => client,
+            None => match Client::connect(&config) {
+                Ok(fresh) => client.insert(fresh),
+                Err(ClientError::Unreachable { .. }) => {
+                    std::thread::sleep(CONNECT_PAUSE);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let generation = ground.begun.fetch_add(1, Ordering::SeqCst) / OPERATIONS_PER_GENERATION;
+        // Whoever listens has gone only once the torture is over.
+        if generation > reached && seen.send(Seen::Reached { client: number, generation }).is_err() {
+            break;
+        }
+        reached = generation;
+        let key = generation * KEYS + random.random_range(0..KEYS);
+        written += 1;
+        let expected = if last.0 == key { last.1 } else { None };
+        let request = match random.random_range(0..4) {
+            0 => Request::Read,
+            1 => Request::Write(written),
+            2 => Request::Swap(written),
+            _ => Request::Replace { expected, value: written },
+        };
+        let called_ns = ground.now_ns();
+        let result = perform(connected, key, request);
+        let returned_ns = ground.now_ns();
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(ClientError::Timeout(_) | ClientError::ResultForgotten) => Answer::Unknown,
+            // A session that lost its place goes on as another client; the command had no effect.
+            Err(ClientError::Refused) => {
+                client = None;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        last = (key, value_after(request, answer));
+        let known = answer != Answer::Unknown;
+        ground.answered.fetch_add(u64::from(known), Ordering::SeqCst);
+        let returned_ns = if known { returned_ns } else { NEVER_NS };
+        if seen.send(Seen::Operation(Operation { key, called_ns, returned_ns, request, answer })).is_err() {
+            break;
+        }
+    }
+    let _ = seen.send(Seen::Reached { client: number, generation: u64::MAX });
+    Ok(())
+}
+
+fn value_after(request: Request, answer: Answer) -> Value {
+    match (request, answer) {
+        (Request::Read, Answer::Value(value)) | (_, Answer::Conflict(value)) => value,
+        (Request::Write(value) | Request::Swap(value) | Request::Replace { value, .. }, _) => Some(value),
+        (Request::Read, _) => None,
+    }
+}
+
+fn perform(client: &mut Client, key: u64, request: Request) -> Result<Answer, ClientError> {
+    let key = key.to_be_bytes();
+    let key = &key[..];
+    let bytes = |value: u64| value.to_be_bytes();
+    let command = match request {
+        Request::Read => KeyValueCommand::Get { key }.to_vec(),
+        Request::Write(value) => KeyValueCommand::Put { key, value: &bytes(value) }.to_vec(),
+        Request::Swap(value) => KeyValueCommand::ReadModifyWrite { key, value: &bytes(value) }.to_vec(),
+        Request::Replace { expected, value } => {
+            let expected = expected.map(bytes);
+            let expected = expected.as_ref().map(|bytes| &bytes[..]);
+            KeyValueCommand::CompareAndSwap { key, expected, value: &bytes(value) }.to_vec()
+        }
+    };
+    let result = client.execute(&command)?;
+    Ok(match KeyValueResult::decode(&result) {
+        Ok(KeyValueResult::Done) => Answer::Done,
+        Ok(KeyValueResult::Absent) => Answer::Value(None),
+        Ok(KeyValueResult::Value(value)) => Answer::Value(Some(number(value))),
+        Ok(KeyValueResult::Conflict(current)) => Answer::Conflict(current.map(number)),
+        other => panic!("the store said {other:?} to a small, well-formed command"),
+    })
+}
+
+fn number(value: &[u8]) -> u64 {
+    u64::from_be_bytes(value.try_into().expect("clients write eight bytes"))
+}

@@ -1,0 +1,173 @@
+//! `quorate twins`: scenarios of twins and partitions, written, played, replayed and shrunk.
+
+pub mod museum;
+mod options;
+mod result;
+
+pub use options::{
+    ChoiceArgs, EntryArgs, GenerateArgs, ReplayArgs, RunArgs, ShapeArgs, ShrinkArgs, TwinsCommand, TwinsError,
+};
+pub use result::{FindingResult, ShapeResult, Simplest, TwinsResult};
+
+use crate::spec::ProtocolKind;
+use quorate_twins::play::{player, replay as play_once};
+use quorate_twins::run::{Finding, Source};
+use quorate_twins::{Entry, Scenario, Space, Verdict, shrink as shrink_scenario};
+use result::entry;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// The name of standard input and output.
+const STANDARD: &str = "-";
+
+/// Writes scenarios to a place, one a line; how many.
+///
+/// # Errors
+/// If the shape is impossible, or the place cannot be written.
+pub fn generate(arguments: &GenerateArgs, place: &mut dyn Write) -> Result<u64, TwinsError> {
+    let space = arguments.shape.space()?;
+    let source = Source::Space(&space, arguments.choice.of(&space)?);
+    let mut written = 0;
+    for scenario in source.part(arguments.choice.shard) {
+        let line = Entry::from(scenario).to_line();
+        writeln!(place, "{line}").map_err(|source| TwinsError::Write { path: arguments.out.clone(), source })?;
+        written += 1;
+    }
+    Ok(written)
+}
+
+/// Says how many scenarios there are.
+///
+/// # Errors
+/// If the shape is impossible.
+pub fn space_of(shape: &ShapeArgs) -> Result<Space, TwinsError> {
+    shape.space()
+}
+
+/// Plays scenarios. `heard` is told now and then how many of how many are done.
+///
+/// # Errors
+/// If there is nothing to play, or what was found cannot be saved. That a law was broken is part of the result.
+pub fn run(arguments: &RunArgs, heard: &(dyn Fn(u64, u64) + Sync)) -> Result<TwinsResult, TwinsError> {
+    let threads =
+        arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()));
+    let (space, choice, entries);
+    let source = match &arguments.input {
+        Some(path) => {
+            entries = read_entries(path)?;
+            space = None;
+            Source::List(&entries)
+        }
+        None => {
+            let of_shape = arguments.shape.space()?;
+            choice = arguments.choice.of(&of_shape)?;
+            space = Some(of_shape);
+            Source::Space(space.as_ref().expect("it was just set"), choice)
+        }
+    };
+    let shard = arguments.choice.shard;
+    let total = shard.share(source.len());
+    let start = Instant::now();
+    let outcome = quorate_twins::run::run(arguments.protocol, &source, shard, threads, &|done| heard(done, total));
+    let wall = start.elapsed();
+    let shape = space.as_ref().map(|space| ShapeResult::of(space.shape(), space.count()));
+    let mut result = TwinsResult::new(arguments, shape, &outcome, threads, wall);
+    if let Some(worst) = outcome.findings.iter().min_by_key(|finding| (finding.stalled, finding.number)) {
+        let simplest = simplest(arguments.protocol, worst);
+        save(arguments, &simplest, &outcome.findings)?;
+        let (_, transcript) = play_once(arguments.protocol, &simplest.scenario);
+        result.saved = Some(arguments.save.display().to_string());
+        result.simplest = Some(Simplest {
+            number: worst.number,
+            scenario: serde_json::from_str(&simplest.to_line()).expect("a line is JSON"),
+            transcript: transcript.lines().map(str::to_owned).collect(),
+        });
+    }
+    Ok(result)
+}
+
+/// The simplest scenario that breaks the same law as a finding.
+fn simplest(protocol: ProtocolKind, finding: &Finding) -> Entry {
+    let (scenario, verdict) = simplify(protocol, &finding.scenario).expect("what was found is found again");
+    entry(protocol, &scenario, verdict.complaint().expect("it breaks the same law"))
+}
+
+/// The simplest scenario that breaks the law that this one breaks; none if it breaks none.
+fn simplify(protocol: ProtocolKind, scenario: &Scenario) -> Option<(Scenario, Verdict)> {
+    let mut play = player(protocol);
+    let law = play(scenario).complaint()?.law;
+    let simplest =
+        shrink_scenario::shrink(scenario, |simpler| play(simpler).complaint().is_some_and(|found| found.law == law));
+    let verdict = play(&simplest);
+    Some((simplest, verdict))
+}
+
+/// Saves what was found, the simplest first.
+fn save(arguments: &RunArgs, simplest: &Entry, findings: &[Finding]) -> Result<(), TwinsError> {
+    let found = findings.iter().map(|finding| entry(arguments.protocol, &finding.scenario, &finding.complaint));
+    let lines: Vec<String> = std::iter::once(simplest.to_line()).chain(found.map(|found| found.to_line())).collect();
+    let path = &arguments.save;
+    fs::write(path, lines.join("\n") + "\n")
+        .map_err(|source| TwinsError::Write { path: path.display().to_string(), source })
+}
+
+/// What a replay shows.
+pub struct Replayed {
+    /// Under which protocol.
+    pub protocol: ProtocolKind,
+    /// What the scenario shows.
+    pub verdict: Verdict,
+    /// What happens in it.
+    pub transcript: String,
+}
+
+/// Plays a scenario of a file and writes down what happens.
+///
+/// # Errors
+/// If there is no such scenario.
+pub fn replay(arguments: &ReplayArgs) -> Result<Replayed, TwinsError> {
+    let (protocol, entry) = read_entry(&arguments.entry)?;
+    let (verdict, transcript) = play_once(protocol, &entry.scenario);
+    Ok(Replayed { protocol, verdict, transcript })
+}
+
+/// Makes a scenario of a file simple.
+///
+/// # Errors
+/// If there is no such scenario, or it breaks no law.
+pub fn shrink(arguments: &ShrinkArgs) -> Result<Entry, TwinsError> {
+    let (protocol, read) = read_entry(&arguments.entry)?;
+    let (scenario, verdict) = simplify(protocol, &read.scenario).ok_or(TwinsError::Safe(protocol))?;
+    Ok(entry(protocol, &scenario, verdict.complaint().expect("it breaks the same law")))
+}
+
+fn read_entry(arguments: &EntryArgs) -> Result<(ProtocolKind, Entry), TwinsError> {
+    let mut entries = read_entries(&arguments.file)?;
+    let scenarios = entries.len();
+    let at = usize::try_from(arguments.line - 1).unwrap_or(usize::MAX);
+    if at >= scenarios {
+        let path = arguments.file.display().to_string();
+        return Err(TwinsError::NoSuchLine { path, line: arguments.line, scenarios });
+    }
+    let entry = entries.swap_remove(at);
+    Ok((arguments.protocol.or(entry.protocol).unwrap_or(ProtocolKind::Jolteon), entry))
+}
+
+fn read_entries(path: &Path) -> Result<Vec<Entry>, TwinsError> {
+    let name = || path.display().to_string();
+    let text = match path.as_os_str() == STANDARD {
+        true => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).map(|_| text)
+        }
+        false => fs::read_to_string(path),
+    };
+    let text = text.map_err(|source| TwinsError::Read { path: name(), source })?;
+    let lines = text.lines().enumerate();
+    let entry = |(at, line): (usize, &str)| {
+        Entry::from_line(line).map_err(|source| TwinsError::Line { path: name(), line: at + 1, source })
+    };
+    lines.map(entry).collect()
+}

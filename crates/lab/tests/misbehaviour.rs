@@ -1,0 +1,35 @@
+//! Every way to misbehave, in a real cluster: nobody honest disagrees or is accused.
+
+use quorate_lab::BenchSpec;
+use quorate_lab::bench::{self, Progress, Watcher};
+use quorate_lab::result::Agreement;
+use quorate_lab::spec::{Interval, Misbehaviour, ProtocolKind};
+
+struct Quiet;
+
+impl Watcher for Quiet {
+    fn progress(&mut self, _: &Progress<'_>) {}
+    fn warn(&mut self, _: &str) {}
+}
+
+/// The first leader misbehaves, under one protocol after the other. How fast the cluster is then is judged by nobody.
+#[test]
+fn a_real_cluster_outlives_every_fault() {
+    for (at, how) in Misbehaviour::ALL.into_iter().enumerate() {
+        let protocol = ProtocolKind::ALL[at % ProtocolKind::ALL.len()];
+        let spec = BenchSpec {
+            protocol,
+            clients: 1,
+            outstanding: Some(20),
+            view_timeout_ms: 100,
+            warmup: Interval::from_millis(100),
+            duration: Interval::from_millis(300),
+            fault: vec![format!("{how}:0").parse().expect("a fault")],
+            ..BenchSpec::default()
+        };
+        let result = bench::run(&spec, &mut Quiet).expect("a cluster");
+        assert_eq!(result.agreement, Agreement::Agreed, "{how} under {protocol}");
+        let about_it = |line: &String| line.starts_with("replica 0 signed two ");
+        assert!(result.evidence.iter().all(about_it), "{how} under {protocol}: {:?}", result.evidence);
+    }
+}

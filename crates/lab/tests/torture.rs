@@ -1,0 +1,144 @@
+//! The judge of histories must know right from wrong, and the plan must be the seed's.
+
+use proptest::prelude::*;
+use quorate_lab::torture::history::{Answer, NEVER_NS, Operation, Request, Value, is_linearizable};
+use quorate_lab::torture::judge::{Judge, KEYS};
+use quorate_lab::torture::plan::{Kind, Plan};
+use quorate_types::Quorum;
+
+fn operation(called_ns: u64, returned_ns: u64, request: Request, answer: Answer) -> Operation {
+    Operation { key: 0, called_ns, returned_ns, request, answer }
+}
+
+/// Writes 1 and 2 at once, then reads.
+fn two_writes_and(reads: &[(u64, u64, Value)]) -> Vec<Operation> {
+    let mut history =
+        vec![operation(0, 10, Request::Write(1), Answer::Done), operation(0, 10, Request::Write(2), Answer::Done)];
+    history.extend(
+        reads
+            .iter()
+            .map(|(called, returned, value)| operation(*called, *returned, Request::Read, Answer::Value(*value))),
+    );
+    history
+}
+
+#[test]
+fn overlapping_writes_may_come_in_either_order_but_in_one() {
+    assert!(is_linearizable(&two_writes_and(&[(11, 12, Some(1)), (13, 14, Some(1))])));
+    assert!(is_linearizable(&two_writes_and(&[(11, 12, Some(2))])));
+    assert!(is_linearizable(&two_writes_and(&[(3, 4, None), (11, 12, Some(2))])));
+    assert!(!is_linearizable(&two_writes_and(&[(11, 12, Some(1)), (13, 14, Some(2))])), "nothing was written between");
+}
+
+#[test]
+fn a_lost_write_has_no_explanation() {
+    assert!(!is_linearizable(&two_writes_and(&[(11, 12, None)])));
+    let overwritten = [
+        operation(0, 1, Request::Write(1), Answer::Done),
+        operation(2, 3, Request::Swap(2), Answer::Value(Some(1))),
+        operation(4, 5, Request::Read, Answer::Value(Some(1))),
+    ];
+    assert!(!is_linearizable(&overwritten));
+}
+
+#[test]
+fn a_command_executed_twice_has_no_explanation() {
+    let history = [
+        operation(0, 1, Request::Swap(1), Answer::Value(None)),
+        operation(2, 3, Request::Swap(2), Answer::Value(Some(1))),
+        // The first swap was done again in between.
+        operation(4, 5, Request::Swap(3), Answer::Value(Some(1))),
+    ];
+    assert!(!is_linearizable(&history));
+}
+
+#[test]
+fn what_was_never_answered_may_have_been_done_later_or_never() {
+    let unknown = operation(0, NEVER_NS, Request::Write(7), Answer::Unknown);
+    let read = |at, value| operation(at, at + 1, Request::Read, Answer::Value(value));
+    assert!(is_linearizable(&[unknown, read(5, None), read(8, None)]));
+    assert!(is_linearizable(&[unknown, read(5, None), read(8, Some(7))]));
+    assert!(!is_linearizable(&[unknown, read(5, Some(7)), read(8, None)]));
+}
+
+#[test]
+fn a_replacement_is_done_only_on_what_it_expects() {
+    let replace = |expected, answer| {
+        [
+            operation(0, 1, Request::Write(1), Answer::Done),
+            operation(2, 3, Request::Replace { expected, value: 2 }, answer),
+        ]
+    };
+    assert!(is_linearizable(&replace(Some(1), Answer::Done)));
+    assert!(is_linearizable(&replace(None, Answer::Conflict(Some(1)))));
+    assert!(!is_linearizable(&replace(None, Answer::Done)));
+    assert!(!is_linearizable(&replace(Some(1), Answer::Conflict(Some(1)))));
+    assert!(!is_linearizable(&replace(Some(1), Answer::Conflict(None))));
+}
+
+proptest! {
+    /// One register does what is asked at some moment between call and return: always explicable. One answer altered: never, since all
+    /// values differ.
+    #[test]
+    fn a_true_history_is_explained_and_an_altered_one_is_not(
+        steps in prop::collection::vec((0u8..3, 0u64..30, 0u64..30), 2..60),
+        altered in any::<prop::sample::Index>(),
+    ) {
+        let mut state: Value = None;
+        let mut history = Vec::new();
+        for (number, (kind, before, after)) in steps.iter().enumerate() {
+            let (moment, value) = (1_000 + 10 * number as u64, 1 + number as u64);
+            let request = match kind {
+                0 => Request::Read,
+                1 => Request::Swap(value),
+                _ => Request::Replace { expected: state, value },
+            };
+            let answer = match request {
+                Request::Replace { .. } => Answer::Done,
+                _ => Answer::Value(state),
+            };
+            if request != Request::Read {
+                state = Some(value);
+            }
+            history.push(operation(moment - before, moment + after, request, answer));
+        }
+        prop_assert!(is_linearizable(&history));
+        let at = altered.index(history.len());
+        if let Answer::Value(_) = history[at].answer {
+            history[at].answer = Answer::Value(Some(u64::MAX));
+            prop_assert!(!is_linearizable(&history));
+        }
+    }
+}
+
+#[test]
+fn keys_are_judged_once_everybody_has_left_them() {
+    let mut judge = Judge::new(2);
+    let lost = |key| {
+        [
+            Operation { key, called_ns: 0, returned_ns: 1, request: Request::Write(1), answer: Answer::Done },
+            Operation { key, called_ns: 2, returned_ns: 3, request: Request::Read, answer: Answer::Value(None) },
+        ]
+    };
+    lost(3).into_iter().chain(lost(KEYS + 1)).for_each(|operation| judge.hear(operation));
+    judge.reached(0, 1);
+    assert_eq!((judge.keys(), judge.violations().len()), (0, 0), "the other client is still there");
+    judge.reached(1, 1);
+    assert_eq!((judge.keys(), judge.violations().len()), (1, 1));
+    (0..2).for_each(|client| judge.reached(client, u64::MAX));
+    assert_eq!((judge.operations(), judge.keys()), (4, 2));
+    assert_eq!(judge.violations().iter().map(|violation| violation.key).collect::<Vec<_>>(), [3, KEYS + 1]);
+}
+
+#[test]
+fn a_plan_is_its_seeds_and_strikes_one_f_and_all() {
+    let quorum = Quorum::of(7).expect("seven replicas are a committee");
+    let plan = |seed| Plan::new(seed, quorum).take(200).collect::<Vec<_>>();
+    assert_eq!(plan(1), plan(1));
+    assert_ne!(plan(1), plan(2));
+    for size in [1, 2, 7] {
+        for kind in [Kind::Kill, Kind::Pause] {
+            assert!(plan(3).iter().any(|blow| blow.victims.len() == size && blow.kind == kind), "{kind:?} of {size}");
+        }
+    }
+}
