@@ -98,12 +98,18 @@ impl ProtocolKind {
         }
     }
 
+    /// Whether blocks are certified by a chain of views, so that somebody of another view may collect the votes.
+    pub fn is_chained(self) -> bool {
+        !matches!(self, ProtocolKind::BasicHotStuff | ProtocolKind::Pbft)
+    }
+
     /// How many consecutive views must have live leaders before anything is committed. In a chain, where the next leader collects
-    /// the votes, that is one more than there are blocks to certify; where all phases of a block belong to one view, one suffices.
-    pub fn live_leaders_in_a_row(self) -> usize {
-        match self {
-            ProtocolKind::BasicHotStuff | ProtocolKind::Pbft => 1,
-            _ => self.chain_length() + 1,
+    /// the votes, that is one more than there are blocks to certify; where everybody does, it is as many; where all phases of a block
+    /// belong to one view, one suffices.
+    pub fn live_leaders_in_a_row(self, votes: VotesTo) -> usize {
+        match votes {
+            VotesTo::Collector if self.is_chained() => self.chain_length() + 1,
+            _ => self.chain_length(),
         }
     }
 }
@@ -117,6 +123,15 @@ choice!(
     RoundRobin = "round-robin",
     /// In turn, those who lately signed certificates and did not let a view time out.
     Reputation = "reputation",
+);
+
+choice!(
+    /// To whom votes go in a chained protocol. In the others the phases say it.
+    VotesTo, "receiver of votes",
+    /// To the leader of the next view, who builds on their certificate.
+    Collector = "collector",
+    /// To all, who each make the certificate: none is lost with a silent leader, for n times the votes.
+    All = "all",
 );
 
 choice!(
@@ -161,6 +176,8 @@ pub struct Config {
     pub protocol: ProtocolKind,
     /// Who leads. Default `fixed`.
     pub leader: LeaderKind,
+    /// To whom votes go in a chained protocol. Default `collector`.
+    pub votes: VotesTo,
     /// Most commands in a block. Default 400.
     pub batch: usize,
     /// Most bytes of commands in a block. Default 8 MiB.
@@ -212,6 +229,7 @@ impl Default for Config {
         Config {
             protocol: ProtocolKind::Jolteon,
             leader: LeaderKind::Fixed,
+            votes: VotesTo::Collector,
             batch: 400,
             batch_bytes: 8 << 20,
             batch_policy: BatchPolicy::Eager,
@@ -317,6 +335,13 @@ impl Config {
     }
 
     fn validate_leaders(&self) -> Result<(), ConfigError> {
+        if self.votes != VotesTo::Collector && !self.protocol.is_chained() {
+            return Err(ConfigError {
+                key: "votes",
+                why: format!("is `{}`, and the phases of {} say to whom votes go", self.votes, self.protocol),
+                mend: "leave it out, or choose a chained protocol".into(),
+            });
+        }
         let known = self.protocol.leaders();
         if known.contains(&self.leader) {
             return Ok(());
@@ -358,8 +383,8 @@ impl Config {
     /// Whether this configuration can commit while the named replicas are silent, and if not, why and what would help.
     ///
     /// Under round-robin with votes to the next leader only, the block of view v is certified just when the leaders of v and
-    /// v+1 both speak; k certified blocks in consecutive views therefore need k+1 consecutive live leaders. Where a view's own leader
-    /// collects the votes of all its phases, that one is enough.
+    /// v+1 both speak; k certified blocks in consecutive views therefore need k+1 consecutive live leaders, and k where votes go to all.
+    /// Where a view's own leader collects the votes of all its phases, that one is enough.
     pub fn stalls_with_silent(&self, quorum: Quorum, silent: &[ReplicaId]) -> Option<String> {
         let n = quorum.replicas();
         let live = |replica: usize| !silent.contains(&ReplicaId((replica % n) as u16));
@@ -373,13 +398,16 @@ impl Config {
         if self.leader != LeaderKind::RoundRobin || count == n {
             return None;
         }
-        let needed = self.protocol.live_leaders_in_a_row();
+        let needed = self.protocol.live_leaders_in_a_row(self.votes);
         let longest = (0..n).map(|start| (start..start + n).take_while(|at| live(*at)).count()).max().unwrap_or(0);
         (longest < needed).then(|| {
+            let to_all = self.votes == VotesTo::Collector
+                && self.protocol.live_leaders_in_a_row(VotesTo::All) <= longest;
+            let to_all = if to_all { "votes to `all`, " } else { "" };
             format!(
                 "{} with round-robin leaders commits after {} certified blocks in consecutive views, which takes {needed} live leaders \
                  in a row; with {:?} silent the longest row of {n} is {longest}, so nothing will ever be committed. \
-                 Use leader `reputation` or `fixed`, or a two-chain protocol (`jolteon`, `fast-hotstuff`)",
+                 Use {to_all}leader `reputation` or `fixed`, or a two-chain protocol (`jolteon`, `fast-hotstuff`)",
                 self.protocol,
                 self.protocol.chain_length(),
                 silent

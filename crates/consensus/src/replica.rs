@@ -391,7 +391,7 @@ impl<P: Protocol> Replica<P> {
             }
             Some(Pending::Evidence(evidence)) if genuine => {
                 self.evidence.push(evidence.clone());
-                self.out.actions.push(Action::Accuse(evidence));
+                self.out.actions.push(Action::Accuse(Box::new(evidence)));
             }
             Some(Pending::Evidence(_)) => {}
             Some(Pending::Standing { from, standing }) => {

@@ -166,7 +166,7 @@ pub enum Action<M> {
         height: Height,
     },
     /// Somebody was proven to misbehave.
-    Accuse(Evidence),
+    Accuse(Box<Evidence>),
     /// Something worth telling happened.
     Mark(Mark),
 }

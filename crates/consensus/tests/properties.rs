@@ -244,7 +244,7 @@ fn action() -> BoxedStrategy<Action<ChainedMessage>> {
         1 => timer().prop_map(Action::Disarm),
         2 => (block(), collection::vec(bundle(), 0..3)).prop_map(|(block, bundles)| Action::Commit { block, bundles }),
         1 => number().prop_map(|height| Action::DigestState { height: Height(height) }),
-        1 => (vote(), vote()).prop_map(|(first, second)| Action::Accuse(Evidence { first, second })),
+        1 => (vote(), vote()).prop_map(|(first, second)| Action::Accuse(Box::new(Evidence { first, second }))),
         3 => mark.prop_map(Action::Mark),
     ]
     .boxed()

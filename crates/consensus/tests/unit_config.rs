@@ -134,15 +134,17 @@ fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
             let silent: Vec<bool> = (0..n).map(|replica| set >> replica & 1 == 1).collect();
             let named: Vec<ReplicaId> =
                 (0..n as u16).map(ReplicaId).filter(|replica| silent[replica.index()]).collect();
-            for (protocol, leader) in [
-                (ProtocolKind::ChainedHotStuff, LeaderKind::RoundRobin),
-                (ProtocolKind::SimpleHotStuff, LeaderKind::RoundRobin),
-                (ProtocolKind::FastHotStuff, LeaderKind::RoundRobin),
-                (ProtocolKind::Jolteon, LeaderKind::RoundRobin),
-                (ProtocolKind::BasicHotStuff, LeaderKind::RoundRobin),
-                (ProtocolKind::ChainedHotStuff, LeaderKind::Fixed),
-                (ProtocolKind::Jolteon, LeaderKind::Fixed),
-                (ProtocolKind::BasicHotStuff, LeaderKind::Fixed),
+            for (protocol, leader, votes) in [
+                (ProtocolKind::ChainedHotStuff, LeaderKind::RoundRobin, VotesTo::Collector),
+                (ProtocolKind::SimpleHotStuff, LeaderKind::RoundRobin, VotesTo::Collector),
+                (ProtocolKind::FastHotStuff, LeaderKind::RoundRobin, VotesTo::Collector),
+                (ProtocolKind::Jolteon, LeaderKind::RoundRobin, VotesTo::Collector),
+                (ProtocolKind::BasicHotStuff, LeaderKind::RoundRobin, VotesTo::Collector),
+                (ProtocolKind::ChainedHotStuff, LeaderKind::RoundRobin, VotesTo::All),
+                (ProtocolKind::Jolteon, LeaderKind::RoundRobin, VotesTo::All),
+                (ProtocolKind::ChainedHotStuff, LeaderKind::Fixed, VotesTo::Collector),
+                (ProtocolKind::Jolteon, LeaderKind::Fixed, VotesTo::Collector),
+                (ProtocolKind::BasicHotStuff, LeaderKind::Fixed, VotesTo::Collector),
             ] {
                 let chain_length = match protocol {
                     ProtocolKind::BasicHotStuff => 1,
@@ -150,11 +152,12 @@ fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
                     _ => 3,
                 };
                 let needed = quorum(n).quorum();
-                let collects_its_own = protocol == ProtocolKind::BasicHotStuff;
+                // Where all collect, the leader itself is one of them.
+                let collects_its_own = protocol == ProtocolKind::BasicHotStuff || votes == VotesTo::All;
                 let mut cluster = Cluster { silent: silent.clone(), needed, collects_its_own, certified: Vec::new() };
                 let commits = cluster.commits(leader, chain_length);
-                let warning = Config { protocol, leader, ..config() }.stalls_with_silent(quorum(n), &named);
-                assert_eq!(warning.is_none(), commits, "{protocol} {leader} {named:?} of {n}: {warning:?}");
+                let warning = Config { protocol, leader, votes, ..config() }.stalls_with_silent(quorum(n), &named);
+                assert_eq!(warning.is_none(), commits, "{protocol} {leader} {votes} {named:?} of {n}: {warning:?}");
                 if commits { runs += 1 } else { stalls += 1 }
             }
         }
@@ -166,7 +169,7 @@ fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
 fn the_warning_names_the_protocol_the_silent_and_the_mend() {
     let config = Config { protocol: ProtocolKind::ChainedHotStuff, leader: LeaderKind::RoundRobin, ..config() };
     let warning = config.stalls_with_silent(quorum(4), &[ReplicaId(2)]).expect("three in a row are too few");
-    for part in ["chained-hotstuff", "round-robin", "R2", "`reputation`", "`jolteon`"] {
+    for part in ["chained-hotstuff", "round-robin", "R2", "votes to `all`", "`reputation`", "`jolteon`"] {
         assert!(warning.contains(part), "no {part} in: {warning}");
     }
     let few = config.stalls_with_silent(quorum(4), &[ReplicaId(2), ReplicaId(0)]).expect("no quorum");

@@ -86,8 +86,17 @@ fn what_cannot_work_together_is_refused_with_the_mend() {
     check(&["--fault", "silent:3", "silent:2"], &["--fault", "2 of 4 replicas speak", "mend: take away"]);
     check(
         &["--protocol", "chained-hotstuff", "--leader", "round-robin", "--fault", "silent:3"],
-        &["--leader", "4 live leaders", "longest row of 4 is 3", "nothing will ever be", "`reputation`", "`jolteon`"],
+        &[
+            "--leader",
+            "4 live leaders",
+            "longest row of 4 is 3",
+            "nothing will ever be",
+            "votes to `all`",
+            "`reputation`",
+            "`jolteon`",
+        ],
     );
+    check(&["--protocol", "pbft", "--votes", "all"], &["--votes", "is `all`", "phases of pbft", "mend: leave it out"]);
     let of_slots = |flags: &[&str], parts: &[&str]| check(&[&["--protocol", "pbft"], flags].concat(), parts);
     of_slots(&["--window", "0"], &["--window", "is 0", "mend: set at least 1"]);
     of_slots(&["--window", "20000"], &["--window", "is 20000", "mend: set at most 16384"]);

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use quorate_lab::spec::{
     BatchPolicy, BenchArgs, BenchSpec, ClientAuthentication, ClusterArgs, DEFAULT_OUTSTANDING,
     DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, Journal,
-    LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, Reply, Scheme, ViewDuration, Workload,
+    LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, Reply, Scheme, ViewDuration, VotesTo,
+    Workload,
 };
 use quorate_types::ReplicaId;
 
@@ -105,14 +106,15 @@ prop_compose! {
         batch_wait_ms in 0u64..50, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
         client_authentication in any_of(&ClientAuthentication::ALL), checkpoint_interval in 1u64..8000,
-        more_slots in 0u64..300, pipeline in any::<prop::sample::Index>(),
+        more_slots in 0u64..300, pipeline in any::<prop::sample::Index>(), to_all in any::<bool>(),
     ) -> BenchSpec {
         let window = 2 * checkpoint_interval + more_slots;
         let pipeline = 1 + pipeline.index(window as usize) as u64;
         let faults = some_faults.then_some((replicas - 1) / 3);
         let leader = *leader.get(protocol.leaders());
+        let votes = if to_all && protocol.is_chained() { VotesTo::All } else { VotesTo::Collector };
         BenchSpec {
-            protocol, replicas, faults, scheme, leader, batch, batch_policy, batch_wait_ms, dissemination,
+            protocol, replicas, faults, scheme, leader, votes, batch, batch_policy, batch_wait_ms, dissemination,
             view_timeout_ms, view_duration, base_port, client_authentication, checkpoint_interval, window, pipeline,
             ..BenchSpec::default()
         }

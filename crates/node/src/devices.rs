@@ -173,7 +173,7 @@ impl<M: Message> Devices<M> {
                 let state = self.executor.state_digest();
                 self.local.push_back(Input::Executed { height, state });
             }
-            Action::Accuse(evidence) => self.tell(NodeEvent::Evidence(evidence)),
+            Action::Accuse(evidence) => self.tell(NodeEvent::Evidence(*evidence)),
             Action::Mark(Mark::Unreadable { id, why }) => {
                 return Err(HostError::Unreadable { id: id.0, why: why.to_string() });
             }

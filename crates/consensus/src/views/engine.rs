@@ -38,7 +38,7 @@ pub struct Views<F: Family> {
     evidence: Option<Certificate>,
     /// Proposals for the current view that have not been decided on, at most one of each author.
     candidates: Vec<Proposal>,
-    /// Who collects the votes for the proposal that this replica voted for in the current view.
+    /// Who alone collects the votes for the proposal that this replica voted for in the current view.
     collector: Option<ReplicaId>,
     /// The timeout message of the current view, as it was cast.
     given_up: Option<Timeout>,

@@ -12,8 +12,10 @@ pub mod message;
 pub use engine::{ViewEngine, Views};
 
 use crate::block_tree::BlockTree;
+use crate::config::VotesTo;
 use crate::mutants::Mutation;
 use crate::replica::{Admission, Outbox, Parts};
+use crate::seam::To;
 use message::FromView;
 use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, Time, View};
 
@@ -97,6 +99,14 @@ pub fn collector<F: Family>(block: &Block, parts: &Parts) -> ReplicaId {
     }
     let next = parts.leaders.leader(block.view.next(), &block.subject(F::ENDS_VIEW), &parts.store.tree);
     next.expect("the block is in the tree")
+}
+
+/// To whom the vote for a block goes that is in the tree.
+pub fn votes_to<F: Family>(block: &Block, parts: &Parts) -> To {
+    match parts.config.votes {
+        VotesTo::All => To::All,
+        VotesTo::Collector => To::One(collector::<F>(block, parts)),
+    }
 }
 
 /// Whether a certificate may be built on, as far as its kind goes. Of view 0 none but that of genesis can be genuine.

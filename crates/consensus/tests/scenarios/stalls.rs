@@ -3,13 +3,15 @@
 use crate::common::play::Viewed;
 use crate::common::{config, world::World};
 use quorate_consensus::Config;
-use quorate_consensus::config::LeaderKind;
+use quorate_consensus::config::{LeaderKind, VotesTo};
 use quorate_types::{Quorum, ReplicaId};
 use std::time::Duration;
 
 crate::for_every_protocol! {
     /// Round-robin needs as many live leaders in a row as the protocol has links, and one more.
     round_robin_with_silent_replicas,
+    /// Where votes go to all, it needs as many as the protocol has links.
+    round_robin_with_silent_replicas_and_votes_to_all,
     /// Other elections go round the silent.
     other_leaders_with_silent_replicas,
 }
@@ -22,20 +24,30 @@ mod bodies {
         for (n, silent, stalls) in
             [(4, vec![3], three_chain), (7, vec![2, 5], three_chain), (7, vec![5, 6], false), (7, vec![6], false)]
         {
-            expect::<R>(n, &silent, LeaderKind::RoundRobin, stalls);
+            expect::<R>(n, &silent, LeaderKind::RoundRobin, VotesTo::Collector, stalls);
+        }
+    }
+
+    pub fn round_robin_with_silent_replicas_and_votes_to_all<R: Viewed>() {
+        if !config::<R>().protocol.is_chained() {
+            return;
+        }
+        // Of 3f + 1 leaders in turn, f silent ones leave three in a row somewhere.
+        for (n, silent) in [(4, vec![3]), (7, vec![1, 4]), (7, vec![2, 6])] {
+            expect::<R>(n, &silent, LeaderKind::RoundRobin, VotesTo::All, false);
         }
     }
 
     pub fn other_leaders_with_silent_replicas<R: Viewed>() {
         for leader in [LeaderKind::Fixed, LeaderKind::Reputation] {
             for (n, silent) in [(4, vec![3]), (4, vec![0]), (4, vec![1]), (7, vec![2, 5]), (7, vec![0, 1])] {
-                expect::<R>(n, &silent, leader, false);
+                expect::<R>(n, &silent, leader, VotesTo::Collector, false);
             }
         }
     }
 
-    fn expect<R: Viewed>(n: usize, silent: &[u16], leader: LeaderKind, stalls: bool) {
-        let config = Config { leader, view_timeout_ms: 50, ..config::<R>() };
+    fn expect<R: Viewed>(n: usize, silent: &[u16], leader: LeaderKind, votes: VotesTo, stalls: bool) {
+        let config = Config { leader, votes, view_timeout_ms: 50, ..config::<R>() };
         let quorum = Quorum::of(n).expect("a sound size");
         let ids: Vec<ReplicaId> = silent.iter().copied().map(ReplicaId).collect();
         let warning = config.stalls_with_silent(quorum, &ids);

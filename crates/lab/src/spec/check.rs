@@ -184,7 +184,7 @@ impl BenchSpec {
             let all = u64::from(outstanding) * u64::from(self.clients);
             if self.batch_policy == BatchPolicy::Full && all < u64::from(self.batch) {
                 warnings.push(format!(
-                    "--batch-policy full: {all} commands outstanding never fill a block of {}; each block waits half a view \
+                    "--batch-policy full: {all} commands outstanding never fill a block of {}; each block waits a quarter of a view \
                      timeout. Use --batch-policy eager, or raise --outstanding",
                     self.batch
                 ));

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use quorate_consensus::config::UnknownName;
-pub use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind, ViewDuration};
+pub use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind, ViewDuration, VotesTo};
 pub use quorate_crypto::ClientAuthentication;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -80,7 +80,7 @@ macro_rules! choices {
     };
 }
 
-named!(ProtocolKind, LeaderKind, BatchPolicy, Dissemination, ViewDuration, ClientAuthentication);
+named!(ProtocolKind, LeaderKind, BatchPolicy, Dissemination, ViewDuration, VotesTo, ClientAuthentication);
 
 choices!(
     /// The signature scheme of votes and certificates.

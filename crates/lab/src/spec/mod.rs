@@ -12,7 +12,7 @@ mod values;
 
 pub use choices::{
     BatchPolicy, Channel, Choice, ClientAuthentication, Dissemination, Fsync, Host, Journal, LeaderKind, ProtocolKind,
-    Reply, Scheme, Transport, ViewDuration, choice, nearest,
+    Reply, Scheme, Transport, ViewDuration, VotesTo, choice, nearest,
 };
 pub use error::{Problem, SpecError};
 pub use resolve::{
@@ -71,6 +71,9 @@ pub struct BenchSpec {
     /// Who leads a view.
     #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     pub leader: LeaderKind,
+    /// To whom votes go in a chained protocol: to who collects them for the next view, or to all.
+    #[arg(long, help_heading = CLUSTER, default_value = "collector", value_parser = choice::<VotesTo>())]
+    pub votes: VotesTo,
     /// Most commands in a block.
     #[arg(long, help_heading = CLUSTER, value_name = "COMMANDS", default_value_t = 400)]
     pub batch: u32,
@@ -235,6 +238,7 @@ impl BenchSpec {
         quorate_consensus::config::Config {
             protocol: self.protocol,
             leader: self.leader,
+            votes: self.votes,
             batch: self.batch as usize,
             batch_policy: self.batch_policy,
             batch_wait_ms: self.batch_wait_ms,

@@ -10,7 +10,7 @@ use crate::mutants::{Mutant, mutated};
 use crate::replica::{Outbox, Parts, Recalled};
 use crate::seam::{Mark, To};
 use crate::views::message::{FromView, Timeout, ViewMessage};
-use crate::views::{Family, builds_on, collector, ends_view};
+use crate::views::{Family, builds_on, ends_view, votes_to};
 use quorate_types::{Attachment, Certificate, Digest, Domain, Encoder, Subject, Time, View, Vote, Wire};
 
 /// What of the journal counts.
@@ -137,7 +137,7 @@ impl<F: Family> Views<F> {
                     let proposal = self.proposal(block, vote, parts);
                     out.recast(To::All, ViewMessage::Proposal(Box::new(proposal)).into());
                 }
-                _ => out.recast(To::One(collector::<F>(&block, parts)), ViewMessage::Vote(vote).into()),
+                _ => out.recast(votes_to::<F>(&block, parts), ViewMessage::Vote(vote).into()),
             }
         }
     }

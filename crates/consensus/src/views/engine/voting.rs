@@ -8,7 +8,7 @@ use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::replica::{Outbox, Parts};
 use crate::seam::{Drop, Evidence, Mark, To};
 use crate::views::message::{Proposal, ViewMessage};
-use crate::views::{Candidate, Family, collector};
+use crate::views::{Candidate, Family, votes_to};
 use quorate_types::{Certificate, Domain, ReplicaId, Time, View};
 
 impl<F: Family> Views<F> {
@@ -49,15 +49,15 @@ impl<F: Family> Views<F> {
                 out.mark(Mark::Refused { view: block.view, rule });
                 continue;
             }
-            let (collector, leader) = (collector::<F>(block, parts), block.author);
+            let (to, leader) = (votes_to::<F>(block, parts), block.author);
             if self.passes_over(now, leader, parts, out) {
                 out.mark(Mark::Refused { view: block.view, rule: "the leader passes over what has waited longest" });
                 continue;
             }
             if let Some(ballot) = parts.safety.vote_in(F::VOTES, block) {
-                self.collector = Some(collector);
+                self.collector = if let To::One(collector) = to { Some(collector) } else { None };
                 self.keep(Some(&block.digest()), parts, out);
-                out.cast(parts, &ballot, To::One(collector), |vote| ViewMessage::Vote(vote).into());
+                out.cast(parts, &ballot, to, |vote| ViewMessage::Vote(vote).into());
             }
         }
     }
