@@ -1,21 +1,16 @@
 //! The binary as a user meets it: exit status, standard output and error, files, processes.
 
+mod common;
+
+use common::*;
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::Duration;
-
-fn quorate(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
-}
 
 /// Runs a short benchmark and returns its JSON.
 fn bench(arguments: &[&str]) -> Value {
@@ -27,38 +22,10 @@ fn bench_for(duration: &str, arguments: &[&str]) -> Value {
     json(&[&short[..], arguments].concat())
 }
 
-fn json(arguments: &[&str]) -> Value {
-    let output = quorate(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("standard output is JSON and nothing else")
-}
-
-/// A directory of its own, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("quorate-test-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).expect("the temporary directory can be written");
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("a test's path is UTF-8").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Four free consecutive ports, different in each test of this process.
+/// Four free consecutive ports, different in each test of this process, below those that the system gives to connections.
 fn free_ports() -> String {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 21_000 + (std::process::id() % 300) as u16 * 100;
+    let start = 21_000 + (std::process::id() % 100) as u16 * 100;
     loop {
         let base = start + NEXT.fetch_add(4, Ordering::Relaxed);
         if (base..base + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {

@@ -1,50 +1,14 @@
 //! `--record` and `quorate replay` as a user meets them.
 
+mod common;
+
+use common::*;
 use quorate_recording::{Entry, Reader, Tape, Writer};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-
-fn quorate(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
-}
-
-/// A directory of its own, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("quorate-replay-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).expect("the temporary directory can be written");
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("a test's path is UTF-8").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn succeeds(arguments: &[&str]) -> Output {
-    let output = quorate(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    output
-}
 
 fn replay_json(file: &str) -> Value {
-    let output = succeeds(&["replay", file, "--json", "-"]);
-    serde_json::from_slice(&output.stdout).expect("standard output is JSON and nothing else")
+    json(&["replay", file, "--json", "-"])
 }
 
 #[test]

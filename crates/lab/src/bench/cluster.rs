@@ -21,8 +21,8 @@ use std::time::Instant;
 
 /// Lines of a dead replica's output that are shown.
 const LOG_LINES_SHOWN: usize = 20;
-/// Where free ports are looked for.
-const PORTS: std::ops::Range<u16> = 20_000..60_000;
+/// Where free ports are looked for: below those that systems give to connections, or one could be taken while its replica is away.
+const PORTS: std::ops::Range<u16> = 10_000..21_000;
 
 /// The replicas of one benchmark.
 pub enum Cluster {
@@ -375,7 +375,7 @@ fn write(path: &Path, text: &str) -> Result<(), BenchError> {
 /// The first of so many consecutive ports that nobody uses now.
 fn free_ports(count: u32) -> Result<u16, BenchError> {
     let count = count as u16;
-    let start = PORTS.start + (std::process::id() % 997) as u16 * 32;
+    let start = PORTS.start + (std::process::id() % 343) as u16 * 32;
     let candidates = (0..PORTS.len() as u32 / u32::from(count.max(1))).map(|step| {
         let offset =
             (u32::from(start - PORTS.start) + step * u32::from(count)) % (PORTS.len() as u32 - u32::from(count));
