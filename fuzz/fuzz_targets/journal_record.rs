@@ -1,3 +1,3 @@
 #![no_main]
 
-quorate_fuzz::message!(quorate_consensus::safety::Record);
+quorate_fuzz::message!(quorate_consensus::journal::Record);
