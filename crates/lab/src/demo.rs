@@ -18,6 +18,9 @@ const VICTIM: u16 = 3;
 /// Commands that each client of the load keeps unanswered: a machine that does other things too keeps up with that.
 const OUTSTANDING: u32 = 400;
 
+/// Records of the store: few, since the liar's clock runs while they are written.
+const RECORDS: u64 = 1000;
+
 /// Something that happens, and what is said when it does.
 pub struct Scene {
     /// Seconds after the measured time began.
@@ -59,6 +62,7 @@ pub fn spec() -> BenchSpec {
     BenchSpec {
         leader: LeaderKind::Reputation,
         workload: Workload::YcsbA,
+        records: RECORDS,
         outstanding: Some(OUTSTANDING),
         view_timeout_ms: 500,
         warmup: seconds(1),
