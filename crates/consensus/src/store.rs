@@ -402,9 +402,12 @@ impl Store {
                 orphan.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
             }
             let forgets = self.mutation.is(Mutant::OutputForgets);
-            let due = |bundle: &&Digest| !(forgets && self.pool.is_executed(bundle));
-            let due: Vec<Digest> = block.payload.iter().filter(due).copied().collect();
-            let bundles: Vec<Bundle> = due.iter().map(|bundle| self.pool.executed(bundle)).collect();
+            let mut bundles = Vec::with_capacity(block.payload.len());
+            for bundle in &block.payload {
+                if !(forgets && self.pool.is_executed(bundle)) {
+                    bundles.push(self.pool.executed(bundle));
+                }
+            }
             let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
             self.ledger.append(block.clone(), bytes);
             commit(block, bundles);

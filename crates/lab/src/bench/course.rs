@@ -59,7 +59,9 @@ impl<'a> Course<'a> {
     /// Watches until the load is over, and does what is to be done.
     pub fn watch(mut self, handle: &LoadHandle, finished: impl Fn() -> bool) -> Result<Readings, BenchError> {
         let mut time = Timekeeper::default();
-        let mut misbehaviour: VecDeque<Event> = self.spec.misbehaviour().collect();
+        let mut misbehaviour: Vec<Event> = self.spec.misbehaviour().collect();
+        misbehaviour.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
+        let mut misbehaviour = VecDeque::from(misbehaviour);
         while !finished() {
             let load = handle.progress();
             time.observe(&load);
