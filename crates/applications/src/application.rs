@@ -27,6 +27,10 @@ pub trait Application: Send {
     /// The whole state in canonical form: equal states give equal bytes.
     fn snapshot(&self) -> Bytes;
 
+    /// About how many bytes that has, without looking at all of it. Equal states give equal numbers: all replicas decide by it whether a
+    /// snapshot is worth its cost.
+    fn snapshot_bytes(&self) -> usize;
+
     /// Becomes the state of a snapshot. On an error nothing has changed, whatever the bytes were.
     fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError>;
 }

@@ -1,11 +1,12 @@
 //! The executor: agreed blocks in, replies out.
 
 use crate::application::{Application, MAX_RESULT_BYTES, RestoreError};
+use crate::checkpoint::{Checkpoint, CheckpointRule};
 use crate::history::History;
 use crate::session::{Admission, MAX_SESSIONS, Sessions};
 use bytes::Bytes;
 use quorate_types::{
-    Bundle, ClientId, ClusterId, DecodeError, Decoder, Digest, Encoder, Hasher, Height, Outcome, Results,
+    Bundle, ClientId, ClusterId, DecodeError, Decoder, Digest, Encoder, Hasher, Height, Manifest, Outcome, Results,
     ResultsBuilder, Wire,
 };
 
@@ -13,10 +14,12 @@ use quorate_types::{
 /// otherwise ask for more than fits a reply, or memory.
 pub const MAX_RESULTS_BYTES: usize = 28 << 20;
 
-const SNAPSHOT_VERSION: u8 = 1;
+const SNAPSHOT_VERSION: u8 = 2;
 /// Most bytes in the application's part of a snapshot.
 const MAX_APPLICATION_SNAPSHOT_BYTES: usize = u32::MAX as usize;
 const MAX_NAME_BYTES: usize = 64;
+/// Most bytes in the replica's part of a state that was kept.
+const MAX_FRONTIER_BYTES: usize = u32::MAX as usize;
 
 /// What became of a bundle.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +41,11 @@ pub struct Executor {
     history: History,
     commands: u64,
     sessions: Sessions,
+    rule: Option<CheckpointRule>,
+    /// Bytes of blocks, as [`CheckpointRule`] counts them, since the last checkpoint at which the state was to be kept.
+    bytes_since_kept: u64,
+    /// Whether the last block ends with such a checkpoint.
+    keeps_here: bool,
     /// Reused from bundle to bundle.
     results: ResultsBuilder,
     /// Reused from command to command.
@@ -56,9 +64,18 @@ impl Executor {
             history: History::new(hasher.finish()),
             commands: 0,
             sessions: Sessions::with_limit(MAX_SESSIONS),
+            rule: None,
+            bytes_since_kept: 0,
+            keeps_here: false,
             results: ResultsBuilder::default(),
             result: Vec::new(),
         }
+    }
+
+    /// The same, keeping the state at some checkpoints: at those by which a replica that was away can catch up.
+    pub fn with_checkpoints(self, rule: CheckpointRule) -> Executor {
+        rule.assert_valid();
+        Executor { rule: Some(rule), ..self }
     }
 
     /// Executes the block at the next height: its bundles in their order, one reply appended for each. Commands that were executed
@@ -75,6 +92,43 @@ impl Executor {
             replies.push(Reply { origin: bundle.origin(), bundle: bundle.digest(), height, results });
         }
         self.history.push(rolling.finish());
+        self.count_towards_keeping(bundles);
+    }
+
+    fn count_towards_keeping(&mut self, bundles: &[Bundle]) {
+        let Some(rule) = &self.rule else { return };
+        self.bytes_since_kept += rule.bytes_of(bundles);
+        let due = self.bytes_since_kept >= rule.bytes_between(self.application.snapshot_bytes());
+        self.keeps_here = due && rule.is_checkpoint(self.height());
+        if self.keeps_here {
+            self.bytes_since_kept = 0;
+        }
+    }
+
+    /// What a quorum is to vouch for after the last block, which ends with a checkpoint. `frontier` is what the replica needs besides to
+    /// go on from here, and its digest.
+    pub fn checkpoint(&self, frontier_digest: Digest, frontier: impl FnOnce() -> Bytes) -> Checkpoint {
+        if !self.keeps_here {
+            return Checkpoint::of_history(self.height(), self.history.last(), frontier_digest);
+        }
+        let state = kept_state(&frontier(), &self.snapshot());
+        Checkpoint::of_state(Manifest::of(&state), state)
+    }
+
+    /// The state as it is, without the replica's part: what only this replica itself may go on from.
+    pub fn own_state(&self) -> Bytes {
+        kept_state(&[], &self.snapshot())
+    }
+
+    /// Becomes a state that was kept at a checkpoint, and returns the replica's part of it. That the state is the agreed one is for the
+    /// caller to know.
+    pub fn adopt(&mut self, state: Bytes) -> Result<Bytes, RestoreError> {
+        let mut input = Decoder::new(state);
+        let frontier = input.get_bytes("frontier of a state", MAX_FRONTIER_BYTES)?;
+        let start = input.position();
+        input.skip("snapshot of a state", input.left())?;
+        self.restore(input.slice_from(start))?;
+        Ok(frontier)
     }
 
     fn execute_bundle(&mut self, bundle: &Bundle) -> Results {
@@ -136,6 +190,7 @@ impl Executor {
         self.cluster.0.encode(&mut out);
         out.put_bytes(self.application.name().as_bytes());
         out.put_u64(self.commands);
+        out.put_u64(self.bytes_since_kept);
         self.history.encode(&mut out);
         self.sessions.encode(&mut out);
         out.put_bytes(&application);
@@ -158,14 +213,26 @@ impl Executor {
             return Err(RestoreError::OtherApplication { expected: self.application.name(), found });
         }
         let commands = get_commands(&mut input)?;
+        let bytes_since_kept = input.get_u64("bytes since the state was kept")?;
+        if bytes_since_kept > u64::MAX / 2 {
+            return Err(input.invalid("bytes since the state was kept", "no cluster has executed that many").into());
+        }
         let history = History::decode(&mut input)?;
         let sessions = Sessions::decode(&mut input, MAX_SESSIONS)?;
         let application = input.get_bytes("application state", MAX_APPLICATION_SNAPSHOT_BYTES)?;
         input.finish("end of the snapshot")?;
         self.application.restore(application)?;
         (self.commands, self.history, self.sessions) = (commands, history, sessions);
+        (self.bytes_since_kept, self.keeps_here) = (bytes_since_kept, false);
         Ok(())
     }
+}
+
+fn kept_state(frontier: &[u8], snapshot: &[u8]) -> Bytes {
+    let mut out = Encoder::with_capacity(4 + frontier.len() + snapshot.len());
+    out.put_bytes(frontier);
+    out.put_slice(snapshot);
+    out.finish()
 }
 
 /// Reads a count of executed commands, with room to count on.

@@ -5,6 +5,7 @@
 //! are compared.
 
 pub mod application;
+pub mod checkpoint;
 pub mod executor;
 pub mod history;
 pub mod key_value;
@@ -13,6 +14,7 @@ pub mod log;
 pub mod session;
 
 pub use application::{Application, MAX_RESULT_BYTES, RestoreError};
+pub use checkpoint::{Checkpoint, CheckpointRule};
 pub use executor::{Executor, Reply};
 pub use history::{Divergence, compare_histories};
 pub use key_value::{KeyValue, KeyValueCommand, KeyValueResult};

@@ -6,6 +6,9 @@ use crate::kind::ApplicationKind;
 use bytes::Bytes;
 use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire};
 
+/// Bytes of a snapshot.
+const SNAPSHOT_BYTES: usize = 40;
+
 /// Counts the commands and chains the digests of their bundles; every result is empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Log {
@@ -55,10 +58,14 @@ impl Application for Log {
 
     /// The count of commands (8 bytes, little-endian) and the digest (32 bytes).
     fn snapshot(&self) -> Bytes {
-        let mut out = Encoder::with_capacity(40);
+        let mut out = Encoder::with_capacity(SNAPSHOT_BYTES);
         out.put_u64(self.commands);
         self.digest.encode(&mut out);
         out.finish()
+    }
+
+    fn snapshot_bytes(&self) -> usize {
+        SNAPSHOT_BYTES
     }
 
     fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {

@@ -217,6 +217,9 @@ impl Application for Parrot {
     fn snapshot(&self) -> Bytes {
         Bytes::new()
     }
+    fn snapshot_bytes(&self) -> usize {
+        0
+    }
     fn restore(&mut self, _snapshot: Bytes) -> Result<(), RestoreError> {
         Ok(())
     }

@@ -59,6 +59,12 @@ impl Block {
         self.digest
     }
 
+    /// The same block, without the proof in its certificate.
+    pub fn without_proof(&self) -> Block {
+        let justify = Certificate { proof: bytes::Bytes::new(), ..self.justify.clone() };
+        Block { justify, ..self.clone() }
+    }
+
     /// The block it extends.
     pub fn parent(&self) -> Digest {
         self.justify.subject.digest

@@ -15,6 +15,7 @@ pub mod identity;
 pub mod ids;
 pub mod limits;
 pub mod quorum;
+pub mod state;
 pub mod status;
 pub mod time;
 
@@ -28,5 +29,6 @@ pub use committee::{Committee, Member};
 pub use digest::{Digest, Hasher};
 pub use ids::{ClientId, ClusterId, Height, ReplicaId, View};
 pub use quorum::Quorum;
+pub use state::Manifest;
 pub use status::Status;
 pub use time::Time;

@@ -149,6 +149,10 @@ impl Application for KeyValue {
         out.finish()
     }
 
+    fn snapshot_bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
         let mut input = Decoder::new(snapshot);
         let count = input.get_count("pairs", self.limit_bytes / PAIR_OVERHEAD_BYTES, 8)?;

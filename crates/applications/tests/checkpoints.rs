@@ -1,0 +1,166 @@
+//! Checkpoints: all replicas come to the same ones with the same digests, keep the state at the same ones, and go on from it alike.
+
+mod common;
+
+use bytes::Bytes;
+use common::{bundle, executor, put, step};
+use proptest::prelude::*;
+use quorate_applications::{ApplicationKind, Checkpoint, CheckpointRule, Executor, RestoreError};
+use quorate_types::{Bundle, ClusterId, Digest, Height, Manifest};
+
+const RULE: CheckpointRule = CheckpointRule { interval: 3, bytes_between: 2000, block_bytes: 100 };
+
+fn keeper(kind: ApplicationKind, rule: CheckpointRule) -> Executor {
+    executor(kind).with_checkpoints(rule)
+}
+
+/// The frontier that all replicas have at a height.
+fn frontier(height: Height) -> (Digest, Bytes) {
+    (Digest([height.0 as u8; 32]), Bytes::from(format!("frontier at {}", height.0)))
+}
+
+fn checkpoint(executor: &Executor) -> Checkpoint {
+    let (digest, frontier) = frontier(executor.height());
+    executor.checkpoint(digest, || frontier)
+}
+
+/// Executes a block, and looks at the checkpoint after it if there is one.
+fn advance(executor: &mut Executor, rule: CheckpointRule, bundles: &[Bundle]) -> Option<Checkpoint> {
+    step(executor, bundles);
+    rule.is_checkpoint(executor.height()).then(|| checkpoint(executor))
+}
+
+fn write(number: u64, bytes: usize) -> Bundle {
+    bundle(1, &[(1, number, &put(&number.to_le_bytes(), &vec![7; bytes]))])
+}
+
+#[test]
+fn the_state_is_kept_when_enough_was_executed() {
+    let mut executor = keeper(ApplicationKind::Log, RULE);
+    let mut kept = Vec::new();
+    for number in 1..=60 {
+        let checkpoint = advance(&mut executor, RULE, &[write(number, 50)]);
+        assert_eq!(checkpoint.is_some(), number.is_multiple_of(3));
+        if let Some(Checkpoint { digest, kept: Some((manifest, state)) }) = checkpoint {
+            assert_eq!((manifest.digest(), Manifest::of(&state)), (digest, manifest));
+            kept.push(number);
+        }
+    }
+    let block = 100 + 256 + write(1, 50).body().len() as u64;
+    let blocks = RULE.bytes_between.div_ceil(block).next_multiple_of(3);
+    assert_eq!(kept, (1..=60 / blocks).map(|times| times * blocks).collect::<Vec<_>>());
+}
+
+#[test]
+fn empty_blocks_count_too() {
+    let mut executor = keeper(ApplicationKind::Log, RULE);
+    let kept: Vec<u64> = (1..=45)
+        .filter(|_| advance(&mut executor, RULE, &[]).is_some_and(|checkpoint| checkpoint.kept.is_some()))
+        .collect();
+    assert_eq!(kept, [21, 42], "20 blocks of 100 bytes, and on to the next checkpoint");
+}
+
+#[test]
+fn a_large_state_is_kept_more_seldom_but_not_for_ever() {
+    let rule = CheckpointRule { interval: 1, ..RULE };
+    let kept_with = |bytes: usize| {
+        let mut executor = keeper(ApplicationKind::KeyValue, rule);
+        step(&mut executor, &[write(1, bytes)]);
+        let kept =
+            |number: &u64| advance(&mut executor, rule, &[write(*number, 10)]).is_some_and(|it| it.kept.is_some());
+        (2..400).filter(kept).collect::<Vec<u64>>()
+    };
+    let gap = |kept: &[u64]| kept[2] - kept[1];
+    let (small, large, huge) = (kept_with(1), kept_with(6000), kept_with(1 << 20));
+    assert!(gap(&large) >= 2 * gap(&small), "{} and {}", gap(&large), gap(&small));
+    assert!(gap(&huge) <= 8 * gap(&small) + 8, "{} and {}", gap(&huge), gap(&small));
+}
+
+#[test]
+fn without_a_rule_nothing_is_kept() {
+    let mut executor = executor(ApplicationKind::Log);
+    for number in 1..100 {
+        step(&mut executor, &[write(number, 1000)]);
+        assert_eq!(checkpoint(&executor).kept, None);
+    }
+}
+
+#[test]
+fn what_is_vouched_for_names_height_history_and_frontier() {
+    let mut one = keeper(ApplicationKind::Log, RULE);
+    step(&mut one, &[write(1, 1)]);
+    let own = checkpoint(&one).digest;
+    assert_ne!(one.checkpoint(Digest([9; 32]), Bytes::new).digest, own, "another frontier");
+    let mut other = keeper(ApplicationKind::Log, RULE);
+    step(&mut other, &[write(2, 1)]);
+    assert_ne!(checkpoint(&other).digest, own, "other commands");
+    step(&mut one, &[]);
+    assert_ne!(one.checkpoint(frontier(Height(1)).0, Bytes::new).digest, own, "another height");
+}
+
+#[test]
+fn damaged_states_are_refused_and_leave_no_trace() {
+    let mut source = keeper(ApplicationKind::KeyValue, CheckpointRule { interval: 1, bytes_between: 1, ..RULE });
+    step(&mut source, &[write(1, 30)]);
+    let (_, state) = checkpoint(&source).kept.expect("every state is kept");
+    let mut target = keeper(ApplicationKind::KeyValue, RULE);
+    step(&mut target, &[write(5, 5)]);
+    let before = target.snapshot();
+    for length in 0..state.len() {
+        assert!(target.adopt(state.slice(..length)).is_err(), "{length} of {} bytes", state.len());
+    }
+    assert!(target.adopt(Bytes::from([&state[..], b"x"].concat())).is_err());
+    assert!(target.adopt(source.snapshot()).is_err(), "a snapshot is not the whole state");
+    let mut stranger = Executor::new(ApplicationKind::KeyValue.build(), &ClusterId::from_name("other"));
+    assert_eq!(stranger.adopt(state.clone()), Err(RestoreError::OtherCluster));
+    let other = executor(ApplicationKind::Log).adopt(state.clone()).expect_err("it is of another application");
+    assert!(matches!(other, RestoreError::OtherApplication { .. }), "{other}");
+    assert_eq!(target.snapshot(), before);
+    assert_eq!(target.adopt(state), Ok(frontier(Height(1)).1));
+    assert_eq!((target.snapshot(), target.height()), (source.snapshot(), Height(1)));
+}
+
+#[test]
+#[should_panic(expected = "checkpoints come now and then")]
+fn a_rule_without_an_interval_is_our_own_bug() {
+    keeper(ApplicationKind::Log, CheckpointRule { interval: 0, ..RULE });
+}
+
+proptest! {
+    /// One replica executes all; one goes over to its own snapshot now and then, as after a restart; one begins with a state that the
+    /// first has kept. All vouch for the same at the same heights, and keep the same states.
+    #[test]
+    fn all_come_to_the_same(
+        blocks in prop::collection::vec(prop::collection::vec((0..40u64, 0..900usize), 0..3), 10..60),
+        restarts in prop::collection::btree_set(0..60usize, 0..6),
+        joins in 0..4usize,
+        log in any::<bool>(),
+    ) {
+        let kind = if log { ApplicationKind::Log } else { ApplicationKind::KeyValue };
+        let (mut one, mut restarted) = (keeper(kind, RULE), keeper(kind, RULE));
+        let mut joined: Option<Executor> = None;
+        let mut states = 0;
+        for (at, block) in blocks.iter().enumerate() {
+            let bundles: Vec<Bundle> = block.iter().map(|(number, bytes)| write(*number, *bytes)).collect();
+            let checkpoint = advance(&mut one, RULE, &bundles);
+            prop_assert_eq!(&advance(&mut restarted, RULE, &bundles), &checkpoint);
+            if let Some(joined) = &mut joined {
+                prop_assert_eq!(&advance(joined, RULE, &bundles), &checkpoint);
+                prop_assert_eq!(joined.snapshot(), one.snapshot());
+            }
+            if let Some((_, state)) = checkpoint.and_then(|checkpoint| checkpoint.kept) {
+                states += 1;
+                if states > joins && joined.is_none() {
+                    let mut fresh = keeper(kind, RULE);
+                    prop_assert_eq!(fresh.adopt(state), Ok(frontier(one.height()).1));
+                    joined = Some(fresh);
+                }
+            }
+            if restarts.contains(&at) {
+                let snapshot = restarted.snapshot();
+                restarted = keeper(kind, RULE);
+                prop_assert_eq!(restarted.restore(snapshot), Ok(()));
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The state that a quorum vouches for, cut into chunks, so that it can be fetched piece by piece from whoever has it.
+
+use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
+use crate::digest::{Digest, Hasher};
+use bytes::Bytes;
+
+/// Bytes of each chunk of a state but the last.
+pub const CHUNK_BYTES: usize = 256 << 10;
+/// Most bytes of a state.
+pub const MAX_STATE_BYTES: usize = 4 << 30;
+/// Most chunks of a state.
+pub const MAX_CHUNKS: usize = MAX_STATE_BYTES / CHUNK_BYTES;
+
+/// What a state consists of: whoever has a genuine one can tell the right chunks from wrong ones.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Manifest {
+    bytes: u64,
+    chunks: Vec<Digest>,
+}
+
+impl Manifest {
+    /// That of a state.
+    ///
+    /// # Panics
+    /// If the state is empty or has more than [`MAX_STATE_BYTES`].
+    pub fn of(state: &[u8]) -> Manifest {
+        assert!((1..=MAX_STATE_BYTES).contains(&state.len()), "a state has 1 to {MAX_STATE_BYTES} bytes");
+        Manifest { bytes: state.len() as u64, chunks: state.chunks(CHUNK_BYTES).map(chunk_digest).collect() }
+    }
+
+    /// Bytes of the whole state.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many chunks it has.
+    pub fn chunks(&self) -> u32 {
+        self.chunks.len() as u32
+    }
+
+    /// The digest of each chunk, in their order.
+    pub fn digests(&self) -> &[Digest] {
+        &self.chunks
+    }
+
+    /// Whether these are the bytes of a chunk.
+    pub fn fits(&self, chunk: u32, bytes: &[u8]) -> bool {
+        let index = chunk as usize;
+        let rest = (self.bytes as usize).saturating_sub(index * CHUNK_BYTES);
+        self.chunks
+            .get(index)
+            .is_some_and(|digest| bytes.len() == rest.min(CHUNK_BYTES) && chunk_digest(bytes) == *digest)
+    }
+
+    /// What a quorum vouches for in a checkpoint at which this state is kept.
+    pub fn digest(&self) -> Digest {
+        let mut out = Encoder::with_capacity(16 + self.chunks.len() * size_of::<Digest>());
+        self.encode(&mut out);
+        let mut hasher = Hasher::new(*b"qM01");
+        hasher.update(&out.finish());
+        hasher.finish()
+    }
+}
+
+/// The digest of the bytes of one chunk.
+pub fn chunk_digest(bytes: &[u8]) -> Digest {
+    let mut hasher = Hasher::new(*b"qM02");
+    hasher.update(bytes);
+    hasher.finish()
+}
+
+/// The bytes of one chunk of a state, which it shares.
+pub fn chunk_of(state: &Bytes, chunk: u32) -> Option<Bytes> {
+    let start = chunk as usize * CHUNK_BYTES;
+    (start < state.len()).then(|| state.slice(start..state.len().min(start + CHUNK_BYTES)))
+}
+
+/// The length (8 bytes), then the digests of the chunks.
+impl Wire for Manifest {
+    fn encode(&self, out: &mut Encoder) {
+        out.put_u64(self.bytes);
+        encode_list(&self.chunks, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let bytes = input.get_u64("bytes of a state")?;
+        let chunks: Vec<Digest> = decode_list(input, "chunks of a state", MAX_CHUNKS, size_of::<Digest>())?;
+        if bytes == 0 || bytes.div_ceil(CHUNK_BYTES as u64) != chunks.len() as u64 {
+            return Err(input.invalid("chunks of a state", "they are not as many as its bytes take"));
+        }
+        Ok(Manifest { bytes, chunks })
+    }
+}
