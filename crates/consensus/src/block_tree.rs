@@ -45,11 +45,35 @@ impl BlockTree {
         *digest == self.genesis || *digest == self.root || self.nodes.contains_key(digest)
     }
 
-    /// Begins on a committed block that is not here, in place of genesis. The tree is empty.
-    pub fn begin_on(&mut self, height: Height, digest: Digest) {
-        assert!(self.nodes.is_empty(), "a tree has one root");
-        self.root = digest;
-        self.committed = (height, digest);
+    /// How many blocks are here.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is none but genesis, or the block on which it began.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Begins on a committed block that is not here, in place of what was committed before. Returns the blocks above it that were
+    /// here, lower ones first, and whether the journal has them.
+    pub fn begin_on(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
+        assert!(height >= self.committed.0, "what is committed stays committed");
+        let above = self.heights.split_off(&height.next()).into_values().flatten();
+        let nodes = &mut self.nodes;
+        let blocks =
+            above.filter_map(|digest| nodes.remove(&digest)).map(|node| (node.block, node.journaled)).collect();
+        self.nodes.clear();
+        self.heights.clear();
+        (self.root, self.committed, self.open_payloads) = (digest, (height, digest), 0);
+        blocks
+    }
+
+    /// The journal has a block, if it is here.
+    pub fn set_journaled(&mut self, digest: &Digest) {
+        if let Some(node) = self.nodes.get_mut(digest) {
+            node.journaled = true;
+        }
     }
 
     /// Takes in a committed block, at the root or below it, after its parent if that is to be kept at all.

@@ -198,9 +198,10 @@ pub struct Config {
     pub pool_bytes: usize,
     /// Most bundles that wait for a proposal; further ones are refused. Default 1,000,000.
     pub pool_bundles: usize,
-    /// Executed blocks kept for replicas that lag behind. Default 16,384.
+    /// Executed blocks kept for replicas that lag behind. The same on every replica: with `retained_bytes` it decides at which
+    /// checkpoints the state is kept, after half as many. Default 16,384.
     pub retained_blocks: usize,
-    /// Most bytes of bundles in them, with 256 for the keeping of each. Default 64 MiB.
+    /// Most bytes of bundles in them, with 256 for the keeping of each. The same on every replica. Default 64 MiB.
     pub retained_bytes: usize,
     /// How long a missing block or bundle may still arrive by itself before it is asked for. Default 10.
     pub fetch_delay_ms: u64,
@@ -208,7 +209,8 @@ pub struct Config {
     pub fetch_retry_ms: u64,
     /// PBFT: how many slots above the last stable checkpoint may be in use; at least twice `checkpoint_interval`. Default 1000.
     pub window: u64,
-    /// PBFT: after how many slots the state is vouched for and older votes are forgotten. Default 500.
+    /// After how many blocks replicas vouch for what they have executed; in PBFT older votes are then forgotten. The same on every
+    /// replica. Default 128.
     pub checkpoint_interval: u64,
     /// PBFT: how many slots a primary has in flight at most. While so many are, commands wait and fill the next block. Default 4.
     pub pipeline: u64,
@@ -245,7 +247,7 @@ impl Default for Config {
             fetch_delay_ms: 10,
             fetch_retry_ms: 100,
             window: 1000,
-            checkpoint_interval: 500,
+            checkpoint_interval: 128,
             pipeline: 4,
             view_changes: true,
             repeat_pre_prepare: 0,

@@ -4,9 +4,10 @@
 //! [`Fingerprint`] in place of an encoding that could be read back.
 
 use crate::journal::Record;
-use crate::seam::{Action, Input, Job, Mark, RecordId, Timer, To};
+use crate::seam::{Action, Input, Job, MAX_PART_BYTES, Mark, RecordId, Timer, To};
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
+use quorate_types::state::{MAX_CHUNKS, chunk_digest};
 use quorate_types::{DecodeError, Decoder, Encoder, Hasher, Wire};
 
 /// Most bundles in one [`Input::Submit`]: as many as the largest block refers to.
@@ -55,10 +56,11 @@ impl<M: Wire> Wire for Input<M> {
                 out.put_u64(job.0);
                 encode_list(voters, out);
             }
-            Input::Executed { height, state } => {
+            Input::Executed { height, state, kept } => {
                 out.put_u8(8);
                 height.encode(out);
                 state.encode(out);
+                out.put_u8((*kept).into());
             }
             Input::Recall { id, record } => {
                 out.put_u8(9);
@@ -67,6 +69,29 @@ impl<M: Wire> Wire for Input<M> {
             }
             Input::Forgot => out.put_u8(10),
             Input::Summarize => out.put_u8(11),
+            Input::Kept { checkpoint } => {
+                out.put_u8(12);
+                checkpoint.encode(out);
+            }
+            Input::StateRead { to, height, part, bytes } => {
+                out.put_u8(13);
+                to.encode(out);
+                height.encode(out);
+                out.put_u32(*part);
+                out.put_u8(bytes.is_some().into());
+                out.put_bytes(bytes.as_deref().unwrap_or_default());
+            }
+            Input::Holds { height, chunks } => {
+                out.put_u8(14);
+                height.encode(out);
+                out.put_count(chunks.len());
+                chunks.iter().for_each(|chunk| out.put_u32(*chunk));
+            }
+            Input::Adopted { checkpoint, frontier } => {
+                out.put_u8(15);
+                checkpoint.encode(out);
+                frontier.encode(out);
+            }
         }
     }
 
@@ -76,25 +101,47 @@ impl<M: Wire> Wire for Input<M> {
             2 => Input::Receive { from: Wire::decode(input)?, message: Wire::decode(input)? },
             3 => Input::Submit(decode_list(input, "submitted bundles", MAX_SUBMITTED_BUNDLES, 4)?),
             4 => Input::Timeout(Wire::decode(input)?),
-            5 => Input::Verdict {
-                job: Job(input.get_u64("job")?),
-                genuine: match input.get_u8("verdict")? {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(input.invalid("verdict", "neither 0 nor 1")),
-                },
-            },
+            5 => Input::Verdict { job: Job(input.get_u64("job")?), genuine: decode_flag(input, "verdict")? },
             6 => Input::Assembled { job: Job(input.get_u64("job")?), result: Ok(Wire::decode(input)?) },
             7 => {
                 let job = Job(input.get_u64("job")?);
                 Input::Assembled { job, result: Err(decode_list(input, "struck voters", MAX_REPLICAS, 2)?) }
             }
-            8 => Input::Executed { height: Wire::decode(input)?, state: Wire::decode(input)? },
+            8 => Input::Executed {
+                height: Wire::decode(input)?,
+                state: Wire::decode(input)?,
+                kept: decode_flag(input, "whether a state is kept")?,
+            },
             9 => Input::Recall { id: RecordId(input.get_u64("record id")?), record: Wire::decode(input)? },
             10 => Input::Forgot,
             11 => Input::Summarize,
+            12 => Input::Kept { checkpoint: Box::new(Wire::decode(input)?) },
+            13 => {
+                let (to, height) = (Wire::decode(input)?, Wire::decode(input)?);
+                let (part, there) = (input.get_u32("part of a state")?, decode_flag(input, "whether a part is there")?);
+                let bytes = input.get_bytes("part of a state", MAX_PART_BYTES)?;
+                if !there && !bytes.is_empty() {
+                    return Err(input.invalid("part of a state", "what is not there has bytes"));
+                }
+                Input::StateRead { to, height, part, bytes: there.then_some(bytes) }
+            }
+            14 => {
+                let height = Wire::decode(input)?;
+                let count = input.get_count("chunks that are held", MAX_CHUNKS, 4)?;
+                let chunks = (0..count).map(|_| input.get_u32("chunk that is held")).collect::<Result<_, _>>()?;
+                Input::Holds { height, chunks }
+            }
+            15 => Input::Adopted { checkpoint: Box::new(Wire::decode(input)?), frontier: Wire::decode(input)? },
             _ => return Err(input.invalid("input", "no such kind")),
         })
+    }
+}
+
+fn decode_flag(input: &mut Decoder, what: &'static str) -> Result<bool, DecodeError> {
+    match input.get_u8(what)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(input.invalid(what, "neither 0 nor 1")),
     }
 }
 
@@ -110,8 +157,23 @@ impl Fingerprint {
     /// Bytes of an encoded fingerprint.
     pub const BYTES: usize = 9;
     /// The kinds of actions, in words.
-    pub const KINDS: [&'static str; 10] =
-        ["send", "persist", "verify", "assemble", "arm", "disarm", "commit", "digest state", "accuse", "mark"];
+    pub const KINDS: [&'static str; 15] = [
+        "send",
+        "persist",
+        "verify",
+        "assemble",
+        "arm",
+        "disarm",
+        "commit",
+        "digest state",
+        "accuse",
+        "mark",
+        "state stable",
+        "read state",
+        "receive state",
+        "keep chunk",
+        "adopt state",
+    ];
 
     /// The fingerprint of an action; `scratch` is an empty encoder, and is one again afterwards.
     pub fn of<M: Wire>(action: &Action<M>, scratch: &mut Encoder) -> Fingerprint {
@@ -189,8 +251,8 @@ fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) -> u8 {
             bundles.iter().for_each(|bundle| bundle.digest().encode(out));
             6
         }
-        Action::DigestState { height } => {
-            height.encode(out);
+        Action::DigestState { frontier } => {
+            frontier.digest().encode(out);
             7
         }
         Action::Accuse(evidence) => {
@@ -201,6 +263,31 @@ fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) -> u8 {
         Action::Mark(mark) => {
             encode_mark(mark, out);
             9
+        }
+        Action::StateStable { checkpoint } => {
+            checkpoint.encode(out);
+            10
+        }
+        Action::ReadState { to, height, part } => {
+            to.encode(out);
+            height.encode(out);
+            out.put_u32(*part);
+            11
+        }
+        Action::ReceiveState { height, manifest } => {
+            height.encode(out);
+            manifest.encode(out);
+            12
+        }
+        Action::KeepChunk { height, chunk, bytes } => {
+            height.encode(out);
+            out.put_u32(*chunk);
+            chunk_digest(bytes).encode(out);
+            13
+        }
+        Action::AdoptState { checkpoint } => {
+            checkpoint.encode(out);
+            14
         }
     }
 }
@@ -275,6 +362,19 @@ fn encode_mark(mark: &Mark, out: &mut Encoder) {
         Mark::TakesPart { view } => {
             out.put_u8(12);
             view.encode(out);
+        }
+        Mark::Diverged { height } => {
+            out.put_u8(13);
+            height.encode(out);
+        }
+        Mark::Fetches { height } => {
+            out.put_u8(14);
+            height.encode(out);
+        }
+        Mark::Adopted { from, height } => {
+            out.put_u8(15);
+            from.encode(out);
+            height.encode(out);
         }
     }
 }

@@ -5,6 +5,9 @@ use quorate_types::{Block, Height};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// How many times the limits may be exceeded for the sake of those who fetch a state, and then the blocks above it.
+pub const MOST_OVER_LIMITS: usize = 10;
+
 /// The committed blocks that are still kept, oldest first: the older ones without their bundles, for the election of leaders only.
 pub struct Ledger {
     bare: VecDeque<Arc<Block>>,
@@ -14,6 +17,8 @@ pub struct Ledger {
     most_bytes: usize,
     least_blocks: usize,
     height: Height,
+    /// Whoever begins with a state that is kept, or with genesis, needs the blocks above this height.
+    needed_above: Height,
     pub(crate) mutation: Mutation,
 }
 
@@ -30,6 +35,7 @@ impl Ledger {
             most_bytes,
             least_blocks,
             height: Height(0),
+            needed_above: Height(0),
             mutation: Mutation::default(),
         }
     }
@@ -41,8 +47,20 @@ impl Ledger {
 
     /// All up to a height is committed, and nothing of it is kept.
     pub fn begin_at(&mut self, height: Height) {
-        assert!(self.bare.is_empty() && self.whole.is_empty(), "a ledger begins once");
-        self.height = height;
+        assert!(height >= self.height, "what is committed stays committed");
+        self.bare.clear();
+        self.whole.clear();
+        (self.height, self.bytes) = (height, 0);
+    }
+
+    /// Above which height every committed block is kept with its bundles.
+    pub fn whole_above(&self) -> Height {
+        Height(self.height.0 - self.whole.len() as u64)
+    }
+
+    /// Blocks above this height are kept beyond the limits, up to [`MOST_OVER_LIMITS`] times as many.
+    pub fn keep_above(&mut self, height: Height) {
+        self.needed_above = height;
     }
 
     /// Keeps a block without its bundles that was committed before the ledger began.
@@ -70,7 +88,9 @@ impl Ledger {
     /// The oldest block with bundles, if more are kept than the limits allow: its bundles are to go. The last committed one keeps
     /// them.
     pub fn strip(&mut self) -> Option<Arc<Block>> {
-        let over = self.whole.len() > self.most_blocks || self.bytes > self.most_bytes;
+        let oldest = self.whole.front()?.0.height;
+        let times = if oldest > self.needed_above { MOST_OVER_LIMITS } else { 1 };
+        let over = self.whole.len() > self.most_blocks * times || self.bytes > self.most_bytes * times;
         if !over || self.whole.len() < 2 {
             return None;
         }

@@ -201,7 +201,7 @@ impl Malleable for PbftMessage {
     fn purpose(&self) -> Purpose {
         match self {
             PbftMessage::PrePrepare(_) => Purpose::Proposal,
-            PbftMessage::Prepare(_) | PbftMessage::Commit(_) | PbftMessage::Checkpoint(_) => Purpose::Vote,
+            PbftMessage::Prepare(_) | PbftMessage::Commit(_) => Purpose::Vote,
             PbftMessage::ViewChange(_) => Purpose::Timeout,
             PbftMessage::NewView(_) => Purpose::Certificate,
             PbftMessage::Status { .. } | PbftMessage::Decided { .. } => Purpose::Report,
@@ -222,7 +222,6 @@ impl Malleable for PbftMessage {
         }
     }
 
-    /// A checkpoint is of no view.
     fn claim_view(&mut self, view: View) {
         match self {
             PbftMessage::PrePrepare(message) => {
@@ -234,7 +233,7 @@ impl Malleable for PbftMessage {
             PbftMessage::ViewChange(change) => change.vote.subject.view = view,
             PbftMessage::NewView(new_view) => new_view.endorsement.subject.view = view,
             PbftMessage::Status { view: told, .. } => *told = view,
-            PbftMessage::Checkpoint(_) | PbftMessage::Decided { .. } => {}
+            PbftMessage::Decided { .. } => {}
         }
     }
 

@@ -5,7 +5,9 @@
 //! [`mutated`] is a constant. `docs/MUSEUM.md` has the scenario that exposes each, the oracle that notices, and how soon which hunt
 //! finds it.
 
-use crate::replica::Parts;
+use crate::journal::Record;
+use crate::parts::Parts;
+use crate::safety::Promise;
 use quorate_types::Domain;
 
 /// A bug, by what it does. The source is where it was found first, or is described best.
@@ -88,11 +90,18 @@ pub enum Mutant {
     OldParentAccepted,
     /// Chained HotStuff votes only for blocks on the certificate of the view before.
     OldParentRefused,
+    /// A chunk of a state that is fetched is believed, whoever sent it, as where the last reply of several is taken for the right one.
+    StateTrusted,
+    /// An offer of the state that is being fetched begins the transfer anew.
+    OfferRestarts,
+    /// After a restart heights count from 1 again. Here a height follows from the block before; what is put back is that a replica knows
+    /// no block any more, and what it has said and in which views all the same.
+    HeightsStartAgain,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 31] = [
+    pub const ALL: [Mutant; 34] = [
         Mutant::CommitsAcrossViews,
         Mutant::CommitsOverMissing,
         Mutant::CertificateViewUnsigned,
@@ -124,6 +133,9 @@ impl Mutant {
         Mutant::LockLostInViewChange,
         Mutant::OldParentAccepted,
         Mutant::OldParentRefused,
+        Mutant::StateTrusted,
+        Mutant::OfferRestarts,
+        Mutant::HeightsStartAgain,
     ];
 }
 
@@ -161,6 +173,20 @@ pub fn is_not_durable(parts: &Parts, domain: Domain) -> bool {
         Domain::Timeout => mutated(parts, Mutant::TimeoutNotDurable),
         Domain::Prepare => mutated(parts, Mutant::PreparedNotDurable),
         _ => false,
+    }
+}
+
+/// What is recalled of a record of the journal: all of it.
+pub fn starts_again(parts: &Parts, record: Record) -> Option<Record> {
+    if !mutated(parts, Mutant::HeightsStartAgain) {
+        return Some(record);
+    }
+    match record {
+        Record::Promise(promise) => Some(Record::Promise(Promise { lock: parts.genesis.subject, ..promise })),
+        Record::Certificate(certificate) if certificate.subject.domain == Domain::Timeout => {
+            Some(Record::Certificate(certificate))
+        }
+        _ => None,
     }
 }
 

@@ -1,31 +1,33 @@
 //! What a protocol wants done. Here a statement becomes a record and a message that waits for it.
 
-use super::Parts;
+use crate::checkpoints::Meaning;
 use crate::journal::{BUNDLES_RECORD_BYTES, Record};
 use crate::mutants::{Mutant, is_not_durable, mutated};
+use crate::parts::Parts;
 use crate::safety::Ballot;
 use crate::seam::{Action, Drop, Envelope, Evidence, Mark, Message, RecordId, Timer, To};
 use crate::store::Taken;
-use quorate_types::{Block, Bundle, Certificate, Digest, Encoder, Height, ReplicaId, Time, Vote};
+use bytes::Bytes;
+use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Encoder, Height, ReplicaId, Time, Vote};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Where a protocol puts what it wants done.
 pub struct Outbox<M> {
-    pub(super) actions: Vec<Action<M>>,
-    pub(super) votes: Vec<Vote>,
-    pub(super) suspects: Vec<Evidence>,
-    pub(super) whole: Vec<Digest>,
-    pub(super) dropped: BTreeMap<Drop, u64>,
-    pub(super) records: u64,
+    pub(crate) actions: Vec<Action<M>>,
+    pub(crate) votes: Vec<Vote>,
+    pub(crate) suspects: Vec<Evidence>,
+    pub(crate) whole: Vec<Digest>,
+    pub(crate) dropped: BTreeMap<Drop, u64>,
+    pub(crate) records: u64,
     /// The record of the last statement.
     promised: Option<RecordId>,
 }
 
 impl<M: Message> Outbox<M> {
     /// Nothing wanted, and nothing in the journal.
-    pub(super) fn new() -> Outbox<M> {
+    pub(crate) fn new() -> Outbox<M> {
         Outbox {
             actions: Vec::new(),
             votes: Vec::new(),
@@ -52,7 +54,7 @@ impl<M: Message> Outbox<M> {
     }
 
     /// The journal holds this record, or will.
-    pub(super) fn note(&mut self, id: RecordId, record: &Record) {
+    pub(crate) fn note(&mut self, id: RecordId, record: &Record) {
         if let Record::Promise(_) = record {
             self.promised = Some(id);
         }
@@ -65,7 +67,7 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    pub(super) fn persist_block(&mut self, parts: &Parts, block: Arc<Block>) {
+    pub(crate) fn persist_block(&mut self, parts: &Parts, block: Arc<Block>) {
         let (mut bundles, mut bytes) = (Vec::with_capacity(block.payload.len()), 0);
         for digest in &block.payload {
             let bundle = parts.store.pool.get(digest).expect("a block's bundles are kept as long as the block");
@@ -93,6 +95,17 @@ impl<M: Message> Outbox<M> {
     /// Casts a ballot: what it says, and the block that it is on, is made durable, signed, wrapped into a message and sent, in this
     /// order.
     pub fn cast(&mut self, parts: &mut Parts, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
+        self.cast_in_envelope(parts, ballot, to, |vote| Envelope::Protocol(wrap(vote)));
+    }
+
+    /// The same, of a vote that is no message of the protocol.
+    pub(crate) fn cast_in_envelope(
+        &mut self,
+        parts: &mut Parts,
+        ballot: &Ballot,
+        to: To,
+        wrap: impl FnOnce(Vote) -> Envelope<M>,
+    ) {
         self.keep_block(parts, &ballot.subject().digest);
         let mut promise = parts.safety.promise(ballot);
         if mutated(parts, Mutant::LockNotDurable) {
@@ -100,7 +113,7 @@ impl<M: Message> Outbox<M> {
         }
         let kept = !is_not_durable(parts, ballot.subject().domain);
         let after = kept.then(|| self.persist(Record::Promise(promise)));
-        let message = Envelope::Protocol(wrap(ballot.to_vote(parts.me)));
+        let message = wrap(ballot.to_vote(parts.me));
         self.actions.push(Action::Send { to, message, after, sign: true });
     }
 
@@ -129,6 +142,17 @@ impl<M: Message> Outbox<M> {
     /// Sends again what was cast before, without a signature.
     pub fn recast_unsigned(&mut self, to: To, message: M) {
         self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: self.promised, sign: false });
+    }
+
+    /// Says again what it said of the last checkpoint, if no quorum vouches for that yet: those who were down too may not have heard it.
+    pub(crate) fn repeat_checkpoint(&mut self, parts: &Parts) {
+        let stable = parts.checkpoints.stable().subject.height;
+        let Some(last) = parts.safety.last(Domain::Checkpoint).filter(|last| last.subject.height > stable) else {
+            return;
+        };
+        let (subject, attachment) = (last.subject, last.attachment.clone());
+        let message = Envelope::Checkpoint(Vote { subject, attachment, voter: parts.me, signature: Bytes::new() });
+        self.actions.push(Action::Send { to: To::All, message, after: self.promised, sign: true });
     }
 
     /// Has a vote counted that came inside a message.
@@ -179,9 +203,38 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// Asks for the digest of the state at a height that was committed just now.
-    pub fn digest_state(&mut self, height: Height) {
-        self.actions.push(Action::DigestState { height });
+    /// A quorum vouches for the state at a checkpoint.
+    pub fn stabilise(&mut self, parts: &mut Parts, certificate: Certificate) {
+        let height = certificate.subject.height;
+        let meaning = parts.checkpoints.raise(certificate.clone());
+        if meaning != Meaning::Old {
+            self.persist(Record::Certificate(Box::new(certificate)));
+            self.mark(Mark::Stable { height });
+            self.judge_checkpoint(parts, meaning);
+        }
+    }
+
+    /// What the newest stable checkpoint means beside what was executed here.
+    pub(crate) fn judge_checkpoint(&mut self, parts: &mut Parts, meaning: Meaning) {
+        let checkpoint = parts.checkpoints.stable().clone();
+        match meaning {
+            Meaning::Old | Meaning::Stable => {}
+            Meaning::Kept => {
+                parts.store.keep_above(parts.checkpoints.needed_above());
+                self.actions.push(Action::StateStable { checkpoint: Box::new(checkpoint) });
+            }
+            Meaning::Diverged => self.mark(Mark::Diverged { height: checkpoint.subject.height }),
+        }
+    }
+
+    /// Offers the state of the newest checkpoint that is kept here to one who lacks blocks that are gone; false if there is none that
+    /// would help.
+    pub fn offer_state(&mut self, parts: &Parts, to: ReplicaId, above: Height) -> bool {
+        let helps = |checkpoint: &&Certificate| checkpoint.subject.height > above;
+        let Some(checkpoint) = parts.checkpoints.offered().filter(helps) else { return false };
+        let message = Envelope::Offer { checkpoint: Box::new(checkpoint.clone()) };
+        self.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
+        true
     }
 
     /// Commits every block up to `digest`; false if that contradicts what is committed.
@@ -192,6 +245,9 @@ impl<M: Message> Outbox<M> {
             self.persist(Record::Commit { height, digest: *digest });
         }
         let actions = &mut self.actions;
-        parts.store.commit(digest, |block, bundles| actions.push(Action::Commit { block, bundles }))
+        parts.store.commit(digest, |block, bundles, frontier| {
+            actions.push(Action::Commit { block, bundles });
+            actions.extend(frontier.map(|frontier| Action::DigestState { frontier }));
+        })
     }
 }

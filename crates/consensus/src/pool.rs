@@ -252,6 +252,18 @@ impl Pool {
         entry.bundle.clone()
     }
 
+    /// Forgets all but these bundles, which wait from now on: what the others have executed meanwhile is not known one by one. Whoever
+    /// had the rest ordered has an answer by now, or sends it again.
+    pub fn begin_again<'a>(&mut self, needed: impl IntoIterator<Item = &'a Digest>) {
+        let kept: Vec<Bundle> = needed.into_iter().filter_map(|digest| self.get(digest).cloned()).collect();
+        self.entries.clear();
+        self.queue.clear();
+        (self.pending_bundles, self.pending_commands, self.pending_bytes) = (0, 0, 0);
+        for bundle in kept {
+            self.offer(bundle, true);
+        }
+    }
+
     /// Holds after every step.
     pub fn invariants(&self) {
         assert!(self.pending_bundles <= self.entries.len(), "a pending bundle is in the pool");

@@ -3,167 +3,47 @@
 //! It keeps strangers and nonsense out, has certificates checked before the protocol sees them, counts votes, fetches what is
 //! missing and answers who lacks something. What is left for the protocol is the protocol.
 
-mod outbox;
+mod checkpoints;
 mod recovery;
+mod transfer;
 
-pub use outbox::Outbox;
+pub use crate::outbox::Outbox;
+pub use crate::parts::Parts;
+pub use crate::protocol::{Admission, Event, Protocol, Recalled};
 
+use crate::checkpoints::Checkpoints;
 use crate::config::Config;
 use crate::digest_map::Salt;
 use crate::fairness::Fairness;
-use crate::journal::{Asking, FORGOTTEN, Record, Standing};
-use crate::leader::{Duties, LeaderElection, LeaderScript};
-use crate::malleable::Malleable;
+use crate::journal::{Asking, FORGOTTEN, Standing};
+use crate::leader::{LeaderElection, LeaderScript};
 use crate::mutants::{Mutant, Mutation, mutated};
 use crate::pacemaker::Pacemaker;
 use crate::pool::Offered;
-use crate::safety::{Promise, Safety};
+use crate::safety::Safety;
 use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, MAX_FETCHED_BLOCKS, Timer, To};
 use crate::store::Store;
-use crate::tally::{Counted, Counting, Tally};
+use crate::tally::{Counted, Tally};
+use crate::transfer::Transfer;
 use quorate_types::{
     Bundle, Certificate, ClusterId, Digest, Domain, Height, Quorum, ReplicaId, Subject, Time, View, Vote,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use recovery::Recollection;
+
 /// Most questions about one peer's messages that may be with the crypto device at a time.
 const MAX_CHECKS_PER_PEER: usize = 256;
 /// Most contradictions of one peer that are looked into: one proves the point, and each costs two verifications.
 const MAX_SUSPICIONS_PER_PEER: usize = 16;
-
-/// What a cheap look at a message says.
-#[derive(Debug)]
-pub enum Admission {
-    /// Not to be acted on.
-    Drop(Drop),
-    /// A vote to be counted.
-    Tally(Vote),
-    /// To be handled when these certificates are genuine; none means at once.
-    Check(Vec<Certificate>),
-    /// To be handled when these certificates and signatures are genuine.
-    CheckSigned(Vec<Certificate>, Vec<Vote>),
-}
-
-/// What the shell tells a protocol.
-#[derive(Debug)]
-pub enum Event<M> {
-    /// Begin.
-    Start,
-    /// A message whose certificates are genuine.
-    Message {
-        /// The sender.
-        from: ReplicaId,
-        /// What it says.
-        message: M,
-    },
-    /// A quorum has voted.
-    Certified(Certificate),
-    /// A quorum has voted, in a kind of vote that is not certified.
-    Agreed(Subject),
-    /// The state has this digest when all up to this height is executed.
-    Executed {
-        /// The height.
-        height: Height,
-        /// The digest.
-        state: Digest,
-    },
-    /// An alarm rang.
-    Timeout(Timer),
-    /// So many commands came in.
-    Work(usize),
-    /// A block is whole now: its ancestors and bundles are here.
-    Whole(Digest),
-    /// A peer was asked how far it is, and this is genuine.
-    Shown {
-        /// The peer.
-        from: ReplicaId,
-        /// What it shows.
-        standing: Standing,
-    },
-}
-
-/// What the journal holds of a protocol's own; blocks and commits are in the shared parts already.
-#[derive(Debug)]
-pub enum Recalled<'a, M> {
-    /// The replica has said this, and [`Safety`] knows.
-    Promise(&'a Promise),
-    /// A certificate on which it stood.
-    Certificate(Certificate),
-    /// A message of its own or another's that may have to be said or shown again; unsigned, if it is its own.
-    Message(M),
-    /// What showed it how far others had come.
-    Standing(Standing),
-}
-
-/// A consensus protocol on the shared parts.
-pub trait Protocol: Send {
-    /// What its replicas say to each other.
-    type Message: Malleable;
-    /// A cheap look without side effects; `from` is in the committee.
-    fn admit(&self, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
-    /// Acts.
-    fn handle(&mut self, now: Time, event: Event<Self::Message>, parts: &mut Parts, out: &mut Outbox<Self::Message>);
-    /// Moves to a higher view that nothing shows to have begun; see [`Replica::force_view`].
-    fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<Self::Message>);
-    /// Takes in what the journal holds, in its order and before [`Event::Start`], which then goes on from there.
-    fn recall(&mut self, recalled: Recalled<'_, Self::Message>, parts: &mut Parts);
-    /// What has to be recalled besides the promises and the uncommitted blocks: what a shortened journal begins with.
-    fn summary(&self, parts: &Parts) -> Vec<Record>;
-    /// What shows others in which view this replica is.
-    fn standing(&self, parts: &Parts) -> Standing;
-    /// The highest view in which any replica can have spoken before one that has this genuine standing said so, if nobody but that
-    /// one is known to be honest; none if the parts of the standing do not fit together.
-    fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View>;
-    /// Up to this height nobody needs blocks any more to agree on; those who lag behind may.
-    fn settled(&self, parts: &Parts) -> Height {
-        parts.store.committed()
-    }
-    /// Holds after every step.
-    fn invariants(&self, parts: &Parts);
-    /// What leaders are to do, and what blocks tell of it.
-    fn duties() -> Duties {
-        Duties::default()
-    }
-    /// How the votes of a kind are counted.
-    fn counting(_domain: Domain) -> Counting {
-        Counting::default()
-    }
-}
-
-/// The parts that every protocol shares.
-pub struct Parts {
-    /// The settings.
-    pub config: Config,
-    /// n and f.
-    pub quorum: Quorum,
-    /// The cluster's name.
-    pub cluster: ClusterId,
-    /// This replica.
-    pub me: ReplicaId,
-    /// The certificate of genesis, which needs no proof.
-    pub genesis: Certificate,
-    /// Blocks and commands.
-    pub store: Store,
-    /// What this replica has bound itself to.
-    pub safety: Safety,
-    /// The clock of views.
-    pub pacemaker: Pacemaker,
-    /// Whether the leader passes commands over.
-    pub fairness: Fairness,
-    /// Who leads.
-    pub leaders: LeaderElection,
-    /// Votes.
-    pub tally: Tally,
-    /// Which bug was put back: none.
-    pub mutation: Mutation,
-}
 
 enum Pending<M> {
     Message { from: ReplicaId, message: M },
     Quorum(Subject),
     Evidence(Evidence),
     Standing { from: ReplicaId, standing: Standing },
+    Offer { from: ReplicaId, checkpoint: Certificate },
 }
 
 /// One replica of a protocol.
@@ -182,21 +62,13 @@ pub struct Replica<P: Protocol> {
     recalled: Recollection,
     /// A question to all others that has not been answered by a quorum.
     asking: Option<Asking>,
-}
-
-/// How far the recalling of a journal has come.
-#[derive(Default)]
-struct Recollection {
-    any: bool,
-    /// The journal was shortened, and what comes before its first summary is left over.
-    leftovers: bool,
-    /// Of a journal that was cut, the summary that is being read.
-    summary: Vec<Record>,
-    from_summary: bool,
-    /// Where the replica began in place of genesis.
-    root: Option<Height>,
-    /// Those of the next block.
-    bundles: Vec<Bundle>,
+    started: bool,
+    /// The newest checkpoint above what is committed whose state each peer has offered.
+    offers: BTreeMap<ReplicaId, Certificate>,
+    /// How many offers of each peer came to nothing.
+    void_offers: BTreeMap<ReplicaId, u32>,
+    /// The state that is being fetched.
+    transfer: Option<Transfer>,
 }
 
 impl<P: Protocol> Replica<P> {
@@ -213,6 +85,7 @@ impl<P: Protocol> Replica<P> {
             fairness: Fairness::new(&config),
             leaders: LeaderElection::new(config.leader, quorum).with_duties(P::duties()),
             tally: Tally::with(quorum, P::counting),
+            checkpoints: Checkpoints::new(&config, quorum, genesis.clone()),
             mutation: Mutation::default(),
             config,
             quorum,
@@ -233,6 +106,10 @@ impl<P: Protocol> Replica<P> {
             salt,
             recalled: Recollection::default(),
             asking: None,
+            started: false,
+            offers: BTreeMap::new(),
+            void_offers: BTreeMap::new(),
+            transfer: None,
         }
     }
 
@@ -249,7 +126,11 @@ impl<P: Protocol> Replica<P> {
             Input::Timeout(timer) => self.tell(now, Event::Timeout(timer)),
             Input::Verdict { job, genuine } => self.verdict(now, job, genuine),
             Input::Assembled { job, result } => self.assembled(now, job, result),
-            Input::Executed { height, state } => self.tell(now, Event::Executed { height, state }),
+            Input::Executed { height, state, kept } => self.executed(height, state, kept),
+            Input::Kept { checkpoint } => self.keeps(*checkpoint),
+            Input::StateRead { to, height, part, bytes } => self.state_read(to, height, part, bytes),
+            Input::Holds { height, chunks } => self.holds(now, height, &chunks),
+            Input::Adopted { checkpoint, frontier } => self.adopted(now, *checkpoint, frontier),
         }
         self.finish(now, actions);
     }
@@ -278,12 +159,18 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn finish(&mut self, now: Time, actions: &mut Vec<Action<P::Message>>) {
+        if !self.started {
+            // The protocol is not where its journal ends before it starts.
+            return actions.append(&mut self.out.actions);
+        }
         self.settle(now);
         self.request_missing(now);
         self.protocol.invariants(&self.parts);
         self.parts.store.invariants();
         self.parts.safety.invariants();
         self.parts.tally.invariants();
+        self.parts.checkpoints.invariants();
+        self.transfer.iter().for_each(Transfer::invariants);
         actions.append(&mut self.out.actions);
     }
 
@@ -299,11 +186,17 @@ impl<P: Protocol> Replica<P> {
                 Admission::CheckSigned(certificates, votes) => self.check(now, from, message, certificates, votes),
             },
             Envelope::FetchBlocks { digest, above, most } => {
+                if above < self.parts.store.whole_above() && self.out.offer_state(&self.parts, from, above) {
+                    return;
+                }
                 let blocks = self.parts.store.blocks(digest, above, usize::from(most).min(MAX_FETCHED_BLOCKS));
                 self.answer(from, !blocks.is_empty(), Envelope::Blocks(blocks));
             }
-            Envelope::FetchBundles(digests) => {
+            Envelope::FetchBundles { digests, above } => {
                 let bundles = self.parts.store.bundles(&digests);
+                if bundles.is_empty() && above < self.parts.store.whole_above() {
+                    self.out.offer_state(&self.parts, from, above);
+                }
                 self.answer(from, !bundles.is_empty(), Envelope::Bundles(bundles));
             }
             Envelope::Blocks(blocks) => {
@@ -323,6 +216,15 @@ impl<P: Protocol> Replica<P> {
                 self.answer(from, knows, Envelope::Standing { nonce, standing });
             }
             Envelope::Standing { nonce, standing } => self.check_standing(now, from, nonce, standing),
+            Envelope::Checkpoint(vote) => match self.parts.checkpoints.refuses(from, &vote, self.committed_height()) {
+                Some(why) => self.drop_message(from, why),
+                None => self.count(now, vote),
+            },
+            Envelope::Offer { checkpoint } => self.check_offer(now, from, *checkpoint),
+            Envelope::FetchState { height, part } => {
+                self.out.actions.push(Action::ReadState { to: from, height, part });
+            }
+            Envelope::StatePart { height, part, bytes } => self.take_part(now, from, height, part, bytes),
         }
     }
 
@@ -401,6 +303,13 @@ impl<P: Protocol> Replica<P> {
                     false => self.drop_message(from, Drop::NotGenuine),
                 }
             }
+            Some(Pending::Offer { from, checkpoint }) => {
+                self.checks[from.index()] -= 1;
+                match genuine {
+                    true => self.offered(now, from, checkpoint),
+                    false => self.drop_message(from, Drop::NotGenuine),
+                }
+            }
             Some(Pending::Quorum(_)) | None => panic!("the host answered {job:?}, which it was not asked"),
         }
     }
@@ -411,8 +320,14 @@ impl<P: Protocol> Replica<P> {
         };
         match result {
             Ok(certificate) => {
-                self.parts.tally.settled(&subject);
-                self.tell(now, Event::Certified(certificate));
+                self.tally_of(&subject).settled(&subject);
+                match subject.domain {
+                    Domain::Checkpoint => {
+                        self.out.stabilise(&mut self.parts, certificate);
+                        self.tell(now, Event::Stable);
+                    }
+                    _ => self.tell(now, Event::Certified(certificate)),
+                }
             }
             Err(voters) => {
                 assert!(!voters.is_empty(), "a quorum that is not genuine has a vote that is not");
@@ -422,9 +337,16 @@ impl<P: Protocol> Replica<P> {
                 if mutated(&self.parts, Mutant::VoteReplaced) {
                     return;
                 }
-                let counted = self.parts.tally.strike(&subject, &voters);
+                let counted = self.tally_of(&subject).strike(&subject, &voters);
                 self.counted(now, counted, None);
             }
+        }
+    }
+
+    fn tally_of(&mut self, subject: &Subject) -> &mut Tally {
+        match subject.domain {
+            Domain::Checkpoint => &mut self.parts.checkpoints.tally,
+            _ => &mut self.parts.tally,
         }
     }
 
@@ -432,7 +354,7 @@ impl<P: Protocol> Replica<P> {
         if mutated(&self.parts, Mutant::VoteReplaced) {
             self.parts.tally.withdraw(&vote);
         }
-        let counted = self.parts.tally.add(vote.clone());
+        let counted = self.tally_of(&vote.subject).add(vote.clone());
         self.counted(now, counted, Some(vote));
     }
 
@@ -491,8 +413,10 @@ impl<P: Protocol> Replica<P> {
             self.out.actions.extend(sends);
             self.fetch_armed = None;
         }
+        self.request_state(now);
         let asking = self.asking.as_ref().map(|asking| asking.due);
-        let Some(due) = self.parts.store.next_request().into_iter().chain(asking).min() else { return };
+        let state = self.transfer.as_ref().and_then(Transfer::next_request);
+        let Some(due) = self.parts.store.next_request().into_iter().chain(asking).chain(state).min() else { return };
         if self.fetch_armed.is_none_or(|armed| armed > due) {
             self.fetch_armed = Some(due);
             self.out.arm(Timer::Fetch, due.since(now));

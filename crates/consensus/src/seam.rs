@@ -4,10 +4,14 @@
 //! the host, which performs [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator
 //! and under scripted attacks.
 
+use crate::frontier::Frontier;
 use crate::journal::{RecallError, Record, Standing};
+use crate::transfer::Part;
+use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::{
-    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, ReplicaId, Subject, View, Vote, Wire,
+    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, Manifest, ReplicaId, Subject, View,
+    Vote, Wire,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -88,8 +92,41 @@ pub enum Input<M> {
     Executed {
         /// The height up to which all is executed.
         height: Height,
-        /// What all replicas that executed the same have the same of.
+        /// What all replicas that executed the same have the same of. If the state is kept, the digest of its manifest.
         state: Digest,
+        /// Whether the host keeps the state. It does so at the same heights on all replicas.
+        kept: bool,
+    },
+    /// The host has the state of this checkpoint from an earlier life. Before [`Input::Start`].
+    Kept {
+        /// What a quorum vouches for.
+        checkpoint: Box<Certificate>,
+    },
+    /// The answer to [`Action::ReadState`].
+    StateRead {
+        /// Who asked.
+        to: ReplicaId,
+        /// The height of the checkpoint.
+        height: Height,
+        /// Which part.
+        part: Part,
+        /// The part; none if it is not there.
+        bytes: Option<Bytes>,
+    },
+    /// The answer to [`Action::ReceiveState`].
+    Holds {
+        /// The height of the checkpoint.
+        height: Height,
+        /// The chunks that the host has already, from its own state or an interrupted transfer.
+        chunks: Vec<u32>,
+    },
+    /// The answer to [`Action::AdoptState`]; or, before [`Input::Start`], the host has adopted a state in its last life and the
+    /// journal does not say so yet.
+    Adopted {
+        /// What a quorum vouches for.
+        checkpoint: Box<Certificate>,
+        /// The replica's part of the state.
+        frontier: Frontier,
     },
 }
 
@@ -159,11 +196,47 @@ pub enum Action<M> {
         /// The bundles it refers to, in order.
         bundles: Vec<Bundle>,
     },
-    /// Digest the state as it is when the block of this height, which was committed before, is executed and nothing after it;
-    /// answered by [`Input::Executed`].
+    /// Digest the state as it is when the last block of the frontier, which was committed just before, is executed and nothing after
+    /// it; answered by [`Input::Executed`].
     DigestState {
-        /// The height.
+        /// The replica's part of the state.
+        frontier: Frontier,
+    },
+    /// A quorum vouches for a state that the host keeps: it may be asked for it, and need not keep any but this one and the one before.
+    StateStable {
+        /// What the quorum vouches for.
+        checkpoint: Box<Certificate>,
+    },
+    /// Read a part of a state that is kept; answered by [`Input::StateRead`].
+    ReadState {
+        /// Who asks.
+        to: ReplicaId,
+        /// The height of the checkpoint.
         height: Height,
+        /// Which part.
+        part: Part,
+    },
+    /// Prepare to receive the state of a checkpoint, and none that was begun before; answered by [`Input::Holds`].
+    ReceiveState {
+        /// The height of the checkpoint.
+        height: Height,
+        /// What it consists of.
+        manifest: Manifest,
+    },
+    /// Keep a chunk of the state that is being received.
+    KeepChunk {
+        /// The height of the checkpoint.
+        height: Height,
+        /// Its index.
+        chunk: u32,
+        /// What it is.
+        bytes: Bytes,
+    },
+    /// All chunks are there: become that state; answered by [`Input::Adopted`] when it will outlive the process. From then on the host
+    /// has nothing to do for a [`Action::Commit`] or [`Action::DigestState`] of this height or below.
+    AdoptState {
+        /// What a quorum vouches for.
+        checkpoint: Box<Certificate>,
     },
     /// Somebody was proven to misbehave.
     Accuse(Box<Evidence>),
@@ -246,9 +319,26 @@ pub enum Mark {
         /// From this view on.
         view: View,
     },
-    /// All up to a slot is proven to be executed by a quorum, and its votes are forgotten.
+    /// A quorum vouches for the state at a checkpoint.
     Stable {
-        /// The slot.
+        /// Its height.
+        height: Height,
+    },
+    /// A quorum vouches for another state than this replica has: it must not go on.
+    Diverged {
+        /// The height of the checkpoint.
+        height: Height,
+    },
+    /// The blocks that this replica lacks are no longer to be had, and it fetches the state of a checkpoint.
+    Fetches {
+        /// The height of the checkpoint.
+        height: Height,
+    },
+    /// It has taken the state of a checkpoint over, without the blocks before it.
+    Adopted {
+        /// Up to where it had committed.
+        from: Height,
+        /// The height of the checkpoint.
         height: Height,
     },
     /// A rule of the protocol forbade a vote.
@@ -322,7 +412,12 @@ pub enum Envelope<M> {
     /// Blocks that were asked for, children before parents.
     Blocks(Vec<Arc<Block>>),
     /// Send me these bundles.
-    FetchBundles(Vec<Digest>),
+    FetchBundles {
+        /// Which.
+        digests: Vec<Digest>,
+        /// What is committed up to this height is known: none of them belongs there.
+        above: Height,
+    },
     /// Bundles that were asked for, or that wait at a backup.
     Bundles(Vec<Bundle>),
     /// How far are you?
@@ -337,6 +432,29 @@ pub enum Envelope<M> {
         /// What shows it.
         standing: Standing,
     },
+    /// A vote on a checkpoint.
+    Checkpoint(Vote),
+    /// The blocks that were asked for, or the state, are gone; the state of this checkpoint can be had.
+    Offer {
+        /// What a quorum vouches for.
+        checkpoint: Box<Certificate>,
+    },
+    /// Send me this part of the state of a checkpoint.
+    FetchState {
+        /// The height of the checkpoint.
+        height: Height,
+        /// Which part.
+        part: Part,
+    },
+    /// A part of a state that was asked for.
+    StatePart {
+        /// The height of the checkpoint.
+        height: Height,
+        /// Which part.
+        part: Part,
+        /// The manifest's encoding, or the bytes of a chunk; nothing if the sender has not got that state, or no more.
+        bytes: Bytes,
+    },
 }
 
 impl<M: Message> Envelope<M> {
@@ -348,12 +466,23 @@ impl<M: Message> Envelope<M> {
             _ => &[],
         }
     }
+
+    /// The vote in it that its sender has to sign.
+    pub fn vote_to_sign(&mut self) -> Option<&mut Vote> {
+        match self {
+            Envelope::Protocol(message) => message.vote_to_sign(),
+            Envelope::Checkpoint(vote) => Some(vote),
+            _ => None,
+        }
+    }
 }
 
 /// Most blocks in one answer to a fetch.
 pub const MAX_FETCHED_BLOCKS: usize = 64;
 /// Most bundles in one request or answer.
 pub const MAX_FETCHED_BUNDLES: usize = 4096;
+/// Most bytes of a part of a state.
+pub const MAX_PART_BYTES: usize = 1 << 20;
 
 impl<M: Wire> Wire for Envelope<M> {
     fn encode(&self, out: &mut Encoder) {
@@ -372,9 +501,10 @@ impl<M: Wire> Wire for Envelope<M> {
                 out.put_u8(3);
                 encode_list(blocks, out);
             }
-            Envelope::FetchBundles(digests) => {
+            Envelope::FetchBundles { digests, above } => {
                 out.put_u8(4);
                 encode_list(digests, out);
+                above.encode(out);
             }
             Envelope::Bundles(bundles) => {
                 out.put_u8(5);
@@ -389,6 +519,25 @@ impl<M: Wire> Wire for Envelope<M> {
                 out.put_u64(*nonce);
                 standing.encode(out);
             }
+            Envelope::Checkpoint(vote) => {
+                out.put_u8(8);
+                vote.encode(out);
+            }
+            Envelope::Offer { checkpoint } => {
+                out.put_u8(9);
+                checkpoint.encode(out);
+            }
+            Envelope::FetchState { height, part } => {
+                out.put_u8(10);
+                height.encode(out);
+                out.put_u32(*part);
+            }
+            Envelope::StatePart { height, part, bytes } => {
+                out.put_u8(11);
+                height.encode(out);
+                out.put_u32(*part);
+                out.put_bytes(bytes);
+            }
         }
     }
 
@@ -401,10 +550,21 @@ impl<M: Wire> Wire for Envelope<M> {
                 most: input.get_u16("most blocks")?,
             }),
             3 => Ok(Envelope::Blocks(decode_list(input, "blocks", MAX_FETCHED_BLOCKS, 1)?)),
-            4 => Ok(Envelope::FetchBundles(decode_list(input, "wanted bundles", MAX_FETCHED_BUNDLES, 32)?)),
+            4 => Ok(Envelope::FetchBundles {
+                digests: decode_list(input, "wanted bundles", MAX_FETCHED_BUNDLES, 32)?,
+                above: Wire::decode(input)?,
+            }),
             5 => Ok(Envelope::Bundles(decode_list(input, "bundles", MAX_FETCHED_BUNDLES, 4)?)),
             6 => Ok(Envelope::Ask { nonce: input.get_u64("nonce")? }),
             7 => Ok(Envelope::Standing { nonce: input.get_u64("nonce")?, standing: Wire::decode(input)? }),
+            8 => Ok(Envelope::Checkpoint(Wire::decode(input)?)),
+            9 => Ok(Envelope::Offer { checkpoint: Box::new(Wire::decode(input)?) }),
+            10 => Ok(Envelope::FetchState { height: Wire::decode(input)?, part: input.get_u32("part of a state")? }),
+            11 => Ok(Envelope::StatePart {
+                height: Wire::decode(input)?,
+                part: input.get_u32("part of a state")?,
+                bytes: input.get_bytes("part of a state", MAX_PART_BYTES)?,
+            }),
             _ => Err(input.invalid("envelope", "no such kind")),
         }
     }

@@ -7,6 +7,7 @@
 use crate::block_tree::BlockTree;
 use crate::config::Config;
 use crate::digest_map::{DigestMap, Salt};
+use crate::frontier::Frontier;
 use crate::leader::LeaderElection;
 use crate::ledger::Ledger;
 use crate::mutants::{Mutant, Mutation};
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most blocks that wait for what they lack; beyond that the highest one goes.
+/// Most blocks that wait for what they lack; then the highest one goes.
 const MAX_WAITING_BLOCKS: usize = 16_384;
 /// Most bytes of bundles, or of payloads and proofs of blocks, in one answer to a fetch that is not a single one.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
@@ -66,6 +67,7 @@ pub struct Store {
     wanted_bundles: BTreeMap<Digest, Want>,
     /// Nothing that is wanted is due before.
     earliest: Option<Time>,
+    checkpoint_interval: u64,
     mutation: Mutation,
 }
 
@@ -103,6 +105,7 @@ impl Store {
             wanted_blocks: BTreeMap::new(),
             wanted_bundles: BTreeMap::new(),
             earliest: None,
+            checkpoint_interval: config.checkpoint_interval,
             mutation: Mutation::default(),
         }
     }
@@ -120,17 +123,59 @@ impl Store {
         self.ledger.height()
     }
 
-    /// Begins on a committed block that is not here, in place of genesis: what a snapshot holds the state of.
+    /// Begins on a committed block that is not here, in place of what was committed before: what a snapshot holds the state of.
     pub fn begin_on(&mut self, height: Height, digest: Digest) {
-        self.tree.begin_on(height, digest);
+        self.begin_above(height, digest);
+        self.pool.begin_again([]);
+    }
+
+    fn begin_above(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
         self.ledger.begin_at(height);
         self.tip = digest;
+        self.aside.clear();
+        self.tree.begin_on(height, digest)
+    }
+
+    /// The same, while others go on: what is here of later blocks stays. The blocks that became whole by it are appended to `whole`.
+    pub fn adopt(&mut self, now: Time, frontier: Frontier, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
+        let (height, digest) = (frontier.height(), frontier.head().digest());
+        let above = self.begin_above(height, digest);
+        frontier.into_blocks().into_iter().for_each(|(block, candidates)| self.recall_ancestor(block, candidates));
+        let mut waiting: Vec<Waiting> = self.waiting.drain().map(|(_, waiting)| waiting).collect();
+        waiting.retain(|waiting| waiting.block.height > height);
+        waiting.sort_by_key(|waiting| (waiting.block.height, waiting.block.digest()));
+        self.children.clear();
+        self.users.clear();
+        self.wanted_bundles.clear();
+        let kept = above.iter().map(|(block, _)| block).chain(waiting.iter().map(|waiting| &waiting.block));
+        self.pool.begin_again(kept.flat_map(|block| &block.payload));
+        for (block, journaled) in above {
+            let digest = block.digest();
+            self.offer(now, block, self.me, leaders, whole);
+            if journaled {
+                self.tree.set_journaled(&digest);
+            }
+        }
+        for Waiting { block, source, .. } in waiting {
+            self.offer(now, block, source, leaders, whole);
+        }
+        self.forget_overtaken();
+    }
+
+    /// Above which height every committed block is kept with its bundles.
+    pub fn whole_above(&self) -> Height {
+        self.ledger.whole_above()
+    }
+
+    /// Keeps the committed blocks above a height for those who fetch the state there.
+    pub fn keep_above(&mut self, height: Height) {
+        self.ledger.keep_above(height);
     }
 
     /// Takes in a committed block without its bundles, at the beginning or below it.
-    pub fn recall_ancestor(&mut self, block: Arc<Block>, candidates: Vec<ReplicaId>) {
+    pub fn recall_ancestor(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
         self.ledger.recall(block.clone());
-        self.tree.recall_committed(block, candidates.into());
+        self.tree.recall_committed(block, candidates);
     }
 
     /// The last committed blocks, as many as the election of leaders needs, oldest first, with those who may be elected on each.
@@ -384,9 +429,13 @@ impl Store {
         self.tip = tip;
     }
 
-    /// Commits every block up to `digest`: each with its bundles is handed to `commit`. False if it does not extend what is
-    /// committed already.
-    pub fn commit(&mut self, digest: &Digest, mut commit: impl FnMut(Arc<Block>, Vec<Bundle>)) -> bool {
+    /// Commits every block up to `digest`: each with its bundles is handed to `commit`, and with the frontier if there is a checkpoint
+    /// after it. False if it does not extend what is committed already.
+    pub fn commit(
+        &mut self,
+        digest: &Digest,
+        mut commit: impl FnMut(Arc<Block>, Vec<Bundle>, Option<Frontier>),
+    ) -> bool {
         let Some(path) = self.tree.path_to(digest) else { return false };
         let (height, tip) = (path.last().map(|block| block.height), self.tree.get(&self.tip));
         let on_branch = |height| tip.is_some_and(|tip| self.tree.extends(tip, *digest, height));
@@ -410,7 +459,8 @@ impl Store {
             }
             let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
             self.ledger.append(block.clone(), bytes);
-            commit(block, bundles);
+            let frontier = block.height.0.is_multiple_of(self.checkpoint_interval).then(|| self.frontier());
+            commit(block, bundles, frontier);
         }
         while let Some(block) = self.ledger.strip() {
             block.payload.iter().for_each(|bundle| self.pool.released(bundle));
@@ -420,6 +470,10 @@ impl Store {
         }
         self.forget_overtaken();
         true
+    }
+
+    fn frontier(&self) -> Frontier {
+        Frontier::new(self.ancestors().map(|(block, candidates)| (block.clone(), candidates.into())).collect())
     }
 
     /// What waits at or below the committed height, or on top of a fork that was left behind, will never be needed.
@@ -464,7 +518,9 @@ impl Store {
         }
         for (replica, digests) in bundles {
             out.extend(
-                digests.chunks(MAX_FETCHED_BUNDLES).map(|chunk| (replica, Envelope::FetchBundles(chunk.to_vec()))),
+                digests
+                    .chunks(MAX_FETCHED_BUNDLES)
+                    .map(|chunk| (replica, Envelope::FetchBundles { digests: chunk.to_vec(), above })),
             );
         }
         self.earliest = self.wanted_blocks.values().chain(self.wanted_bundles.values()).map(|want| want.due).min();

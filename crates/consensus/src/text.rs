@@ -23,7 +23,17 @@ pub fn input<M: Message>(input: &Input<M>) -> String {
                 replica_names(voters.iter().copied())
             )
         }
-        Input::Executed { height, state } => format!("the state {state:?} after {height:?}"),
+        Input::Executed { height, state, kept: false } => format!("the state {state:?} after {height:?}"),
+        Input::Executed { height, state, kept: true } => format!("the state {state:?} after {height:?}, which is kept"),
+        Input::Kept { checkpoint } => format!("that the state of {} is kept", certificate_name(checkpoint)),
+        Input::StateRead { to, height, part, bytes } => {
+            let found = bytes.as_ref().map_or("it is gone".into(), |bytes| format!("{} bytes", bytes.len()));
+            format!("part {part} of the state after {height:?}, for {to:?}: {found}")
+        }
+        Input::Holds { height, chunks } => {
+            format!("that {} chunks of the state after {height:?} are here", chunks.len())
+        }
+        Input::Adopted { checkpoint, .. } => format!("that its state is now that of {}", certificate_name(checkpoint)),
         Input::Recall { id, record: recalled } => format!("record {} of the journal: {}", id.0, record(recalled)),
         Input::Forgot => "that the journal is not whole".into(),
         Input::Summarize => "that the journal is to be summed up".into(),
@@ -54,7 +64,16 @@ pub fn action<M: Message>(action: &Action<M>) -> String {
         Action::Arm { timer, after } => format!("sets the alarm {timer:?} to ring after {after:?}"),
         Action::Disarm(timer) => format!("cancels the alarm {timer:?}"),
         Action::Commit { block: whole, bundles } => format!("commits {}: {}", block(whole), bundle_list(bundles)),
-        Action::DigestState { height } => format!("asks for the state after {height:?}"),
+        Action::DigestState { frontier } => format!("asks for the state after {:?}", frontier.height()),
+        Action::StateStable { checkpoint } => {
+            format!("has the state of {} kept for others", certificate_name(checkpoint))
+        }
+        Action::ReadState { to, height, part } => format!("reads part {part} of the state after {height:?} for {to:?}"),
+        Action::ReceiveState { height, manifest } => {
+            format!("begins to receive the state after {height:?}, {} chunks", manifest.chunks())
+        }
+        Action::KeepChunk { height, chunk, .. } => format!("keeps chunk {chunk} of the state after {height:?}"),
+        Action::AdoptState { checkpoint } => format!("takes the state of {} over", certificate_name(checkpoint)),
         Action::Accuse(evidence) => {
             let (one, other) = (subject(&evidence.first.subject), subject(&evidence.second.subject));
             format!("accuses {:?}: it signed both {one} and {other}", evidence.first.voter)
@@ -72,6 +91,9 @@ pub fn mark(mark: &Mark) -> String {
         Mark::Proposed { view, height, commands } => format!("proposes {commands} commands at {height:?} in {view:?}"),
         Mark::Decided { view, height, digest } => format!("decides {height:?} {digest:?} in {view:?}"),
         Mark::Stable { height } => format!("finds all up to {height:?} stable"),
+        Mark::Diverged { height } => format!("has another state after {height:?} than a quorum vouches for"),
+        Mark::Fetches { height } => format!("is too far behind for blocks and fetches the state after {height:?}"),
+        Mark::Adopted { from, height } => format!("goes on from the state after {height:?} in place of {from:?}"),
         Mark::Refused { view, rule } => format!("refuses to vote in {view:?}: {rule}"),
         Mark::Conflict { height } => format!("finds a conflict at {height:?}"),
         Mark::Restarted { view, height } => format!("comes back, has spoken in {view:?} and committed {height:?}"),
@@ -104,10 +126,16 @@ pub fn envelope<M: Message>(envelope: &Envelope<M>) -> String {
             let blocks: Vec<String> = blocks.iter().map(|whole| block(whole)).collect();
             format!("blocks {}", blocks.join(", "))
         }
-        Envelope::FetchBundles(digests) => format!("asks for {} bundles", digests.len()),
+        Envelope::FetchBundles { digests, .. } => format!("asks for {} bundles", digests.len()),
         Envelope::Bundles(bundles) => bundle_list(bundles),
         Envelope::Ask { .. } => "asks how far it is".into(),
         Envelope::Standing { standing, .. } => stands_on(standing),
+        Envelope::Checkpoint(said) => vote(said),
+        Envelope::Offer { checkpoint } => format!("offers the state of {}", certificate_name(checkpoint)),
+        Envelope::FetchState { height, part } => format!("asks for part {part} of the state after {height:?}"),
+        Envelope::StatePart { height, part, bytes } => {
+            format!("part {part} of the state after {height:?}, {} bytes", bytes.len())
+        }
     }
 }
 

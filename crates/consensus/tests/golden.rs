@@ -12,6 +12,8 @@ use common::story::Story;
 use common::world::{Act, HOP, World};
 use quorate_consensus::basic::BasicHotStuff;
 use quorate_consensus::basic::message::BasicMessage;
+use quorate_consensus::chained::engine::Chained;
+use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::LeaderKind;
 use quorate_consensus::views::message::{FromView, Proposal, ViewMessage};
 use quorate_consensus::{Action, Config, To};
@@ -21,6 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(1);
+/// A state of two chunks.
+const STATE_BYTES: usize = 300_000;
 
 for_every_protocol! {
     /// Two commands, one after the other.
@@ -105,6 +109,32 @@ mod bodies {
     }
 }
 
+/// A replica misses more than the others keep.
+#[test]
+fn state_transfer() {
+    type R = Chained<Jolteon>;
+    let small = Config { checkpoint_interval: 2, window: 4, retained_blocks: 4, pipeline: 1, ..common::config::<R>() };
+    let mut world = beginning_of::<R>(Config { leader: LeaderKind::Fixed, view_timeout_ms: 100, ..small });
+    (world.keeps_every, world.state_bytes) = (1, STATE_BYTES);
+    world.network.isolate(ReplicaId(3), true);
+    world.tell_of_network("cuts R3 off");
+    for _ in 0..4 {
+        let command = world.submit_to(&[0, 1, 2], 1);
+        let done = |world: &World<R>| (0..3).all(|replica| world.commit_time(replica, &command).is_some());
+        assert!(world.run_until(LONG, done), "three of four go on");
+        world.run_for(Duration::from_millis(4));
+    }
+    world.network.heal();
+    world.tell_of_network("joins R3 again");
+    let last = world.submit(1);
+    assert!(world.run_until_done(LONG, &last), "R3 does not catch up");
+    let level = |world: &World<R>| world.commits(3).len() == world.commits(0).len();
+    assert!(world.run_until(LONG, level), "R3 is where the others are");
+    world.run_for(Duration::from_millis(5));
+    assert!(world.adopted(3).is_some(), "by the state of a checkpoint");
+    compare::<R>("state-transfer", &world, "");
+}
+
 /// One replica is locked on a block that the others are not locked on.
 #[test]
 fn view_change_with_a_lock() {
@@ -154,7 +184,10 @@ fn beginning<R: Viewed>() -> World<R> {
 }
 
 fn beginning_with<R: Viewed>(leader: LeaderKind) -> World<R> {
-    let config = Config { leader, view_timeout_ms: 100, ..common::config::<R>() };
+    beginning_of(Config { leader, view_timeout_ms: 100, ..common::config::<R>() })
+}
+
+fn beginning_of<R: Viewed>(config: Config) -> World<R> {
     let mut world = World::new(4, config, 1);
     world.story = Some(Story::default());
     world.start();

@@ -12,6 +12,7 @@ use quorate_consensus::chained::message::{ChainedMessage, Proposal, Timeout};
 use quorate_consensus::chained::rules::*;
 use quorate_consensus::config::{Dissemination, LeaderKind};
 use quorate_consensus::encoding::Fingerprint;
+use quorate_consensus::frontier::Frontier;
 use quorate_consensus::journal::{Record, Standing};
 use quorate_consensus::safety::{Promise, timeout_subject};
 use quorate_consensus::seam::{Drop, Job, MAX_FETCHED_BLOCKS, RecordId};
@@ -141,12 +142,53 @@ fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
         1 => (digest(), number(), any::<u16>())
             .prop_map(|(digest, above, most)| Envelope::FetchBlocks { digest, above: Height(above), most }),
         1 => collection::vec(block(), 0..4).prop_map(Envelope::Blocks),
-        1 => collection::vec(digest(), 0..9).prop_map(Envelope::FetchBundles),
+        1 => collection::vec(digest(), 0..9).prop_flat_map(|digests| number().prop_map(move |above| Envelope::FetchBundles { digests: digests.clone(), above: Height(above) })),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Bundles),
         1 => number().prop_map(|nonce| Envelope::Ask { nonce }),
         1 => (number(), standing()).prop_map(|(nonce, standing)| Envelope::Standing { nonce, standing }),
+        2 => vote().prop_map(Envelope::Checkpoint),
+        1 => certificate().prop_map(|checkpoint| Envelope::Offer { checkpoint: Box::new(checkpoint) }),
+        1 => (number(), part()).prop_map(|(height, part)| Envelope::FetchState { height: Height(height), part }),
+        1 => (number(), part(), bytes())
+            .prop_map(|(height, part, bytes)| Envelope::StatePart { height: Height(height), part, bytes }),
     ]
     .boxed()
+}
+
+fn part() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0..4u32, 1 => any::<u32>()]
+}
+
+/// Of states of one chunk and of several, the last of which may be short.
+fn manifest() -> impl Strategy<Value = Manifest> {
+    (1..700_000usize, any::<u8>()).prop_map(|(length, byte)| Manifest::of(&vec![byte; length]))
+}
+
+/// Of a chain, or of slots.
+fn frontier() -> BoxedStrategy<Frontier> {
+    let candidates = || collection::vec((0..9u16).prop_map(ReplicaId), 0..4);
+    let block =
+        (number(), 0..5u16, collection::btree_set(0..256u16, 0..6), collection::vec(digest(), 0..4), candidates());
+    (1..1000u64, any::<bool>(), collection::vec(block, 1..5))
+        .prop_map(|(first, linked, blocks)| {
+            let mut with_candidates = Vec::new();
+            for (height, (view, author, signers, payload, candidates)) in (first..).zip(blocks) {
+                let (view, author) = (View(view), ReplicaId(author));
+                let block = match linked {
+                    true => {
+                        let subject =
+                            Subject { domain: Domain::Vote, view, height: Height(height - 1), digest: Digest([3; 32]) };
+                        let signers = signers.into_iter().map(ReplicaId).collect();
+                        let justify = Certificate { subject, signers, attachments: Vec::new(), proof: Bytes::new() };
+                        Block::new(view, author, justify, payload)
+                    }
+                    false => Block::of_slot(view, author, Height(height), payload),
+                };
+                with_candidates.push((Arc::new(block), Arc::from(candidates)));
+            }
+            Frontier::new(with_candidates)
+        })
+        .boxed()
 }
 
 fn standing() -> impl Strategy<Value = Standing> {
@@ -161,10 +203,14 @@ fn basic(envelope: Envelope<ChainedMessage>, phase: Option<Certificate>) -> Enve
         (Envelope::Protocol(message), None) => Envelope::Protocol(message.into()),
         (Envelope::FetchBlocks { digest, above, most }, None) => Envelope::FetchBlocks { digest, above, most },
         (Envelope::Blocks(blocks), None) => Envelope::Blocks(blocks),
-        (Envelope::FetchBundles(digests), None) => Envelope::FetchBundles(digests),
+        (Envelope::FetchBundles { digests, above }, None) => Envelope::FetchBundles { digests, above },
         (Envelope::Bundles(bundles), None) => Envelope::Bundles(bundles),
         (Envelope::Ask { nonce }, None) => Envelope::Ask { nonce },
         (Envelope::Standing { nonce, standing }, None) => Envelope::Standing { nonce, standing },
+        (Envelope::Checkpoint(vote), None) => Envelope::Checkpoint(vote),
+        (Envelope::Offer { checkpoint }, None) => Envelope::Offer { checkpoint },
+        (Envelope::FetchState { height, part }, None) => Envelope::FetchState { height, part },
+        (Envelope::StatePart { height, part, bytes }, None) => Envelope::StatePart { height, part, bytes },
     }
 }
 
@@ -211,7 +257,16 @@ fn input() -> BoxedStrategy<Input<ChainedMessage>> {
         1 => (number(), certificate())
             .prop_map(|(job, certificate)| Input::Assembled { job: Job(job), result: Ok(certificate) }),
         1 => (number(), voters).prop_map(|(job, voters)| Input::Assembled { job: Job(job), result: Err(voters) }),
-        1 => (number(), digest()).prop_map(|(height, state)| Input::Executed { height: Height(height), state }),
+        1 => (number(), digest(), any::<bool>())
+            .prop_map(|(height, state, kept)| Input::Executed { height: Height(height), state, kept }),
+        1 => certificate().prop_map(|checkpoint| Input::Kept { checkpoint: Box::new(checkpoint) }),
+        1 => (any::<u16>(), number(), part(), option::of(bytes())).prop_map(|(to, height, part, bytes)| {
+            Input::StateRead { to: ReplicaId(to), height: Height(height), part, bytes }
+        }),
+        1 => (number(), collection::vec(any::<u32>(), 0..4))
+            .prop_map(|(height, chunks)| Input::Holds { height: Height(height), chunks }),
+        2 => (certificate(), frontier())
+            .prop_map(|(checkpoint, frontier)| Input::Adopted { checkpoint: Box::new(checkpoint), frontier }),
     ]
     .boxed()
 }
@@ -227,6 +282,9 @@ fn action() -> BoxedStrategy<Action<ChainedMessage>> {
             .prop_map(|(view, rule)| Mark::Refused { view: View(view), rule }),
         number().prop_map(|height| Mark::Stable { height: Height(height) }),
         number().prop_map(|height| Mark::Conflict { height: Height(height) }),
+        number().prop_map(|height| Mark::Diverged { height: Height(height) }),
+        number().prop_map(|height| Mark::Fetches { height: Height(height) }),
+        (number(), number()).prop_map(|(from, height)| Mark::Adopted { from: Height(from), height: Height(height) }),
         (any::<u16>(), prop::sample::select(&[Drop::Stale, Drop::Late][..]))
             .prop_map(|(from, why)| Mark::Dropped { from: ReplicaId(from), why }),
     ];
@@ -243,7 +301,15 @@ fn action() -> BoxedStrategy<Action<ChainedMessage>> {
         1 => (timer(), number()).prop_map(|(timer, nanos)| Action::Arm { timer, after: Duration::from_nanos(nanos) }),
         1 => timer().prop_map(Action::Disarm),
         2 => (block(), collection::vec(bundle(), 0..3)).prop_map(|(block, bundles)| Action::Commit { block, bundles }),
-        1 => number().prop_map(|height| Action::DigestState { height: Height(height) }),
+        1 => frontier().prop_map(|frontier| Action::DigestState { frontier }),
+        1 => certificate().prop_map(|checkpoint| Action::StateStable { checkpoint: Box::new(checkpoint) }),
+        1 => certificate().prop_map(|checkpoint| Action::AdoptState { checkpoint: Box::new(checkpoint) }),
+        1 => (any::<u16>(), number(), part())
+            .prop_map(|(to, height, part)| Action::ReadState { to: ReplicaId(to), height: Height(height), part }),
+        1 => (number(), manifest())
+            .prop_map(|(height, manifest)| Action::ReceiveState { height: Height(height), manifest }),
+        1 => (number(), any::<u32>(), bytes())
+            .prop_map(|(height, chunk, bytes)| Action::KeepChunk { height: Height(height), chunk, bytes }),
         1 => (vote(), vote()).prop_map(|(first, second)| Action::Accuse(Box::new(Evidence { first, second }))),
         3 => mark.prop_map(Action::Mark),
     ]
@@ -337,7 +403,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_value_or_an_error(noise in collection::vec(any::<u8>(), 0..400), kind in 0..11u8, inner in 0..5u8) {
+    fn any_bytes_are_a_value_or_an_error(noise in collection::vec(any::<u8>(), 0..400), kind in 0..16u8, inner in 0..5u8) {
         let version = [WIRE_VERSION];
         decodes_canonically::<Envelope<ChainedMessage>>([&version[..], &noise].concat())?;
         decodes_canonically::<Envelope<ChainedMessage>>([&version[..], &[kind, inner], &noise].concat())?;
@@ -373,7 +439,7 @@ fn hostile_counts_are_refused_by_name() {
             "they cannot fit in what is left"
         );
     }
-    for kind in [0, 8, 255] {
+    for kind in [0, 12, 255] {
         assert_eq!(refused(kind, 0).what, "envelope");
     }
     for kind in [6, 7] {
@@ -419,6 +485,12 @@ fn survives<F: Family>(config: Config, script: &[(u16, Envelope<F::Message>)]) -
                 }
                 Action::Commit { .. } => prop_assert!(false, "nothing was genuine"),
                 Action::Accuse(_) => prop_assert!(false, "nothing was proven"),
+                Action::ReceiveState { .. } | Action::KeepChunk { .. } | Action::AdoptState { .. } => {
+                    prop_assert!(false, "nobody offered a state that a quorum vouches for")
+                }
+                Action::ReadState { to, height, part } => {
+                    answers.push(Input::StateRead { to, height, part, bytes: None })
+                }
                 _ => {}
             }
         }
@@ -444,6 +516,16 @@ fn script() -> impl Strategy<Value = Vec<(u16, Envelope<ChainedMessage>)>> {
                 }
                 Envelope::Protocol(ChainedMessage::Vote(vote)) if number % 2 == 0 => vote.voter = sender,
                 Envelope::Protocol(ChainedMessage::Timeout(timeout)) if number % 2 == 0 => timeout.vote.voter = sender,
+                Envelope::Checkpoint(vote) if number % 2 == 0 => {
+                    let height = Height(config().checkpoint_interval * (1 + vote.subject.height.0 % 3));
+                    vote.subject = Subject { domain: Domain::Checkpoint, view: View(0), height, ..vote.subject };
+                    (vote.voter, vote.attachment) = (sender, Attachment::None);
+                }
+                Envelope::Offer { checkpoint } if number % 2 == 0 => {
+                    let height = Height(config().checkpoint_interval);
+                    checkpoint.subject =
+                        Subject { domain: Domain::Checkpoint, view: View(0), height, ..checkpoint.subject };
+                }
                 _ => {}
             }
         }

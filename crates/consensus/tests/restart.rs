@@ -7,13 +7,20 @@
 
 mod common;
 
+use common::keys::Keys;
 use common::play::Play;
 use common::random::Random;
 use common::told_pbft::Pbft;
 use common::world::World;
+use quorate_consensus::chained::engine::Chained;
+use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
-use quorate_consensus::{Config, Mark};
-use quorate_types::{Digest, ReplicaId, View};
+use quorate_consensus::journal::Record;
+use quorate_consensus::safety::Promise;
+use quorate_consensus::seam::RecordId;
+use quorate_consensus::{Config, Input, Mark};
+use quorate_types::{Attachment, Block, Certificate, ClusterId, Digest, Domain, Quorum, ReplicaId, Time, View};
+use std::sync::Arc;
 use std::time::Duration;
 
 const SEEDS: u64 = 25;
@@ -64,6 +71,33 @@ fn quiet<P: Play>() -> Config {
 /// The last view in which a replica has said anything.
 fn spoken<P: Play>(world: &World<P>, replica: u16) -> View {
     world.replica(replica).parts().safety.spoke_in()
+}
+
+/// A block may have come from a peer, or out of a state, without the proof of the certificate in it: the certificate that the journal
+/// has besides, with its proof, is the one that the replica goes on with.
+#[test]
+fn a_block_without_a_proof_does_not_replace_a_certificate() {
+    let (quorum, cluster) = (Quorum::of(4).expect("a size"), ClusterId::from_name("test"));
+    let keys = Keys { cluster, quorum };
+    let block = |view, justify| Arc::new(Block::new(View(view), ReplicaId(0), justify, Vec::new()));
+    let first = block(1, Certificate::genesis(&cluster));
+    let high = keys.certificate(first.subject(Domain::Vote), 0..3);
+    let second = block(2, Certificate { proof: Default::default(), ..high.clone() });
+    let subject = second.subject(Domain::Vote);
+    let promise = Promise { subject, attachment: Attachment::None, lock: high.subject };
+    let records = [
+        Record::Block(first),
+        Record::Certificate(Box::new(high.clone())),
+        Record::Block(second),
+        Record::Promise(promise),
+    ];
+    let mut replica =
+        <Chained<Jolteon> as Play>::replica(quiet::<Chained<Jolteon>>(), quorum, cluster, ReplicaId(1), 7);
+    for (id, record) in (1..).map(RecordId).zip(records) {
+        replica.step(Time(0), Input::Recall { id, record }, &mut Vec::new());
+    }
+    replica.step(Time(0), Input::Start, &mut Vec::new());
+    assert_eq!(*replica.protocol().high(), high);
 }
 
 mod bodies {

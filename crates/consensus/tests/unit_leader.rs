@@ -259,7 +259,7 @@ proptest! {
                 if let Some(overtaken) = number.checked_sub(delays[number]) {
                     let digest = chain.blocks[overtaken].digest();
                     if chain.blocks[overtaken].height > store.committed() {
-                        let extends = store.commit(&digest, |_, _| {});
+                        let extends = store.commit(&digest, |_, _, _| {});
                         prop_assert!(extends);
                     }
                 }

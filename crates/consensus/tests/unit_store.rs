@@ -6,6 +6,7 @@ use quorate_consensus::Config;
 use quorate_consensus::chained::message::ChainedMessage;
 use quorate_consensus::config::LeaderKind;
 use quorate_consensus::digest_map::Salt;
+use quorate_consensus::frontier::Frontier;
 use quorate_consensus::leader::LeaderElection;
 use quorate_consensus::ledger::Ledger;
 use quorate_consensus::pool::Offered;
@@ -26,7 +27,9 @@ struct Host {
 
 impl Host {
     fn new(config: Config) -> Host {
-        let store = Store::new(&config, quorum(4), ME, genesis().subject.digest, Salt(0));
+        let mut store = Store::new(&config, quorum(4), ME, genesis().subject.digest, Salt(0));
+        // Nobody is on the way to a state.
+        store.keep_above(Height(u64::MAX));
         Host { store, leaders: LeaderElection::new(LeaderKind::Fixed, quorum(4)), now: at(1000) }
     }
 
@@ -46,7 +49,7 @@ impl Host {
 
     fn commit(&mut self, block: &Block) -> Vec<u64> {
         let mut heights = Vec::new();
-        assert!(self.store.commit(&block.digest(), |block, _| heights.push(block.height.0)));
+        assert!(self.store.commit(&block.digest(), |block, _, _| heights.push(block.height.0)));
         self.store.invariants();
         heights
     }
@@ -81,7 +84,7 @@ fn what_is_missing_is_asked_of_the_sender_and_then_of_the_others_in_turn() {
         let requests = host.requests();
         let [(of_block, blocks), (of_bundle, bundles)] = &requests[..] else { panic!("two things are missing") };
         assert_eq!(*blocks, Envelope::FetchBlocks { digest: parent.digest(), above: Height(0), most: 64 });
-        assert_eq!(*bundles, Envelope::FetchBundles(vec![missing.digest()]));
+        assert_eq!(*bundles, Envelope::FetchBundles { digests: vec![missing.digest()], above: Height(0) });
         assert_eq!(of_block, of_bundle);
         assert_eq!(host.store.next_request(), Some(host.now + millis(100)));
         asked.push(of_block.0);
@@ -125,7 +128,7 @@ fn a_request_names_no_more_bundles_than_are_allowed() {
         .requests()
         .into_iter()
         .map(|(_, request)| match request {
-            Envelope::FetchBundles(digests) => digests.len(),
+            Envelope::FetchBundles { digests, .. } => digests.len(),
             other => panic!("no request for bundles: {other:?}"),
         })
         .collect();
@@ -261,7 +264,7 @@ fn a_commit_that_contradicts_the_last_is_refused() {
     let fork = block(5, 3, certify(&blocks[0]), vec![]);
     blocks.iter().chain([&fork]).for_each(|block| drop(host.offer(block)));
     assert_eq!(host.commit(&blocks[1]), [1, 2]);
-    let refused = |host: &mut Host, digest| !host.store.commit(&digest, |_, _| panic!("nothing is committed"));
+    let refused = |host: &mut Host, digest| !host.store.commit(&digest, |_, _, _| panic!("nothing is committed"));
     assert!(refused(&mut host, fork.digest()));
     assert!(refused(&mut host, blocks[0].digest()), "behind the commit");
     assert!(refused(&mut host, digest(1)), "an unknown block");
@@ -321,6 +324,7 @@ fn executed_blocks_are_kept_within_their_bounds() {
 fn the_ledger_keeps_bundles_within_bytes_and_bare_blocks_for_elections() {
     let blocks = chain(&(1..=20).collect::<Vec<u64>>());
     let mut ledger = Ledger::new(10, 100, 6);
+    ledger.keep_above(Height(u64::MAX));
     let (mut stripped, mut retired) = (Vec::new(), Vec::new());
     for block in &blocks {
         ledger.append(block.clone(), 30);
@@ -331,10 +335,72 @@ fn the_ledger_keeps_bundles_within_bytes_and_bare_blocks_for_elections() {
     assert_eq!(stripped, (1..=17).collect::<Vec<u64>>(), "three of thirty bytes fit into a hundred");
     assert_eq!(retired, (1..=14).collect::<Vec<u64>>(), "six are needed");
     let mut ledger = Ledger::new(10, 100, 1);
+    ledger.keep_above(Height(u64::MAX));
     ledger.append(blocks[0].clone(), 1000);
     assert_eq!(ledger.strip(), None, "the last committed one keeps its bundles");
     assert_eq!(ledger.retire(), None);
     ledger.append(blocks[1].clone(), 0);
     assert_eq!(ledger.strip().map(|block| block.height), Some(Height(1)));
     assert_eq!(ledger.retire().map(|block| block.height), Some(Height(1)));
+}
+
+#[test]
+fn whoever_fetches_a_state_finds_the_blocks_above_it() {
+    let blocks = chain(&(1..=60).collect::<Vec<u64>>());
+    let mut ledger = Ledger::new(3, 1000, 1);
+    let mut most = 0;
+    for block in &blocks {
+        // A newer state is there after every tenth block, and the one before it is still fetched.
+        let state = (block.height.0 / 10).saturating_sub(1) * 10;
+        ledger.keep_above(Height(state));
+        ledger.append(block.clone(), 1);
+        while ledger.strip().is_some() {}
+        assert!(ledger.whole_above() <= Height(state.max(block.height.0.saturating_sub(3))));
+        most = most.max(block.height.0 - ledger.whole_above().0);
+    }
+    assert_eq!(most, 19, "those below the state go when there are more than three");
+    ledger.keep_above(Height(0));
+    for height in 61..=200 {
+        ledger.append(
+            block(height, 0, Certificate { subject: subject(Domain::Vote, height - 1, 1), ..genesis() }, vec![]),
+            1,
+        );
+        while ledger.strip().is_some() {}
+    }
+    assert_eq!(ledger.whole_above(), Height(170), "ten times three, and no more");
+}
+
+#[test]
+fn a_state_takes_the_place_of_the_blocks_before_it() {
+    let mut host = Host::new(config());
+    let blocks = chain(&(1..=6).collect::<Vec<u64>>());
+    let (here, missing, idle) = (bundle(1, 1, 0), bundle(2, 1, 0), bundle(3, 1, 0));
+    let seventh = block(7, 1, certify(&blocks[5]), vec![here.digest()]);
+    let eighth = block(8, 1, certify(&seventh), vec![missing.digest()]);
+    let fork = block(9, 2, certify(&blocks[1]), vec![here.digest()]);
+    host.offer(&blocks[0]);
+    host.commit(&blocks[0]);
+    host.offer(&blocks[1]);
+    host.supply(&here);
+    host.supply(&idle);
+    for waiting in [&eighth, &seventh] {
+        assert_eq!(host.offer(waiting).0, Taken::Waiting);
+    }
+    assert_eq!(host.offer(&fork).0, Taken::Whole);
+    let kept = blocks[4..6].iter().map(|block| (block.clone(), Default::default())).collect();
+    let mut whole = Vec::new();
+    host.store.adopt(host.now, Frontier::new(kept), &host.leaders, &mut whole);
+    host.store.invariants();
+    assert_eq!((host.store.committed(), host.store.whole_above()), (Height(6), Height(6)));
+    assert_eq!(whole, [seventh.digest()], "what waited for it is whole");
+    assert!(host.store.tree.get(&fork.digest()).is_none() && host.store.tree.get(&blocks[1].digest()).is_none());
+    assert!(host.store.tree.get(&blocks[4].digest()).is_some(), "the election of leaders looks at it");
+    assert!(!host.store.wants_block(&blocks[5].digest()) && host.store.wants_bundle(&missing.digest()));
+    let pool = &host.store.pool;
+    assert!(pool.contains(&here.digest()) && !pool.is_pending(&here.digest()), "a block refers to it");
+    assert!(!pool.contains(&idle.digest()), "perhaps it was executed: its client sends it again if not");
+    assert_eq!(pool.pending_commands(), 0);
+    assert_eq!(host.supply(&missing).1, [eighth.digest()]);
+    assert_eq!(host.commit(&eighth), [7, 8]);
+    assert_eq!(host.store.blocks(eighth.digest(), Height(6), 64).len(), 2);
 }

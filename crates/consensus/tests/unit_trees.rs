@@ -181,6 +181,7 @@ proptest! {
         let config = Config { retained_blocks: retained, ..config() };
         let leaders = LeaderElection::new(LeaderKind::Fixed, quorum(4));
         let mut store = Store::new(&config, quorum(4), ReplicaId(0), genesis().subject.digest, Salt(1));
+        store.keep_above(Height(u64::MAX));
         let mut naive = Naive {
             forest: &forest,
             held: BTreeMap::new(),
@@ -229,7 +230,7 @@ proptest! {
                     let target = *which.get(&open);
                     let path: Vec<usize> = naive.ancestors(target).into_iter().filter(|number| !naive.committed.contains(number)).collect();
                     let mut handed = Vec::new();
-                    let done = store.commit(&forest.blocks[target].digest(), |block, bundles| {
+                    let done = store.commit(&forest.blocks[target].digest(), |block, bundles, _| {
                         let named: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
                         assert_eq!(named, block.payload, "a block is handed over with its bundles");
                         handed.push(forest.number(&block.digest()).expect("one of the blocks"));

@@ -60,6 +60,9 @@ impl PbftEngine {
         let kept = turn.parts.store.tree.committed_above(above).take(MAX_DECIDED);
         let contiguous = kept.zip(above.0 + 1..).filter(|((slot, _), expected)| slot.0 == *expected);
         let digests: Vec<Digest> = contiguous.map(|((_, digest), _)| digest).collect();
+        if digests.is_empty() && turn.out.offer_state(turn.parts, to, above) {
+            return;
+        }
         let checkpoint = (self.log.low() > above).then(|| Box::new(self.log.stable.clone()));
         if !digests.is_empty() || checkpoint.is_some() {
             turn.out.send(To::One(to), PbftMessage::Decided { above, digests, checkpoint });

@@ -165,15 +165,6 @@ impl PbftEngine {
         if vote.subject.domain != domain || vote.attachment != Attachment::None {
             return Admission::Drop(Drop::Malformed);
         }
-        if domain == Domain::Checkpoint {
-            let due = view == View(0) && height.0.is_multiple_of(parts.config.checkpoint_interval);
-            return match due {
-                false => Admission::Drop(Drop::Malformed),
-                true if height <= self.log.low() => Admission::Drop(Drop::Late),
-                true if height > self.log.high() => Admission::Drop(Drop::TooFarAhead),
-                true => Admission::Tally(vote.clone()),
-            };
-        }
         let current = parts.pacemaker.view();
         if view < current {
             return Admission::Drop(Drop::Stale);
@@ -328,9 +319,6 @@ impl PbftEngine {
                 let took = turn.now.since(since);
                 self.slot_time = Some(self.slot_time.map_or(took, |smoothed| (smoothed * 7 + took) / 8));
             }
-            if slot.0.is_multiple_of(turn.parts.config.checkpoint_interval) {
-                turn.out.digest_state(slot);
-            }
         }
         if turn.committed() > before {
             self.claims = self.claims.split_off(&turn.committed().next());
@@ -346,23 +334,37 @@ impl PbftEngine {
         }
     }
 
-    fn on_executed(&mut self, slot: Height, state: Digest, turn: &mut Turn<'_>) {
-        if let Some(ballot) = turn.parts.safety.checkpoint(slot, state) {
-            turn.out.cast(turn.parts, &ballot, To::All, PbftMessage::Checkpoint);
+    /// Others show that a quorum vouches for the state after a slot.
+    pub(super) fn stabilise(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
+        turn.out.stabilise(turn.parts, certificate);
+        self.follow_stable(turn);
+    }
+
+    /// The window moves up to the newest checkpoint that a quorum vouches for.
+    pub(super) fn follow_stable(&mut self, turn: &mut Turn<'_>) {
+        let stable = turn.parts.checkpoints.stable();
+        let height = stable.subject.height;
+        if height > self.log.low() {
+            self.log.stable = stable.clone();
+            self.next = self.next.max(height.next());
+            self.truncate(turn);
         }
     }
 
-    /// A quorum vouches for the state after a slot: the window moves up.
-    pub(super) fn stabilise(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
-        let height = certificate.subject.height;
-        if height <= self.log.low() {
-            return;
-        }
-        turn.out.persist(Record::Certificate(Box::new(certificate.clone())));
-        self.log.stable = certificate;
-        self.next = self.next.max(height.next());
-        turn.out.mark(Mark::Stable { height });
+    /// The state after a slot came from others: what was decided up to there needs no execution any more.
+    fn on_adopted(&mut self, turn: &mut Turn<'_>) {
+        let committed = turn.committed();
+        self.follow_stable(turn);
+        self.log.decided = self.log.decided.split_off(&committed.next());
+        self.claims = self.claims.split_off(&committed.next());
+        self.told = None;
+        self.next = self.next.max(committed.next());
         self.truncate(turn);
+        for (slot, digest) in self.log.decided.clone() {
+            turn.parts.store.fetch_block(turn.now, digest, slot, turn.parts.me);
+        }
+        self.try_execute(turn);
+        self.ask_status(turn);
     }
 
     pub(super) fn truncate(&mut self, turn: &mut Turn<'_>) {
@@ -486,7 +488,6 @@ impl Protocol for PbftEngine {
             PbftMessage::PrePrepare(message) => self.admit_pre_prepare(parts, from, message),
             PbftMessage::Prepare(vote) => self.admit_vote(parts, from, vote, Domain::Prepare),
             PbftMessage::Commit(vote) => self.admit_vote(parts, from, vote, Domain::Commit),
-            PbftMessage::Checkpoint(vote) => self.admit_vote(parts, from, vote, Domain::Checkpoint),
             PbftMessage::ViewChange(message) => self.admit_view_change(parts, from, message),
             PbftMessage::NewView(message) => self.admit_new_view(parts, from, message),
             PbftMessage::Status { .. } => Admission::Check(Vec::new()),
@@ -508,19 +509,15 @@ impl Protocol for PbftEngine {
                 PbftMessage::Decided { above, digests, checkpoint } => {
                     self.on_decided(from, above, digests, checkpoint, turn)
                 }
-                PbftMessage::Prepare(_) | PbftMessage::Commit(_) | PbftMessage::Checkpoint(_) => {
-                    unreachable!("votes are admitted to the tally")
-                }
+                PbftMessage::Prepare(_) | PbftMessage::Commit(_) => unreachable!("votes are admitted to the tally"),
             },
-            Event::Certified(certificate) => match certificate.subject.domain {
-                Domain::Checkpoint => {
-                    self.stabilise(certificate, turn);
-                    self.work(turn);
-                }
-                _ => self.on_prepared(certificate, turn),
-            },
+            Event::Certified(certificate) => self.on_prepared(certificate, turn),
+            Event::Stable => {
+                self.follow_stable(turn);
+                self.work(turn);
+            }
+            Event::Adopted => self.on_adopted(turn),
             Event::Agreed(subject) => self.on_agreed(subject, turn),
-            Event::Executed { height, state } => self.on_executed(height, state, turn),
             Event::Timeout(Timer::View) => self.on_view_alarm(turn),
             Event::Timeout(_) => self.work(turn),
             Event::Work(commands) => {
@@ -574,7 +571,7 @@ impl Protocol for PbftEngine {
 
     fn counting(domain: Domain) -> Counting {
         match domain {
-            Domain::Prepare | Domain::Checkpoint => Counting { by_height: true, certified: true },
+            Domain::Prepare => Counting { by_height: true, certified: true },
             Domain::Commit => Counting { by_height: true, certified: false },
             _ => Counting::default(),
         }

@@ -77,8 +77,6 @@ pub enum PbftMessage {
     /// To all.
     Commit(Vote),
     /// To all.
-    Checkpoint(Vote),
-    /// To all.
     ViewChange(Box<ViewChange>),
     /// From the primary to all, and to those who missed it.
     NewView(Box<NewView>),
@@ -104,7 +102,7 @@ impl Message for PbftMessage {
     fn vote_to_sign(&mut self) -> Option<&mut Vote> {
         match self {
             PbftMessage::PrePrepare(message) => Some(&mut message.endorsement),
-            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) | PbftMessage::Checkpoint(vote) => Some(vote),
+            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => Some(vote),
             PbftMessage::ViewChange(message) => Some(&mut message.vote),
             PbftMessage::NewView(message) => Some(&mut message.endorsement),
             PbftMessage::Status { .. } | PbftMessage::Decided { .. } => None,
@@ -129,7 +127,7 @@ impl Message for PbftMessage {
             PbftMessage::ViewChange(change) => Some(change.view()),
             PbftMessage::NewView(new_view) => Some(new_view.view()),
             PbftMessage::Status { view, .. } => Some(*view),
-            PbftMessage::Checkpoint(_) | PbftMessage::Decided { .. } => None,
+            PbftMessage::Decided { .. } => None,
         }
     }
 
@@ -138,7 +136,7 @@ impl Message for PbftMessage {
             PbftMessage::PrePrepare(message) => {
                 format!("PRE-PREPARE({:?}) of {}", message.view(), text::block(&message.block))
             }
-            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) | PbftMessage::Checkpoint(vote) => text::vote(vote),
+            PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => text::vote(vote),
             PbftMessage::ViewChange(change) => {
                 let above = change.checkpoint.subject.height;
                 format!("VIEW-CHANGE({:?}): {} slots prepared above {above:?}", change.view(), change.prepared.len())
@@ -328,25 +326,21 @@ impl Wire for PbftMessage {
                 out.put_u8(3);
                 vote.encode(out);
             }
-            PbftMessage::Checkpoint(vote) => {
-                out.put_u8(4);
-                vote.encode(out);
-            }
             PbftMessage::ViewChange(message) => {
-                out.put_u8(5);
+                out.put_u8(4);
                 message.encode(out);
             }
             PbftMessage::NewView(message) => {
-                out.put_u8(6);
+                out.put_u8(5);
                 message.encode(out);
             }
             PbftMessage::Status { view, committed } => {
-                out.put_u8(7);
+                out.put_u8(6);
                 view.encode(out);
                 committed.encode(out);
             }
             PbftMessage::Decided { above, digests, checkpoint } => {
-                out.put_u8(8);
+                out.put_u8(7);
                 above.encode(out);
                 encode_list(digests, out);
                 out.put_u8(checkpoint.is_some().into());
@@ -362,11 +356,10 @@ impl Wire for PbftMessage {
             1 => PbftMessage::PrePrepare(Box::new(Wire::decode(input)?)),
             2 => PbftMessage::Prepare(Wire::decode(input)?),
             3 => PbftMessage::Commit(Wire::decode(input)?),
-            4 => PbftMessage::Checkpoint(Wire::decode(input)?),
-            5 => PbftMessage::ViewChange(Box::new(Wire::decode(input)?)),
-            6 => PbftMessage::NewView(Box::new(Wire::decode(input)?)),
-            7 => PbftMessage::Status { view: Wire::decode(input)?, committed: Wire::decode(input)? },
-            8 => {
+            4 => PbftMessage::ViewChange(Box::new(Wire::decode(input)?)),
+            5 => PbftMessage::NewView(Box::new(Wire::decode(input)?)),
+            6 => PbftMessage::Status { view: Wire::decode(input)?, committed: Wire::decode(input)? },
+            7 => {
                 let above = Wire::decode(input)?;
                 let digests = decode_list(input, "decided slots", MAX_DECIDED, 32)?;
                 let checkpoint: Option<Certificate> = Wire::decode(input)?;

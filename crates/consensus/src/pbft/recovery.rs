@@ -9,7 +9,7 @@ use super::selection::Selection;
 use crate::journal::{Record, Standing};
 use crate::replica::{Parts, Recalled};
 use crate::seam::{Mark, Timer, To};
-use quorate_types::{Attachment, Domain, Encoder, Height, ReplicaId, Subject, View, Vote, Wire};
+use quorate_types::{Attachment, Domain, Encoder, ReplicaId, Subject, View, Vote, Wire};
 use std::collections::BTreeMap;
 
 /// What of the journal counts, besides what [`Safety`](crate::safety::Safety) and the log know.
@@ -34,21 +34,16 @@ impl PbftEngine {
                     self.recall.change = Some(change);
                 }
             }
-            Recalled::Certificate(certificate) => {
-                let Subject { domain, height, .. } = certificate.subject;
-                if domain == Domain::Checkpoint && height > self.log.low() {
-                    self.log.stable = certificate;
-                }
-            }
             Recalled::Message(PbftMessage::NewView(message)) => self.recall.opening = Some(message),
             Recalled::Message(PbftMessage::ViewChange(message)) => self.recall.unsaid = Some(message),
-            Recalled::Message(_) => {}
+            Recalled::Message(_) | Recalled::Certificate(_) => {}
             Recalled::Standing(standing) => self.recall.shown = standing.votes,
         }
     }
 
     /// Enters the first view, or the one that the journal ends in.
     pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
+        self.follow_stable(turn);
         let Recall { any, opening, change, shown, .. } = std::mem::take(&mut self.recall);
         let opened = opening.as_ref().map_or(View(1), |opening| opening.view());
         let change = change.filter(|change| change.view() > opened);
@@ -143,7 +138,6 @@ impl PbftEngine {
     }
 
     pub(super) fn summary_records(&self, parts: &Parts) -> Vec<Record> {
-        let stable = (self.log.low() > Height(0)).then(|| Record::Certificate(Box::new(self.log.stable.clone())));
         let opening = self.opening.iter().map(|opening| PbftMessage::NewView(opening.clone()));
         let change = self.change.iter().map(|change| PbftMessage::ViewChange(change.clone()));
         let messages = opening.chain(change).map(|message| {
@@ -152,7 +146,7 @@ impl PbftEngine {
             Record::Message(out.finish())
         });
         let standing = std::iter::once(self.asked_for(parts)).filter(|standing| !standing.votes.is_empty());
-        stable.into_iter().chain(standing.map(Record::Standing)).chain(messages).collect()
+        standing.map(Record::Standing).chain(messages).collect()
     }
 
     /// The latest statements by which replicas asked for views: f+1 of them show that somebody honest did.

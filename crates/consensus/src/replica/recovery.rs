@@ -6,12 +6,36 @@
 
 use super::{Event, Pending, Protocol, Recalled, Replica};
 use crate::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
+use crate::mutants::starts_again;
 use crate::seam::{Action, Drop, Envelope, Mark, RecordId, To};
-use quorate_types::{Certificate, Decoder, ReplicaId, Time, Wire};
+use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Height, ReplicaId, Time, Wire};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How many times as long as for what is fetched one waits for answers to the question how far others are: they may be down.
 const ASK_PATIENCE: u32 = 5;
+
+/// A committed block, and who may be elected on top of it.
+type Ancestor = (Arc<Block>, Vec<ReplicaId>);
+
+/// How far the recalling of a journal has come.
+#[derive(Default)]
+pub(super) struct Recollection {
+    pub(super) any: bool,
+    /// The journal was shortened, and what comes before its first summary is left over.
+    pub(super) leftovers: bool,
+    /// Of a journal that was cut, the summary that is being read.
+    pub(super) summary: Vec<Record>,
+    pub(super) from_summary: bool,
+    /// Whether that has been read.
+    pub(super) begun: bool,
+    /// Where the replica is to begin in place of what it had committed: a block, and those before it that were read so far.
+    pub(super) root: Option<(Height, Digest, Vec<Ancestor>)>,
+    /// Those of the next block.
+    pub(super) bundles: Vec<Bundle>,
+    /// Whether a state was taken over of which the journal does not tell.
+    pub(super) adopted: bool,
+}
 
 impl<P: Protocol> Replica<P> {
     /// Takes in a record of the journal.
@@ -50,6 +74,7 @@ impl<P: Protocol> Replica<P> {
 
     fn take_kept(&mut self, record: Record) -> Result<(), RecallError> {
         let Self { parts, protocol, out, recalled, .. } = self;
+        let Some(record) = starts_again(parts, record) else { return Ok(()) };
         match record {
             Record::Promise(promise) => {
                 let by_slot = P::counting(promise.subject.domain).by_height;
@@ -64,7 +89,10 @@ impl<P: Protocol> Replica<P> {
                     return Err(RecallError::Incomplete { height, digest });
                 }
             }
-            Record::Certificate(certificate) => protocol.recall(Recalled::Certificate(*certificate), parts),
+            Record::Certificate(certificate) => {
+                parts.checkpoints.raise((*certificate).clone());
+                protocol.recall(Recalled::Certificate(*certificate), parts);
+            }
             Record::Message(message) => {
                 let message = P::Message::decode(&mut Decoder::new(message)).map_err(RecallError::Message)?;
                 protocol.recall(Recalled::Message(message), parts);
@@ -72,7 +100,7 @@ impl<P: Protocol> Replica<P> {
             Record::Commit { height, digest } if height > parts.store.committed() => {
                 let known = parts.store.tree.get(&digest).is_some_and(|block| block.height == height);
                 let actions = &mut out.actions;
-                let commit = |block, bundles| actions.push(Action::Commit { block, bundles });
+                let commit = |block, bundles, _| actions.push(Action::Commit { block, bundles });
                 if !known || !parts.store.commit(&digest, commit) {
                     return Err(RecallError::Gap { height, digest });
                 }
@@ -81,16 +109,20 @@ impl<P: Protocol> Replica<P> {
             Record::Standing(standing) => protocol.recall(Recalled::Standing(standing), parts),
             Record::Abstain(bound) => parts.safety.abstain(bound),
             Record::Summary { height, digest } => {
-                if recalled.from_summary && recalled.root.is_none() {
-                    parts.store.begin_on(height, digest);
-                    recalled.root = Some(height);
-                }
+                let begins = recalled.from_summary && !std::mem::replace(&mut recalled.begun, true);
+                // Above what is committed it tells of a state that came from others.
+                recalled.root = (begins || height > parts.store.committed()).then(|| (height, digest, Vec::new()));
             }
             Record::Summed => {}
             Record::Ancestor { block, candidates } => {
-                let at_root = recalled.root == Some(parts.store.committed()) && block.height <= parts.store.committed();
-                if at_root && parts.store.tree.get(&block.digest()).is_none() {
-                    parts.store.recall_ancestor(block, candidates);
+                let Some((_, root, ancestors)) = &mut recalled.root else { return Ok(()) };
+                let ends = block.digest() == *root;
+                ancestors.push((block, candidates));
+                if let Some((height, digest, ancestors)) = recalled.root.take_if(|_| ends) {
+                    parts.store.begin_on(height, digest);
+                    for (block, candidates) in ancestors {
+                        parts.store.recall_ancestor(block, candidates.into());
+                    }
                 }
             }
         }
@@ -117,13 +149,34 @@ impl<P: Protocol> Replica<P> {
         } else if self.recalled.any {
             self.out.mark(Mark::Restarted { view: self.parts.safety.spoke_in(), height: self.parts.store.committed() });
         }
+        self.started = true;
         self.tell(now, Event::Start);
+        if self.recalled.adopted {
+            self.summarize();
+        }
+        self.out.repeat_checkpoint(&self.parts);
     }
 
     /// Repeats in the journal all that is needed besides the state at the committed height.
     pub(super) fn summarize(&mut self) {
+        self.begin_summary();
+        for record in self.protocol.summary(&self.parts) {
+            self.out.persist(record);
+        }
+        for promise in self.parts.safety.promises() {
+            self.out.persist(Record::Promise(promise));
+        }
+        self.out.persist(Record::Summed);
+    }
+
+    /// The part of a summary that places blocks above the committed height: without the rest the journal cannot be cut here.
+    pub(super) fn begin_summary(&mut self) {
         let (height, digest) = self.parts.store.tree.committed();
         self.out.persist(Record::Summary { height, digest });
+        let stable = self.parts.checkpoints.stable();
+        if stable.subject.height > Height(0) {
+            self.out.persist(Record::Certificate(Box::new(stable.clone())));
+        }
         for (block, candidates) in self.parts.store.ancestors() {
             self.out.persist(Record::Ancestor { block: block.clone(), candidates: candidates.to_vec() });
         }
@@ -134,13 +187,6 @@ impl<P: Protocol> Replica<P> {
         for block in open {
             self.out.persist_block(&self.parts, block);
         }
-        for record in self.protocol.summary(&self.parts) {
-            self.out.persist(record);
-        }
-        for promise in self.parts.safety.promises() {
-            self.out.persist(Record::Promise(promise));
-        }
-        self.out.persist(Record::Summed);
     }
 
     /// Asks those who have not answered how far they are, if it is time.

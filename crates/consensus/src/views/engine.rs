@@ -493,7 +493,13 @@ impl<F: Family> Protocol for ViewEngine<F> {
                 self.family.formed(&certificate, out);
                 self.learn(now, certificate, parts.me, parts, out);
             }
-            Event::Agreed(_) | Event::Executed { .. } => unreachable!("nobody asked for what has no certificate"),
+            Event::Agreed(_) => unreachable!("nobody asked for what has no certificate"),
+            Event::Stable => {}
+            Event::Adopted => {
+                let (high, me) = (self.views.high.clone(), parts.me);
+                parts.store.want_block(now, high.subject.digest, high.subject.height, me);
+                self.views.watch(now, parts, out);
+            }
             Event::Timeout(Timer::View) => self.views.on_view_alarm(now, parts, out),
             Event::Timeout(_) => self.views.work(now, parts, out),
             Event::Work(commands) => {

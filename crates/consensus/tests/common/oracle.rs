@@ -68,7 +68,7 @@ impl<P: Play> Oracle<P> {
 
     /// A replica had a statement made durable.
     pub fn persisted(&mut self, replica: ReplicaId, subject: Subject, attachment: &Attachment) {
-        let slot = (replica, subject.domain, subject.view, P::slot(&subject));
+        let slot = slot::<P>(replica, &subject);
         let earlier = self.persisted.insert(slot, (subject, attachment.clone()));
         assert!(
             earlier.is_none_or(|(other, _)| self.is_byzantine(replica) || other == subject),
@@ -79,7 +79,7 @@ impl<P: Play> Oracle<P> {
 
     /// A statement that nobody has heard was lost with the record of it.
     pub fn lost(&mut self, replica: ReplicaId, subject: Subject) {
-        let slot = (replica, subject.domain, subject.view, P::slot(&subject));
+        let slot = slot::<P>(replica, &subject);
         if !self.signed.contains_key(&slot) {
             self.persisted.remove(&slot);
         }
@@ -99,7 +99,7 @@ impl<P: Play> Oracle<P> {
         if self.is_byzantine(replica) {
             return;
         }
-        let slot = (replica, subject.domain, subject.view, P::slot(&subject));
+        let slot = slot::<P>(replica, &subject);
         let statement = (subject, attachment.clone());
         assert_eq!(self.persisted.get(&slot), Some(&statement), "{replica:?} signs what it has not made durable");
         if let Some(earlier) = self.signed.insert(slot, statement.clone()) {
@@ -140,13 +140,26 @@ impl<P: Play> Oracle<P> {
         }
     }
 
+    /// A replica goes on from a state, without the blocks before it.
+    pub fn adopted(&mut self, replica: ReplicaId, height: Height, chain: &[Digest]) {
+        if self.is_byzantine(replica) {
+            return;
+        }
+        assert_eq!(chain.len(), height.0 as usize, "a state tells of all blocks up to its height");
+        assert!(self.chain.len() > chain.len(), "{replica:?} adopts a state that nobody was in");
+        assert_eq!(chain, &self.chain[1..=chain.len()], "{replica:?} adopts the state after other blocks");
+        self.heights[replica.index()] = self.heights[replica.index()].max(height.0 as usize);
+        // It does not know one by one what was executed up to there.
+        self.forgetful = true;
+    }
+
     /// A replica says that another misbehaved.
     pub fn accuses(&mut self, evidence: &Evidence) {
         let Evidence { first, second } = evidence;
         assert_eq!(first.voter, second.voter, "evidence is against one replica");
         assert_eq!(
-            (first.subject.domain, first.subject.view, P::slot(&first.subject)),
-            (second.subject.domain, second.subject.view, P::slot(&second.subject)),
+            slot::<P>(first.voter, &first.subject),
+            slot::<P>(second.voter, &second.subject),
             "evidence is about one kind of statement in one view"
         );
         assert_ne!(
@@ -157,4 +170,10 @@ impl<P: Play> Oracle<P> {
         assert!(self.is_byzantine(first.voter), "{:?} is honest and was accused", first.voter);
         self.accused.insert(first.voter);
     }
+}
+
+/// Checkpoints are of no view: there is one statement for each height.
+fn slot<P: Play>(replica: ReplicaId, subject: &Subject) -> Slot {
+    let height = if subject.domain == Domain::Checkpoint { subject.height } else { P::slot(subject) };
+    (replica, subject.domain, subject.view, height)
 }

@@ -7,6 +7,7 @@ use super::network::Letter;
 use super::play::Told;
 use quorate_consensus::seam::{Drop, Envelope};
 pub use quorate_consensus::text::certificate_name;
+use quorate_consensus::transfer::Part;
 use quorate_consensus::{Evidence, Mark};
 use quorate_types::{Block, Bundle, Certificate, Digest, Height, ReplicaId, Signers, Subject, Time};
 use std::collections::BTreeMap;
@@ -114,13 +115,17 @@ impl Story {
                 let blocks: Vec<String> = blocks.iter().map(|block| self.block(block)).collect();
                 format!("sends {names} {}", blocks.join(" "))
             }
-            Envelope::FetchBundles(digests) => format!("asks {names} for {}", self.payload(digests)),
+            Envelope::FetchBundles { digests, .. } => format!("asks {names} for {}", self.payload(digests)),
             Envelope::Bundles(bundles) => {
                 let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
                 format!("sends {names} {}", self.payload(&digests))
             }
             Envelope::Ask { .. } => format!("asks {names} how far they are"),
             Envelope::Standing { .. } => format!("tells {names} how far it is"),
+            Envelope::Checkpoint(vote) => format!("says CHECKPOINT({:?})", vote.subject.height),
+            Envelope::Offer { checkpoint } => format!("offers {names} the state of {}", certificate_name(checkpoint)),
+            Envelope::FetchState { height, part } => format!("asks {names} for {}", part_name(*height, *part)),
+            Envelope::StatePart { height, part, .. } => format!("sends {names} {}", part_name(*height, *part)),
         };
         self.replica(time, from, what, others);
     }
@@ -177,6 +182,11 @@ impl Story {
             Mark::Forgot => "has lost its memory".into(),
             Mark::Abstains { up_to } => format!("says nothing up to {up_to:?}"),
             Mark::TakesPart { view } => format!("takes part again from {view:?} on"),
+            Mark::Fetches { height } => {
+                format!("fetches the state after {height:?}: the blocks that it lacks are gone")
+            }
+            Mark::Adopted { from, height } => format!("goes on from the state after {height:?} in place of {from:?}"),
+            Mark::Diverged { height } => format!("finds that its state after {height:?} is wrong"),
             Mark::TimedOut(_) | Mark::Proposed { .. } | Mark::Conflict { .. } | Mark::Unreadable { .. } => return,
         };
         self.replica(time, who, what, 0);
@@ -217,6 +227,13 @@ fn number(what: &str, actors: usize) -> String {
     }
     let (verb, rest) = what.split_once(' ').unwrap_or((what, ""));
     format!("{} {rest}", verb.strip_suffix('s').unwrap_or(verb))
+}
+
+fn part_name(height: Height, part: Part) -> String {
+    match part.checked_sub(1) {
+        None => format!("the manifest of the state after {height:?}"),
+        Some(chunk) => format!("chunk {chunk} of the state after {height:?}"),
+    }
 }
 
 fn signer_names(signers: &Signers) -> String {

@@ -24,7 +24,7 @@ impl Play for Pbft {
 
     fn slot(subject: &Subject) -> Height {
         match subject.domain {
-            Domain::Prepare | Domain::Commit | Domain::Checkpoint => subject.height,
+            Domain::Prepare | Domain::Commit => subject.height,
             _ => Height(0),
         }
     }
@@ -37,7 +37,7 @@ impl Told for PbftMessage {
             PbftMessage::Prepare(vote) | PbftMessage::Commit(vote) => Some(vote.subject.view),
             PbftMessage::ViewChange(change) => Some(change.view()),
             PbftMessage::NewView(new_view) => Some(new_view.view()),
-            PbftMessage::Checkpoint(_) | PbftMessage::Status { .. } | PbftMessage::Decided { .. } => None,
+            PbftMessage::Status { .. } | PbftMessage::Decided { .. } => None,
         }
     }
 
@@ -66,7 +66,6 @@ impl Told for PbftMessage {
                 let Subject { view, height, .. } = vote.subject;
                 format!("says COMMIT({view:?}, {height:?}) of {}{only}", story.subject(&vote.subject))
             }
-            PbftMessage::Checkpoint(vote) => format!("says CHECKPOINT({:?})", vote.subject.height),
             PbftMessage::ViewChange(change) => {
                 let prepared: Vec<String> = change.prepared.iter().map(|proof| claim(story, &proof.subject)).collect();
                 let prepared = if prepared.is_empty() { "nothing".into() } else { prepared.join(", ") };

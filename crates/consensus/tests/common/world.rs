@@ -1,6 +1,7 @@
 //! The cluster and its event loop.
 
 mod lives;
+mod states;
 
 use super::keys::Keys;
 use super::network::{Flight, Letter, Network};
@@ -11,11 +12,12 @@ use super::story::Story;
 use quorate_consensus::chained::message::ChainedMessage;
 use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Action, Config, Input, Mark, Message, Replica, Timer, To};
+use quorate_consensus::{Action, Config, Input, Mark, Replica, Timer, To};
 use quorate_types::{
     Block, Bundle, BundleBuilder, Certificate, ClientId, ClusterId, Decoder, Digest, Encoder, Hasher, Height, Quorum,
     ReplicaId, Time, Vote, Wire,
 };
+use states::States;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +65,7 @@ struct Node<P: Play> {
     state: Digest,
     /// The height and state that it begins a life with.
     snapshot: (Height, Digest),
+    states: States,
 }
 
 /// A cluster in virtual time.
@@ -76,6 +79,12 @@ pub struct World<P: Play> {
     pub crypto_time: Duration,
     /// Messages that replicas sent to others so far, lost ones included.
     pub messages: u64,
+    /// The state is kept at each so-manieth checkpoint.
+    pub keeps_every: u64,
+    /// Least bytes of a state that is kept.
+    pub state_bytes: usize,
+    /// The blocks that were committed, by whoever was first.
+    chain: Vec<Arc<Block>>,
     config: Config,
     seed: u64,
     /// What clients sent.
@@ -111,6 +120,7 @@ impl<P: Play> World<P> {
             marks: Vec::new(),
             state: Digest::ZERO,
             snapshot: (Height(0), Digest::ZERO),
+            states: States::default(),
         };
         World {
             now: Time(0),
@@ -120,6 +130,9 @@ impl<P: Play> World<P> {
             story: None,
             crypto_time: Duration::ZERO,
             messages: 0,
+            keeps_every: 2,
+            state_bytes: 0,
+            chain: Vec::new(),
             nodes: (0..n as u16).map(node).collect(),
             config,
             seed,
@@ -245,7 +258,12 @@ impl<P: Play> World<P> {
 
     /// A message of a faulty replica's making enters its link to another.
     pub fn inject(&mut self, from: u16, to: u16, message: P::Message) {
-        self.transmit(ReplicaId(from), ReplicaId(to), Letter::Protocol(message));
+        self.inject_letter(from, to, Letter::Protocol(message));
+    }
+
+    /// The same, of any kind of message.
+    pub fn inject_letter(&mut self, from: u16, to: u16, letter: Letter<P::Message>) {
+        self.transmit(ReplicaId(from), ReplicaId(to), letter);
     }
 
     fn push(&mut self, time: Time, happening: Happening<P::Message>) -> (Time, u64) {
@@ -374,12 +392,20 @@ impl<P: Play> World<P> {
             }
             Action::Disarm(timer) => self.disarm(me, timer),
             Action::Commit { block, bundles } => self.commit(me, block, &bundles),
-            Action::DigestState { height } => {
-                let node = &self.nodes[me.index()];
-                assert_eq!(node.executed, height, "{me:?} asks for the state of another height");
-                let (state, life) = (node.state, node.life);
-                self.push(self.now, Happening::Answer { replica: me, life, input: Input::Executed { height, state } });
+            Action::DigestState { frontier } => self.digest_state(me, frontier),
+            Action::StateStable { checkpoint } => self.state_stable(me, *checkpoint),
+            Action::ReadState { to, height, part } => {
+                let bytes = self.nodes[me.index()].states.read(height, part);
+                self.answer(me, Input::StateRead { to, height, part, bytes });
             }
+            Action::ReceiveState { height, manifest } => {
+                let chunks = self.nodes[me.index()].states.receive(height, manifest);
+                self.answer(me, Input::Holds { height, chunks });
+            }
+            Action::KeepChunk { height, chunk, bytes } => {
+                self.nodes[me.index()].states.keep_chunk(me, height, chunk, bytes)
+            }
+            Action::AdoptState { checkpoint } => self.adopt_state(me, *checkpoint),
             Action::Accuse(evidence) => {
                 let genuine = [&evidence.first, &evidence.second].iter().all(|vote| self.keys.is_vote_genuine(vote));
                 assert!(genuine, "{me:?} accuses with votes that are not genuine");
@@ -389,7 +415,7 @@ impl<P: Play> World<P> {
                 }
             }
             Action::Mark(mark) => {
-                let fatal = matches!(mark, Mark::Conflict { .. } | Mark::Unreadable { .. });
+                let fatal = matches!(mark, Mark::Conflict { .. } | Mark::Unreadable { .. } | Mark::Diverged { .. });
                 assert!(!fatal, "{me:?} cannot go on: {mark:?}");
                 if let Some(story) = &mut self.story {
                     story.marked(self.now, me, &mark);
@@ -400,6 +426,9 @@ impl<P: Play> World<P> {
     }
 
     fn commit(&mut self, me: ReplicaId, block: Arc<Block>, bundles: &[Bundle]) {
+        if block.height.0 as usize == self.chain.len() + 1 && !self.oracle.is_byzantine(me) {
+            self.chain.push(block.clone());
+        }
         let node = &mut self.nodes[me.index()];
         if block.height <= node.snapshot.0 {
             return;
@@ -443,9 +472,7 @@ impl<P: Play> World<P> {
         let node = &mut self.nodes[me.index()];
         node.awaited = node.awaited.max(after);
         let own = |vote: &&mut Vote| sign || vote.voter == me && vote.signature.is_empty();
-        if let Letter::Protocol(message) = &mut letter
-            && let Some(vote) = message.vote_to_sign().filter(own)
-        {
+        if let Some(vote) = letter.vote_to_sign().filter(own) {
             assert_eq!(vote.voter, me, "nobody signs in another's name");
             if !self.oracle.is_byzantine(me) {
                 node.waits_for_its_record(me, vote, after);

@@ -11,6 +11,7 @@ pub fn title<R: Viewed>(story: &str) -> String {
         "silent-leader" => ("a silent leader", silent_leader(R::NAME)),
         "lagging-replica" => ("a replica that lags behind", lagging_replica(R::NAME)),
         "view-change-with-a-lock" => ("a view change with a locked replica", view_change_with_a_lock()),
+        "state-transfer" => ("a replica that comes back by the state", state_transfer()),
         "equivocating-leader" => ("a leader that says two things", equivocating_leader(R::NAME)),
         _ => panic!("no prose for the story `{story}`"),
     };
@@ -100,6 +101,15 @@ fn lagging_replica(name: &str) -> String {
      genuine QC means that its view has begun, so R3 follows. The block under the QC is missing: R3 gives it 10 ms \
      (fetch_delay_ms) to come by itself, then asks for it and its ancestors by digest, and for their bundles. What a QC names \
      needs no other signature. R3 commits when all is there, in order: nothing is executed across a gap."
+        .into()
+}
+
+fn state_transfer() -> String {
+    "After every second block (checkpoint_interval) replicas vouch for the state, and here they keep it each time; n-f votes make it \
+     STABLE. R3 is cut off for longer than the four blocks that are kept (retained_blocks), or those above the older of two states. \
+     When it asks for what it lacks, it is offered a state instead: of f+1 who say so one is honest. STABLE names the manifest, and the \
+     manifest its chunks, so it does not matter who sends them; the peers are asked in turn. R3 goes on from there, fetches the \
+     blocks above as anybody who lags behind does, and takes part."
         .into()
 }
 

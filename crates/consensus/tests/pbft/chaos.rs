@@ -144,23 +144,17 @@ struct Liar {
 
 impl Liar {
     fn misbehave(&mut self, action: Act<PbftMessage>, out: &mut Vec<Act<PbftMessage>>) {
-        let Action::Send { to, message: Letter::Protocol(message), after, sign } = action else {
-            return out.push(action);
+        let (to, message, after, sign) = match action {
+            Action::Send { to, message: Letter::Checkpoint(vote), .. } if self.dice.per_mille(200) => {
+                return self.misstate(to, vote, Letter::Checkpoint, out);
+            }
+            Action::Send { to, message: Letter::Protocol(message), after, sign } => (to, message, after, sign),
+            action => return out.push(action),
         };
         match message {
             PbftMessage::PrePrepare(honest) => self.equivocate(&honest, out),
-            PbftMessage::Prepare(mut vote) | PbftMessage::Checkpoint(mut vote) if self.dice.per_mille(200) => {
-                let wrong = vote.subject.domain;
-                if self.dice.per_mille(500) {
-                    vote.subject.digest = Digest([self.dice.below(3) as u8; 32]);
-                }
-                let forged = self.dice.per_mille(500);
-                vote.signature = vec![0; 32].into();
-                let message = match wrong {
-                    Domain::Prepare => PbftMessage::Prepare(vote),
-                    _ => PbftMessage::Checkpoint(vote),
-                };
-                out.push(Action::Send { to, message: Letter::Protocol(message), after: None, sign: !forged });
+            PbftMessage::Prepare(vote) if self.dice.per_mille(200) => {
+                self.misstate(to, vote, |vote| Letter::Protocol(PbftMessage::Prepare(vote)), out);
             }
             PbftMessage::Commit(mut vote) if self.dice.per_mille(200) => {
                 vote.subject.digest = Digest([self.dice.below(3) as u8; 32]);
@@ -179,6 +173,22 @@ impl Liar {
             _ if self.dice.per_mille(100) => {}
             message => out.push(Action::Send { to, message: Letter::Protocol(message), after, sign }),
         }
+    }
+
+    /// Says something else, or signs wrong.
+    fn misstate(
+        &mut self,
+        to: To,
+        mut vote: Vote,
+        wrap: impl FnOnce(Vote) -> Letter<PbftMessage>,
+        out: &mut Vec<Act<PbftMessage>>,
+    ) {
+        if self.dice.per_mille(500) {
+            vote.subject.digest = Digest([self.dice.below(3) as u8; 32]);
+        }
+        let forged = self.dice.per_mille(500);
+        vote.signature = vec![0; 32].into();
+        out.push(Action::Send { to, message: wrap(vote), after: None, sign: !forged });
     }
 
     fn equivocate(&mut self, honest: &PrePrepare, out: &mut Vec<Act<PbftMessage>>) {

@@ -186,7 +186,7 @@ fn a_new_view_over_checkpoints_of_different_age() {
         // One replica hears no CHECKPOINT, and keeps its window at the beginning; another is the only one to have the second.
         let ahead = behind % 3 + 1;
         world.network.filter = Some(Box::new(move |flight| match flight.letter {
-            Letter::Protocol(PbftMessage::Checkpoint(vote)) => {
+            Letter::Checkpoint(vote) => {
                 flight.to.0 == behind || (vote.subject.height > Height(10) && flight.to.0 != ahead)
             }
             _ => false,
@@ -197,7 +197,7 @@ fn a_new_view_over_checkpoints_of_different_age() {
         assert_eq!((low(&world, behind), low(&world, ahead)), (Height(0), Height(20)));
         world.kill(0);
         world.network.filter = Some(Box::new(
-            |flight| matches!(flight.letter, Letter::Protocol(PbftMessage::Checkpoint(vote)) if vote.subject.height <= Height(20)),
+            |flight| matches!(flight.letter, Letter::Checkpoint(vote) if vote.subject.height <= Height(20)),
         ));
         let command = world.submit(1);
         assert!(world.run_until_done(SECOND, &command), "R{behind} is behind, R{ahead} ahead: no new view");
@@ -208,15 +208,17 @@ fn a_new_view_over_checkpoints_of_different_age() {
     }
 }
 
-/// A replica that falls so far back that no other keeps the blocks it lacks waits for a snapshot; the others go on.
+/// A replica that falls so far back that no other keeps the blocks it lacks goes on from the state of a checkpoint; the others have no
+/// trouble of it.
 #[test]
-fn beyond_what_is_kept_the_others_go_on() {
+fn beyond_what_is_kept_a_backup_comes_back_by_the_state() {
     let mut world = World::<Pbft>::started(4, Config { retained_blocks: 20, ..small() }, 1);
     world.network.isolate(ReplicaId(3), true);
     load(&mut world, 100);
     world.network.heal();
     load(&mut world, 100);
     world.run_for(SECOND);
-    assert_eq!(world.commits(0).len(), 200);
+    assert_eq!((world.commits(0).len(), world.commits(3).len()), (200, 200));
+    assert!(world.adopted(3) >= Some(Height(80)), "blocks below that were gone when it came back");
     assert_eq!(world.view_timeouts() - world.replica(3).view_timeouts(), 0, "only R3 is in trouble");
 }

@@ -146,6 +146,37 @@ fn new_view() {
 }
 
 #[test]
+fn state_transfer() {
+    let small = Config { checkpoint_interval: 2, window: 4, retained_blocks: 4, ..config::<Pbft>() };
+    let mut world = beginning(small);
+    (world.keeps_every, world.state_bytes) = (1, 300_000);
+    world.network.isolate(ReplicaId(3), true);
+    world.tell_of_network("cuts R3 off");
+    for _ in 0..7 {
+        let command = world.submit_to(&[0, 1, 2], 1);
+        let done = |world: &World<Pbft>| (0..3).all(|replica| world.commit_time(replica, &command).is_some());
+        assert!(world.run_until(LONG, done), "three of four go on");
+        world.run_for(Duration::from_millis(3));
+    }
+    world.network.heal();
+    world.tell_of_network("joins R3 again");
+    let last = world.submit(1);
+    assert!(world.run_until_done(LONG, &last), "R3 does not catch up");
+    world.run_for(Duration::from_millis(5));
+    assert_eq!(world.commits(3).len(), 8, "R3 is where the others are");
+    assert!(world.adopted(3).is_some(), "by the state of a checkpoint");
+    tell(
+        "state-transfer",
+        "a replica that comes back by the state",
+        "After every second slot (checkpoint_interval) the replicas vouch for their state, and here they keep it each time. R3 is cut off \
+         for longer than the four blocks that are kept (retained_blocks), or those above the older of two states. When it says where it \
+         is, it is offered a state: of f+1 who do so one is honest. STABLE names the manifest, and the manifest its chunks, so it \
+         does not matter who sends them; the peers are asked in turn. R3 goes on from there, and is told the slots above.",
+        &world,
+    );
+}
+
+#[test]
 fn checkpoint() {
     let small = Config { checkpoint_interval: 2, window: 4, ..config::<Pbft>() };
     let mut world = beginning(small);

@@ -38,7 +38,9 @@ impl Recall {
         if ends_view::<F>(&certificate) && certificate.view() > begun {
             self.begun = Some(certificate.clone());
         }
-        let finishes = certificate.subject.domain == F::ENDS_VIEW && certificate.view() == self.high.view();
+        // The same in a block may be without its proof.
+        let other = certificate.subject != self.high.subject;
+        let finishes = other && certificate.subject.domain == F::ENDS_VIEW && certificate.view() == self.high.view();
         if builds_on::<F>(&certificate) && (finishes || certificate.view() > self.high.view()) {
             self.high = certificate;
         }

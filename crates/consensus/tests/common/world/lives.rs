@@ -1,5 +1,6 @@
 //! How replicas end and come back, and what their journals have then.
 
+use super::states::States;
 use super::{Happening, Node, World};
 use crate::common::play::Play;
 use quorate_consensus::Input;
@@ -69,6 +70,10 @@ impl<P: Play> World<P> {
         }
         (node.alive, node.fuse) = (true, None);
         (node.executed, node.state) = node.snapshot;
+        for checkpoint in node.states.begin_again() {
+            self.step(me, Input::Kept { checkpoint: Box::new(checkpoint) });
+        }
+        let node = &self.nodes[usize::from(replica)];
         let records: Vec<_> = node.durable.iter().map(|(id, record)| (*id, record.clone())).collect();
         for (id, record) in records {
             // What the journal holds is read from bytes.
@@ -80,6 +85,7 @@ impl<P: Play> World<P> {
             self.step(me, Input::Recall { id, record });
         }
         self.tell(me, "comes back".into());
+        self.tell_of_adoption(me);
         self.step(me, Input::Start);
     }
 
@@ -90,7 +96,7 @@ impl<P: Play> World<P> {
         node.durable.clear();
         (node.alive, node.life, node.awaited) = (true, node.life + 1, None);
         (node.fuse, node.executed, node.state) = (None, Height(0), Digest::ZERO);
-        node.snapshot = (Height(0), Digest::ZERO);
+        (node.snapshot, node.states) = ((Height(0), Digest::ZERO), States::default());
         let salt = self.seed ^ (u64::from(node.life) << 32 | 0x11fe);
         let (quorum, cluster) = (self.keys.quorum, self.keys.cluster);
         node.replica = P::replica(self.config.clone(), quorum, cluster, ReplicaId(replica), salt);

@@ -1,0 +1,84 @@
+//! What a replica needs besides the application's state to go on from a committed block without those before it.
+
+use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::limits::MAX_REPLICAS;
+use quorate_types::{Block, DecodeError, Decoder, Digest, Encoder, Hasher, Height, ReplicaId, Wire};
+use std::sync::Arc;
+
+/// Most blocks in a frontier.
+const MAX_FRONTIER_BLOCKS: usize = 1 << 16;
+
+/// The last committed blocks, as many as the election of leaders looks back on, oldest first, with those who may be elected on top of
+/// each. Replicas that committed the same have equal ones.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frontier(Vec<(Arc<Block>, Arc<[ReplicaId]>)>);
+
+impl Frontier {
+    /// That of the last of these blocks, which are given oldest first.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn new(blocks: Vec<(Arc<Block>, Arc<[ReplicaId]>)>) -> Frontier {
+        assert!(!blocks.is_empty(), "a frontier is that of a block");
+        Frontier(blocks)
+    }
+
+    /// The committed block.
+    pub fn head(&self) -> &Arc<Block> {
+        &self.0.last().expect("a frontier is that of a block").0
+    }
+
+    /// Its height.
+    pub fn height(&self) -> Height {
+        self.head().height
+    }
+
+    /// The blocks, oldest first, and who may be elected on top of each.
+    pub fn into_blocks(self) -> Vec<(Arc<Block>, Arc<[ReplicaId]>)> {
+        self.0
+    }
+
+    /// A name for all of it.
+    pub fn digest(&self) -> Digest {
+        let mut hasher = Hasher::new(*b"qF01");
+        for (block, candidates) in &self.0 {
+            hasher.update(&block.digest().0);
+            hasher.update(&(candidates.len() as u64).to_le_bytes());
+            candidates.iter().for_each(|replica| hasher.update(&replica.0.to_le_bytes()));
+        }
+        hasher.finish()
+    }
+
+    fn is_ascending(&self) -> bool {
+        self.0.windows(2).all(|pair| pair[1].0.height.0.checked_sub(1) == Some(pair[0].0.height.0))
+    }
+}
+
+/// Without the proofs of the certificates in the blocks, in which honest replicas may differ.
+impl Wire for Frontier {
+    fn encode(&self, out: &mut Encoder) {
+        out.put_count(self.0.len());
+        for (block, candidates) in &self.0 {
+            block.without_proof().encode(out);
+            encode_list(candidates, out);
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let count = input.get_count("blocks of a frontier", MAX_FRONTIER_BLOCKS, 64)?;
+        let mut blocks = Vec::with_capacity(count);
+        for _ in 0..count {
+            let block = Arc::new(Block::decode(input)?);
+            if !block.justify.proof.is_empty() {
+                return Err(input.invalid("frontier", "the certificate in a block has a proof"));
+            }
+            let candidates: Vec<ReplicaId> = decode_list(input, "candidates", MAX_REPLICAS, 2)?;
+            blocks.push((block, candidates.into()));
+        }
+        let frontier = Frontier(blocks);
+        if frontier.0.is_empty() || !frontier.is_ascending() {
+            return Err(input.invalid("frontier", "its blocks do not follow one another"));
+        }
+        Ok(frontier)
+    }
+}

@@ -1,0 +1,154 @@
+//! Coming back after so long that the blocks in between are gone: the state of a checkpoint is fetched in their place.
+
+use super::{Event, Pending, Protocol, Replica};
+use crate::frontier::Frontier;
+use crate::mutants::{Mutant, mutated};
+use crate::seam::{Action, Drop, Envelope, Mark, To};
+use crate::transfer::{Answer, Part, Transfer};
+use bytes::Bytes;
+use quorate_types::{Certificate, Height, ReplicaId, Time};
+use std::cmp::Reverse;
+use std::time::Duration;
+
+impl<P: Protocol> Replica<P> {
+    /// Has an offer checked, if it would help.
+    pub(super) fn check_offer(&mut self, now: Time, from: ReplicaId, checkpoint: Certificate) {
+        if !self.parts.checkpoints.is_one(&checkpoint.subject) {
+            return self.drop_message(from, Drop::Malformed);
+        }
+        if checkpoint.subject.height <= self.committed_height() {
+            return self.drop_message(from, Drop::Stale);
+        }
+        if self.offers.get(&from) == Some(&checkpoint) {
+            return self.offered(now, from, checkpoint);
+        }
+        if self.checks[from.index()] >= super::MAX_CHECKS_PER_PEER {
+            return self.drop_message(from, Drop::Overload);
+        }
+        self.checks[from.index()] += 1;
+        let job = self.ask(Pending::Offer { from, checkpoint: checkpoint.clone() });
+        self.out.actions.push(Action::Verify { job, certificates: vec![checkpoint], votes: Vec::new() });
+    }
+
+    /// A peer has this state, and has not got the blocks that would lead there or the state that it was asked for. When so many say so
+    /// that somebody honest does, the newest of these states is fetched.
+    pub(super) fn offered(&mut self, now: Time, from: ReplicaId, checkpoint: Certificate) {
+        let height = checkpoint.subject.height;
+        let known = self.offers.get(&from).map(|offer| offer.subject.height);
+        if known < Some(height) {
+            self.offers.insert(from, checkpoint);
+        }
+        let committed = self.committed_height();
+        self.offers.retain(|_, offer| offer.subject.height > committed);
+        match &self.transfer {
+            Some(transfer) if mutated(&self.parts, Mutant::OfferRestarts) && transfer.height() <= height => {
+                self.fetch_state(now);
+            }
+            None if self.offers.len() >= self.parts.quorum.weak() => self.fetch_state(now),
+            _ => {}
+        }
+    }
+
+    /// Fetches the newest state that is offered by those whose offers have come to nothing least often, if there is any.
+    fn fetch_state(&mut self, now: Time) {
+        let rank = |(peer, offer): &(&ReplicaId, &Certificate)| {
+            (self.void_offers.get(peer).copied().unwrap_or(0), Reverse(offer.subject.height))
+        };
+        let best = self.offers.iter().min_by_key(rank).map(|(_, offer)| offer.clone());
+        let given_up = self.transfer.take();
+        self.transfer = best.map(|checkpoint| {
+            self.out.mark(Mark::Fetches { height: checkpoint.subject.height });
+            let transfer = Transfer::new(checkpoint, self.parts.quorum, self.parts.me, now, self.parts.mutation);
+            transfer.after(given_up)
+        });
+    }
+
+    /// Gives the state up that is being fetched if it is not to be had, and fetches another. A checkpoint that a quorum vouches for may
+    /// be one at which nobody keeps the state: whoever has offered that is believed less from now on.
+    fn give_up_in_vain(&mut self, now: Time, patience: Duration) {
+        let in_vain = |transfer: &&mut Transfer| transfer.is_in_vain(now, patience, self.parts.quorum);
+        let Some(transfer) = self.transfer.as_mut().filter(in_vain) else { return };
+        let (height, is_real) = (transfer.height(), transfer.has_manifest());
+        for (peer, _) in self.offers.iter().filter(|(_, offer)| offer.subject.height == height) {
+            *self.void_offers.entry(*peer).or_default() += u32::from(!is_real);
+        }
+        self.offers.retain(|_, offer| offer.subject.height != height);
+        self.fetch_state(now);
+    }
+
+    /// Asks for what is missing of the state, if it is time.
+    pub(super) fn request_state(&mut self, now: Time) {
+        let patience = Duration::from_millis(self.parts.config.fetch_retry_ms);
+        let committed = self.committed_height();
+        // The blocks may have come after all.
+        self.transfer.take_if(|transfer| transfer.height() <= committed);
+        self.give_up_in_vain(now, patience);
+        let Some(transfer) = &mut self.transfer else { return };
+        if transfer.next_request().is_none_or(|due| due > now) {
+            return;
+        }
+        let height = transfer.height();
+        for (peer, part) in transfer.requests(now, patience) {
+            let message = Envelope::FetchState { height, part };
+            self.out.actions.push(Action::Send { to: To::One(peer), message, after: None, sign: false });
+        }
+        self.fetch_armed = None;
+    }
+
+    /// A part of the state has come.
+    pub(super) fn take_part(&mut self, now: Time, from: ReplicaId, height: Height, part: Part, bytes: Bytes) {
+        let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.height() == height) else {
+            return self.drop_message(from, Drop::Unasked);
+        };
+        match transfer.answered(now, from, part, &bytes) {
+            Answer::Lacks => {}
+            Answer::Unasked => self.drop_message(from, Drop::Unasked),
+            Answer::Forged => self.drop_message(from, Drop::NotGenuine),
+            Answer::Manifest(manifest) => self.out.actions.push(Action::ReceiveState { height, manifest }),
+            Answer::Chunk(chunk) => {
+                self.out.actions.push(Action::KeepChunk { height, chunk, bytes });
+                self.adopt_if_complete();
+            }
+        }
+    }
+
+    /// The host is ready for the chunks, but for those that it has.
+    pub(super) fn holds(&mut self, now: Time, height: Height, chunks: &[u32]) {
+        if let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.height() == height) {
+            transfer.prepared(now, chunks);
+            self.adopt_if_complete();
+        }
+    }
+
+    fn adopt_if_complete(&mut self) {
+        let Some(transfer) = &mut self.transfer else { return };
+        if transfer.is_complete() {
+            self.out.actions.push(Action::AdoptState { checkpoint: Box::new(transfer.checkpoint().clone()) });
+        }
+    }
+
+    /// The host has taken the state of a checkpoint over.
+    pub(super) fn adopted(&mut self, now: Time, checkpoint: Certificate, frontier: Frontier) {
+        let (from, height) = (self.committed_height(), checkpoint.subject.height);
+        assert_eq!(frontier.height(), height, "the frontier is that of the checkpoint");
+        if height <= from {
+            return;
+        }
+        self.parts.store.adopt(now, frontier, &self.parts.leaders, &mut self.out.whole);
+        self.out.stabilise(&mut self.parts, checkpoint.clone());
+        self.keeps(checkpoint);
+        self.offers.clear();
+        self.void_offers.clear();
+        self.transfer = None;
+        self.out.mark(Mark::Adopted { from, height });
+        if self.started {
+            self.summarize();
+            self.tell(now, Event::Adopted);
+        } else {
+            // What the protocol has to add to a summary, and what is whole, is looked at when the replica starts.
+            self.begin_summary();
+            self.recalled.adopted = true;
+            self.out.whole.clear();
+        }
+    }
+}

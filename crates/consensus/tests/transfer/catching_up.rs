@@ -1,0 +1,146 @@
+//! One replica was away for too long.
+
+use super::*;
+use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
+use quorate_types::Quorum;
+
+for_all_protocols! {
+    /// It takes the state over, votes, and proposes when it is its turn.
+    by_the_state,
+    /// Links that lose messages, and double them.
+    over_links_that_lose,
+    /// The state that it fetches is given up by the others meanwhile: it goes over to a newer one.
+    the_state_goes_away,
+    /// The others go on while the state is fetched, and it is not begun anew for that.
+    others_go_on_meanwhile,
+    /// It has all blocks, and not their commands, which are gone.
+    commands_are_gone,
+    /// It is away again and again, and has chunks of earlier states.
+    again_and_again,
+    /// Every replica names the same leaders, the one that came back by a state too.
+    leaders_by_reputation,
+}
+
+mod bodies {
+    use super::*;
+
+    pub fn by_the_state<P: Play>() {
+        let with = |leader: &LeaderKind| Config { leader: *leader, ..config::<P>() };
+        let quorum = Quorum::of(4).expect("a sound size");
+        let goes_on_without = |config: &Config| config.stalls_with_silent(quorum, &[ReplicaId(AWAY)]).is_none();
+        let moving = [LeaderKind::RoundRobin, LeaderKind::Reputation].iter().map(with);
+        let fitting = moving.into_iter().find(|config| config.validate().is_ok() && goes_on_without(config));
+        let mut world = with_one_away::<P>(fitting.unwrap_or_else(config::<P>));
+        comes_back(&mut world);
+        let adopted = adoptions(&world, AWAY);
+        assert!(world.states(AWAY).contains(&adopted[0]) || adopted[0] < committed(&world, AWAY));
+        // Each of the others is missed for a while: without the one that was away nothing would be ordered, and where the leader stays
+        // it is that one's turn in the end.
+        let since = world.now;
+        for missed in 0..3 {
+            world.network.isolate(ReplicaId(missed), true);
+            let command = world.submit_to(&[0, 1, 2, 3], 1);
+            let others = |world: &World<P>| {
+                (0..4).all(|replica| replica == missed || world.commit_time(replica, &command).is_some())
+            };
+            assert!(world.run_until(PATIENCE, others), "{}: without R{missed}: {}", P::NAME, standing(&world));
+            world.network.heal();
+            goes_on(&mut world);
+        }
+        let authors = authors_since(&world, 0, since);
+        assert!(authors.contains(&ReplicaId(AWAY)), "{}: it leads too: {authors:?}", P::NAME);
+    }
+
+    pub fn over_links_that_lose<P: Play>() {
+        let mut world = with_one_away::<P>(config::<P>());
+        world.network.heal();
+        (world.network.lost_per_mille, world.network.doubled_per_mille) = (250, 100);
+        world.network.jitter = Duration::from_millis(3);
+        world.crypto_time = Duration::from_millis(1);
+        let adopted = |world: &World<P>| !adoptions(world, AWAY).is_empty();
+        for _ in 0..100 {
+            world.submit(1);
+            if world.run_until(Duration::from_millis(500), adopted) {
+                break;
+            }
+        }
+        assert!(adopted(&world), "{}: {}", P::NAME, standing(&world));
+        world.network.heal();
+        goes_on(&mut world);
+    }
+
+    pub fn the_state_goes_away<P: Play>() {
+        let mut world = with_one_away::<P>(config::<P>());
+        world.network.heal();
+        world.network.filter = Some(Box::new(|flight| flight.to == ReplicaId(AWAY) && is_chunk(flight.letter)));
+        world.submit(1);
+        assert!(world.run_until(PATIENCE, |world| !fetches(world, AWAY).is_empty()), "{}", standing(&world));
+        load(&mut world, 40);
+        let first = fetches(&world, AWAY)[0];
+        assert!(world.states(0)[0] > first, "the others have newer states, and not this one any more");
+        world.run_for(Duration::from_secs(2));
+        assert!(fetches(&world, AWAY).last() > Some(&first), "{}: {}", P::NAME, standing(&world));
+        comes_back(&mut world);
+        assert!(adoptions(&world, AWAY)[0] > first);
+    }
+
+    pub fn others_go_on_meanwhile<P: Play>() {
+        let mut world = with_one_away_of::<P>(Config { fetch_retry_ms: 20, ..config::<P>() }, 8);
+        world.network.heal();
+        world.network.filter = Some(Box::new(|flight| flight.to == ReplicaId(AWAY) && is_chunk(flight.letter)));
+        world.submit(1);
+        assert!(world.run_until(PATIENCE, |world| !fetches(world, AWAY).is_empty()), "{}", standing(&world));
+        let first = fetches(&world, AWAY)[0];
+        while newest_state(&world) <= first {
+            load(&mut world, 1);
+        }
+        world.run_for(Duration::from_millis(500));
+        world.network.filter = None;
+        let adopted = |world: &World<P>| !adoptions(world, AWAY).is_empty();
+        assert!(world.run_until(PATIENCE, adopted), "{}: {}", P::NAME, standing(&world));
+        assert_eq!((fetches(&world, AWAY), adoptions(&world, AWAY)), (vec![first], vec![first]), "{}", P::NAME);
+        comes_back(&mut world);
+    }
+
+    pub fn commands_are_gone<P: Play>() {
+        let mut world = World::<P>::started(4, Config { dissemination: Dissemination::Client, ..config::<P>() }, 1);
+        world.network.filter =
+            Some(Box::new(|flight| flight.to == ReplicaId(AWAY) && matches!(flight.letter, Letter::Bundles(_))));
+        load(&mut world, 60);
+        assert!(world.commits(AWAY).is_empty() || world.adopted(AWAY).is_some(), "it has no commands");
+        comes_back(&mut world);
+    }
+
+    pub fn again_and_again<P: Play>() {
+        let mut world = with_one_away::<P>(config::<P>());
+        for round in 1..4 {
+            comes_back(&mut world);
+            assert_eq!(adoptions(&world, AWAY).len(), round, "{}: {}", P::NAME, standing(&world));
+            world.network.isolate(ReplicaId(AWAY), true);
+            load(&mut world, 60);
+        }
+        comes_back(&mut world);
+    }
+
+    pub fn leaders_by_reputation<P: Play>() {
+        if P::NAME.parse() == Ok(ProtocolKind::Pbft) {
+            return;
+        }
+        let mut world = with_one_away::<P>(Config { leader: LeaderKind::Reputation, ..config::<P>() });
+        comes_back(&mut world);
+        for lives in 0..2 {
+            if lives == 1 {
+                world.kill(AWAY);
+                world.restart(AWAY, usize::MAX);
+            }
+            for _ in 0..10 {
+                let command = world.submit(1);
+                assert!(world.run_until_done(PATIENCE, &command));
+                let (one, other) = (&world.replica(0).parts().store, &world.replica(AWAY).parts().store);
+                let head = one.tree.committed().0.min(other.tree.committed().0);
+                let block = one.tree.committed_at(head).expect("the last one is kept");
+                assert_eq!(one.tree.candidates(&block), other.tree.candidates(&block), "{} at {head:?}", P::NAME);
+            }
+        }
+    }
+}

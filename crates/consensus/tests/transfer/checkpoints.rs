@@ -1,0 +1,148 @@
+//! Votes on checkpoints, and what becomes of them.
+
+use super::*;
+use quorate_consensus::Envelope;
+use quorate_types::{Attachment, Certificate, Domain, Subject, View};
+
+for_all_protocols! {
+    /// All come to the same checkpoints, whoever was away in between, and hold the same states.
+    everywhere_the_same,
+    /// Views come and go, and the votes on a checkpoint stay.
+    votes_outlive_views,
+    /// All are struck down before they have heard of each other's votes, and say them again.
+    votes_are_said_again,
+    /// Votes that nobody can have cast are not counted.
+    void_votes,
+    /// A replica that has executed something else than a quorum must not go on.
+    another_state,
+}
+
+fn stable<P: Play>(world: &World<P>, replica: u16) -> &Certificate {
+    world.replica(replica).parts().checkpoints.stable()
+}
+
+/// Orders commands until there is a checkpoint of which R1 hears, besides its own vote, only those of R0 to before `silent`.
+fn with_votes_missing<P: Play>(silent: u16) -> World<P> {
+    let mut world = World::<P>::new(4, config::<P>(), 1);
+    world.network.filter = Some(Box::new(move |flight| {
+        flight.to == ReplicaId(1)
+            && flight.from != flight.to
+            && flight.from >= ReplicaId(silent)
+            && matches!(flight.letter, Letter::Checkpoint(_))
+    }));
+    world.start();
+    while stable(&world, 0).subject.height < Height(4) {
+        let command = world.submit(1);
+        assert!(world.run_until_done(PATIENCE, &command));
+    }
+    assert_eq!(stable(&world, 1).subject.height, Height(0), "two votes are too few");
+    world
+}
+
+mod bodies {
+    use super::*;
+
+    pub fn everywhere_the_same<P: Play>() {
+        let mut world = with_one_away::<P>(config::<P>());
+        comes_back(&mut world);
+        for _ in 0..30 {
+            let command = world.submit(1);
+            assert!(world.run_until_done(PATIENCE, &command));
+        }
+        world.run_for(Duration::from_millis(500));
+        for replica in 1..4 {
+            assert_eq!(stable(&world, replica).subject, stable(&world, 0).subject, "{}", P::NAME);
+            assert_eq!(world.states(replica), world.states(0), "{}", P::NAME);
+        }
+        assert!(committed(&world, 0).0 - stable(&world, 0).subject.height.0 < 8, "the last checkpoints are stable");
+    }
+
+    pub fn votes_outlive_views<P: Play>() {
+        let mut world = with_votes_missing::<P>(2);
+        let view = world.replica(1).view();
+        // Nothing is proposed that anybody hears of, so that views come and go.
+        world.network.filter = Some(Box::new(|flight| match flight.letter {
+            Letter::Protocol(message) => quorate_consensus::Message::is_proposal(message),
+            Letter::Checkpoint(_) => true,
+            _ => false,
+        }));
+        world.submit(1);
+        let later = |world: &World<P>| world.replica(1).view() >= View(view.0 + 4);
+        assert!(world.run_until(PATIENCE, later), "{}: {}", P::NAME, standing(&world));
+        let subject = stable(&world, 0).subject;
+        if stable(&world, 1).subject.height < subject.height {
+            world.network.filter = None;
+            let vote = world.keys.vote(ReplicaId(2), subject, Attachment::None);
+            world.inject_letter(2, 1, Envelope::Checkpoint(vote));
+            world.run_for(Duration::from_millis(5));
+        }
+        assert_eq!(stable(&world, 1).subject, subject, "{}: three votes are enough", P::NAME);
+    }
+
+    pub fn votes_are_said_again<P: Play>() {
+        let mut world = World::<P>::new(4, config::<P>(), 1);
+        world.network.filter = Some(Box::new(|flight| matches!(flight.letter, Letter::Checkpoint(_))));
+        world.start();
+        while committed(&world, 0) < Height(4) {
+            let command = world.submit(1);
+            assert!(world.run_until_done(PATIENCE, &command));
+        }
+        world.run_for(Duration::from_millis(10));
+        assert!((0..4).all(|replica| stable(&world, replica).subject.height == Height(0)));
+        (0..4).for_each(|replica| world.kill(replica));
+        world.drop_all_in_flight();
+        world.network.filter = None;
+        (0..4).for_each(|replica| world.restart(replica, 0));
+        world.run_for(Duration::from_millis(10));
+        for replica in 0..4 {
+            assert_eq!(stable(&world, replica).subject.height, Height(4), "{}: {}", P::NAME, standing(&world));
+        }
+    }
+
+    pub fn void_votes<P: Play>() {
+        let mut world = with_votes_missing::<P>(2);
+        world.network.filter = None;
+        let subject = stable(&world, 0).subject;
+        let vote = |voter: u16, subject| world.keys.vote(ReplicaId(voter), subject, Attachment::None);
+        let told = Attachment::HighView(View(1));
+        let far = Height(4 * 1000);
+        let votes = [
+            (vote(3, subject), Drop::NotTheSender),
+            (vote(2, Subject { height: Height(5), ..subject }), Drop::Malformed),
+            (vote(2, Subject { height: Height(0), ..subject }), Drop::Malformed),
+            (vote(2, Subject { view: View(1), ..subject }), Drop::Malformed),
+            (vote(2, Subject { domain: Domain::Vote, ..subject }), Drop::Malformed),
+            (world.keys.vote(ReplicaId(2), subject, told), Drop::Malformed),
+            (vote(2, Subject { height: far, ..subject }), Drop::TooFarAhead),
+        ];
+        for (vote, why) in votes {
+            let before = dropped(&world, 1, why);
+            world.inject_letter(2, 1, Envelope::Checkpoint(vote));
+            world.run_for(Duration::from_millis(2));
+            assert_eq!(dropped(&world, 1, why), before + 1);
+        }
+        assert_eq!(stable(&world, 1).subject.height, Height(0));
+        let rounds = world.replica(1).parts().checkpoints.tally.rounds();
+        assert!(rounds <= 2, "nothing of it is kept: {rounds}");
+        let before = dropped(&world, 0, Drop::Late);
+        let late = world.keys.vote(ReplicaId(2), subject, Attachment::None);
+        world.inject_letter(2, 0, Envelope::Checkpoint(late));
+        world.run_for(Duration::from_millis(2));
+        assert_eq!(dropped(&world, 0, Drop::Late), before + 1);
+    }
+
+    pub fn another_state<P: Play>() {
+        let mut world = with_votes_missing::<P>(0);
+        world.network.filter = None;
+        // A quorum, of which R1 is none, vouches for another state.
+        let subject = Subject { digest: Digest([9; 32]), ..stable(&world, 0).subject };
+        for voter in [0, 2, 3] {
+            let vote = world.keys.vote(ReplicaId(voter), subject, Attachment::None);
+            world.inject_letter(voter, 1, Envelope::Checkpoint(vote));
+        }
+        let going_on = std::panic::AssertUnwindSafe(|| world.run_for(Duration::from_millis(5)));
+        let said = std::panic::catch_unwind(going_on).expect_err("its host ends it");
+        let said = said.downcast_ref::<String>().expect("a message");
+        assert!(said.contains("R1 cannot go on: Diverged"), "{said}");
+    }
+}

@@ -1,0 +1,146 @@
+//! A replica that has taken a state over is restarted: at once, before its journal tells of that, or in the middle of that.
+
+use super::*;
+use quorate_types::View;
+
+for_all_protocols! {
+    /// It comes back where it was, bound by what it has said.
+    after_an_adoption,
+    /// The host has taken the state over, and the replica has not heard of it.
+    before_the_replica_knows,
+    /// Between any two actions from then on.
+    between_any_two_actions,
+    /// Its journal is cut after the adoption.
+    cut_after_an_adoption,
+    /// It is struck down while chunks come in, and does not fetch again what it has.
+    in_the_middle_of_a_transfer,
+    /// All are struck down at once, and still have states for who is away.
+    all_others_are_restarted,
+    /// Who has lost its journal is too far behind for blocks.
+    without_a_memory,
+}
+
+const ALL: usize = usize::MAX;
+
+fn spoken<P: Play>(world: &World<P>) -> View {
+    world.replica(AWAY).parts().safety.spoke_in()
+}
+
+/// Whether it remembers that it has spoken in a view. Where agreement goes by slots, nothing will be said any more of those below the
+/// state.
+fn is_bound<P: Play>(world: &World<P>, spoke: View) -> bool {
+    let safety = &world.replica(AWAY).parts().safety;
+    safety.spoke_in() >= spoke || (P::ORDERS_TWICE && safety.votes_on_slots().next().is_none())
+}
+
+/// Heals the network and waits until the host of the one that was away has a state.
+fn until_adopted_by_the_host<P: Play>(world: &mut World<P>) {
+    world.network.heal();
+    world.crypto_time = Duration::from_millis(1);
+    world.submit(1);
+    assert!(world.run_until(PATIENCE, |world| world.adopted(AWAY).is_some()), "{}", standing(world));
+}
+
+mod bodies {
+    use super::*;
+
+    pub fn after_an_adoption<P: Play>() {
+        for unawaited in [0, 3, ALL] {
+            let mut world = with_one_away::<P>(config::<P>());
+            comes_back(&mut world);
+            let (height, spoke) = (adoptions(&world, AWAY)[0], spoken(&world));
+            for _ in 0..2 {
+                world.kill(AWAY);
+                world.restart(AWAY, unawaited);
+                assert!(committed(&world, AWAY) >= height, "{}: at {:?}", P::NAME, committed(&world, AWAY));
+                assert!(is_bound(&world, spoke), "{}: it is bound by what it has said", P::NAME);
+                goes_on(&mut world);
+            }
+        }
+    }
+
+    pub fn before_the_replica_knows<P: Play>() {
+        let mut world = with_one_away::<P>(config::<P>());
+        until_adopted_by_the_host(&mut world);
+        let height = world.adopted(AWAY).expect("it was waited for");
+        assert!(committed(&world, AWAY) < height, "the replica has not heard of it");
+        for unawaited in [0, ALL] {
+            world.kill(AWAY);
+            world.restart(AWAY, unawaited);
+            assert_eq!(committed(&world, AWAY), height);
+        }
+        goes_on(&mut world);
+    }
+
+    pub fn between_any_two_actions<P: Play>() {
+        for actions in 0..16 {
+            let mut world = with_one_away::<P>(config::<P>());
+            until_adopted_by_the_host(&mut world);
+            let (height, spoke) = (world.adopted(AWAY).expect("it was waited for"), spoken(&world));
+            world.crash_after(AWAY, actions);
+            world.submit(1);
+            world.run_until(PATIENCE, |world| !world.is_alive(AWAY));
+            assert!(!world.is_alive(AWAY), "it does {actions} things");
+            for unawaited in [2 * actions as usize, 0] {
+                world.restart(AWAY, unawaited);
+                assert!(committed(&world, AWAY) >= height, "{} after {actions} actions", P::NAME);
+                assert!(is_bound(&world, spoke), "{} after {actions} actions", P::NAME);
+                world.kill(AWAY);
+            }
+            world.restart(AWAY, ALL);
+            goes_on(&mut world);
+        }
+    }
+
+    pub fn cut_after_an_adoption<P: Play>() {
+        let mut world = with_one_away::<P>(config::<P>());
+        until_adopted_by_the_host(&mut world);
+        world.kill(AWAY);
+        world.restart(AWAY, ALL);
+        for _ in 0..3 {
+            let (height, spoke) = (committed(&world, AWAY), spoken(&world));
+            world.shorten_journal(AWAY);
+            world.kill(AWAY);
+            world.restart(AWAY, ALL);
+            assert!(committed(&world, AWAY) >= height, "{}", P::NAME);
+            assert!(is_bound(&world, spoke), "{}", P::NAME);
+            goes_on(&mut world);
+        }
+    }
+
+    pub fn in_the_middle_of_a_transfer<P: Play>() {
+        let mut world = with_one_away::<P>(config::<P>());
+        world.network.heal();
+        let mut chunks = 0;
+        world.network.filter = Some(Box::new(move |flight| {
+            chunks += u32::from(is_chunk(flight.letter));
+            is_chunk(flight.letter) && chunks > 2
+        }));
+        world.submit(1);
+        world.run_for(Duration::from_millis(300));
+        let before = fetches(&world, AWAY);
+        assert_eq!(before.len(), 1, "{}: {}", P::NAME, standing(&world));
+        world.kill(AWAY);
+        world.drop_all_in_flight();
+        world.restart(AWAY, 0);
+        comes_back(&mut world);
+    }
+
+    pub fn all_others_are_restarted<P: Play>() {
+        let mut world = with_one_away::<P>(config::<P>());
+        for replica in 0..3 {
+            world.shorten_journal(replica);
+        }
+        (0..3).for_each(|replica| world.kill(replica));
+        world.drop_all_in_flight();
+        (0..3).for_each(|replica| world.restart(replica, 0));
+        comes_back(&mut world);
+    }
+
+    pub fn without_a_memory<P: Play>() {
+        let mut world = with_one_away::<P>(config::<P>());
+        world.kill(AWAY);
+        world.restart_without_memory(AWAY);
+        comes_back(&mut world);
+    }
+}

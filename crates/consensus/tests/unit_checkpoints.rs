@@ -1,0 +1,229 @@
+//! What a replica knows of checkpoints, and what it takes along from a committed block.
+
+mod unit_support;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use quorate_consensus::Config;
+use quorate_consensus::checkpoints::{Checkpoints, Meaning, STATES_KEPT};
+use quorate_consensus::frontier::Frontier;
+use quorate_consensus::seam::Drop;
+use quorate_types::*;
+use std::sync::Arc;
+use unit_support::{block, chain, digest, genesis, quorum, signed_by, vote};
+
+const INTERVAL: u64 = 4;
+const WINDOW: u64 = 16;
+
+fn checkpoints() -> Checkpoints {
+    let config = Config { checkpoint_interval: INTERVAL, window: WINDOW, ..unit_support::config() };
+    Checkpoints::new(&config, quorum(4), genesis())
+}
+
+fn at(height: u64, state: u64) -> Subject {
+    Subject { domain: Domain::Checkpoint, view: View(0), height: Height(height), digest: digest(state) }
+}
+
+fn certificate(height: u64, state: u64) -> Certificate {
+    Certificate { signers: signed_by(&[0, 1, 2]), subject: at(height, state), ..genesis() }
+}
+
+/// One that has executed all checkpoints up to a height, the state of each being its height.
+fn executed_up_to(height: u64) -> Checkpoints {
+    let mut checkpoints = checkpoints();
+    for height in (INTERVAL..=height).step_by(INTERVAL as usize) {
+        assert_eq!(checkpoints.executed(Height(height), digest(height), height.is_multiple_of(8)), Meaning::Old);
+    }
+    checkpoints
+}
+
+#[test]
+fn votes_are_looked_at() {
+    let mut checkpoints = checkpoints();
+    let from = ReplicaId(1);
+    let refused = |checkpoints: &Checkpoints, subject| checkpoints.refuses(from, &vote(1, subject), Height(5));
+    assert_eq!(refused(&checkpoints, at(8, 1)), None);
+    assert_eq!(refused(&checkpoints, at(4, 1)), None, "it is committed here, and nobody vouches for it yet");
+    assert_eq!(refused(&checkpoints, at(20, 1)), None, "as far ahead as the window is wide");
+    assert_eq!(refused(&checkpoints, at(24, 1)), Some(Drop::TooFarAhead));
+    assert_eq!(refused(&checkpoints, at(u64::MAX - 3, 1)), Some(Drop::TooFarAhead));
+    assert_eq!(checkpoints.refuses(ReplicaId(2), &vote(1, at(8, 1)), Height(5)), Some(Drop::NotTheSender));
+    for malformed in
+        [at(0, 1), at(7, 1), Subject { view: View(1), ..at(8, 1) }, Subject { domain: Domain::Commit, ..at(8, 1) }]
+    {
+        assert_eq!(refused(&checkpoints, malformed), Some(Drop::Malformed));
+    }
+    let telling = Vote { attachment: Attachment::HighView(View(1)), ..vote(1, at(8, 1)) };
+    assert_eq!(checkpoints.refuses(from, &telling, Height(5)), Some(Drop::Malformed));
+    assert_eq!(checkpoints.raise(certificate(8, 1)), Meaning::Stable);
+    assert_eq!(refused(&checkpoints, at(8, 1)), Some(Drop::Late));
+    assert_eq!(refused(&checkpoints, at(4, 1)), Some(Drop::Late));
+    assert_eq!(refused(&checkpoints, at(24, 1)), None, "the window has moved");
+}
+
+#[test]
+fn what_a_certificate_means() {
+    let mut checkpoints = executed_up_to(12);
+    assert_eq!(checkpoints.raise(certificate(4, 4)), Meaning::Stable, "the state is not kept here");
+    assert_eq!((checkpoints.offered(), checkpoints.needed_above()), (None, Height(0)));
+    assert_eq!(checkpoints.raise(certificate(8, 8)), Meaning::Kept);
+    assert_eq!(checkpoints.offered(), Some(&certificate(8, 8)));
+    assert_eq!(checkpoints.needed_above(), Height(8));
+    assert_eq!(checkpoints.raise(certificate(8, 8)), Meaning::Old);
+    assert_eq!(checkpoints.raise(certificate(4, 4)), Meaning::Old, "the stable one never goes back");
+    assert_eq!(checkpoints.raise(Certificate { subject: at(13, 1), ..certificate(8, 8) }), Meaning::Old, "not one");
+    assert_eq!(checkpoints.raise(certificate(12, 13)), Meaning::Diverged);
+    assert_eq!(checkpoints.stable().subject.height, Height(12));
+    checkpoints.invariants();
+}
+
+#[test]
+fn a_certificate_may_come_before_the_state() {
+    for (state, kept, meaning) in
+        [(16, false, Meaning::Stable), (16, true, Meaning::Kept), (17, true, Meaning::Diverged)]
+    {
+        let mut checkpoints = executed_up_to(8);
+        assert_eq!(checkpoints.raise(certificate(16, 16)), Meaning::Stable);
+        assert_eq!(checkpoints.executed(Height(12), digest(12), false), Meaning::Old);
+        assert_eq!(checkpoints.executed(Height(16), digest(state), kept), meaning);
+        assert_eq!(checkpoints.offered().is_some(), meaning == Meaning::Kept);
+        checkpoints.invariants();
+    }
+}
+
+#[test]
+fn the_last_two_states_are_offered() {
+    let mut checkpoints = checkpoints();
+    for height in [8, 16, 24, 32] {
+        checkpoints.offer(certificate(height, height));
+        checkpoints.invariants();
+    }
+    assert_eq!(checkpoints.needed_above(), Height(24));
+    assert_eq!(checkpoints.offered(), Some(&certificate(32, 32)));
+    checkpoints.offer(certificate(32, 32));
+    checkpoints.offer(certificate(28, 28));
+    checkpoints.offer(certificate(33, 33));
+    checkpoints.offer(genesis());
+    assert_eq!((checkpoints.needed_above(), checkpoints.offered()), (Height(24), Some(&certificate(32, 32))));
+    assert_eq!(STATES_KEPT, 2);
+}
+
+#[test]
+fn nothing_piles_up_while_no_quorum_vouches() {
+    let mut checkpoints = checkpoints();
+    for height in (INTERVAL..4000).step_by(INTERVAL as usize) {
+        for ahead in (0..=WINDOW).step_by(INTERVAL as usize) {
+            let vote = vote(1, at(height + ahead, height));
+            if checkpoints.refuses(ReplicaId(1), &vote, Height(height)).is_none() {
+                checkpoints.tally.add(vote);
+            }
+        }
+        checkpoints.executed(Height(height), digest(height), true);
+        checkpoints.invariants();
+        assert!(checkpoints.tally.rounds() as u64 <= 2 * WINDOW / INTERVAL + 1, "{}", checkpoints.tally.rounds());
+    }
+    assert_eq!(checkpoints.offered(), None);
+}
+
+fn linked(blocks: Vec<Arc<Block>>) -> Frontier {
+    Frontier::new(blocks.into_iter().map(|block| (block, Arc::from([ReplicaId(1), ReplicaId(2)]))).collect())
+}
+
+fn decoded(frontier: &Frontier) -> Result<Frontier, DecodeError> {
+    let mut out = Encoder::with_capacity(512);
+    frontier.encode(&mut out);
+    let mut input = Decoder::new(out.finish());
+    let frontier = Frontier::decode(&mut input)?;
+    input.finish("end of a frontier")?;
+    Ok(frontier)
+}
+
+/// The same chain, with other proofs in its certificates.
+fn with_proofs(blocks: &[Arc<Block>], proof: &'static [u8]) -> Vec<Arc<Block>> {
+    let with = |one: &Arc<Block>| {
+        let mut block = Block::clone(one);
+        block.justify.proof = Bytes::from_static(proof);
+        Arc::new(block)
+    };
+    blocks.iter().map(with).collect()
+}
+
+#[test]
+fn replicas_that_hold_other_proofs_have_equal_frontiers() {
+    let blocks = chain(&[1, 2, 4, 5]);
+    let (one, other) = (linked(with_proofs(&blocks, b"one")), linked(with_proofs(&blocks, b"another")));
+    assert_eq!(one.digest(), other.digest());
+    let (one, other) = (decoded(&one).expect("it follows"), decoded(&other).expect("it follows"));
+    assert_eq!(one, other, "proofs do not go into a state");
+    assert_eq!((one.height(), one.head().digest()), (Height(4), blocks[3].digest()));
+    assert_eq!(one.into_blocks().len(), 4);
+}
+
+#[test]
+fn a_frontier_names_all_that_it_is_of() {
+    let blocks = chain(&[1, 2, 3]);
+    let whole = linked(blocks.clone());
+    let shorter = linked(blocks[1..].to_vec());
+    let other = linked(chain(&[1, 2, 4]));
+    let mut elected: Vec<_> = whole.clone().into_blocks();
+    elected[0].1 = Arc::from([ReplicaId(1)]);
+    let elected = Frontier::new(elected);
+    let digests = [&whole, &shorter, &other, &elected].map(Frontier::digest);
+    for (number, digest) in digests.iter().enumerate() {
+        assert!(!digests[..number].contains(digest), "{number}");
+    }
+}
+
+#[test]
+fn blocks_of_a_frontier_follow_one_another() {
+    let blocks = chain(&[1, 2, 3]);
+    assert!(decoded(&linked(vec![blocks[0].clone(), blocks[2].clone()])).is_err(), "a gap");
+    assert!(decoded(&linked(vec![blocks[1].clone(), blocks[0].clone()])).is_err(), "backwards");
+    let mut none = Encoder::with_capacity(4);
+    none.put_count(0);
+    let error = Frontier::decode(&mut Decoder::new(none.finish())).expect_err("of no block");
+    assert_eq!(error.what, "frontier");
+    let mut proven = Encoder::with_capacity(512);
+    proven.put_count(1);
+    with_proofs(&blocks, b"proof")[1].encode(&mut proven);
+    proven.put_count(0);
+    let error = Frontier::decode(&mut Decoder::new(proven.finish())).expect_err("a second encoding of one frontier");
+    assert_eq!(error.what, "frontier");
+    let slots: Vec<_> =
+        (7..9).map(|slot| Arc::new(Block::of_slot(View(1), ReplicaId(0), Height(slot), vec![digest(slot)]))).collect();
+    assert!(decoded(&linked(slots)).is_ok(), "slots extend nothing, and stand one above the other");
+    let last =
+        block(9, 1, Certificate { subject: Subject { height: Height(u64::MAX - 1), ..at(4, 1) }, ..genesis() }, vec![]);
+    assert!(decoded(&linked(vec![last.clone(), last])).is_err(), "nothing stands above the last height");
+}
+
+#[test]
+#[should_panic(expected = "a frontier is that of a block")]
+fn a_frontier_of_nothing_is_our_own_bug() {
+    Frontier::new(Vec::new());
+}
+
+proptest! {
+    /// Whatever is executed and certified in whatever order: the stable one goes up only, and what is remembered is bounded.
+    #[test]
+    fn checkpoints_in_any_order(steps in prop::collection::vec((any::<bool>(), 1..60u64, any::<bool>()), 1..60)) {
+        let mut checkpoints = checkpoints();
+        let mut executed = 0;
+        for (executes, number, kept) in steps {
+            let before = checkpoints.stable().subject.height;
+            let meaning = match executes {
+                true => {
+                    executed += INTERVAL;
+                    checkpoints.executed(Height(executed), digest(executed), kept)
+                }
+                false => checkpoints.raise(certificate(number * INTERVAL, number * INTERVAL)),
+            };
+            prop_assert!(meaning != Meaning::Diverged);
+            prop_assert!(checkpoints.stable().subject.height >= before);
+            if meaning == Meaning::Kept {
+                prop_assert_eq!(checkpoints.offered().map(|offered| offered.subject), Some(checkpoints.stable().subject));
+            }
+            checkpoints.invariants();
+        }
+    }
+}
