@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The file whose lock says that a process uses the directory. It holds that process's id, and is never removed.
-const LOCK_FILE: &str = "lock";
+pub(crate) const LOCK_FILE: &str = "lock";
 /// How many zeros are written at a time when a segment is prepared.
 const ZEROS_BYTES: usize = 1 << 20;
 

@@ -8,10 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error)]
 pub enum JournalError {
     /// The operating system refused to read or write.
-    #[error(
-        "the journal cannot {action} {what}: {source}; the replica stops before it can contradict itself; {}",
-        mend(source)
-    )]
+    #[error("the journal cannot {action} {what}: {source}; {}", mend(source))]
     Io {
         /// What was attempted.
         action: &'static str,
@@ -31,7 +28,8 @@ pub enum JournalError {
     /// The journal has used all the room it may take.
     #[error(
         "the journal takes {bytes} bytes and may take {capacity}, too few for one more segment; \
-         raise `capacity_bytes`, or let checkpoints truncate it more often"
+         raise `journal.capacity_bytes` and start the replica again. A journal is cut when the state has been written to a snapshot: \
+         it grows for as long as that fails"
     )]
     Full {
         /// Bytes of all segments.
@@ -41,8 +39,8 @@ pub enum JournalError {
     },
     /// The disk does not keep up.
     #[error(
-        "{bytes} bytes of records wait for the disk, {limit} may; the disk hangs or is too slow for this load; \
-         replace it, lower the load, or raise `waiting_bytes`"
+        "{bytes} bytes of the journal's records wait for the disk, {limit} may; the disk hangs or is too slow for this load; \
+         replace it, lower the load, or raise `journal.waiting_bytes`, and start the replica again"
     )]
     Behind {
         /// Bytes that would wait.
@@ -123,14 +121,29 @@ impl JournalError {
     pub(crate) fn io(action: &'static str, what: impl Into<String>, source: std::io::Error) -> JournalError {
         JournalError::Io { action, what: what.into(), source: Arc::new(source) }
     }
+
+    /// Whether the disk refuses to work, so that starting again is in vain until it has been seen to. What it holds may be sound.
+    pub fn is_disk_trouble(&self) -> bool {
+        matches!(self, JournalError::Io { .. } | JournalError::Full { .. } | JournalError::Behind { .. })
+    }
 }
 
-fn mend(error: &std::io::Error) -> &'static str {
+/// What helps where the operating system refused to work on a file that a replica cannot do without.
+pub fn mend(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => "make room on the disk and start the replica again",
-        Some(libc::EROFS) => "mount the file system for writing and start the replica again",
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            "make room on the disk and start the replica again: it goes on where its journal ends"
+        }
+        Some(libc::EROFS) => {
+            "mount the file system for writing and start the replica again; if nobody mounted it otherwise, it has met an error, which \
+             the kernel's log tells"
+        }
         Some(libc::EACCES | libc::EPERM) => "give its user the right to it and start the replica again",
-        Some(libc::EIO) => "check the disk before the replica is started again",
+        Some(libc::EIO) => {
+            "check the disk and the kernel's log. Start the replica again on it, or on a copy of its whole directory if all of it can be \
+             read: what is there then decides, whatever seemed to be written before. If not, start it with its configuration and key \
+             alone, without `journal.new`: it asks the others what it may have said"
+        }
         _ => "mend that and start the replica again",
     }
 }

@@ -19,7 +19,7 @@ const NO_ID: u64 = u64::MAX;
 
 /// Segments of a directory, written by one thread: everything that waits when a write begins goes into it, as one group.
 ///
-/// Dropping it writes what was committed, and waits for that.
+/// Dropping it writes what was committed, and waits for that, unless the disk had fallen too far behind.
 pub struct FileJournal<M: Medium = Directory> {
     shared: Arc<Shared<M>>,
     name: &'static str,
@@ -202,7 +202,9 @@ impl<M: Medium> Drop for FileJournal<M> {
             queue.stop = true;
         }
         self.shared.work.notify_one();
-        if let Some(writer) = self.writer.take() {
+        // A disk that has fallen behind may never answer: the process shall end all the same, and say why.
+        let hangs = matches!(self.shared.failure.get(), Some(JournalError::Behind { .. }));
+        if let Some(writer) = self.writer.take().filter(|_| !hangs) {
             let _ = writer.join();
         }
     }

@@ -1,36 +1,73 @@
 //! The layout of a segment.
 //!
-//! A segment is a file of fixed length that was written full of zeros. Its first sector is the segment's header; groups of records
+//! A segment is a file of fixed length that was once written full of zeros. Its first sector is the segment's header; groups of records
 //! follow, each beginning at a sector: what is durable never shares a sector with what is being written. All numbers are
 //! little-endian.
 //!
 //! ```text
-//! segment header  512 B   magic 8 · format 2 · replica 2 · 0 4 · cluster 32 · index 8 · bytes 8 · 0 444 · checksum 4
-//! group           n*512 B group header 48 · records · at least one byte of padding: zeros, the last byte is MARK
-//! group header    48 B    magic 4 · checksum 4 · sequence 8 · index 8 · bytes 4 · records 4 · blank sectors 4 · 0 11 · MARK 1
+//! segment header  512 B   magic 8 · format 2 · replica 2 · life 1 · 0 3 · cluster 32 · index 8 · bytes 8 · 0 444 · checksum 4
+//! group           n*512 B of each sector 511 bytes of content and a mark: group header 32 · records · zeros
+//! group header    32 B    magic 4 · checksum 4 · sequence 8 · index 8 · bytes 4 · records 4
 //! record          16+n B  id 8 · length 4 · checksum 4 · bytes n
 //! ```
 //!
-//! Checksums are CRC-32: of the 508 bytes before it, of the 40 bytes after it, and of id, length and bytes. The blank sectors are
-//! those of the group that are all zero though they were written so, and the marks are bytes that no group lacks: both serve to
-//! tell a write that was interrupted, which leaves zeros, from one that was whole and has been damaged since.
+//! Checksums are CRC-32: of the 508 bytes before it; of the 24 bytes after it; and of the group's index and sequence and the record's id,
+//! length and bytes.
+//!
+//! The file of a segment that was cut is used again, without new zeros, so that groups stand among the remains of others. The *life* counts
+//! its uses, and the mark is a byte that tells in which of them a sector was written, and whether a group begins with it. Any two marks
+//! differ in two bits at least, and so does each from zero. Hence a sector that a write did not reach, or not to its end, has the mark of
+//! an earlier life or zero; one that it did reach has the mark of this life; and one flipped bit makes it neither.
 
 use crate::options::Identity;
 use bytes::Bytes;
 use quorate_types::{ClusterId, Digest, ReplicaId};
+use std::ops::Range;
 
 /// The unit in which a disk writes or does not.
 pub(crate) const SECTOR_BYTES: usize = 512;
 /// The format that is written and read.
-pub(crate) const FORMAT: u16 = 1;
+pub(crate) const FORMAT: u16 = 2;
 /// Bytes before the records of a group.
-pub(crate) const GROUP_HEADER_BYTES: usize = 48;
+pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 /// Bytes before the content of a record.
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;
-/// The last byte of every group and group header: not zero, nor one flipped bit away from it.
-const MARK: u8 = 0xa5;
+/// Bytes of a group's content in one sector: all but its mark.
+pub(crate) const CONTENT_BYTES: usize = SECTOR_BYTES - 1;
+/// How often the file of a segment is used: as often as there are marks.
+pub(crate) const MOST_LIVES: u8 = 63;
 const SEGMENT_MAGIC: [u8; 8] = *b"qJournal";
-const GROUP_MAGIC: [u8; 4] = *b"qJg1";
+const GROUP_MAGIC: [u8; 4] = *b"qJg2";
+
+/// The last byte of a sector that is written in the life `life`: a number from 1 to 126 and a bit that makes the ones even.
+fn mark(life: u8, begins_group: bool) -> u8 {
+    assert!(life < MOST_LIVES, "a file that has had all its lives is not used again");
+    let number = 2 * life + u8::from(begins_group) + 1;
+    number << 1 | (number.count_ones() & 1) as u8
+}
+
+/// The life of which `byte` is a mark.
+fn life_of(byte: u8) -> Option<u8> {
+    (byte != 0 && byte.count_ones().is_multiple_of(2)).then(|| ((byte >> 1) - 1) / 2)
+}
+
+/// Whether a write of the life `life` did not reach the end of a sector.
+pub(crate) fn is_unfinished(sector: &[u8], life: u8) -> bool {
+    let last = sector[SECTOR_BYTES - 1];
+    last == 0 || life_of(last).is_some_and(|earlier| earlier < life)
+}
+
+/// Whether a sector shows that something was written to it in the life `life`. Where it does not, that was not to its end.
+pub(crate) fn is_touched(sector: &[u8], life: u8) -> bool {
+    !is_unfinished(sector, life) || (sector[SECTOR_BYTES - 1] == 0 && !is_blank(sector))
+}
+
+/// Whether every sector of a group was written to its end in the life `life`, or the first that was not.
+pub(crate) fn check_marks(group: &[u8], life: u8) -> Result<(), usize> {
+    let is_marked = |(at, sector): (usize, &[u8])| sector[SECTOR_BYTES - 1] == mark(life, at == 0);
+    let mut sectors = group.chunks_exact(SECTOR_BYTES).enumerate();
+    sectors.find(|sector| !is_marked(*sector)).map_or(Ok(()), |(at, _)| Err(at * SECTOR_BYTES))
+}
 
 /// What the first sector of a segment says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +75,8 @@ pub(crate) struct SegmentHeader {
     pub identity: Identity,
     pub index: u64,
     pub bytes: u64,
+    /// How often the file was used before.
+    pub life: u8,
 }
 
 /// Why a first sector is no header.
@@ -52,6 +91,7 @@ impl SegmentHeader {
         sector[..8].copy_from_slice(&SEGMENT_MAGIC);
         sector[8..10].copy_from_slice(&FORMAT.to_le_bytes());
         sector[10..12].copy_from_slice(&self.identity.replica.0.to_le_bytes());
+        sector[12] = self.life;
         sector[16..48].copy_from_slice(&self.identity.cluster.0.0);
         sector[48..56].copy_from_slice(&self.index.to_le_bytes());
         sector[56..64].copy_from_slice(&self.bytes.to_le_bytes());
@@ -71,9 +111,13 @@ impl SegmentHeader {
         if format != FORMAT {
             return Err(BadHeader::Format(format));
         }
+        let (life, bytes) = (sector[12], u64_at(sector, 56));
+        if life >= MOST_LIVES || !bytes.is_multiple_of(SECTOR_BYTES as u64) {
+            return Err(BadHeader::Damaged);
+        }
         let cluster = ClusterId(Digest(sector[16..48].try_into().expect("32 bytes")));
         let identity = Identity { cluster, replica: ReplicaId(u16_at(sector, 10)) };
-        Ok(SegmentHeader { identity, index: u64_at(sector, 48), bytes: u64_at(sector, 56) })
+        Ok(SegmentHeader { identity, index: u64_at(sector, 48), bytes, life })
     }
 }
 
@@ -100,10 +144,9 @@ pub(crate) struct GroupHeader {
     pub sequence: u64,
     /// The index of the segment it stands in.
     pub index: u64,
-    /// All of it, padding included.
+    /// All of it on the disk, padding and marks included.
     pub bytes: u32,
     pub records: u32,
-    pub blank_sectors: u32,
 }
 
 impl GroupHeader {
@@ -114,67 +157,93 @@ impl GroupHeader {
         header[16..24].copy_from_slice(&self.index.to_le_bytes());
         header[24..28].copy_from_slice(&self.bytes.to_le_bytes());
         header[28..32].copy_from_slice(&self.records.to_le_bytes());
-        header[32..36].copy_from_slice(&self.blank_sectors.to_le_bytes());
-        header[GROUP_HEADER_BYTES - 1] = MARK;
         let checksum = crc32fast::hash(&header[8..]);
         header[4..8].copy_from_slice(&checksum.to_le_bytes());
         header
     }
 
-    /// The header at the beginning of `bytes`, if one stands there unharmed.
-    pub fn decode(bytes: &[u8]) -> Option<GroupHeader> {
-        let header = bytes.get(..GROUP_HEADER_BYTES)?;
-        if header[..4] != GROUP_MAGIC || u32_at(header, 4) != crc32fast::hash(&header[8..]) {
-            return None;
-        }
-        Some(GroupHeader {
+    /// The header in the sector that begins `bytes`, if a group of the life `life` begins there and its header is unharmed.
+    pub fn decode(bytes: &[u8], life: u8) -> Option<GroupHeader> {
+        let sector = bytes.get(..SECTOR_BYTES)?;
+        let header = &sector[..GROUP_HEADER_BYTES];
+        let is_header = sector[SECTOR_BYTES - 1] == mark(life, true)
+            && header[..4] == GROUP_MAGIC
+            && u32_at(header, 4) == crc32fast::hash(&header[8..]);
+        is_header.then(|| GroupHeader {
             sequence: u64_at(header, 8),
             index: u64_at(header, 16),
             bytes: u32_at(header, 24),
             records: u32_at(header, 28),
-            blank_sectors: u32_at(header, 32),
         })
-    }
-
-    /// Whether the last byte of a header was written at all.
-    pub fn ends(bytes: &[u8]) -> bool {
-        bytes[GROUP_HEADER_BYTES - 1] != 0
     }
 }
 
-/// Bytes of a group with `content` bytes of records, their headers included.
+/// Where a group is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub sequence: u64,
+    pub index: u64,
+    pub life: u8,
+}
+
+/// Bytes on the disk of a group with `content` bytes of records, their headers included.
 pub(crate) fn group_bytes(content: usize) -> usize {
-    (GROUP_HEADER_BYTES + content + 1).next_multiple_of(SECTOR_BYTES)
+    (GROUP_HEADER_BYTES + content).div_ceil(CONTENT_BYTES) * SECTOR_BYTES
 }
 
 /// Writes a group into `buffer`, whose former content is lost.
-pub(crate) fn encode_group(sequence: u64, index: u64, records: &[Entry], buffer: &mut Vec<u8>) {
+pub(crate) fn encode_group(place: Place, records: &[Entry], buffer: &mut Vec<u8>) {
+    let Place { sequence, index, life } = place;
+    let mark = self::mark(life, false);
     buffer.clear();
-    buffer.resize(GROUP_HEADER_BYTES, 0);
+    put(buffer, &[0; GROUP_HEADER_BYTES], mark);
     for Entry { id, pieces, bytes } in records {
         let length = u32::try_from(*bytes).expect("a segment, and so a record, is below 4 GiB");
         let pieces = || pieces.iter().map(|piece| &piece[..]);
-        buffer.extend_from_slice(&id.to_le_bytes());
-        buffer.extend_from_slice(&length.to_le_bytes());
-        buffer.extend_from_slice(&record_checksum(*id, length, pieces()).to_le_bytes());
-        pieces().for_each(|piece| buffer.extend_from_slice(piece));
+        let mut header = [0; RECORD_HEADER_BYTES];
+        header[..8].copy_from_slice(&id.to_le_bytes());
+        header[8..12].copy_from_slice(&length.to_le_bytes());
+        header[12..].copy_from_slice(&record_checksum(sequence, index, *id, length, pieces()).to_le_bytes());
+        put(buffer, &header, mark);
+        pieces().for_each(|piece| put(buffer, piece, mark));
     }
-    buffer.resize(group_bytes(buffer.len() - GROUP_HEADER_BYTES), 0);
-    *buffer.last_mut().expect("a group has at least one sector") = MARK;
+    if !buffer.len().is_multiple_of(SECTOR_BYTES) {
+        buffer.resize(buffer.len().next_multiple_of(SECTOR_BYTES), 0);
+        *buffer.last_mut().expect("a group has at least one sector") = mark;
+    }
     let header = GroupHeader {
         sequence,
         index,
         bytes: u32::try_from(buffer.len()).expect("a segment, and so a group, is below 4 GiB"),
         records: u32::try_from(records.len()).expect("fewer records than bytes"),
-        blank_sectors: blank_sectors(buffer),
     };
     buffer[..GROUP_HEADER_BYTES].copy_from_slice(&header.encode());
+    buffer[SECTOR_BYTES - 1] = self::mark(life, true);
 }
 
-/// How many sectors of a group are all zero. The first never counts: it holds the header.
-pub(crate) fn blank_sectors(group: &[u8]) -> u32 {
-    let blank = group.chunks(SECTOR_BYTES).skip(1).filter(|sector| is_blank(sector)).count();
-    u32::try_from(blank).expect("fewer sectors than bytes")
+/// Appends content to the sectors of a group, and its mark to each that becomes full.
+fn put(buffer: &mut Vec<u8>, mut content: &[u8], mark: u8) {
+    while !content.is_empty() {
+        let room = CONTENT_BYTES - buffer.len() % SECTOR_BYTES;
+        let (now, rest) = content.split_at(room.min(content.len()));
+        buffer.extend_from_slice(now);
+        if now.len() == room {
+            buffer.push(mark);
+        }
+        content = rest;
+    }
+}
+
+/// Takes the marks out of a group: what remains is its header, its records and its padding.
+pub(crate) fn take_content(group: &[u8], into: &mut Vec<u8>) {
+    into.clear();
+    into.reserve(group.len());
+    group.chunks_exact(SECTOR_BYTES).for_each(|sector| into.extend_from_slice(&sector[..CONTENT_BYTES]));
+}
+
+/// Where a byte of a group's content stands in the group on the disk.
+pub(crate) fn place_of(content: usize) -> usize {
+    content / CONTENT_BYTES * SECTOR_BYTES + content % CONTENT_BYTES
 }
 
 pub(crate) fn is_blank(bytes: &[u8]) -> bool {
@@ -182,29 +251,28 @@ pub(crate) fn is_blank(bytes: &[u8]) -> bool {
     bytes.chunks(64).all(|block| block.iter().fold(0, |bits, byte| bits | byte) == 0)
 }
 
-fn record_checksum<'a>(id: u64, length: u32, pieces: impl Iterator<Item = &'a [u8]>) -> u32 {
+fn record_checksum<'a>(sequence: u64, index: u64, id: u64, length: u32, pieces: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut checksum = crc32fast::Hasher::new();
-    checksum.update(&id.to_le_bytes());
+    [sequence, index, id].iter().for_each(|number| checksum.update(&number.to_le_bytes()));
     checksum.update(&length.to_le_bytes());
     pieces.for_each(|piece| checksum.update(piece));
     checksum.finalize()
 }
 
-/// A record in a group whose bytes are `group`, at `at`: its id and where its content lies.
-pub(crate) fn decode_record(group: &[u8], at: usize) -> Result<(u64, std::ops::Range<usize>), &'static str> {
-    let header = group.get(at..at + RECORD_HEADER_BYTES).ok_or("a record begins beyond its group")?;
-    let content = at + RECORD_HEADER_BYTES..(at + RECORD_HEADER_BYTES).saturating_add(u32_at(header, 8) as usize);
-    let bytes = group.get(content.clone()).ok_or("a record's length reaches beyond its group")?;
-    let id = u64_at(header, 0);
-    if u32_at(header, 12) != record_checksum(id, bytes.len() as u32, std::iter::once(bytes)) {
+/// A record in a group whose content is `content`, at `at`: its id and where its bytes lie.
+pub(crate) fn decode_record(
+    group: &GroupHeader,
+    content: &[u8],
+    at: usize,
+) -> Result<(u64, Range<usize>), &'static str> {
+    let header = content.get(at..at + RECORD_HEADER_BYTES).ok_or("a record begins beyond its group")?;
+    let place = at + RECORD_HEADER_BYTES..(at + RECORD_HEADER_BYTES).saturating_add(u32_at(header, 8) as usize);
+    let bytes = content.get(place.clone()).ok_or("a record's length reaches beyond its group")?;
+    let (id, length) = (u64_at(header, 0), u32_at(header, 8));
+    if u32_at(header, 12) != record_checksum(group.sequence, group.index, id, length, std::iter::once(bytes)) {
         return Err("a record's checksum does not fit it");
     }
-    Ok((id, content))
-}
-
-/// Whether what follows the records of a group is what is always written there.
-pub(crate) fn is_padding(bytes: &[u8]) -> bool {
-    bytes.split_last().is_some_and(|(last, rest)| *last == MARK && is_blank(rest))
+    Ok((id, place))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {

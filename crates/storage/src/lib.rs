@@ -22,15 +22,17 @@ mod log;
 mod medium;
 mod memory;
 mod options;
+mod reading;
 mod repair;
 mod scan;
 mod simulated;
 mod slices;
 mod stepped;
+mod supply;
 mod survey;
 
 pub use directory::{Directory, DirectoryFile};
-pub use error::JournalError;
+pub use error::{JournalError, mend};
 pub use file::FileJournal;
 pub use journal::{Journal, Waker};
 pub use log::{Cut, Recovery};
@@ -40,6 +42,7 @@ pub use options::{
     DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, Flush, Fsync, Identity, JournalOptions,
     MIN_SEGMENT_BYTES,
 };
+pub use reading::{holder, read};
 pub use repair::{Inspection, RepairReport, SegmentSummary, inspect, inspect_medium, repair, repair_medium};
 pub use simulated::{Faults, SimulatedDisk, SimulatedFile};
 pub use stepped::SteppedJournal;

@@ -2,15 +2,15 @@
 
 use crate::error::JournalError;
 use crate::format::{
-    Entry, GROUP_HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES, SegmentHeader, encode_group, group_bytes,
+    CONTENT_BYTES, Entry, GROUP_HEADER_BYTES, Place, RECORD_HEADER_BYTES, SECTOR_BYTES, encode_group, group_bytes,
 };
 use crate::medium::{Medium, MediumFile};
 use crate::options::{Identity, JournalOptions};
 use crate::repair::REPAIRED_MARK;
 use crate::scan::{Before, Tail, scan};
-use crate::survey::{Found, Survey, corrupt, is_preparing, preparing_name, read_segment, segment_name, survey};
+use crate::supply::{Empty, Supply, remove};
+use crate::survey::{Found, Survey, corrupt, is_left_over, read_segment, segment_name, survey};
 use std::collections::VecDeque;
-use std::thread::{self, JoinHandle};
 
 /// Most bytes of one group with more than one record: a longer one would make what comes first wait for what comes last.
 const GROUP_BYTES: usize = 1 << 20;
@@ -45,26 +45,19 @@ pub struct Cut {
 struct Segment {
     index: u64,
     bytes: u64,
+    /// How often its file was used before.
+    life: u8,
     last_id: Option<u64>,
     /// What was known when it began: where a replay that begins here starts from.
     before: Before,
 }
 
-/// The segment after the one in use.
-enum Spare<M: Medium> {
-    None,
-    Ready(M::File),
-    Preparing(JoinHandle<Result<M::File, JournalError>>),
-}
-
 /// Segments and the place where the next group goes. After an error nothing may be called but [`Log::replay`].
 pub(crate) struct Log<M: Medium> {
     medium: M,
-    identity: Identity,
     segment_bytes: u64,
     capacity_bytes: u64,
-    /// Whether a thread prepares segments, or [`Log::write`] does when it needs one.
-    ahead: bool,
+    supply: Supply<M>,
     /// Ascending; the last is the one in use.
     segments: VecDeque<Segment>,
     active: M::File,
@@ -72,14 +65,13 @@ pub(crate) struct Log<M: Medium> {
     next_sequence: u64,
     last_id: Option<u64>,
     first_kept: u64,
-    spare: Spare<M>,
     buffer: Vec<u8>,
 }
 
 /// The most bytes that one record may have.
 pub(crate) fn record_capacity(segment_bytes: u64) -> usize {
-    let groups = usize::try_from(segment_bytes).expect("a valid segment fits the memory") - SECTOR_BYTES;
-    groups - GROUP_HEADER_BYTES - RECORD_HEADER_BYTES - 1
+    let sectors = usize::try_from(segment_bytes).expect("a valid segment fits the memory") / SECTOR_BYTES;
+    (sectors - 1) * CONTENT_BYTES - GROUP_HEADER_BYTES - RECORD_HEADER_BYTES
 }
 
 impl<M: Medium> Log<M> {
@@ -97,41 +89,41 @@ impl<M: Medium> Log<M> {
             return Err(error);
         }
         let names = medium.list().map_err(|error| JournalError::io("list", medium.describe(""), error))?;
-        for name in names.iter().filter(|name| is_preparing(name)) {
+        for name in names.iter().filter(|name| is_left_over(name)) {
             remove(&medium, name)?;
         }
+        // An earlier process may have named a segment and ended before the name was durable.
+        medium.sync_names().map_err(|error| JournalError::io("sync", medium.describe(""), error))?;
         let repaired = names.iter().any(|name| name == REPAIRED_MARK);
+        let mut supply = Supply::new(medium.clone(), identity, options.segment_bytes, ahead);
         if found.segments.is_empty() {
-            let active = prepare(&medium, identity, 0, options.segment_bytes)?;
-            let first = Segment { index: 0, bytes: options.segment_bytes, last_id: None, before: Before::default() };
-            let log = Log::new(medium, identity, options, ahead, VecDeque::from([first]), active, Spare::None);
+            let Empty { file, life } = supply.take(0, true)?.expect("there is room for a first segment");
+            let before = Before::default();
+            let first = Segment { index: 0, bytes: options.segment_bytes, life, last_id: None, before };
+            let log = Log::new(medium, options, supply, VecDeque::from([first]), file);
             return Ok((log, Recovery { records: 0, segments: 1, last_id: None, cut: None, repaired }));
         }
-        Log::resume(medium, identity, options, ahead, found, repaired)
+        Log::resume(medium, options, supply, found, repaired)
     }
 
     fn new(
         medium: M,
-        identity: Identity,
         options: &JournalOptions,
-        ahead: bool,
+        supply: Supply<M>,
         segments: VecDeque<Segment>,
         active: M::File,
-        spare: Spare<M>,
     ) -> Log<M> {
         let mut log = Log {
             medium,
-            identity,
             segment_bytes: options.segment_bytes,
             capacity_bytes: options.capacity_bytes,
-            ahead,
+            supply,
             segments,
             active,
             position: SECTOR_BYTES as u64,
             next_sequence: 0,
             last_id: None,
             first_kept: 0,
-            spare,
             buffer: Vec::new(),
         };
         log.prepare_ahead();
@@ -140,22 +132,21 @@ impl<M: Medium> Log<M> {
 
     fn resume(
         medium: M,
-        identity: Identity,
         options: &JournalOptions,
-        ahead: bool,
+        mut supply: Supply<M>,
         survey: Survey,
         repaired: bool,
     ) -> Result<(Log<M>, Recovery), JournalError> {
         let active = survey.active();
         let mut found = survey.segments;
-        let mut spare = Spare::None;
         // The highest first, so that a crash in between leaves no gap.
         for (at, unused) in found.split_off(active + 1).iter().enumerate().rev() {
             let name = segment_name(unused.index);
             if at == 0 && unused.bytes == options.segment_bytes {
-                let file =
-                    medium.open(&name).map_err(|error| JournalError::io("open", medium.describe(&name), error))?;
-                spare = Spare::Ready(file);
+                // As below: its header may be in the cache alone.
+                let file = medium.open(&name).and_then(|file| file.sync().map(|()| file));
+                let file = file.map_err(|error| JournalError::io("open", medium.describe(&name), error))?;
+                supply.adopt(Empty { file, life: unused.life });
             } else {
                 remove(&medium, &name)?;
             }
@@ -163,11 +154,11 @@ impl<M: Medium> Log<M> {
         let records = found.iter().map(|segment| segment.scan.records).sum();
         let mut segments = VecDeque::new();
         let mut before = Before::default();
-        for Found { index, bytes, scan } in &found {
+        for Found { index, bytes, life, scan } in &found {
             // What an earlier process wrote may be in the cache alone.
             let synced = medium.open(&segment_name(*index)).and_then(|file| file.sync());
             synced.map_err(|error| JournalError::io("sync", medium.describe(&segment_name(*index)), error))?;
-            segments.push_back(Segment { index: *index, bytes: *bytes, last_id: scan.last_id, before });
+            segments.push_back(Segment { index: *index, bytes: *bytes, life: *life, last_id: scan.last_id, before });
             before = Before { next_sequence: scan.next_sequence, last_id: scan.last_id };
         }
         let Found { index, scan, .. } = found.pop().expect("a journal that is resumed has a segment");
@@ -189,7 +180,7 @@ impl<M: Medium> Log<M> {
             active.write(group.start as u64, &copy).map_err(fail)?;
         }
         let recovery = Recovery { records, segments: segments.len(), last_id: scan.last_id, cut, repaired };
-        let mut log = Log::new(medium, identity, options, ahead, segments, active, spare);
+        let mut log = Log::new(medium, options, supply, segments, active);
         log.position = scan.end as u64;
         log.next_sequence = scan.next_sequence.unwrap_or(0);
         log.last_id = scan.last_id;
@@ -226,7 +217,8 @@ impl<M: Medium> Log<M> {
         }
         let group = &records[..count];
         let segment = self.segments.back_mut().expect("one segment is in use");
-        encode_group(self.next_sequence, segment.index, group, &mut self.buffer);
+        let place = Place { sequence: self.next_sequence, index: segment.index, life: segment.life };
+        encode_group(place, group, &mut self.buffer);
         let written = self.active.write(self.position, &self.buffer);
         written
             .map_err(|error| JournalError::io("write", self.medium.describe(&segment_name(segment.index)), error))?;
@@ -255,51 +247,42 @@ impl<M: Medium> Log<M> {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
+    /// Whether a further file would leave the journal within its bounds, if none waits to be used again.
+    fn has_room(&self) -> bool {
+        self.bytes() + self.segment_bytes <= self.capacity_bytes
+    }
+
+    fn next_index(&self) -> u64 {
+        self.segments.back().expect("one segment is in use").index + 1
+    }
+
     fn next_segment(&mut self) -> Result<(), JournalError> {
-        let index = self.segments.back().expect("one segment is in use").index + 1;
-        let spare = match std::mem::replace(&mut self.spare, Spare::None) {
-            Spare::Ready(file) => Some(file),
-            // A failure ahead of time is none yet: the room that was missing may be there by now.
-            Spare::Preparing(thread) => thread.join().expect("preparing a segment does not panic").ok(),
-            Spare::None => None,
+        let (index, has_room) = (self.next_index(), self.has_room());
+        let Some(Empty { file, life }) = self.supply.take(index, has_room)? else {
+            return Err(JournalError::Full { bytes: self.bytes(), capacity: self.capacity_bytes });
         };
-        self.active = match spare {
-            Some(file) => file,
-            None if self.bytes() + self.segment_bytes > self.capacity_bytes => {
-                return Err(JournalError::Full { bytes: self.bytes(), capacity: self.capacity_bytes });
-            }
-            None => prepare(&self.medium, self.identity, index, self.segment_bytes)?,
-        };
+        self.active = file;
         let before = Before { next_sequence: Some(self.next_sequence), last_id: self.last_id };
-        self.segments.push_back(Segment { index, bytes: self.segment_bytes, last_id: self.last_id, before });
+        self.segments.push_back(Segment { index, bytes: self.segment_bytes, life, last_id: self.last_id, before });
         self.position = SECTOR_BYTES as u64;
         self.prepare_ahead();
         Ok(())
     }
 
-    /// Begins to prepare the segment after the one in use, if there is room for it.
     fn prepare_ahead(&mut self) {
-        let idle = matches!(self.spare, Spare::None);
-        if !self.ahead || !idle || self.bytes() + self.segment_bytes > self.capacity_bytes {
-            return;
-        }
-        let (medium, identity, bytes) = (self.medium.clone(), self.identity, self.segment_bytes);
-        let index = self.segments.back().expect("one segment is in use").index + 1;
-        let thread = thread::Builder::new().name("journal-ahead".to_owned());
-        // Without a thread the segment is prepared when it is needed.
-        if let Ok(handle) = thread.spawn(move || prepare(&medium, identity, index, bytes)) {
-            self.spare = Spare::Preparing(handle);
-        }
+        let (index, has_room) = (self.next_index(), self.has_room());
+        self.supply.prepare_ahead(index, has_room);
     }
 
-    /// Removes the segments that hold nothing from `first_kept` on.
+    /// Cuts off the segments that hold nothing from `first_kept` on.
     pub fn truncate(&mut self, first_kept: u64) -> Result<(), JournalError> {
         self.first_kept = self.first_kept.max(first_kept);
         // A segment in use that has no group yet does not tell the last id: the one before it stays.
         let staying = 1 + usize::from(self.position == SECTOR_BYTES as u64);
         while self.segments.len() > staying && self.segments[0].last_id.is_none_or(|last| last < first_kept) {
-            // Each removal is durable before the next begins: in another order a crash would leave a gap.
-            remove(&self.medium, &segment_name(self.segments[0].index))?;
+            let Segment { index, bytes, life, .. } = self.segments[0];
+            // Each is gone durably before the next goes: in another order a crash would leave a gap.
+            self.supply.retire(index, bytes, life)?;
             self.segments.pop_front();
         }
         self.prepare_ahead();
@@ -309,14 +292,14 @@ impl<M: Medium> Log<M> {
     /// Hands out the records from the last truncation on.
     pub fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError> {
         for Segment { index, before, .. } in &self.segments {
-            let (image, _) =
+            let (image, header) =
                 read_segment(&self.medium, *index)?.map_err(|damage| corrupt(&self.medium, *index, &damage))?;
             let mut visit_kept = |id, record: &[u8]| {
                 if id >= self.first_kept && Some(id) <= self.last_id {
                     visit(id, record);
                 }
             };
-            if let Tail::Damaged(damage) = scan(&image, *index, *before, &mut visit_kept).tail {
+            if let Tail::Damaged(damage) = scan(&image, &header, *before, &mut visit_kept).tail {
                 return Err(corrupt(&self.medium, *index, &damage));
             }
         }
@@ -324,42 +307,12 @@ impl<M: Medium> Log<M> {
     }
 }
 
-impl<M: Medium> Drop for Log<M> {
-    fn drop(&mut self) {
-        // The thread holds the medium, and with it the lock that whoever opens the journal next needs.
-        if let Spare::Preparing(thread) = std::mem::replace(&mut self.spare, Spare::None) {
-            let _ = thread.join();
-        }
-    }
-}
-
 /// Overwrites the remains of a write with zeros, in an order in which a crash leaves nothing but remains of a write: what is behind
-/// the first sector, then the mark of the header in it, then all of it.
+/// the first sector, then its mark, then all of it. None of it may be left: the next write there has the same life and number.
 fn blank<F: MediumFile>(file: &mut F, start: usize, end: usize) -> std::io::Result<()> {
     if end > start + SECTOR_BYTES {
         file.write((start + SECTOR_BYTES) as u64, &vec![0; end - start - SECTOR_BYTES])?;
     }
-    file.write((start + GROUP_HEADER_BYTES - 1) as u64, &[0])?;
+    file.write((start + CONTENT_BYTES) as u64, &[0])?;
     file.write(start as u64, &[0; SECTOR_BYTES])
-}
-
-fn remove<M: Medium>(medium: &M, name: &str) -> Result<(), JournalError> {
-    let removed = medium.remove(name).and_then(|()| medium.sync_names());
-    removed.map_err(|error| JournalError::io("remove", medium.describe(name), error))
-}
-
-/// A segment with nothing but its header, complete before it has its name.
-fn prepare<M: Medium>(medium: &M, identity: Identity, index: u64, bytes: u64) -> Result<M::File, JournalError> {
-    let (preparing, name) = (preparing_name(index), segment_name(index));
-    let make = || {
-        if medium.list()?.contains(&preparing) {
-            medium.remove(&preparing)?;
-        }
-        let mut file = medium.create(&preparing, bytes)?;
-        file.write(0, &SegmentHeader { identity, index, bytes }.encode())?;
-        medium.rename(&preparing, &name)?;
-        medium.sync_names()?;
-        Ok(file)
-    };
-    make().map_err(|error| JournalError::io("prepare", medium.describe(&name), error))
 }

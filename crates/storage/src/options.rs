@@ -50,7 +50,7 @@ pub enum Flush {
 pub struct JournalOptions {
     /// Bytes of one segment, a multiple of 512; also bounds one record.
     pub segment_bytes: u64,
-    /// Bytes that all segments together may take, the one prepared ahead included.
+    /// Bytes that all segments together may take, the one prepared ahead and those that wait to be used again included.
     pub capacity_bytes: u64,
     /// Bytes of records that may be appended and not yet durable: a disk that hangs must not fill the memory.
     pub waiting_bytes: usize,

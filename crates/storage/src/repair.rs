@@ -2,7 +2,7 @@
 
 use crate::directory::Directory;
 use crate::error::JournalError;
-use crate::format::{Entry, encode_group};
+use crate::format::{Entry, Place, encode_group};
 use crate::log::Cut;
 use crate::medium::{Medium, MediumFile};
 use crate::options::{Flush, Fsync, Identity};
@@ -178,10 +178,11 @@ fn cut<M: Medium>(
     rest.fill(0);
     let intact = &broken.damage.intact;
     if let Some((last, _)) = intact.last() {
-        let scan = &found.segments.iter().find(|segment| segment.index == broken.index).expect("it was read").scan;
+        let segment = found.segments.iter().find(|segment| segment.index == broken.index).expect("it was read");
         let mut group = Vec::new();
         let entries: Vec<Entry> = intact.iter().map(|(id, record)| Entry::new(*id, vec![record.clone()])).collect();
-        encode_group(scan.next_sequence.unwrap_or(0), broken.index, &entries, &mut group);
+        let sequence = segment.scan.next_sequence.unwrap_or(0);
+        encode_group(Place { sequence, index: broken.index, life: segment.life }, &entries, &mut group);
         rest[..group.len()].copy_from_slice(&group);
         report.records += intact.len() as u64;
         report.last_id = Some(*last);

@@ -1,11 +1,12 @@
-//! Reads the groups of one segment, and judges what is not one.
+//! Reads a segment, and tells the remains of an interrupted write from damage.
 //!
-//! A group is written only when the one before it is durable. So a group that is not whole may be the remains of a write that a
-//! crash interrupted only if nothing was written after it; and then it must look like such remains: sectors, or its end, are zeros
-//! as they were before. Whatever else is not whole was whole once and has been damaged.
+//! A group is written only when the one before it is durable. So what is not whole may be the remains of a write that a
+//! crash interrupted only if nothing was written after it; and then it must look like such remains: the mark of a sector is still the one
+//! from before. Whatever else is not whole was whole once and has been damaged.
 
 use crate::format::{
-    GROUP_HEADER_BYTES, GroupHeader, SECTOR_BYTES, blank_sectors, decode_record, is_blank, is_padding,
+    GROUP_HEADER_BYTES, GroupHeader, SECTOR_BYTES, SegmentHeader, check_marks, decode_record, is_blank, is_touched,
+    is_unfinished, place_of, take_content,
 };
 use bytes::Bytes;
 use std::ops::Range;
@@ -13,9 +14,9 @@ use std::ops::Range;
 /// What stands behind the last whole group.
 #[derive(Debug)]
 pub(crate) enum Tail {
-    /// Zeros to the end of the segment.
+    /// Nothing of this life of the file.
     Clean,
-    /// The remains of an interrupted write, up to this offset; then zeros.
+    /// The remains of an interrupted write, up to this offset; then nothing of this life of the file.
     Torn { end: usize },
     /// Something that was whole once.
     Damaged(Damage),
@@ -62,8 +63,8 @@ pub(crate) struct Before {
     pub last_id: Option<u64>,
 }
 
-/// Reads the segment `image` with the index `index`, and hands each record of a whole group to `visit`.
-pub(crate) fn scan(image: &[u8], index: u64, before: Before, visit: &mut dyn FnMut(u64, &[u8])) -> Scan {
+/// Reads the segment `image`, whose header is `segment`, and hands each record of a whole group to `visit`.
+pub(crate) fn scan(image: &[u8], segment: &SegmentHeader, before: Before, visit: &mut dyn FnMut(u64, &[u8])) -> Scan {
     let Before { next_sequence, last_id } = before;
     let mut scan = Scan {
         end: SECTOR_BYTES,
@@ -74,30 +75,33 @@ pub(crate) fn scan(image: &[u8], index: u64, before: Before, visit: &mut dyn FnM
         last_group: None,
         tail: Tail::Clean,
     };
-    let mut spans = Vec::new();
+    let (mut spans, mut content) = (Vec::new(), Vec::new());
     loop {
         let rest = &image[scan.end..];
-        let header = GroupHeader::decode(rest);
-        let Some(header) = header else {
-            scan.tail = judge_without_header(image, scan.end, index, scan.next_sequence);
+        let Some(header) = GroupHeader::decode(rest, segment.life) else {
+            scan.tail = judge_without_header(image, scan.end, segment, scan.next_sequence);
             return scan;
         };
-        let group = match check_header(&header, rest, index, scan.next_sequence) {
+        let group = match check_header(&header, rest, segment.index, scan.next_sequence) {
             Ok(group) => group,
             Err(what) => {
                 scan.tail = Tail::Damaged(Damage { offset: scan.end, what, intact: Vec::new() });
                 return scan;
             }
         };
-        if let Err((at, what)) = read_group(group, &header, scan.last_id, &mut spans) {
-            let copy = |(id, content): &(u64, Range<usize>)| (*id, Bytes::copy_from_slice(&group[content.clone()]));
+        take_content(group, &mut content);
+        let whole = read_group(&content, &header, scan.last_id, &mut spans).and_then(|()| {
+            check_marks(group, segment.life).map_err(|at| (at, "a sector of a group does not end with its mark"))
+        });
+        if let Err((at, what)) = whole {
+            let copy = |(id, place): &(u64, Range<usize>)| (*id, Bytes::copy_from_slice(&content[place.clone()]));
             let damage =
                 Damage { offset: scan.end + at, what: what.to_owned(), intact: spans.iter().map(copy).collect() };
-            scan.tail = judge_group(image, scan.end, &header, damage);
+            scan.tail = judge_group(image, scan.end, segment, &header, damage);
             return scan;
         }
-        for (id, content) in spans.drain(..) {
-            visit(id, &group[content]);
+        for (id, place) in spans.drain(..) {
+            visit(id, &content[place]);
             scan.records += 1;
             scan.first_id.get_or_insert(id);
             scan.last_id = Some(id);
@@ -128,9 +132,9 @@ fn check_header<'a>(
     rest.get(..bytes).ok_or_else(|| format!("a group of {bytes} bytes reaches beyond the segment"))
 }
 
-/// Finds the records of a group; or says where it is not whole, and leaves those before that in `spans`.
+/// Finds the records in the content of a group; or says where on the disk it is not whole, and leaves those before that in `spans`.
 fn read_group(
-    group: &[u8],
+    content: &[u8],
     header: &GroupHeader,
     mut last_id: Option<u64>,
     spans: &mut Vec<(u64, Range<usize>)>,
@@ -138,55 +142,61 @@ fn read_group(
     spans.clear();
     let mut at = GROUP_HEADER_BYTES;
     for _ in 0..header.records {
-        let (id, content) = decode_record(group, at).map_err(|what| (at, what))?;
+        let (id, place) = decode_record(header, content, at).map_err(|what| (place_of(at), what))?;
         if last_id.is_some_and(|last| id <= last) {
-            return Err((at, "a record's id is not above the one before"));
+            return Err((place_of(at), "a record's id is not above the one before"));
         }
-        at = content.end;
+        at = place.end;
         last_id = Some(id);
-        spans.push((id, content));
+        spans.push((id, place));
     }
-    if is_padding(&group[at..]) { Ok(()) } else { Err((at, "the padding behind a group's records is not as written")) }
+    match is_blank(&content[at..]) {
+        true => Ok(()),
+        false => Err((place_of(at), "the padding behind a group's records is not as written")),
+    }
 }
 
 /// A group whose header is whole and whose rest is not.
-fn judge_group(image: &[u8], start: usize, header: &GroupHeader, mut damage: Damage) -> Tail {
+fn judge_group(image: &[u8], start: usize, segment: &SegmentHeader, header: &GroupHeader, mut damage: Damage) -> Tail {
     let end = start + header.bytes as usize;
-    let group = &image[start..end];
-    if let Some(later) = later_group(image, end, header.index, Some(header.sequence)) {
+    if let Some(later) = later_group(image, end, segment, Some(header.sequence)) {
         damage.what += &format!("; a later group stands at byte {later}, so this one was durable");
         return Tail::Damaged(damage);
     }
-    let interrupted = group.last() == Some(&0) || blank_sectors(group) > header.blank_sectors;
-    if interrupted { Tail::Torn { end: written_end(image) } } else { Tail::Damaged(damage) }
+    let mut sectors = image[start..end].chunks_exact(SECTOR_BYTES);
+    match sectors.any(|sector| is_unfinished(sector, segment.life)) {
+        true => Tail::Torn { end: touched_end(image, start, segment.life) },
+        false => Tail::Damaged(damage),
+    }
 }
 
 /// Something that has no header of a group, or the end.
-fn judge_without_header(image: &[u8], start: usize, index: u64, next_sequence: Option<u64>) -> Tail {
-    let rest = &image[start..];
-    if is_blank(rest) {
+fn judge_without_header(image: &[u8], start: usize, segment: &SegmentHeader, next_sequence: Option<u64>) -> Tail {
+    let end = touched_end(image, start, segment.life);
+    if end == start {
         return Tail::Clean;
     }
     let damaged = |what: String| Tail::Damaged(Damage { offset: start, what, intact: Vec::new() });
-    let next = start + SECTOR_BYTES;
-    if let Some(later) = later_group(image, next, index, next_sequence) {
+    if let Some(later) = later_group(image, start + SECTOR_BYTES, segment, next_sequence) {
         return damaged(format!("no group, though a later one stands at byte {later}"));
     }
-    let (header, content) = rest.split_at(SECTOR_BYTES.min(rest.len()));
-    let interrupted = is_blank(header) || (!GroupHeader::ends(header) && is_blank(content));
-    if interrupted { Tail::Torn { end: written_end(image) } } else { damaged("a group's header is damaged".into()) }
+    match is_unfinished(&image[start..start + SECTOR_BYTES], segment.life) {
+        true => Tail::Torn { end },
+        false => damaged("a group's header is damaged".into()),
+    }
 }
 
 /// Where, from `from` on, a group stands that was written after the one that should have the sequence number `expected`.
-fn later_group(image: &[u8], from: usize, index: u64, expected: Option<u64>) -> Option<usize> {
+fn later_group(image: &[u8], from: usize, segment: &SegmentHeader, expected: Option<u64>) -> Option<usize> {
     (from..image.len()).step_by(SECTOR_BYTES).find(|at| {
-        GroupHeader::decode(&image[*at..])
-            .is_some_and(|header| header.index == index && expected.is_none_or(|expected| header.sequence > expected))
+        GroupHeader::decode(&image[*at..], segment.life).is_some_and(|header| {
+            header.index == segment.index && expected.is_none_or(|expected| header.sequence > expected)
+        })
     })
 }
 
-/// The end of the last sector that is not blank.
-fn written_end(image: &[u8]) -> usize {
-    let blank = image.rchunks(SECTOR_BYTES).take_while(|sector| is_blank(sector)).count();
-    image.len() - blank * SECTOR_BYTES
+/// The end of the last sector from `start` on to which something was written in the life `life`, or `start`.
+pub(crate) fn touched_end(image: &[u8], start: usize, life: u8) -> usize {
+    let untouched = image[start..].rchunks_exact(SECTOR_BYTES).take_while(|sector| !is_touched(sector, life)).count();
+    image.len() - untouched * SECTOR_BYTES
 }

@@ -1,14 +1,16 @@
 //! Reads all segments of a medium in order, and says where their chain breaks.
 
 use crate::error::JournalError;
-use crate::format::{BadHeader, FORMAT, GroupHeader, SECTOR_BYTES, SegmentHeader, is_blank};
+use crate::format::{BadHeader, FORMAT, GroupHeader, SECTOR_BYTES, SegmentHeader};
 use crate::medium::{Medium, MediumFile};
 use crate::options::Identity;
-use crate::scan::{Before, Damage, Scan, Tail, scan};
+use crate::scan::{Before, Damage, Scan, Tail, scan, touched_end};
 
 const SEGMENT_SUFFIX: &str = ".segment";
 /// A segment that is being prepared; what a crash leaves of it is removed.
 const PREPARING_SUFFIX: &str = ".preparing";
+/// A segment that was cut, whose file waits to be used again; those that an earlier process left are removed.
+const RETIRED_SUFFIX: &str = ".retired";
 
 /// The file name of a segment.
 pub(crate) fn segment_name(index: u64) -> String {
@@ -20,8 +22,14 @@ pub(crate) fn preparing_name(index: u64) -> String {
     format!("{index:012}{PREPARING_SUFFIX}")
 }
 
-pub(crate) fn is_preparing(name: &str) -> bool {
-    name.ends_with(PREPARING_SUFFIX)
+/// The name of a segment that was cut.
+pub(crate) fn retired_name(index: u64) -> String {
+    format!("{index:012}{RETIRED_SUFFIX}")
+}
+
+/// Whether a file is of no use to a process that did not make it so itself.
+pub(crate) fn is_left_over(name: &str) -> bool {
+    name.ends_with(PREPARING_SUFFIX) || name.ends_with(RETIRED_SUFFIX)
 }
 
 fn segment_index(name: &str) -> Option<u64> {
@@ -34,6 +42,7 @@ fn segment_index(name: &str) -> Option<u64> {
 pub(crate) struct Found {
     pub index: u64,
     pub bytes: u64,
+    pub life: u8,
     pub scan: Scan,
 }
 
@@ -93,10 +102,10 @@ impl Survey {
         };
         let expected = *self.identity.get_or_insert(header.identity);
         check_identity(&medium.describe(&segment_name(index)), header.identity, expected)?;
-        if let Some(broken) = self.break_before(&image) {
+        if let Some(broken) = self.break_before(&image, header.life) {
             return Ok(Some(broken));
         }
-        let mut scan = scan(&image, index, self.before(), visit);
+        let mut scan = scan(&image, &header, self.before(), visit);
         let broken = match std::mem::replace(&mut scan.tail, Tail::Clean) {
             Tail::Damaged(damage) => Some(Break { index, end: scan.end, damage }),
             tail => {
@@ -104,15 +113,14 @@ impl Survey {
                 None
             }
         };
-        self.segments.push(Found { index, bytes: header.bytes, scan });
+        self.segments.push(Found { index, bytes: header.bytes, life: header.life, scan });
         Ok(broken)
     }
 
     /// What the use of a further segment, `image`, shows to be wrong with those before: they were all whole when it began.
-    fn break_before(&self, image: &[u8]) -> Option<Break> {
-        let groups = &image[SECTOR_BYTES..];
+    fn break_before(&self, image: &[u8], life: u8) -> Option<Break> {
         let last = self.segments.last()?;
-        if is_blank(groups) {
+        if touched_end(image, SECTOR_BYTES, life) == SECTOR_BYTES {
             return None;
         }
         let torn = self.segments.iter().find(|found| matches!(found.scan.tail, Tail::Torn { .. }));
@@ -121,7 +129,9 @@ impl Survey {
             return Some(Break { index: *index, end: scan.end, damage: damage(scan.end, what) });
         }
         let next = last.scan.next_sequence?;
-        let found = GroupHeader::decode(groups).map(|header| header.sequence).filter(|found| *found > next)?;
+        let found = GroupHeader::decode(&image[SECTOR_BYTES..], life)
+            .map(|header| header.sequence)
+            .filter(|found| *found > next)?;
         let what = format!("groups {next} to {} are missing", found - 1);
         Some(Break { index: last.index, end: last.scan.end, damage: damage(last.scan.end, what) })
     }

@@ -3,9 +3,12 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Stepped, disk, kept, open, record};
+use common::{Stepped, disk, identity, ids, kept, open, record, small, write};
 use proptest::prelude::*;
-use quorate_storage::{Faults, Journal, SimulatedDisk, repair_medium};
+use quorate_storage::{Faults, FileJournal, Journal, Medium, SimulatedDisk, repair_medium};
+
+/// Where the header of a segment tells how often its file was used before.
+const LIFE_AT: usize = 12;
 
 /// What has been asked of the journal, and what it has answered.
 #[derive(Default)]
@@ -97,42 +100,56 @@ fn reopen(mut disk: SimulatedDisk, failures: &[u64]) -> (SimulatedDisk, Stepped)
     (disk, journal)
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+/// An operation; of ten, about so many truncate.
+fn operation(truncations: u32) -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => (0..3u64, prop_oneof![0..40usize, 0..600usize, Just(1400)])
             .prop_map(|(gap, bytes)| Operation::Append { gap, bytes }),
         2 => Just(Operation::Commit),
         2 => Just(Operation::Step),
-        1 => (0..20u64).prop_map(|back| Operation::Truncate { back }),
+        truncations => (0..20u64 / u64::from(truncations)).prop_map(|back| Operation::Truncate { back }),
     ]
 }
 
-fn life() -> impl Strategy<Value = (Vec<Operation>, u64, Vec<u64>)> {
-    (prop::collection::vec(operation(), 0..60), 0..20_000u64, prop::collection::vec(0..4000u64, 0..3))
+/// Operations, after how many bytes the power fails, and after how many of those that opening the journal again takes.
+type Life = (Vec<Operation>, u64, Vec<u64>);
+
+fn life(operations: usize, truncations: u32) -> impl Strategy<Value = Life> {
+    let operations = prop::collection::vec(operation(truncations), 0..operations);
+    (operations, 0..20_000u64, prop::collection::vec(0..4000u64, 0..3))
+}
+
+fn survive(seed: u64, lives: Vec<Life>) {
+    let mut disk = disk(seed);
+    let mut model = Model::default();
+    let mut journal = open(&disk).unwrap();
+    for (operations, power, failures) in lives {
+        disk.set_faults(Faults { power_fails_after_bytes: Some(power), ..Faults::default() });
+        for operation in &operations {
+            if !model.perform(&mut journal, operation) {
+                break;
+            }
+        }
+        drop(journal);
+        (disk, journal) = reopen(disk.lose_power(), &failures);
+        model.check(&mut journal);
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn what_is_promised_survives_life_after_life(seed in any::<u64>(), lives in prop::collection::vec(life(), 1..5)) {
-        let mut disk = disk(seed);
-        let mut model = Model::default();
-        let mut journal = open(&disk).unwrap();
-        for (operations, power, failures) in lives {
-            disk.set_faults(Faults { power_fails_after_bytes: Some(power), ..Faults::default() });
-            for operation in &operations {
-                if !model.perform(&mut journal, operation) {
-                    break;
-                }
-            }
-            drop(journal);
-            (disk, journal) = reopen(disk.lose_power(), &failures);
-            model.check(&mut journal);
-        }
+    fn what_is_promised_survives_life_after_life(seed in any::<u64>(), lives in prop::collection::vec(life(60, 1), 1..5)) {
+        survive(seed, lives);
     }
 
     #[test]
-    fn a_write_that_failed_is_not_taken_for_durable_after_reopening(seed in any::<u64>(), operations in prop::collection::vec(operation(), 1..80)) {
+    fn what_is_promised_survives_in_files_that_are_used_again(seed in any::<u64>(), lives in prop::collection::vec(life(150, 4), 1..4)) {
+        survive(seed, lives);
+    }
+
+    #[test]
+    fn a_write_that_failed_is_not_taken_for_durable_after_reopening(seed in any::<u64>(), operations in prop::collection::vec(operation(1), 1..80)) {
         let disk = disk(seed);
         let mut model = Model::default();
         let mut journal = open(&disk).unwrap();
@@ -155,21 +172,30 @@ proptest! {
 
 /// A life that uses several segments, groups of one and of many records, and truncation.
 fn script() -> Vec<Operation> {
+    rounds(6, 3, 4)
+}
+
+/// A life that uses the files of segments that were cut again and again.
+fn wearing_script() -> Vec<Operation> {
+    rounds(14, 2, 1)
+}
+
+fn rounds(rounds: usize, truncate_every: usize, back: u64) -> Vec<Operation> {
     let mut operations = Vec::new();
-    for round in 0..6 {
+    for round in 0..rounds {
         for count in [1, 3] {
             (0..count).for_each(|at| operations.push(Operation::Append { gap: at % 2, bytes: 90 + 150 * at as usize }));
             operations.extend([Operation::Commit, Operation::Step]);
         }
-        if round % 3 == 2 {
-            operations.push(Operation::Truncate { back: 4 });
+        if (round + 1) % truncate_every == 0 {
+            operations.push(Operation::Truncate { back });
         }
     }
     operations
 }
 
-#[test]
-fn the_power_may_fail_at_every_byte() {
+/// Performs the script with the power failing at each of its bytes in turn. How many those are, and how often something was cut.
+fn fail_at_every_byte(script: &[Operation]) -> (u64, u32) {
     let (mut after, mut torn, mut complete) = (0, 0, 0);
     while complete == 0 {
         for seed in 0..2 {
@@ -177,7 +203,7 @@ fn the_power_may_fail_at_every_byte() {
             let mut journal = open(&disk).unwrap();
             disk.set_faults(Faults { power_fails_after_bytes: Some(after), ..Faults::default() });
             let mut model = Model::default();
-            let failed = script().iter().any(|operation| !model.perform(&mut journal, operation));
+            let failed = script.iter().any(|operation| !model.perform(&mut journal, operation));
             complete += u32::from(!failed);
             drop(journal);
             let (_, mut journal) = reopen(disk.lose_power(), &[]);
@@ -186,19 +212,36 @@ fn the_power_may_fail_at_every_byte() {
         }
         after += 1;
     }
+    (after, torn)
+}
+
+#[test]
+fn the_power_may_fail_at_every_byte() {
+    let (after, torn) = fail_at_every_byte(&script());
     assert!(after > 10_000, "the script is long enough to mean something: {after} bytes");
     assert!(torn > 5_000, "most crashes leave something to cut: {torn}");
 }
 
 #[test]
-fn the_power_may_fail_at_every_byte_while_remains_are_cut() {
+fn the_power_may_fail_at_every_byte_of_files_that_are_used_again() {
+    let disk = disk(0);
+    let mut journal = open(&disk).unwrap();
+    let mut model = Model::default();
+    assert!(wearing_script().iter().all(|operation| model.perform(&mut journal, operation)));
+    let last = disk.list().unwrap().into_iter().rfind(|name| name.ends_with(".segment")).unwrap();
+    assert!(disk.content(&last).unwrap()[LIFE_AT] >= 2, "a file is in its third life at least");
+    fail_at_every_byte(&wearing_script());
+}
+
+/// Lets the power fail once at each of `powers`, and then at every byte of opening the journal again. How often something was cut.
+fn fail_while_remains_are_cut(script: &[Operation], powers: impl Iterator<Item = u64>) -> u32 {
     let mut cuts = 0;
-    for (seed, power) in (700..7000).step_by(777).enumerate() {
+    for (seed, power) in powers.enumerate() {
         let disk = disk(seed as u64);
         let mut journal = open(&disk).unwrap();
         disk.set_faults(Faults { power_fails_after_bytes: Some(power), ..Faults::default() });
         let mut model = Model::default();
-        assert!(script().iter().any(|operation| !model.perform(&mut journal, operation)));
+        assert!(script.iter().any(|operation| !model.perform(&mut journal, operation)));
         drop(journal);
         let torn = disk.lose_power();
         cuts += u32::from(open(&torn.duplicate()).unwrap().recovery().cut.is_some());
@@ -207,7 +250,15 @@ fn the_power_may_fail_at_every_byte_while_remains_are_cut() {
             model.check(&mut journal);
         }
     }
+    cuts
+}
+
+#[test]
+fn the_power_may_fail_at_every_byte_while_remains_are_cut() {
+    let cuts = fail_while_remains_are_cut(&script(), (700..7000).step_by(777));
     assert!(cuts >= 3, "{cuts}");
+    let cuts = fail_while_remains_are_cut(&wearing_script(), (15_000..20_000).step_by(555));
+    assert!(cuts >= 2, "{cuts}");
 }
 
 #[test]
@@ -240,5 +291,24 @@ fn the_power_may_fail_at_every_byte_of_a_repair() {
         model.durable = None;
         model.check(&mut journal);
         after += 1;
+    }
+}
+
+#[test]
+fn a_name_that_an_earlier_process_gave_and_did_not_see_durable_does_not_cost_records() {
+    for seed in 0..50 {
+        let disk = disk(seed);
+        drop(FileJournal::on(disk.clone(), identity(), &small()).unwrap());
+        // That process prepared the next segment and was killed before its name was durable.
+        let (preparing, segment) = ("000000000001.preparing", "000000000001.segment");
+        disk.rename(segment, preparing).unwrap();
+        disk.sync_names().unwrap();
+        disk.rename(preparing, segment).unwrap();
+        let mut journal = open(&disk).unwrap();
+        (0..2).for_each(|id| write(&mut journal, [id], 1000));
+        assert!(disk.content(segment).unwrap()[512..].iter().any(|byte| *byte != 0), "the segment is in use");
+        assert_eq!(journal.durable().unwrap(), Some(1));
+        drop(journal);
+        assert_eq!(ids(&open(&disk.lose_power()).unwrap()), [0, 1], "seed {seed}");
     }
 }

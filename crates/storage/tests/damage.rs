@@ -3,7 +3,9 @@
 mod common;
 
 use common::{disk, identity, ids, kept, open, record, small, write};
-use quorate_storage::{Identity, Journal, JournalError, SimulatedDisk, SteppedJournal, inspect_medium, repair_medium};
+use quorate_storage::{
+    Identity, Journal, JournalError, JournalOptions, SimulatedDisk, SteppedJournal, inspect_medium, repair_medium,
+};
 use quorate_types::{ClusterId, ReplicaId};
 
 /// Three groups in segment 0, of one, three and one records of 100 bytes: at 512, 1024 and 1536. The next is in segment 1.
@@ -105,10 +107,10 @@ fn a_group_lost_at_the_end_of_a_segment_is_told_by_the_next_segment() {
 #[test]
 fn a_repair_keeps_the_records_before_the_damage_even_in_its_group() {
     let disk = written(4);
-    // The third record of the group at 1024: a header of 48 bytes, and two records of 116.
-    assert!(disk.flip(FIRST, 1024 + 48 + 2 * 116 + 20, 0x10));
+    // The third record of the group at 1024: a header of 32 bytes, and two records of 116.
+    assert!(disk.flip(FIRST, 1024 + 32 + 2 * 116 + 20, 0x10));
     let saved = disk.content(FIRST).unwrap()[1024..].to_vec();
-    assert_eq!(refusal(&disk), (format!("simulated/{FIRST}"), 1024 + 48 + 2 * 116));
+    assert_eq!(refusal(&disk), (format!("simulated/{FIRST}"), 1024 + 32 + 2 * 116));
     let inspection = inspect_medium(&disk, &mut |_, _| {}).unwrap();
     assert!(inspection.damage.is_some() && !inspection.repaired);
     assert_eq!(inspection.identity, Some(identity()));
@@ -159,4 +161,26 @@ fn a_segment_of_another_identity_among_ones_own_is_refused() {
     let mut file = mine.open(FIRST).unwrap();
     file.write(0, &theirs.content(FIRST).unwrap()[..512]).unwrap();
     assert!(matches!(open(&mine).map(drop).unwrap_err(), JournalError::ForeignReplica { .. }));
+}
+
+#[test]
+fn a_sector_of_one_group_in_the_place_of_anothers_is_refused_there() {
+    use quorate_storage::{Medium, MediumFile};
+    let disk = disk(1);
+    let options = JournalOptions { segment_bytes: 4096, ..small() };
+    let mut journal = SteppedJournal::open(disk.clone(), identity(), &options).unwrap();
+    // Two groups of two records, of which the second has its sector to itself.
+    for id in [0, 2] {
+        journal.append(id, record(id, 511 - 32 - 16)).unwrap();
+        journal.append(id + 1, record(id + 1, 511 - 16)).unwrap();
+        journal.commit().unwrap();
+        assert!(journal.step());
+    }
+    assert_eq!(ids(&journal), [0, 1, 2, 3]);
+    let content = disk.content(FIRST).unwrap();
+    let later = &content[512 + 3 * 512..][..512];
+    assert!(later[8..12] == 495_u32.to_le_bytes(), "a record begins there");
+    disk.open(FIRST).unwrap().write(1024, later).unwrap();
+    let error = SteppedJournal::open(disk, identity(), &options).map(drop).unwrap_err();
+    assert!(matches!(error, JournalError::Corrupt { offset: 1024, .. }), "{error}");
 }

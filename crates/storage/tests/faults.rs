@@ -5,9 +5,11 @@ mod common;
 use bytes::Bytes;
 use common::{disk, identity, ids, kept, open, record, small, write};
 use quorate_storage::{
-    Faults, FileJournal, Fsync, Journal, JournalError, JournalOptions, SimulatedDisk, SteppedJournal,
+    Faults, FileJournal, Fsync, Journal, JournalError, JournalOptions, Medium, MediumFile, SimulatedDisk,
+    SimulatedFile, SteppedJournal,
 };
-use std::sync::{Arc, mpsc};
+use std::io;
+use std::sync::{Arc, RwLock, mpsc};
 use std::time::Duration;
 
 /// Writes to a threaded journal until it fails; the error, and the highest id that was reported before.
@@ -76,10 +78,99 @@ fn a_disk_that_hangs_does_not_fill_the_memory() {
     }
 }
 
+/// A disk that does not answer once it is told to hang.
+#[derive(Clone)]
+struct Hanging {
+    disk: SimulatedDisk,
+    answers: Arc<RwLock<()>>,
+}
+
+struct HangingFile {
+    file: SimulatedFile,
+    answers: Arc<RwLock<()>>,
+}
+
+impl Hanging {
+    fn file(&self, file: io::Result<SimulatedFile>) -> io::Result<HangingFile> {
+        Ok(HangingFile { file: file?, answers: self.answers.clone() })
+    }
+}
+
+impl Medium for Hanging {
+    type File = HangingFile;
+
+    fn name(&self) -> &'static str {
+        "hanging"
+    }
+
+    fn describe(&self, name: &str) -> String {
+        self.disk.describe(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<HangingFile> {
+        self.file(self.disk.create(name, bytes))
+    }
+
+    fn open(&self, name: &str) -> io::Result<HangingFile> {
+        self.file(self.disk.open(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.disk.sync_names()
+    }
+}
+
+impl MediumFile for HangingFile {
+    fn bytes(&self) -> io::Result<u64> {
+        self.file.bytes()
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, into)
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let _answers = self.answers.read().unwrap();
+        self.file.write(offset, data)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+}
+
+#[test]
+fn a_replica_whose_disk_hangs_can_end_and_say_so() {
+    let answers = Arc::new(RwLock::new(()));
+    let medium = Hanging { disk: disk(0), answers: answers.clone() };
+    let options = JournalOptions { waiting_bytes: 10_000, ..small() };
+    let mut journal = FileJournal::on(medium, identity(), &options).unwrap();
+    let hangs = answers.write().unwrap();
+    let error = (0..)
+        .find_map(|id| journal.append(id, record(id, 1000)).and_then(|()| journal.commit()).err())
+        .expect("it falls behind");
+    assert!(matches!(error, JournalError::Behind { limit: 10_000, .. }) && error.is_disk_trouble(), "{error}");
+    assert_eq!(journal.durable().unwrap_err().to_string(), error.to_string());
+    drop(journal);
+    drop(hangs);
+}
+
 #[test]
 fn a_record_larger_than_a_segment_is_refused_by_size() {
     let mut journal = open(&disk(0)).unwrap();
-    let capacity = 2048 - 512 - 48 - 16 - 1;
+    let capacity = 3 * 511 - 32 - 16;
     write(&mut journal, [0], capacity);
     write(&mut journal, [1], capacity);
     assert_eq!(ids(&journal), [0, 1]);

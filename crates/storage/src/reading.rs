@@ -1,0 +1,52 @@
+//! Reading a journal that a replica may be writing at the same moment.
+//!
+//! Segments are read one after the other, while the replica appends to the last, begins further ones and removes the first. What
+//! comes of that may look damaged, and looks different a moment later; damage does not. Nothing is written, locked or repaired.
+
+use crate::directory::{Directory, LOCK_FILE};
+use crate::error::JournalError;
+use crate::repair::{Inspection, inspect_medium};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// How often a journal is read that is not the same twice, before what was seen last is believed.
+const MOST_READINGS: usize = 20;
+
+/// Reads the journal in `directory`: `visit` receives what `begin` made and the records up to the first damage, ascending by id. When
+/// the journal changed meanwhile so that what was read does not fit together, all of it is read again, from another `begin`.
+///
+/// # Errors
+/// [`JournalError`] if the operating system refuses, or a segment is of another format, cluster or replica than those before it.
+pub fn read<T>(
+    directory: &Path,
+    mut begin: impl FnMut() -> T,
+    mut visit: impl FnMut(&mut T, u64, &[u8]),
+) -> Result<(T, Inspection), JournalError> {
+    let (medium, mut wrong_before, mut readings) = (Directory::look(directory), None, 0);
+    loop {
+        let mut taken = begin();
+        let found = inspect_medium(&medium, &mut |id, record| visit(&mut taken, id, record));
+        readings += 1;
+        let wrong = match &found {
+            Ok(Inspection { damage, .. }) => damage.as_ref().map(JournalError::to_string),
+            Err(error) => Some(error.to_string()),
+        };
+        if wrong.is_none() || wrong == wrong_before || readings == MOST_READINGS {
+            return found.map(|found| (taken, found));
+        }
+        wrong_before = wrong;
+    }
+}
+
+/// The process that has the journal in `directory` open to write, as far as the operating system tells.
+pub fn holder(directory: &Path) -> Option<u32> {
+    let file = fs::metadata(directory.join(LOCK_FILE)).ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let of_file = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", process, place, ..] = fields[..] else { return None };
+        (place.rsplit(':').next() == Some(&file)).then(|| process.parse().ok()).flatten()
+    };
+    locks.lines().find_map(of_file)
+}
