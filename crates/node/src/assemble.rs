@@ -9,8 +9,9 @@ use crate::gateway::{BundleLimits, Gateway};
 use crate::host::{Host, Orders, RunningNode};
 use crate::observer::{NodeEvent, Observer};
 use crate::recording;
-use crate::snapshots::Snapshots;
-use quorate_applications::Executor;
+use crate::snapshots::SnapshotFiles;
+use crate::states::States;
+use quorate_applications::{CheckpointRule, Executor};
 use quorate_byzantine::Context;
 use quorate_channels::{ChannelConfig, LocalEnd};
 use quorate_consensus::Protocol;
@@ -63,7 +64,15 @@ pub(crate) fn assemble(
     if let Some(finding) = finding {
         observer.observe(config.replica, NodeEvent::Journal(finding));
     }
-    let snapshots = directory.map(|directory| Snapshots::new(&directory, identity, config.journal.snapshot_bytes));
+    let states = match directory {
+        Some(directory) => States::in_files(SnapshotFiles::beside(&directory, identity), config.journal.snapshot_bytes),
+        None => States::in_memory(),
+    };
+    let rule = CheckpointRule::new(
+        config.consensus.checkpoint_interval,
+        config.consensus.retained_blocks,
+        config.consensus.retained_bytes,
+    );
     let recorder = recording::begin(config, &committee, salt, &mut *observer)?;
     let fittings = Fittings {
         me: config.replica,
@@ -73,8 +82,8 @@ pub(crate) fn assemble(
         crypto,
         journal,
         mark,
-        snapshots,
-        executor: Executor::new(config.application.build(), &committee.cluster),
+        states,
+        executor: Executor::new(config.application.build(), &committee.cluster).with_checkpoints(rule),
         gateway: Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, salt),
         observer,
     };

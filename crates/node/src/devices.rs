@@ -6,9 +6,11 @@ use crate::durability::remove_mark;
 use crate::error::HostError;
 use crate::gateway::Gateway;
 use crate::observer::{NodeEvent, Observer};
-use crate::snapshots::{Snapshots, Sum};
+use crate::snapshots::Snapshot;
+use crate::states::{Progress, States, Sum};
 use bytes::Bytes;
-use quorate_applications::{Executor, Reply};
+use quorate_applications::{Executor, Reply, RestoreError};
+use quorate_consensus::frontier::Frontier;
 use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Mark, Message, To};
@@ -16,7 +18,7 @@ use quorate_crypto::Crypto;
 use quorate_storage::Journal;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
-use quorate_types::{Block, Bundle, Certificate, ClusterId, Encoder, Height, ReplicaId, Time, Vote, Wire};
+use quorate_types::{Block, Bundle, Certificate, ClusterId, Decoder, Encoder, Height, ReplicaId, Time, Vote, Wire};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
@@ -49,7 +51,7 @@ pub(crate) struct Devices<M> {
     pub blocks: u64,
     /// The latest leader that the replica could tell.
     pub leader: ReplicaId,
-    pub snapshots: Option<Snapshots>,
+    pub states: States,
     /// What says that the replica has never run.
     mark: Option<PathBuf>,
     /// Blocks up to this height were executed in an earlier life, and their effect is in the state.
@@ -63,14 +65,30 @@ pub(crate) struct Devices<M> {
     unhurried_bytes: usize,
     /// The last record.
     appended: u64,
-    /// The last sum that was begun.
-    sum: Option<Sum>,
+    /// The last sum that was begun: its first record and its height.
+    sum: Option<(u64, Height)>,
     /// The record with which a repair of the journal is made good.
     good_with: Option<RecordId>,
     /// Messages are encoded side by side, and leave memory together soon after they are written.
     encoder: Encoder,
     records: Encoder,
     replies: Vec<Reply>,
+}
+
+/// Where a replica begins that has a state in a file.
+#[derive(Default)]
+pub(crate) struct Restored {
+    /// The height of the state.
+    pub height: Height,
+    /// The certificate of the checkpoint and the replica's part of the state, if a quorum vouches for it.
+    pub vouched: Option<(Certificate, Frontier)>,
+}
+
+fn read_frontier(bytes: Bytes) -> Result<Frontier, RestoreError> {
+    let mut input = Decoder::new(bytes);
+    let frontier = Frontier::decode(&mut input)?;
+    input.finish("end of a frontier")?;
+    Ok(frontier)
 }
 
 /// The concrete devices of one replica.
@@ -82,7 +100,7 @@ pub(crate) struct Fittings {
     pub crypto: Crypto,
     pub journal: Box<dyn Journal>,
     pub mark: Option<PathBuf>,
-    pub snapshots: Option<Snapshots>,
+    pub states: States,
     pub executor: Executor,
     pub gateway: Gateway,
     pub observer: Box<dyn Observer>,
@@ -98,7 +116,7 @@ impl<M: Message> Devices<M> {
             crypto,
             mut journal,
             mark,
-            snapshots,
+            states,
             executor,
             gateway,
             observer,
@@ -119,7 +137,7 @@ impl<M: Message> Devices<M> {
             local: VecDeque::new(),
             blocks: 0,
             leader: me,
-            snapshots,
+            states,
             mark,
             restored: Height(0),
             keeps,
@@ -149,7 +167,7 @@ impl<M: Message> Devices<M> {
             Action::Persist { id, record } => {
                 self.appended = id.0;
                 if let Record::Summary { height, .. } = record {
-                    self.sum = Some(Sum { first: id.0, height });
+                    self.sum = Some((id.0, height));
                 }
                 match self.keeps {
                     true => self.keep(id, &record)?,
@@ -168,15 +186,28 @@ impl<M: Message> Devices<M> {
             Action::Disarm(timer) => self.alarms.disarm(timer),
             Action::Commit { block, bundles } if block.height > self.restored => self.commit(&block, &bundles),
             Action::Commit { .. } => {}
-            Action::DigestState { height } => {
-                assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
-                let state = self.executor.state_digest();
-                self.local.push_back(Input::Executed { height, state });
+            Action::DigestState { frontier } if frontier.height() > self.restored => self.digest(&frontier),
+            Action::DigestState { .. } => {}
+            Action::StateStable { checkpoint } => self.states.certify(*checkpoint),
+            Action::ReadState { to, height, part } => {
+                let bytes = self.states.read(height, part);
+                self.local.push_back(Input::StateRead { to, height, part, bytes });
             }
+            Action::ReceiveState { height, manifest } => {
+                let chunks = manifest.chunks();
+                let held = self.states.receive(height, manifest);
+                self.tell(NodeEvent::ReceivesState { height, chunks, held: held.len() });
+                self.local.push_back(Input::Holds { height, chunks: held });
+            }
+            Action::KeepChunk { height, chunk, bytes } => self.states.keep_chunk(height, chunk, bytes),
+            Action::AdoptState { checkpoint } => self.adopt(*checkpoint)?,
             Action::Accuse(evidence) => self.tell(NodeEvent::Evidence(*evidence)),
             Action::Mark(Mark::Unreadable { id, why }) => {
                 return Err(HostError::Unreadable { id: id.0, why: why.to_string() });
             }
+            Action::Mark(Mark::Diverged { height }) => return Err(HostError::Diverged { height }),
+            Action::Mark(Mark::Fetches { height }) => self.tell(NodeEvent::FetchesState { height }),
+            Action::Mark(Mark::Adopted { from, height }) => self.tell(NodeEvent::AdoptedState { from, height }),
             Action::Mark(Mark::Restarted { view, height }) => self.tell(NodeEvent::Restarted { view, height }),
             Action::Mark(Mark::Forgot) => self.tell(NodeEvent::Forgot),
             Action::Mark(Mark::Abstains { up_to }) => {
@@ -196,49 +227,83 @@ impl<M: Message> Devices<M> {
         let pieces = record.pieces(&mut self.records);
         let bytes = pieces.iter().map(Bytes::len).sum();
         self.journal.append_pieces(id.0, pieces)?;
-        if let Some(snapshots) = &mut self.snapshots {
-            snapshots.added(bytes);
-        }
+        self.states.added(bytes);
         self.unhurried_bytes += bytes;
         self.unwritten |= self.unhurried_bytes > UNHURRIED_BYTES;
         Ok(())
     }
 
-    /// Takes the state of the last snapshot over, and says of which height it is.
-    pub fn restore(&mut self) -> Result<Height, HostError> {
-        let last = self.snapshots.as_ref().map(Snapshots::read_last).transpose()?.flatten();
-        if let Some((height, state)) = last {
-            self.executor.restore(state)?;
-            assert_eq!(self.executor.height(), height, "a snapshot is of the height in its name");
-            self.restored = height;
-        }
-        Ok(self.restored)
+    /// Takes the last state that was written over. Returns its height, and what makes others believe it.
+    pub fn restore(&mut self) -> Result<Restored, HostError> {
+        let Some(Snapshot { height, certificate, state }) = self.states.read_last()? else {
+            return Ok(Restored::default());
+        };
+        let frontier = self.executor.adopt(state)?;
+        assert_eq!(self.executor.height(), height, "a snapshot is of the height in its name");
+        self.restored = height;
+        let vouched = certificate.map(|certificate| Ok::<_, HostError>((certificate, read_frontier(frontier)?)));
+        Ok(Restored { height, vouched: vouched.transpose()? })
     }
 
     /// Whether the journal is to be summed up.
-    pub fn is_snapshot_due(&self) -> bool {
-        self.snapshots.as_ref().is_some_and(Snapshots::is_due)
+    pub fn is_sum_due(&self) -> bool {
+        self.states.is_sum_due()
     }
 
-    /// Takes the state with which the journal was summed up just now.
-    pub fn take_snapshot(&mut self) {
-        let sum = self.sum.expect("the journal was summed up");
-        assert_eq!(self.executor.height(), sum.height, "blocks are executed as they are committed");
+    /// The journal was summed up just now.
+    pub fn summed(&mut self) {
+        let (first, height) = self.sum.expect("the journal was summed up");
+        assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
         self.unwritten = true;
-        if let Some(snapshots) = &mut self.snapshots {
-            snapshots.taken(sum, self.appended, self.executor.snapshot());
-        }
+        let executor = &self.executor;
+        self.states.summed(Sum { first, last: self.appended, height }, || executor.own_state());
     }
 
-    pub fn go_on_with_snapshot(&mut self, settled: Height) -> Result<(), HostError> {
-        let Some(snapshots) = &mut self.snapshots else { return Ok(()) };
-        if snapshots.is_idle() {
-            return Ok(());
-        }
-        if let Some(first_kept) = snapshots.go_on(self.journal.durable()?, settled)? {
+    pub fn go_on_with_states(&mut self, settled: Height) -> Result<(), HostError> {
+        let Progress { cut, trouble } = self.states.go_on(self.durable.map(|record| record.0), settled)?;
+        if let Some(first_kept) = cut {
             self.journal.truncate(first_kept)?;
         }
+        if let Some(trouble) = trouble {
+            self.tell(NodeEvent::Journal(trouble));
+        }
         Ok(())
+    }
+
+    /// Digests the state at a checkpoint, and keeps it if it is one of those at which it is kept.
+    fn digest(&mut self, frontier: &Frontier) {
+        let height = frontier.height();
+        assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
+        let encode = || {
+            let mut out = Encoder::default();
+            frontier.encode(&mut out);
+            out.finish()
+        };
+        let checkpoint = self.executor.checkpoint(frontier.digest(), encode);
+        self.local.push_back(Input::Executed { height, state: checkpoint.digest, kept: checkpoint.kept.is_some() });
+        if let Some((manifest, state)) = checkpoint.kept {
+            self.states.keep(height, manifest, state);
+        }
+    }
+
+    /// Becomes the state that was received.
+    fn adopt(&mut self, checkpoint: Certificate) -> Result<(), HostError> {
+        let height = checkpoint.subject.height;
+        if height <= self.executor.height() {
+            return Ok(());
+        }
+        let (manifest, state) = self.states.received();
+        let frontier = read_frontier(self.executor.adopt(state.clone())?)?;
+        assert_eq!(self.executor.height(), height, "a quorum vouches for the state of that height");
+        self.states.adopt(checkpoint.clone(), manifest, state)?;
+        self.restored = height;
+        self.local.push_back(Input::Adopted { checkpoint: Box::new(checkpoint), frontier });
+        Ok(())
+    }
+
+    /// Whether there are records that something waits for, and that nobody has had written.
+    pub fn is_writing_due(&self) -> bool {
+        self.unwritten
     }
 
     /// Has the records of this turn written, and sends what waited for those that are durable by now.
@@ -247,6 +312,8 @@ impl<M: Message> Devices<M> {
             self.journal.commit()?;
             self.unhurried_bytes = 0;
         }
+        // What befell the disk is told at once, though nothing may wait for it.
+        self.look_at_journal()?;
         if let Some(record) = self.good_with
             && self.is_durable(record)?
         {
@@ -266,14 +333,19 @@ impl<M: Message> Devices<M> {
 
     fn is_durable(&mut self, record: RecordId) -> Result<bool, HostError> {
         if self.durable < Some(record) {
-            self.durable = self.journal.durable()?.map(RecordId);
-            if self.durable.is_some()
-                && let Some(path) = self.mark.take()
-            {
-                remove_mark(&path).map_err(|source| HostError::Mark { path, source })?;
-            }
+            self.look_at_journal()?;
         }
         Ok(self.durable >= Some(record))
+    }
+
+    fn look_at_journal(&mut self) -> Result<(), HostError> {
+        self.durable = self.journal.durable()?.map(RecordId);
+        if self.durable.is_some()
+            && let Some(path) = self.mark.take()
+        {
+            remove_mark(&path).map_err(|source| HostError::Mark { path, source })?;
+        }
+        Ok(())
     }
 
     fn is_genuine(&mut self, certificates: &[Certificate], votes: &[Vote]) -> bool {
@@ -305,7 +377,6 @@ impl<M: Message> Devices<M> {
     }
 
     fn sign(&mut self, message: &mut Envelope<M>) {
-        let Envelope::Protocol(message) = message else { panic!("only the protocol's messages are signed") };
         let vote = message.vote_to_sign().expect("a message that is to be signed has a vote in it");
         assert_eq!(vote.voter, self.me, "a replica signs for itself");
         vote.signature = self.crypto.sign(&vote.statement(&self.cluster));

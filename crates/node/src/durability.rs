@@ -21,7 +21,9 @@ pub const JOURNAL_DIRECTORY: &str = "journal";
 /// Bytes of records after which the state is written, so that the journal can be cut, unless the configuration says otherwise.
 pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
 /// What a segment takes besides the largest record: headers and padding, and what a bundle has around it.
-const SEGMENT_SLACK_BYTES: u64 = 64 << 10;
+const SEGMENT_SLACK_BYTES: u64 = 63 << 10;
+/// Of so many bytes in a segment one at most is not a record's.
+const SEGMENT_SHARE_BYTES: u64 = 256;
 
 /// Where promises are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -106,7 +108,7 @@ impl JournalConfig {
         if self.directory.as_os_str().is_empty() {
             return fault("directory", "is empty".into(), "name a directory, or leave the key out".into());
         }
-        let least = batch_bytes as u64 + SEGMENT_SLACK_BYTES;
+        let least = batch_bytes as u64 + batch_bytes as u64 / SEGMENT_SHARE_BYTES + SEGMENT_SLACK_BYTES;
         if self.kind == JournalKind::File && self.segment_bytes < least {
             let why = format!("is {}, and `consensus.batch_bytes` is {batch_bytes}", self.segment_bytes);
             return fault("segment_bytes", why, format!("set at least {least}: the largest bundle must fit in one"));
@@ -153,7 +155,8 @@ pub fn mark_as_new(journal: &Path) -> Result<(), NodeError> {
     fs::write(&mark, text).map_err(|source| NodeError::Write { path: mark, source })
 }
 
-fn new_mark(journal: &Path) -> PathBuf {
+/// The file that says of the directory of a journal that its replica has never run.
+pub fn new_mark(journal: &Path) -> PathBuf {
     let mut name = journal.as_os_str().to_owned();
     name.push(".new");
     PathBuf::from(name)

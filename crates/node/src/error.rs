@@ -6,7 +6,7 @@ use quorate_applications::RestoreError;
 use quorate_crypto::CryptoError;
 use quorate_crypto::key_file::KeyFileError;
 use quorate_recording::RecordingError;
-use quorate_storage::JournalError;
+use quorate_storage::{JournalError, mend};
 use quorate_transports::SetupError;
 use quorate_types::{Height, ReplicaId};
 use std::io;
@@ -21,13 +21,10 @@ pub enum HostError {
     #[error("the network cannot be polled: {0}")]
     Network(#[from] io::Error),
     /// The journal failed.
-    #[error(transparent)]
+    #[error("it says nothing that it cannot write down, and {0}")]
     Journal(#[from] JournalError),
     /// A file with the state cannot be written or read.
-    #[error(
-        "cannot {action} {}: {source}; the replica stops, for its journal cannot be cut without; mend the disk, or make room, and start it again",
-        path.display()
-    )]
+    #[error("cannot {action} {}: {source}; {}", path.display(), mend(source))]
     Snapshot {
         /// What was attempted.
         action: &'static str,
@@ -61,8 +58,20 @@ pub enum HostError {
         /// The height that the journal goes on from, or ends with.
         committed: Height,
     },
+    /// A quorum vouches for another state.
+    #[error(
+        "a quorum vouches for another state after height {height} than this replica has: its memory or disk fails, or it runs another version \
+         of the application; move its journal and snapshots away when that is mended, and it takes the state of the others over"
+    )]
+    Diverged {
+        /// The height of the checkpoint.
+        height: Height,
+    },
     /// The mark of a replica that has never run cannot be removed.
-    #[error("cannot remove {}: {source}; while it is there the replica would forget that it has run", path.display())]
+    #[error(
+        "cannot remove {}: {source}; while it is there the replica could forget that it has run, and has said nothing; {}",
+        path.display(), mend(source)
+    )]
     Mark {
         /// The file.
         path: PathBuf,
@@ -72,6 +81,16 @@ pub enum HostError {
     /// The recording cannot be written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+}
+
+impl HostError {
+    fn is_disk_trouble(&self) -> bool {
+        match self {
+            HostError::Journal(error) => error.is_disk_trouble(),
+            HostError::Snapshot { .. } | HostError::Mark { .. } | HostError::Recording(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Why a node cannot start or has ended.
@@ -156,4 +175,16 @@ pub enum NodeError {
         /// What the operating system says.
         source: io::Error,
     },
+}
+
+impl NodeError {
+    /// Whether a disk is full, fails, or may not be written, so that starting again is in vain until it has been seen to.
+    pub fn is_disk_trouble(&self) -> bool {
+        match self {
+            NodeError::Journal { source, .. } => source.is_disk_trouble(),
+            NodeError::Host { source, .. } => source.is_disk_trouble(),
+            NodeError::Recording(_) => true,
+            _ => false,
+        }
+    }
 }

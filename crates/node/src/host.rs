@@ -182,11 +182,11 @@ impl<P: Protocol> Host<P> {
 
     /// Has the journal summed up and cut, and the state written, when that is due.
     fn keep_state(&mut self) -> Result<(), HostError> {
-        if self.devices.is_snapshot_due() {
+        if self.devices.is_sum_due() {
             self.step(Input::Summarize)?;
-            self.devices.take_snapshot();
+            self.devices.summed();
         }
-        self.devices.go_on_with_snapshot(self.replica.settled_height())
+        self.devices.go_on_with_states(self.replica.settled_height())
     }
 
     /// Has the recording outlive this process before anything that this turn sends leaves it.
@@ -201,7 +201,9 @@ impl<P: Protocol> Host<P> {
     }
 
     fn wait(&self) -> Option<Duration> {
-        if !self.devices.local.is_empty() || !self.client_frames.is_empty() {
+        // What the own statements have led to at the end of a turn may wait for the disk already, and nobody else need say anything more.
+        let unwritten = self.devices.is_writing_due();
+        if unwritten || !self.devices.local.is_empty() || !self.client_frames.is_empty() {
             return Some(Duration::ZERO);
         }
         let behaviour = self.behaviour.as_ref().and_then(|behaviour| behaviour.next());

@@ -18,10 +18,12 @@ pub mod laboratory;
 mod measure;
 pub mod observer;
 mod process;
+mod receiving;
 pub mod recording;
 mod recovery;
 mod reply_cache;
-mod snapshots;
+pub mod snapshots;
+mod states;
 pub mod testnet;
 
 pub use config::{ConfigFault, NodeConfig, ReplyMode, TransportKind};

@@ -25,6 +25,27 @@ pub enum NodeEvent {
         /// The height up to which it has executed.
         height: Height,
     },
+    /// The blocks that the replica lacks are gone, and it fetches the state from the others.
+    FetchesState {
+        /// The height of the state.
+        height: Height,
+    },
+    /// It knows what that state consists of.
+    ReceivesState {
+        /// The height of the state.
+        height: Height,
+        /// How many chunks it has.
+        chunks: u32,
+        /// How many of them are here already, in the replica's own state or from a transfer that was broken off.
+        held: usize,
+    },
+    /// The replica has taken a state over from the others.
+    AdoptedState {
+        /// Up to where it had executed before.
+        from: Height,
+        /// The height of the state.
+        height: Height,
+    },
     /// The journal is gone or was cut.
     Forgot,
     /// The others have told how far they are.
@@ -86,6 +107,15 @@ impl fmt::Display for NodeEvent {
             NodeEvent::Journal(what) => write!(f, "journal: {what}"),
             NodeEvent::Restarted { view, height } => {
                 write!(f, "goes on where the journal ends: executed up to height {height}, has spoken in view {view}")
+            }
+            NodeEvent::FetchesState { height } => {
+                write!(f, "has been away for so long that the others no longer keep the blocks: fetches the state of height {height}")
+            }
+            NodeEvent::ReceivesState { height, chunks, held } => {
+                write!(f, "the state of height {height} has {chunks} chunks, of which {held} are here already")
+            }
+            NodeEvent::AdoptedState { from, height } => {
+                write!(f, "goes on from the others' state of height {height}, for which a quorum vouches, in place of {from}")
             }
             NodeEvent::Forgot => f.write_str(
                 "WARNING: the journal is gone or was cut, and this replica may have said what it does not remember: it says nothing until \

@@ -1,9 +1,10 @@
 //! Starting where the journal ends: the state of the last snapshot, and what was committed since, executed once more.
 
+use crate::devices::Restored;
 use crate::durability::Memory;
 use crate::error::HostError;
 use crate::host::Host;
-use crate::snapshots::Sum;
+use crate::states::Sum;
 use bytes::Bytes;
 use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
@@ -17,7 +18,10 @@ impl<P: Protocol> Host<P> {
         if memory == Memory::New {
             return Ok(());
         }
-        let restored = self.devices.restore()?;
+        let Restored { height: restored, vouched } = self.devices.restore()?;
+        if let Some((checkpoint, _)) = &vouched {
+            self.take(Input::Kept { checkpoint: Box::new(checkpoint.clone()) })?;
+        }
         let journal = std::mem::replace(&mut self.devices.journal, Box::new(MemoryJournal::default()));
         let (mut failure, mut sum) = (None, None);
         let replayed = journal.replay(&mut |id, bytes| {
@@ -28,6 +32,10 @@ impl<P: Protocol> Host<P> {
         self.devices.journal = journal;
         replayed?;
         failure.map_or(Ok(()), Err)?;
+        if let Some((checkpoint, frontier)) = vouched.filter(|_| self.replica.committed_height() < restored) {
+            // The state was taken over from others, or outlived a journal, which does not tell of it.
+            self.take(Input::Adopted { checkpoint: Box::new(checkpoint), frontier })?;
+        }
         let (executed, committed) = (self.devices.executor.height(), self.replica.committed_height());
         if executed != committed {
             return Err(HostError::Torn { executed, committed });
@@ -43,16 +51,14 @@ impl<P: Protocol> Host<P> {
         let record =
             Record::decode(&mut input).map_err(|why| HostError::Unreadable { id: id.0, why: why.to_string() })?;
         match &record {
-            Record::Summary { height, .. } => *sum = Some(Sum { first: id.0, height: *height }),
+            Record::Summary { height, .. } => *sum = Some(Sum { first: id.0, last: id.0, height: *height }),
             Record::Commit { .. } => *sum = None,
             _ => {}
         }
         let ends_sum = record == Record::Summed;
-        if let Some(snapshots) = &mut self.devices.snapshots {
-            snapshots.added(bytes.len());
-            if let Some(sum) = sum.take_if(|_| ends_sum) {
-                snapshots.recalled(sum, restored);
-            }
+        self.devices.states.added(bytes.len());
+        if let Some(sum) = sum.take_if(|_| ends_sum) {
+            self.devices.states.recalled(Sum { last: id.0, ..sum });
         }
         self.consume(Input::Recall { id, record });
         self.follows(restored)?;

@@ -1,93 +1,94 @@
-//! Files with the state, so that the journal can be cut and a restart replays little.
-//!
-//! When so many bytes of records have been written the replica sums its journal up and the state is taken, both at one height. When
-//! the sum is durable the state goes to a file on a thread of its own, and when that is durable the journal is cut at the sum
-//! *before*: blocks between the two are not executed again after a restart, but are there for replicas that lag behind.
+//! Files with the state of one replica.
 //!
 //! A file is `snapshot-HEIGHT`, in the directory of the journal's name with `.snapshots` behind it:
 //!
 //! ```text
-//! offset  0  "qSnap001"     8
+//! offset  0  "qSnap002"     8
 //!         8  cluster       32
 //!        40  replica        2   little-endian, as all numbers
 //!        42  height         8
 //!        50  length         8   of the state
-//!        58  digest        32   of all that precedes it and of the state
-//!        90  the state: the executor's snapshot
+//!        58  length         4   of the certificate; 0 if nobody vouches for this state but the replica itself
+//!        62  digest        32   of all else in the file
+//!        94  the certificate of the checkpoint
+//!            the state: the length (4) of the replica's part and that part, and the executor's snapshot
 //! ```
 
 use crate::error::HostError;
 use bytes::{BufMut, Bytes, BytesMut};
 use quorate_storage::Identity;
-use quorate_types::{Digest, Hasher, Height};
+use quorate_types::{Certificate, Decoder, Digest, Encoder, Hasher, Height, Wire};
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::thread::{self, JoinHandle};
 
-const MAGIC: &[u8; 8] = b"qSnap001";
-const HEADER_BYTES: usize = 8 + 32 + 2 + 8 + 8;
+const MAGIC: &[u8; 8] = b"qSnap002";
+const LENGTHS_END: usize = 8 + 32 + 2 + 8 + 8 + 4;
+const HEADER_BYTES: usize = LENGTHS_END + 32;
 const PREFIX: &str = "snapshot-";
 const WRITING: &str = "writing";
 
-/// A sum of the journal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Sum {
-    /// Its first record: where the journal may be cut.
-    pub first: u64,
-    /// The committed height at that time.
+/// A state at a height, and who vouches for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// The height of the last block in it.
     pub height: Height,
+    /// The certificate of the checkpoint at that height, if there is one.
+    pub certificate: Option<Certificate>,
+    /// The replica's part and the executor's, as [`quorate_applications::Executor::adopt`] takes them.
+    pub state: Bytes,
 }
 
-/// What is under way.
-enum Work {
-    Nothing,
-    /// The state waits for the sum to be durable.
-    Waiting {
-        sum: Sum,
-        last: u64,
-        state: Bytes,
-    },
-    Writing {
-        sum: Sum,
-        thread: JoinHandle<io::Result<()>>,
-    },
+/// A state in its file.
+pub(crate) struct StateFile {
+    file: File,
+    offset: u64,
+}
+
+impl StateFile {
+    /// Bytes of the state, from a place on.
+    pub fn read(&self, from: u64, length: usize) -> io::Result<Bytes> {
+        let mut bytes = BytesMut::zeroed(length);
+        self.file.read_exact_at(&mut bytes, self.offset + from)?;
+        Ok(bytes.freeze())
+    }
 }
 
 /// The snapshots of one replica.
-pub(crate) struct Snapshots {
+#[derive(Clone)]
+pub struct SnapshotFiles {
     directory: PathBuf,
     identity: Identity,
-    every_bytes: u64,
-    /// Bytes of records since the last sum.
-    bytes: u64,
-    work: Work,
-    /// The last sum whose state is in a file.
-    last: Option<Sum>,
 }
 
-impl Snapshots {
-    pub fn new(journal: &Path, identity: Identity, every_bytes: u64) -> Snapshots {
+impl SnapshotFiles {
+    /// Those that belong to a journal.
+    pub fn beside(journal: &Path, identity: Identity) -> SnapshotFiles {
         let mut name = journal.as_os_str().to_owned();
         name.push(".snapshots");
-        Snapshots { directory: name.into(), identity, every_bytes, bytes: 0, work: Work::Nothing, last: None }
+        SnapshotFiles { directory: name.into(), identity }
     }
 
-    /// The last state that was written, if there is any that can be read.
-    pub fn read_last(&self) -> Result<Option<(Height, Bytes)>, HostError> {
-        let mut heights = self.heights()?;
-        heights.sort_unstable();
-        for height in heights.into_iter().rev() {
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The last one that can be read, if there is any.
+    pub fn read_last(&self) -> Result<Option<Snapshot>, HostError> {
+        for height in self.heights()?.into_iter().rev() {
             let path = self.path(height);
             let bytes = fs::read(&path).map_err(|source| self.fault("read", &path, source))?;
-            if let Some(state) = self.check(height, bytes.into()) {
-                return Ok(Some((height, state)));
+            if let Some(snapshot) = self.decode(height, bytes.into()) {
+                return Ok(Some(snapshot));
             }
         }
         Ok(None)
     }
 
-    fn heights(&self) -> Result<Vec<Height>, HostError> {
+    /// The heights in the names of the files, ascending.
+    pub fn heights(&self) -> Result<Vec<Height>, HostError> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -98,111 +99,99 @@ impl Snapshots {
             let name = entry.map_err(|source| self.fault("list", &self.directory, source))?.file_name();
             heights.extend(name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse().ok()).map(Height));
         }
+        heights.sort_unstable();
         Ok(heights)
     }
 
-    fn path(&self, height: Height) -> PathBuf {
+    /// Where the state of a height is.
+    pub fn path(&self, height: Height) -> PathBuf {
         self.directory.join(format!("{PREFIX}{height}"))
     }
 
-    fn check(&self, height: Height, file: Bytes) -> Option<Bytes> {
-        let header = file.get(..HEADER_BYTES)?;
-        let (digest, state) = (file.get(HEADER_BYTES..HEADER_BYTES + 32)?, file.slice(HEADER_BYTES + 32..));
-        let expected = self.header(height, state.len() as u64);
-        (header == &expected[..] && digest == digest_of(&expected, &state).0).then_some(state)
+    fn decode(&self, height: Height, file: Bytes) -> Option<Snapshot> {
+        let certificate_bytes = u32::from_le_bytes(file.get(LENGTHS_END - 4..LENGTHS_END)?.try_into().ok()?) as usize;
+        let digest = file.get(LENGTHS_END..HEADER_BYTES)?;
+        let body = file.slice(HEADER_BYTES..);
+        let certificate = (certificate_bytes <= body.len()).then(|| body.slice(..certificate_bytes))?;
+        let state = body.slice(certificate_bytes..);
+        let lengths = self.lengths(height, state.len(), certificate_bytes);
+        if file[..LENGTHS_END] != lengths[..] || digest != digest_of(&[&lengths, &certificate, &state]).0 {
+            return None;
+        }
+        let certificate = match certificate.is_empty() {
+            true => None,
+            false => Some(Certificate::decode(&mut Decoder::new(certificate)).ok()?),
+        };
+        Some(Snapshot { height, certificate, state })
     }
 
-    fn header(&self, height: Height, length: u64) -> Bytes {
-        let mut header = BytesMut::with_capacity(HEADER_BYTES);
+    fn lengths(&self, height: Height, state: usize, certificate: usize) -> Bytes {
+        let mut header = BytesMut::with_capacity(LENGTHS_END);
         header.put_slice(MAGIC);
         header.put_slice(&self.identity.cluster.0.0);
         header.put_u16_le(self.identity.replica.0);
         header.put_u64_le(height.0);
-        header.put_u64_le(length);
+        header.put_u64_le(state as u64);
+        header.put_u32_le(certificate as u32);
         header.freeze()
     }
 
-    fn fault(&self, action: &'static str, path: &Path, source: io::Error) -> HostError {
+    /// Writes a file so that it has its name only when it is whole.
+    pub fn write(&self, snapshot: &Snapshot) -> io::Result<()> {
+        let unfinished = self.directory.join(WRITING);
+        let written = self.write_to(&unfinished, snapshot);
+        if written.is_err() {
+            // What it takes may be what the journal lacks. Why the write failed says more than why this does.
+            let _ = fs::remove_file(&unfinished);
+        }
+        written
+    }
+
+    fn write_to(&self, unfinished: &Path, snapshot: &Snapshot) -> io::Result<()> {
+        let mut certificate = Encoder::with_capacity(512);
+        snapshot.certificate.iter().for_each(|proof| proof.encode(&mut certificate));
+        let certificate = certificate.finish();
+        let lengths = self.lengths(snapshot.height, snapshot.state.len(), certificate.len());
+        fs::create_dir_all(&self.directory)?;
+        let mut file = File::create(unfinished)?;
+        file.write_all(&lengths)?;
+        file.write_all(&digest_of(&[&lengths, &certificate, &snapshot.state]).0)?;
+        file.write_all(&certificate)?;
+        file.write_all(&snapshot.state)?;
+        file.sync_all()?;
+        fs::rename(unfinished, self.path(snapshot.height))?;
+        File::open(&self.directory)?.sync_all()
+    }
+
+    /// The state in the file of a height.
+    pub(crate) fn open(&self, height: Height) -> Result<StateFile, HostError> {
+        let path = self.path(height);
+        let opened = File::open(&path).and_then(|file| {
+            let mut bytes = [0; 4];
+            file.read_exact_at(&mut bytes, LENGTHS_END as u64 - 4)?;
+            let offset = HEADER_BYTES as u64 + u64::from(u32::from_le_bytes(bytes));
+            Ok(StateFile { file, offset })
+        });
+        opened.map_err(|source| self.fault("read", &path, source))
+    }
+
+    /// Removes the files of lower heights.
+    pub(crate) fn remove_below(&self, height: Height) -> Result<(), HostError> {
+        for old in self.heights()?.into_iter().filter(|old| *old < height) {
+            let path = self.path(old);
+            fs::remove_file(&path).map_err(|source| self.fault("remove", &path, source))?;
+        }
+        Ok(())
+    }
+
+    /// What went wrong with a file.
+    pub(crate) fn fault(&self, action: &'static str, path: &Path, source: io::Error) -> HostError {
         HostError::Snapshot { action, path: path.to_owned(), source }
     }
-
-    /// A sum was found in the journal, complete; the state of `restored` or below need not be written again.
-    pub fn recalled(&mut self, sum: Sum, restored: Height) {
-        if sum.height <= restored {
-            self.last = Some(sum);
-            self.bytes = 0;
-        }
-    }
-
-    /// So many bytes were added to the journal.
-    pub fn added(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
-    }
-
-    /// Whether the journal is to be summed up and the state to be taken.
-    pub fn is_due(&self) -> bool {
-        self.bytes >= self.every_bytes && self.is_idle()
-    }
-
-    /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
-        matches!(self.work, Work::Nothing)
-    }
-
-    /// The journal was summed up by the records from `sum.first` to `last`, and this is the state at that height.
-    pub fn taken(&mut self, sum: Sum, last: u64, state: Bytes) {
-        self.bytes = 0;
-        self.work = Work::Waiting { sum, last, state };
-    }
-
-    /// Goes on with what is under way. Returns where the journal may be cut, if it has become shorter by that; `settled` is the height
-    /// up to which nobody needs its blocks to agree any more.
-    pub fn go_on(&mut self, durable: Option<u64>, settled: Height) -> Result<Option<u64>, HostError> {
-        match std::mem::replace(&mut self.work, Work::Nothing) {
-            Work::Waiting { sum, last, state } if durable >= Some(last) => {
-                let (directory, path) = (self.directory.clone(), self.path(sum.height));
-                let header = self.header(sum.height, state.len() as u64);
-                let thread = thread::Builder::new().name("snapshot".to_owned());
-                let thread = thread.spawn(move || write(&directory, &path, &header, &state));
-                let thread = thread.map_err(|source| self.fault("write", &self.directory, source))?;
-                self.work = Work::Writing { sum, thread };
-                Ok(None)
-            }
-            Work::Writing { sum, thread } if thread.is_finished() => {
-                let written = thread.join().expect("writing a file does not panic");
-                written.map_err(|source| self.fault("write", &self.path(sum.height), source))?;
-                let before = self.last.replace(sum);
-                for height in self.heights()?.into_iter().filter(|height| *height < sum.height) {
-                    let path = self.path(height);
-                    fs::remove_file(&path).map_err(|source| self.fault("remove", &path, source))?;
-                }
-                let cut = before.filter(|before| before.height <= settled);
-                Ok(cut.map(|before| before.first))
-            }
-            work => {
-                self.work = work;
-                Ok(None)
-            }
-        }
-    }
 }
 
-fn digest_of(header: &[u8], state: &[u8]) -> Digest {
-    let mut hasher = Hasher::new(*b"qS01");
-    hasher.update(header);
-    hasher.update(state);
+fn digest_of(parts: &[&[u8]]) -> Digest {
+    let mut hasher = Hasher::new(*b"qS02");
+    parts.iter().for_each(|part| hasher.update(part));
     hasher.finish()
-}
-
-/// Writes a file so that it has its name only when it is whole.
-fn write(directory: &Path, path: &Path, header: &[u8], state: &[u8]) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
-    let unfinished = directory.join(WRITING);
-    let mut file = File::create(&unfinished)?;
-    file.write_all(header)?;
-    file.write_all(&digest_of(header, state).0)?;
-    file.write_all(state)?;
-    file.sync_all()?;
-    fs::rename(&unfinished, path)?;
-    File::open(directory)?.sync_all()
 }

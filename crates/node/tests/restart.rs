@@ -9,6 +9,7 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{ClientIdentity, SchemeKind};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{FsyncPolicy, JournalConfig, NodeConfig, StderrObserver, run_directory, testnet};
+use quorate_types::state::CHUNK_BYTES;
 use quorate_types::{Committee, ReplicaId, Status};
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -297,4 +298,127 @@ fn a_foreign_directory_is_refused_by_name() {
     assert!(net.log(1).contains("belongs to replica 0, not to replica 1"), "{}", net.log(1));
     let config = fs::read_to_string(net.homes[1].join(CONFIG_FILE)).expect("a configuration");
     assert!(config.contains("[journal]"), "{config}");
+}
+
+/// A cluster that keeps little for those who lag behind.
+fn forgetful(name: &str, protocol: ProtocolKind) -> Net {
+    Net::new(name, |config| {
+        config.consensus.protocol = protocol;
+        (config.consensus.batch, config.consensus.batch_bytes) = (50, 64 << 10);
+        (config.consensus.checkpoint_interval, config.consensus.window) = (8, 32);
+        (config.consensus.retained_blocks, config.consensus.retained_bytes) = (32, 64 << 10);
+        config.journal = JournalConfig {
+            fsync: FsyncPolicy::Never,
+            segment_bytes: 256 << 10,
+            capacity_bytes: 8 << 20,
+            snapshot_bytes: 2 << 20,
+            ..JournalConfig::default()
+        };
+    })
+}
+
+fn order(client: &mut TestClient, rounds: usize) -> u64 {
+    for _ in 0..rounds {
+        let bundles: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, &[7; 100])).collect();
+        client.submit(&bundles, 8, 2);
+    }
+    (rounds * BUNDLES * COMMANDS) as u64
+}
+
+fn takes_the_state_over(protocol: ProtocolKind) {
+    let mut net = forgetful(&format!("state-{protocol}"), protocol);
+    net.start_all();
+    let mut client = net.client();
+    client.connect(REPLICAS);
+    let mut sent = order(&mut client, 1);
+    net.kill(3);
+    sent += order(&mut client, 12);
+    net.start(3);
+    net.wait_for_words(3, "goes on from the others' state");
+    client.connect(REPLICAS);
+    all_have_executed(&mut client, sent);
+    // From now on it is one of the three who are needed.
+    net.kill(2);
+    sent += order(&mut client, 1);
+    // And what it took over is in its own journal.
+    net.kill(3);
+    net.start(2);
+    net.start(3);
+    client.connect(REPLICAS);
+    sent += order(&mut client, 2);
+    all_have_executed(&mut client, sent);
+    assert!(!net.log(3).contains("has stopped"), "{}", net.log(3));
+}
+
+#[test]
+fn jolteon_takes_the_state_over() {
+    takes_the_state_over(ProtocolKind::Jolteon);
+}
+
+#[test]
+fn pbft_takes_the_state_over() {
+    takes_the_state_over(ProtocolKind::Pbft);
+}
+
+#[test]
+fn basic_hotstuff_takes_the_state_over() {
+    takes_the_state_over(ProtocolKind::BasicHotStuff);
+}
+
+/// The newest snapshot of a replica: its height, and the bytes of the state in it.
+fn newest_state(home: &Path) -> (u64, Vec<u8>) {
+    let directory = home.join("journal.snapshots");
+    let names = fs::read_dir(&directory).expect("it has snapshots").flatten().map(|entry| entry.file_name());
+    let height = names.filter_map(|name| name.to_str()?.strip_prefix("snapshot-")?.parse().ok()).max().expect("one");
+    let file = fs::read(directory.join(format!("snapshot-{height}"))).expect("a snapshot");
+    let certificate = u32::from_le_bytes(file[58..62].try_into().expect("four bytes")) as usize;
+    (height, file[94 + certificate..].to_vec())
+}
+
+#[test]
+fn chunks_that_came_before_an_interruption_are_not_fetched_again() {
+    let mut net = forgetful("interrupted", ProtocolKind::Jolteon);
+    net.start_all();
+    let mut client = net.client();
+    client.connect(REPLICAS);
+    let mut sent = order(&mut client, 1);
+    net.kill(3);
+    sent += order(&mut client, 12);
+    // As a replica leaves it that is killed when it has fetched all but the record of it: with a chunk that nobody wants any more,
+    // and half of one.
+    let mut states = Vec::new();
+    while states.len() < 2 || states.windows(2).any(|pair| pair[0] != pair[1]) {
+        pause();
+        states = (0..3).chain(0..3).map(|replica| newest_state(&net.homes[replica])).collect();
+    }
+    let (height, state) = states.swap_remove(0);
+    let mut spool = Vec::new();
+    for chunk in [&[9; 100][..]].into_iter().chain(state.chunks(CHUNK_BYTES)) {
+        spool.extend((chunk.len() as u32).to_le_bytes());
+        spool.extend(chunk);
+    }
+    spool.extend([50, 0, 0, 0, 1, 2, 3]);
+    fs::write(net.homes[3].join("journal.snapshots/received"), spool).expect("it is written");
+    net.start(3);
+    let chunks = state.len().div_ceil(CHUNK_BYTES);
+    net.wait_for_words(3, &format!("height {height} has {chunks} chunks, of which {chunks} are here already"));
+    net.wait_for_words(3, "goes on from the others' state");
+    client.connect(REPLICAS);
+    all_have_executed(&mut client, sent);
+}
+
+#[test]
+fn a_replica_without_its_journal_goes_on_from_its_snapshot() {
+    let mut net = forgetful("lost-but-for-the-state", ProtocolKind::Jolteon);
+    net.start_all();
+    let mut client = net.client();
+    client.connect(REPLICAS);
+    let mut sent = order(&mut client, 6);
+    net.kill(1);
+    fs::remove_dir_all(net.homes[1].join("journal")).expect("a journal is removed");
+    net.start(1);
+    net.wait_for_words(1, "the journal is gone");
+    client.connect(REPLICAS);
+    sent += order(&mut client, 1);
+    all_have_executed(&mut client, sent);
 }

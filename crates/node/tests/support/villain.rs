@@ -81,7 +81,7 @@ impl Villain {
             for event in std::mem::take(&mut self.events) {
                 let Event::Received { remote: Remote::Replica(from), frame, .. } = event else { continue };
                 match decode_message(frame).expect("honest replicas send messages") {
-                    Envelope::FetchBundles(digests) if digests.iter().any(is_held) => {
+                    Envelope::FetchBundles { digests, .. } if digests.iter().any(is_held) => {
                         self.transport.send_to(from, encode_message(&Envelope::<M>::Bundles(bundles.to_vec())));
                     }
                     other => heard.push(other),

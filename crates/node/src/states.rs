@@ -1,0 +1,316 @@
+//! The states that are kept: for a restart, so that the journal can be cut; and for others, who have been away.
+//!
+//! A state is kept at some checkpoints, at the same ones on every replica. When a quorum vouches for it, it goes to a file on a thread
+//! of its own, and others may fetch it, chunk by chunk. Then the journal is summed up, and cut at the last sum before the state: what
+//! follows is there for those who lag a little. Where the journal is in memory, so are the states.
+//!
+//! When so many bytes of records have been written without one, the journal is summed up at once and the replica's own state is
+//! written, for which nobody else vouches.
+
+use crate::error::HostError;
+use crate::receiving::{Receiving, remove_spool};
+use crate::snapshots::{Snapshot, SnapshotFiles, StateFile};
+use bytes::Bytes;
+use quorate_consensus::checkpoints::STATES_KEPT;
+use quorate_consensus::transfer::{MANIFEST, Part};
+use quorate_types::state::{CHUNK_BYTES, chunk_of};
+use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Wire};
+use std::io;
+use std::thread::{self, JoinHandle};
+
+/// Most states that are kept before a quorum vouches for them.
+const MAX_UNCERTIFIED: usize = 2;
+
+/// A sum of the journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sum {
+    /// Its first record: where the journal may be cut.
+    pub first: u64,
+    /// Its last.
+    pub last: u64,
+    /// The committed height at that time.
+    pub height: Height,
+}
+
+enum Source {
+    Memory(Bytes),
+    File(StateFile),
+}
+
+struct Kept {
+    height: Height,
+    manifest: Manifest,
+    certificate: Option<Certificate>,
+    state: Source,
+}
+
+impl Kept {
+    fn chunk(&self, chunk: u32) -> Option<Bytes> {
+        match &self.state {
+            Source::Memory(state) => chunk_of(state, chunk),
+            Source::File(file) => {
+                let start = u64::from(chunk) * CHUNK_BYTES as u64;
+                let length = self.manifest.bytes().checked_sub(start)?.min(CHUNK_BYTES as u64);
+                // Whoever asked will ask another; that the file cannot be read is noticed at the next start.
+                file.read(start, length as usize).ok()
+            }
+        }
+    }
+}
+
+/// What is under way.
+enum Work {
+    Nothing,
+    /// The replica's own state waits for the sum to be durable.
+    Waiting {
+        last: u64,
+        snapshot: Snapshot,
+    },
+    Writing {
+        height: Height,
+        certified: bool,
+        thread: JoinHandle<io::Result<()>>,
+    },
+}
+
+/// The states of one replica.
+pub(crate) struct States {
+    files: Option<SnapshotFiles>,
+    /// Bytes of records after which the journal is summed up in any case.
+    every_bytes: u64,
+    /// Bytes of records since the last sum.
+    bytes: u64,
+    /// Whether a state has been written since the last sum.
+    sum_wanted: bool,
+    /// The sums in the journal, oldest first.
+    sums: Vec<Sum>,
+    work: Work,
+    /// Oldest first.
+    kept: Vec<Kept>,
+    receiving: Option<Receiving>,
+    /// Whether the disk had no room for the last state, which is told once.
+    without_room: bool,
+}
+
+impl States {
+    /// In memory.
+    pub fn in_memory() -> States {
+        States {
+            files: None,
+            every_bytes: u64::MAX,
+            bytes: 0,
+            sum_wanted: false,
+            sums: Vec::new(),
+            work: Work::Nothing,
+            kept: Vec::new(),
+            receiving: None,
+            without_room: false,
+        }
+    }
+
+    /// In files.
+    pub fn in_files(files: SnapshotFiles, every_bytes: u64) -> States {
+        States { files: Some(files), every_bytes, ..States::in_memory() }
+    }
+
+    /// The last state that was written, if there is any that can be read.
+    pub fn read_last(&mut self) -> Result<Option<Snapshot>, HostError> {
+        let Some(files) = &self.files else { return Ok(None) };
+        let last = files.read_last()?;
+        if let Some(Snapshot { height, certificate: Some(certificate), state }) = &last {
+            let state_file = Source::File(files.open(*height)?);
+            let certificate = Some(certificate.clone());
+            self.kept.push(Kept { height: *height, manifest: Manifest::of(state), certificate, state: state_file });
+        }
+        Ok(last)
+    }
+
+    /// So many bytes were added to the journal.
+    pub fn added(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// Whether the journal is to be summed up.
+    pub fn is_sum_due(&self) -> bool {
+        let full = self.bytes >= self.every_bytes && matches!(self.work, Work::Nothing);
+        self.files.is_some() && (self.sum_wanted || full)
+    }
+
+    /// The journal was summed up. `state` is the replica's own at that height, to be written if nothing else has been.
+    pub fn summed(&mut self, sum: Sum, state: impl FnOnce() -> Bytes) {
+        self.sums.push(sum);
+        self.bytes = 0;
+        if !std::mem::take(&mut self.sum_wanted) {
+            let snapshot = Snapshot { height: sum.height, certificate: None, state: state() };
+            self.work = Work::Waiting { last: sum.last, snapshot };
+        }
+    }
+
+    /// A sum was found in the journal, complete.
+    pub fn recalled(&mut self, sum: Sum) {
+        self.sums.push(sum);
+        self.bytes = 0;
+    }
+
+    /// Keeps the state of a checkpoint.
+    pub fn keep(&mut self, height: Height, manifest: Manifest, state: Bytes) {
+        self.kept.push(Kept { height, manifest, certificate: None, state: Source::Memory(state) });
+        let uncertified = self.kept.iter().filter(|kept| kept.certificate.is_none()).count();
+        if uncertified > MAX_UNCERTIFIED {
+            let oldest = self.kept.iter().position(|kept| kept.certificate.is_none()).expect("some are not certified");
+            self.kept.remove(oldest);
+        }
+    }
+
+    /// A quorum vouches for a state that is kept. Of those before it one more stays.
+    pub fn certify(&mut self, certificate: Certificate) {
+        let height = certificate.subject.height;
+        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.height == height) {
+            kept.certificate = Some(certificate);
+        }
+        self.kept.retain(|kept| kept.certificate.is_some() || kept.height > height);
+        let certified = self.kept.iter().filter(|kept| kept.certificate.is_some()).count();
+        self.kept.drain(..certified.saturating_sub(STATES_KEPT));
+    }
+
+    /// A part of a state, if it is here.
+    pub fn read(&self, height: Height, part: Part) -> Option<Bytes> {
+        let kept = self.kept.iter().find(|kept| kept.height == height && kept.certificate.is_some())?;
+        match part {
+            MANIFEST => {
+                let mut out = Encoder::default();
+                kept.manifest.encode(&mut out);
+                Some(out.finish())
+            }
+            chunk => kept.chunk(chunk - 1),
+        }
+    }
+
+    /// Begins to receive a state, and says which of its chunks are here already.
+    pub fn receive(&mut self, height: Height, manifest: Manifest) -> Vec<u32> {
+        let (before, kept) = (self.receiving.take(), self.kept.last());
+        let find = |digest: &Digest| {
+            let received = before.as_ref().and_then(|before| before.find(digest));
+            let own = || {
+                let kept = kept?;
+                let chunk = kept.manifest.digests().iter().position(|known| known == digest)? as u32;
+                kept.chunk(chunk).filter(|bytes| kept.manifest.fits(chunk, bytes))
+            };
+            received.or_else(own)
+        };
+        let directory = self.files.as_ref().map(SnapshotFiles::directory);
+        let receiving = Receiving::begin(height, manifest, find, directory);
+        self.receiving.insert(receiving).held()
+    }
+
+    /// Keeps a chunk of the state that is being received.
+    pub fn keep_chunk(&mut self, height: Height, chunk: u32, bytes: Bytes) {
+        if let Some(receiving) = self.receiving.as_mut().filter(|receiving| receiving.height == height) {
+            receiving.keep(chunk, bytes);
+        }
+    }
+
+    /// The state that was received, all of it.
+    pub fn received(&mut self) -> (Manifest, Bytes) {
+        self.receiving.take().expect("a state is received before it is adopted").finish()
+    }
+
+    /// The replica is now in the state that was received: it will outlive the process, if anything does.
+    pub fn adopt(&mut self, certificate: Certificate, manifest: Manifest, state: Bytes) -> Result<(), HostError> {
+        let height = certificate.subject.height;
+        let mut source = Source::Memory(state.clone());
+        if let Some(files) = &self.files {
+            let snapshot = Snapshot { height, certificate: Some(certificate.clone()), state };
+            let written = files.write(&snapshot).and_then(|()| remove_spool(files.directory()));
+            written.map_err(|why| files.fault("write", &files.path(height), why))?;
+            source = Source::File(files.open(height)?);
+        }
+        self.kept.clear();
+        self.kept.push(Kept { height, manifest, certificate: Some(certificate), state: source });
+        Ok(())
+    }
+
+    /// Goes on with what is under way. Returns where the journal may be cut, if it can be; `settled` is the height up to which nobody
+    /// needs its blocks to agree any more. A disk that is full is told of, and tried again with the next state.
+    pub fn go_on(&mut self, durable: Option<u64>, settled: Height) -> Result<Progress, HostError> {
+        let Some(files) = &self.files else { return Ok(Progress::default()) };
+        match std::mem::replace(&mut self.work, Work::Nothing) {
+            Work::Nothing => {
+                if let Some(kept) = self.kept.iter().rfind(|kept| kept.certificate.is_some())
+                    && let Source::Memory(state) = &kept.state
+                {
+                    let (certificate, state) = (kept.certificate.clone(), state.clone());
+                    self.work = begin_writing(files, Snapshot { height: kept.height, certificate, state })?;
+                }
+            }
+            Work::Waiting { last, snapshot } if durable >= Some(last) => self.work = begin_writing(files, snapshot)?,
+            Work::Writing { height, certified, thread } if thread.is_finished() => {
+                let written = thread.join().expect("writing a file does not panic");
+                return self.written(height, certified, written, durable, settled);
+            }
+            work => self.work = work,
+        }
+        Ok(Progress::default())
+    }
+
+    fn written(
+        &mut self,
+        height: Height,
+        certified: bool,
+        written: io::Result<()>,
+        durable: Option<u64>,
+        settled: Height,
+    ) -> Result<Progress, HostError> {
+        let files = self.files.as_ref().expect("a file was written");
+        if let Err(source) = written {
+            let path = files.path(height);
+            // The journal has all that is in it, and there may be room again before the journal is full.
+            let can_wait = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+            self.kept.retain(|kept| kept.height != height || !matches!(kept.state, Source::Memory(_)));
+            if !can_wait {
+                return Err(files.fault("write", &path, source));
+            }
+            let trouble = (!std::mem::replace(&mut self.without_room, true)).then(|| {
+                format!(
+                    "WARNING: cannot write {}: {source}; the replica goes on, keeps the state before, and tries again with the next one. Its \
+                     journal grows until that succeeds: make room, or it stops when there is none left for the journal",
+                    path.display()
+                )
+            });
+            return Ok(Progress { cut: None, trouble });
+        }
+        let has_room_again = std::mem::take(&mut self.without_room);
+        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.height == height) {
+            kept.state = Source::File(files.open(height)?);
+        }
+        let first_kept = self.kept.first().map_or(height, |kept| kept.height.min(height));
+        files.remove_below(first_kept)?;
+        self.sum_wanted |= certified;
+        let usable = |sum: &&Sum| {
+            let covered = if certified { sum.height <= height } else { sum.height < height };
+            covered && sum.height <= settled && durable >= Some(sum.last)
+        };
+        let cut = self.sums.iter().rfind(usable).copied();
+        if let Some(cut) = cut {
+            self.sums.retain(|sum| sum.first >= cut.first);
+        }
+        let trouble = has_room_again.then(|| "the state can be written again".to_owned());
+        Ok(Progress { cut: cut.map(|sum| sum.first), trouble })
+    }
+}
+
+/// What has come of what was under way.
+#[derive(Default)]
+pub(crate) struct Progress {
+    /// Where the journal may be cut.
+    pub cut: Option<u64>,
+    /// What an operator should know of.
+    pub trouble: Option<String>,
+}
+
+fn begin_writing(files: &SnapshotFiles, snapshot: Snapshot) -> Result<Work, HostError> {
+    let (writer, height, certified) = (files.clone(), snapshot.height, snapshot.certificate.is_some());
+    let thread = thread::Builder::new().name("snapshot".to_owned()).spawn(move || writer.write(&snapshot));
+    let thread = thread.map_err(|source| files.fault("write", &files.path(height), source))?;
+    Ok(Work::Writing { height, certified, thread })
+}
