@@ -70,6 +70,13 @@ pub enum Fault {
         /// Who gets nothing; empty stands for those that follow.
         deaf: Signers,
     },
+    /// `forge-state`: answers who fetches a state with bytes of which one bit is another. Castro and Liskov, "Proactive recovery in a
+    /// Byzantine-fault-tolerant system", OSDI 2000, fetch states from peers who may do so.
+    ForgeState,
+    /// `stall-state`: offers a state and does not answer who fetches it.
+    StallState,
+    /// `repeat-offers`: after whatever it says to a replica offers it again the state that it has once offered it.
+    RepeatOffers,
 }
 
 /// Most that a parameter may be: a day in milliseconds, and as many views or per cent.
@@ -77,7 +84,7 @@ const MOST: u64 = 24 * 60 * 60 * 1000;
 
 impl Fault {
     /// All of them, with their default parameters.
-    pub const ALL: [Fault; 14] = [
+    pub const ALL: [Fault; 17] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -92,6 +99,9 @@ impl Fault {
         Fault::Replay,
         Fault::Delay { ms: 20 },
         Fault::Selective { deaf: Signers::empty() },
+        Fault::ForgeState,
+        Fault::StallState,
+        Fault::RepeatOffers,
     ];
 
     /// Its name, without a parameter.
@@ -111,6 +121,9 @@ impl Fault {
             Fault::Replay => "replay",
             Fault::Delay { .. } => "delay",
             Fault::Selective { .. } => "selective",
+            Fault::ForgeState => "forge-state",
+            Fault::StallState => "stall-state",
+            Fault::RepeatOffers => "repeat-offers",
         }
     }
 
@@ -124,7 +137,7 @@ impl Fault {
     }
 
     /// Whether others hear statements that the replica, were it honest, would not have made. Who only says less, or later, or again, does
-    /// not lie: nothing can be proven against it.
+    /// not lie: nothing can be proven against it. Nobody signs a part of a state, so that who forges one makes no statement.
     pub fn lies(self) -> bool {
         match self {
             Fault::Silent
@@ -132,7 +145,10 @@ impl Fault {
             | Fault::WithholdVotes
             | Fault::Replay
             | Fault::Delay { .. }
-            | Fault::Selective { .. } => false,
+            | Fault::Selective { .. }
+            | Fault::ForgeState
+            | Fault::StallState
+            | Fault::RepeatOffers => false,
             Fault::Fork
             | Fault::Equivocate
             | Fault::DoubleVote

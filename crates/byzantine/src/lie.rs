@@ -5,6 +5,7 @@ use crate::memory::Memory;
 use bytes::Bytes;
 use quorate_consensus::Malleable;
 use quorate_consensus::malleable::{Purpose, Role};
+use quorate_consensus::transfer::Part;
 use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Height, Quorum, ReplicaId, Subject, View, Vote};
 use std::sync::Arc;
 
@@ -158,6 +159,24 @@ pub fn corrupt<M: Malleable>(message: &M) -> Option<M> {
     let vote: &mut Vote = lie.vote_to_sign().filter(|_| share)?;
     vote.signature = not_signatures(SIGNATURE_BYTES);
     Some(lie)
+}
+
+/// The vote on a checkpoint for a state that there is not.
+pub fn contradict_checkpoint(vote: &Vote) -> Vote {
+    Vote { subject: Subject { digest: invented(&vote.subject.digest), ..vote.subject }, ..vote.clone() }
+}
+
+/// The vote on a checkpoint with a signature that is none; the host must not sign it.
+pub fn corrupt_checkpoint(vote: &Vote) -> Vote {
+    Vote { signature: not_signatures(SIGNATURE_BYTES), ..vote.clone() }
+}
+
+/// A part of a state with one bit changed, a different one for each part.
+pub fn forge_part(part: Part, bytes: &Bytes) -> Bytes {
+    let mut forged = bytes.to_vec();
+    let at = part as usize % forged.len().max(1);
+    forged.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << (part % 8));
+    forged.into()
 }
 
 /// The message in a view so much further on.

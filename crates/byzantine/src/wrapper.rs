@@ -11,8 +11,8 @@ use crate::memory::Memory;
 use quorate_consensus::malleable::Purpose;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Malleable, To};
-use quorate_types::{Block, Digest, ReplicaId, Signers, Time};
-use std::collections::VecDeque;
+use quorate_types::{Block, Digest, ReplicaId, Signers, Time, Vote};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +58,8 @@ pub struct Wrapper<M> {
     made_up: VecDeque<(Digest, M)>,
     /// What may be repeated, and whether it is the replica's own and has to be signed.
     repeated: VecDeque<(M, bool)>,
+    /// The state that each replica was offered last.
+    offered: BTreeMap<ReplicaId, Envelope<M>>,
     /// Lies told.
     lies: u64,
 }
@@ -73,6 +75,7 @@ impl<M: Malleable> Wrapper<M> {
             held: VecDeque::new(),
             made_up: VecDeque::new(),
             repeated: VecDeque::new(),
+            offered: BTreeMap::new(),
             lies: 0,
         }
     }
@@ -81,6 +84,7 @@ impl<M: Malleable> Wrapper<M> {
     fn misbehave(&mut self, now: Time, sent: Sent<M>, out: &mut Vec<Action<M>>) {
         let purpose = match &sent.message {
             Envelope::Protocol(message) => Some(message.purpose()),
+            Envelope::Checkpoint(_) => Some(Purpose::Vote),
             _ => None,
         };
         match self.fault {
@@ -93,11 +97,44 @@ impl<M: Malleable> Wrapper<M> {
             Fault::WithholdVotes if purpose == Some(Purpose::Vote) => {}
             Fault::WithholdCertificates if purpose == Some(Purpose::Certificate) => {}
             Fault::Selective { deaf } => self.select(deaf, sent, out),
+            Fault::RepeatOffers => self.repeat_offers(sent, out),
             _ => match &sent.message {
                 Envelope::Protocol(message) => self.lie(&message.clone(), sent, out),
+                Envelope::Checkpoint(vote) => self.lie_of_checkpoint(&vote.clone(), sent, out),
+                Envelope::StatePart { height, part, bytes } => match self.fault {
+                    Fault::StallState => {}
+                    Fault::ForgeState => {
+                        let (height, part, bytes) = (*height, *part, lie::forge_part(*part, bytes));
+                        out.push(Sent { message: Envelope::StatePart { height, part, bytes }, ..sent }.action());
+                    }
+                    _ => out.push(sent.action()),
+                },
                 _ => out.push(sent.action()),
             },
         }
+    }
+
+    fn lie_of_checkpoint(&self, vote: &Vote, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        let saying =
+            |vote: Vote, sign: bool| Sent { message: Envelope::Checkpoint(vote), sign, ..sent.clone() }.action();
+        match self.fault {
+            Fault::DoubleVote => {
+                out.extend([vote.clone(), lie::contradict_checkpoint(vote)].map(|vote| saying(vote, true)))
+            }
+            Fault::CorruptShare => out.push(saying(lie::corrupt_checkpoint(vote), false)),
+            _ => out.push(sent.action()),
+        }
+    }
+
+    fn repeat_offers(&mut self, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        if let (To::One(one), Envelope::Offer { .. }) = (sent.to, &sent.message) {
+            self.offered.insert(one, sent.message.clone());
+        }
+        let again = self.offered.iter().filter(|(one, _)| sent.to == To::Others || sent.to == To::One(**one));
+        let again = again.map(|(one, offer)| (To::One(*one), offer.clone()));
+        let again: Vec<_> = again.map(|(to, message)| Action::Send { to, message, after: None, sign: false }).collect();
+        out.push(sent.action());
+        out.extend(again);
     }
 
     fn lie(&mut self, message: &M, sent: Sent<M>, out: &mut Vec<Action<M>>) {

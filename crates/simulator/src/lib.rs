@@ -10,6 +10,7 @@
 mod assemble;
 pub mod chaos;
 mod charges;
+pub mod chronicle;
 mod clients;
 mod clock;
 pub mod costs;
@@ -28,6 +29,7 @@ pub mod trace;
 mod transcript;
 mod world;
 
+pub use chronicle::Chronicle;
 pub use costs::{CostError, CostTable};
 pub use network::{NetworkError, NetworkSpec};
 pub use node::{Leaves, Point};

@@ -5,7 +5,8 @@ use crate::statements::Statements;
 use quorate_applications::Reply;
 use quorate_consensus::Evidence;
 use quorate_consensus::digest_map::{DigestMap, Salt};
-use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Outcome, ReplicaId, Signers, Subject};
+use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Outcome, ReplicaId, Signers, Subject};
+use std::collections::BTreeMap;
 
 /// Words of a set of replicas.
 const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
@@ -19,6 +20,22 @@ pub struct Complaint {
     pub what: String,
 }
 
+#[derive(Default)]
+struct Submitted {
+    /// Who has executed it.
+    by: [u64; WORDS],
+    /// In the block of which height it was executed first.
+    height: Option<Height>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Vouched {
+    /// What a quorum is to vouch for.
+    checkpoint: Digest,
+    /// All that was executed.
+    history: Digest,
+}
+
 /// Watches a cluster.
 pub struct Oracle {
     /// Whether votes go by slot.
@@ -30,8 +47,10 @@ pub struct Oracle {
     faulty: Signers,
     /// Who of them says what is not so: what they sign is not judged. What they execute is, for inside they are honest.
     liars: Signers,
-    /// Every bundle that was submitted, and who has executed it.
-    bundles: DigestMap<[u64; WORDS]>,
+    /// Every bundle that was submitted.
+    bundles: DigestMap<Submitted>,
+    /// What was executed up to each checkpoint, by whoever came there first.
+    checkpoints: BTreeMap<Height, Vouched>,
     signed: Vec<Statements>,
     /// The first thing that was wrong.
     pub complaint: Option<Complaint>,
@@ -47,6 +66,7 @@ impl Oracle {
             faulty: Signers::empty(),
             liars: Signers::empty(),
             bundles: DigestMap::with_hasher(Salt(0)),
+            checkpoints: BTreeMap::new(),
             signed: (0..replicas).map(|_| Statements::default()).collect(),
             complaint: None,
         }
@@ -85,12 +105,16 @@ impl Oracle {
 
     /// Whether so many of these replicas have executed a bundle.
     pub fn is_executed_by(&self, bundle: &Digest, replica: usize) -> bool {
-        self.bundles.get(bundle).is_some_and(|who| who[replica / 64] >> (replica % 64) & 1 == 1)
+        self.bundles.get(bundle).is_some_and(|bundle| bundle.by[replica / 64] >> (replica % 64) & 1 == 1)
     }
 
     /// A replica signs a statement.
     pub fn signs(&mut self, replica: ReplicaId, subject: &Subject, attachment: &Attachment) {
-        let by_slot = self.slotted && matches!(subject.domain, Domain::Prepare | Domain::Commit | Domain::Checkpoint);
+        let by_slot = match subject.domain {
+            Domain::Checkpoint => true,
+            Domain::Prepare | Domain::Commit => self.slotted,
+            _ => false,
+        };
         let first = self.signed[replica.index()].enter(subject, attachment, by_slot);
         if !first && !self.liars.contains(replica) {
             let what =
@@ -104,7 +128,7 @@ impl Oracle {
         self.heights[replica.index()] = 0;
         let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
         // The order in which they are visited is seen nowhere.
-        self.bundles.values_mut().for_each(|who| who[word] &= !bit);
+        self.bundles.values_mut().for_each(|bundle| bundle.by[word] &= !bit);
     }
 
     /// A replica commits a block and executes its bundles.
@@ -139,17 +163,44 @@ impl Oracle {
 
     /// A replica has executed a bundle.
     pub fn executed(&mut self, replica: ReplicaId, reply: &Reply) {
-        let Some(who) = self.bundles.get_mut(&reply.bundle) else {
+        let Some(Submitted { by: who, height }) = self.bundles.get_mut(&reply.bundle) else {
             let what = format!("replica {replica} executes bundle {:?}, which no client sent", reply.bundle);
             return self.complain("validity", what);
         };
         let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
+        height.get_or_insert(reply.height);
         let again = who[word] & bit != 0;
         who[word] |= bit;
         if again && reply.results.outcomes().any(|outcome| matches!(outcome, Outcome::Executed(_))) {
             let what = format!("replica {replica} executes commands of bundle {:?} a second time", reply.bundle);
             self.complain("validity", what);
         }
+    }
+
+    /// A replica has executed all up to a checkpoint, block by block.
+    pub fn vouches(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
+        let executed = Vouched { checkpoint, history };
+        if *self.checkpoints.entry(height).or_insert(executed) != executed {
+            self.complain("agreement", format!("replica {replica} has another state at height {height} than others"));
+        }
+    }
+
+    /// A replica becomes the state of a checkpoint, without the blocks before it. Others executed these, so nobody else has to have.
+    pub fn adopts(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
+        if self.checkpoints.get(&height) != Some(&Vouched { checkpoint, history }) {
+            let what = format!("replica {replica} adopts a state at height {height} that nobody had who executed");
+            return self.complain("agreement", what);
+        }
+        let at = &mut self.heights[replica.index()];
+        if height.0 < *at {
+            let what = format!("replica {replica} goes back from height {at} to the state of {height}");
+            return self.complain("contiguity", what);
+        }
+        *at = height.0;
+        let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
+        // The order in which they are visited is seen nowhere.
+        let executed = self.bundles.values_mut().filter(|bundle| bundle.height.is_some_and(|at| at <= height));
+        executed.for_each(|bundle| bundle.by[word] |= bit);
     }
 
     /// The height that a replica has committed.

@@ -2,6 +2,7 @@
 
 use crate::assemble::{Outcome, Run, run_once};
 use crate::chaos::Chaos;
+use crate::chronicle::Chronicle;
 use crate::clients::Clients;
 use crate::faults::misbehaviour;
 use crate::network::{Links, Loss, NetworkSpec};
@@ -12,12 +13,12 @@ use crate::signatures::{Device, Modelled};
 use crate::spec::{Signatures, SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
 use crate::world::{self, World, trouble};
-use quorate_applications::Executor;
+use quorate_applications::{CheckpointRule, Executor};
 use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
-use quorate_consensus::Malleable;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
+use quorate_consensus::{Config, Malleable};
 use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring, SchemeKind};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{ClusterId, Committee, Member, ReplicaId, Status, Time};
@@ -65,6 +66,8 @@ pub struct SimReport {
     pub retransmissions: u64,
     /// Messages that found a full queue.
     pub not_queued: u64,
+    /// What happened on the way.
+    pub chronicle: Chronicle,
     /// What an oracle says.
     pub complaint: Option<Complaint>,
     /// The last views, if an oracle spoke.
@@ -144,7 +147,7 @@ pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome 
     let mut salts = Random::new(seed, Purpose::Salts, 0);
     let remake = |me: ReplicaId, salt: u64| Reborn {
         replica: make(spec.consensus.clone(), spec.quorum, cluster, me, salt),
-        executor: Executor::new(spec.application.build(), &cluster),
+        executor: Executor::new(spec.application.build(), &cluster).with_checkpoints(checkpoints(&spec.consensus)),
         behaviour: behaviour(spec, me),
         salt,
     };
@@ -211,8 +214,19 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
         lost_packets: world.links.lost,
         retransmissions,
         not_queued,
+        chronicle: world.chronicle,
         complaint: world.oracle.complaint,
         transcript: world.transcript.map(Transcript::into_lines).unwrap_or_default(),
+    }
+}
+
+/// The state is kept when half of what is retained may be gone, so that whoever fetches it finds the blocks above it.
+fn checkpoints(config: &Config) -> CheckpointRule {
+    let retained = (config.retained_bytes as u64).max(1);
+    CheckpointRule {
+        interval: config.checkpoint_interval,
+        bytes_between: (retained / 2).max(1),
+        block_bytes: (retained / config.retained_blocks as u64).max(1),
     }
 }
 

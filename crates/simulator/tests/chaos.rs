@@ -25,9 +25,9 @@ fn every_protocol_outlives_trouble() {
             spec.load.duration = Duration::from_secs(3600);
             spec.load.drain = Duration::ZERO;
             spec.load.mode = LoadMode::Open { rate: 2000.0, most_outstanding: 100_000 };
-            // There is no transfer of state yet: who lags behind needs every block.
-            spec.consensus.retained_blocks = 1 << 20;
-            spec.consensus.retained_bytes = 1 << 30;
+            // Whoever is away for longer than a moment has to fetch a state.
+            (spec.consensus.checkpoint_interval, spec.consensus.window) = (10, 40);
+            (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (60, 1 << 20);
             let report = run(&spec, seed, &commands);
             let said = report.transcript.join("\n");
             assert_eq!(report.complaint, None, "{protocol} seed {seed} ({:?})\n{said}", spec.consensus.leader);

@@ -1,6 +1,7 @@
 //! One instance of a replica, and what its host keeps for it.
 
 use crate::stage::Rewrite;
+use crate::states::States;
 use crate::words::mix;
 use quorate_consensus::Replica;
 use quorate_consensus::journal::Record;
@@ -19,6 +20,8 @@ pub(crate) struct Actor<P: Protocol> {
     /// What was made durable, in order.
     pub journal: Vec<(RecordId, Record)>,
     pub rewrite: Option<Rewrite<P::Message>>,
+    /// The states that it keeps for others, and the one that it receives.
+    pub states: States,
     /// After how many actions it crashes.
     pub fuse: Option<usize>,
     alarms: [Option<Time>; Timer::ALL.len()],
@@ -34,6 +37,7 @@ impl<P: Protocol> Actor<P> {
             chain: Vec::new(),
             journal: Vec::new(),
             rewrite: None,
+            states: States::default(),
             fuse: None,
             alarms: [None; Timer::ALL.len()],
         }
@@ -45,6 +49,7 @@ impl<P: Protocol> Actor<P> {
         (self.started, self.up, self.rewrite, self.fuse) = (false, true, None, None);
         self.chain.clear();
         self.journal.clear();
+        self.states = States::default();
         self.alarms = [None; Timer::ALL.len()];
     }
 
@@ -91,7 +96,7 @@ impl<P: Protocol> Actor<P> {
 
     /// A digest of the state up to a height, which those have the same of who executed the same.
     pub fn state(&self, height: Height) -> Digest {
-        let executed = &self.chain[..height.0 as usize];
+        let executed = self.chain.get(..height.0 as usize).unwrap_or(&self.chain);
         let word = executed.iter().fold(height.0, |sum, block| mix(sum, block.prefix()));
         let mut digest = Digest::ZERO;
         digest.0[..8].copy_from_slice(&word.to_le_bytes());

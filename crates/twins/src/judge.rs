@@ -89,6 +89,8 @@ pub struct Judge {
     trusted: ActorSet,
     /// The one chain that all executed chains are prefixes of; genesis first.
     chain: Vec<Digest>,
+    /// What the blocks of that chain name, genesis first, if states may be taken over.
+    payloads: Option<Vec<Vec<Digest>>>,
     heights: Vec<u64>,
     /// The highest number of a bundle that each has executed.
     newest: Vec<u64>,
@@ -105,6 +107,7 @@ impl Judge {
             slotted,
             trusted: 0,
             chain: vec![genesis],
+            payloads: None,
             heights: vec![0; cast.len()],
             newest: vec![0; cast.len()],
             bundles: Words::default(),
@@ -121,6 +124,7 @@ impl Judge {
     pub fn clear(&mut self) {
         self.trusted = self.cast.honest().fold(0, |set, identity| set | 1 << identity.index());
         self.chain.truncate(1);
+        self.payloads.iter_mut().for_each(|payloads| payloads.truncate(1));
         self.heights.fill(0);
         self.newest.fill(0);
         self.bundles.clear();
@@ -196,7 +200,11 @@ impl Judge {
             return;
         }
         let Subject { domain, view, height, .. } = *subject;
-        let by_slot = self.slotted && matches!(domain, Domain::Prepare | Domain::Commit | Domain::Checkpoint);
+        let by_slot = match domain {
+            Domain::Checkpoint => true,
+            Domain::Prepare | Domain::Commit => self.slotted,
+            _ => false,
+        };
         let slot = if by_slot { height.0 } else { 0 };
         let place = mix_all((actor.0 as u64) << 8 | domain as u64, [view.0, slot]);
         let earlier = *self.statements.entry(place).or_insert(statement);
@@ -233,7 +241,10 @@ impl Judge {
                 self.complain(Law::Agreement, what);
             }
             Some(_) => {}
-            None => self.chain.push(block.digest()),
+            None => {
+                self.chain.push(block.digest());
+                self.payloads.iter_mut().for_each(|payloads| payloads.push(block.payload.clone()));
+            }
         }
         if bundles.len() != block.payload.len()
             || !bundles.iter().zip(&block.payload).all(|(bundle, named)| bundle.digest() == *named)
@@ -264,6 +275,32 @@ impl Judge {
         }
         if let Some((digest, why)) = complaint.filter(|_| trusted) {
             self.complain(Law::Validity, format!("{} executes bundle {digest:?}: {why}", self.cast.name(actor)));
+        }
+    }
+
+    /// From the beginning on, states may be taken over in place of blocks.
+    pub fn remember_payloads(&mut self) {
+        assert_eq!(self.chain.len(), 1, "nothing has been executed yet");
+        self.payloads = Some(vec![Vec::new()]);
+    }
+
+    /// An actor takes over a state, which is that after these blocks, genesis left out.
+    pub fn adopts(&mut self, actor: ActorId, blocks: &[Digest]) {
+        let (bit, height) = (1 << actor.0, blocks.len());
+        self.heights[actor.0] = height as u64;
+        if self.complaint.is_some() || !self.trusts(actor) {
+            return;
+        }
+        if self.chain.get(1..=height) != Some(blocks) {
+            let what = format!("{} takes over a state of h{height} that nobody else came to", self.cast.name(actor));
+            return self.complain(Law::Agreement, what);
+        }
+        let payloads = self.payloads.as_ref().expect("the stage keeps states");
+        for digest in payloads[..=height].iter().flatten() {
+            if let Some(submitted) = self.bundles.get_mut(&digest.prefix()) {
+                submitted.by |= bit;
+                self.newest[actor.0] = self.newest[actor.0].max(submitted.number);
+            }
         }
     }
 

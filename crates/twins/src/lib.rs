@@ -15,6 +15,7 @@ pub mod scenario;
 pub mod shrink;
 pub mod space;
 pub mod stage;
+mod states;
 mod stock;
 pub mod symmetry;
 pub mod transcript;

@@ -85,6 +85,8 @@ pub struct Stage<P: Protocol> {
     deliveries: u64,
     /// Whether actors have journals.
     journals: bool,
+    /// Whether actors keep the state at each checkpoint, for those who were away.
+    keeps_states: bool,
     transcript: Option<Transcript>,
 }
 
@@ -132,6 +134,7 @@ impl<P: Protocol> Stage<P> {
             fetch_tries: cast.replicas(),
             deliveries: 0,
             journals: true,
+            keeps_states: false,
             transcript: None,
             actors: Vec::with_capacity(cast.len()),
             cast,
@@ -238,6 +241,13 @@ impl<P: Protocol> Stage<P> {
     /// Whether what actors have made durable is kept. It is unless told otherwise; without, nobody comes back from a crash.
     pub fn keep_journals(&mut self, kept: bool) {
         self.journals = kept;
+    }
+
+    /// From the beginning on actors keep the state at each checkpoint, for those who were away too long to fetch all blocks. They do not
+    /// unless told so. Whoever takes over a state does not come back from a crash.
+    pub fn keep_states(&mut self) {
+        self.keeps_states = true;
+        self.judge.remember_payloads();
     }
 
     /// Has what an actor does changed before it is done; it is no longer judged.

@@ -81,8 +81,7 @@ pub fn troubled(mut spec: SimSpec) -> SimSpec {
     spec.load.duration = Duration::from_secs(3600);
     spec.load.drain = Duration::ZERO;
     spec.load.mode = LoadMode::Open { rate: 1000.0, most_outstanding: 100_000 };
-    // There is no transfer of state yet: who lags behind needs every block.
-    spec.consensus.retained_blocks = 1 << 20;
-    spec.consensus.retained_bytes = 1 << 30;
+    // Whoever is away for longer than a moment has to fetch a state.
+    (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (120, 1 << 20);
     spec
 }

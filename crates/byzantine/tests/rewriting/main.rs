@@ -1,6 +1,7 @@
 //! What each behaviour makes of what a replica says, in every message set.
 
 mod samples;
+mod states;
 
 use quorate_byzantine::{Fault, Misbehaviour};
 use quorate_consensus::basic::message::BasicMessage;

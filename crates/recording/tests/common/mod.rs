@@ -128,7 +128,10 @@ fn answer<M: Message>(me: usize, action: Action<M>, inputs: &mut VecDeque<(usize
             let certificate = Certificate { subject, signers, attachments, proof: Bytes::new() };
             inputs.push_back((me, Input::Assembled { job, result: Ok(certificate) }));
         }
-        Action::DigestState { height } => inputs.push_back((me, Input::Executed { height, state: Digest::ZERO })),
+        Action::DigestState { frontier } => {
+            let (height, state) = (frontier.height(), Digest::ZERO);
+            inputs.push_back((me, Input::Executed { height, state, kept: false }));
+        }
         _ => {}
     }
 }

@@ -5,10 +5,13 @@
 
 mod gateway;
 mod journal;
+mod states;
+mod transfer;
 
 pub use journal::Leaves;
 
 use crate::charges::{Charges, nanos};
+use crate::chronicle::Chronicle;
 use crate::clock::Clock;
 use crate::faults::FULL_SPEED;
 use crate::oracle::Oracle;
@@ -21,11 +24,13 @@ use journal::Journal;
 use quorate_applications::{Executor, Reply};
 use quorate_byzantine::Behaviour;
 use quorate_client::ReplyMode;
+use quorate_consensus::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Action, Envelope, Input, Mark, Message, Protocol, Replica, Timer, To};
+use quorate_consensus::{Action, Envelope, Input, Mark, Protocol, Replica, Timer, To};
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
-use quorate_types::{Block, Bundle, ClusterId, ReplicaId, Status, Time};
+use quorate_types::{Block, Bundle, Certificate, ClusterId, Height, ReplicaId, Status, Time};
+use states::States;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,12 +59,15 @@ pub enum Begun<M> {
     Question(u64, Input<M>),
     /// Records up to this one are being written from the end of the turn on.
     Flush(RecordId),
+    /// The same, of the state of a checkpoint.
+    Keep(Height),
 }
 
 /// What a node sees of the world.
 pub struct Surroundings<'a, M> {
     pub charges: &'a Charges,
     pub oracle: &'a mut Oracle,
+    pub chronicle: &'a mut Chronicle,
     pub outgoing: &'a mut Vec<(Destination, Parcel<M>)>,
     pub begun: &'a mut Vec<Begun<M>>,
     pub transcript: &'a mut Option<Transcript>,
@@ -140,6 +148,11 @@ pub struct Node<P: Protocol> {
     alarms: [Time; Timer::ALL.len()],
     held: VecDeque<Held<P::Message>>,
     journal: Journal,
+    states: States,
+    /// What it executed is that of a state up to here: blocks up to this height are not executed.
+    adopted: Height,
+    /// A state that it has become, until that is durable.
+    adopting: Option<(Certificate, Frontier)>,
     servers: Vec<Time>,
     /// Picoseconds of this turn.
     spent: u64,
@@ -178,6 +191,9 @@ impl<P: Protocol> Node<P> {
             alarms: [NEVER; Timer::ALL.len()],
             held: VecDeque::new(),
             journal: Journal::new(parts.keeps_journal),
+            states: States::default(),
+            adopted: Height(0),
+            adopting: None,
             servers: vec![Time(0); parts.crypto_servers],
             spent: 0,
             wrote_to: [0; WORDS],
@@ -252,9 +268,11 @@ impl<P: Protocol> Node<P> {
 
     fn start(&mut self, world: &mut Surroundings<'_, P::Message>) {
         self.recalls = true;
+        let restored = self.restore(world);
         while let Some(input) = self.recalled.pop_front() {
             self.feed(input, world);
         }
+        self.adopt_restored(restored, world);
         self.recalls = false;
         self.feed(Input::Start, world);
     }
@@ -269,7 +287,7 @@ impl<P: Protocol> Node<P> {
             }
             self.spent += world.charges.receive + u64::from(bytes) * world.charges.receive_byte;
             let message = Arc::unwrap_or_clone(message);
-            if let Envelope::Bundles(_) = message {
+            if let Envelope::Bundles(_) | Envelope::StatePart { .. } = message {
                 self.spent += u64::from(bytes) * world.charges.hash_byte;
             }
             self.feed(Input::Receive { from: ReplicaId(from), message }, world);
@@ -364,13 +382,9 @@ impl<P: Protocol> Node<P> {
             Action::Arm { timer, after } => self.alarms[timer as usize] = self.own + after,
             Action::Disarm(timer) => self.alarms[timer as usize] = NEVER,
             Action::Commit { block, bundles } => self.commit(&block, &bundles, world),
-            Action::DigestState { height } => {
-                assert_eq!(self.parts.executor.height(), height, "blocks are executed as they are committed");
-                let state = self.parts.executor.state_digest();
-                self.local.push_back(Input::Executed { height, state });
-            }
             Action::Accuse(evidence) => world.oracle.accused(self.parts.me, &evidence),
             Action::Mark(mark) => self.marked(mark, world),
+            action => self.perform_on_state(action, world),
         }
     }
 
@@ -384,6 +398,12 @@ impl<P: Protocol> Node<P> {
                 let what = format!("replica {} finds a conflict at height {height}", self.parts.me);
                 world.oracle.complain("agreement", what);
             }
+            Mark::Diverged { height } => {
+                let what =
+                    format!("a quorum vouches for another state at height {height} than replica {}", self.parts.me);
+                world.oracle.complain("agreement", what);
+            }
+            Mark::Adopted { height, .. } => world.chronicle.adopts(self.now, self.parts.me, height, self.points),
             _ => {}
         }
     }
@@ -476,7 +496,6 @@ impl<P: Protocol> Node<P> {
     }
 
     fn sign(&mut self, message: &mut Envelope<P::Message>, world: &mut Surroundings<'_, P::Message>) {
-        let Envelope::Protocol(message) = message else { panic!("only the protocol's messages are signed") };
         let vote = message.vote_to_sign().expect("a message that is to be signed has a vote in it");
         assert_eq!(vote.voter, self.parts.me, "a replica signs for itself");
         self.parts.device.sign(vote, &self.parts.cluster);
@@ -486,6 +505,9 @@ impl<P: Protocol> Node<P> {
 
     fn commit(&mut self, block: &Block, bundles: &[Bundle], world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
+        if block.height <= self.adopted {
+            return;
+        }
         if let Some(transcript) = world.transcript {
             transcript.commits(self.now, me, block);
         }
@@ -524,6 +546,8 @@ impl<P: Protocol> Node<P> {
         self.recalled = records.into_iter().map(|(id, record)| Input::Recall { id, record }).chain(forgot).collect();
         (self.parts.replica, self.parts.executor, self.parts.salt) = (replica, executor, salt);
         self.parts.behaviour = behaviour;
+        self.states.crash(leaves);
+        (self.adopted, self.adopting) = (Height(0), None);
         self.replies = Replies::new(salt);
         (self.alive, self.started, self.struck, self.struck_at) = (true, false, false, None);
         (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);

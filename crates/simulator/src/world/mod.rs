@@ -14,6 +14,7 @@ pub use liveness::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};
 pub use trouble::{Trouble, trouble};
 
 use crate::charges::Charges;
+use crate::chronicle::Chronicle;
 use crate::clients::Clients;
 use crate::network::{Links, Segment};
 use crate::node::{Begun, Destination, Node, Reborn};
@@ -29,7 +30,7 @@ use quorate_client::load::Stage;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Input, Protocol};
 use quorate_recording::Recorder;
-use quorate_types::{Bundle, ReplicaId, Status, Time};
+use quorate_types::{Bundle, Height, ReplicaId, Status, Time};
 use shipping::Pairs;
 use std::time::Duration;
 use turns::Cores;
@@ -73,6 +74,8 @@ enum Event<M> {
     /// Of a device of a replica, in that life of it.
     Answer(u16, u32, Box<Input<M>>),
     Flushed(u16, u32, RecordId),
+    /// The state of a checkpoint is durable.
+    Kept(u16, u32, Height),
     Resume(u16),
     Change(u32),
     /// A replica comes back.
@@ -96,6 +99,7 @@ pub struct World<'a, P: Protocol> {
     pub links: Links,
     pairs: Pairs<P::Message>,
     pub oracle: Oracle,
+    pub chronicle: Chronicle,
     pub trace: Trace,
     charges: Charges,
     trouble: Trouble,
@@ -136,6 +140,7 @@ impl<'a, P: Protocol> World<'a, P> {
         charges.flush = charges.flush.max(trouble.flush);
         World {
             spec,
+            chronicle: Chronicle::new(nodes.len()),
             now: Time(0),
             schedule: Schedule::default(),
             nodes,
@@ -182,6 +187,10 @@ impl<'a, P: Protocol> World<'a, P> {
                 return self.oracle.complain("spin", format!("{at_once} events at {time:?}"));
             }
             assert!(time >= self.now, "time does not run backwards");
+            if self.chronicle.is_due(time) {
+                let progress = self.nodes.iter().map(Node::progress);
+                self.chronicle.sample(time, progress);
+            }
             self.now = time;
             self.events += 1;
             self.happen(event);
@@ -257,6 +266,12 @@ impl<'a, P: Protocol> World<'a, P> {
             Event::Flushed(replica, life, record) => {
                 if self.lives_on(usize::from(replica), life) {
                     self.nodes[usize::from(replica)].flushed(record);
+                    self.wake(usize::from(replica));
+                }
+            }
+            Event::Kept(replica, life, height) => {
+                if self.lives_on(usize::from(replica), life) {
+                    self.nodes[usize::from(replica)].kept(height);
                     self.wake(usize::from(replica));
                 }
             }

@@ -88,6 +88,7 @@ impl<P: Protocol> World<'_, P> {
         let mut surroundings = Surroundings {
             charges: &self.charges,
             oracle: &mut self.oracle,
+            chronicle: &mut self.chronicle,
             outgoing: &mut self.outgoing,
             begun: &mut self.begun,
             transcript: &mut self.transcript,
@@ -106,6 +107,9 @@ impl<P: Protocol> World<'_, P> {
                 }
                 Begun::Flush(record) => {
                     self.schedule.push(end + self.charges.flush, Event::Flushed(actor as u16, life, record));
+                }
+                Begun::Keep(height) => {
+                    self.schedule.push(end + self.charges.flush, Event::Kept(actor as u16, life, height));
                 }
             }
         }

@@ -124,6 +124,7 @@ pub fn omitted_justification(how: &Play) -> Ending {
 /// 24: R3 remembers executed blocks longer than the others do, and a client sends its first command again.
 pub fn command_sent_again(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    // Until a state is kept, ten times as many are.
     let forgetful = Config { retained_blocks: 2, ..setting.config.clone() };
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
         (0..3).for_each(|at| stage.configure(ActorId(at), forgetful.clone()));
@@ -134,7 +135,7 @@ pub fn command_sent_again(how: &Play) -> Ending {
         let mut builder = BundleBuilder::new(client);
         builder.push(client, 1, b"once");
         let bundle = builder.finish();
-        for views in [2..=8, 9..=14] {
+        for views in [2..=30, 31..=60] {
             stage.cast().actors().for_each(|actor| stage.submit(actor, vec![bundle.clone()]));
             run(stage, views);
         }

@@ -1,6 +1,6 @@
 //! What is shown, and what is not.
 
-use super::{Exhibit, Hunt, bounds, certificates, chains, recovery, views};
+use super::{Exhibit, Hunt, bounds, certificates, chains, recovery, transfer, views};
 use crate::judge::Law;
 use quorate_consensus::config::ProtocolKind::{BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft};
 use quorate_consensus::mutants::Mutant;
@@ -28,22 +28,7 @@ pub const ABSENT: &[Absent] = &[
         bug: "the read-only optimisation blocks clients that wait for n-f equal replies",
         why: "there is no read-only path; every command is ordered",
     },
-    Absent {
-        number: 22,
-        bug: "state transfer trusts the last reply, or an unsigned field of it",
-        why: "no state is transferred; who is behind fetches blocks by their digests",
-    },
-    Absent {
-        number: 23,
-        bug: "catching up at the same height resets counters",
-        why: "no state is transferred, and no counter is kept beside the blocks",
-    },
     Absent { number: 25, bug: "BLS without proof of possession", why: "there are no BLS signatures" },
-    Absent {
-        number: 27,
-        bug: "sequence numbers start at 1 again after a restart",
-        why: "there is no counter to restart; heights are those of the certified blocks in the journal",
-    },
 ];
 
 /// Points of a crash sweep: more than the actions that an actor does from where it begins to where it crashes anyway.
@@ -391,6 +376,28 @@ pub const EXHIBITS: &[Exhibit] = &[
         hunts: &[],
     },
     Exhibit {
+        number: 22,
+        letter: "",
+        bug: "a part of a fetched state is believed, whoever sent it",
+        source: "several; no one of them is the first",
+        mutant: Some(Mutant::StateTrusted),
+        protocol: Jolteon,
+        law: Law::Agreement,
+        scene: transfer::forged_chunk,
+        hunts: &[],
+    },
+    Exhibit {
+        number: 23,
+        letter: "",
+        bug: "an offer of the state that is being fetched begins the transfer anew",
+        source: "several; no one of them is the first",
+        mutant: Some(Mutant::OfferRestarts),
+        protocol: Jolteon,
+        law: Law::Liveness,
+        scene: transfer::repeated_offers,
+        hunts: &[],
+    },
+    Exhibit {
         number: 24,
         letter: "",
         bug: "what a commit executes depends on what is still remembered",
@@ -422,6 +429,17 @@ pub const EXHIBITS: &[Exhibit] = &[
         law: Law::Agreement,
         scene: chains::lost_lock_of_six,
         hunts: &[],
+    },
+    Exhibit {
+        number: 27,
+        letter: "",
+        bug: "heights count from 1 again after a restart",
+        source: "several; no one of them is the first",
+        mutant: Some(Mutant::HeightsStartAgain),
+        protocol: Jolteon,
+        law: Law::Agreement,
+        scene: transfer::everybody_restarts,
+        hunts: &[(Hunt::Random, 100)],
     },
     Exhibit {
         number: 28,

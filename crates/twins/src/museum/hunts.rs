@@ -284,11 +284,13 @@ fn make_trouble<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
     honest_lead(stage);
 }
 
-/// One of the replicas misbehaves, in a way that needs no clock.
+/// One of the replicas misbehaves, in a way that needs no clock and no state that is fetched.
 fn misbehaves<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
     let liar = dice.actor();
+    let needs_state = |fault: &Fault| matches!(fault, Fault::ForgeState | Fault::StallState | Fault::RepeatOffers);
+    let faults: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !needs_state(fault)).collect();
     let fault = loop {
-        match dice.pick(&Fault::ALL) {
+        match dice.pick(&faults) {
             Fault::Slow { .. } | Fault::Delay { .. } => {}
             fault => break fault,
         }

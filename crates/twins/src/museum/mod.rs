@@ -11,6 +11,7 @@ mod chains;
 mod hunts;
 mod recovery;
 pub mod scene;
+mod transfer;
 mod views;
 
 pub use catalogue::{ABSENT, Absent, EXHIBITS};

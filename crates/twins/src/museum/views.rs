@@ -107,7 +107,7 @@ pub fn checkpoints_of_different_age(how: &Play) -> Ending {
     (setting.config.checkpoint_interval, setting.config.window) = (2, 64);
     play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
         stage.lose(Some(Box::new(|_, to, _, message| match message {
-            Envelope::Protocol(PbftMessage::Checkpoint(vote)) => {
+            Envelope::Checkpoint(vote) => {
                 let slot = vote.subject.height.0;
                 (to == ActorId(1)) || (to == ActorId(2) && slot > 2)
             }

@@ -113,12 +113,43 @@ impl<P: Protocol> Stage<P> {
                 self.actors[actor.0].chain.push(block.digest());
                 self.judge.commits(actor, &block, &bundles);
             }
-            Action::DigestState { height } => {
-                let state = self.actors[actor.0].state(height);
-                self.answers.push_back(Input::Executed { height, state });
-            }
             Action::Accuse(evidence) => self.judge.accuses(actor, evidence.first.voter),
             Action::Mark(mark) => self.marked(actor, &mark),
+            action => self.perform_on_state(actor, action),
+        }
+    }
+
+    fn perform_on_state(&mut self, actor: ActorId, action: Action<P::Message>) {
+        let place = &mut self.actors[actor.0];
+        match action {
+            Action::DigestState { frontier } => {
+                let (height, kept) = (frontier.height(), self.keeps_states);
+                let state = match kept {
+                    true => place.states.keep(&frontier, &place.chain[..height.0 as usize]),
+                    false => place.state(height),
+                };
+                self.answers.push_back(Input::Executed { height, state, kept });
+            }
+            Action::StateStable { .. } => {}
+            Action::ReadState { to, height, part } => {
+                let bytes = place.states.part(height, part);
+                self.answers.push_back(Input::StateRead { to, height, part, bytes });
+            }
+            Action::ReceiveState { height, .. } => {
+                place.states.receive();
+                self.answers.push_back(Input::Holds { height, chunks: Vec::new() });
+            }
+            Action::KeepChunk { chunk, bytes, .. } => place.states.take_chunk(chunk, bytes),
+            Action::AdoptState { checkpoint } => {
+                let Ok((frontier, chain)) = place.states.complete() else {
+                    let what = format!("{} adopts what is no state", self.cast.name(actor));
+                    return self.judge.complain(Law::Agreement, what);
+                };
+                self.judge.adopts(actor, &chain);
+                place.chain = chain;
+                self.answers.push_back(Input::Adopted { checkpoint, frontier });
+            }
+            _ => unreachable!("it is performed elsewhere"),
         }
     }
 
@@ -126,7 +157,7 @@ impl<P: Protocol> Stage<P> {
         if let Some(transcript) = &mut self.transcript {
             transcript.marks(&self.cast, actor, mark);
         }
-        if let Mark::Conflict { height } = mark
+        if let Mark::Conflict { height } | Mark::Diverged { height } = mark
             && self.judge.trusts(actor)
         {
             let what = format!("{} finds what it committed contradicted at {height:?}", self.cast.name(actor));
@@ -136,9 +167,7 @@ impl<P: Protocol> Stage<P> {
 
     fn send(&mut self, actor: ActorId, to: To, mut message: Envelope<P::Message>, sign: bool) {
         let identity = self.actors[actor.0].identity;
-        if let Envelope::Protocol(message) = &mut message
-            && let Some(vote) = message.vote_to_sign().filter(|vote| vote.voter == identity)
-        {
+        if let Some(vote) = message.vote_to_sign().filter(|vote| vote.voter == identity) {
             self.judge.states(actor, &vote.subject, statement(identity, &vote.subject, &vote.attachment));
             if sign {
                 self.notary.sign(identity, vote);

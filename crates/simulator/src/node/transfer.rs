@@ -1,0 +1,172 @@
+//! Checkpoints of a simulated replica, and becoming a state that others have.
+
+use super::{Begun, Node, Surroundings};
+use crate::chronicle::{Fetched, Holdings};
+use bytes::Bytes;
+use quorate_consensus::frontier::Frontier;
+use quorate_consensus::{Action, Input, Protocol};
+use quorate_types::{Certificate, Decoder, Encoder, Height, Manifest, Wire};
+
+impl<P: Protocol> Node<P> {
+    /// Performs what concerns checkpoints and states.
+    pub(super) fn perform_on_state(&mut self, action: Action<P::Message>, world: &mut Surroundings<'_, P::Message>) {
+        match action {
+            Action::DigestState { frontier } => self.digest_state(&frontier, world),
+            Action::StateStable { checkpoint } => {
+                let height = checkpoint.subject.height;
+                if self.states.certify(*checkpoint) {
+                    world.begun.push(Begun::Keep(height));
+                }
+            }
+            Action::ReadState { to, height, part } => {
+                let bytes = self.states.part(height, part);
+                self.local.push_back(Input::StateRead { to, height, part, bytes });
+            }
+            Action::ReceiveState { height, manifest } => self.receive_state(height, manifest, world),
+            Action::KeepChunk { height, chunk, bytes } => {
+                if self.passes() {
+                    world.chronicle.receives(self.parts.me);
+                    self.states.take_chunk(height, chunk, bytes);
+                    self.passes();
+                }
+            }
+            Action::AdoptState { checkpoint } => {
+                if self.passes() {
+                    self.adopt_state(*checkpoint, world);
+                    self.passes();
+                }
+            }
+            _ => unreachable!("it is performed elsewhere"),
+        }
+    }
+
+    fn digest_state(&mut self, frontier: &Frontier, world: &mut Surroundings<'_, P::Message>) {
+        let height = frontier.height();
+        if height <= self.adopted {
+            return;
+        }
+        assert_eq!(self.parts.executor.height(), height, "blocks are executed as they are committed");
+        let checkpoint = self.parts.executor.checkpoint(frontier.digest(), || {
+            let mut out = Encoder::default();
+            frontier.encode(&mut out);
+            out.finish()
+        });
+        let history = self.parts.executor.state_digest();
+        world.oracle.vouches(self.parts.me, height, checkpoint.digest, history);
+        let (state, kept) = (checkpoint.digest, checkpoint.kept.is_some());
+        if let Some((manifest, state)) = checkpoint.kept {
+            self.spent += state.len() as u64 * world.charges.hash_byte;
+            self.states.keep(height, manifest, state);
+        }
+        self.local.push_back(Input::Executed { height, state, kept });
+    }
+
+    fn receive_state(&mut self, height: Height, manifest: Manifest, world: &mut Surroundings<'_, P::Message>) {
+        let chunks = manifest.chunks();
+        let held = self.states.receive(height, manifest);
+        world.chronicle.fetched.push(Fetched {
+            replica: self.parts.me,
+            height,
+            begun: self.now,
+            from: self.parts.executor.height(),
+            chunks,
+            held: held.len() as u32,
+            received: 0,
+            adopted: None,
+            points: (self.points, None),
+        });
+        self.local.push_back(Input::Holds { height, chunks: held });
+    }
+
+    /// All of a state is here. It is a part of what this replica is when it is durable.
+    fn adopt_state(&mut self, checkpoint: Certificate, world: &mut Surroundings<'_, P::Message>) {
+        let height = checkpoint.subject.height;
+        if height <= self.parts.executor.height() {
+            // The blocks came after all, and with them the state.
+            return;
+        }
+        let state = self.states.complete(checkpoint.clone());
+        self.spent += state.len() as u64 * world.charges.hash_byte;
+        if let Some(frontier) = self.become_state(&checkpoint, &state, world) {
+            self.adopting = Some((checkpoint, frontier));
+            world.begun.push(Begun::Keep(height));
+        }
+    }
+
+    /// Executes from here on. The replica's part of the state; none if it is no state, of which the oracle hears.
+    fn become_state(
+        &mut self,
+        checkpoint: &Certificate,
+        state: &Bytes,
+        world: &mut Surroundings<'_, P::Message>,
+    ) -> Option<Frontier> {
+        let (me, height) = (self.parts.me, checkpoint.subject.height);
+        let adopted = self.parts.executor.adopt(state.clone()).map_err(|error| error.to_string());
+        let frontier = adopted.and_then(|bytes| {
+            let mut input = Decoder::new(bytes);
+            let frontier =
+                Frontier::decode(&mut input).and_then(|frontier| input.finish("frontier").map(|()| frontier));
+            frontier.map_err(|error| error.to_string())
+        });
+        match frontier {
+            Ok(frontier) => {
+                self.adopted = height;
+                let digest = Manifest::of(state).digest();
+                world.oracle.adopts(me, height, digest, self.parts.executor.state_digest());
+                Some(frontier)
+            }
+            Err(why) => {
+                let what = format!("replica {me} adopts what is no state of height {height}: {why}");
+                world.oracle.complain("agreement", what);
+                None
+            }
+        }
+    }
+
+    /// A state is on the disk: if the replica waits for that to become it, it may.
+    pub fn kept(&mut self, height: Height) {
+        self.states.flushed(height);
+        if let Some((checkpoint, frontier)) = self.adopting.take_if(|(waiting, _)| waiting.subject.height == height) {
+            self.local.push_back(Input::Adopted { checkpoint: Box::new(checkpoint), frontier });
+        }
+    }
+
+    /// Before its journal is read: becomes the newest state that is on the disk, and tells the replica of all of them.
+    pub(super) fn restore(&mut self, world: &mut Surroundings<'_, P::Message>) -> Option<(Certificate, Frontier)> {
+        let certified = self.states.certified().map(|(checkpoint, _, state)| (checkpoint.clone(), state.clone()));
+        let certified: Vec<(Certificate, Bytes)> = certified.collect();
+        let (newest, state) = certified.last()?.clone();
+        self.spent += state.len() as u64 * world.charges.hash_byte;
+        let frontier = self.become_state(&newest, &state, world)?;
+        for (checkpoint, _) in certified {
+            self.feed(Input::Kept { checkpoint: Box::new(checkpoint) }, world);
+        }
+        Some((newest, frontier))
+    }
+
+    /// Whoever restored a state of which the journal does not tell yet becomes it now.
+    pub(super) fn adopt_restored(
+        &mut self,
+        restored: Option<(Certificate, Frontier)>,
+        world: &mut Surroundings<'_, P::Message>,
+    ) {
+        let behind = |checkpoint: &Certificate| self.parts.replica.committed_height() < checkpoint.subject.height;
+        if let Some((checkpoint, frontier)) = restored.filter(|(checkpoint, _)| behind(checkpoint)) {
+            self.feed(Input::Adopted { checkpoint: Box::new(checkpoint), frontier }, world);
+        }
+    }
+
+    /// The height and the commands that it has executed, and how much it holds.
+    pub fn progress(&self) -> (u64, u64, Holdings) {
+        let parts = self.parts.replica.parts();
+        let (states, state_bytes) = self.states.size();
+        let holdings = Holdings {
+            blocks: parts.store.tree.len(),
+            whole_blocks: (parts.store.committed().0 - parts.store.whole_above().0) as usize,
+            rounds: parts.tally.rounds() + parts.checkpoints.tally.rounds(),
+            states,
+            state_bytes,
+        };
+        (self.parts.executor.height().0, self.parts.executor.commands(), holdings)
+    }
+}

@@ -1,0 +1,109 @@
+//! Exhibits about the state that is fetched in place of blocks, and about where heights begin after a restart.
+
+use super::scene::{Ending, Play, Setting, only, play, run};
+use crate::cast::ActorId;
+use crate::judge::Law;
+use crate::stage::{Rewrite, Stage};
+use quorate_consensus::Envelope;
+use quorate_consensus::chained::engine::ChainedEngine;
+use quorate_consensus::chained::replica;
+use quorate_consensus::chained::rules::Jolteon;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::seam::Action;
+use quorate_consensus::transfer::MANIFEST;
+use quorate_types::ReplicaId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Views in which R3 is away: more than the blocks that are kept, for however long somebody may be fetching a state.
+const AWAY: u64 = 40;
+/// More questions than anybody asks who fetches a state of one chunk from three others.
+const MOST_QUESTIONS: usize = 200;
+
+type Jolteons = Stage<ChainedEngine<Jolteon>>;
+
+fn short_memory() -> Setting {
+    let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
+    (setting.config.retained_blocks, setting.config.checkpoint_interval) = (2, 2);
+    setting
+}
+
+/// R3 is away until the blocks that it lacks are gone, and then all are there; the others keep the state at every second height.
+fn come_back_late(stage: &mut Jolteons) {
+    stage.keep_states();
+    stage.leaders_after((0..3).map(ReplicaId));
+    only(stage, 1..=AWAY, &[0, 1, 2]);
+    run(stage, 1..=AWAY + 1);
+}
+
+/// Sends other bytes of a state than it has.
+fn forges_chunks<M: Send>() -> Rewrite<M> {
+    Box::new(|_, actions| {
+        for action in actions {
+            if let Action::Send { message: Envelope::StatePart { part, bytes, .. }, .. } = action
+                && *part != MANIFEST
+            {
+                let mut forged = bytes.to_vec();
+                forged.iter_mut().next_back().into_iter().for_each(|last| *last ^= 1);
+                *bytes = forged.into();
+            }
+        }
+    })
+}
+
+/// 22: R1, who lies, sends R3 another chunk than it has.
+pub fn forged_chunk(how: &Play) -> Ending {
+    play(how, short_memory(), replica::<Jolteon>, |stage: &mut Jolteons| {
+        stage.misbehave(ActorId(1), forges_chunks());
+        come_back_late(stage);
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// Offers a state again to who asks for it, and counts how often that is. After so many times it says nothing.
+fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite<M> {
+    let mut offered: Option<Envelope<M>> = None;
+    Box::new(move |_, actions| {
+        actions.retain_mut(|action| {
+            let Action::Send { message, .. } = action else { return true };
+            match message {
+                Envelope::Offer { .. } => offered = Some(message.clone()),
+                Envelope::StatePart { .. } => {
+                    let again = asked.fetch_add(1, Ordering::Relaxed) < MOST_QUESTIONS;
+                    let Some(offer) = offered.clone().filter(|_| again) else { return false };
+                    *message = offer;
+                }
+                _ => {}
+            }
+            true
+        });
+    })
+}
+
+/// 23: R0, who lies, offers the state again whenever R3 asks it for a part.
+pub fn repeated_offers(how: &Play) -> Ending {
+    play(how, short_memory(), replica::<Jolteon>, |stage: &mut Jolteons| {
+        let asked = Arc::<AtomicUsize>::default();
+        stage.misbehave(ActorId(0), repeats_offers(asked.clone()));
+        come_back_late(stage);
+        let asked = asked.load(Ordering::Relaxed);
+        if asked > MOST_QUESTIONS {
+            let what =
+                format!("R3 has asked one peer {asked} times for parts of the state that it fetches, and has nothing");
+            stage.judge().complain(Law::Liveness, what);
+        }
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 27: everybody has committed blocks and comes back from a crash.
+pub fn everybody_restarts(how: &Play) -> Ending {
+    play(how, Setting::new(ProtocolKind::Jolteon, 4), replica::<Jolteon>, |stage: &mut Jolteons| {
+        run(stage, 1..=5);
+        let everybody: Vec<ActorId> = stage.cast().actors().collect();
+        everybody.iter().for_each(|actor| stage.crash(*actor));
+        everybody.iter().for_each(|actor| stage.restart(*actor));
+        stage.settle();
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
