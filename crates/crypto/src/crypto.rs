@@ -120,7 +120,7 @@ impl Crypto {
         if !misfits.is_empty() {
             return Err(misfits);
         }
-        let statements = self.statements(subject, votes.iter().map(|vote| &vote.attachment));
+        let statements = statements(&self.keyring, subject, votes.iter().map(|vote| &vote.attachment));
         let claims: Vec<Claim<'_>> =
             (votes.iter().enumerate()).map(|(at, vote)| (vote.voter, statements.at(at), &vote.signature[..])).collect();
         let bad = find_bad(&claims, |claims| self.check(claims));
@@ -141,20 +141,14 @@ impl Crypto {
         if *certificate == self.genesis {
             return Ok(());
         }
-        self.check_structure(certificate)?;
+        check_structure(&self.keyring, certificate)?;
         let fingerprint = certificate.fingerprint();
         if self.cache.contains(&fingerprint) {
             self.cache_hits += 1;
             return Ok(());
         }
-        let (subject, width) = (&certificate.subject, self.keyring.kind().signature_bytes());
-        let statements = self.statements(subject, certificate.attachments.iter());
-        let claims: Vec<Claim<'_>> = (certificate.signers.iter().enumerate())
-            .map(|(at, signer)| (signer, statements.at(at), &certificate.proof[at * width..(at + 1) * width]))
-            .collect();
-        if !self.check(&claims) {
-            return Err(CertificateError::Signature { domain: subject.domain, view: subject.view });
-        }
+        self.verifications += certificate.signers.len() as u64;
+        check_signatures(&self.keyring, certificate)?;
         self.cache.insert(fingerprint);
         Ok(())
     }
@@ -184,31 +178,6 @@ impl Crypto {
         self.keyring.clone()
     }
 
-    fn check_structure(&self, certificate: &Certificate) -> Result<(), CertificateError> {
-        let Certificate { subject, signers, attachments, proof } = certificate;
-        let (quorum, width) = (self.keyring.quorum(), self.keyring.kind().signature_bytes());
-        match subject.domain {
-            Domain::Proposal => return Err(CertificateError::Domain(subject.domain)),
-            Domain::Vote if subject.view == View(0) => return Err(CertificateError::NotGenesis),
-            _ => {}
-        }
-        if let Some(replica) = signers.highest().filter(|replica| !self.keyring.is_member(*replica)) {
-            return Err(CertificateError::Stranger { replica, members: quorum.replicas() });
-        }
-        let count = signers.len();
-        if count < quorum.quorum() {
-            return Err(CertificateError::TooFewSigners { signers: count, quorum: quorum.quorum() });
-        }
-        let said = attachments.iter().filter(|attachment| **attachment != Attachment::None).count();
-        if !attachments.is_empty() && (attachments.len() != count || said != count) {
-            return Err(CertificateError::Attachments { attachments: said, signers: count });
-        }
-        if proof.len() != count * width {
-            return Err(CertificateError::ProofLength { found: proof.len(), expected: count * width });
-        }
-        Ok(())
-    }
-
     /// Voters that are no members, and voters whose attachment cannot stand beside the others' in one certificate.
     fn misfits(&self, votes: &[Vote]) -> Vec<ReplicaId> {
         let alike = |vote: &Vote| {
@@ -221,22 +190,73 @@ impl Crypto {
             .collect()
     }
 
-    fn statements<'a>(
-        &self,
-        subject: &Subject,
-        attachments: impl Iterator<Item = &'a Attachment> + Clone,
-    ) -> Statements {
-        let make = |attachment| Statement::new(self.keyring.cluster(), subject, attachment);
-        if attachments.clone().all(|attachment| *attachment == Attachment::None) {
-            return Statements::Common(make(&Attachment::None));
-        }
-        Statements::Each(attachments.map(make).collect())
-    }
-
     fn check(&mut self, claims: &[Claim<'_>]) -> bool {
         self.verifications += claims.len() as u64;
         self.keyring.verify_many(claims)
     }
+}
+
+/// Checks that a certificate proves a quorum, or is genesis, by the committee's public keys alone: what an auditor does, who is no
+/// replica and remembers nothing.
+///
+/// # Errors
+/// [`CertificateError`]: what is wrong with it.
+pub fn verify_certificate(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
+    if *certificate == Certificate::genesis(keyring.cluster()) {
+        return Ok(());
+    }
+    check_structure(keyring, certificate)?;
+    check_signatures(keyring, certificate)
+}
+
+fn check_structure(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
+    let Certificate { subject, signers, attachments, proof } = certificate;
+    let (quorum, width) = (keyring.quorum(), keyring.kind().signature_bytes());
+    match subject.domain {
+        Domain::Proposal => return Err(CertificateError::Domain(subject.domain)),
+        Domain::Vote if subject.view == View(0) => return Err(CertificateError::NotGenesis),
+        _ => {}
+    }
+    if let Some(replica) = signers.highest().filter(|replica| !keyring.is_member(*replica)) {
+        return Err(CertificateError::Stranger { replica, members: quorum.replicas() });
+    }
+    let count = signers.len();
+    if count < quorum.quorum() {
+        return Err(CertificateError::TooFewSigners { signers: count, quorum: quorum.quorum() });
+    }
+    let said = attachments.iter().filter(|attachment| **attachment != Attachment::None).count();
+    if !attachments.is_empty() && (attachments.len() != count || said != count) {
+        return Err(CertificateError::Attachments { attachments: said, signers: count });
+    }
+    if proof.len() != count * width {
+        return Err(CertificateError::ProofLength { found: proof.len(), expected: count * width });
+    }
+    Ok(())
+}
+
+/// Of a certificate whose structure is sound.
+fn check_signatures(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
+    let (subject, width) = (&certificate.subject, keyring.kind().signature_bytes());
+    let statements = statements(keyring, subject, certificate.attachments.iter());
+    let claims: Vec<Claim<'_>> = (certificate.signers.iter().enumerate())
+        .map(|(at, signer)| (signer, statements.at(at), &certificate.proof[at * width..(at + 1) * width]))
+        .collect();
+    match keyring.verify_many(&claims) {
+        true => Ok(()),
+        false => Err(CertificateError::Signature { domain: subject.domain, view: subject.view }),
+    }
+}
+
+fn statements<'a>(
+    keyring: &Keyring,
+    subject: &Subject,
+    attachments: impl Iterator<Item = &'a Attachment> + Clone,
+) -> Statements {
+    let make = |attachment| Statement::new(keyring.cluster(), subject, attachment);
+    if attachments.clone().all(|attachment| *attachment == Attachment::None) {
+        return Statements::Common(make(&Attachment::None));
+    }
+    Statements::Each(attachments.map(make).collect())
 }
 
 /// What the signers of one certificate signed.

@@ -25,7 +25,7 @@ mod scheme;
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
 pub use cache::{DEFAULT_CACHE_CERTIFICATES, VerifiedCache};
 pub use client::{ClientAuthentication, ClientIdentity, UnknownClientAuthentication};
-pub use crypto::Crypto;
+pub use crypto::{Crypto, verify_certificate};
 pub use error::{CertificateError, CryptoError};
 pub use key_pair::{KeyPair, SEED_BYTES};
 pub use keyring::{Claim, Keyring};

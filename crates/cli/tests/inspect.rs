@@ -1,0 +1,88 @@
+//! `quorate inspect` beside running replicas, after them, and on a directory that is not as it should be.
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn a_directory_is_inspected_before_beside_and_after_its_replica() {
+    let scratch = Scratch::new("inspect");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let home = format!("{net}/replica-2");
+    let inspect = |flags: &[&str]| quorate(&[&["inspect", "--dir", &home], flags].concat());
+    let told = |flags: &[&str]| -> Value {
+        let output = inspect(&[flags, &["--json", "-"]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("standard output is JSON and nothing else")
+    };
+    let before = told(&["--verify"]);
+    assert_eq!((&before["memory"], &before["replica"]), (&Value::from("new"), &Value::from(2)));
+
+    let nodes = Nodes::start(&net);
+    for value in ["one", "two", "three"] {
+        succeeds(&["client", "--dir", &net, "put", "key", value]);
+    }
+    let beside = told(&["--verify"]);
+    assert_eq!(beside["journal"]["held_by_process"], Value::from(nodes.0[2].id()));
+    assert_eq!((&beside["memory"], &beside["verification"]["sound"]), (&Value::from("kept"), &Value::from(true)));
+    succeeds(&["client", "--dir", &net, "put", "key", "four"]);
+    drop(nodes);
+
+    let file = scratch.path("export.jsonl");
+    let after = told(&["--export", &file]);
+    assert_eq!(after["journal"]["held_by_process"], Value::Null);
+    let lines: Vec<Value> = fs::read_to_string(&file)
+        .expect("the export is there")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("lines are JSON"))
+        .collect();
+    let blocks = lines.iter().filter(|line| line["line"] == "block" && line["committed"] == true).count();
+    assert_eq!(after["export"]["blocks"], Value::from(blocks));
+    assert_eq!(after["export"]["proven_height"], lines.last().expect("there is an end")["proven_height"]);
+    let table = text(&inspect(&["--verify"]).stdout);
+    for words in ["replica       2 of 4", "promised      ", "segment       ", "verdict       sound"] {
+        assert!(table.contains(words), "{words:?} is in\n{table}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_and_shows_in_the_exit_status() {
+    let scratch = Scratch::new("inspect-wrong");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let nodes = Nodes::start(&net);
+    succeeds(&["client", "--dir", &net, "put", "key", "value"]);
+    drop(nodes);
+    let home = format!("{net}/replica-0");
+    let segment = Path::new(&home).join("journal/000000000000.segment");
+    let mut bytes = fs::read(&segment).expect("it can be read");
+    // In the first record: the first group begins behind the first sector.
+    bytes[580] ^= 1;
+    fs::write(&segment, bytes).expect("it can be written");
+    for flags in [&[][..], &["--verify"]] {
+        let output = quorate(&[&["inspect", "--dir", &home], flags].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("000000000000.segment, byte ") && said.contains("--repair"), "{said}");
+    }
+    let repaired = text(&succeeds(&["inspect", "--dir", &home, "--repair"]).stdout);
+    assert!(repaired.contains("memory        lost") && repaired.contains(".aside-1"), "{repaired}");
+
+    let (replica_1, replica_3) = (format!("{net}/replica-1"), format!("{net}/replica-3"));
+    fs::remove_dir_all(format!("{replica_1}/journal")).expect("it can be removed");
+    fs::rename(format!("{replica_3}/journal"), format!("{replica_1}/journal")).expect("it can be renamed");
+    for (arguments, status, words) in [
+        (&["inspect", "--dir", &replica_1, "--verify"][..], 1, "the journal is that of replica 3"),
+        (&["inspect", "--dir", &scratch.path("absent")], 1, "name a directory that `quorate testnet` made"),
+        (&["inspect", "--dir", &home, "--repair", "--verify"], 2, "cannot be used with"),
+    ] {
+        let output = quorate(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?} does not say {words:?}: {said}");
+    }
+}

@@ -1,0 +1,84 @@
+//! A replica's directory.
+
+use super::InspectError;
+use quorate_crypto::Keyring;
+use quorate_node::NodeConfig;
+use quorate_node::config::CONFIG_FILE;
+use quorate_node::durability::{self, JournalKind};
+use quorate_node::snapshots::SnapshotFiles;
+use quorate_storage::{Identity, Inspection};
+use quorate_types::Committee;
+use serde::Serialize;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What the configuration of a directory says, and where its parts are.
+pub(super) struct Place {
+    pub home: PathBuf,
+    pub config: NodeConfig,
+    pub committee: Committee,
+    pub keyring: Keyring,
+    pub journal: PathBuf,
+}
+
+impl Place {
+    pub fn open(home: &Path) -> Result<Place, InspectError> {
+        let config = NodeConfig::read(&home.join(CONFIG_FILE))?;
+        if config.journal.kind == JournalKind::Memory {
+            return Err(InspectError::InMemory(home.to_owned()));
+        }
+        let committee = config.committee()?;
+        let keyring = Keyring::new(config.scheme, &committee)?;
+        let journal = home.join(&config.journal.directory);
+        Ok(Place { home: home.to_owned(), config, committee, keyring, journal })
+    }
+
+    /// Whose the journal ought to be.
+    pub fn identity(&self) -> Identity {
+        Identity { cluster: self.committee.cluster, replica: self.config.replica }
+    }
+
+    /// Whether the mark stands beside the journal that its replica has never run.
+    pub fn is_marked_new(&self) -> bool {
+        durability::new_mark(&self.journal).exists()
+    }
+
+    /// The files with the state, by height.
+    pub fn snapshots(&self) -> Result<Vec<SnapshotFile>, InspectError> {
+        let path = SnapshotFiles::beside(&self.journal, self.identity()).directory().to_owned();
+        let fail = |source| InspectError::Snapshots { path: path.clone(), source };
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(fail(error)),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(fail)?;
+            // A running replica may have removed it since it was listed.
+            let Ok(bytes) = entry.metadata().map(|metadata| metadata.len()) else { continue };
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let height = name.rsplit('-').next().and_then(|digits| digits.parse().ok());
+            found.push(SnapshotFile { file: entry.path().display().to_string(), height, bytes });
+        }
+        found.sort_by(|one, other| (one.height, &one.file).cmp(&(other.height, &other.file)));
+        Ok(found)
+    }
+}
+
+/// A file with the state of the application.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SnapshotFile {
+    /// The file.
+    pub file: String,
+    /// The height after which the state was this, as its name says; none for what is being written.
+    pub height: Option<u64>,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// What is found where there is no journal.
+pub(super) fn nothing() -> Inspection {
+    Inspection { identity: None, segments: Vec::new(), records: 0, torn: None, damage: None, repaired: false }
+}

@@ -1,0 +1,64 @@
+//! The promises of a journal: whether no two of them contradict each other.
+
+use super::overview::kind_of;
+use quorate_consensus::safety::Promise;
+use quorate_types::{Attachment, ClusterId, Domain, Height, Statement, Subject, View};
+use std::collections::BTreeMap;
+
+/// The promises so far.
+pub(super) struct Promises {
+    cluster: ClusterId,
+    /// Whether each slot has a vote, and not only each view.
+    by_slot: bool,
+    /// What was signed, for each kind and view, and slot where there are slots.
+    said: BTreeMap<(Domain, View, Height), Vec<u8>>,
+    /// Nothing new is said in views up to this one, where views are given up.
+    given_up: View,
+    /// Nothing new is said on slots in views before this one.
+    moved_to: View,
+}
+
+impl Promises {
+    pub fn new(cluster: ClusterId, by_slot: bool) -> Promises {
+        Promises { cluster, by_slot, said: BTreeMap::new(), given_up: View(0), moved_to: View(0) }
+    }
+
+    /// Different statements so far.
+    pub fn count(&self) -> u64 {
+        self.said.len() as u64
+    }
+
+    /// Takes the next promise in. One that is `repeated` for a summary may come after others that were made later.
+    pub fn take(&mut self, promise: &Promise, repeated: bool) -> Result<(), String> {
+        let Subject { domain, view, height, .. } = promise.subject;
+        let votes = matches!(domain, Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit);
+        let on_slot = self.by_slot && votes;
+        // The proof that goes with a vote on a slot is kept with it, and not signed.
+        let attachment = if on_slot { &Attachment::None } else { &promise.attachment };
+        let statement = Statement::new(&self.cluster, &promise.subject, attachment).as_bytes().to_vec();
+        let by_height = on_slot || domain == Domain::Checkpoint;
+        let place = (domain, view, if by_height { height } else { Height(0) });
+        let kind = kind_of(domain);
+        let known = self.said.get(&place);
+        if known.is_some_and(|known| *known != statement) {
+            let of_slot = if by_height { format!(", height {height}") } else { String::new() };
+            return Err(format!(
+                "the replica has promised two different things: a second {kind} of view {view}{of_slot}"
+            ));
+        }
+        let is_new = known.is_none() && !repeated;
+        self.said.insert(place, statement);
+        if is_new && on_slot && view < self.moved_to {
+            return Err(format!("a {kind} of view {view}, after the replica had asked for view {}", self.moved_to));
+        }
+        if is_new && !self.by_slot && (votes || domain == Domain::Proposal) && view <= self.given_up {
+            return Err(format!("a {kind} of view {view}, after the replica had given view {} up", self.given_up));
+        }
+        match domain {
+            Domain::Timeout => self.given_up = self.given_up.max(view),
+            Domain::ViewChange => self.moved_to = self.moved_to.max(view),
+            _ => {}
+        }
+        Ok(())
+    }
+}

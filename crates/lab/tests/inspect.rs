@@ -1,0 +1,395 @@
+//! Replicas are run and stopped, and what they leave is inspected, exported, and checked by a stranger; then it is tampered with.
+
+mod stranger;
+
+use quorate_applications::{ApplicationKind, KeyValueCommand};
+use quorate_client::{Client, ClientConfig};
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::journal::Record;
+use quorate_lab::bench::client_config;
+use quorate_lab::inspect::{InspectArgs, InspectResult, Memory, run};
+use quorate_lab::spec::BenchSpec;
+use quorate_node::config::CONFIG_FILE;
+use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig, testnet};
+use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
+use quorate_types::{Block, ClusterId, Decoder, Domain, Encoder, Wire};
+use serde_json::Value;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+const REPLICAS: usize = 4;
+const COMMANDS: u64 = 60;
+
+/// A cluster that has run, and the directories of its replicas.
+struct Remains {
+    directory: PathBuf,
+}
+
+impl Remains {
+    fn of(protocol: ProtocolKind, name: &str) -> Remains {
+        Remains::after(COMMANDS, 10, protocol, name, |_| {})
+    }
+
+    /// After so many commands that write so many bytes.
+    fn after(
+        commands: u64,
+        value_bytes: usize,
+        protocol: ProtocolKind,
+        name: &str,
+        adjust: impl Fn(&mut NodeConfig),
+    ) -> Remains {
+        let (remains, cluster) = Remains::running(protocol, name, adjust);
+        work(&cluster.0, &cluster.1, commands, value_bytes);
+        for (_, end) in cluster.0.shut_down() {
+            end.expect("a replica goes on until it is stopped");
+        }
+        remains
+    }
+
+    fn running(
+        protocol: ProtocolKind,
+        name: &str,
+        adjust: impl Fn(&mut NodeConfig),
+    ) -> (Remains, (EmbeddedCluster, NodeConfig)) {
+        let directory = std::env::temp_dir().join(format!("quorate-inspect-{}-{protocol}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        let mut template = NodeConfig::template(name);
+        template.application = ApplicationKind::KeyValue;
+        template.consensus.protocol = protocol;
+        template.consensus.checkpoint_interval = 8;
+        template.consensus.view_timeout_ms = 1_000;
+        template.consensus.batch_bytes = 1 << 20;
+        template.journal = JournalConfig { segment_bytes: 2 << 20, ..JournalConfig::default() };
+        adjust(&mut template);
+        let vary = |config: &mut NodeConfig| {
+            let home = directory.join(format!("replica-{}", config.replica));
+            fs::create_dir_all(&home).expect("the temporary directory can be written");
+            config.journal.directory = home.join("journal");
+            fs::write(home.join(CONFIG_FILE), config.to_toml()).expect("it can be written");
+        };
+        let addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); REPLICAS];
+        let cluster = EmbeddedCluster::start(&template, &addresses, vary, || Box::new(NoObserver));
+        let cluster = cluster.expect("a cluster starts");
+        (Remains { directory }, (cluster, template))
+    }
+
+    fn home(&self, replica: u16) -> PathBuf {
+        self.directory.join(format!("replica-{replica}"))
+    }
+
+    fn inspect(&self, replica: u16, verify: bool) -> InspectResult {
+        inspect(&self.home(replica), verify, None)
+    }
+
+    /// What a replica exports, as text.
+    fn export(&self, replica: u16) -> (InspectResult, String) {
+        let path = self.directory.join(format!("export-{replica}.jsonl"));
+        let result = inspect(&self.home(replica), true, Some(path.clone()));
+        assert!(result.failure().is_none(), "{}", result.to_table());
+        (result, fs::read_to_string(path).expect("the export is there"))
+    }
+}
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn inspect(home: &Path, verify: bool, export: Option<PathBuf>) -> InspectResult {
+    let arguments = InspectArgs { dir: home.to_owned(), verify, export, repair: false, json: None };
+    run(&arguments).expect("the directory can be read")
+}
+
+/// Has commands executed, one after the other.
+fn work(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64, value_bytes: usize) {
+    let told = client_config(&BenchSpec::default(), cluster.committee(), &config.cluster, config.application);
+    let told = ClientConfig { client_authentication: config.client_authentication, ..told };
+    let mut client = Client::connect(&told).expect("replicas answer");
+    for number in 0..commands {
+        let (key, value) = (format!("key {}", number % 7), format!("{number:>value_bytes$}"));
+        let command = KeyValueCommand::Put { key: key.as_bytes(), value: value.as_bytes() };
+        let mut payload = Vec::new();
+        command.encode(&mut payload);
+        client.execute(&payload).expect("a command is executed");
+    }
+}
+
+#[test]
+fn a_stranger_checks_the_exports_of_every_protocol() {
+    for protocol in ProtocolKind::ALL.iter().copied() {
+        let remains = Remains::of(protocol, "stranger");
+        let mut commands = 0;
+        for replica in 0..REPLICAS as u16 {
+            let (result, export) = remains.export(replica);
+            let checked = stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}, replica {replica}: {why}"));
+            let verification = result.verification.expect("it was asked for");
+            assert_eq!(checked.proven, verification.proven_height, "{protocol}, replica {replica}");
+            assert_eq!(checked.committed, verification.committed_height, "{protocol}, replica {replica}");
+            // The last blocks may be committed by what the replica has heard after its last record.
+            assert!(checked.proven * 2 > checked.committed, "{protocol}, replica {replica}: {checked:?}");
+            assert!(checked.signatures >= 3 * checked.proven / 8 && verification.states > 0, "{protocol}: {checked:?}");
+            commands = commands.max(checked.commands);
+        }
+        // That the last one is committed need not have come into a journal: nothing waits for that.
+        assert!(commands + 1 >= COMMANDS, "{protocol}: the commands that were answered are in an export");
+    }
+}
+
+/// The first line of an export that `wanted` takes.
+fn find_line(export: &str, wanted: impl Fn(&Value) -> bool) -> (usize, Value) {
+    let lines = export.lines().map(|line| serde_json::from_str::<Value>(line).expect("lines are JSON"));
+    lines.enumerate().find(|(_, line)| wanted(line)).expect("there is such a line")
+}
+
+/// The export with another line in the place of one.
+fn with_line(export: &str, at: usize, line: &Value) -> String {
+    let changed = line.to_string();
+    let lines = export.lines().enumerate().map(|(number, line)| if number == at { &changed } else { line });
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Flips the lowest bit of the last byte of hexadecimal text, or of a number.
+fn flip(value: &mut Value) {
+    *value = match &*value {
+        Value::String(text) => {
+            let (rest, last) = text.split_at(text.len() - 2);
+            Value::String(format!("{rest}{:02x}", u8::from_str_radix(last, 16).expect("hexadecimal") ^ 1))
+        }
+        Value::Number(number) => Value::from(number.as_u64().expect("a natural number") ^ 1),
+        other => panic!("not a field to flip a bit in: {other}"),
+    };
+}
+
+#[test]
+fn a_stranger_notices_a_flipped_bit() {
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
+        let remains = Remains::of(protocol, "flipped");
+        let (_, export) = remains.export(0);
+        stranger::check(&export).expect("the export is sound");
+        let full =
+            |line: &Value| line["line"] == "block" && line["height"] == 3 && line["payload"].as_array().is_some();
+        let (at, block) = find_line(&export, full);
+        let with_payload = |line: &Value| line["line"] == "block" && line["results"][0].is_string();
+        let (payload_at, with_payload) = find_line(&export, with_payload);
+        let (checkpoint_at, checkpoint) = find_line(&export, |line| line["line"] == "checkpoint");
+        let mut places = vec![
+            (at, &block, "/digest"),
+            (at, &block, "/view"),
+            (at, &block, "/height"),
+            (at, &block, "/author"),
+            (payload_at, &with_payload, "/payload/0"),
+            (payload_at, &with_payload, "/bundles/0"),
+            (payload_at, &with_payload, "/results/0"),
+            (checkpoint_at, &checkpoint, "/certificate/signatures/0"),
+            (checkpoint_at, &checkpoint, "/certificate/digest"),
+            (checkpoint_at, &checkpoint, "/certificate/height"),
+            (checkpoint_at, &checkpoint, "/history"),
+            (checkpoint_at, &checkpoint, "/frontier/0/digest"),
+        ];
+        if protocol != ProtocolKind::Pbft {
+            let of_justify = ["/justify/digest", "/justify/view", "/justify/signatures/1", "/justify/signers/2"];
+            places.extend(of_justify.map(|field| (at, &block, field)));
+        }
+        for (at, line, field) in places {
+            let mut changed = line.clone();
+            flip(changed.pointer_mut(field).unwrap_or_else(|| panic!("{field} of {line}")));
+            let outcome = stranger::check(&with_line(&export, at, &changed));
+            assert!(outcome.is_err(), "{protocol}: a flipped bit in {field} passes: {outcome:?}");
+        }
+        let without = |left_out: usize| -> String {
+            let lines = export.lines().enumerate().filter(|(number, _)| *number != left_out);
+            lines.flat_map(|(_, line)| [line, "\n"]).collect()
+        };
+        for left_out in [at, payload_at, export.lines().count() - 1] {
+            assert!(stranger::check(&without(left_out)).is_err(), "{protocol}: line {left_out} is not missed");
+        }
+    }
+}
+
+/// Writes the journal of a directory anew, its records as `change` leaves them, checksums and all.
+fn rewrite(home: &Path, change: impl Fn(Vec<Record>) -> Vec<Record>) {
+    let config = NodeConfig::read(&home.join(CONFIG_FILE)).expect("it was written before");
+    let journal = home.join("journal");
+    let decode = |records: &mut Vec<Record>, _, bytes: &[u8]| {
+        records.push(Record::decode(&mut Decoder::new(bytes.to_vec().into())).expect("it was written so"));
+    };
+    let (records, _) = quorate_storage::read(&journal, Vec::new, decode).expect("it can be read");
+    fs::remove_dir_all(&journal).expect("it can be removed");
+    let identity = Identity { cluster: ClusterId::from_name(&config.cluster), replica: config.replica };
+    let options = JournalOptions { segment_bytes: config.journal.segment_bytes, ..JournalOptions::default() };
+    let mut written = FileJournal::open(&journal, identity, &options).expect("it can be written");
+    let records = change(records);
+    for (id, record) in (1..).zip(&records) {
+        let mut out = Encoder::default();
+        record.encode(&mut out);
+        written.append(id, out.finish()).expect("it fits");
+    }
+    written.commit().expect("it can be written");
+    while written.durable().expect("it can be written") < Some(records.len() as u64) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Changes the records with `change`, of which the result has to complain in these words.
+fn is_noticed(remains: &Remains, replica: u16, words: &str, change: impl Fn(Vec<Record>) -> Vec<Record>) {
+    let (home, kept) = (remains.home(replica), remains.directory.join("kept"));
+    let journal = home.join("journal");
+    fs::rename(&journal, &kept).expect("it can be renamed");
+    fs::create_dir(&journal).expect("it can be made");
+    for entry in fs::read_dir(&kept).expect("it can be listed") {
+        let entry = entry.expect("it can be listed");
+        fs::copy(entry.path(), journal.join(entry.file_name())).expect("it can be copied");
+    }
+    rewrite(&home, change);
+    let result = remains.inspect(replica, true);
+    let failure = result.failure().unwrap_or_else(|| panic!("{words} is not noticed: {}", result.to_table()));
+    assert!(failure.contains(words) || result.to_table().contains(words), "{words}: {}", result.to_table());
+    fs::remove_dir_all(&journal).expect("it can be removed");
+    fs::rename(&kept, &journal).expect("it can be renamed");
+}
+
+/// The position of the record of the `nth` block.
+fn block_at(records: &[Record], nth: usize) -> usize {
+    let blocks = records.iter().enumerate().filter(|(_, record)| matches!(record, Record::Block(_)));
+    blocks.map(|(at, _)| at).nth(nth).expect("there are so many blocks")
+}
+
+#[test]
+fn what_no_checksum_shows_is_found_by_verification() {
+    let remains = Remains::of(ProtocolKind::Jolteon, "tampered");
+    is_noticed(&remains, 1, "is void", |mut records| {
+        let at = block_at(&records, 5);
+        let Record::Block(block) = &records[at] else { unreachable!("it is a block") };
+        let mut justify = block.justify.clone();
+        let mut proof = justify.proof.to_vec();
+        proof[70] ^= 1;
+        justify.proof = proof.into();
+        records[at] = Record::Block(Block::new(block.view, block.author, justify, block.payload.clone()).into());
+        records
+    });
+    is_noticed(&remains, 1, "is not in the journal before it", |mut records| {
+        let at = block_at(&records, 5);
+        records.remove(at);
+        records
+    });
+    is_noticed(&remains, 1, "lacks its bundle", |mut records| {
+        let at = records.iter().position(|record| matches!(record, Record::Bundles(_))).expect("there are bundles");
+        records.remove(at);
+        records
+    });
+    is_noticed(&remains, 1, "without a gap", |mut records| {
+        let commit = records.iter_mut().find_map(|record| match record {
+            Record::Commit { digest, .. } => Some(digest),
+            _ => None,
+        });
+        commit.expect("something is committed").0[0] ^= 1;
+        records
+    });
+    is_noticed(&remains, 1, "has promised two different things", |mut records| {
+        let promise = records.iter().rev().find_map(|record| match record {
+            Record::Promise(promise) if promise.subject.domain == Domain::Vote => Some(promise.clone()),
+            _ => None,
+        });
+        let mut other = promise.expect("it has voted");
+        other.subject.digest.0[0] ^= 1;
+        records.push(Record::Promise(other));
+        records
+    });
+    let home = remains.home(2);
+    let config = home.join(CONFIG_FILE);
+    let text = fs::read_to_string(&config).expect("it was written before");
+    fs::write(&config, text.replace("application = \"kv\"", "application = \"log\"")).expect("it can be written");
+    let words = "a quorum vouches for the state";
+    assert!(remains.inspect(2, true).failure().expect("another state").contains(words), "another state is noticed");
+}
+
+#[test]
+fn a_running_replica_is_looked_at_and_not_disturbed() {
+    let (remains, (cluster, config)) = Remains::running(ProtocolKind::Jolteon, "running", |_| {});
+    let looked = std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let look = |_| {
+                let result = remains.inspect(3, true);
+                assert!(result.failure().is_none(), "{}", result.to_table());
+                assert_eq!(result.journal.held_by_process, Some(std::process::id()));
+                result.committed_height
+            };
+            (0..20).map(look).collect::<Vec<u64>>()
+        });
+        work(&cluster, &config, COMMANDS, 10);
+        looks.join().expect("every look succeeds")
+    });
+    assert!(looked.is_sorted(), "the chain grows: {looked:?}");
+    work(&cluster, &config, 5, 10);
+    for (_, end) in cluster.shut_down() {
+        end.expect("no replica has noticed");
+    }
+    assert_eq!(remains.inspect(3, false).journal.held_by_process, None);
+}
+
+#[test]
+fn a_new_replica_and_one_without_its_journal_are_told_apart() {
+    let directory = std::env::temp_dir().join(format!("quorate-inspect-{}-new", std::process::id()));
+    let _ = fs::remove_dir_all(&directory);
+    let net = testnet::write(&NodeConfig::template("new"), REPLICAS, 20_000, &directory).expect("it can be written");
+    let home = &net.directories[0];
+    assert_eq!(inspect(home, true, None).memory, Memory::New);
+    fs::remove_file(home.join("journal.new")).expect("it is there");
+    let result = inspect(home, true, None);
+    assert_eq!((result.memory, result.committed_height), (Memory::Lost, 0));
+    fs::remove_dir_all(&directory).expect("it can be removed");
+}
+
+#[test]
+fn damage_is_told_with_its_place_and_mended_on_request() {
+    let remains = Remains::of(ProtocolKind::Jolteon, "damaged");
+    let home = remains.home(0);
+    let segment = home.join("journal").join("000000000000.segment");
+    let mut bytes = fs::read(&segment).expect("it can be read");
+    bytes[20_000] ^= 4;
+    fs::write(&segment, bytes).expect("it can be written");
+    for verify in [false, true] {
+        let failure = remains.inspect(0, verify).failure().expect("damage is a failure");
+        assert!(failure.contains("000000000000.segment, byte") && failure.contains("--repair"), "{failure}");
+    }
+    let export = remains.directory.join("export.jsonl");
+    let result = inspect(&home, false, Some(export.clone()));
+    assert!(result.failure().is_some() && result.export.is_none(), "what is unsound is not exported");
+    let left = fs::read_dir(&remains.directory).expect("it can be listed").count();
+    assert_eq!(left, REPLICAS, "nothing is left of an export that is not made");
+    let arguments = InspectArgs { dir: home.clone(), verify: false, export: None, repair: true, json: None };
+    let repaired = run(&arguments).expect("it can be mended");
+    assert!(repaired.failure().is_none() && repaired.memory == Memory::Lost, "{}", repaired.to_table());
+    assert!(!repaired.repair.expect("it was asked for").saved.is_empty(), "what was cut off is kept");
+}
+
+#[test]
+fn a_journal_that_was_cut_is_executed_from_its_snapshot() {
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
+        let remains = Remains::after(250, 4096, protocol, "cut", |config| {
+            config.consensus.batch_bytes = 64 << 10;
+            config.consensus.window = 64;
+            (config.consensus.retained_blocks, config.consensus.retained_bytes) = (64, 256 << 10);
+            (config.journal.segment_bytes, config.journal.snapshot_bytes) = (192 << 10, 256 << 10);
+        });
+        let mut cut = 0;
+        for replica in 0..REPLICAS as u16 {
+            let (result, export) = remains.export(replica);
+            let verification = result.verification.expect("it was asked for");
+            cut += u64::from(verification.from_height > 0 && !result.snapshots.is_empty());
+            assert_eq!(verification.executed_height, Some(verification.committed_height), "{protocol}: {replica}");
+            let checked = stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}, replica {replica}: {why}"));
+            assert_eq!(checked.proven, verification.proven_height, "{protocol}, replica {replica}");
+        }
+        assert!(cut > 0, "{protocol}: no journal was cut");
+        let result = remains.inspect(0, false);
+        let newest = result.snapshots.iter().rfind(|file| file.height.is_some()).expect("a state was written");
+        let mut bytes = fs::read(&newest.file).expect("it can be read");
+        *bytes.last_mut().expect("it is not empty") ^= 1;
+        fs::write(&newest.file, bytes).expect("it can be written");
+        let failure = remains.inspect(0, true).failure().expect("a damaged snapshot is a failure");
+        assert!(failure.contains("is damaged"), "{failure}");
+    }
+}

@@ -1,0 +1,401 @@
+//! Somebody who knows nothing of quorate but `docs/EXPORT.md`, and checks an export with an Ed25519 and a SHA-256 of others' making.
+
+use ring::digest::{SHA256, digest};
+use ring::signature::{ED25519, UnparsedPublicKey};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Digest = [u8; 32];
+
+/// What a sound export comes to.
+#[derive(Debug)]
+pub struct Checked {
+    pub committed: u64,
+    /// The height up to which blocks are proven to be committed, as the reader finds it.
+    pub proven: u64,
+    pub commands: u64,
+    pub signatures: u64,
+    pub checkpoints: u64,
+}
+
+/// What the first line says.
+struct Cluster {
+    id: Digest,
+    protocol: String,
+    application: String,
+    quorum: usize,
+    keys: Vec<Vec<u8>>,
+}
+
+struct Block {
+    height: u64,
+    view: u64,
+    parent: Option<Digest>,
+    committed: bool,
+}
+
+struct Certificate {
+    domain: u8,
+    view: u64,
+    height: u64,
+    digest: Digest,
+    signers: Vec<u16>,
+}
+
+/// Reads an export from its first line to its last.
+pub fn check(text: &str) -> Result<Checked, String> {
+    let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).map_err(|error| error.to_string()));
+    let cluster = read_cluster(&lines.next().ok_or("there is no line")??)?;
+    let mut reader = Reader::new(cluster);
+    for line in lines {
+        let line = line?;
+        if reader.ended {
+            return Err("there are lines behind the end".into());
+        }
+        match text_at(&line, "line")? {
+            "root" => reader.root(&line)?,
+            "history" => reader.begin_history(&line)?,
+            "block" => reader.block(&line)?,
+            "certificate" => {
+                let certificate = reader.certificate(&line["certificate"])?;
+                reader.learn(&certificate);
+            }
+            "checkpoint" => reader.checkpoint(&line)?,
+            "end" => reader.end(&line)?,
+            other => return Err(format!("a line of no known kind: {other}")),
+        }
+    }
+    match reader.ended {
+        true => Ok(reader.checked),
+        false => Err("the end is missing".into()),
+    }
+}
+
+struct Reader {
+    cluster: Cluster,
+    blocks: BTreeMap<Digest, Block>,
+    at_height: BTreeMap<u64, Digest>,
+    last: Option<(u64, Digest)>,
+    history: Option<Digest>,
+    histories: BTreeMap<u64, Digest>,
+    ended: bool,
+    checked: Checked,
+}
+
+impl Reader {
+    fn new(cluster: Cluster) -> Reader {
+        let checked = Checked { committed: 0, proven: 0, commands: 0, signatures: 0, checkpoints: 0 };
+        Reader {
+            cluster,
+            blocks: BTreeMap::new(),
+            at_height: BTreeMap::new(),
+            last: None,
+            history: None,
+            histories: BTreeMap::new(),
+            ended: false,
+            checked,
+        }
+    }
+
+    fn is_by_slot(&self) -> bool {
+        self.cluster.protocol == "pbft"
+    }
+
+    fn genesis(&self) -> Digest {
+        hash(b"qG01", &[&self.cluster.id])
+    }
+
+    fn root(&mut self, line: &Value) -> Result<(), String> {
+        let (height, digest) = (number(line, "height")?, digest_at(line, "digest")?);
+        if height == 0 && digest != self.genesis() {
+            return Err("the chain does not begin with the cluster's genesis".into());
+        }
+        self.last = Some((height, digest));
+        self.history = None;
+        self.checked.proven = self.checked.proven.max(height);
+        Ok(())
+    }
+
+    fn begin_history(&mut self, line: &Value) -> Result<(), String> {
+        let (height, history) = (number(line, "height")?, digest_at(line, "history")?);
+        let nothing_executed = hash(b"qX00", &[&self.cluster.id, self.cluster.application.as_bytes()]);
+        if self.history.is_some() || self.last.is_none_or(|(last, _)| last != height) {
+            return Err("a history begins where it is not expected".into());
+        }
+        if height == 0 && history != nothing_executed {
+            return Err("the history does not begin with that of the application".into());
+        }
+        self.history = Some(history);
+        Ok(())
+    }
+
+    fn block(&mut self, line: &Value) -> Result<(), String> {
+        let (height, view) = (number(line, "height")?, number(line, "view")?);
+        let author = number(line, "author")? as u16;
+        let payload: Vec<Digest> = list(line, "payload")?.iter().map(as_digest).collect::<Result<_, _>>()?;
+        let justify = match &line["justify"] {
+            Value::Null => None,
+            certificate => Some(self.justify(certificate)?),
+        };
+        if justify.is_none() != self.is_by_slot() {
+            return Err("a block of a chain has a parent, one of a slot has none".into());
+        }
+        let digest = block_digest(height, view, author, justify.as_ref(), &payload);
+        if digest != digest_at(line, "digest")? {
+            return Err(format!("the block at height {height} is not what its digest says"));
+        }
+        let parent = justify.as_ref().map(|certificate| certificate.digest);
+        let committed = line["committed"] == Value::Bool(true);
+        let follows = match &self.last {
+            Some((last, head)) => last + 1 == height && parent.is_none_or(|parent| parent == *head),
+            None => false,
+        };
+        if !follows
+            || justify.as_ref().is_some_and(|certificate| certificate.height + 1 != height || certificate.view >= view)
+        {
+            return Err(format!("the block at height {height} does not extend the one before"));
+        }
+        if committed {
+            self.execute(line, height, &payload)?;
+            self.at_height.insert(height, digest);
+            self.checked.committed = height;
+        }
+        self.last = Some((height, digest));
+        self.blocks.insert(digest, Block { height, view, parent, committed });
+        if let Some(certificate) = justify {
+            self.learn(&certificate);
+        }
+        Ok(())
+    }
+
+    /// The certificate of a block's parent; that of genesis has no signatures.
+    fn justify(&mut self, line: &Value) -> Result<Certificate, String> {
+        if number(line, "view")? == 0 {
+            let is_genesis = number(line, "domain")? == 2
+                && number(line, "height")? == 0
+                && digest_at(line, "digest")? == self.genesis()
+                && list(line, "signers")?.is_empty();
+            let genesis = Certificate { domain: 2, view: 0, height: 0, digest: self.genesis(), signers: Vec::new() };
+            return if is_genesis { Ok(genesis) } else { Err("a certificate of view 0 that is not of genesis".into()) };
+        }
+        self.certificate(line)
+    }
+
+    /// Checks every signature of a certificate, and that they are a quorum's.
+    fn certificate(&mut self, line: &Value) -> Result<Certificate, String> {
+        let certificate = Certificate {
+            domain: number(line, "domain")? as u8,
+            view: number(line, "view")?,
+            height: number(line, "height")?,
+            digest: digest_at(line, "digest")?,
+            signers: list(line, "signers")?.iter().map(|signer| signer.as_u64().unwrap_or(u64::MAX) as u16).collect(),
+        };
+        let signatures = list(line, "signatures")?;
+        let distinct: BTreeSet<u16> = certificate.signers.iter().copied().collect();
+        if distinct.len() < self.cluster.quorum || distinct.len() != certificate.signers.len() {
+            return Err("a certificate is not of a quorum".into());
+        }
+        if signatures.len() != certificate.signers.len() {
+            return Err("a certificate has another number of signatures than of signers".into());
+        }
+        let mut statement = b"quorate1".to_vec();
+        statement.extend(self.cluster.id);
+        statement.extend(subject(&certificate));
+        statement.push(0);
+        for (signer, signature) in certificate.signers.iter().zip(signatures) {
+            let key = self.cluster.keys.get(usize::from(*signer)).ok_or("a signer is no member")?;
+            let key = UnparsedPublicKey::new(&ED25519, key);
+            let wrong =
+                |_| format!("the signature of replica {signer} on the block of view {} is void", certificate.view);
+            key.verify(&statement, &bytes(signature)?).map_err(wrong)?;
+            self.checked.signatures += 1;
+        }
+        Ok(certificate)
+    }
+
+    /// What a genuine certificate proves to be committed.
+    fn learn(&mut self, certificate: &Certificate) {
+        let Some(certified) = self.blocks.get(&certificate.digest) else { return };
+        let (needed, chain) = match self.cluster.protocol.as_str() {
+            "chained-hotstuff" | "simple-hotstuff" => (2, 3),
+            "fast-hotstuff" | "jolteon" => (2, 2),
+            "basic-hotstuff" => (6, 1),
+            _ => return,
+        };
+        if certificate.domain != needed || certificate.view != certified.view || certificate.height != certified.height
+        {
+            return;
+        }
+        let mut block = certified;
+        for _ in 1..chain {
+            let parent = block.parent.and_then(|parent| self.blocks.get(&parent));
+            let Some(parent) = parent.filter(|parent| parent.view + 1 == block.view) else { return };
+            block = parent;
+        }
+        let last_committed = if block.committed { block.height } else { self.checked.committed };
+        self.checked.proven = self.checked.proven.max(last_committed);
+    }
+
+    fn execute(&mut self, line: &Value, height: u64, payload: &[Digest]) -> Result<(), String> {
+        let bundles = list(line, "bundles")?;
+        if bundles.len() != payload.len() {
+            return Err(format!("the block at height {height} lacks bundles"));
+        }
+        for (bundle, expected) in bundles.iter().zip(payload) {
+            let body = bytes(bundle)?;
+            if self.bundle_digest(&body)? != *expected {
+                return Err(format!("a bundle of the block at height {height} is not what its digest says"));
+            }
+            self.checked.commands += u64::from(u32::from_le_bytes(body[17..21].try_into().expect("four bytes")));
+        }
+        let Some(before) = self.history else { return Ok(()) };
+        let mut rolling = before.to_vec();
+        rolling.extend(height.to_le_bytes());
+        for (digest, results) in payload.iter().zip(list(line, "results")?) {
+            rolling.extend(digest);
+            rolling.extend(bytes(results)?);
+        }
+        let history = hash(b"qX01", &[&rolling]);
+        self.history = Some(history);
+        self.histories.insert(height, history);
+        Ok(())
+    }
+
+    /// The name of a bundle, whose client's signature is checked on the way.
+    fn bundle_digest(&self, body: &[u8]) -> Result<Digest, String> {
+        if body.first() == Some(&0) {
+            return Ok(hash(b"qB02", &[body]));
+        }
+        let split = body.len().checked_sub(96).ok_or("a bundle is too short")?;
+        let (content, authenticator) = body.split_at(split);
+        let content = hash(b"qB02", &[content]);
+        let (key, signature) = authenticator.split_at(32);
+        let statement = [&b"quorate bundle 1"[..], &self.cluster.id, &content].concat();
+        let genuine = UnparsedPublicKey::new(&ED25519, key).verify(&statement, signature);
+        genuine.map_err(|_| "a client's signature is void")?;
+        // The lowest two bytes of the origin number the client's sessions.
+        if hash(b"qK01", &[key])[2..16] != body[3..17] {
+            return Err("a bundle is signed with another key than its origin's".into());
+        }
+        Ok(hash(b"qA01", &[&content, authenticator]))
+    }
+
+    fn checkpoint(&mut self, line: &Value) -> Result<(), String> {
+        let certificate = self.certificate(&line["certificate"])?;
+        if certificate.domain != 7 || certificate.view != 0 {
+            return Err("a checkpoint has a certificate of another kind".into());
+        }
+        // A digest of the state itself can be checked by whoever has the state.
+        if line["history"] == Value::Null {
+            return Ok(());
+        }
+        let mut frontier = Vec::new();
+        let mut head = None;
+        for block in list(line, "frontier")? {
+            let digest = digest_at(block, "digest")?;
+            let candidates = list(block, "candidates")?;
+            frontier.extend(digest);
+            frontier.extend((candidates.len() as u64).to_le_bytes());
+            for candidate in candidates {
+                frontier.extend((candidate.as_u64().ok_or("a candidate is a replica")? as u16).to_le_bytes());
+            }
+            head = Some(digest);
+        }
+        let (height, history) = (certificate.height, digest_at(line, "history")?);
+        let frontier = hash(b"qF01", &[&frontier]);
+        if hash(b"qX02", &[&height.to_le_bytes(), &history, &frontier]) != certificate.digest {
+            return Err(format!("the checkpoint at height {height} is not of this history"));
+        }
+        if self.histories.get(&height) != Some(&history) || self.at_height.get(&height).copied() != head {
+            return Err(format!("the checkpoint at height {height} is not of these blocks"));
+        }
+        self.checked.checkpoints += 1;
+        self.checked.proven = self.checked.proven.max(height);
+        Ok(())
+    }
+
+    fn end(&mut self, line: &Value) -> Result<(), String> {
+        self.ended = true;
+        let committed = self.at_height.last_key_value();
+        let as_said = committed.map(|(height, digest)| (*height, *digest))
+            == Some((number(line, "committed_height")?, digest_at(line, "committed_digest")?));
+        let counted = self.at_height.len() as u64 == number(line, "blocks")?;
+        match as_said && counted && self.checked.proven == number(line, "proven_height")? {
+            true => Ok(()),
+            false => Err(format!("the end says something else than the lines before: {line} and {:?}", self.checked)),
+        }
+    }
+}
+
+fn read_cluster(line: &Value) -> Result<Cluster, String> {
+    let id = digest_at(line, "id")?;
+    if text_at(line, "line")? != "cluster" || number(line, "format")? != 1 {
+        return Err("it is no export of this form".into());
+    }
+    if id != hash(b"qC01", &[text_at(line, "name")?.as_bytes()]) {
+        return Err("the cluster's id is not that of its name".into());
+    }
+    let (n, f) = (number(line, "replicas")? as usize, number(line, "faults")? as usize);
+    Ok(Cluster {
+        id,
+        protocol: text_at(line, "protocol")?.to_owned(),
+        application: text_at(line, "application")?.to_owned(),
+        quorum: (n + f) / 2 + 1,
+        keys: list(line, "public_keys")?.iter().map(bytes).collect::<Result<_, _>>()?,
+    })
+}
+
+fn subject(certificate: &Certificate) -> Vec<u8> {
+    let mut bytes = vec![certificate.domain];
+    bytes.extend(certificate.view.to_le_bytes());
+    bytes.extend(certificate.height.to_le_bytes());
+    bytes.extend(certificate.digest);
+    bytes
+}
+
+fn block_digest(height: u64, view: u64, author: u16, justify: Option<&Certificate>, payload: &[Digest]) -> Digest {
+    let blank = Certificate { domain: 2, view: 0, height: height - 1, digest: [0; 32], signers: Vec::new() };
+    let justify = justify.unwrap_or(&blank);
+    let mut header = Vec::new();
+    header.extend(view.to_le_bytes());
+    header.extend(height.to_le_bytes());
+    header.extend(author.to_le_bytes());
+    header.extend(subject(justify));
+    let mut bits = vec![0u8; justify.signers.iter().max().map_or(0, |highest| usize::from(*highest) / 8 + 1)];
+    justify.signers.iter().for_each(|signer| bits[usize::from(*signer) / 8] |= 1 << (signer % 8));
+    header.push(bits.len() as u8);
+    header.extend(bits);
+    header.extend((payload.len() as u32).to_le_bytes());
+    hash(b"qH01", &[&header, &payload.concat()])
+}
+
+fn hash(tag: &[u8; 4], parts: &[&[u8]]) -> Digest {
+    let content = [&tag[..], &parts.concat()].concat();
+    digest(&SHA256, &content).as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+fn number(line: &Value, key: &str) -> Result<u64, String> {
+    line[key].as_u64().ok_or_else(|| format!("{key} is missing in {line}"))
+}
+
+fn text_at<'a>(line: &'a Value, key: &str) -> Result<&'a str, String> {
+    line[key].as_str().ok_or_else(|| format!("{key} is missing"))
+}
+
+fn list<'a>(line: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
+    line[key].as_array().ok_or_else(|| format!("{key} is missing"))
+}
+
+fn bytes(value: &Value) -> Result<Vec<u8>, String> {
+    let text = value.as_str().ok_or("bytes are written in hexadecimal")?;
+    let pair = |at| u8::from_str_radix(text.get(at..at + 2).unwrap_or(""), 16).map_err(|error| error.to_string());
+    (0..text.len()).step_by(2).map(pair).collect()
+}
+
+fn as_digest(value: &Value) -> Result<Digest, String> {
+    bytes(value)?.try_into().map_err(|_| "a digest has 32 bytes".to_owned())
+}
+
+fn digest_at(line: &Value, key: &str) -> Result<Digest, String> {
+    as_digest(&line[key])
+}
