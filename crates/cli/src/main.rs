@@ -1,8 +1,9 @@
 //! `quorate`: the one binary. Logs go to standard error, results to standard output; exit status 0 means done, 2 a wrong call,
-//! 1 anything else.
+//! 3 that a replica's disk refuses to work, 1 anything else.
 
 mod client;
 mod demo;
+mod inspect;
 mod live;
 mod museum;
 mod output;
@@ -13,13 +14,14 @@ mod twins;
 use clap::{Args, Parser, Subcommand};
 use live::Live;
 use quorate_lab::bench::{self, node_template};
+use quorate_lab::inspect::InspectArgs;
 use quorate_lab::replay::ReplayArgs;
 use quorate_lab::sim::{SimArgs, SimOptions};
 use quorate_lab::spec::{ClientAuthentication, ClusterArgs};
 use quorate_lab::twins::TwinsCommand;
 use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec, render_html};
-use quorate_node::{StderrObserver, run_directory, testnet};
+use quorate_node::{NodeError, StderrObserver, run_directory, testnet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -58,7 +60,11 @@ enum Command {
     /// Write the configuration and keys of a cluster on this machine: a directory for each replica, and client.toml.
     Testnet(TestnetArgs),
     /// Run one replica from its directory, until it is killed.
+    #[command(after_help = NODE_EXIT_STATUS)]
     Node(NodeArgs),
+    /// Look into a replica's directory, running or not: what it remembers, whether it is sound, and the committed chain for others to check.
+    #[command(after_help = INSPECT_EXIT_STATUS)]
+    Inspect(InspectArgs),
     /// Talk to a running cluster.
     Client(client::ClientArgs),
 }
@@ -79,6 +85,21 @@ struct CalibrateArgs {
     out: PathBuf,
 }
 
+/// The exit status of a replica whose disk is full, fails, or may not be written: whoever starts it again has to see to the disk first.
+const DISK_TROUBLE: u8 = 3;
+const NODE_EXIT_STATUS: &str = "\
+Exit status:
+  1  it cannot start or go on, and says why
+  2  the call is wrong
+  3  its disk is full, fails, or may not be written. It stops before it says anything that it has not written down, and tells which
+     file, why, and what helps; until that is done, starting it again is in vain";
+
+const INSPECT_EXIT_STATUS: &str = "\
+Exit status:
+  0  all is well, as far as it was looked at: without --verify, that the journal can be read
+  1  something is wrong, and is told, or the directory cannot be inspected
+  2  the call is wrong";
+
 #[derive(Args)]
 struct NodeArgs {
     /// A replica's directory, such as DIR/replica-0 of a testnet.
@@ -98,13 +119,15 @@ fn main() -> ExitCode {
         Command::Museum(arguments) => museum::run(&arguments),
         Command::Testnet(TestnetArgs { dir, cluster: ClusterArgs(spec) }) => write_testnet(&spec, &dir),
         Command::Node(NodeArgs { dir }) => run_node(&dir),
+        Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Client(arguments) => client::run(arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&format!("error: {error}"));
-            ExitCode::from(1)
+            let is_disk_trouble = error.downcast_ref().is_some_and(NodeError::is_disk_trouble);
+            ExitCode::from(if is_disk_trouble { DISK_TROUBLE } else { 1 })
         }
     }
 }

@@ -5,10 +5,7 @@ mod common;
 use common::*;
 use serde_json::Value;
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,42 +17,6 @@ fn bench(arguments: &[&str]) -> Value {
 fn bench_for(duration: &str, arguments: &[&str]) -> Value {
     let short = ["bench", "--warmup", "300ms", "--duration", duration, "--json", "-"];
     json(&[&short[..], arguments].concat())
-}
-
-/// Four free consecutive ports, different in each test of this process, below those that the system gives to connections.
-fn free_ports() -> String {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 21_000 + (std::process::id() % 100) as u16 * 100;
-    loop {
-        let base = start + NEXT.fetch_add(4, Ordering::Relaxed);
-        if (base..base + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
-            return base.to_string();
-        }
-    }
-}
-
-/// Replicas that are killed with -9 at the end.
-struct Nodes(Vec<Child>);
-
-impl Nodes {
-    fn start(net: &str) -> Nodes {
-        let start = |replica: u16| {
-            let home = Path::new(net).join(format!("replica-{replica}"));
-            let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
-            command.args(["node", "--dir"]).arg(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            command.spawn().expect("a replica starts")
-        };
-        Nodes((0..4).map(start).collect())
-    }
-}
-
-impl Drop for Nodes {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 #[test]
@@ -172,7 +133,7 @@ fn a_spec_file_and_a_report() {
 fn a_testnet_of_processes_serves_clients_and_outlives_a_kill() {
     let scratch = Scratch::new("net");
     let net = scratch.path("net");
-    let written = quorate(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports()]);
+    let written = quorate(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports().to_string()]);
     assert!(written.status.success(), "{}", text(&written.stderr));
     assert!(Path::new(&net).join("client.toml").is_file() && Path::new(&net).join("replica-3").is_dir());
     let mut nodes = Nodes::start(&net);

@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod calibrate;
 pub mod demo;
+pub mod inspect;
 pub mod recording;
 pub mod replay;
 pub mod report;

@@ -2,10 +2,15 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+#[cfg(target_os = "linux")]
+pub mod disks;
+
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Runs the binary to its end.
 pub fn quorate(arguments: &[&str]) -> Output {
@@ -26,6 +31,42 @@ pub fn succeeds(arguments: &[&str]) -> Output {
 /// What a call that succeeds says on standard output, which is JSON.
 pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&succeeds(arguments).stdout).expect("standard output is JSON and nothing else")
+}
+
+/// Four free consecutive ports, different in each test of this process, below those that the system gives to connections.
+pub fn free_ports() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 21_000 + (std::process::id() % 100) as u16 * 100;
+    loop {
+        let base = start + NEXT.fetch_add(4, Ordering::Relaxed);
+        if (base..base + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            return base;
+        }
+    }
+}
+
+/// Replicas that are killed with -9 at the end.
+pub struct Nodes(pub Vec<Child>);
+
+impl Nodes {
+    pub fn start(net: &str) -> Nodes {
+        let start = |replica: u16| {
+            let home = Path::new(net).join(format!("replica-{replica}"));
+            let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+            command.args(["node", "--dir"]).arg(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().expect("a replica starts")
+        };
+        Nodes((0..4).map(start).collect())
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// A directory of its own, removed at the end.

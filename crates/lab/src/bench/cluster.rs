@@ -217,6 +217,10 @@ impl Cluster {
     }
 }
 
+/// Blocks and bytes that replicas keep for those who were away, if that is to be little.
+const FORGETFUL_BLOCKS: usize = 64;
+const FORGETFUL_BYTES: usize = 64 << 10;
+
 /// What a replica is told beside the settings that all have.
 fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.laboratory = laboratory(spec, config.replica);
@@ -237,6 +241,11 @@ fn laboratory(spec: &BenchSpec, replica: ReplicaId) -> Option<Laboratory> {
 fn addresses(base_port: u16, replicas: u32) -> Vec<SocketAddr> {
     let port = |replica: u32| if base_port == 0 { 0 } else { base_port + replica as u16 };
     (0..replicas).map(|replica| SocketAddr::from((Ipv4Addr::LOCALHOST, port(replica)))).collect()
+}
+
+fn durable_template(spec: &BenchSpec) -> NodeConfig {
+    let journal = journal(Journal::File, spec.fsync);
+    NodeConfig { application: ApplicationKind::KeyValue, journal, ..node_template(spec) }
 }
 
 impl Processes {
@@ -264,10 +273,25 @@ impl Processes {
     /// # Errors
     /// If they cannot be started.
     pub fn durable(spec: &BenchSpec) -> Result<Processes, BenchError> {
-        let mut template = node_template(spec);
-        template.application = ApplicationKind::KeyValue;
-        template.journal = journal(Journal::File, spec.fsync);
+        Processes::start(spec, &durable_template(spec))
+    }
+
+    /// The same, of replicas that keep so little for those who were away that these have to take the others' state over.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    pub fn forgetful(spec: &BenchSpec) -> Result<Processes, BenchError> {
+        let mut template = durable_template(spec);
+        let consensus = &mut template.consensus;
+        (consensus.checkpoint_interval, consensus.window) = (FORGETFUL_BLOCKS as u64 / 4, FORGETFUL_BLOCKS as u64);
+        (consensus.retained_blocks, consensus.retained_bytes) = (FORGETFUL_BLOCKS, FORGETFUL_BYTES);
         Processes::start(spec, &template)
+    }
+
+    /// How many times replicas have said something.
+    pub fn said(&self, words: &str) -> usize {
+        let logs = self.processes.iter().map(|process| fs::read_to_string(&process.log).unwrap_or_default());
+        logs.map(|log| log.matches(words).count()).sum()
     }
 
     /// What clients have to know.

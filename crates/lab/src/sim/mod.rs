@@ -65,10 +65,6 @@ fn recorder(
     SimulatedRun::new(spec, options, seeds.start)?.recorder(sim, Path::new(&record.path), spec.record_limit_mb)
 }
 
-/// Blocks that replicas keep under chaos, and bytes of bundles in them.
-const CHAOS_BLOCKS: usize = 1 << 20;
-const CHAOS_BYTES: usize = 1 << 30;
-
 /// What the simulator makes of a spec.
 ///
 /// # Errors
@@ -105,13 +101,8 @@ pub(crate) fn sim_spec_on(
     if options.chaos {
         load = quorate_client::load::LoadOptions { duration: CHAOS_LOAD, drain: Duration::ZERO, ..load };
     }
-    let mut consensus = spec.consensus();
-    if options.chaos {
-        // There is no transfer of state yet: who lags behind needs every block.
-        (consensus.retained_blocks, consensus.retained_bytes) = (CHAOS_BLOCKS, CHAOS_BYTES);
-    }
     Ok(SimSpec {
-        consensus,
+        consensus: spec.consensus(),
         quorum: spec.quorum(),
         scheme: template.scheme,
         signatures: options.signatures.into(),

@@ -95,8 +95,8 @@ pub struct BenchSpec {
     /// PBFT: how many slots above the last stable checkpoint may be in use.
     #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000)]
     pub window: u64,
-    /// PBFT: after how many slots the replicas agree on a checkpoint and forget older votes.
-    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 500)]
+    /// After how many blocks the replicas agree on a checkpoint; PBFT then forgets older votes.
+    #[arg(long, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128)]
     pub checkpoint_interval: u64,
     /// PBFT: how many slots the primary has in flight at most; while so many are, commands wait and fill the next block.
     #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4)]

@@ -33,6 +33,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long load runs undisturbed at the beginning and at the end, to compare.
 const UNDISTURBED: Duration = Duration::from_secs(2);
 
+/// What a replica says that has taken the others' state over.
+const TAKEN_OVER: &str = "goes on from the others' state";
+
 /// Why there is no verdict.
 #[derive(Debug, Error)]
 pub enum TortureError {
@@ -54,7 +57,7 @@ pub enum TortureError {
 pub fn run(spec: &BenchSpec, duration: Duration, told: &mut dyn FnMut(f64, &str)) -> Result<Verdict, TortureError> {
     let spec = BenchSpec { host: Host::Processes, ..spec.clone() };
     spec.validate().map_err(BenchError::from)?;
-    let mut processes = Processes::durable(&spec)?;
+    let mut processes = Processes::forgetful(&spec)?;
     let config = processes.client_config(&spec);
     let witnesses = Witnesses::start(&config, spec.clients as usize, spec.seed)?;
     let ground = witnesses.ground.clone();
@@ -75,6 +78,7 @@ pub fn run(spec: &BenchSpec, duration: Duration, told: &mut dyn FnMut(f64, &str)
         divergence,
         blows: course.blows,
         stalled_at: course.stalled_at,
+        states_taken_over: processes.said(TAKEN_OVER),
         longest_recovery_seconds: course.longest_recovery.as_secs_f64(),
         operations_per_second: course.operations_per_second,
     })

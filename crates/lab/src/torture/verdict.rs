@@ -24,6 +24,8 @@ pub struct Verdict {
     pub divergence: Option<String>,
     /// The second at which the cluster stood still for longer than it may.
     pub stalled_at: Option<f64>,
+    /// How many times a replica had been away for so long that it took the others' state over.
+    pub states_taken_over: usize,
     /// Longest time in seconds from the return of the last victim to the next answer.
     pub longest_recovery_seconds: f64,
     /// Commands answered a second before the first blow, and after the last.
@@ -49,6 +51,10 @@ impl fmt::Display for Verdict {
         let mut lines = vec![
             format!("{} blows in {:.0} s, seed {}", self.blows.len(), self.seconds, self.seed),
             format!("{operations} commands, {unanswered} of them never answered, in {keys} histories of one key each"),
+            format!(
+                "{} times a replica was too far behind for blocks, and took the others' state over",
+                self.states_taken_over
+            ),
             format!("answers resumed at most {:.2} s after the victims were back", self.longest_recovery_seconds),
             format!("{before:.0} commands a second before the first blow, {after:.0} after the last"),
         ];

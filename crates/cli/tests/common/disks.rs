@@ -1,0 +1,106 @@
+//! Disks for a test to break: file systems that only its own thread and the processes that it starts see, and system calls that fail.
+
+use super::Scratch;
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::ptr::{null, null_mut};
+
+/// Runs a test in a directory of its own, on a thread with a mount namespace of its own: what it mounts there is gone with it and its
+/// processes, however they end.
+pub fn with_own_mounts(name: &str, test: impl FnOnce(&Path) + Send) {
+    let scratch = Scratch::new(name);
+    let run = || {
+        // SAFETY: concerns this thread alone, and no memory.
+        if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+            let error = io::Error::last_os_error();
+            panic!("cannot have mounts of its own: {error}; this test needs root, or CAP_SYS_ADMIN in a container");
+        }
+        mount(None, Path::new("/"), libc::MS_REC | libc::MS_PRIVATE, None, "");
+        test(&scratch.0);
+    };
+    std::thread::scope(|scope| {
+        if let Err(panic) = scope.spawn(run).join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// A file system in memory, of so many bytes.
+pub fn mount_memory(at: &Path, bytes: u64) {
+    mount(Some(Path::new("tmpfs")), at, 0, Some("tmpfs"), &format!("size={bytes}"));
+}
+
+/// Gives a file system in memory another size.
+pub fn resize_memory(at: &Path, bytes: u64) {
+    mount(None, at, libc::MS_REMOUNT, None, &format!("size={bytes}"));
+}
+
+/// Lets nothing be written any more through that directory. What is open stays as it is.
+pub fn cover_read_only(directory: &Path) {
+    mount(Some(directory), directory, libc::MS_BIND, None, "");
+    mount(None, directory, libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY, None, "");
+}
+
+/// Takes the topmost mount away.
+pub fn uncover(directory: &Path) {
+    let at = path(directory);
+    // SAFETY: the text outlives the call.
+    let done = unsafe { libc::umount2(at.as_ptr(), libc::MNT_DETACH) };
+    assert_eq!(done, 0, "{}: {}", directory.display(), io::Error::last_os_error());
+}
+
+fn mount(source: Option<&Path>, at: &Path, flags: libc::c_ulong, kind: Option<&str>, options: &str) {
+    let (source, target) = (source.map(path), path(at));
+    let (kind, options) = (kind.map(text), text(options));
+    let pointer = |text: &Option<CString>| text.as_ref().map_or(null(), |text| text.as_ptr());
+    // SAFETY: the texts outlive the call.
+    let done =
+        unsafe { libc::mount(pointer(&source), target.as_ptr(), pointer(&kind), flags, options.as_ptr().cast()) };
+    assert_eq!(done, 0, "cannot mount {}: {}", at.display(), io::Error::last_os_error());
+}
+
+fn path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).expect("a test's path has no zero")
+}
+
+fn text(text: &str) -> CString {
+    CString::new(text).expect("a test's words have no zero")
+}
+
+/// Has the command's process live with a disk that cannot write beyond the first so many bytes of any file: the kernel answers with
+/// EIO in the file system's place (a seccomp filter, which needs neither privileges nor modules).
+pub fn fails_beyond(command: &mut Command, bytes: u32) {
+    let step =
+        |code: u32, right: u8, wrong: u8, k: u32| libc::sock_filter { code: code as u16, jt: right, jf: wrong, k };
+    let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
+    let when = |test: u32, wrong: u8, k: u32| step(libc::BPF_JMP | test | libc::BPF_K, 0, wrong, k);
+    let answer = |what: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, what);
+    // The offset's lower half is all there is of it in small files.
+    let lower_half = if cfg!(target_endian = "little") { 0 } else { 4 };
+    let offset = std::mem::offset_of!(libc::seccomp_data, args) + 3 * size_of::<u64>() + lower_half;
+    let filter = [
+        load(std::mem::offset_of!(libc::seccomp_data, nr)),
+        when(libc::BPF_JEQ, 3, libc::SYS_pwrite64 as u32),
+        load(offset),
+        when(libc::BPF_JGE, 1, bytes),
+        answer(libc::SECCOMP_RET_ERRNO | libc::EIO as u32),
+        answer(libc::SECCOMP_RET_ALLOW),
+    ];
+    let begin = move || {
+        let mut filter = filter;
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: the kernel copies the filter before the call returns.
+        let done = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program, null_mut::<u8>(), 0)
+                    == 0
+        };
+        if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: system calls alone, between fork and exec.
+    unsafe { command.pre_exec(begin) };
+}
