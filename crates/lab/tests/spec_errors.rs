@@ -100,7 +100,7 @@ fn what_cannot_work_together_is_refused_with_the_mend() {
     let of_slots = |flags: &[&str], parts: &[&str]| check(&[&["--protocol", "pbft"], flags].concat(), parts);
     of_slots(&["--window", "0"], &["--window", "is 0", "mend: set at least 1"]);
     of_slots(&["--window", "20000"], &["--window", "is 20000", "mend: set at most 16384"]);
-    of_slots(&["--window", "900"], &["--window", "every 500 slots", "mend: set at least twice"]);
+    of_slots(&["--window", "250"], &["--window", "every 128 slots", "mend: set at least twice"]);
     of_slots(&["--checkpoint-interval", "501"], &["--window", "every 501 slots", "mend: set at least twice"]);
     of_slots(&["--pipeline", "1001"], &["--pipeline", "above the window of 1000", "mend: set it below"]);
     check(&["--checkpoint-interval", "18446744073709551615"], &["--checkpoint-interval", "mend: set at most 8192"]);
