@@ -27,7 +27,8 @@ const MAGIC: &[u8; 8] = b"qSnap002";
 const LENGTHS_END: usize = 8 + 32 + 2 + 8 + 8 + 4;
 const HEADER_BYTES: usize = LENGTHS_END + 32;
 const PREFIX: &str = "snapshot-";
-const WRITING: &str = "writing";
+/// One may be written while another is.
+const WRITING_PREFIX: &str = "writing-";
 
 /// A state at a height, and who vouches for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,6 +90,10 @@ impl SnapshotFiles {
 
     /// The heights in the names of the files, ascending.
     pub fn heights(&self) -> Result<Vec<Height>, HostError> {
+        self.heights_after(PREFIX)
+    }
+
+    fn heights_after(&self, prefix: &str) -> Result<Vec<Height>, HostError> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -97,7 +102,7 @@ impl SnapshotFiles {
         let mut heights = Vec::new();
         for entry in entries {
             let name = entry.map_err(|source| self.fault("list", &self.directory, source))?.file_name();
-            heights.extend(name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse().ok()).map(Height));
+            heights.extend(name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse().ok()).map(Height));
         }
         heights.sort_unstable();
         Ok(heights)
@@ -138,7 +143,7 @@ impl SnapshotFiles {
 
     /// Writes a file so that it has its name only when it is whole.
     pub fn write(&self, snapshot: &Snapshot) -> io::Result<()> {
-        let unfinished = self.directory.join(WRITING);
+        let unfinished = self.directory.join(format!("{WRITING_PREFIX}{}", snapshot.height));
         let written = self.write_to(&unfinished, snapshot);
         if written.is_err() {
             // What it takes may be what the journal lacks. Why the write failed says more than why this does.
@@ -175,11 +180,13 @@ impl SnapshotFiles {
         opened.map_err(|source| self.fault("read", &path, source))
     }
 
-    /// Removes the files of lower heights.
+    /// Removes the files of lower heights, and what writing such has left unfinished. Nothing is being written meanwhile.
     pub(crate) fn remove_below(&self, height: Height) -> Result<(), HostError> {
-        for old in self.heights()?.into_iter().filter(|old| *old < height) {
-            let path = self.path(old);
-            fs::remove_file(&path).map_err(|source| self.fault("remove", &path, source))?;
+        for prefix in [PREFIX, WRITING_PREFIX] {
+            for old in self.heights_after(prefix)?.into_iter().filter(|old| *old < height) {
+                let path = self.directory.join(format!("{prefix}{old}"));
+                fs::remove_file(&path).map_err(|source| self.fault("remove", &path, source))?;
+            }
         }
         Ok(())
     }

@@ -1,0 +1,76 @@
+//! The files with a replica's states.
+
+use quorate_node::snapshots::{Snapshot, SnapshotFiles};
+use quorate_storage::Identity;
+use quorate_types::{ClusterId, Height, ReplicaId};
+use std::fs;
+use std::path::PathBuf;
+
+/// A directory that goes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let directory = std::env::temp_dir().join(format!("quorate-snapshots-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).expect("a directory");
+        Scratch(directory)
+    }
+
+    fn files(&self, cluster: &str, replica: u16) -> SnapshotFiles {
+        let identity = Identity { cluster: ClusterId::from_name(cluster), replica: ReplicaId(replica) };
+        SnapshotFiles::beside(&self.0.join("journal"), identity)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn snapshot(height: u64) -> Snapshot {
+    Snapshot { height: Height(height), certificate: None, state: vec![height as u8; 100_000].into() }
+}
+
+#[test]
+fn one_is_written_while_another_is() {
+    let scratch = Scratch::new("side-by-side");
+    let files = scratch.files("cluster", 1);
+    std::thread::scope(|scope| {
+        for odd in [0, 1] {
+            let files = &files;
+            scope.spawn(move || {
+                for height in (1..40).map(|step| 2 * step + odd) {
+                    files.write(&snapshot(height)).expect("it is written");
+                }
+            });
+        }
+    });
+    assert_eq!(files.heights().expect("a list").len(), 78);
+    assert_eq!(files.read_last().expect("it can be read"), Some(snapshot(79)));
+    let names = fs::read_dir(files.directory()).expect("a directory").flatten().count();
+    assert_eq!(names, 78, "nothing unfinished is left");
+}
+
+#[test]
+fn a_damaged_one_is_passed_over_and_a_strangers_too() {
+    let scratch = Scratch::new("damaged");
+    let files = scratch.files("cluster", 1);
+    assert_eq!(files.read_last().expect("there is none"), None);
+    (1..=3).for_each(|height| files.write(&snapshot(height)).expect("it is written"));
+    let path = files.path(Height(3));
+    let good = fs::read(&path).expect("a file");
+    for at in [0, 9, 40, 45, 52, 59, 70, 94, good.len() - 1] {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        fs::write(&path, &bad).expect("it is written");
+        assert_eq!(files.read_last().expect("it can be read"), Some(snapshot(2)), "byte {at}");
+    }
+    fs::write(&path, &good[..good.len() / 2]).expect("it is written");
+    assert_eq!(files.read_last().expect("it can be read"), Some(snapshot(2)), "half of it");
+    fs::write(&path, &good).expect("it is written");
+    assert_eq!(files.read_last().expect("it can be read"), Some(snapshot(3)));
+    assert_eq!(scratch.files("cluster", 2).read_last().expect("it can be read"), None, "another replica's");
+    assert_eq!(scratch.files("other", 1).read_last().expect("it can be read"), None, "another cluster's");
+}
