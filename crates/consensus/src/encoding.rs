@@ -5,10 +5,11 @@
 
 use crate::journal::Record;
 use crate::seam::{Action, Input, Job, MAX_PART_BYTES, Mark, RecordId, Timer, To};
+use crate::transfer::Part;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
 use quorate_types::state::{MAX_CHUNKS, chunk_digest};
-use quorate_types::{DecodeError, Decoder, Encoder, Hasher, Wire};
+use quorate_types::{Bundle, DecodeError, Decoder, Encoder, Hasher, Height, ReplicaId, Wire};
 
 /// Most bundles in one [`Input::Submit`]: as many as the largest block refers to.
 pub const MAX_SUBMITTED_BUNDLES: usize = MAX_BLOCK_BUNDLES;
@@ -75,9 +76,7 @@ impl<M: Wire> Wire for Input<M> {
             }
             Input::StateRead { to, height, part, bytes } => {
                 out.put_u8(13);
-                to.encode(out);
-                height.encode(out);
-                out.put_u32(*part);
+                encode_part(*to, *height, *part, out);
                 out.put_u8(bytes.is_some().into());
                 out.put_bytes(bytes.as_deref().unwrap_or_default());
             }
@@ -209,19 +208,12 @@ impl Wire for Fingerprint {
 fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) -> u8 {
     match action {
         Action::Send { to, message, after, sign } => {
-            encode_recipients(*to, out);
-            out.put_u8(after.is_some().into());
-            out.put_u64(after.map_or(0, |record| record.0));
-            out.put_u8((*sign).into());
+            encode_conditions(*to, *after, *sign, out);
             message.encode(out);
             0
         }
         Action::Persist { id, record } => {
-            out.put_u64(id.0);
-            match record {
-                Record::Bundles(bundles) => bundles.iter().for_each(|bundle| bundle.digest().encode(out)),
-                record => record.encode(out),
-            }
+            encode_persisted(*id, record, out);
             1
         }
         Action::Verify { job, certificates, votes } => {
@@ -247,8 +239,7 @@ fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) -> u8 {
         }
         Action::Commit { block, bundles } => {
             block.encode(out);
-            out.put_count(bundles.len());
-            bundles.iter().for_each(|bundle| bundle.digest().encode(out));
+            encode_names(bundles, out);
             6
         }
         Action::DigestState { frontier } => {
@@ -269,9 +260,7 @@ fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) -> u8 {
             10
         }
         Action::ReadState { to, height, part } => {
-            to.encode(out);
-            height.encode(out);
-            out.put_u32(*part);
+            encode_part(*to, *height, *part, out);
             11
         }
         Action::ReceiveState { height, manifest } => {
@@ -290,6 +279,32 @@ fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) -> u8 {
             14
         }
     }
+}
+
+fn encode_names(bundles: &[Bundle], out: &mut Encoder) {
+    out.put_count(bundles.len());
+    bundles.iter().for_each(|bundle| bundle.digest().encode(out));
+}
+
+fn encode_conditions(to: To, after: Option<RecordId>, sign: bool, out: &mut Encoder) {
+    encode_recipients(to, out);
+    out.put_u8(after.is_some().into());
+    out.put_u64(after.map_or(0, |record| record.0));
+    out.put_u8(sign.into());
+}
+
+fn encode_persisted(id: RecordId, record: &Record, out: &mut Encoder) {
+    out.put_u64(id.0);
+    match record {
+        Record::Bundles(bundles) => bundles.iter().for_each(|bundle| bundle.digest().encode(out)),
+        record => record.encode(out),
+    }
+}
+
+fn encode_part(to: ReplicaId, height: Height, part: Part, out: &mut Encoder) {
+    to.encode(out);
+    height.encode(out);
+    out.put_u32(part);
 }
 
 fn encode_recipients(to: To, out: &mut Encoder) {
@@ -326,19 +341,13 @@ fn encode_mark(mark: &Mark, out: &mut Encoder) {
             height.encode(out);
             digest.encode(out);
         }
-        Mark::Stable { height } => {
-            out.put_u8(4);
-            height.encode(out);
-        }
+        Mark::Stable { height } => encode_mark_at(4, *height, out),
         Mark::Refused { view, rule } => {
             out.put_u8(5);
             view.encode(out);
             out.put_bytes(rule.as_bytes());
         }
-        Mark::Conflict { height } => {
-            out.put_u8(6);
-            height.encode(out);
-        }
+        Mark::Conflict { height } => encode_mark_at(6, *height, out),
         Mark::Dropped { from, why } => {
             out.put_u8(7);
             from.encode(out);
@@ -363,18 +372,17 @@ fn encode_mark(mark: &Mark, out: &mut Encoder) {
             out.put_u8(12);
             view.encode(out);
         }
-        Mark::Diverged { height } => {
-            out.put_u8(13);
-            height.encode(out);
-        }
-        Mark::Fetches { height } => {
-            out.put_u8(14);
-            height.encode(out);
-        }
+        Mark::Diverged { height } => encode_mark_at(13, *height, out),
+        Mark::Fetches { height } => encode_mark_at(14, *height, out),
         Mark::Adopted { from, height } => {
             out.put_u8(15);
             from.encode(out);
             height.encode(out);
         }
     }
+}
+
+fn encode_mark_at(kind: u8, height: Height, out: &mut Encoder) {
+    out.put_u8(kind);
+    height.encode(out);
 }
