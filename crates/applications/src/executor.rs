@@ -28,7 +28,7 @@ pub struct Reply {
     pub origin: ClientId,
     /// The bundle.
     pub bundle: Digest,
-    /// The height of the block that carried it.
+    /// The height of the block that carried it; 0 if that is no longer known.
     pub height: Height,
     /// What became of each command.
     pub results: Results,
@@ -154,6 +154,18 @@ impl Executor {
         self.commands += executed;
         self.application.bundle_executed(&bundle.digest());
         self.results.finish()
+    }
+
+    /// The reply to a bundle all of whose commands were executed before, in whichever bundle: to have it ordered again would change
+    /// nothing. At which height that was is not known any more; the reply says 0.
+    pub fn executed_before(&self, bundle: &Bundle) -> Option<Reply> {
+        if !bundle.commands().all(|command| self.sessions.has_executed(command.client, command.sequence)) {
+            return None;
+        }
+        let mut results = ResultsBuilder::default();
+        bundle.commands().for_each(|_| results.push(Outcome::Duplicate));
+        let results = results.finish();
+        Some(Reply { origin: bundle.origin(), bundle: bundle.digest(), height: Height(0), results })
     }
 
     /// The height of the last executed block.

@@ -87,6 +87,14 @@ impl Session {
         Admission::Fresh
     }
 
+    fn has_executed(&self, sequence: u64) -> bool {
+        let span = self.ring.len() as u64 * WORD_BITS;
+        match sequence.checked_sub(self.floor) {
+            None | Some(0) => sequence != 0,
+            Some(distance) => distance <= span && self.holds(sequence),
+        }
+    }
+
     fn bit(&self, sequence: u64) -> (usize, u64) {
         ((sequence / WORD_BITS) as usize & (self.ring.len() - 1), 1 << (sequence % WORD_BITS))
     }
@@ -202,6 +210,18 @@ impl Sessions {
             _ => {
                 let slot = self.find(client);
                 self.slots[slot as usize].admit(sequence)
+            }
+        }
+    }
+
+    /// Whether a command would be a duplicate.
+    #[inline]
+    pub fn has_executed(&self, client: ClientId, sequence: u64) -> bool {
+        match self.slots.get(self.newest as usize) {
+            Some(session) if session.client == client => session.has_executed(sequence),
+            _ => {
+                let slot = self.by_client.get(&client);
+                slot.is_some_and(|slot| self.slots[*slot as usize].has_executed(sequence))
             }
         }
     }

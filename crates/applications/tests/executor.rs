@@ -64,6 +64,24 @@ fn a_command_again_is_a_duplicate_whatever_bundle_it_comes_in() {
 }
 
 #[test]
+fn a_bundle_of_nothing_but_duplicates_has_its_reply_beforehand() {
+    let mut executor = executor(ApplicationKind::Log);
+    let (one, two) = (bundle(1, &[(1, 1, b""), (2, 1, b"")]), bundle(1, &[(1, 2, b"")]));
+    let rebundled = bundle(3, &[(2, 1, b""), (1, 1, b"else")]);
+    assert_eq!(executor.executed_before(&one), None);
+    step(&mut executor, std::slice::from_ref(&one));
+    for again in [&one, &rebundled] {
+        let reply = executor.executed_before(again).expect("both commands were executed");
+        assert_eq!((reply.origin, reply.bundle, reply.height), (again.origin(), again.digest(), Height(0)));
+        assert_eq!(reply.results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate; 2]);
+        let ordered = step(&mut executor, std::slice::from_ref(again));
+        assert_eq!(ordered[0].results, reply.results, "what it would have got by being ordered");
+    }
+    assert_eq!(executor.executed_before(&two), None);
+    assert_eq!(executor.executed_before(&bundle(1, &[(1, 1, b""), (1, 2, b"")])), None, "half of it is new");
+}
+
+#[test]
 #[should_panic(expected = "blocks are executed one after the other")]
 fn a_gap_in_the_heights_is_our_own_bug() {
     executor(ApplicationKind::Log).execute(Height(2), &[], &mut Vec::new());

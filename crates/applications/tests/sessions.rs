@@ -32,6 +32,10 @@ impl Model {
         self.0.push((client, executed));
         admission
     }
+
+    fn has_executed(&self, client: u64, sequence: u64) -> bool {
+        self.0.iter().any(|(known, executed)| *known == client && executed.contains(&sequence))
+    }
 }
 
 fn snapshot(sessions: &Sessions) -> Bytes {
@@ -72,6 +76,8 @@ proptest! {
                 sessions = restored(bytes.clone(), limit);
                 prop_assert_eq!(snapshot(&sessions), bytes);
             }
+            let has_executed = model.has_executed(client, sequence);
+            prop_assert_eq!(sessions.has_executed(ClientId(client.into()), sequence), has_executed);
             let expected = model.admit(limit, client, sequence);
             prop_assert_eq!(sessions.admit(ClientId(client.into()), sequence), expected, "{}:{}", client, sequence);
             prop_assert_eq!(sessions.len(), model.0.len());

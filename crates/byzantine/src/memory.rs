@@ -43,7 +43,9 @@ impl Memory {
                 message.certificates().into_iter().for_each(|(_, certificate)| self.keep_certificate(certificate));
             }
             Envelope::Blocks(blocks) => blocks.iter().for_each(|block| self.keep_block(block)),
-            Envelope::Bundles(bundles) => bundles.iter().for_each(|bundle| self.keep_bundle(bundle)),
+            Envelope::Bundles(bundles) | Envelope::Relay(bundles) => {
+                bundles.iter().for_each(|bundle| self.keep_bundle(bundle))
+            }
             _ => {}
         }
     }

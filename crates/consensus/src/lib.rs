@@ -34,6 +34,7 @@ pub mod tally;
 pub mod text;
 pub mod transfer;
 pub mod views;
+pub mod wants;
 
 pub use config::Config;
 pub use malleable::Malleable;

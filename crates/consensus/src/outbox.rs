@@ -196,7 +196,7 @@ impl<M: Message> Outbox<M> {
         if !bundles.is_empty() {
             self.actions.push(Action::Send {
                 to: To::One(to),
-                message: Envelope::Bundles(bundles),
+                message: Envelope::Relay(bundles),
                 after: None,
                 sign: false,
             });

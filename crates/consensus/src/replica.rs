@@ -208,7 +208,8 @@ impl<P: Protocol> Replica<P> {
                     self.out.offer(now, &mut self.parts, block, from);
                 }
             }
-            Envelope::Bundles(bundles) => self.submit(now, from, bundles, false),
+            Envelope::Bundles(bundles) => self.take_fetched(now, from, bundles),
+            Envelope::Relay(bundles) => self.submit(now, from, bundles, false),
             Envelope::Ask { nonce } => {
                 // Who has lost its memory has nothing to tell.
                 let knows = self.parts.safety.abstains() != FORGOTTEN && from != self.parts.me;
@@ -234,11 +235,24 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
+    /// Takes in bundles that were asked for. What is no longer wanted goes: it may have been executed and forgotten meanwhile, by all
+    /// but who asked for it, and would else be taken for something that waits to be ordered.
+    fn take_fetched(&mut self, now: Time, from: ReplicaId, mut bundles: Vec<Bundle>) {
+        let store = &self.parts.store;
+        let came = bundles.len();
+        bundles.retain(|bundle| store.wants_bundle(&bundle.digest()));
+        if bundles.len() < came {
+            self.drop_message(from, Drop::Unasked);
+        }
+        if !bundles.is_empty() {
+            self.submit(now, from, bundles, false);
+            self.parts.store.answered(now, from);
+        }
+    }
+
     fn submit(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>, by_client: bool) {
         let mut news = 0;
-        let mut wanted = false;
         for bundle in bundles {
-            wanted |= self.parts.store.wants_bundle(&bundle.digest());
             let commands = bundle.len();
             match self.parts.store.supply(bundle, &self.parts.leaders, &mut self.out.whole) {
                 Offered::New => news += commands,
@@ -246,9 +260,6 @@ impl<P: Protocol> Replica<P> {
                 Offered::Known => {}
                 Offered::Full => self.drop_message(from, Drop::PoolFull),
             }
-        }
-        if wanted && !by_client {
-            self.parts.store.hurry(now, from);
         }
         if news > 0 {
             self.tell(now, Event::Work(news));

@@ -6,6 +6,7 @@
 
 use crate::frontier::Frontier;
 use crate::journal::{RecallError, Record, Standing};
+use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::transfer::Part;
 use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
@@ -418,8 +419,10 @@ pub enum Envelope<M> {
         /// What is committed up to this height is known: none of them belongs there.
         above: Height,
     },
-    /// Bundles that were asked for, or that wait at a backup.
+    /// Bundles that were asked for.
     Bundles(Vec<Bundle>),
+    /// Bundles that wait at a backup, for the leader to propose.
+    Relay(Vec<Bundle>),
     /// How far are you?
     Ask {
         /// Tells the answers from those to earlier questions.
@@ -462,7 +465,7 @@ impl<M: Message> Envelope<M> {
     pub fn bundles(&self) -> &[Bundle] {
         match self {
             Envelope::Protocol(message) => message.bundles(),
-            Envelope::Bundles(bundles) => bundles,
+            Envelope::Bundles(bundles) | Envelope::Relay(bundles) => bundles,
             _ => &[],
         }
     }
@@ -538,6 +541,10 @@ impl<M: Wire> Wire for Envelope<M> {
                 out.put_u32(*part);
                 out.put_bytes(bytes);
             }
+            Envelope::Relay(bundles) => {
+                out.put_u8(12);
+                encode_list(bundles, out);
+            }
         }
     }
 
@@ -565,6 +572,7 @@ impl<M: Wire> Wire for Envelope<M> {
                 part: input.get_u32("part of a state")?,
                 bytes: input.get_bytes("part of a state", MAX_PART_BYTES)?,
             }),
+            12 => Ok(Envelope::Relay(decode_list(input, "relayed bundles", MAX_RELAYED_BUNDLES, 4)?)),
             _ => Err(input.invalid("envelope", "no such kind")),
         }
     }

@@ -1,8 +1,11 @@
 //! Everything a replica holds of blocks and commands, and what it still lacks.
 //!
 //! A block enters the tree only when it is whole: its parent is there and so are its bundles. Until then it waits here, and what
-//! it lacks is asked for: first of its sender, then of the others in turn. Blocks that are fetched need no signature, because
-//! they are asked for by a digest that a certificate or a child names.
+//! it lacks is asked for. Blocks that are fetched need no signature, because they are asked for by a digest that a certificate or a
+//! child names.
+//!
+//! Whoever is behind fetches blocks from the newest down, and a block's bundles only when the blocks below it are here down to the
+//! tree: else it would ask for what it never comes to use when the others no longer have the blocks in between.
 
 use crate::block_tree::BlockTree;
 use crate::config::Config;
@@ -12,16 +15,18 @@ use crate::leader::LeaderElection;
 use crate::ledger::Ledger;
 use crate::mutants::{Mutant, Mutation};
 use crate::pool::{Offered, Pool};
-use crate::seam::{Envelope, MAX_FETCHED_BLOCKS, MAX_FETCHED_BUNDLES};
+use crate::seam::{Envelope, MAX_FETCHED_BLOCKS};
+use crate::wants::Wants;
 use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Most blocks that wait for what they lack; then the highest one goes.
 const MAX_WAITING_BLOCKS: usize = 16_384;
-/// Most bytes of bundles, or of payloads and proofs of blocks, in one answer to a fetch that is not a single one.
-const MAX_ANSWER_BYTES: usize = 8 << 20;
+/// Most bytes of payloads and proofs in one answer to a fetch of blocks that is not a single one.
+const MAX_BLOCKS_ANSWER_BYTES: usize = 8 << 20;
+/// Most bytes in one answer to a fetch of bundles that is not a single one: what else the link and its ends have to do waits as long.
+const MAX_BUNDLES_ANSWER_BYTES: usize = 1 << 20;
 
 /// What a bundle that is kept takes besides its body: its entries in tables and queues, and its share of a receive buffer.
 const BUNDLE_OVERHEAD_BYTES: usize = 256;
@@ -31,15 +36,8 @@ struct Waiting {
     source: ReplicaId,
     lacks_parent: bool,
     lacks_bundles: usize,
-}
-
-/// Something that is asked for.
-#[derive(Clone, Copy)]
-struct Want {
-    source: ReplicaId,
-    height: Height,
-    due: Time,
-    tries: u16,
+    /// Whether all blocks below it are here, down to the tree: then its bundles are asked for.
+    is_rooted: bool,
 }
 
 /// Blocks, bundles, what is committed and what is missing.
@@ -49,7 +47,6 @@ pub struct Store {
     /// In bytes.
     largest_bundle: usize,
     delay: Duration,
-    retry: Duration,
     /// The blocks that are whole.
     pub tree: BlockTree,
     /// The bundles.
@@ -63,10 +60,7 @@ pub struct Store {
     waiting: DigestMap<Waiting>,
     children: DigestMap<Vec<Digest>>,
     users: DigestMap<Vec<Digest>>,
-    wanted_blocks: BTreeMap<Digest, Want>,
-    wanted_bundles: BTreeMap<Digest, Want>,
-    /// Nothing that is wanted is due before.
-    earliest: Option<Time>,
+    wants: Wants,
     checkpoint_interval: u64,
     mutation: Mutation,
 }
@@ -93,7 +87,6 @@ impl Store {
             quorum,
             largest_bundle: config.batch_bytes,
             delay: Duration::from_millis(config.fetch_delay_ms),
-            retry: Duration::from_millis(config.fetch_retry_ms),
             tree: BlockTree::new(genesis, salt),
             pool: Pool::new(config, salt),
             tip: genesis,
@@ -102,9 +95,7 @@ impl Store {
             waiting: DigestMap::with_hasher(salt),
             children: DigestMap::with_hasher(salt),
             users: DigestMap::with_hasher(salt),
-            wanted_blocks: BTreeMap::new(),
-            wanted_bundles: BTreeMap::new(),
-            earliest: None,
+            wants: Wants::new(quorum, me, Duration::from_millis(config.fetch_retry_ms)),
             checkpoint_interval: config.checkpoint_interval,
             mutation: Mutation::default(),
         }
@@ -146,7 +137,7 @@ impl Store {
         waiting.sort_by_key(|waiting| (waiting.block.height, waiting.block.digest()));
         self.children.clear();
         self.users.clear();
-        self.wanted_bundles.clear();
+        self.wants.clear_bundles();
         let kept = above.iter().map(|(block, _)| block).chain(waiting.iter().map(|waiting| &waiting.block));
         self.pool.begin_again(kept.flat_map(|block| &block.payload));
         for (block, journaled) in above {
@@ -202,12 +193,12 @@ impl Store {
 
     /// Whether a block was asked for.
     pub fn wants_block(&self, digest: &Digest) -> bool {
-        self.wanted_blocks.contains_key(digest)
+        self.wants.has_block(digest)
     }
 
     /// Whether a bundle was asked for.
     pub fn wants_bundle(&self, digest: &Digest) -> bool {
-        self.wanted_bundles.contains_key(digest)
+        self.wants.has_bundle(digest)
     }
 
     /// Takes a block in. The blocks that became whole by it are appended to `whole`, itself included.
@@ -232,23 +223,53 @@ impl Store {
         let lacks_parent = !block.is_unlinked() && !self.tree.contains(&block.parent());
         let lacking = self.lacking(&block);
         if (!lacks_parent || self.mutation.is(Mutant::CommitsOverMissing)) && lacking.is_empty() {
-            self.wanted_blocks.remove(&digest);
+            self.wants.remove_block(&digest);
             self.admit(block, leaders, whole);
             return Taken::Whole;
         }
         if self.waiting.len() >= MAX_WAITING_BLOCKS && !self.evict_above(block.height) {
             return Taken::Overload;
         }
-        self.wanted_blocks.remove(&digest);
+        let was_fetched = self.wants.has_block(&digest);
+        self.wants.remove_block(&digest);
+        let is_rooted = !lacks_parent || self.waiting.get(&block.parent()).is_some_and(|parent| parent.is_rooted);
         if lacks_parent {
             self.children.entry(block.parent()).or_default().push(digest);
             if !self.waiting.contains_key(&block.parent()) {
                 self.want_block(now, block.parent(), Height(block.height.0 - 1), source);
             }
         }
-        self.want_bundles(now + self.delay, &lacking, &block, source);
-        self.waiting.insert(digest, Waiting { block, source, lacks_parent, lacks_bundles: lacking.len() });
+        for bundle in &lacking {
+            self.users.entry(*bundle).or_default().push(digest);
+        }
+        // Who sent the block has its bundles. Whoever is far behind lacks so many that each peer is to send a part, and all have those.
+        let is_far_behind = was_fetched && self.waiting.len() >= MAX_FETCHED_BLOCKS;
+        let source = if is_far_behind { self.any_peer(&digest) } else { source };
+        let waiting = Waiting { block, source, lacks_parent, lacks_bundles: lacking.len(), is_rooted: false };
+        self.waiting.insert(digest, waiting);
+        if is_rooted {
+            self.root(now + self.delay, digest);
+        }
         Taken::Waiting
+    }
+
+    /// Some peer or other.
+    fn any_peer(&self, digest: &Digest) -> ReplicaId {
+        ReplicaId((digest.prefix() % self.quorum.replicas() as u64) as u16)
+    }
+
+    /// A waiting block stands on the tree, or on blocks that do: what it lacks of bundles is asked for, and what those lack that stand
+    /// on it.
+    fn root(&mut self, due: Time, digest: Digest) {
+        let mut rooted = vec![digest];
+        while let Some(digest) = rooted.pop() {
+            let Some(waiting) = self.waiting.get_mut(&digest).filter(|waiting| !waiting.is_rooted) else { continue };
+            waiting.is_rooted = true;
+            for bundle in waiting.block.payload.iter().filter(|bundle| !self.pool.contains(bundle)) {
+                self.wants.add_bundle(due, *bundle, waiting.block.height, waiting.source);
+            }
+            rooted.extend(self.children.get(&digest).into_iter().flatten());
+        }
     }
 
     /// Makes room among those that wait by giving the highest one up, if that is above `height`: who is far behind learns of blocks
@@ -262,7 +283,7 @@ impl Store {
             users.retain(|user| *user != digest);
             if users.is_empty() {
                 self.users.remove(bundle);
-                self.wanted_bundles.remove(bundle);
+                self.wants.remove_bundle(bundle);
             }
         }
         if let Some(siblings) = self.children.get_mut(&waiting.block.parent()) {
@@ -273,21 +294,6 @@ impl Store {
 
     fn lacking(&self, block: &Block) -> Vec<Digest> {
         block.payload.iter().copied().filter(|bundle| !self.pool.contains(bundle)).collect()
-    }
-
-    fn due_at(&mut self, due: Time) {
-        self.earliest = Some(self.earliest.map_or(due, |earliest| earliest.min(due)));
-    }
-
-    fn want_bundles(&mut self, due: Time, lacking: &[Digest], block: &Block, source: ReplicaId) {
-        if !lacking.is_empty() {
-            self.due_at(due);
-        }
-        for bundle in lacking {
-            self.users.entry(*bundle).or_default().push(block.digest());
-            let want = Want { source, height: block.height, due, tries: 0 };
-            self.wanted_bundles.entry(*bundle).or_insert(want);
-        }
     }
 
     /// Asks for a block that somebody's certificate names.
@@ -307,9 +313,7 @@ impl Store {
         if self.mutation.is(Mutant::UnknownBlockIgnored) {
             return;
         }
-        let want = Want { source, height, due, tries: 0 };
-        self.due_at(want.due);
-        self.wanted_blocks.entry(digest).or_insert(want);
+        self.wants.add_block(due, digest, height, source);
     }
 
     /// Takes a bundle in. The blocks that became whole by it are appended to `whole`.
@@ -319,9 +323,11 @@ impl Store {
             return Offered::Full;
         }
         let digest = bundle.digest();
-        let wanted = self.wanted_bundles.remove(&digest).is_some();
+        self.wants.remove_bundle(&digest);
+        let users = self.users.remove(&digest).unwrap_or_default();
+        let wanted = !users.is_empty();
         let offered = self.pool.offer(bundle, wanted);
-        for user in self.users.remove(&digest).unwrap_or_default() {
+        for user in users {
             let Some(waiting) = self.waiting.get_mut(&user) else { continue };
             waiting.lacks_bundles -= 1;
             if let Some(block) = self.take_whole(&user) {
@@ -341,7 +347,10 @@ impl Store {
             self.waiting.remove(digest);
             return Some(block);
         }
-        self.want_bundles(Time(0), &gone, &block, source);
+        for bundle in &gone {
+            self.users.entry(*bundle).or_default().push(*digest);
+            self.wants.add_bundle(Time(0), *bundle, block.height, source);
+        }
         self.waiting.get_mut(digest).expect("it was just looked at").lacks_bundles = gone.len();
         None
     }
@@ -369,6 +378,7 @@ impl Store {
                 let Some(waiting) = self.waiting.get_mut(&child) else { continue };
                 waiting.lacks_parent = false;
                 ready.extend(self.take_whole(&child));
+                self.root(Time(0), child);
             }
         }
     }
@@ -403,7 +413,7 @@ impl Store {
             self.aside.remove(digest);
             block.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
         }
-        self.wanted_blocks.remove(digest);
+        self.wants.remove_block(digest);
         if self.waiting.remove(digest).is_some() {
             self.forget_overtaken();
         }
@@ -478,7 +488,7 @@ impl Store {
 
     /// What waits at or below the committed height, or on top of a fork that was left behind, will never be needed.
     fn forget_overtaken(&mut self) {
-        if self.waiting.is_empty() && self.wanted_blocks.is_empty() && self.wanted_bundles.is_empty() {
+        if self.waiting.is_empty() && self.wants.is_empty() {
             return;
         }
         let committed = self.committed();
@@ -487,7 +497,6 @@ impl Store {
             !waiting.lacks_parent && !waiting.block.is_unlinked() && !tree.contains(&waiting.block.parent())
         };
         self.waiting.retain(|_, waiting| waiting.block.height > committed && !on_fork(waiting));
-        self.wanted_blocks.retain(|_, want| want.height > committed);
         let waiting = &self.waiting;
         self.users.retain(|_, users| {
             users.retain(|user| waiting.contains_key(user));
@@ -498,46 +507,22 @@ impl Store {
             !children.is_empty()
         });
         let users = &self.users;
-        self.wanted_bundles.retain(|bundle, _| users.contains_key(bundle));
+        self.wants.retain(|height| height > committed, |bundle| users.contains_key(bundle));
     }
 
-    /// Requests that are due, by the replica to ask; each is due again a while later, and then of another replica.
+    /// Requests that are due, each with whom it goes to.
     pub fn requests<M>(&mut self, now: Time, out: &mut Vec<(ReplicaId, Envelope<M>)>) {
-        let above = self.committed();
-        for (digest, want) in &mut self.wanted_blocks {
-            if want.due <= now {
-                let replica = want.ask(now + self.retry, self.me, self.quorum);
-                out.push((replica, Envelope::FetchBlocks { digest: *digest, above, most: MAX_FETCHED_BLOCKS as u16 }));
-            }
-        }
-        let mut bundles: BTreeMap<ReplicaId, Vec<Digest>> = BTreeMap::new();
-        for (digest, want) in &mut self.wanted_bundles {
-            if want.due <= now {
-                bundles.entry(want.ask(now + self.retry, self.me, self.quorum)).or_default().push(*digest);
-            }
-        }
-        for (replica, digests) in bundles {
-            out.extend(
-                digests
-                    .chunks(MAX_FETCHED_BUNDLES)
-                    .map(|chunk| (replica, Envelope::FetchBundles { digests: chunk.to_vec(), above })),
-            );
-        }
-        self.earliest = self.wanted_blocks.values().chain(self.wanted_bundles.values()).map(|want| want.due).min();
+        self.wants.requests(now, self.ledger.height(), out);
     }
 
     /// No request is due before; none if nothing is wanted.
     pub fn next_request(&self) -> Option<Time> {
-        let any = !self.wanted_blocks.is_empty() || !self.wanted_bundles.is_empty();
-        self.earliest.filter(|_| any)
+        self.wants.next_request()
     }
 
-    /// What was asked of `source` and is still missing is asked for again at once: its answer was bounded and there is more.
-    pub fn hurry(&mut self, now: Time, source: ReplicaId) {
-        for want in self.wanted_bundles.values_mut().filter(|want| want.source == source && want.tries <= 1) {
-            want.due = now;
-        }
-        self.earliest = self.earliest.map(|earliest| earliest.min(now));
+    /// A peer's answer has brought some of the bundles that it was asked for.
+    pub fn answered(&mut self, now: Time, peer: ReplicaId) {
+        self.wants.answered(now, peer);
     }
 
     /// The answer to a request for a block and its ancestors.
@@ -546,7 +531,7 @@ impl Store {
         let mut at = self.tree.get(&digest).or_else(|| self.waiting.get(&digest).map(|waiting| &waiting.block));
         while let Some(block) = at.filter(|block| block.height > above && blocks.len() < most) {
             bytes += block.justify.proof.len() + block.payload.len() * size_of::<Digest>();
-            if bytes > MAX_ANSWER_BYTES && !blocks.is_empty() {
+            if bytes > MAX_BLOCKS_ANSWER_BYTES && !blocks.is_empty() {
                 break;
             }
             blocks.push(block.clone());
@@ -560,7 +545,7 @@ impl Store {
         let mut bytes = 0;
         let held = digests.iter().filter_map(|digest| self.pool.get(digest).cloned());
         let fitting = held.take_while(|bundle| {
-            let fits = bytes == 0 || bytes + bundle.body().len() <= MAX_ANSWER_BYTES;
+            let fits = bytes == 0 || bytes + bundle.body().len() <= MAX_BUNDLES_ANSWER_BYTES;
             bytes += bundle.body().len();
             fits
         });
@@ -583,19 +568,4 @@ fn branch<'a>(tree: &'a BlockTree, digest: &Digest) -> Option<&'a Arc<Block>> {
     let block = tree.get(digest);
     assert!(block.is_some() || tree.mutation.is(Mutant::CommitsOverMissing), "branches meet at the last commit");
     block
-}
-
-impl Want {
-    /// Whom to ask now: the source first, then the others in turn.
-    fn ask(&mut self, due: Time, me: ReplicaId, quorum: Quorum) -> ReplicaId {
-        self.due = due;
-        let n = quorum.replicas() as u16;
-        let mut replica = ReplicaId((self.source.0 + self.tries) % n);
-        if replica == me {
-            self.tries += 1;
-            replica = ReplicaId((self.source.0 + self.tries) % n);
-        }
-        self.tries = (self.tries + 1) % n;
-        replica
-    }
 }

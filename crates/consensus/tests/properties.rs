@@ -144,6 +144,7 @@ fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
         1 => collection::vec(block(), 0..4).prop_map(Envelope::Blocks),
         1 => collection::vec(digest(), 0..9).prop_flat_map(|digests| number().prop_map(move |above| Envelope::FetchBundles { digests: digests.clone(), above: Height(above) })),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Bundles),
+        1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Relay),
         1 => number().prop_map(|nonce| Envelope::Ask { nonce }),
         1 => (number(), standing()).prop_map(|(nonce, standing)| Envelope::Standing { nonce, standing }),
         2 => vote().prop_map(Envelope::Checkpoint),
@@ -205,6 +206,7 @@ fn basic(envelope: Envelope<ChainedMessage>, phase: Option<Certificate>) -> Enve
         (Envelope::Blocks(blocks), None) => Envelope::Blocks(blocks),
         (Envelope::FetchBundles { digests, above }, None) => Envelope::FetchBundles { digests, above },
         (Envelope::Bundles(bundles), None) => Envelope::Bundles(bundles),
+        (Envelope::Relay(bundles), None) => Envelope::Relay(bundles),
         (Envelope::Ask { nonce }, None) => Envelope::Ask { nonce },
         (Envelope::Standing { nonce, standing }, None) => Envelope::Standing { nonce, standing },
         (Envelope::Checkpoint(vote), None) => Envelope::Checkpoint(vote),
@@ -429,7 +431,13 @@ fn hostile_counts_are_refused_by_name() {
         let message = [&[WIRE_VERSION, kind][..], &count.to_le_bytes()].concat();
         decode_message::<Envelope<ChainedMessage>>(message.into()).expect_err("too many")
     };
-    for (kind, what, limit) in [(3, "blocks", MAX_FETCHED_BLOCKS), (4, "wanted bundles", 4096), (5, "bundles", 4096)] {
+    let limits = [
+        (3, "blocks", MAX_FETCHED_BLOCKS),
+        (4, "wanted bundles", 4096),
+        (5, "bundles", 4096),
+        (12, "relayed bundles", 256),
+    ];
+    for (kind, what, limit) in limits {
         for count in [limit as u32 + 1, u32::MAX] {
             let error = refused(kind, count);
             assert_eq!((error.what, error.why), (what, DecodeReason::OverLimit { value: count as usize, limit }));
@@ -439,7 +447,7 @@ fn hostile_counts_are_refused_by_name() {
             "they cannot fit in what is left"
         );
     }
-    for kind in [0, 12, 255] {
+    for kind in [0, 13, 255] {
         assert_eq!(refused(kind, 0).what, "envelope");
     }
     for kind in [6, 7] {

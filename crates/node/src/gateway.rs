@@ -196,6 +196,17 @@ impl Gateway {
         }
     }
 
+    /// Answers a bundle that need not be ordered, as it was executed before and the reply of then is not kept.
+    pub fn answer_again(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Reply) {
+        let Reply { bundle, height, results, .. } = reply;
+        let results = match self.answers {
+            Answers::Outcomes => results,
+            Answers::Bare => Results::bare(),
+            Answers::Nothing => return,
+        };
+        self.send(transport, link, &ReplicaReply::Executed { bundle, height, results });
+    }
+
     fn encode(&mut self, reply: &ReplicaReply) -> Bytes {
         self.encoder.put_u8(WIRE_VERSION);
         reply.encode(&mut self.encoder);

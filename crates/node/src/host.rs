@@ -392,6 +392,11 @@ impl<P: Protocol> Host<P> {
             self.devices.transport.send(link, reply);
             return None;
         }
+        // Whoever was away finds old bundles in its sockets, and anybody can repeat what he has seen: the log has no room for either.
+        if let Some(reply) = self.devices.executor.executed_before(&bundle) {
+            self.devices.gateway.answer_again(&mut *self.devices.transport, link, reply);
+            return None;
+        }
         Some(bundle)
     }
 

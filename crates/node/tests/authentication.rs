@@ -294,9 +294,9 @@ fn of_what_a_backup_relays_only_the_genuine_is_ordered() {
     let absent = identity(9);
     let bare = bundle(&ClientIdentity::claimed(identity(10).origin()), 1);
     for forged in [altered(&bundle(&absent, 1), 1), altered(&bundle(&absent, 1), 97), bare] {
-        villain.say(&Envelope::<ViewMessage>::Bundles(vec![bundle(&absent, 2), forged]));
+        villain.say(&Envelope::<ViewMessage>::Relay(vec![bundle(&absent, 2), forged]));
     }
-    villain.say(&Envelope::<ViewMessage>::Bundles(vec![bundle(&absent, 3), bundle(&identity(10), 4)]));
+    villain.say(&Envelope::<ViewMessage>::Relay(vec![bundle(&absent, 3), bundle(&identity(10), 4)]));
     let _: Vec<Envelope<ViewMessage>> = villain.serve_until(&[], || {
         Villain::honest().all(|replica| {
             let status = client.status(replica);
@@ -320,10 +320,10 @@ fn a_bundle_that_comes_again_is_not_checked_again() {
     let bundles: Vec<Bundle> = (0..5).map(|_| client.bundle(1, b"payload")).collect();
     for _ in 0..3 {
         bundles.iter().for_each(|bundle| client.send_all(&ClientRequest::Submit(bundle.clone())));
-        villain.say(&Envelope::<ViewMessage>::Bundles([&bundles[..], &bundles].concat()));
+        villain.say(&Envelope::<ViewMessage>::Relay([&bundles[..], &bundles].concat()));
     }
     let bare = bundle(&ClientIdentity::claimed(client.id()), 1);
-    villain.say(&Envelope::<ViewMessage>::Bundles(vec![bare]));
+    villain.say(&Envelope::<ViewMessage>::Relay(vec![bare]));
     let _: Vec<Envelope<ViewMessage>> = villain.serve_until(&[], || {
         Villain::honest().all(|replica| client.status(replica).dropped.get("forged-by-peers") == Some(&1))
     });

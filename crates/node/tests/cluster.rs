@@ -11,7 +11,9 @@ use quorate_node::{
     ReplyMode,
 };
 use quorate_transports::Remote;
-use quorate_types::{ClientRequest, Digest, Height, ReplicaId, ReplicaReply, Results, Status, encode_message};
+use quorate_types::{
+    Bundle, ClientRequest, Digest, Height, Outcome, ReplicaId, ReplicaReply, Results, Status, encode_message,
+};
 use std::fs;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -203,6 +205,34 @@ fn an_executed_bundle_that_is_sent_again_gets_the_same_reply_again() {
     assert!(replies.windows(2).all(|pair| pair[0] == pair[1]), "{replies:?}");
     assert!(matches!(&replies[0], ReplicaReply::Executed { bundle: digest, .. } if *digest == bundle.digest()));
     assert_eq!(client.status(ReplicaId(2)).committed_commands, commands, "nothing was executed twice");
+    assert!(agreed(cluster, Vec::new()) > Height(0));
+}
+
+/// Anybody can repeat what he has seen: the log has no room for it.
+#[test]
+fn a_bundle_whose_reply_is_no_longer_kept_is_answered_and_not_ordered_again() {
+    let template = NodeConfig { reply_cache_bytes: 1, ..template() };
+    let cluster = start(&template, 4);
+    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    client.connect(4);
+    let bundles: Vec<Bundle> = (0..2).map(|_| client.bundle(10, b"once")).collect();
+    client.submit(&bundles, 1, 4);
+    let before = client.status(ReplicaId(2));
+    client.send_all(&ClientRequest::Submit(bundles[0].clone()));
+    let mut replies: Vec<ReplicaReply> = Vec::new();
+    client.wait(|_, reply| {
+        replies.push(reply.clone());
+        (replies.len() == 4).then_some(())
+    });
+    for reply in replies {
+        let ReplicaReply::Executed { bundle, height, results } = reply else { panic!("{reply:?}") };
+        assert_eq!((bundle, height), (bundles[0].digest(), Height(0)));
+        assert_eq!(results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate; 10]);
+    }
+    let last = client.bundle(10, b"again");
+    client.submit(&[last], 1, 4);
+    let after = client.status(ReplicaId(2));
+    assert_eq!(after.committed_commands, before.committed_commands + 10);
     assert!(agreed(cluster, Vec::new()) > Height(0));
 }
 

@@ -256,7 +256,7 @@ pub enum ReplicaReply {
     Executed {
         /// The bundle.
         bundle: Digest,
-        /// The height of the block that carried it.
+        /// The height of the block that carried it; 0 if it was executed before and that is no longer known.
         height: Height,
         /// What became of each command.
         results: Results,

@@ -120,6 +120,10 @@ impl Story {
                 let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
                 format!("sends {names} {}", self.payload(&digests))
             }
+            Envelope::Relay(bundles) => {
+                let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
+                format!("relays {} to {names}", self.payload(&digests))
+            }
             Envelope::Ask { .. } => format!("asks {names} how far they are"),
             Envelope::Standing { .. } => format!("tells {names} how far it is"),
             Envelope::Checkpoint(vote) => format!("says CHECKPOINT({:?})", vote.subject.height),

@@ -158,8 +158,12 @@ mod bodies {
             world.inject_letter(1, 0, Envelope::FetchState { height, part });
             world.inject_letter(1, 0, Envelope::FetchState { height: Height(u64::MAX), part });
         }
+        // What was executed and forgotten must not be taken for something that waits.
+        let late = world.bundle(1);
+        world.inject_letter(1, 0, Envelope::Bundles(vec![late.clone(), late.clone()]));
         world.run_for(Duration::from_millis(5));
-        assert_eq!(dropped(&world, 0, Drop::Unasked), before + 3);
+        assert_eq!(dropped(&world, 0, Drop::Unasked), before + 4);
+        assert!(!world.replica(0).is_known(&late.digest()));
         comes_back(&mut world);
     }
 }

@@ -65,7 +65,10 @@ impl<P: Protocol> Node<P> {
                 world.charges.receive + u64::from(size) * (world.charges.receive_byte + world.charges.hash_byte);
             match self.replies.get(&bundle.digest()) {
                 Some(reply) => self.tell_clients(reply, world),
-                None => bundles.push(bundle),
+                None => match self.parts.executor.executed_before(&bundle) {
+                    Some(reply) => self.answer_again(reply, world),
+                    None => bundles.push(bundle),
+                },
             }
             if bytes >= BYTES_PER_TURN {
                 break;
@@ -98,14 +101,25 @@ impl<P: Protocol> Node<P> {
         }
     }
 
+    /// Answers a bundle that need not be ordered, as it was executed before and the reply of then is not kept.
+    fn answer_again(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
+        let Some(results) = self.results_told(reply.results) else { return };
+        let reply = ReplicaReply::Executed { bundle: reply.bundle, height: reply.height, results };
+        self.tell_clients(Arc::new(reply), world);
+    }
+
+    fn results_told(&self, results: Results) -> Option<Results> {
+        match self.parts.reply {
+            ReplyMode::Each => Some(results),
+            ReplyMode::None if self.parts.me == ReplicaId(0) => Some(Results::bare()),
+            ReplyMode::None => None,
+        }
+    }
+
     /// Answers the clients, unless what was executed was executed before a crash already.
     pub(super) fn reply(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
         let Reply { bundle, height, results, .. } = reply;
-        let results = match self.parts.reply {
-            ReplyMode::Each => results,
-            ReplyMode::None if self.parts.me == ReplicaId(0) => Results::bare(),
-            ReplyMode::None => return,
-        };
+        let Some(results) = self.results_told(results) else { return };
         let reply = self.replies.keep(bundle, || ReplicaReply::Executed { bundle, height, results });
         if !self.recalls {
             self.tell_clients(reply, world);

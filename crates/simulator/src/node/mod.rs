@@ -287,7 +287,7 @@ impl<P: Protocol> Node<P> {
             }
             self.spent += world.charges.receive + u64::from(bytes) * world.charges.receive_byte;
             let message = Arc::unwrap_or_clone(message);
-            if let Envelope::Bundles(_) | Envelope::StatePart { .. } = message {
+            if let Envelope::Bundles(_) | Envelope::Relay(_) | Envelope::StatePart { .. } = message {
                 self.spent += u64::from(bytes) * world.charges.hash_byte;
             }
             self.feed(Input::Receive { from: ReplicaId(from), message }, world);
