@@ -8,7 +8,7 @@ use crate::safety::Ballot;
 use crate::seam::{Action, Drop, Envelope, Evidence, Mark, Message, RecordId, Timer, To};
 use crate::store::Taken;
 use bytes::Bytes;
-use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Encoder, Height, ReplicaId, Time, Vote};
+use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Encoder, Height, ReplicaId, Time, View, Vote};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub struct Outbox<M> {
     pub(crate) records: u64,
     /// The record of the last statement.
     promised: Option<RecordId>,
+    /// The last view in which this replica may propose before the record of that is durable, and the record that has to be.
+    reservation: Option<(View, RecordId)>,
 }
 
 impl<M: Message> Outbox<M> {
@@ -36,6 +38,7 @@ impl<M: Message> Outbox<M> {
             dropped: BTreeMap::new(),
             records: 0,
             promised: None,
+            reservation: None,
         }
     }
 
@@ -55,9 +58,18 @@ impl<M: Message> Outbox<M> {
 
     /// The journal holds this record, or will.
     pub(crate) fn note(&mut self, id: RecordId, record: &Record) {
-        if let Record::Promise(_) = record {
+        if let Record::Promise(promise) = record {
             self.promised = Some(id);
+            let known = self.reservation.map(|(view, _)| view);
+            if let Some(view) = promise.reserves().filter(|view| known < Some(*view)) {
+                self.reservation = Some((view, id));
+            }
         }
+    }
+
+    /// The journal is summed up, and the record of a reservation may be cut off; what follows makes it anew.
+    pub(crate) fn forget_reservation(&mut self) {
+        self.reservation = None;
     }
 
     /// Has the journal remember a block with its bundles, and before it those of its ancestors that it has not got.
@@ -115,6 +127,17 @@ impl<M: Message> Outbox<M> {
         let after = kept.then(|| self.persist(Record::Promise(promise)));
         let message = wrap(ballot.to_vote(parts.me));
         self.actions.push(Action::Send { to, message, after, sign: true });
+    }
+
+    /// Casts the ballot of a proposal to all. It does not wait for its own record, if what this replica said in the view before is
+    /// durable: that reserves the view, see [`Promise::reserves`](crate::safety::Promise::reserves). A block waits for the disk of its
+    /// voters then, and not for that of its proposer before.
+    pub fn cast_proposal(&mut self, parts: &mut Parts, ballot: &Ballot, wrap: impl FnOnce(Vote) -> M) {
+        let reservation = self.reservation.filter(|(view, _)| *view == ballot.subject().view);
+        self.cast(parts, ballot, To::All, wrap);
+        if let (Some((_, record)), Some(Action::Send { after, .. })) = (reservation, self.actions.last_mut()) {
+            *after = after.map(|own| own.min(record));
+        }
     }
 
     /// Casts a ballot whose vote needs no signature, because it is for those only to whom the channel authenticates its sender.

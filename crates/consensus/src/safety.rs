@@ -42,6 +42,15 @@ pub struct Promise {
     pub lock: Subject,
 }
 
+impl Promise {
+    /// The view in which whoever made this promise may propose without waiting for the record of that: the next one, if it promised to
+    /// say nothing else in its own. When it is restarted it cannot know whether it did, and does not propose there.
+    pub fn reserves(&self) -> Option<View> {
+        let Subject { domain, view, .. } = self.subject;
+        (domain == Domain::Proposal || BLOCK_VOTES.contains(&domain)).then(|| view.next())
+    }
+}
+
 impl Wire for Promise {
     fn encode(&self, out: &mut Encoder) {
         self.subject.encode(out);
@@ -62,6 +71,8 @@ impl Wire for Promise {
 #[derive(Clone, Debug)]
 pub struct Safety {
     proposed: View,
+    /// It may have proposed up to this view before it was restarted, and the record of it be lost.
+    reserved: View,
     /// The last view voted in, for each kind of vote on blocks, as in [`BLOCK_VOTES`].
     voted: [View; BLOCK_VOTES.len()],
     timed_out: View,
@@ -101,6 +112,7 @@ impl Safety {
     pub fn new(genesis: Subject) -> Self {
         Safety {
             proposed: View(0),
+            reserved: View(0),
             voted: [View(0); BLOCK_VOTES.len()],
             timed_out: View(0),
             lock: genesis,
@@ -121,9 +133,9 @@ impl Safety {
         self.timed_out
     }
 
-    /// The last view it proposed in.
+    /// The last view it proposed in, or may have proposed in before it was restarted.
     pub fn proposed(&self) -> View {
-        self.proposed
+        self.proposed.max(self.reserved)
     }
 
     /// The block it will not vote against without cause.
@@ -140,7 +152,7 @@ impl Safety {
 
     /// May propose `block`: once a view, and not in a view given up.
     pub fn propose(&mut self, block: &Block) -> Option<Ballot> {
-        if block.view <= self.proposed.max(self.timed_out).max(self.abstains) {
+        if block.view <= self.proposed().max(self.timed_out).max(self.abstains) {
             return None;
         }
         self.proposed = block.view;
@@ -270,6 +282,7 @@ impl Safety {
             return;
         }
         let raise = |view: &mut View, to: View| *view = (*view).max(to);
+        raise(&mut self.reserved, promise.reserves().unwrap_or_default());
         match domain {
             // Where there are slots, it is the opening of a view.
             Domain::Proposal => {

@@ -163,6 +163,7 @@ impl<P: Protocol> Replica<P> {
         for record in self.protocol.summary(&self.parts) {
             self.out.persist(record);
         }
+        self.out.forget_reservation();
         for promise in self.parts.safety.promises() {
             self.out.persist(Record::Promise(promise));
         }

@@ -244,7 +244,7 @@ impl<F: Family> Views<F> {
         self.keep(Some(&block.digest()), parts, out);
         out.mark(Mark::Proposed { view, height: block.height, commands: before - pending });
         let proposal = self.proposal(block, ballot.to_vote(parts.me), parts);
-        out.cast(parts, &ballot, To::All, |endorsement| {
+        out.cast_proposal(parts, &ballot, |endorsement| {
             ViewMessage::Proposal(Box::new(Proposal { endorsement, ..proposal })).into()
         });
     }

@@ -14,6 +14,8 @@ pub trait Play: 'static {
     const VOTED_IN: Domain = Domain::Vote;
     /// Whether a bundle may be ordered twice although all are honest: in two slots, by two views. It is executed once for all that.
     const ORDERS_TWICE: bool = false;
+    /// Whether what a leader said in one view reserves the next for its proposal, which need not wait for its own record then.
+    const RESERVES: bool = false;
     type Message: Told;
     type Engine: Protocol<Message = Self::Message>;
 
@@ -43,6 +45,7 @@ impl<F: Family<Message: Told>> Viewed for F {}
 impl<F: Viewed> Play for F {
     const NAME: &'static str = <F as Family>::NAME;
     const VOTED_IN: Domain = F::VOTES;
+    const RESERVES: bool = true;
     type Message = <F as Family>::Message;
     type Engine = ViewEngine<F>;
 

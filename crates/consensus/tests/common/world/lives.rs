@@ -6,13 +6,21 @@ use crate::common::play::Play;
 use quorate_consensus::Input;
 use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
-use quorate_types::{Decoder, Digest, Encoder, Height, ReplicaId, Vote, Wire};
+use quorate_types::{Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, Vote, Wire};
 
 impl<P: Play> Node<P> {
-    /// A statement leaves after the record of it, however often it is made.
+    /// A statement leaves after the record of it, however often it is made; a proposal after that of a vote or a proposal in the view
+    /// before.
     pub(super) fn waits_for_its_record(&self, me: ReplicaId, vote: &Vote, after: Option<RecordId>) {
         let Some(after) = after else { panic!("{me:?} says {:?} before it has made that durable", vote.subject) };
-        let promised = |record: &Record| matches!(record, Record::Promise(promise) if promise.subject == vote.subject);
+        let reserves = |earlier: &Subject| {
+            let timed_out = earlier.domain == Domain::Timeout || earlier.domain == Domain::Checkpoint;
+            P::RESERVES
+                && vote.subject.domain == Domain::Proposal
+                && !timed_out
+                && earlier.view.next() == vote.subject.view
+        };
+        let promised = |record: &Record| matches!(record, Record::Promise(promise) if promise.subject == vote.subject || reserves(&promise.subject));
         let waits = self.durable.range(..=after).rev().any(|(_, record)| promised(record));
         assert!(waits, "{me:?} waits for the record of another statement than {:?}", vote.subject);
     }
