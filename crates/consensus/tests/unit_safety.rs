@@ -92,6 +92,27 @@ fn the_record_of_a_ballot_says_what_was_signed_under_which_lock() {
     assert_eq!(safety.promise(&ballot), expected);
 }
 
+/// A proposal leaves before its own record is durable when the view before was voted or proposed in.
+#[test]
+fn whoever_is_restarted_leaves_the_view_that_its_last_statement_reserved() {
+    let (voted, given_up) = (block(5, 0, genesis(), vec![]), View(9));
+    let propose = |safety: &mut Safety, view| safety.propose(&block(view, 0, genesis(), vec![])).is_some();
+    for domain in [Domain::Proposal, Domain::Vote, Domain::Prepare, Domain::PreCommit, Domain::Commit] {
+        let promise = Promise { subject: voted.subject(domain), attachment: Attachment::None, lock: genesis().subject };
+        assert_eq!(promise.reserves(), Some(View(6)));
+        let mut restarted = safety();
+        restarted.recall(&promise, false);
+        assert_eq!(restarted.proposed(), View(6), "it may have");
+        assert!(!propose(&mut restarted, 6) && propose(&mut restarted, 7));
+        assert_eq!(restarted.spoke_in(), View(7));
+    }
+    let promise = Promise { subject: timeout_subject(given_up), attachment: Attachment::None, lock: genesis().subject };
+    assert_eq!(promise.reserves(), None);
+    let mut restarted = safety();
+    restarted.recall(&promise, false);
+    assert!(!propose(&mut restarted, 9) && propose(&mut restarted, 10));
+}
+
 #[derive(Clone, Debug)]
 enum Call {
     Propose(u64, u16),

@@ -40,6 +40,26 @@ fn short(protocol: ProtocolKind, duration: Duration) -> SimSpec {
     spec
 }
 
+/// The proposer's own record is on its way to the disk while those of the votes are.
+#[test]
+fn a_block_waits_for_one_flush_where_what_was_said_before_reserves_the_view() {
+    let flush = Duration::from_millis(5);
+    for protocol in ProtocolKind::ALL.iter().copied().filter(|protocol| *protocol != ProtocolKind::Pbft) {
+        let phases = if protocol == ProtocolKind::BasicHotStuff { 3 } else { 1 };
+        for leader in [LeaderKind::Fixed, LeaderKind::RoundRobin] {
+            let mut spec = short(protocol, Duration::from_secs(1));
+            (spec.consensus.leader, spec.consensus.view_timeout_ms) = (leader, 1000);
+            spec.costs.journal.flush_us = flush.as_secs_f64() * 1e6;
+            let report = run(&spec, 1, &commands);
+            judge(&report, "nobody is struck");
+            let blocks = report.last[0].committed_blocks - report.first[0].committed_blocks;
+            let flushes = 1.0 / flush.as_secs_f64() / f64::from(phases);
+            let per_block = flushes / blocks as f64;
+            assert!((1.0..1.5).contains(&per_block), "{protocol}, {leader}: {per_block} flushes a block");
+        }
+    }
+}
+
 fn judge(report: &SimReport, case: &str) {
     assert_eq!(report.complaint, None, "{case}:\n{}", report.transcript.join("\n"));
     let load = report.load.as_ref().expect("a run without a complaint has a load");

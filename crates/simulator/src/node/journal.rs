@@ -68,9 +68,14 @@ impl Journal {
         self.durable >= Some(record)
     }
 
+    /// Whether there is something to flush, and no flush under way.
+    pub fn may_flush(&self) -> bool {
+        self.flushing.is_none() && self.appended > self.durable
+    }
+
     /// Begins to flush what is not durable, unless a flush is under way; says up to which record.
     pub fn flush(&mut self) -> Option<RecordId> {
-        if self.flushing.is_some() || self.appended <= self.durable {
+        if !self.may_flush() {
             return None;
         }
         self.flushing = self.appended;

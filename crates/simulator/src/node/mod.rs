@@ -236,7 +236,8 @@ impl<P: Protocol> Node<P> {
 
     /// Whether a turn would find something to do.
     pub fn has_work(&self, now: Time) -> bool {
-        let flushed = self.held.front().is_some_and(|held| self.journal.has(held.after));
+        let waits = self.held.front();
+        let flushed = waits.is_some_and(|held| self.journal.has(held.after) || self.journal.may_flush());
         !self.started
             || !self.peers.is_empty()
             || !self.requests.is_empty()
