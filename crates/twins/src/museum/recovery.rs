@@ -150,12 +150,12 @@ pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
 }
 
 /// 8: R1 alone knows that the first block is decided; R2, whose lock stands for that, crashes and comes back, and so does R0, who
-/// proposes a rival. R3 was never locked.
+/// proposes a rival in view 3: in view 2 it may have proposed before it crashed. R3 was never locked.
 pub fn forgotten_lock(how: &Play, crash: Crash) -> Ending {
     let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
     play(how, setting, basic::replica, |stage: &mut Stage<ViewEngine<BasicHotStuff>>| {
         let genesis = genesis(stage);
-        stage.misbehave(ActorId(0), builds_on(2, genesis));
+        stage.misbehave(ActorId(0), builds_on(3, genesis));
         stage.lose(Some(Box::new(|_, to, _, message| match message {
             Envelope::Protocol(BasicMessage::Phase(certificate)) => match certificate.subject.domain {
                 Domain::PreCommit => to == ActorId(3),
@@ -163,12 +163,12 @@ pub fn forgotten_lock(how: &Play, crash: Crash) -> Ending {
             },
             _ => false,
         })));
-        leaders(stage, &[1, 0]);
-        only(stage, 2..=4, &[0, 2, 3]);
+        leaders(stage, &[1, 1, 0]);
+        only(stage, 2..=5, &[0, 2, 3]);
         crash_and_come_back(stage, ActorId(2), crash, |stage| stage.run_view(1));
         crash_and_come_back(stage, ActorId(0), None, |_| {});
         stage.lose(None);
-        run(stage, 2..=4);
+        run(stage, 2..=5);
         stage.heal((1..4).map(ReplicaId));
     })
 }
