@@ -1,11 +1,17 @@
-//! What executing costs a command, in nanoseconds: `cargo bench -p quorate-applications`.
+//! What executing costs a command, in nanoseconds, and what it costs to keep the state meanwhile: `cargo bench -p quorate-applications`.
 
-use quorate_applications::{ApplicationKind, Executor, KeyValueCommand};
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId};
+use bytes::Bytes;
+use quorate_applications::session::{MAX_SESSIONS, SESSION_WINDOW};
+use quorate_applications::{ApplicationKind, CheckpointRule, CheckpointTask, Executor, KeyValueCommand};
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest};
 use std::hint::black_box;
 use std::time::Instant;
 
 const ROUNDS: usize = 7;
+const PUTS: usize = 200_000;
+/// From one key to the next, so that neighbours in time are not neighbours in memory. It leaves none out.
+const STRIDE: usize = 7_368_787;
+const PUTS_PER_BUNDLE: usize = 400;
 
 struct Load {
     name: &'static str,
@@ -84,6 +90,90 @@ fn measure(load: &Load) -> f64 {
     best
 }
 
+fn keeper() -> Executor {
+    let rule = CheckpointRule { interval: 1, bytes_between: 1, block_bytes: 1 << 40 };
+    Executor::new(ApplicationKind::KeyValue.build(), &ClusterId::from_name("bench")).with_checkpoints(rule)
+}
+
+/// The state as it is, and how long the thread that executes took for it, in microseconds.
+fn freeze(executor: &mut Executor) -> (CheckpointTask, f64) {
+    let start = Instant::now();
+    let task = executor.checkpoint(Digest::ZERO, Bytes::new);
+    let micros = start.elapsed().as_secs_f64() * 1e6;
+    assert!(matches!(task, CheckpointTask::Encode(_)), "the state is kept after every block");
+    (task, micros)
+}
+
+/// Encodes and hashes it; returns how long that took, in milliseconds.
+fn encode(task: CheckpointTask) -> f64 {
+    let start = Instant::now();
+    black_box(task.run());
+    start.elapsed().as_secs_f64() * 1e3
+}
+
+/// What writing to random pairs of a large state costs when nobody holds the state, while somebody does, and afterwards, until all is as
+/// before; and what holding and encoding it does.
+fn measure_keeping(pairs: usize) {
+    let mut executor = keeper();
+    let key = |at: usize| {
+        let mut key = [b'k'; 16];
+        key[..8].copy_from_slice(&((at % pairs) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        key
+    };
+    let mut sequence = 0;
+    let mut put = |executor: &mut Executor, commands: usize| {
+        let bundles: Vec<Bundle> = (0..commands / PUTS_PER_BUNDLE)
+            .map(|_| {
+                let mut builder = BundleBuilder::new(ClientId(1));
+                for _ in 0..PUTS_PER_BUNDLE {
+                    sequence += 1;
+                    let key = key(sequence as usize * STRIDE);
+                    builder.push(ClientId(1), sequence, &KeyValueCommand::Put { key: &key, value: &[7; 100] }.to_vec());
+                }
+                builder.finish()
+            })
+            .collect();
+        let mut replies = Vec::new();
+        let start = Instant::now();
+        for bundle in bundles {
+            replies.clear();
+            executor.execute(executor.height().next(), &[bundle], &mut replies);
+        }
+        start.elapsed().as_nanos() as f64 / commands as f64
+    };
+    put(&mut executor, pairs);
+    let mut best = [f64::INFINITY; 5];
+    for _ in 0..ROUNDS {
+        let without = put(&mut executor, PUTS);
+        let (state, frozen) = freeze(&mut executor);
+        let held = put(&mut executor, PUTS);
+        let encoded = encode(state);
+        let after = put(&mut executor, PUTS);
+        let round = [without, held, after, frozen, encoded];
+        best = std::array::from_fn(|at| best[at].min(round[at]));
+    }
+    let [without, held, after, frozen, encoded] = best;
+    println!("kv of {pairs} pairs: frozen in {frozen:.1} us, encoded and hashed in {encoded:.0} ms");
+    println!(
+        "    a put costs {without:.0} ns, {held:.0} ns while the state is held, {after:.0} ns in the {PUTS} after"
+    );
+}
+
+/// What holding as many sessions costs as there may be, when each client's first command has the number `sequence`.
+fn measure_sessions(sequence: u64) {
+    let mut executor = keeper();
+    let get = KeyValueCommand::Get { key: b"" }.to_vec();
+    let clients: Vec<u64> = (0..MAX_SESSIONS as u64).collect();
+    for clients in clients.chunks(PUTS_PER_BUNDLE) {
+        let mut builder = BundleBuilder::new(ClientId(1));
+        clients.iter().for_each(|client| builder.push(ClientId((*client).into()), sequence, &get));
+        executor.execute(executor.height().next(), &[builder.finish()], &mut Vec::new());
+    }
+    let frozen: Vec<f64> = (0..ROUNDS).map(|_| freeze(&mut executor).1).collect();
+    let best = frozen.into_iter().fold(f64::INFINITY, f64::min);
+    println!("{MAX_SESSIONS} sessions that begin with number {sequence}: frozen in {best:.1} us");
+}
+
 fn main() {
     use ApplicationKind::{KeyValue, Log};
     let load = |name, kind, commands_per_bundle, who, payload| Load {
@@ -106,4 +196,8 @@ fn main() {
     for load in &loads {
         println!("{:<48} {:>8.1} ns a command", load.name, measure(load));
     }
+    measure_keeping(100_000);
+    measure_keeping(1_000_000);
+    measure_sessions(1);
+    measure_sessions(SESSION_WINDOW);
 }

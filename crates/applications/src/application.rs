@@ -7,6 +7,10 @@ use thiserror::Error;
 /// Most bytes that an application may answer one command with.
 pub const MAX_RESULT_BYTES: usize = 2 << 20;
 
+/// An application's state at some moment: gives its canonical form when it is called, on whatever thread, and until then is not changed
+/// by what the application executes meanwhile.
+pub type Frozen = Box<dyn FnOnce() -> Bytes + Send>;
+
 /// A deterministic state machine: equal sequences of commands give equal states and equal results on every machine.
 ///
 /// Nothing but the commands may enter the state: no clock, no randomness, no order of a hash table.
@@ -24,8 +28,14 @@ pub trait Application: Send {
     /// Answers from the state as it is, without ordering.
     fn query(&self, question: &[u8]) -> Vec<u8>;
 
-    /// The whole state in canonical form: equal states give equal bytes.
-    fn snapshot(&self) -> Bytes;
+    /// The whole state as it is now, held fast for another thread to bring into canonical form: equal states give equal bytes. It should
+    /// take no time that grows with the state, since the application executes nothing meanwhile.
+    fn freeze(&mut self) -> Frozen;
+
+    /// The whole state in canonical form.
+    fn snapshot(&mut self) -> Bytes {
+        self.freeze()()
+    }
 
     /// About how many bytes that has, without looking at all of it. Equal states give equal numbers: all replicas decide by it whether a
     /// snapshot is worth its cost.

@@ -5,6 +5,7 @@
 //! was away fetches it from others and need not execute what came before. All replicas come to the same checkpoints at which it is
 //! kept, because nothing but what was executed decides.
 
+use crate::frozen::FrozenState;
 use bytes::Bytes;
 use quorate_types::{Bundle, Digest, Hasher, Height, Manifest};
 
@@ -72,7 +73,27 @@ impl Checkpoint {
         Checkpoint { digest: hasher.finish(), kept: None }
     }
 
-    pub(crate) fn of_state(manifest: Manifest, state: Bytes) -> Checkpoint {
+    fn of_state(state: Bytes) -> Checkpoint {
+        let manifest = Manifest::of(&state);
         Checkpoint { digest: manifest.digest(), kept: Some((manifest, state)) }
+    }
+}
+
+/// A checkpoint, or what is still to be done to have it.
+#[must_use]
+pub enum CheckpointTask {
+    /// It is one of the history, and known.
+    Done(Checkpoint),
+    /// The state is kept, and has to be encoded and hashed. That takes as long as it is large, on whichever thread.
+    Encode(Box<FrozenState>),
+}
+
+impl CheckpointTask {
+    /// Does what is to be done.
+    pub fn run(self) -> Checkpoint {
+        match self {
+            CheckpointTask::Done(checkpoint) => checkpoint,
+            CheckpointTask::Encode(state) => Checkpoint::of_state(state.encode()),
+        }
     }
 }

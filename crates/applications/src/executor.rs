@@ -1,20 +1,19 @@
 //! The executor: agreed blocks in, replies out.
 
 use crate::application::{Application, MAX_RESULT_BYTES, RestoreError};
-use crate::checkpoint::{Checkpoint, CheckpointRule};
+use crate::checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
+use crate::frozen::{FrozenState, SNAPSHOT_VERSION};
 use crate::history::History;
 use crate::session::{Admission, MAX_SESSIONS, Sessions};
 use bytes::Bytes;
 use quorate_types::{
-    Bundle, ClientId, ClusterId, DecodeError, Decoder, Digest, Encoder, Hasher, Height, Manifest, Outcome, Results,
-    ResultsBuilder, Wire,
+    Bundle, ClientId, ClusterId, DecodeError, Decoder, Digest, Hasher, Height, Outcome, Results, ResultsBuilder, Wire,
 };
 
 /// Once the results of a bundle take this many bytes, the rest of its commands are refused: a few bytes of questions could
 /// otherwise ask for more than fits a reply, or memory.
 pub const MAX_RESULTS_BYTES: usize = 28 << 20;
 
-const SNAPSHOT_VERSION: u8 = 2;
 /// Most bytes in the application's part of a snapshot.
 const MAX_APPLICATION_SNAPSHOT_BYTES: usize = u32::MAX as usize;
 const MAX_NAME_BYTES: usize = 64;
@@ -105,19 +104,32 @@ impl Executor {
         }
     }
 
-    /// What a quorum is to vouch for after the last block, which ends with a checkpoint. `frontier` is what the replica needs besides to
-    /// go on from here, and its digest.
-    pub fn checkpoint(&self, frontier_digest: Digest, frontier: impl FnOnce() -> Bytes) -> Checkpoint {
+    /// What a quorum is to vouch for after the last block, which ends with a checkpoint: known at once, or, if the state is kept here, by
+    /// a task that any thread can run. `frontier` is what the replica needs besides to go on from here, and its digest.
+    pub fn checkpoint(&mut self, frontier_digest: Digest, frontier: impl FnOnce() -> Bytes) -> CheckpointTask {
         if !self.keeps_here {
-            return Checkpoint::of_history(self.height(), self.history.last(), frontier_digest);
+            return CheckpointTask::Done(Checkpoint::of_history(self.height(), self.history.last(), frontier_digest));
         }
-        let state = kept_state(&frontier(), &self.snapshot());
-        Checkpoint::of_state(Manifest::of(&state), state)
+        CheckpointTask::Encode(Box::new(self.freeze(frontier())))
     }
 
     /// The state as it is, without the replica's part: what only this replica itself may go on from.
-    pub fn own_state(&self) -> Bytes {
-        kept_state(&[], &self.snapshot())
+    pub fn own_state(&mut self) -> FrozenState {
+        self.freeze(Bytes::new())
+    }
+
+    /// Copies the history (256 KiB at most) and the sessions (4 MiB at most), and what the application copies to be frozen.
+    fn freeze(&mut self, frontier: Bytes) -> FrozenState {
+        FrozenState {
+            frontier,
+            cluster: self.cluster,
+            application_name: self.application.name(),
+            commands: self.commands,
+            bytes_since_kept: self.bytes_since_kept,
+            history: self.history.clone(),
+            sessions: self.sessions.freeze(),
+            application: self.application.freeze(),
+        }
     }
 
     /// Becomes a state that was kept at a checkpoint, and returns the replica's part of it. That the state is the agreed one is for the
@@ -195,18 +207,8 @@ impl Executor {
     }
 
     /// The whole state, application, sessions and history, in canonical form: replicas at one height have equal bytes.
-    pub fn snapshot(&self) -> Bytes {
-        let application = self.application.snapshot();
-        let mut out = Encoder::with_capacity(application.len() + (1 << 20));
-        out.put_u8(SNAPSHOT_VERSION);
-        self.cluster.0.encode(&mut out);
-        out.put_bytes(self.application.name().as_bytes());
-        out.put_u64(self.commands);
-        out.put_u64(self.bytes_since_kept);
-        self.history.encode(&mut out);
-        self.sessions.encode(&mut out);
-        out.put_bytes(&application);
-        out.finish()
+    pub fn snapshot(&mut self) -> Bytes {
+        self.own_state().encode_snapshot()
     }
 
     /// Becomes the state of a snapshot of the same cluster and application. On an error nothing has changed, whatever the bytes
@@ -238,13 +240,6 @@ impl Executor {
         (self.bytes_since_kept, self.keeps_here) = (bytes_since_kept, false);
         Ok(())
     }
-}
-
-fn kept_state(frontier: &[u8], snapshot: &[u8]) -> Bytes {
-    let mut out = Encoder::with_capacity(4 + frontier.len() + snapshot.len());
-    out.put_bytes(frontier);
-    out.put_slice(snapshot);
-    out.finish()
 }
 
 /// Reads a count of executed commands, with room to count on.

@@ -7,15 +7,17 @@
 pub mod application;
 pub mod checkpoint;
 pub mod executor;
+pub mod frozen;
 pub mod history;
 pub mod key_value;
 pub mod kind;
 pub mod log;
 pub mod session;
 
-pub use application::{Application, MAX_RESULT_BYTES, RestoreError};
-pub use checkpoint::{Checkpoint, CheckpointRule};
+pub use application::{Application, Frozen, MAX_RESULT_BYTES, RestoreError};
+pub use checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
 pub use executor::{Executor, Reply};
+pub use frozen::FrozenState;
 pub use history::{Divergence, compare_histories};
 pub use key_value::{KeyValue, KeyValueCommand, KeyValueResult};
 pub use kind::{ApplicationKind, UnknownApplication};

@@ -1,6 +1,6 @@
 //! The log: an application that executes nothing, for measuring pure ordering.
 
-use crate::application::{Application, RestoreError};
+use crate::application::{Application, Frozen, RestoreError};
 use crate::executor::get_commands;
 use crate::kind::ApplicationKind;
 use bytes::Bytes;
@@ -32,6 +32,14 @@ impl Log {
     pub fn digest(&self) -> Digest {
         self.digest
     }
+
+    /// The count of commands (8 bytes, little-endian) and the digest (32 bytes).
+    fn encode(&self) -> Bytes {
+        let mut out = Encoder::with_capacity(SNAPSHOT_BYTES);
+        out.put_u64(self.commands);
+        self.digest.encode(&mut out);
+        out.finish()
+    }
 }
 
 impl Application for Log {
@@ -53,15 +61,12 @@ impl Application for Log {
 
     /// The snapshot, whatever the question.
     fn query(&self, _question: &[u8]) -> Vec<u8> {
-        self.snapshot().to_vec()
+        self.encode().to_vec()
     }
 
-    /// The count of commands (8 bytes, little-endian) and the digest (32 bytes).
-    fn snapshot(&self) -> Bytes {
-        let mut out = Encoder::with_capacity(SNAPSHOT_BYTES);
-        out.put_u64(self.commands);
-        self.digest.encode(&mut out);
-        out.finish()
+    fn freeze(&mut self) -> Frozen {
+        let bytes = self.encode();
+        Box::new(move || bytes)
     }
 
     fn snapshot_bytes(&self) -> usize {

@@ -14,6 +14,7 @@
 
 use quorate_types::{ClientId, DecodeError, Decoder, Encoder, Wire};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// How far above the floor a sequence number may be.
 pub const SESSION_WINDOW: u64 = 65_536;
@@ -36,6 +37,7 @@ pub enum Admission {
 }
 
 /// One client's executed numbers, and its neighbours in the order of use.
+#[derive(Clone)]
 struct Session {
     client: ClientId,
     /// All numbers up to here are executed.
@@ -43,14 +45,15 @@ struct Session {
     /// How many numbers above the floor are executed.
     above: u32,
     /// A bit for each number above the floor, at the number modulo the ring's bits. A power of two of words, or none yet.
-    ring: Vec<u64>,
+    /// Shared with sessions that are frozen, and copied when it is written to.
+    ring: Arc<[u64]>,
     newer: u32,
     older: u32,
 }
 
 impl Session {
     fn new(client: ClientId) -> Session {
-        Session { client, floor: 0, above: 0, ring: Vec::new(), newer: NOBODY, older: NOBODY }
+        Session { client, floor: 0, above: 0, ring: Arc::default(), newer: NOBODY, older: NOBODY }
     }
 
     #[inline]
@@ -77,14 +80,29 @@ impl Session {
         if self.holds(sequence) {
             return Admission::Duplicate;
         }
-        self.flip(sequence);
-        self.above += 1;
-        while self.above > 0 && self.holds(self.floor + 1) {
-            self.floor += 1;
-            self.above -= 1;
-            self.flip(self.floor);
+        match distance {
+            1 => self.raise_floor(),
+            _ => {
+                self.flip(sequence);
+                self.above += 1;
+            }
         }
         Admission::Fresh
+    }
+
+    /// The number above the floor is executed, and perhaps those that follow.
+    fn raise_floor(&mut self) {
+        let ring = Arc::make_mut(&mut self.ring);
+        self.floor += 1;
+        while self.above > 0 {
+            let (word, bit) = place(ring.len(), self.floor + 1);
+            if ring[word] & bit == 0 {
+                break;
+            }
+            ring[word] ^= bit;
+            self.floor += 1;
+            self.above -= 1;
+        }
     }
 
     fn has_executed(&self, sequence: u64) -> bool {
@@ -95,18 +113,14 @@ impl Session {
         }
     }
 
-    fn bit(&self, sequence: u64) -> (usize, u64) {
-        ((sequence / WORD_BITS) as usize & (self.ring.len() - 1), 1 << (sequence % WORD_BITS))
-    }
-
     fn holds(&self, sequence: u64) -> bool {
-        let (word, bit) = self.bit(sequence);
+        let (word, bit) = place(self.ring.len(), sequence);
         self.ring[word] & bit != 0
     }
 
     fn flip(&mut self, sequence: u64) {
-        let (word, bit) = self.bit(sequence);
-        self.ring[word] ^= bit;
+        let (word, bit) = place(self.ring.len(), sequence);
+        Arc::make_mut(&mut self.ring)[word] ^= bit;
     }
 
     /// Makes room for numbers up to `distance` above the floor.
@@ -117,7 +131,7 @@ impl Session {
             return;
         }
         let executed: Vec<u64> = self.executed_above().collect();
-        self.ring = vec![0; words];
+        self.ring = vec![0; words].into();
         executed.into_iter().for_each(|sequence| self.flip(sequence));
     }
 
@@ -127,6 +141,11 @@ impl Session {
         let last = self.floor.saturating_add(span);
         (self.floor..last).map(|before| before + 1).filter(|sequence| self.holds(*sequence)).take(self.above as usize)
     }
+}
+
+/// The word of a ring of so many, and the bit in it, that stand for a number.
+fn place(words: usize, sequence: u64) -> (usize, u64) {
+    ((sequence / WORD_BITS) as usize & (words - 1), 1 << (sequence % WORD_BITS))
 }
 
 /// The client, the floor, and a bitmap of what is executed above it, of as many words as it takes.
@@ -270,17 +289,12 @@ impl Sessions {
         }
     }
 
-    /// Appends the sessions from the least to the most recently used: equal sessions give equal bytes.
-    pub fn encode(&self, out: &mut Encoder) {
-        out.put_count(self.slots.len());
-        let mut slot = self.oldest;
-        while let Some(session) = self.slots.get(slot as usize) {
-            session.encode(out);
-            slot = session.newer;
-        }
+    /// The sessions as they are now. This copies all of them but their windows: 64 bytes each.
+    pub fn freeze(&self) -> FrozenSessions {
+        FrozenSessions { slots: self.slots.clone(), oldest: self.oldest }
     }
 
-    /// Reads what [`Sessions::encode`] wrote; never panics, whatever the bytes.
+    /// Reads what [`FrozenSessions::encode`] wrote; never panics, whatever the bytes.
     pub fn decode(input: &mut Decoder, limit: usize) -> Result<Sessions, DecodeError> {
         let count = input.get_count("sessions", limit, 16 + 8 + 4)?;
         let mut sessions = Sessions::with_limit(limit);
@@ -293,5 +307,23 @@ impl Sessions {
             sessions.link(slot);
         }
         Ok(sessions)
+    }
+}
+
+/// The sessions of all clients at some moment.
+pub struct FrozenSessions {
+    slots: Vec<Session>,
+    oldest: u32,
+}
+
+impl FrozenSessions {
+    /// Appends the sessions from the least to the most recently used: equal sessions give equal bytes.
+    pub fn encode(&self, out: &mut Encoder) {
+        out.put_count(self.slots.len());
+        let mut slot = self.oldest;
+        while let Some(session) = self.slots.get(slot as usize) {
+            session.encode(out);
+            slot = session.newer;
+        }
     }
 }

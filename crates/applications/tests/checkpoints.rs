@@ -19,9 +19,9 @@ fn frontier(height: Height) -> (Digest, Bytes) {
     (Digest([height.0 as u8; 32]), Bytes::from(format!("frontier at {}", height.0)))
 }
 
-fn checkpoint(executor: &Executor) -> Checkpoint {
+fn checkpoint(executor: &mut Executor) -> Checkpoint {
     let (digest, frontier) = frontier(executor.height());
-    executor.checkpoint(digest, || frontier)
+    executor.checkpoint(digest, || frontier).run()
 }
 
 /// Executes a block, and looks at the checkpoint after it if there is one.
@@ -81,7 +81,7 @@ fn without_a_rule_nothing_is_kept() {
     let mut executor = executor(ApplicationKind::Log);
     for number in 1..100 {
         step(&mut executor, &[write(number, 1000)]);
-        assert_eq!(checkpoint(&executor).kept, None);
+        assert_eq!(checkpoint(&mut executor).kept, None);
     }
 }
 
@@ -89,20 +89,20 @@ fn without_a_rule_nothing_is_kept() {
 fn what_is_vouched_for_names_height_history_and_frontier() {
     let mut one = keeper(ApplicationKind::Log, RULE);
     step(&mut one, &[write(1, 1)]);
-    let own = checkpoint(&one).digest;
-    assert_ne!(one.checkpoint(Digest([9; 32]), Bytes::new).digest, own, "another frontier");
+    let own = checkpoint(&mut one).digest;
+    assert_ne!(one.checkpoint(Digest([9; 32]), Bytes::new).run().digest, own, "another frontier");
     let mut other = keeper(ApplicationKind::Log, RULE);
     step(&mut other, &[write(2, 1)]);
-    assert_ne!(checkpoint(&other).digest, own, "other commands");
+    assert_ne!(checkpoint(&mut other).digest, own, "other commands");
     step(&mut one, &[]);
-    assert_ne!(one.checkpoint(frontier(Height(1)).0, Bytes::new).digest, own, "another height");
+    assert_ne!(one.checkpoint(frontier(Height(1)).0, Bytes::new).run().digest, own, "another height");
 }
 
 #[test]
 fn damaged_states_are_refused_and_leave_no_trace() {
     let mut source = keeper(ApplicationKind::KeyValue, CheckpointRule { interval: 1, bytes_between: 1, ..RULE });
     step(&mut source, &[write(1, 30)]);
-    let (_, state) = checkpoint(&source).kept.expect("every state is kept");
+    let (_, state) = checkpoint(&mut source).kept.expect("every state is kept");
     let mut target = keeper(ApplicationKind::KeyValue, RULE);
     step(&mut target, &[write(5, 5)]);
     let before = target.snapshot();
@@ -127,6 +127,39 @@ fn a_rule_without_an_interval_is_our_own_bug() {
 }
 
 proptest! {
+    /// What a replica has frozen, sessions and history with it, is the state of that height, whatever it has executed until it is encoded.
+    /// Another executes the same and encodes at once.
+    #[test]
+    fn what_is_frozen_is_the_state_of_its_height(
+        blocks in prop::collection::vec(prop::collection::vec((0..6u64, 1..300u64), 0..4), 1..40),
+        freezes in prop::collection::btree_set(0..40usize, 1..6),
+        patience in 1..20usize,
+        log in any::<bool>(),
+    ) {
+        let kind = if log { ApplicationKind::Log } else { ApplicationKind::KeyValue };
+        let (mut one, mut other) = (keeper(kind, RULE), keeper(kind, RULE));
+        let mut held = Vec::new();
+        for (at, block) in blocks.iter().enumerate() {
+            let write = |(client, sequence): &(u64, u64)| {
+                bundle(1, &[(*client, *sequence, &put(&sequence.to_le_bytes()[..1], &at.to_le_bytes()))])
+            };
+            let bundles: Vec<Bundle> = block.iter().map(write).collect();
+            prop_assert_eq!(step(&mut one, &bundles), step(&mut other, &bundles));
+            if freezes.contains(&at) {
+                held.push((at + patience, one.own_state(), other.own_state().encode()));
+            }
+            let (due, still): (Vec<_>, Vec<_>) = held.into_iter().partition(|(due, ..)| *due <= at);
+            for (_, frozen, expected) in due {
+                prop_assert_eq!(std::thread::spawn(|| frozen.encode()).join().expect("it is encoded"), expected);
+            }
+            held = still;
+        }
+        for (_, frozen, expected) in held {
+            prop_assert_eq!(frozen.encode(), expected);
+        }
+        prop_assert_eq!(one.snapshot(), other.snapshot());
+    }
+
     /// One replica executes all; one goes over to its own snapshot now and then, as after a restart; one begins with a state that the
     /// first has kept. All vouch for the same at the same heights, and keep the same states.
     #[test]

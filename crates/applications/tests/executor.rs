@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use quorate_applications::executor::MAX_RESULTS_BYTES;
 use quorate_applications::key_value::MAX_VALUE_BYTES;
 use quorate_applications::session::{MAX_SESSIONS, SESSION_WINDOW};
-use quorate_applications::{Application, ApplicationKind, Executor, KeyValueResult, RestoreError, compare_histories};
+use quorate_applications::{
+    Application, ApplicationKind, Executor, Frozen, KeyValueResult, RestoreError, compare_histories,
+};
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, ClusterId, Command, Height, Outcome, ReplicaId, ReplicaReply, Results, Wire,
 };
@@ -232,8 +234,8 @@ impl Application for Parrot {
     fn query(&self, _question: &[u8]) -> Vec<u8> {
         Vec::new()
     }
-    fn snapshot(&self) -> Bytes {
-        Bytes::new()
+    fn freeze(&mut self) -> Frozen {
+        Box::new(Bytes::new)
     }
     fn snapshot_bytes(&self) -> usize {
         0

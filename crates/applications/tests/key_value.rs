@@ -6,8 +6,8 @@ use bytes::Bytes;
 use common::{get, put};
 use proptest::prelude::*;
 use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_VALUE_BYTES, PAIR_OVERHEAD_BYTES};
-use quorate_applications::{Application, KeyValue, KeyValueCommand, KeyValueResult, RestoreError};
-use quorate_types::{ClientId, Command};
+use quorate_applications::{Application, Frozen, KeyValue, KeyValueCommand, KeyValueResult, RestoreError};
+use quorate_types::{ClientId, Command, Decoder, Encoder};
 use std::collections::BTreeMap;
 
 fn run(store: &mut KeyValue, payload: &[u8]) -> Vec<u8> {
@@ -88,6 +88,44 @@ fn model_step(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, limit: usize, step: &Step)
     result
 }
 
+/// What a test of frozen states does next.
+#[derive(Clone, Debug)]
+enum Move {
+    Step(Step),
+    Freeze,
+    /// One of those that are held.
+    Encode(prop::sample::Index),
+    /// Becomes one of those that are held.
+    Restore(prop::sample::Index),
+}
+
+fn move_() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        40 => step().prop_map(Move::Step),
+        3 => Just(Move::Freeze),
+        3 => any::<prop::sample::Index>().prop_map(Move::Encode),
+        1 => any::<prop::sample::Index>().prop_map(Move::Restore),
+    ]
+}
+
+/// The canonical form: a count and the pairs, ascending by key.
+fn canonical(model: &BTreeMap<Vec<u8>, Vec<u8>>) -> Bytes {
+    let mut out = Encoder::default();
+    out.put_count(model.len());
+    for (key, value) in model {
+        out.put_bytes(key);
+        out.put_bytes(value);
+    }
+    out.finish()
+}
+
+fn pairs(canonical: &Bytes) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut input = Decoder::new(canonical.clone());
+    let count = input.get_count("pairs", 1000, 8).expect("a count");
+    let mut word = || input.get_bytes("word", 100).expect("a word").to_vec();
+    (0..count).map(|_| (word(), word())).collect()
+}
+
 proptest! {
     #[test]
     fn the_store_matches_a_map(steps in prop::collection::vec(step(), 1..200), room in 1usize..12) {
@@ -110,6 +148,42 @@ proptest! {
         run(&mut restored, &put(b"gone", b""));
         prop_assert_eq!(restored.restore(store.snapshot()), Ok(()));
         prop_assert_eq!((restored.snapshot(), restored.bytes()), (store.snapshot(), store.bytes()));
+    }
+
+    /// What is frozen is the state of that moment, whatever is executed until it is encoded, and however many moments are held at once.
+    #[test]
+    fn what_is_frozen_stays_as_it_was(moves in prop::collection::vec(move_(), 1..400), room in 1usize..30) {
+        let limit = room * (PAIR_OVERHEAD_BYTES + 3);
+        let (mut store, mut model) = (KeyValue::with_limit(limit), BTreeMap::new());
+        let mut held: Vec<(Frozen, Bytes)> = Vec::new();
+        for one in moves {
+            match one {
+                Move::Step(step) => {
+                    let result = run(&mut store, &step.command().to_vec());
+                    prop_assert_eq!(&result, &model_step(&mut model, limit, &step), "{:?}", step);
+                    prop_assert_eq!((store.len(), store.bytes()), (model.len(), size(&model)));
+                }
+                Move::Freeze => held.push((store.freeze(), canonical(&model))),
+                Move::Encode(at) if !held.is_empty() => {
+                    let (frozen, expected) = held.swap_remove(at.index(held.len()));
+                    let encoded = std::thread::spawn(frozen).join().expect("it is encoded");
+                    prop_assert_eq!(encoded, expected);
+                }
+                Move::Restore(at) if !held.is_empty() => {
+                    let (frozen, state) = held.swap_remove(at.index(held.len()));
+                    prop_assert_eq!(store.restore(frozen()), Ok(()));
+                    model = pairs(&state);
+                }
+                Move::Encode(_) | Move::Restore(_) => {}
+            }
+            for key in model.keys() {
+                prop_assert_eq!(store.get(key), model.get(key).map(|value| &value[..]));
+            }
+        }
+        prop_assert_eq!(store.snapshot(), canonical(&model));
+        for (frozen, expected) in held {
+            prop_assert_eq!(frozen(), expected);
+        }
     }
 
     #[test]

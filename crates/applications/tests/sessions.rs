@@ -40,7 +40,7 @@ impl Model {
 
 fn snapshot(sessions: &Sessions) -> Bytes {
     let mut out = Encoder::default();
-    sessions.encode(&mut out);
+    sessions.freeze().encode(&mut out);
     out.finish()
 }
 

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 /// How many of the states that a quorum vouches for are kept for those who were away: one of them may have begun to fetch the last
 /// but one.
 pub const STATES_KEPT: usize = 2;
+/// Most certificates that wait until this replica has its own of the same checkpoint; then the oldest goes.
+const MAX_AWAITED: usize = 64;
 
 /// What a replica knows of checkpoints.
 pub struct Checkpoints {
@@ -23,6 +25,11 @@ pub struct Checkpoints {
     stable: Certificate,
     /// What this replica vouches for above the last stable checkpoint, and whether the state is kept there.
     executed: BTreeMap<Height, (Digest, bool)>,
+    /// Certificates before the newest, of checkpoints that this replica has not come to yet: to digest a large state takes long, and a
+    /// quorum may be done with it and with the next one before.
+    awaited: BTreeMap<Height, Certificate>,
+    /// The last checkpoint that this replica has come to.
+    last_executed: Height,
     /// Stable checkpoints whose state is kept here, oldest first.
     offered: Vec<Certificate>,
 }
@@ -34,10 +41,10 @@ pub enum Meaning {
     Old,
     /// It is the newest.
     Stable,
-    /// It is the newest, and the state is kept here.
+    /// The state is kept here: it is the newest that is offered.
     Kept,
-    /// It is the newest, and contradicts what was executed here.
-    Diverged,
+    /// It contradicts what was executed here.
+    Diverged(Height),
 }
 
 impl Checkpoints {
@@ -50,6 +57,8 @@ impl Checkpoints {
             tally: Tally::with(quorum, counting),
             stable: genesis,
             executed: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            last_executed: Height(0),
             offered: Vec::new(),
         }
     }
@@ -96,15 +105,16 @@ impl Checkpoints {
         domain == Domain::Checkpoint && view == View(0) && height > Height(0) && self.is_due(height)
     }
 
-    /// This replica has executed all up to a height. Returns what the certificate of this height means, if it is the newest.
+    /// This replica has executed all up to a height. Returns what the certificate of this height means, if there is one.
     pub fn executed(&mut self, height: Height, state: Digest, kept: bool) -> Meaning {
         self.tally.forget_up_to(Height(height.0.saturating_sub(self.ahead)));
         self.executed = self.executed.split_off(&Height(height.0.saturating_sub(self.ahead)));
         self.executed.insert(height, (state, kept));
-        match self.stable.subject.height == height {
-            true => self.compare(),
-            false => Meaning::Old,
-        }
+        self.last_executed = height;
+        let awaited = self.awaited.remove(&height);
+        self.awaited = self.awaited.split_off(&height);
+        let stable = (self.stable.subject.height == height).then(|| self.stable.clone());
+        stable.or(awaited).map_or(Meaning::Old, |certificate| self.compare(certificate))
     }
 
     /// Takes a genuine certificate of a checkpoint in.
@@ -113,24 +123,30 @@ impl Checkpoints {
             return Meaning::Old;
         }
         self.tally.forget_up_to(certificate.subject.height);
-        self.stable = certificate;
-        match self.compare() {
+        let before = std::mem::replace(&mut self.stable, certificate.clone());
+        if before.subject.height > self.last_executed {
+            self.awaited.insert(before.subject.height, before);
+            if self.awaited.len() > MAX_AWAITED {
+                self.awaited.pop_first();
+            }
+        }
+        match self.compare(certificate) {
             Meaning::Old => Meaning::Stable,
             meaning => meaning,
         }
     }
 
-    /// What the newest certificate means beside what was executed here.
-    fn compare(&mut self) -> Meaning {
-        let Subject { height, digest, .. } = self.stable.subject;
+    /// What a certificate means beside what was executed here.
+    fn compare(&mut self, certificate: Certificate) -> Meaning {
+        let Subject { height, digest, .. } = certificate.subject;
         let own = self.executed.get(&height).copied();
         self.executed = self.executed.split_off(&height);
         match own {
             None => Meaning::Old,
-            Some((state, _)) if state != digest => Meaning::Diverged,
+            Some((state, _)) if state != digest => Meaning::Diverged(height),
             Some((_, false)) => Meaning::Stable,
             Some((_, true)) => {
-                self.offer(self.stable.clone());
+                self.offer(certificate);
                 Meaning::Kept
             }
         }
@@ -151,6 +167,7 @@ impl Checkpoints {
         self.tally.invariants();
         let heights = self.offered.iter().map(|certificate| certificate.subject.height);
         assert!(heights.is_sorted() && self.offered.len() <= STATES_KEPT, "two states are offered");
+        assert!(self.awaited.len() <= MAX_AWAITED, "certificates that wait are bounded");
         let first = self.executed.first_key_value().map_or(0, |(height, _)| height.0);
         let last = self.executed.last_key_value().map_or(0, |(height, _)| height.0);
         assert!(last - first <= self.ahead, "what waits for a certificate is bounded");

@@ -237,16 +237,16 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// What the newest stable checkpoint means beside what was executed here.
+    /// What the certificate of a checkpoint means beside what was executed here.
     pub(crate) fn judge_checkpoint(&mut self, parts: &mut Parts, meaning: Meaning) {
-        let checkpoint = parts.checkpoints.stable().clone();
         match meaning {
             Meaning::Old | Meaning::Stable => {}
             Meaning::Kept => {
                 parts.store.keep_above(parts.checkpoints.needed_above());
+                let checkpoint = parts.checkpoints.offered().expect("a state that is kept is offered").clone();
                 self.actions.push(Action::StateStable { checkpoint: Box::new(checkpoint) });
             }
-            Meaning::Diverged => self.mark(Mark::Diverged { height: checkpoint.subject.height }),
+            Meaning::Diverged(height) => self.mark(Mark::Diverged { height }),
         }
     }
 

@@ -61,6 +61,32 @@ fn votes_are_looked_at() {
     assert_eq!(refused(&checkpoints, at(24, 1)), None, "the window has moved");
 }
 
+/// To digest a state that is kept takes long; a quorum is done with it and vouches for the next ones meanwhile.
+#[test]
+fn a_certificate_waits_until_its_state_is_digested_here() {
+    let mut checkpoints = executed_up_to(4);
+    assert_eq!(checkpoints.raise(certificate(8, 8)), Meaning::Stable);
+    assert_eq!(checkpoints.raise(certificate(12, 12)), Meaning::Stable);
+    assert_eq!(checkpoints.raise(certificate(16, 1)), Meaning::Stable);
+    checkpoints.invariants();
+    assert_eq!(checkpoints.executed(Height(8), digest(8), true), Meaning::Kept);
+    assert_eq!(checkpoints.offered(), Some(&certificate(8, 8)), "though it is not the newest");
+    assert_eq!(checkpoints.stable(), &certificate(16, 1));
+    assert_eq!(checkpoints.executed(Height(12), digest(12), false), Meaning::Stable);
+    assert_eq!(checkpoints.executed(Height(16), digest(16), true), Meaning::Diverged(Height(16)));
+    checkpoints.invariants();
+    let mut checkpoints = executed_up_to(4);
+    checkpoints.raise(certificate(8, 1));
+    checkpoints.raise(certificate(12, 12));
+    assert_eq!(checkpoints.executed(Height(8), digest(8), true), Meaning::Diverged(Height(8)));
+    let mut checkpoints = executed_up_to(4);
+    for number in 2..1000 {
+        assert_eq!(checkpoints.raise(certificate(INTERVAL * number, 1)), Meaning::Stable);
+    }
+    checkpoints.invariants();
+    assert_eq!(checkpoints.executed(Height(8), digest(8), true), Meaning::Old, "the oldest have gone");
+}
+
 #[test]
 fn what_a_certificate_means() {
     let mut checkpoints = executed_up_to(12);
@@ -72,7 +98,7 @@ fn what_a_certificate_means() {
     assert_eq!(checkpoints.raise(certificate(8, 8)), Meaning::Old);
     assert_eq!(checkpoints.raise(certificate(4, 4)), Meaning::Old, "the stable one never goes back");
     assert_eq!(checkpoints.raise(Certificate { subject: at(13, 1), ..certificate(8, 8) }), Meaning::Old, "not one");
-    assert_eq!(checkpoints.raise(certificate(12, 13)), Meaning::Diverged);
+    assert_eq!(checkpoints.raise(certificate(12, 13)), Meaning::Diverged(Height(12)));
     assert_eq!(checkpoints.stable().subject.height, Height(12));
     checkpoints.invariants();
 }
@@ -80,7 +106,7 @@ fn what_a_certificate_means() {
 #[test]
 fn a_certificate_may_come_before_the_state() {
     for (state, kept, meaning) in
-        [(16, false, Meaning::Stable), (16, true, Meaning::Kept), (17, true, Meaning::Diverged)]
+        [(16, false, Meaning::Stable), (16, true, Meaning::Kept), (17, true, Meaning::Diverged(Height(16)))]
     {
         let mut checkpoints = executed_up_to(8);
         assert_eq!(checkpoints.raise(certificate(16, 16)), Meaning::Stable);
@@ -218,10 +244,11 @@ proptest! {
                 }
                 false => checkpoints.raise(certificate(number * INTERVAL, number * INTERVAL)),
             };
-            prop_assert!(meaning != Meaning::Diverged);
+            prop_assert!(!matches!(meaning, Meaning::Diverged(_)));
             prop_assert!(checkpoints.stable().subject.height >= before);
             if meaning == Meaning::Kept {
-                prop_assert_eq!(checkpoints.offered().map(|offered| offered.subject), Some(checkpoints.stable().subject));
+                let height = if executes { Height(executed) } else { checkpoints.stable().subject.height };
+                prop_assert_eq!(checkpoints.offered().map(|offered| offered.subject.height), Some(height));
             }
             checkpoints.invariants();
         }

@@ -1,7 +1,8 @@
 //! The devices that a replica asks by data: network, keys, journal, alarms, application. All of them answer on the replica's
-//! own thread.
+//! own thread; what takes long of a state is done on others.
 
 use crate::alarms::Alarms;
+use crate::checkpoints::Checkpoints;
 use crate::durability::remove_mark;
 use crate::error::HostError;
 use crate::gateway::Gateway;
@@ -9,7 +10,7 @@ use crate::observer::{NodeEvent, Observer};
 use crate::snapshots::Snapshot;
 use crate::states::{Progress, States, Sum};
 use bytes::Bytes;
-use quorate_applications::{Executor, Reply, RestoreError};
+use quorate_applications::{Checkpoint, Executor, Reply, RestoreError};
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
@@ -52,6 +53,7 @@ pub(crate) struct Devices<M> {
     /// The latest leader that the replica could tell.
     pub leader: ReplicaId,
     pub states: States,
+    pub checkpoints: Checkpoints,
     /// What says that the replica has never run.
     mark: Option<PathBuf>,
     /// Blocks up to this height were executed in an earlier life, and their effect is in the state.
@@ -121,7 +123,8 @@ impl<M: Message> Devices<M> {
             gateway,
             observer,
         } = fittings;
-        journal.set_waker(transport.waker());
+        let waker = transport.waker();
+        journal.set_waker(waker.clone());
         let keeps = journal.outlives_process();
         Devices {
             me,
@@ -138,6 +141,7 @@ impl<M: Message> Devices<M> {
             blocks: 0,
             leader: me,
             states,
+            checkpoints: Checkpoints::new(waker),
             mark,
             restored: Height(0),
             keeps,
@@ -186,16 +190,18 @@ impl<M: Message> Devices<M> {
             Action::Disarm(timer) => self.alarms.disarm(timer),
             Action::Commit { block, bundles } if block.height > self.restored => self.commit(&block, &bundles),
             Action::Commit { .. } => {}
-            Action::DigestState { frontier } if frontier.height() > self.restored => self.digest(&frontier),
+            Action::DigestState { frontier } if frontier.height() > self.restored => self.digest(&frontier)?,
             Action::DigestState { .. } => {}
             Action::StateStable { checkpoint } => self.states.certify(*checkpoint),
             Action::ReadState { to, height, part } => {
                 let bytes = self.states.read(height, part);
+                self.tell_unreadable();
                 self.local.push_back(Input::StateRead { to, height, part, bytes });
             }
             Action::ReceiveState { height, manifest } => {
                 let chunks = manifest.chunks();
                 let held = self.states.receive(height, manifest);
+                self.tell_unreadable();
                 self.tell(NodeEvent::ReceivesState { height, chunks, held: held.len() });
                 self.local.push_back(Input::Holds { height, chunks: held });
             }
@@ -255,7 +261,7 @@ impl<M: Message> Devices<M> {
         let (first, height) = self.sum.expect("the journal was summed up");
         assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
         self.unwritten = true;
-        let executor = &self.executor;
+        let executor = &mut self.executor;
         self.states.summed(Sum { first, last: self.appended, height }, || executor.own_state());
     }
 
@@ -271,7 +277,7 @@ impl<M: Message> Devices<M> {
     }
 
     /// Digests the state at a checkpoint, and keeps it if it is one of those at which it is kept.
-    fn digest(&mut self, frontier: &Frontier) {
+    fn digest(&mut self, frontier: &Frontier) -> Result<(), HostError> {
         let height = frontier.height();
         assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
         let encode = || {
@@ -279,10 +285,24 @@ impl<M: Message> Devices<M> {
             frontier.encode(&mut out);
             out.finish()
         };
-        let checkpoint = self.executor.checkpoint(frontier.digest(), encode);
-        self.local.push_back(Input::Executed { height, state: checkpoint.digest, kept: checkpoint.kept.is_some() });
-        if let Some((manifest, state)) = checkpoint.kept {
-            self.states.keep(height, manifest, state);
+        self.checkpoints.push(height, self.executor.checkpoint(frontier.digest(), encode))?;
+        self.take_checkpoints()
+    }
+
+    /// Tells the replica of the checkpoints that are ready.
+    pub fn take_checkpoints(&mut self) -> Result<(), HostError> {
+        while let Some((height, Checkpoint { digest, kept })) = self.checkpoints.next()? {
+            self.local.push_back(Input::Executed { height, state: digest, kept: kept.is_some() });
+            if let Some((manifest, state)) = kept {
+                self.states.keep(height, manifest, state);
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_unreadable(&mut self) {
+        while let Some(trouble) = self.states.take_unreadable() {
+            self.tell(NodeEvent::Journal(trouble));
         }
     }
 
@@ -298,6 +318,7 @@ impl<M: Message> Devices<M> {
         self.states.adopt(checkpoint.clone(), manifest, state)?;
         self.restored = height;
         self.local.push_back(Input::Adopted { checkpoint: Box::new(checkpoint), frontier });
+        self.checkpoints.clear();
         Ok(())
     }
 

@@ -33,6 +33,15 @@ pub enum HostError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// The operating system gave no thread to encode and hash the state on.
+    #[error(
+        "cannot start a thread to encode the state on: {source}; let its user have more threads (`ulimit -u`) or the machine more memory, and \
+         start the replica again"
+    )]
+    Thread {
+        /// What the operating system says.
+        source: io::Error,
+    },
     /// A file with the state holds something else.
     #[error("{0}; configure the application and the cluster that wrote the directory, or use another")]
     Restore(#[from] RestoreError),

@@ -171,6 +171,8 @@ impl<P: Protocol> Host<P> {
         }
         self.events = events;
         self.tell_refusals();
+        self.devices.take_checkpoints()?;
+        self.feed_local()?;
         self.ring_alarms()?;
         self.serve_clients()?;
         self.feed_local()?;

@@ -6,6 +6,7 @@
 
 mod alarms;
 mod assemble;
+mod checkpoints;
 pub mod config;
 pub mod config_file;
 mod devices;

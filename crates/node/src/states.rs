@@ -11,6 +11,7 @@ use crate::error::HostError;
 use crate::receiving::{Receiving, remove_spool};
 use crate::snapshots::{Snapshot, SnapshotFiles, StateFile};
 use bytes::Bytes;
+use quorate_applications::FrozenState;
 use quorate_consensus::checkpoints::STATES_KEPT;
 use quorate_consensus::transfer::{MANIFEST, Part};
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
@@ -42,18 +43,40 @@ struct Kept {
     manifest: Manifest,
     certificate: Option<Certificate>,
     state: Source,
+    reading: Reading,
+}
+
+/// Whether the file of a state can be read.
+enum Reading {
+    Fine,
+    /// It could not be, and nobody was told.
+    Failed(io::Error),
+    Told,
 }
 
 impl Kept {
-    fn chunk(&self, chunk: u32) -> Option<Bytes> {
+    fn new(height: Height, manifest: Manifest, certificate: Option<Certificate>, state: Source) -> Kept {
+        Kept { height, manifest, certificate, state, reading: Reading::Fine }
+    }
+
+    /// A chunk of the state. Where it cannot be read, it is gone for whoever asks: he will ask another.
+    fn chunk(&mut self, chunk: u32) -> Option<Bytes> {
         match &self.state {
             Source::Memory(state) => chunk_of(state, chunk),
             Source::File(file) => {
                 let start = u64::from(chunk) * CHUNK_BYTES as u64;
                 let length = self.manifest.bytes().checked_sub(start)?.min(CHUNK_BYTES as u64);
-                // Whoever asked will ask another; that the file cannot be read is noticed at the next start.
-                file.read(start, length as usize).ok()
+                let bytes = file.read(start, length as usize);
+                bytes.map_err(|why| self.reading.fails(why)).ok()
             }
+        }
+    }
+}
+
+impl Reading {
+    fn fails(&mut self, why: io::Error) {
+        if let Reading::Fine = self {
+            *self = Reading::Failed(why);
         }
     }
 }
@@ -64,7 +87,8 @@ enum Work {
     /// The replica's own state waits for the sum to be durable.
     Waiting {
         last: u64,
-        snapshot: Snapshot,
+        height: Height,
+        state: Box<FrozenState>,
     },
     Writing {
         height: Height,
@@ -120,7 +144,7 @@ impl States {
         if let Some(Snapshot { height, certificate: Some(certificate), state }) = &last {
             let state_file = Source::File(files.open(*height)?);
             let certificate = Some(certificate.clone());
-            self.kept.push(Kept { height: *height, manifest: Manifest::of(state), certificate, state: state_file });
+            self.kept.push(Kept::new(*height, Manifest::of(state), certificate, state_file));
         }
         Ok(last)
     }
@@ -137,12 +161,11 @@ impl States {
     }
 
     /// The journal was summed up. `state` is the replica's own at that height, to be written if nothing else has been.
-    pub fn summed(&mut self, sum: Sum, state: impl FnOnce() -> Bytes) {
+    pub fn summed(&mut self, sum: Sum, state: impl FnOnce() -> FrozenState) {
         self.sums.push(sum);
         self.bytes = 0;
         if !std::mem::take(&mut self.sum_wanted) {
-            let snapshot = Snapshot { height: sum.height, certificate: None, state: state() };
-            self.work = Work::Waiting { last: sum.last, snapshot };
+            self.work = Work::Waiting { last: sum.last, height: sum.height, state: Box::new(state()) };
         }
     }
 
@@ -154,7 +177,7 @@ impl States {
 
     /// Keeps the state of a checkpoint.
     pub fn keep(&mut self, height: Height, manifest: Manifest, state: Bytes) {
-        self.kept.push(Kept { height, manifest, certificate: None, state: Source::Memory(state) });
+        self.kept.push(Kept::new(height, manifest, None, Source::Memory(state)));
         let uncertified = self.kept.iter().filter(|kept| kept.certificate.is_none()).count();
         if uncertified > MAX_UNCERTIFIED {
             let oldest = self.kept.iter().position(|kept| kept.certificate.is_none()).expect("some are not certified");
@@ -174,8 +197,8 @@ impl States {
     }
 
     /// A part of a state, if it is here.
-    pub fn read(&self, height: Height, part: Part) -> Option<Bytes> {
-        let kept = self.kept.iter().find(|kept| kept.height == height && kept.certificate.is_some())?;
+    pub fn read(&mut self, height: Height, part: Part) -> Option<Bytes> {
+        let kept = self.kept.iter_mut().find(|kept| kept.height == height && kept.certificate.is_some())?;
         match part {
             MANIFEST => {
                 let mut out = Encoder::default();
@@ -186,13 +209,26 @@ impl States {
         }
     }
 
+    /// What an operator should know of a file with a state that could not be read, once for each.
+    pub fn take_unreadable(&mut self) -> Option<String> {
+        let files = self.files.as_ref()?;
+        let kept = self.kept.iter_mut().find(|kept| matches!(kept.reading, Reading::Failed(_)))?;
+        let Reading::Failed(why) = std::mem::replace(&mut kept.reading, Reading::Told) else { return None };
+        let path = files.path(kept.height);
+        Some(format!(
+            "WARNING: cannot read {}: {why}; the replica goes on, and whoever asks it for this state has to ask others, until it has written the \
+             next one. Check the disk and the kernel's log: a replica that starts again needs the last such file",
+            path.display()
+        ))
+    }
+
     /// Begins to receive a state, and says which of its chunks are here already.
     pub fn receive(&mut self, height: Height, manifest: Manifest) -> Vec<u32> {
-        let (before, kept) = (self.receiving.take(), self.kept.last());
+        let (before, mut kept) = (self.receiving.take(), self.kept.last_mut());
         let find = |digest: &Digest| {
             let received = before.as_ref().and_then(|before| before.find(digest));
             let own = || {
-                let kept = kept?;
+                let kept = kept.as_mut()?;
                 let chunk = kept.manifest.digests().iter().position(|known| known == digest)? as u32;
                 kept.chunk(chunk).filter(|bytes| kept.manifest.fits(chunk, bytes))
             };
@@ -226,7 +262,7 @@ impl States {
             source = Source::File(files.open(height)?);
         }
         self.kept.clear();
-        self.kept.push(Kept { height, manifest, certificate: Some(certificate), state: source });
+        self.kept.push(Kept::new(height, manifest, Some(certificate), source));
         Ok(())
     }
 
@@ -239,11 +275,13 @@ impl States {
                 if let Some(kept) = self.kept.iter().rfind(|kept| kept.certificate.is_some())
                     && let Source::Memory(state) = &kept.state
                 {
-                    let (certificate, state) = (kept.certificate.clone(), state.clone());
-                    self.work = begin_writing(files, Snapshot { height: kept.height, certificate, state })?;
+                    let state = state.clone();
+                    self.work = begin_writing(files, kept.height, kept.certificate.clone(), || state)?;
                 }
             }
-            Work::Waiting { last, snapshot } if durable >= Some(last) => self.work = begin_writing(files, snapshot)?,
+            Work::Waiting { last, height, state } if durable >= Some(last) => {
+                self.work = begin_writing(files, height, None, || state.encode())?;
+            }
             Work::Writing { height, certified, thread } if thread.is_finished() => {
                 let written = thread.join().expect("writing a file does not panic");
                 return self.written(height, certified, written, durable, settled);
@@ -308,9 +346,16 @@ pub(crate) struct Progress {
     pub trouble: Option<String>,
 }
 
-fn begin_writing(files: &SnapshotFiles, snapshot: Snapshot) -> Result<Work, HostError> {
-    let (writer, height, certified) = (files.clone(), snapshot.height, snapshot.certificate.is_some());
-    let thread = thread::Builder::new().name("snapshot".to_owned()).spawn(move || writer.write(&snapshot));
+/// Has a state written on a thread of its own; `state` is called there.
+fn begin_writing(
+    files: &SnapshotFiles,
+    height: Height,
+    certificate: Option<Certificate>,
+    state: impl FnOnce() -> Bytes + Send + 'static,
+) -> Result<Work, HostError> {
+    let (writer, certified) = (files.clone(), certificate.is_some());
+    let write = move || writer.write(&Snapshot { height, certificate, state: state() });
+    let thread = thread::Builder::new().name("snapshot".to_owned()).spawn(write);
     let thread = thread.map_err(|source| files.fault("write", &files.path(height), source))?;
     Ok(Work::Writing { height, certified, thread })
 }

@@ -375,6 +375,16 @@ fn newest_state(home: &Path) -> (u64, Vec<u8>) {
     (height, file[94 + certificate..].to_vec())
 }
 
+/// The newest snapshot that the first three replicas have, once it is the same.
+fn settled_states(net: &Net) -> (u64, Vec<u8>) {
+    let mut states = Vec::new();
+    while states.len() < 2 || states.windows(2).any(|pair| pair[0] != pair[1]) {
+        pause();
+        states = (0..3).chain(0..3).map(|replica| newest_state(&net.homes[replica])).collect();
+    }
+    states.swap_remove(0)
+}
+
 #[test]
 fn chunks_that_came_before_an_interruption_are_not_fetched_again() {
     let mut net = forgetful("interrupted", ProtocolKind::Jolteon);
@@ -386,12 +396,7 @@ fn chunks_that_came_before_an_interruption_are_not_fetched_again() {
     sent += order(&mut client, 12);
     // As a replica leaves it that is killed when it has fetched all but the record of it: with a chunk that nobody wants any more,
     // and half of one.
-    let mut states = Vec::new();
-    while states.len() < 2 || states.windows(2).any(|pair| pair[0] != pair[1]) {
-        pause();
-        states = (0..3).chain(0..3).map(|replica| newest_state(&net.homes[replica])).collect();
-    }
-    let (height, state) = states.swap_remove(0);
+    let (height, state) = settled_states(&net);
     let mut spool = Vec::new();
     for chunk in [&[9; 100][..]].into_iter().chain(state.chunks(CHUNK_BYTES)) {
         spool.extend((chunk.len() as u32).to_le_bytes());
@@ -421,4 +426,39 @@ fn a_replica_without_its_journal_goes_on_from_its_snapshot() {
     client.connect(REPLICAS);
     sent += order(&mut client, 1);
     all_have_executed(&mut client, sent);
+}
+
+#[test]
+fn a_state_that_cannot_be_read_is_told_of_once_and_another_is_fetched() {
+    let mut net = forgetful("unreadable", ProtocolKind::Jolteon);
+    net.start_all();
+    let mut client = net.client();
+    client.connect(REPLICAS);
+    let mut sent = order(&mut client, 1);
+    net.kill(3);
+    sent += order(&mut client, 12);
+    settled_states(&net);
+    for home in &net.homes[..3] {
+        for file in fs::read_dir(home.join("journal.snapshots")).expect("it has snapshots").flatten() {
+            File::options().write(true).open(file.path()).and_then(|file| file.set_len(200)).expect("it is cut");
+        }
+    }
+    net.start(3);
+    let start = Instant::now();
+    while !(0..3).any(|replica| net.log(replica).contains("cannot read")) {
+        assert!(start.elapsed() < HANG, "nobody says that he cannot read: {}", net.log(3));
+        pause();
+    }
+    // Those who are asked for a state that they cannot read go on, and have the next one.
+    sent += order(&mut client, 12);
+    net.wait_for_words(3, "goes on from the others' state");
+    client.connect(REPLICAS);
+    all_have_executed(&mut client, sent);
+    for replica in 0..3 {
+        let log = net.log(replica);
+        let told: Vec<&str> = log.lines().filter(|line| line.contains("cannot read")).collect();
+        assert!(told.iter().all(|line| line.contains("journal.snapshots/snapshot-")), "{told:?}");
+        assert!((1..told.len()).all(|at| !told[..at].contains(&told[at])), "{told:?}");
+        assert!(!log.contains("has stopped"), "{log}");
+    }
 }

@@ -1,14 +1,15 @@
 //! A key-value store.
 
 mod command;
+mod pairs;
 
 pub use command::{KeyValueCommand, KeyValueResult, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 
-use crate::application::{Application, RestoreError};
+use crate::application::{Application, Frozen, RestoreError};
 use crate::kind::ApplicationKind;
 use bytes::Bytes;
-use quorate_types::{Command, Decoder, Encoder};
-use std::collections::HashMap;
+use pairs::Pairs;
+use quorate_types::{Command, Decoder};
 
 /// Most bytes of state, each pair counting its key, its value and [`PAIR_OVERHEAD_BYTES`]: a command that would grow the store
 /// beyond it has the result [`KeyValueResult::Full`], on every replica alike.
@@ -23,7 +24,7 @@ pub const PAIR_OVERHEAD_BYTES: usize = 64;
 /// with keys drawn by each process, which nobody outside knows. That randomness reaches only the order of the table, and no
 /// operation shows that order: snapshots are sorted.
 pub struct KeyValue {
-    pairs: HashMap<Box<[u8]>, Box<[u8]>>,
+    pairs: Pairs,
     bytes: usize,
     limit_bytes: usize,
 }
@@ -37,7 +38,7 @@ impl KeyValue {
     /// An empty store of at most `limit_bytes`, which must be the same on every replica.
     pub fn with_limit(limit_bytes: usize) -> KeyValue {
         assert!(limit_bytes <= MAX_STATE_BYTES, "a state of {limit_bytes} bytes would not fit a snapshot");
-        KeyValue { pairs: HashMap::new(), bytes: 0, limit_bytes }
+        KeyValue { pairs: Pairs::with_capacity(0), bytes: 0, limit_bytes }
     }
 
     /// How many pairs there are.
@@ -47,7 +48,7 @@ impl KeyValue {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
+        self.len() == 0
     }
 
     /// The state's size in bytes, as [`MAX_STATE_BYTES`] counts it.
@@ -57,7 +58,7 @@ impl KeyValue {
 
     /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.pairs.get(key).map(AsRef::as_ref)
+        self.pairs.get(key)
     }
 
     /// Writes a value and appends `reply(old value)` to the result; a store that is full changes nothing.
@@ -80,14 +81,14 @@ impl KeyValue {
             }
             reply(None).encode(result);
             self.bytes = bytes;
-            self.pairs.insert(key.into(), value.into());
+            self.pairs.add(key, value);
         }
     }
 
     fn delete(&mut self, key: &[u8]) -> KeyValueResult<'static> {
         match self.pairs.remove(key) {
-            Some(value) => {
-                self.bytes -= key.len() + value.len() + PAIR_OVERHEAD_BYTES;
+            Some(value_bytes) => {
+                self.bytes -= key.len() + value_bytes + PAIR_OVERHEAD_BYTES;
                 KeyValueResult::Done
             }
             None => KeyValueResult::Absent,
@@ -111,6 +112,7 @@ impl Application for KeyValue {
     }
 
     fn execute(&mut self, command: &Command<'_>, result: &mut Vec<u8>) {
+        self.pairs.settle();
         let Ok(command) = KeyValueCommand::decode(command.payload) else {
             return KeyValueResult::Malformed.encode(result);
         };
@@ -137,16 +139,9 @@ impl Application for KeyValue {
     }
 
     /// A count and the pairs, ascending by key.
-    fn snapshot(&self) -> Bytes {
-        let mut pairs: Vec<(&[u8], &[u8])> = self.pairs.iter().map(|(key, value)| (&**key, &**value)).collect();
-        pairs.sort_unstable();
-        let mut out = Encoder::with_capacity(8 + self.bytes);
-        out.put_count(pairs.len());
-        for (key, value) in pairs {
-            out.put_bytes(key);
-            out.put_bytes(value);
-        }
-        out.finish()
+    fn freeze(&mut self) -> Frozen {
+        let (pairs, bytes) = (self.pairs.freeze(), self.bytes);
+        Box::new(move || pairs.encode(bytes))
     }
 
     fn snapshot_bytes(&self) -> usize {
@@ -156,7 +151,7 @@ impl Application for KeyValue {
     fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
         let mut input = Decoder::new(snapshot);
         let count = input.get_count("pairs", self.limit_bytes / PAIR_OVERHEAD_BYTES, 8)?;
-        let mut restored = KeyValue { pairs: HashMap::with_capacity(count), ..KeyValue::with_limit(self.limit_bytes) };
+        let mut restored = KeyValue { pairs: Pairs::with_capacity(count), ..KeyValue::with_limit(self.limit_bytes) };
         let mut last: Option<Bytes> = None;
         for _ in 0..count {
             let key = input.get_bytes("key", MAX_KEY_BYTES)?;
@@ -168,7 +163,7 @@ impl Application for KeyValue {
             if restored.bytes > self.limit_bytes {
                 return Err(input.over_limit("state bytes", restored.bytes, self.limit_bytes).into());
             }
-            restored.pairs.insert(key[..].into(), value[..].into());
+            restored.pairs.add(&key, &value);
             last = Some(key);
         }
         input.finish("end of the key-value snapshot")?;

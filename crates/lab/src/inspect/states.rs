@@ -145,7 +145,7 @@ impl<'a> States<'a> {
         executor.execute(height, &committed.bundles, &mut self.replies);
         if self.rule.is_checkpoint(height) {
             let frontier = frontier();
-            let Checkpoint { digest, kept } = executor.checkpoint(frontier.digest(), || encode(&frontier));
+            let Checkpoint { digest, kept } = executor.checkpoint(frontier.digest(), || encode(&frontier)).run();
             let opening = match kept {
                 None => Opening::History { history: executor.state_digest(), frontier },
                 Some(_) => Opening::State,
@@ -154,7 +154,7 @@ impl<'a> States<'a> {
         }
         if let Some(snapshot) = self.snapshot.take_if(|snapshot| snapshot.height == height) {
             let equal = match &snapshot.certificate {
-                None => snapshot.state == executor.own_state(),
+                None => snapshot.state == executor.own_state().encode(),
                 Some(certificate) => {
                     self.reached.get(&height).is_some_and(|reached| reached.digest == certificate.subject.digest)
                 }

@@ -51,6 +51,7 @@ impl<P: Protocol> Node<P> {
             frontier.encode(&mut out);
             out.finish()
         });
+        let checkpoint = checkpoint.run();
         let history = self.parts.executor.state_digest();
         world.oracle.vouches(self.parts.me, height, checkpoint.digest, history);
         let (state, kept) = (checkpoint.digest, checkpoint.kept.is_some());
