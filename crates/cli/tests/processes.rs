@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use serde_json::Value;
+use serde_json::{Value, json as value};
 use std::fs;
 use std::path::Path;
 
@@ -29,8 +29,18 @@ fn the_demonstration_keeps_its_word() {
 
 #[test]
 fn torture_finds_nothing_under_any_engine() {
-    for protocol in ["chained-hotstuff", "basic-hotstuff", "pbft"] {
-        let verdict = json(&["torture", "--minutes", "0.15", "--seed", "7", "--protocol", protocol, "--json", "-"]);
+    let own_retention =
+        value!({"window": 64, "checkpoint_interval": 16, "retained_blocks": 64, "retained_bytes": 65536});
+    let given = ["--window", "96", "--checkpoint-interval", "24"];
+    let as_given = value!({"window": 96, "checkpoint_interval": 24, "retained_blocks": 96, "retained_bytes": 98304});
+    for (protocol, flags, retention) in [
+        ("chained-hotstuff", &[][..], &own_retention),
+        ("basic-hotstuff", &given, &as_given),
+        ("pbft", &given, &as_given),
+    ] {
+        let short = ["torture", "--minutes", "0.15", "--seed", "7", "--protocol", protocol, "--json", "-"];
+        let verdict = json(&[&short[..], flags].concat());
+        assert_eq!(&verdict["retention"], retention, "{protocol}");
         assert_eq!(verdict["violations"], Value::Array(Vec::new()), "{protocol}");
         assert_eq!((&verdict["stalled_at"], &verdict["divergence"]), (&Value::Null, &Value::Null), "{protocol}");
         assert!(verdict["operations"].as_u64() > Some(0) && !verdict["blows"].as_array().expect("a list").is_empty());

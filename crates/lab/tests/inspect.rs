@@ -1,120 +1,17 @@
 //! Replicas are run and stopped, and what they leave is inspected, exported, and checked by a stranger; then it is tampered with.
 
+mod remains;
 mod stranger;
 
-use quorate_applications::{ApplicationKind, KeyValueCommand};
-use quorate_client::{Client, ClientConfig};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::journal::Record;
-use quorate_lab::bench::client_config;
-use quorate_lab::inspect::{InspectArgs, InspectResult, Memory, run};
-use quorate_lab::spec::BenchSpec;
+use quorate_lab::inspect::{InspectArgs, Memory, run};
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig, testnet};
-use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
-use quorate_types::{Block, ClusterId, Decoder, Domain, Encoder, Wire};
+use quorate_node::{NodeConfig, testnet};
+use quorate_types::{Block, Domain};
+use remains::*;
 use serde_json::Value;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-
-const REPLICAS: usize = 4;
-const COMMANDS: u64 = 60;
-
-/// A cluster that has run, and the directories of its replicas.
-struct Remains {
-    directory: PathBuf,
-}
-
-impl Remains {
-    fn of(protocol: ProtocolKind, name: &str) -> Remains {
-        Remains::after(COMMANDS, 10, protocol, name, |_| {})
-    }
-
-    /// After so many commands that write so many bytes.
-    fn after(
-        commands: u64,
-        value_bytes: usize,
-        protocol: ProtocolKind,
-        name: &str,
-        adjust: impl Fn(&mut NodeConfig),
-    ) -> Remains {
-        let (remains, cluster) = Remains::running(protocol, name, adjust);
-        work(&cluster.0, &cluster.1, commands, value_bytes);
-        for (_, end) in cluster.0.shut_down() {
-            end.expect("a replica goes on until it is stopped");
-        }
-        remains
-    }
-
-    fn running(
-        protocol: ProtocolKind,
-        name: &str,
-        adjust: impl Fn(&mut NodeConfig),
-    ) -> (Remains, (EmbeddedCluster, NodeConfig)) {
-        let directory = std::env::temp_dir().join(format!("quorate-inspect-{}-{protocol}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&directory);
-        let mut template = NodeConfig::template(name);
-        template.application = ApplicationKind::KeyValue;
-        template.consensus.protocol = protocol;
-        template.consensus.checkpoint_interval = 8;
-        template.consensus.view_timeout_ms = 1_000;
-        template.consensus.batch_bytes = 1 << 20;
-        template.journal = JournalConfig { segment_bytes: 2 << 20, ..JournalConfig::default() };
-        adjust(&mut template);
-        let vary = |config: &mut NodeConfig| {
-            let home = directory.join(format!("replica-{}", config.replica));
-            fs::create_dir_all(&home).expect("the temporary directory can be written");
-            config.journal.directory = home.join("journal");
-            fs::write(home.join(CONFIG_FILE), config.to_toml()).expect("it can be written");
-        };
-        let addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); REPLICAS];
-        let cluster = EmbeddedCluster::start(&template, &addresses, vary, || Box::new(NoObserver));
-        let cluster = cluster.expect("a cluster starts");
-        (Remains { directory }, (cluster, template))
-    }
-
-    fn home(&self, replica: u16) -> PathBuf {
-        self.directory.join(format!("replica-{replica}"))
-    }
-
-    fn inspect(&self, replica: u16, verify: bool) -> InspectResult {
-        inspect(&self.home(replica), verify, None)
-    }
-
-    /// What a replica exports, as text.
-    fn export(&self, replica: u16) -> (InspectResult, String) {
-        let path = self.directory.join(format!("export-{replica}.jsonl"));
-        let result = inspect(&self.home(replica), true, Some(path.clone()));
-        assert!(result.failure().is_none(), "{}", result.to_table());
-        (result, fs::read_to_string(path).expect("the export is there"))
-    }
-}
-
-impl Drop for Remains {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.directory);
-    }
-}
-
-fn inspect(home: &Path, verify: bool, export: Option<PathBuf>) -> InspectResult {
-    let arguments = InspectArgs { dir: home.to_owned(), verify, export, repair: false, json: None };
-    run(&arguments).expect("the directory can be read")
-}
-
-/// Has commands executed, one after the other.
-fn work(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64, value_bytes: usize) {
-    let told = client_config(&BenchSpec::default(), cluster.committee(), &config.cluster, config.application);
-    let told = ClientConfig { client_authentication: config.client_authentication, ..told };
-    let mut client = Client::connect(&told).expect("replicas answer");
-    for number in 0..commands {
-        let (key, value) = (format!("key {}", number % 7), format!("{number:>value_bytes$}"));
-        let command = KeyValueCommand::Put { key: key.as_bytes(), value: value.as_bytes() };
-        let mut payload = Vec::new();
-        command.encode(&mut payload);
-        client.execute(&payload).expect("a command is executed");
-    }
-}
 
 #[test]
 fn a_stranger_checks_the_exports_of_every_protocol() {
@@ -135,31 +32,6 @@ fn a_stranger_checks_the_exports_of_every_protocol() {
         // That the last one is committed need not have come into a journal: nothing waits for that.
         assert!(commands + 1 >= COMMANDS, "{protocol}: the commands that were answered are in an export");
     }
-}
-
-/// The first line of an export that `wanted` takes.
-fn find_line(export: &str, wanted: impl Fn(&Value) -> bool) -> (usize, Value) {
-    let lines = export.lines().map(|line| serde_json::from_str::<Value>(line).expect("lines are JSON"));
-    lines.enumerate().find(|(_, line)| wanted(line)).expect("there is such a line")
-}
-
-/// The export with another line in the place of one.
-fn with_line(export: &str, at: usize, line: &Value) -> String {
-    let changed = line.to_string();
-    let lines = export.lines().enumerate().map(|(number, line)| if number == at { &changed } else { line });
-    lines.flat_map(|line| [line, "\n"]).collect()
-}
-
-/// Flips the lowest bit of the last byte of hexadecimal text, or of a number.
-fn flip(value: &mut Value) {
-    *value = match &*value {
-        Value::String(text) => {
-            let (rest, last) = text.split_at(text.len() - 2);
-            Value::String(format!("{rest}{:02x}", u8::from_str_radix(last, 16).expect("hexadecimal") ^ 1))
-        }
-        Value::Number(number) => Value::from(number.as_u64().expect("a natural number") ^ 1),
-        other => panic!("not a field to flip a bit in: {other}"),
-    };
 }
 
 #[test]
@@ -206,48 +78,6 @@ fn a_stranger_notices_a_flipped_bit() {
             assert!(stranger::check(&without(left_out)).is_err(), "{protocol}: line {left_out} is not missed");
         }
     }
-}
-
-/// Writes the journal of a directory anew, its records as `change` leaves them, checksums and all.
-fn rewrite(home: &Path, change: impl Fn(Vec<Record>) -> Vec<Record>) {
-    let config = NodeConfig::read(&home.join(CONFIG_FILE)).expect("it was written before");
-    let journal = home.join("journal");
-    let decode = |records: &mut Vec<Record>, _, bytes: &[u8]| {
-        records.push(Record::decode(&mut Decoder::new(bytes.to_vec().into())).expect("it was written so"));
-    };
-    let (records, _) = quorate_storage::read(&journal, Vec::new, decode).expect("it can be read");
-    fs::remove_dir_all(&journal).expect("it can be removed");
-    let identity = Identity { cluster: ClusterId::from_name(&config.cluster), replica: config.replica };
-    let options = JournalOptions { segment_bytes: config.journal.segment_bytes, ..JournalOptions::default() };
-    let mut written = FileJournal::open(&journal, identity, &options).expect("it can be written");
-    let records = change(records);
-    for (id, record) in (1..).zip(&records) {
-        let mut out = Encoder::default();
-        record.encode(&mut out);
-        written.append(id, out.finish()).expect("it fits");
-    }
-    written.commit().expect("it can be written");
-    while written.durable().expect("it can be written") < Some(records.len() as u64) {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-}
-
-/// Changes the records with `change`, of which the result has to complain in these words.
-fn is_noticed(remains: &Remains, replica: u16, words: &str, change: impl Fn(Vec<Record>) -> Vec<Record>) {
-    let (home, kept) = (remains.home(replica), remains.directory.join("kept"));
-    let journal = home.join("journal");
-    fs::rename(&journal, &kept).expect("it can be renamed");
-    fs::create_dir(&journal).expect("it can be made");
-    for entry in fs::read_dir(&kept).expect("it can be listed") {
-        let entry = entry.expect("it can be listed");
-        fs::copy(entry.path(), journal.join(entry.file_name())).expect("it can be copied");
-    }
-    rewrite(&home, change);
-    let result = remains.inspect(replica, true);
-    let failure = result.failure().unwrap_or_else(|| panic!("{words} is not noticed: {}", result.to_table()));
-    assert!(failure.contains(words) || result.to_table().contains(words), "{words}: {}", result.to_table());
-    fs::remove_dir_all(&journal).expect("it can be removed");
-    fs::rename(&kept, &journal).expect("it can be renamed");
 }
 
 /// The position of the record of the `nth` block.

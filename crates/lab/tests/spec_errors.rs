@@ -1,11 +1,11 @@
 //! Whatever is wrong with a spec, the message says which flag or key, what is wrong and what to write instead.
 
 use clap::{Args, Command, FromArgMatches};
-use quorate_lab::spec::{BenchArgs, BenchSpec, Host, Journal, SpecError};
+use quorate_lab::spec::{BenchArgs, BenchSpec, Host, Journal, SpecError, TortureArgs};
 
-fn refused(words: &[&str]) -> String {
-    let command = BenchArgs::augment_args(Command::new("quorate").no_binary_name(true));
-    let parsed = command.try_get_matches_from(words).and_then(|matches| BenchArgs::from_arg_matches(&matches));
+fn refused<T: Args + FromArgMatches>(words: &[&str]) -> String {
+    let command = T::augment_args(Command::new("quorate").no_binary_name(true));
+    let parsed = command.try_get_matches_from(words).and_then(|matches| T::from_arg_matches(&matches).map(|_| ()));
     let error = parsed.expect_err("a wrong call");
     assert_eq!(error.exit_code(), 2, "a wrong call exits with 2");
     error.to_string()
@@ -13,7 +13,11 @@ fn refused(words: &[&str]) -> String {
 
 /// The message for these words holds each of these parts.
 fn check(words: &[&str], parts: &[&str]) {
-    let message = refused(words);
+    check_of::<BenchArgs>(words, parts);
+}
+
+fn check_of<T: Args + FromArgMatches>(words: &[&str], parts: &[&str]) {
+    let message = refused::<T>(words);
     for part in parts {
         assert!(message.contains(part), "{words:?} should say `{part}`, and says:\n{message}");
     }
@@ -109,6 +113,20 @@ fn what_cannot_work_together_is_refused_with_the_mend() {
     check(&["--record", "2:"], &["--record", "(where?)", "R:FILE"]);
     check(&["--record-limit-mb", "0"], &["--record-limit-mb", "out of range", "mend: set 1 to"]);
     check(&["--report", ""], &["--report: the path is empty", "mend: name a file"]);
+}
+
+#[test]
+fn torture_refuses_what_cannot_work_with_its_own_defaults() {
+    let of_torture = |flags: &[&str], parts: &[&str]| check_of::<TortureArgs>(flags, parts);
+    let pbft = ["--protocol", "pbft"];
+    let too_seldom = [&pbft[..], &["--checkpoint-interval", "100"]].concat();
+    of_torture(&too_seldom, &["--window: is 64", "every 100 slots", "mend: set at least twice"]);
+    let too_few = [&pbft[..], &["--window", "20"]].concat();
+    of_torture(&too_few, &["--window: is 20", "every 16 slots", "mend: set at least twice"]);
+    of_torture(&["--window", "0"], &["--window: is 0", "mend: set at least 1"]);
+    of_torture(&["--window", "16385"], &["--window: is 16385", "mend: set at most 16384"]);
+    of_torture(&["--checkpoint-interval", "0"], &["--checkpoint-interval: is 0", "mend: set at least 1"]);
+    of_torture(&["--journal", "memory"], &["--journal", "no flag of the torture"]);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use quorate_lab::spec::{
     BatchPolicy, BenchArgs, BenchSpec, ClientAuthentication, ClusterArgs, DEFAULT_OUTSTANDING,
     DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, Journal,
-    LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, Reply, Scheme, ViewDuration, VotesTo,
-    Workload,
+    LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, Reply, Retention, Scheme, TortureArgs,
+    ViewDuration, VotesTo, Workload,
 };
 use quorate_types::ReplicaId;
 
@@ -220,6 +220,8 @@ fn slots_reach_the_core_and_may_be_as_many_as_it_takes() {
     }
     let in_vain = BenchSpec { window: 2000, pipeline: 9, ..BenchSpec::default() }.warnings();
     assert_eq!(in_vain, ["--window, --pipeline: jolteon has no slots, so that changes nothing"]);
+    let checkpoints = BenchSpec { checkpoint_interval: 64, ..BenchSpec::default() }.warnings();
+    assert!(checkpoints.is_empty(), "every protocol has checkpoints: {checkpoints:?}");
 }
 
 #[test]
@@ -266,11 +268,48 @@ fn other_commands_take_their_part_of_the_flags() {
 }
 
 #[test]
+fn torture_keeps_to_what_is_given_and_has_defaults_of_its_own() {
+    let kept = |flags: &[&str]| {
+        let spec = parse::<TortureArgs>(flags).unwrap_or_else(|e| panic!("{flags:?}: {e}")).0;
+        let Retention { window, checkpoint_interval, retained_blocks, retained_bytes } = Retention::of(&spec);
+        (window, checkpoint_interval, retained_blocks, retained_bytes)
+    };
+    assert_eq!(kept(&[]), (64, 16, 64, 64 << 10));
+    assert_eq!(kept(&["--checkpoint-interval", "8"]), (64, 8, 64, 64 << 10));
+    assert_eq!(kept(&["--window", "32"]), (32, 16, 64, 64 << 10), "no less than torture keeps by itself");
+    assert_eq!(kept(&["--checkpoint-interval", "100"]), (64, 100, 200, 200 << 10), "two checkpoints");
+    assert_eq!(kept(&["--window", "1000", "--checkpoint-interval", "128"]), (1000, 128, 1000, 1000 << 10));
+    // What the bench would do by itself is not what torture would: it has to be said.
+    let file = TempFile::new("torture", "window = 1000\n");
+    assert_eq!(kept(&["--spec", file.path()]), (1000, 16, 1000, 1000 << 10));
+    assert_eq!(kept(&["--spec", file.path(), "--window", "64"]), (64, 16, 64, 64 << 10));
+}
+
+/// A help text as one line.
+fn help<T: Args>(command: Command) -> String {
+    let text = T::augment_args(command).render_help().to_string();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
 fn the_help_shows_a_command_s_own_flags_under_its_own_name() {
-    let command = Command::new("load").about("Load a running cluster");
-    let help = LoadArgs::augment_args(command).render_help().to_string();
-    assert!(help.starts_with("Load a running cluster") && help.contains("--outstanding"), "{help}");
-    assert!(!help.contains("--replicas"), "{help}");
+    let load = help::<LoadArgs>(Command::new("load").about("Load a running cluster"));
+    assert!(load.starts_with("Load a running cluster") && load.contains("--outstanding"), "{load}");
+    assert!(!load.contains("--replicas"), "{load}");
+    let torture = help::<TortureArgs>(Command::new("torture"));
+    for words in [
+        "at least 64 and those of 2 checkpoints, with 1 KiB",
+        "takes the others' state over [default: 64]",
+        "[default: 16]",
+    ] {
+        assert!(torture.contains(words), "{words} is in {torture}");
+    }
+    let testnet = help::<ClusterArgs>(Command::new("testnet"));
+    assert!(testnet.contains("replicas listen on [default: 7000]"), "{testnet}");
+    assert!(
+        testnet.contains("[default: 1000]") && testnet.contains("[default: 128]"),
+        "as the bench has it: {testnet}"
+    );
 }
 
 #[test]

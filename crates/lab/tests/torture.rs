@@ -1,6 +1,8 @@
 //! The judge of histories must know right from wrong, and the plan must be the seed's.
 
 use proptest::prelude::*;
+use quorate_lab::spec::{BenchSpec, Retention};
+use quorate_lab::torture::Verdict;
 use quorate_lab::torture::history::{Answer, NEVER_NS, Operation, Request, Value, is_linearizable};
 use quorate_lab::torture::judge::{Judge, KEYS};
 use quorate_lab::torture::plan::{Kind, Plan};
@@ -141,4 +143,26 @@ fn a_plan_is_its_seeds_and_strikes_one_f_and_all() {
             assert!(plan(3).iter().any(|blow| blow.victims.len() == size && blow.kind == kind), "{kind:?} of {size}");
         }
     }
+}
+
+#[test]
+fn a_verdict_names_what_was_in_force() {
+    let retention = Retention::of(&BenchSpec { window: 100, checkpoint_interval: 20, ..BenchSpec::default() });
+    let verdict = Verdict {
+        seed: 1,
+        retention,
+        seconds: 1.0,
+        blows: Vec::new(),
+        operations: 1,
+        unanswered: 0,
+        keys: 1,
+        violations: Vec::new(),
+        divergence: None,
+        stalled_at: None,
+        states_taken_over: 0,
+        longest_recovery_seconds: 0.0,
+        operations_per_second: (1.0, 1.0),
+    };
+    let words = "--window 100, --checkpoint-interval 20: replicas kept 100 blocks with 100 KiB of bundles";
+    assert!(verdict.passed() && verdict.to_string().contains(words), "{verdict}");
 }

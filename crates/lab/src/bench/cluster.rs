@@ -2,7 +2,7 @@
 
 use super::error::BenchError;
 use crate::recording;
-use crate::spec::{BenchSpec, Dissemination, Fault, Fsync, Host, Journal, Reply, Scheme};
+use crate::spec::{BenchSpec, Dissemination, Fault, Fsync, Host, Journal, Reply, Retention, Scheme};
 use quorate_applications::ApplicationKind;
 use quorate_client::{ClientConfig, session};
 use quorate_crypto::SchemeKind;
@@ -22,7 +22,7 @@ use std::time::Instant;
 /// Lines of a dead replica's output that are shown.
 const LOG_LINES_SHOWN: usize = 20;
 /// Where free ports are looked for: below those that systems give to connections, or one could be taken while its replica is away.
-const PORTS: std::ops::Range<u16> = 10_000..21_000;
+pub(super) const PORTS: std::ops::Range<u16> = 10_000..21_000;
 
 /// The replicas of one benchmark.
 pub enum Cluster {
@@ -217,10 +217,6 @@ impl Cluster {
     }
 }
 
-/// Blocks and bytes that replicas keep for those who were away, if that is to be little.
-const FORGETFUL_BLOCKS: usize = 64;
-const FORGETFUL_BYTES: usize = 64 << 10;
-
 /// What a replica is told beside the settings that all have.
 fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.laboratory = laboratory(spec, config.replica);
@@ -243,11 +239,6 @@ fn addresses(base_port: u16, replicas: u32) -> Vec<SocketAddr> {
     (0..replicas).map(|replica| SocketAddr::from((Ipv4Addr::LOCALHOST, port(replica)))).collect()
 }
 
-fn durable_template(spec: &BenchSpec) -> NodeConfig {
-    let journal = journal(Journal::File, spec.fsync);
-    NodeConfig { application: ApplicationKind::KeyValue, journal, ..node_template(spec) }
-}
-
 impl Processes {
     fn start(spec: &BenchSpec, template: &NodeConfig) -> Result<Processes, BenchError> {
         recording::make_room(spec)?;
@@ -268,23 +259,17 @@ impl Processes {
         Ok(cluster)
     }
 
-    /// Replicas that keep what they promised in their directories, so that they can be killed and started again.
+    /// Replicas of a key-value store that keep what they promised in their directories, so that they can be killed and started again,
+    /// and no more than `retention` says for those who were away.
     ///
     /// # Errors
     /// If they cannot be started.
-    pub fn durable(spec: &BenchSpec) -> Result<Processes, BenchError> {
-        Processes::start(spec, &durable_template(spec))
-    }
-
-    /// The same, of replicas that keep so little for those who were away that these have to take the others' state over.
-    ///
-    /// # Errors
-    /// If they cannot be started.
-    pub fn forgetful(spec: &BenchSpec) -> Result<Processes, BenchError> {
-        let mut template = durable_template(spec);
+    pub fn retaining(spec: &BenchSpec, retention: &Retention) -> Result<Processes, BenchError> {
+        let journal = journal(Journal::File, spec.fsync);
+        let mut template = NodeConfig { application: ApplicationKind::KeyValue, journal, ..node_template(spec) };
         let consensus = &mut template.consensus;
-        (consensus.checkpoint_interval, consensus.window) = (FORGETFUL_BLOCKS as u64 / 4, FORGETFUL_BLOCKS as u64);
-        (consensus.retained_blocks, consensus.retained_bytes) = (FORGETFUL_BLOCKS, FORGETFUL_BYTES);
+        (consensus.window, consensus.checkpoint_interval) = (retention.window, retention.checkpoint_interval);
+        (consensus.retained_blocks, consensus.retained_bytes) = (retention.retained_blocks, retention.retained_bytes);
         Processes::start(spec, &template)
     }
 
@@ -400,16 +385,15 @@ fn write(path: &Path, text: &str) -> Result<(), BenchError> {
 fn free_ports(count: u32) -> Result<u16, BenchError> {
     let count = count as u16;
     let start = PORTS.start + (std::process::id() % 343) as u16 * 32;
-    let candidates = (0..PORTS.len() as u32 / u32::from(count.max(1))).map(|step| {
+    let mut candidates = (0..PORTS.len() as u32 / u32::from(count.max(1))).map(|step| {
         let offset =
             (u32::from(start - PORTS.start) + step * u32::from(count)) % (PORTS.len() as u32 - u32::from(count));
         PORTS.start + offset as u16
     });
     let free = |port: u16| -> io::Result<()> { TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|_| ()) };
     candidates
-        .into_iter()
         .find(|base| (*base..*base + count).all(|port| free(port).is_ok()))
-        .ok_or(BenchError::NoPorts(u32::from(count)))
+        .ok_or(BenchError::NoPorts { replicas: u32::from(count) })
 }
 
 /// `VmHWM` of a process; 0 where it is gone or the system does not tell.

@@ -1,5 +1,6 @@
 //! Why a benchmark came to nothing.
 
+use super::cluster::PORTS;
 use crate::spec::SpecError;
 use quorate_client::ConnectError;
 use quorate_client::config::ConfigError;
@@ -75,6 +76,9 @@ pub enum BenchError {
         log: String,
     },
     /// No run of free ports was found.
-    #[error("found no {0} consecutive free ports between 20000 and 60000; name some with --base-port")]
-    NoPorts(u32),
+    #[error("found no {replicas} consecutive free ports between {} and {}; name some with --base-port", PORTS.start, PORTS.end)]
+    NoPorts {
+        /// How many are needed.
+        replicas: u32,
+    },
 }

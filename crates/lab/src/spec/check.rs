@@ -168,8 +168,8 @@ impl BenchSpec {
     }
 
     /// The flags of protocols that agree on slots, and their values.
-    fn slots(&self) -> [(&'static str, u64); 3] {
-        [("--window", self.window), ("--checkpoint-interval", self.checkpoint_interval), ("--pipeline", self.pipeline)]
+    fn slots(&self) -> [(&'static str, u64); 2] {
+        [("--window", self.window), ("--pipeline", self.pipeline)]
     }
 
     /// What works but may surprise: one sentence each, for the terminal and the report. Of a validated spec.

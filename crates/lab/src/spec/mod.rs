@@ -8,6 +8,7 @@ mod check;
 mod choices;
 mod error;
 mod resolve;
+mod torture;
 mod values;
 
 pub use choices::{
@@ -18,6 +19,7 @@ pub use error::{Problem, SpecError};
 pub use resolve::{
     BenchArgs, ClusterArgs, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, LoadArgs, Setting, TortureArgs,
 };
+pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
 pub use values::{BadValue, DEFAULT_AWAY, Fault, Interval, MAX_INTERVAL_MS, Misbehaviour, Record, Workload};
 
 use clap::{Args, FromArgMatches};

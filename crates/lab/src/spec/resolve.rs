@@ -2,6 +2,7 @@
 
 use super::{
     BenchSpec, CLUSTER, ClientAuthentication, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, RUN, SpecError, nearest,
+    torture,
 };
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
@@ -47,15 +48,39 @@ pub struct LoadArgs(pub BenchSpec);
 #[derive(Clone, Debug)]
 pub struct ClusterArgs(pub BenchSpec);
 
-/// The flags of `quorate torture` beside its own: those under [`CLUSTER`], and a few more.
+/// The flags of `quorate torture` beside its own: those under [`CLUSTER`], and a few more. `window` is
+/// [`DEFAULT_TORTURE_WINDOW`](super::DEFAULT_TORTURE_WINDOW) by default, and `checkpoint_interval`
+/// [`DEFAULT_TORTURE_CHECKPOINT_INTERVAL`](super::DEFAULT_TORTURE_CHECKPOINT_INTERVAL).
 #[derive(Clone, Debug)]
 pub struct TortureArgs(pub BenchSpec);
 
+/// What tells the flags of one command from those of another.
+struct Flags {
+    /// Those that it has, named one by one or by their heading.
+    own: &'static [&'static str],
+    /// What they are of, for refusals.
+    owner: &'static str,
+    /// Where it differs from `quorate bench`.
+    defaults: fn() -> Vec<OwnDefault>,
+}
+
+/// A flag with a default that is not that of `quorate bench`.
+pub(super) struct OwnDefault {
+    pub key: &'static str,
+    pub value: String,
+    /// Its help, if that is another, too.
+    pub help: Option<String>,
+}
+
 macro_rules! args {
-    ($type:ident, $own:expr, $owner:literal, $adjust:expr) => {
+    ($type:ident, $flags:expr) => {
+        impl $type {
+            const FLAGS: Flags = $flags;
+        }
+
         impl Args for $type {
             fn augment_args(command: Command) -> Command {
-                $adjust(flags_under(command, $own))
+                Self::FLAGS.add_to(command)
             }
             fn augment_args_for_update(command: Command) -> Command {
                 Self::augment_args(command)
@@ -64,7 +89,7 @@ macro_rules! args {
 
         impl FromArgMatches for $type {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-                let spec = resolve(matches, $own, $owner);
+                let spec = Self::FLAGS.resolve(matches);
                 let refuse = |e: SpecError| clap::Error::raw(clap::error::ErrorKind::ValueValidation, e.to_string());
                 spec.map($type).map_err(refuse)
             }
@@ -76,15 +101,29 @@ macro_rules! args {
     };
 }
 
-args!(BenchArgs, &[CLUSTER, LOAD, RUN, OUTPUT], "the bench", |command| command);
-args!(LoadArgs, &[LOAD, OUTPUT], "the load", |command| command);
-args!(TortureArgs, &[CLUSTER, "clients", "seed", "json"], "the torture", |command| command);
-args!(ClusterArgs, &[CLUSTER], "the cluster", |command: Command| {
-    let command = command.mut_arg("base_port", |arg| {
-        arg.default_value(DEFAULT_TESTNET_PORT.to_string()).help("First of the ports that the replicas listen on")
-    });
-    command.mut_arg("client_authentication", |arg| arg.default_value(DEFAULT_TESTNET_CLIENT_AUTHENTICATION.name()))
-});
+impl Flags {
+    /// Those under these headings or of these names, as `quorate bench` has them.
+    const fn under(own: &'static [&'static str], owner: &'static str) -> Flags {
+        Flags { own, owner, defaults: Vec::new }
+    }
+}
+
+args!(BenchArgs, Flags::under(&[CLUSTER, LOAD, RUN, OUTPUT], "the bench"));
+args!(LoadArgs, Flags::under(&[LOAD, OUTPUT], "the load"));
+args!(
+    TortureArgs,
+    Flags { defaults: torture::defaults, ..Flags::under(&[CLUSTER, "clients", "seed", "json"], "the torture") }
+);
+args!(ClusterArgs, Flags { defaults: testnet_defaults, ..Flags::under(&[CLUSTER], "the cluster") });
+
+fn testnet_defaults() -> Vec<OwnDefault> {
+    let help = "First of the ports that the replicas listen on".to_owned();
+    let authentication = DEFAULT_TESTNET_CLIENT_AUTHENTICATION.name().to_owned();
+    vec![
+        OwnDefault { key: "base_port", value: DEFAULT_TESTNET_PORT.to_string(), help: Some(help) },
+        OwnDefault { key: "client_authentication", value: authentication, help: None },
+    ]
+}
 
 fn with_spec_file(command: Command) -> Command {
     let arg = clap::Arg::new("spec").long("spec").value_name("FILE.toml");
@@ -98,16 +137,6 @@ fn is_among(arg: &clap::Arg, own: &[&str]) -> bool {
     arg.get_help_heading().is_none_or(|heading| own.contains(&heading)) || own.contains(&arg.get_id().as_str())
 }
 
-/// Adds the flags of a spec, and hides those that are not the command's: they stay known, so that the refusal can say whose they are.
-fn flags_under(command: Command, own: &'static [&'static str]) -> Command {
-    // The flags bring their own description; the command keeps its.
-    let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
-    let command = BenchSpec::augment_args(with_spec_file(command))
-        .about(Resettable::from(about))
-        .long_about(Resettable::from(long_about));
-    command.mut_args(|arg| if is_among(&arg, own) { arg } else { arg.hide(true) })
-}
-
 /// Reads `--faults`, and knows whoever meant `--fault`.
 pub(super) fn parse_faults(text: &str) -> Result<u32, String> {
     text.parse::<u32>().map_err(|e| match text.parse::<super::Fault>() {
@@ -116,39 +145,56 @@ pub(super) fn parse_faults(text: &str) -> Result<u32, String> {
     })
 }
 
-fn resolve(matches: &ArgMatches, own: &[&str], owner: &str) -> Result<BenchSpec, SpecError> {
-    let mut table = match matches.get_one::<String>("spec") {
-        Some(path) => read_table(Path::new(path), path)?,
-        None => Keys::new(),
-    };
-    let flags = keys(&BenchSpec::from_arg_matches(matches).expect("clap has parsed every flag"));
-    let mut explicit = Keys::new();
-    for arg in flag_table().get_arguments() {
-        let key = arg.get_id().as_str();
-        if matches.value_source(key) != Some(ValueSource::CommandLine) {
-            continue;
-        }
-        if !is_among(arg, own) {
-            return Err(SpecError::Flag(Problem {
-                place: flag(key),
-                what: format!("is no flag of {owner}"),
-                mend: "leave it out; `quorate bench` takes it".into(),
-            }));
-        }
-        explicit.insert(key.into(), flags[key].clone());
+impl Flags {
+    /// Adds the flags of a spec, and hides those that are not the command's: they stay known, so that the refusal can say whose they are.
+    fn add_to(&self, command: Command) -> Command {
+        // The flags bring their own description; the command keeps its.
+        let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
+        let command = BenchSpec::augment_args(with_spec_file(command))
+            .about(Resettable::from(about))
+            .long_about(Resettable::from(long_about))
+            .mut_args(|arg| if is_among(&arg, self.own) { arg } else { arg.hide(true) });
+        (self.defaults)().into_iter().fold(command, |command, OwnDefault { key, value, help }| {
+            command.mut_arg(key, |arg| match help {
+                Some(help) => arg.default_value(value).help(help),
+                None => arg.default_value(value),
+            })
+        })
     }
-    // A flag for one pacing replaces the file's choice of the other; both as flags are refused by the validation.
-    for (given, replaced) in [("rate", "outstanding"), ("outstanding", "rate")] {
-        if explicit.contains_key(given) && !explicit.contains_key(replaced) {
-            table.remove(replaced);
+
+    fn resolve(&self, matches: &ArgMatches) -> Result<BenchSpec, SpecError> {
+        let mut table = match matches.get_one::<String>("spec") {
+            Some(path) => read_table(Path::new(path), path)?,
+            None => Keys::new(),
+        };
+        let flags = keys(&BenchSpec::from_arg_matches(matches).expect("clap has parsed every flag"));
+        let mut explicit = Keys::new();
+        for arg in flag_table().get_arguments() {
+            let key = arg.get_id().as_str();
+            if matches.value_source(key) != Some(ValueSource::CommandLine) {
+                continue;
+            }
+            if !is_among(arg, self.own) {
+                return Err(SpecError::Flag(Problem {
+                    place: flag(key),
+                    what: format!("is no flag of {}", self.owner),
+                    mend: "leave it out; `quorate bench` takes it".into(),
+                }));
+            }
+            explicit.insert(key.into(), flags[key].clone());
         }
+        // A flag for one pacing replaces the file's choice of the other; both as flags are refused by the validation.
+        for (given, replaced) in [("rate", "outstanding"), ("outstanding", "rate")] {
+            if explicit.contains_key(given) && !explicit.contains_key(replaced) {
+                table.remove(replaced);
+            }
+        }
+        table.extend(explicit);
+        for OwnDefault { key, .. } in (self.defaults)() {
+            table.entry(key).or_insert_with(|| flags[key].clone());
+        }
+        settle(table)
     }
-    table.extend(explicit);
-    if own == [CLUSTER] {
-        table.entry("base_port").or_insert(DEFAULT_TESTNET_PORT.into());
-        table.entry("client_authentication").or_insert(DEFAULT_TESTNET_CLIENT_AUTHENTICATION.name().into());
-    }
-    settle(table)
 }
 
 /// The keys of a spec and their values, before the defaults are filled in.

@@ -14,7 +14,7 @@ pub use verdict::Verdict;
 pub use witnesses::Witnesses;
 
 use crate::bench::{BenchError, Processes};
-use crate::spec::{BenchSpec, Host};
+use crate::spec::{BenchSpec, Host, Retention};
 use plan::{Blow, Kind, Plan};
 use quorate_applications::compare_histories;
 use quorate_client::{ClientConfig, ClientError, StatusProbe};
@@ -57,7 +57,8 @@ pub enum TortureError {
 pub fn run(spec: &BenchSpec, duration: Duration, told: &mut dyn FnMut(f64, &str)) -> Result<Verdict, TortureError> {
     let spec = BenchSpec { host: Host::Processes, ..spec.clone() };
     spec.validate().map_err(BenchError::from)?;
-    let mut processes = Processes::forgetful(&spec)?;
+    let retention = Retention::of(&spec);
+    let mut processes = Processes::retaining(&spec, &retention)?;
     let config = processes.client_config(&spec);
     let witnesses = Witnesses::start(&config, spec.clients as usize, spec.seed)?;
     let ground = witnesses.ground.clone();
@@ -70,6 +71,7 @@ pub fn run(spec: &BenchSpec, duration: Duration, told: &mut dyn FnMut(f64, &str)
     };
     Ok(Verdict {
         seed: spec.seed,
+        retention,
         seconds: ground.start.elapsed().as_secs_f64(),
         operations: judge.operations(),
         unanswered: judge.unknown(),

@@ -1,5 +1,6 @@
 //! What torture came to.
 
+use crate::spec::Retention;
 use serde::Serialize;
 use std::fmt;
 
@@ -8,6 +9,8 @@ use std::fmt;
 pub struct Verdict {
     /// The seed of the blows and of the clients' commands.
     pub seed: u64,
+    /// What replicas kept for those who were away.
+    pub retention: Retention,
     /// How long it took, in seconds.
     pub seconds: f64,
     /// What was done, at which second.
@@ -50,6 +53,7 @@ impl fmt::Display for Verdict {
         let (before, after) = self.operations_per_second;
         let mut lines = vec![
             format!("{} blows in {:.0} s, seed {}", self.blows.len(), self.seconds, self.seed),
+            self.retention.to_string(),
             format!("{operations} commands, {unanswered} of them never answered, in {keys} histories of one key each"),
             format!(
                 "{} times a replica was too far behind for blocks, and took the others' state over",

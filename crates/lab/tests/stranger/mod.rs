@@ -110,6 +110,9 @@ impl Reader {
         if height == 0 && digest != self.genesis() {
             return Err("the chain does not begin with the cluster's genesis".into());
         }
+        if self.last.is_some_and(|(last, _)| height <= last) {
+            return Err("a root is not above the blocks before it".into());
+        }
         self.last = Some((height, digest));
         self.history = None;
         self.checked.proven = self.checked.proven.max(height);
