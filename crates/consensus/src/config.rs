@@ -207,7 +207,8 @@ pub struct Config {
     pub fetch_delay_ms: u64,
     /// When another replica is asked for what the last one did not send. Default 100.
     pub fetch_retry_ms: u64,
-    /// PBFT: how many slots above the last stable checkpoint may be in use; at least twice `checkpoint_interval`. Default 1000.
+    /// PBFT: how many slots above the last stable checkpoint may be in use; at least twice `checkpoint_interval`. In every protocol others'
+    /// votes on checkpoints further ahead are not counted. Default 1000.
     pub window: u64,
     /// After how many blocks replicas vouch for what they have executed; in PBFT older votes are then forgotten. The same on every
     /// replica. Default 128.

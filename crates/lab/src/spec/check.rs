@@ -167,11 +167,6 @@ impl BenchSpec {
         }
     }
 
-    /// The flags of protocols that agree on slots, and their values.
-    fn slots(&self) -> [(&'static str, u64); 2] {
-        [("--window", self.window), ("--pipeline", self.pipeline)]
-    }
-
     /// What works but may surprise: one sentence each, for the terminal and the report. Of a validated spec.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -197,11 +192,8 @@ impl BenchSpec {
                 self.bundle
             ));
         }
-        let (own, plain) = (self.slots(), BenchSpec::default().slots());
-        let in_vain = own.iter().zip(&plain).filter(|(own, plain)| own != plain).map(|((flag, _), _)| *flag);
-        let in_vain: Vec<&str> = in_vain.filter(|_| !self.protocol.has_slots()).collect();
-        if !in_vain.is_empty() {
-            warnings.push(format!("{}: {} has no slots, so that changes nothing", in_vain.join(", "), self.protocol));
+        if !self.protocol.has_slots() && self.pipeline != BenchSpec::default().pipeline {
+            warnings.push(format!("--pipeline: {} has no slots, so that changes nothing", self.protocol));
         }
         let gone: Vec<ReplicaId> = self.silent().into_iter().chain(self.crashes().iter().map(|(id, _)| *id)).collect();
         if let Some(why) = self.consensus().stalls_with_silent(self.quorum(), &gone)
