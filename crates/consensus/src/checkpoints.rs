@@ -37,9 +37,9 @@ pub struct Checkpoints {
 /// What a checkpoint's certificate means to a replica that hears of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
-    /// A newer one is known.
+    /// Nothing: a newer one is known, or there is none.
     Old,
-    /// It is the newest.
+    /// Nothing that was executed here contradicts it, and the state is not kept here.
     Stable,
     /// The state is kept here: it is the newest that is offered.
     Kept,

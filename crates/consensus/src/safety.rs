@@ -43,8 +43,8 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// The view in which whoever made this promise may propose without waiting for the record of that: the next one, if it promised to
-    /// say nothing else in its own. When it is restarted it cannot know whether it did, and does not propose there.
+    /// The view that is reserved by this promise: after a vote or a proposal the next one, after anything else none. Whoever made it may
+    /// propose there before the record of that is durable; when it is restarted it cannot know whether it did, and does not.
     pub fn reserves(&self) -> Option<View> {
         let Subject { domain, view, .. } = self.subject;
         (domain == Domain::Proposal || BLOCK_VOTES.contains(&domain)).then(|| view.next())
