@@ -176,7 +176,8 @@ impl Fingerprint {
 
     /// The fingerprint of an action; `scratch` is an empty encoder, and is one again afterwards.
     pub fn of<M: Wire>(action: &Action<M>, scratch: &mut Encoder) -> Fingerprint {
-        let kind = encode_action(action, scratch);
+        let kind = kind(action);
+        encode_action(action, scratch);
         let mut hasher = Hasher::new(*b"qA01");
         hasher.update(&[kind]);
         hasher.update(&scratch.take());
@@ -204,79 +205,70 @@ impl Wire for Fingerprint {
     }
 }
 
-/// Appends all that an action says, and returns its kind. Bundles that are committed are named, not repeated.
-fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) -> u8 {
+/// The kind of an action: its place in [`Fingerprint::KINDS`].
+fn kind<M>(action: &Action<M>) -> u8 {
+    match action {
+        Action::Send { .. } => 0,
+        Action::Persist { .. } => 1,
+        Action::Verify { .. } => 2,
+        Action::Assemble { .. } => 3,
+        Action::Arm { .. } => 4,
+        Action::Disarm(_) => 5,
+        Action::Commit { .. } => 6,
+        Action::DigestState { .. } => 7,
+        Action::Accuse(_) => 8,
+        Action::Mark(_) => 9,
+        Action::StateStable { .. } => 10,
+        Action::ReadState { .. } => 11,
+        Action::ReceiveState { .. } => 12,
+        Action::KeepChunk { .. } => 13,
+        Action::AdoptState { .. } => 14,
+    }
+}
+
+/// Appends all that an action says. Bundles that are committed are named, not repeated.
+fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) {
     match action {
         Action::Send { to, message, after, sign } => {
             encode_conditions(*to, *after, *sign, out);
             message.encode(out);
-            0
         }
-        Action::Persist { id, record } => {
-            encode_persisted(*id, record, out);
-            1
-        }
+        Action::Persist { id, record } => encode_persisted(*id, record, out),
         Action::Verify { job, certificates, votes } => {
             out.put_u64(job.0);
             encode_list(certificates, out);
             encode_list(votes, out);
-            2
         }
         Action::Assemble { job, subject, votes } => {
             out.put_u64(job.0);
             subject.encode(out);
             encode_list(votes, out);
-            3
         }
         Action::Arm { timer, after } => {
             timer.encode(out);
             out.put_u64(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
-            4
         }
-        Action::Disarm(timer) => {
-            timer.encode(out);
-            5
-        }
+        Action::Disarm(timer) => timer.encode(out),
         Action::Commit { block, bundles } => {
             block.encode(out);
             encode_names(bundles, out);
-            6
         }
-        Action::DigestState { frontier } => {
-            frontier.digest().encode(out);
-            7
-        }
+        Action::DigestState { frontier } => frontier.digest().encode(out),
         Action::Accuse(evidence) => {
             evidence.first.encode(out);
             evidence.second.encode(out);
-            8
         }
-        Action::Mark(mark) => {
-            encode_mark(mark, out);
-            9
-        }
-        Action::StateStable { checkpoint } => {
-            checkpoint.encode(out);
-            10
-        }
-        Action::ReadState { to, height, part } => {
-            encode_part(*to, *height, *part, out);
-            11
-        }
+        Action::Mark(mark) => encode_mark(mark, out),
+        Action::StateStable { checkpoint } | Action::AdoptState { checkpoint } => checkpoint.encode(out),
+        Action::ReadState { to, height, part } => encode_part(*to, *height, *part, out),
         Action::ReceiveState { height, manifest } => {
             height.encode(out);
             manifest.encode(out);
-            12
         }
         Action::KeepChunk { height, chunk, bytes } => {
             height.encode(out);
             out.put_u32(*chunk);
             chunk_digest(bytes).encode(out);
-            13
-        }
-        Action::AdoptState { checkpoint } => {
-            checkpoint.encode(out);
-            14
         }
     }
 }
