@@ -1,9 +1,7 @@
 //! Checkpoints: all replicas come to the same ones with the same digests, keep the state at the same ones, and go on from it alike.
 
-mod common;
-
+use crate::common::{bundle, executor, put, step};
 use bytes::Bytes;
-use common::{bundle, executor, put, step};
 use proptest::prelude::*;
 use quorate_applications::{ApplicationKind, Checkpoint, CheckpointRule, Executor, RestoreError};
 use quorate_types::{Bundle, ClusterId, Digest, Height, Manifest};

@@ -1,9 +1,7 @@
 //! The executor: determinism, at-most-once execution, replies, and snapshots with all that belongs to them.
 
-mod common;
-
+use crate::common::{bundle, executor, get, put, step};
 use bytes::Bytes;
-use common::{bundle, executor, get, put, step};
 use proptest::prelude::*;
 use quorate_applications::executor::MAX_RESULTS_BYTES;
 use quorate_applications::key_value::MAX_VALUE_BYTES;

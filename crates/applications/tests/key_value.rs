@@ -1,9 +1,7 @@
 //! The key-value store against a map, its encodings, its limits and its snapshots.
 
-mod common;
-
+use crate::common::{get, put};
 use bytes::Bytes;
-use common::{get, put};
 use proptest::prelude::*;
 use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_VALUE_BYTES, PAIR_OVERHEAD_BYTES};
 use quorate_applications::{Application, Frozen, KeyValue, KeyValueCommand, KeyValueResult, RestoreError};

@@ -1,8 +1,6 @@
 //! The binary as a user meets it: exit status, standard output and error, files, processes.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

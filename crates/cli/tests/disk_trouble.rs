@@ -4,11 +4,9 @@
 //! Run as root: file systems are mounted, seen by nobody else. Mounts and filters are those of Linux.
 #![cfg(target_os = "linux")]
 
-mod common;
-
+use crate::common::disks::{cover_read_only, fails_beyond, mount_memory, resize_memory, uncover, with_own_mounts};
+use crate::common::*;
 use bytes::Bytes;
-use common::disks::{cover_read_only, fails_beyond, mount_memory, resize_memory, uncover, with_own_mounts};
-use common::*;
 use quorate_applications::{KeyValueCommand, compare_histories};
 use quorate_client::{Client, ClientConfig, StatusProbe};
 use quorate_consensus::config::ProtocolKind;

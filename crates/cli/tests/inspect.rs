@@ -1,8 +1,6 @@
 //! `quorate inspect` beside running replicas, after them, and on a directory that is not as it should be.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

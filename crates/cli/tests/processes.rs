@@ -1,8 +1,6 @@
 //! Real processes that are killed with -9 and stopped, and clients whose histories are judged.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::{Value, json as value};
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! `--record` and `quorate replay` as a user meets them.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use quorate_recording::{Entry, Reader, Tape, Writer};
 use serde_json::Value;
 use std::fs;

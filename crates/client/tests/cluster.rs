@@ -1,8 +1,6 @@
 //! Clients and load generators over real sockets, against replicas that answer on their own.
 
-mod echo;
-
-use echo::{EchoCluster, Manner};
+use crate::echo::{EchoCluster, Manner};
 use quorate_client::load::{LoadError, LoadGenerator, LoadMode, LoadOptions, LoadProgress, LoadReport};
 use quorate_client::reach::Reach;
 use quorate_client::workload::FixedWorkload;

@@ -3,12 +3,10 @@
 //!
 //! A failure names its seed; `QUORATE_CHAOS_SEED=<seed>` runs that one alone, and `QUORATE_CHAOS_SEEDS=<count>` runs more of them.
 
-mod common;
-
-use common::network::Letter;
-use common::play::Viewed;
-use common::random::Random;
-use common::world::{Act, World};
+use crate::common::network::Letter;
+use crate::common::play::Viewed;
+use crate::common::random::Random;
+use crate::common::world::{Act, World};
 use quorate_consensus::block_tree::BlockTree;
 use quorate_consensus::chained::engine::Chained;
 use quorate_consensus::chained::rules::{Candidate, Jolteon, Refusal, Rules};
@@ -27,7 +25,7 @@ const VIEW_TIMEOUT_MS: u64 = 50;
 /// dead replica's turn may be next.
 const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
 
-for_every_protocol! {
+crate::for_every_protocol! {
     /// Cuts, losses, delays, a faulty replica, and then peace.
     trouble_and_peace,
 }
@@ -92,7 +90,7 @@ impl Drop for Replay {
         if std::thread::panicking() {
             let Replay { seed, protocol } = self;
             eprintln!(
-                "run it again: QUORATE_CHAOS_SEED={seed} cargo test -p quorate-consensus --test chaos {}",
+                "run it again: QUORATE_CHAOS_SEED={seed} cargo test -p quorate-consensus --test tests {}",
                 protocol
             );
         }
@@ -154,7 +152,7 @@ fn any_config<R: Viewed>(random: &mut Random) -> Config {
         view_timeout_ms: VIEW_TIMEOUT_MS,
         least_view_timeout_ms: 30,
         retained_blocks: *random.pick(&[200, 1024]),
-        ..common::config::<R>()
+        ..crate::common::config::<R>()
     }
 }
 

@@ -1,15 +1,11 @@
 //! Golden transcripts: the life of each protocol as text, in `testdata/<protocol>/<story>.txt`.
 //!
-//! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test golden` writes them anew. Read what changed before you commit it.
+//! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests golden` writes them anew. Read what changed before you commit it.
 
-mod common;
-mod golden_files;
-mod golden_prose;
-
-use common::network::Letter;
-use common::play::Viewed;
-use common::story::Story;
-use common::world::{Act, HOP, World};
+use crate::common::network::Letter;
+use crate::common::play::Viewed;
+use crate::common::story::Story;
+use crate::common::world::{Act, HOP, World};
 use quorate_consensus::basic::BasicHotStuff;
 use quorate_consensus::basic::message::BasicMessage;
 use quorate_consensus::chained::engine::Chained;
@@ -26,7 +22,7 @@ const LONG: Duration = Duration::from_secs(1);
 /// A state of two chunks.
 const STATE_BYTES: usize = 300_000;
 
-for_every_protocol! {
+crate::for_every_protocol! {
     /// Two commands, one after the other.
     happy,
     /// The leader dies.
@@ -113,7 +109,8 @@ mod bodies {
 #[test]
 fn state_transfer() {
     type R = Chained<Jolteon>;
-    let small = Config { checkpoint_interval: 2, window: 4, retained_blocks: 4, pipeline: 1, ..common::config::<R>() };
+    let small =
+        Config { checkpoint_interval: 2, window: 4, retained_blocks: 4, pipeline: 1, ..crate::common::config::<R>() };
     let mut world = beginning_of::<R>(Config { leader: LeaderKind::Fixed, view_timeout_ms: 100, ..small });
     (world.keeps_every, world.state_bytes) = (1, STATE_BYTES);
     world.network.isolate(ReplicaId(3), true);
@@ -184,7 +181,7 @@ fn beginning<R: Viewed>() -> World<R> {
 }
 
 fn beginning_with<R: Viewed>(leader: LeaderKind) -> World<R> {
-    beginning_of(Config { leader, view_timeout_ms: 100, ..common::config::<R>() })
+    beginning_of(Config { leader, view_timeout_ms: 100, ..crate::common::config::<R>() })
 }
 
 fn beginning_of<R: Viewed>(config: Config) -> World<R> {
@@ -197,7 +194,7 @@ fn beginning_of<R: Viewed>(config: Config) -> World<R> {
 /// How many certificates, one after the other, a commit takes: of a chain of blocks, or of the phases of one.
 fn certificates_to_commit<R: Viewed>() -> usize {
     match R::ENDS_VIEW {
-        Domain::Vote => common::config::<R>().protocol.chain_length(),
+        Domain::Vote => crate::common::config::<R>().protocol.chain_length(),
         _ => [Domain::Prepare, Domain::PreCommit, Domain::Commit].len(),
     }
 }
@@ -254,16 +251,16 @@ fn cost<R: Viewed>(
 
 fn compare<R: Viewed>(name: &str, world: &World<R>, margin: &str) {
     let story = world.story.as_ref().expect("a story is told");
-    let mut text = golden_prose::title::<R>(name);
+    let mut text = crate::golden_prose::title::<R>(name);
     let _ = write!(text, "\n{}", story.text());
     if !margin.is_empty() {
         let _ = write!(text, "\n{margin}");
     }
-    golden_files::compare(R::NAME, name, &text);
+    crate::golden_files::compare(R::NAME, name, &text);
 }
 
 #[test]
 fn a_difference_names_the_lines_that_changed() {
-    let shown = golden_files::difference("a\nb\nc\nd\ne\nf\ng", "a\nb\nc\nd\nE\nf\ng");
+    let shown = crate::golden_files::difference("a\nb\nc\nd\ne\nf\ng", "a\nb\nc\nd\nE\nf\ng");
     assert!(shown.starts_with("  c\n  d\n- e\n+ E\n  f\n  g\n"), "{shown}");
 }

@@ -1,7 +1,6 @@
 //! What comes from the network: one encoding for each value, one value for each encoding, and nothing that makes a replica fall.
 
-mod unit_support;
-
+use crate::unit_support::{at, cluster, config, genesis, millis, quorum};
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::{array, collection, option};
@@ -23,7 +22,6 @@ use quorate_types::*;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use unit_support::{at, cluster, config, genesis, millis, quorum};
 
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0..6u64, 1 => any::<u64>(), 1 => u64::MAX - 2..=u64::MAX]

@@ -5,13 +5,11 @@
 //!
 //! A failure names its seed; `QUORATE_RESTART_SEED=<seed>` runs that one alone, and `QUORATE_RESTART_SEEDS=<count>` runs more of them.
 
-mod common;
-
-use common::keys::Keys;
-use common::play::Play;
-use common::random::Random;
-use common::told_pbft::Pbft;
-use common::world::World;
+use crate::common::keys::Keys;
+use crate::common::play::Play;
+use crate::common::random::Random;
+use crate::common::told_pbft::Pbft;
+use crate::common::world::World;
 use quorate_consensus::chained::engine::Chained;
 use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
@@ -31,7 +29,7 @@ const ALL: usize = usize::MAX;
 
 macro_rules! for_all_protocols {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
-        for_every_protocol! { $($(#[$doc])* $name),+ }
+        crate::for_every_protocol! { $($(#[$doc])* $name),+ }
         mod pbft {
             $($(#[$doc])* #[test] fn $name() { super::bodies::$name::<super::Pbft>(); })+
         }
@@ -50,7 +48,7 @@ for_all_protocols! {
 }
 
 fn config<P: Play>(random: &mut Random) -> Config {
-    let config = common::config::<P>();
+    let config = crate::common::config::<P>();
     let leaders = config.protocol.leaders();
     Config {
         leader: if config.protocol == ProtocolKind::Pbft { leaders[0] } else { *random.pick(LeaderKind::ALL) },
@@ -65,7 +63,7 @@ fn config<P: Play>(random: &mut Random) -> Config {
 }
 
 fn quiet<P: Play>() -> Config {
-    Config { view_timeout_ms: VIEW_TIMEOUT_MS, ..common::config::<P>() }
+    Config { view_timeout_ms: VIEW_TIMEOUT_MS, ..crate::common::config::<P>() }
 }
 
 /// The last view in which a replica has said anything.

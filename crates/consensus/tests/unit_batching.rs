@@ -1,13 +1,11 @@
 //! When a leader proposes.
 
-mod unit_support;
-
+use crate::unit_support::*;
 use proptest::prelude::*;
 use quorate_consensus::Config;
 use quorate_consensus::batching::{Batching, Decision, Situation};
 use quorate_consensus::config::BatchPolicy;
 use std::time::Duration;
-use unit_support::*;
 
 fn batching(batch_policy: BatchPolicy) -> Batching {
     Batching::new(&Config { batch_policy, batch: 10, batch_wait_ms: 5, view_timeout_ms: 1000, ..config() })

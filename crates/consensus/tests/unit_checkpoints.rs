@@ -1,7 +1,6 @@
 //! What a replica knows of checkpoints, and what it takes along from a committed block.
 
-mod unit_support;
-
+use crate::unit_support::{block, chain, digest, genesis, quorum, signed_by, vote};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_consensus::Config;
@@ -10,13 +9,12 @@ use quorate_consensus::frontier::Frontier;
 use quorate_consensus::seam::Drop;
 use quorate_types::*;
 use std::sync::Arc;
-use unit_support::{block, chain, digest, genesis, quorum, signed_by, vote};
 
 const INTERVAL: u64 = 4;
 const WINDOW: u64 = 16;
 
 fn checkpoints() -> Checkpoints {
-    let config = Config { checkpoint_interval: INTERVAL, window: WINDOW, ..unit_support::config() };
+    let config = Config { checkpoint_interval: INTERVAL, window: WINDOW, ..crate::unit_support::config() };
     Checkpoints::new(&config, quorum(4), genesis())
 }
 

@@ -1,13 +1,11 @@
 //! Settings that cannot work are refused by name.
 
-mod unit_support;
-
+use crate::unit_support::{config, quorum};
 use quorate_consensus::Config;
 use quorate_consensus::config::*;
 use quorate_types::*;
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
-use unit_support::{config, quorum};
 
 fn names_read_back<T: Copy + PartialEq + Debug + Display + FromStr<Err = UnknownName>>(all: &[T], what: &str) {
     for choice in all {

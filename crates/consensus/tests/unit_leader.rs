@@ -1,7 +1,6 @@
 //! Who leads.
 
-mod unit_support;
-
+use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
@@ -13,7 +12,6 @@ use quorate_consensus::store::Store;
 use quorate_types::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use unit_support::*;
 
 /// A chain as one replica sees it.
 struct Chain {

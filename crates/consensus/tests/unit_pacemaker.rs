@@ -1,7 +1,6 @@
 //! How long views last.
 
-mod unit_support;
-
+use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
@@ -9,7 +8,6 @@ use quorate_consensus::config::ViewDuration;
 use quorate_consensus::pacemaker::{Alarm, Pacemaker};
 use quorate_types::*;
 use std::time::Duration;
-use unit_support::*;
 
 fn pacemaker(view_duration: ViewDuration) -> Pacemaker {
     Pacemaker::new(&Config { view_duration, view_timeout_ms: 1000, least_view_timeout_ms: 50, ..config() }, quorum(4))

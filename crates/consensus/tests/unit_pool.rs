@@ -1,7 +1,6 @@
 //! Bundles: pending, proposed, executed, released.
 
-mod unit_support;
-
+use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
@@ -9,7 +8,6 @@ use quorate_consensus::digest_map::Salt;
 use quorate_consensus::pool::{Offered, Pool};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
-use unit_support::*;
 
 fn pool(pool_bundles: usize, pool_bytes: usize) -> Pool {
     Pool::new(&Config { pool_bundles, pool_bytes, ..config() }, Salt(0))

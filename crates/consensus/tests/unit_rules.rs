@@ -1,7 +1,6 @@
 //! The truth table of each protocol's rules.
 
-mod unit_support;
-
+use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::block_tree::BlockTree;
@@ -10,7 +9,6 @@ use quorate_consensus::digest_map::Salt;
 use quorate_consensus::mutants::Mutation;
 use quorate_types::*;
 use std::sync::Arc;
-use unit_support::*;
 
 fn tree(blocks: &[Arc<Block>]) -> BlockTree {
     let mut tree = BlockTree::new(genesis().subject.digest, Salt(0));

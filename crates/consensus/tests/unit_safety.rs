@@ -1,13 +1,11 @@
 //! What a replica may sign.
 
-mod unit_support;
-
+use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::safety::{Promise, Safety, timeout_subject};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
-use unit_support::*;
 
 fn safety() -> Safety {
     Safety::new(genesis().subject)

@@ -1,7 +1,6 @@
 //! Blocks and commands: what is whole, what is committed, what is kept, what is asked for.
 
-mod unit_support;
-
+use crate::unit_support::*;
 use quorate_consensus::Config;
 use quorate_consensus::chained::message::ChainedMessage;
 use quorate_consensus::config::LeaderKind;
@@ -14,7 +13,6 @@ use quorate_consensus::seam::{Envelope, MAX_FETCHED_BUNDLES};
 use quorate_consensus::store::{Store, Taken};
 use quorate_types::*;
 use std::sync::Arc;
-use unit_support::*;
 
 const ME: ReplicaId = ReplicaId(2);
 const SOURCE: ReplicaId = ReplicaId(1);

@@ -1,14 +1,12 @@
 //! Counting votes.
 
-mod unit_support;
-
+use crate::unit_support::*;
 use bytes::Bytes;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::tally::{Counted, Tally};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
-use unit_support::*;
 
 fn tally() -> Tally {
     Tally::new(quorum(4))

@@ -1,7 +1,6 @@
 //! Fetching a state: who is asked for what, and what becomes of the answers.
 
-mod unit_support;
-
+use crate::unit_support::{at, genesis, quorum, signed_by};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_consensus::mutants::Mutation;
@@ -10,7 +9,6 @@ use quorate_types::state::{CHUNK_BYTES, chunk_of};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use unit_support::{at, genesis, quorum, signed_by};
 
 const ME: ReplicaId = ReplicaId(3);
 const PATIENCE: Duration = Duration::from_millis(100);

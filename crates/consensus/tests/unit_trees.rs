@@ -1,7 +1,6 @@
 //! Random trees of blocks in random order, against a model that knows nothing of indices.
 
-mod unit_support;
-
+use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -13,7 +12,6 @@ use quorate_consensus::store::{Store, Taken};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use unit_support::*;
 
 const BUNDLES: usize = 8;
 

@@ -1,8 +1,6 @@
 //! Bundles are taken for their owners' exactly when these signed them, whatever they are checked together with, and each is checked once.
 
-mod common;
-
-use common::cluster;
+use crate::common::cluster;
 use proptest::prelude::*;
 use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, DEFAULT_CACHE_BUNDLES};
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest};

@@ -1,8 +1,6 @@
 //! The cache of verified certificates is bounded, keyed by all of a certificate, and holds successes only.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use quorate_crypto::{Crypto, SchemeKind, VerifiedCache};
 use quorate_types::{Certificate, Digest, Domain, ReplicaId};
 

@@ -1,9 +1,7 @@
 //! Keys that do not fit the committee are refused, naming the replica.
 
-mod common;
-
+use crate::common::*;
 use bytes::Bytes;
-use common::*;
 use curve25519_dalek::constants::EIGHT_TORSION;
 use curve25519_dalek::edwards::CompressedEdwardsY;
 use quorate_crypto::{Crypto, CryptoError, Keyring, SchemeKind};

@@ -1,9 +1,7 @@
 //! One body of demands on every signature scheme. A scheme without signatures is held to those about structure.
 
-mod common;
-
+use crate::common::*;
 use bytes::Bytes;
-use common::*;
 use quorate_crypto::{CertificateError, Crypto, SchemeKind};
 use quorate_types::{
     Attachment, Certificate, ClusterId, Digest, Domain, ReplicaId, Signers, Vote, decode_message, encode_message,

@@ -1,8 +1,6 @@
 //! Key files come back as they were written, and are refused by name when they are not for the one who reads them.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use proptest::prelude::*;
 use quorate_crypto::key_file::{self, KeyFileFault, MAX_KEY_FILE_BYTES};
 use quorate_crypto::{KeyPair, SchemeKind};

@@ -1,15 +1,12 @@
 //! Replicas are run and stopped, and what they leave is inspected, exported, and checked by a stranger; then it is tampered with.
 
-mod remains;
-mod stranger;
-
+use crate::remains::*;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::journal::Record;
 use quorate_lab::inspect::{InspectArgs, Memory, run};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{NodeConfig, testnet};
 use quorate_types::{Block, Domain};
-use remains::*;
 use serde_json::Value;
 use std::fs;
 
@@ -20,7 +17,8 @@ fn a_stranger_checks_the_exports_of_every_protocol() {
         let mut commands = 0;
         for replica in 0..REPLICAS as u16 {
             let (result, export) = remains.export(replica);
-            let checked = stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}, replica {replica}: {why}"));
+            let checked =
+                crate::stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}, replica {replica}: {why}"));
             let verification = result.verification.expect("it was asked for");
             assert_eq!(checked.proven, verification.proven_height, "{protocol}, replica {replica}");
             assert_eq!(checked.committed, verification.committed_height, "{protocol}, replica {replica}");
@@ -39,7 +37,7 @@ fn a_stranger_notices_a_flipped_bit() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
         let remains = Remains::of(protocol, "flipped");
         let (_, export) = remains.export(0);
-        stranger::check(&export).expect("the export is sound");
+        crate::stranger::check(&export).expect("the export is sound");
         let full =
             |line: &Value| line["line"] == "block" && line["height"] == 3 && line["payload"].as_array().is_some();
         let (at, block) = find_line(&export, full);
@@ -67,7 +65,7 @@ fn a_stranger_notices_a_flipped_bit() {
         for (at, line, field) in places {
             let mut changed = line.clone();
             flip(changed.pointer_mut(field).unwrap_or_else(|| panic!("{field} of {line}")));
-            let outcome = stranger::check(&with_line(&export, at, &changed));
+            let outcome = crate::stranger::check(&with_line(&export, at, &changed));
             assert!(outcome.is_err(), "{protocol}: a flipped bit in {field} passes: {outcome:?}");
         }
         let without = |left_out: usize| -> String {
@@ -75,7 +73,7 @@ fn a_stranger_notices_a_flipped_bit() {
             lines.flat_map(|(_, line)| [line, "\n"]).collect()
         };
         for left_out in [at, payload_at, export.lines().count() - 1] {
-            assert!(stranger::check(&without(left_out)).is_err(), "{protocol}: line {left_out} is not missed");
+            assert!(crate::stranger::check(&without(left_out)).is_err(), "{protocol}: line {left_out} is not missed");
         }
     }
 }
@@ -210,7 +208,8 @@ fn a_journal_that_was_cut_is_executed_from_its_snapshot() {
             let verification = result.verification.expect("it was asked for");
             cut += u64::from(verification.from_height > 0 && !result.snapshots.is_empty());
             assert_eq!(verification.executed_height, Some(verification.committed_height), "{protocol}: {replica}");
-            let checked = stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}, replica {replica}: {why}"));
+            let checked =
+                crate::stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}, replica {replica}: {why}"));
             assert_eq!(checked.proven, verification.proven_height, "{protocol}, replica {replica}");
         }
         assert!(cut > 0, "{protocol}: no journal was cut");

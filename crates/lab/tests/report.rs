@@ -1,7 +1,5 @@
 //! The page is well-formed, asks nothing of any network, and shows hostile text as text.
 
-mod common;
-
 use quorate_lab::render_html;
 use quorate_lab::result::{Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Second};
 use quorate_lab::spec::{BenchSpec, Workload};
@@ -64,14 +62,14 @@ fn empty() -> BenchResult {
         cpu_us_per_command: CpuPerCommand::default(),
         timeline: Vec::new(),
         latency_histogram: Vec::new(),
-        ..common::sample()
+        ..crate::common::sample()
     }
 }
 
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" ' & \u{0} \u{1b}[31m";
 
 fn hostile() -> BenchResult {
-    let sample = common::sample();
+    let sample = crate::common::sample();
     BenchResult {
         spec: BenchSpec { workload: Workload::File(HOSTILE.into()), json: Some(HOSTILE.into()), ..sample.spec.clone() },
         events: vec![Event { time_s: -1e300, text: HOSTILE.into() }, Event { time_s: f64::NAN, text: HOSTILE.into() }],
@@ -87,7 +85,7 @@ fn hostile() -> BenchResult {
 
 #[test]
 fn the_page_is_well_formed() {
-    for result in [common::sample(), empty(), hostile()] {
+    for result in [crate::common::sample(), empty(), hostile()] {
         let names = elements(&render_html(&result));
         for name in ["html", "title", "h1", "svg", "pre"] {
             assert!(names.iter().any(|other| other == name), "no <{name}>");
@@ -97,7 +95,7 @@ fn the_page_is_well_formed() {
 
 #[test]
 fn nothing_is_fetched() {
-    for result in [common::sample(), empty()] {
+    for result in [crate::common::sample(), empty()] {
         let page = render_html(&result);
         for needle in ["http:", "https:", "src=", "href=", "url(", "@import", "//"] {
             assert!(!page.contains(needle), "the page holds `{needle}`");
@@ -117,8 +115,8 @@ fn hostile_text_stays_text() {
 
 #[test]
 fn no_number_of_a_chart_is_lost() {
-    let single = BenchResult { timeline: common::sample().timeline[..1].to_vec(), ..common::sample() };
-    for result in [common::sample(), empty(), hostile(), single] {
+    let single = BenchResult { timeline: crate::common::sample().timeline[..1].to_vec(), ..crate::common::sample() };
+    for result in [crate::common::sample(), empty(), hostile(), single] {
         let page = render_html(&result);
         let charts: String = page.split("<svg").skip(1).filter_map(|part| part.split("</svg>").next()).collect();
         assert!(!charts.contains("NaN") && !charts.contains("inf\""), "a place that is no number");
@@ -127,7 +125,7 @@ fn no_number_of_a_chart_is_lost() {
 
 #[test]
 fn the_page_shows_what_was_measured() {
-    let result = common::sample();
+    let result = crate::common::sample();
     let page = render_html(&result);
     let shown =
         ["165,480", "1,044", "7.31", "replica 2 was killed", "AMD EPYC", "All replicas agree", "1 view timeout"];
@@ -141,7 +139,8 @@ fn the_page_shows_what_was_measured() {
 #[test]
 fn what_went_wrong_stands_first() {
     let difference = Difference { height: 812, replicas: [0, 3], blocks: ["aa".into(), "bb".into()] };
-    let result = BenchResult { agreement: Agreement::Differs(difference), client_bound: true, ..common::sample() };
+    let result =
+        BenchResult { agreement: Agreement::Differs(difference), client_bound: true, ..crate::common::sample() };
     let page = render_html(&result);
     let first_chart = page.find("<svg").expect("a chart");
     for text in ["Agreement is broken", "at height 812", "The clients were the limit"] {
@@ -153,7 +152,7 @@ fn what_went_wrong_stands_first() {
 #[test]
 fn a_long_run_is_a_page_of_bounded_size() {
     let second = |second| Second { second, ops: 1000, p50_ms: Some(1.0), p99_ms: Some(2.0) };
-    let result = BenchResult { timeline: (0..604_800).map(second).collect(), ..common::sample() };
+    let result = BenchResult { timeline: (0..604_800).map(second).collect(), ..crate::common::sample() };
     let page = render_html(&result);
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
     assert!(page.contains("1,000 commands/s"));
@@ -161,7 +160,7 @@ fn a_long_run_is_a_page_of_bounded_size() {
 
 #[test]
 fn a_last_second_that_was_cut_short_is_no_drop() {
-    let mut result = common::sample();
+    let mut result = crate::common::sample();
     result.spec.duration = "1500ms".parse().expect("a duration");
     let second = |second, ops| Second { second, ops, p50_ms: None, p99_ms: None };
     result.timeline = vec![second(0, 1000), second(1, 500)];

@@ -1,7 +1,5 @@
 //! A result's JSON has exactly the keys that are promised, its figures are right, and its table says them.
 
-mod common;
-
 use hdrhistogram::Histogram;
 use quorate_lab::BenchResult;
 use quorate_lab::result::{Agreement, CpuPerCommand, Difference, Latency, Machine, count, figure, log_buckets, per};
@@ -15,7 +13,7 @@ fn keys(value: &Value) -> Vec<&str> {
 
 #[test]
 fn the_keys_are_the_promised_ones() {
-    let value: Value = serde_json::from_str(&common::sample().to_json()).expect("JSON");
+    let value: Value = serde_json::from_str(&crate::common::sample().to_json()).expect("JSON");
     let mut promised = vec![
         "spec",
         "throughput_ops",
@@ -56,10 +54,10 @@ fn the_keys_are_the_promised_ones() {
 fn json_reproduces_the_result() {
     let broken = Difference { height: 7, replicas: [0, 3], blocks: ["aa".into(), "bb".into()] };
     for agreement in [Agreement::Agreed, Agreement::Differs(broken), Agreement::Unknown("replica 2 is gone".into())] {
-        let result = BenchResult { agreement, ..common::sample() };
+        let result = BenchResult { agreement, ..crate::common::sample() };
         assert_eq!(serde_json::from_str::<BenchResult>(&result.to_json()).expect("what was written"), result);
     }
-    let lie = common::sample().to_json().replace("\"agreement\": true", "\"agreement\": false");
+    let lie = crate::common::sample().to_json().replace("\"agreement\": true", "\"agreement\": false");
     assert!(serde_json::from_str::<BenchResult>(&lie).is_err());
 }
 
@@ -92,7 +90,7 @@ fn percentiles_are_those_of_the_histogram() {
 
 #[test]
 fn buckets_hold_every_command_once_and_touch() {
-    let histogram = common::latencies();
+    let histogram = crate::common::latencies();
     let buckets = log_buckets(&histogram);
     assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), histogram.len());
     assert!(buckets.windows(2).all(|pair| (pair[0].to_ms - pair[1].from_ms).abs() < 1e-9 * pair[0].to_ms));
@@ -113,7 +111,7 @@ fn nothing_committed_is_null_and_a_dash() {
         latency_ms: Latency::default(),
         cpu_us_per_command: CpuPerCommand::default(),
         bytes_per_command: None,
-        ..common::sample()
+        ..crate::common::sample()
     };
     let value: Value = serde_json::from_str(&empty.to_json()).expect("JSON");
     assert_eq!(value["latency_ms"]["p50"], Value::Null);
@@ -131,7 +129,7 @@ fn figures_are_short_and_grouped() {
 
 #[test]
 fn the_table_says_what_matters_and_stays_narrow() {
-    let table = common::sample().to_table();
+    let table = crate::common::sample().to_table();
     for part in [
         "165,480  commands/s",
         "14.0  ms median",
@@ -142,7 +140,7 @@ fn the_table_says_what_matters_and_stays_narrow() {
     ] {
         assert!(table.contains(part), "`{part}` is missing:\n{table}");
     }
-    let command = common::sample().command;
+    let command = crate::common::sample().command;
     assert!(table.lines().filter(|line| !line.contains(&command)).all(|line| line.chars().count() <= 100), "{table}");
     assert!(table.lines().all(|line| line.trim_end() == line), "{table}");
 }

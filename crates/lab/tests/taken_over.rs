@@ -1,9 +1,7 @@
 //! A replica was away for so long that it had to take the others' state over, so its journal lacks the blocks in between. What it has is
 //! verified, exported, and checked by a stranger all the same; then it is tampered with.
 
-mod remains;
-mod stranger;
-
+use crate::remains::*;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::journal::Record;
 use quorate_crypto::key_file;
@@ -11,7 +9,6 @@ use quorate_lab::inspect::InspectResult;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{EmbeddedCluster, FsyncPolicy, JournalConfig, NoObserver, NodeConfig, durability, testnet};
 use quorate_types::{Certificate, ClusterId, Domain, ReplicaId};
-use remains::*;
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
@@ -161,7 +158,7 @@ fn is_checked(protocol: ProtocolKind) {
     let at_roots = gaps.iter().all(|height| roots.contains(height)) && gaps.last() == Some(&taken_over);
     assert!(at_roots, "{protocol}: blocks are missing below {gaps:?}, and the roots are {roots:?}");
 
-    let checked = stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}: {why}"));
+    let checked = crate::stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}: {why}"));
     assert_eq!(checked.committed, verification.committed_height, "{protocol}");
     assert_eq!(checked.proven, verification.proven_height, "{protocol}");
     assert!(checked.proven > taken_over, "{protocol}: {checked:?}");
@@ -189,13 +186,13 @@ fn alterations_are_noticed(protocol: ProtocolKind, export: &str, taken_over: u64
     for (at, line, field) in places {
         let mut changed = line.clone();
         flip(changed.pointer_mut(&format!("/{field}")).unwrap_or_else(|| panic!("{field} of {line}")));
-        let outcome = stranger::check(&with_line(export, at, &changed));
+        let outcome = crate::stranger::check(&with_line(export, at, &changed));
         assert!(outcome.is_err(), "{protocol}: a flipped bit in {field} of line {at} passes: {outcome:?}");
     }
     for left_out in [root_at, history_at, block_at] {
         let lines = export.lines().enumerate().filter(|(number, _)| *number != left_out);
         let without: String = lines.flat_map(|(_, line)| [line, "\n"]).collect();
-        assert!(stranger::check(&without).is_err(), "{protocol}: line {left_out} is not missed");
+        assert!(crate::stranger::check(&without).is_err(), "{protocol}: line {left_out} is not missed");
     }
 }
 

@@ -1,10 +1,8 @@
 //! Nobody speaks for a client but the client: not another client, not a replica that passes its bundles on, and not a leader who has
 //! its own ordered. Over real sockets, with a Byzantine replica of four.
 
-mod support;
-#[path = "support/villain.rs"]
-mod villain;
-
+use crate::support::TestClient;
+use crate::villain::Villain;
 use bytes::Bytes;
 use quorate_applications::{ApplicationKind, compare_histories};
 use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind};
@@ -19,8 +17,6 @@ use quorate_types::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use support::TestClient;
-use villain::Villain;
 
 const SCHEME: SchemeKind = SchemeKind::Ed25519;
 

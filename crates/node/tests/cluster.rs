@@ -1,7 +1,6 @@
 //! Whole clusters in this process over real sockets, as a client sees them.
 
-mod support;
-
+use crate::support::TestClient;
 use bytes::Bytes;
 use quorate_applications::{ApplicationKind, compare_histories};
 use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind};
@@ -19,7 +18,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::TestClient;
 
 const SCHEME: SchemeKind = SchemeKind::Ed25519;
 

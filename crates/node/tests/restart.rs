@@ -2,8 +2,7 @@
 //!
 //! A replica's process is this very test binary, asked to run the test [`run_as_replica`] alone.
 
-mod support;
-
+use crate::support::TestClient;
 use quorate_applications::{ApplicationKind, compare_histories};
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{ClientIdentity, SchemeKind};
@@ -17,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::TestClient;
 
 const REPLICA_DIRECTORY: &str = "QUORATE_TEST_REPLICA_DIRECTORY";
 const REPLICAS: usize = 4;
@@ -59,7 +57,9 @@ impl Net {
         assert!(self.processes[replica].is_none(), "it runs already");
         let log = File::options().create(true).append(true).open(self.homes[replica].join("log")).expect("a log");
         let mut command = Command::new(std::env::current_exe().expect("this test has a file"));
-        command.args(["--exact", "run_as_replica", "--nocapture"]).env(REPLICA_DIRECTORY, &self.homes[replica]);
+        command
+            .args(["--exact", "restart::run_as_replica", "--nocapture"])
+            .env(REPLICA_DIRECTORY, &self.homes[replica]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
         self.processes[replica] = Some(child.expect("a process starts"));
     }
@@ -124,7 +124,7 @@ impl Drop for Net {
 /// The first of as many consecutive ports that nobody listens on.
 fn free_ports() -> u16 {
     static TAKEN: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
-    let from = 21_000 + (std::process::id() % 3000) as u16 * 10;
+    let from = 21_000 + (std::process::id() % 100) as u16 * 100;
     loop {
         let base = from + TAKEN.fetch_add(REPLICAS as u16, Ordering::Relaxed);
         if (base..).take(REPLICAS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {

@@ -1,8 +1,6 @@
 //! Files that are not as they were written: one clear error, or what there is up to a torn end, and never a panic.
 
-mod common;
-
-use common::{NO_LIMIT, REPLICAS, Scratch, record};
+use crate::common::{NO_LIMIT, REPLICAS, Scratch, record};
 use proptest::prelude::*;
 use quorate_consensus::config::ProtocolKind;
 use quorate_recording::{Ending, Reader, RecordingError, Replayed, replay};

@@ -1,9 +1,7 @@
 //! What was recorded is replayed exactly, and what is not as it was recorded is found at its step.
 
-mod common;
-
+use crate::common::{NO_LIMIT, Scratch, config, entries, header, live, quorum, record, rewrite};
 use bytes::Bytes;
-use common::{NO_LIMIT, Scratch, config, entries, header, live, quorum, record, rewrite};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::seam::Job;
 use quorate_consensus::views::message::ViewMessage;

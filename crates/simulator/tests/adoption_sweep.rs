@@ -2,17 +2,14 @@
 //! and after, the state before it is taken over and after, and each record and message that follows. Whatever is left of its disk, it
 //! comes back to what the others have.
 
-mod common;
-mod transfers;
-
-use common::{commands, spec};
+use crate::common::{commands, spec};
+use crate::transfers::{AWAY, judged};
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{End, TransportKind};
 use quorate_simulator::{Leaves, Point, SimSpec, run};
 use std::time::Duration;
-use transfers::{AWAY, judged};
 
 /// What is left of its disk; of nothing, it comes back without its memory.
 const LEAVES: [Leaves; 4] = Leaves::ALL;

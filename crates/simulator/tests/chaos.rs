@@ -1,8 +1,6 @@
 //! Trouble drawn from a seed, then peace: nobody disagrees, and a healed core makes progress.
 
-mod common;
-
-use common::{commands, spec};
+use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};

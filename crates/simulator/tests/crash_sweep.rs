@@ -2,9 +2,7 @@
 //! written and after, each message before it is signed, before it is sent and after. Whatever is left of its journal, it says nothing
 //! that contradicts what others have heard of it, and all that was asked for is done, once.
 
-mod common;
-
-use common::{commands, spec};
+use crate::common::{commands, spec};
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::faults::FaultSpec;

@@ -1,8 +1,6 @@
 //! One seed, one run.
 
-mod common;
-
-use common::{commands, spec};
+use crate::common::{commands, spec};
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::network::Loss;
 use quorate_simulator::{NetworkSpec, Signatures, run, run_seeds};

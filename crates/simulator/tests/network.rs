@@ -1,8 +1,6 @@
 //! Networks as files, and what links and streams do.
 
-mod common;
-
-use common::{commands, spec};
+use crate::common::{commands, spec};
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{Delay, End, Links, Loss, Stream, StreamOptions, Todo, Topology, TransportKind};

@@ -1,9 +1,7 @@
 //! Replicas that were away for longer than blocks are kept come back by the state of a checkpoint.
 
-mod common;
-mod transfers;
-
-use common::commands;
+use crate::common::commands;
+use crate::transfers::{AWAY, judged, last_adopted, records, short_memory, time, with_records};
 use quorate_byzantine::Fault;
 use quorate_client::load::LoadMode;
 use quorate_consensus::checkpoints::STATES_KEPT;
@@ -13,7 +11,6 @@ use quorate_simulator::network::{End, TransportKind};
 use quorate_simulator::{Leaves, SimReport, SimSpec, run};
 use quorate_types::{Quorum, Time};
 use std::time::Duration;
-use transfers::{AWAY, judged, last_adopted, records, short_memory, time, with_records};
 
 /// From then on a replica is away, and until then, in milliseconds.
 const GONE: (f64, f64) = (100.0, 500.0);

@@ -1,9 +1,7 @@
 //! The power fails at any byte: what was reported durable is there, and what is there is a prefix of what was appended.
 
-mod common;
-
+use crate::common::{Stepped, disk, identity, ids, kept, open, record, small, write};
 use bytes::Bytes;
-use common::{Stepped, disk, identity, ids, kept, open, record, small, write};
 use proptest::prelude::*;
 use quorate_storage::{Faults, FileJournal, Journal, Medium, SimulatedDisk, repair_medium};
 

@@ -1,8 +1,6 @@
 //! What was durable and cannot be read is refused with its place, and repaired only on request.
 
-mod common;
-
-use common::{disk, identity, ids, kept, open, record, small, write};
+use crate::common::{disk, identity, ids, kept, open, record, small, write};
 use quorate_storage::{
     Identity, Journal, JournalError, JournalOptions, SimulatedDisk, SteppedJournal, inspect_medium, repair_medium,
 };

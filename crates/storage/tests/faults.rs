@@ -1,9 +1,7 @@
 //! A disk that fails: the journal becomes failed, says why, and reports nothing durable ever after.
 
-mod common;
-
+use crate::common::{disk, identity, ids, kept, open, record, small, write};
 use bytes::Bytes;
-use common::{disk, identity, ids, kept, open, record, small, write};
 use quorate_storage::{
     Faults, FileJournal, Fsync, Journal, JournalError, JournalOptions, Medium, MediumFile, SimulatedDisk,
     SimulatedFile, SteppedJournal,

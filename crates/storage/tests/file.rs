@@ -1,9 +1,7 @@
 //! Real files: reopening, truncation, locking, identity, both ways of flushing, and the thread that writes.
 
-mod common;
-
+use crate::common::{identity, ids, kept, record, small};
 use bytes::Bytes;
-use common::{identity, ids, kept, record, small};
 use quorate_storage::{FileJournal, Flush, Fsync, Identity, Journal, JournalError, JournalOptions, inspect, repair};
 use quorate_types::ClusterId;
 use std::collections::BTreeSet;

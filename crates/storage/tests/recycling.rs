@@ -1,10 +1,8 @@
 //! The files of segments that were cut are used again as they are: what is left in them is never a record again, and tells a torn write
 //! from damage.
 
-mod common;
-
+use crate::common::{Stepped, disk, ids, kept, open, record, write};
 use bytes::Bytes;
-use common::{Stepped, disk, ids, kept, open, record, write};
 use quorate_storage::{
     Faults, Journal, JournalError, Medium, MediumFile, SimulatedDisk, inspect_medium, repair_medium,
 };

@@ -1,14 +1,12 @@
 //! What every pair of transport and channel has to do. A further pair is one more line at the end.
 
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use quorate_transports::{Event, TcpConfig};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{ClusterId, ReplicaId};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use support::*;
 
 fn pair<S: Stack>() -> (Ground, End, End) {
     let mut ground = Ground::new(2);

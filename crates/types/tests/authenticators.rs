@@ -1,7 +1,5 @@
 //! What a bundle's authenticator covers, as far as that can be told without keys: its form, its names and what is signed.
 
-mod common;
-
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::*;
@@ -16,7 +14,7 @@ fn one() -> ClusterId {
 proptest! {
     #[test]
     fn whatever_is_changed_has_another_name_and_only_the_content_another_statement(
-        bundle in common::signed_bundle(), at in any::<prop::sample::Index>(), bit in 0u8..8,
+        bundle in crate::common::signed_bundle(), at in any::<prop::sample::Index>(), bit in 0u8..8,
     ) {
         let mut body = bundle.body().to_vec();
         let at = at.index(body.len());
@@ -30,12 +28,12 @@ proptest! {
     }
 
     #[test]
-    fn a_statement_is_of_one_cluster(bundle in common::bundle()) {
+    fn a_statement_is_of_one_cluster(bundle in crate::common::bundle()) {
         prop_assert_ne!(bundle.statement(&one()), bundle.statement(&ClusterId::from_name("two")));
     }
 
     #[test]
-    fn a_bundle_cannot_be_replayed_under_another_client(bundle in common::signed_bundle(), other in common::client()) {
+    fn a_bundle_cannot_be_replayed_under_another_client(bundle in crate::common::signed_bundle(), other in crate::common::client()) {
         prop_assume!(other.owner() != bundle.origin().owner());
         let mut body = bundle.body().to_vec();
         body[1..17].copy_from_slice(&other.0.to_le_bytes());
@@ -44,7 +42,7 @@ proptest! {
     }
 
     #[test]
-    fn without_its_authenticator_it_is_another_bundle(bundle in common::signed_bundle()) {
+    fn without_its_authenticator_it_is_another_bundle(bundle in crate::common::signed_bundle()) {
         let mut body = bundle.body()[..bundle.body().len() - AUTHENTICATOR_BYTES].to_vec();
         let cut = Bundle::from_body(body.clone().into()).expect_err("the authenticator is missing");
         prop_assert!(cut.to_string().contains("96 bytes are needed"), "{}", cut);
@@ -56,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn an_unknown_authenticator_is_refused(bundle in common::bundle(), kind in 2u8..) {
+    fn an_unknown_authenticator_is_refused(bundle in crate::common::bundle(), kind in 2u8..) {
         let mut body = bundle.body().to_vec();
         body[0] = kind;
         let error = Bundle::from_body(Bytes::from(body)).expect_err("there is no such kind");

@@ -1,7 +1,5 @@
 //! A block's digest covers all of it but the proof.
 
-mod common;
-
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::*;
@@ -14,7 +12,7 @@ fn another(digest: Digest, bit: usize) -> Digest {
 
 proptest! {
     #[test]
-    fn the_digest_covers_each_field(block in common::block(), bit in 0usize..256, number in 0usize..64, member in common::replica()) {
+    fn the_digest_covers_each_field(block in crate::common::block(), bit in 0usize..256, number in 0usize..64, member in crate::common::replica()) {
         let Block { view, author, justify, payload, .. } = block.clone();
         let digest = |view, author, justify: &Certificate, payload: &[Digest]| {
             Block::new(view, author, justify.clone(), payload.to_vec()).digest()
@@ -54,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_payload_counts(block in common::block()) {
+    fn the_order_of_the_payload_counts(block in crate::common::block()) {
         let mut payload = block.payload.clone();
         payload.reverse();
         let other = Block::new(block.view, block.author, block.justify.clone(), payload);
@@ -62,14 +60,14 @@ proptest! {
     }
 
     #[test]
-    fn the_proof_is_not_covered(block in common::block(), proof in common::bytes(64)) {
+    fn the_proof_is_not_covered(block in crate::common::block(), proof in crate::common::bytes(64)) {
         let justify = Certificate { proof, ..block.justify.clone() };
         let other = Block::new(block.view, block.author, justify, block.payload.clone());
         prop_assert_eq!(other.digest(), block.digest());
     }
 
     #[test]
-    fn a_block_stands_on_what_it_justifies(block in common::block()) {
+    fn a_block_stands_on_what_it_justifies(block in crate::common::block()) {
         prop_assert_eq!(block.parent(), block.justify.subject.digest);
         prop_assert_eq!(block.height, block.justify.subject.height.next());
         let subject = block.subject(Domain::Vote);

@@ -1,7 +1,5 @@
 //! The laws of the codec, for every type on the wire: one value, one encoding, and no bytes that do harm.
 
-mod common;
-
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::codec::{DecodeReason, WIRE_VERSION};
@@ -80,23 +78,23 @@ macro_rules! wire_types {
 
 wire_types! {
     replica_id: ReplicaId = any::<u16>().prop_map(ReplicaId);
-    client_id: ClientId = common::client();
-    view: View = common::view();
-    height: Height = common::height();
-    digest: Digest = common::digest();
-    domain: Domain = common::domain();
-    subject: Subject = common::subject();
-    signers: Signers = common::signers();
-    attachment: Attachment = common::attachment();
-    certificate: Certificate = common::certificate();
-    vote: Vote = common::vote();
-    block: Block = common::block();
-    bundle: Bundle = common::bundle();
-    results: Results = common::results();
-    request: ClientRequest = common::request();
-    reply: ReplicaReply = common::reply();
-    optional: Option<Vote> = common::optional_vote();
-    shared: Arc<Block> = common::block().prop_map(Arc::new);
+    client_id: ClientId = crate::common::client();
+    view: View = crate::common::view();
+    height: Height = crate::common::height();
+    digest: Digest = crate::common::digest();
+    domain: Domain = crate::common::domain();
+    subject: Subject = crate::common::subject();
+    signers: Signers = crate::common::signers();
+    attachment: Attachment = crate::common::attachment();
+    certificate: Certificate = crate::common::certificate();
+    vote: Vote = crate::common::vote();
+    block: Block = crate::common::block();
+    bundle: Bundle = crate::common::bundle();
+    results: Results = crate::common::results();
+    request: ClientRequest = crate::common::request();
+    reply: ReplicaReply = crate::common::reply();
+    optional: Option<Vote> = crate::common::optional_vote();
+    shared: Arc<Block> = crate::common::block().prop_map(Arc::new);
 }
 
 #[test]

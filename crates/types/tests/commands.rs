@@ -1,7 +1,5 @@
 //! Bundles and results: what goes in comes out.
 
-mod common;
-
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
@@ -10,12 +8,12 @@ use quorate_types::*;
 proptest! {
     #[test]
     fn commands_come_out_as_they_went_in(
-        origin in common::client(),
-        signer in prop::option::of(common::authenticator()),
+        origin in crate::common::client(),
+        signer in prop::option::of(crate::common::authenticator()),
         commands in prop::collection::vec((any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..30)), 1..20),
     ) {
         let origin = signer.map_or(origin, |(key, _)| ClientId::of_key(&key));
-        let builder = common::filled(origin, &commands);
+        let builder = crate::common::filled(origin, &commands);
         let bundle = match &signer {
             Some((key, signature)) => builder.finish_signed(&ClusterId::from_name("one"), key, |_| *signature),
             None => builder.finish(),
@@ -30,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn a_bundle_is_named_by_its_bytes(one in common::bundle(), two in common::bundle()) {
+    fn a_bundle_is_named_by_its_bytes(one in crate::common::bundle(), two in crate::common::bundle()) {
         prop_assert_eq!(one.digest() == two.digest(), one.body() == two.body());
     }
 
@@ -69,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn digests_are_hexadecimal(digest in common::digest(), junk in ".{0,70}") {
+    fn digests_are_hexadecimal(digest in crate::common::digest(), junk in ".{0,70}") {
         prop_assert_eq!(Digest::from_hex(&digest.to_hex()), Some(digest));
         prop_assert_eq!(Digest::from_hex(&digest.to_hex().to_uppercase()), Some(digest));
         if let Some(parsed) = Digest::from_hex(&junk) {

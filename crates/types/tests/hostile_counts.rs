@@ -1,7 +1,5 @@
 //! A message that claims more than it carries is refused before anything is allocated for the claim.
 
-mod common;
-
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::codec::WIRE_VERSION;
@@ -92,8 +90,8 @@ proptest! {
 
     #[test]
     fn no_claim_is_believed(
-        certificate in common::certificate(), vote in common::vote(), block in common::block(), bundle in common::bundle(),
-        results in common::results(), request in common::request(), reply in common::reply(),
+        certificate in crate::common::certificate(), vote in crate::common::vote(), block in crate::common::block(), bundle in crate::common::bundle(),
+        results in crate::common::results(), request in crate::common::request(), reply in crate::common::reply(),
     ) {
         claims_are_refused(&certificate);
         claims_are_refused(&vote);

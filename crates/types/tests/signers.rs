@@ -1,7 +1,5 @@
 //! The signer set against a set.
 
-mod common;
-
 use proptest::prelude::*;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{ReplicaId, Signers};

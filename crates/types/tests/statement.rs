@@ -1,7 +1,5 @@
 //! No signature means two things: different statements are different bytes.
 
-mod common;
-
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::*;
@@ -23,7 +21,7 @@ fn meaning(
 /// Few values, so that two statements often agree in most fields.
 fn narrow_subject() -> impl Strategy<Value = Subject> {
     let digest = prop_oneof![Just(Digest::ZERO), Just(Digest([1; 32]))];
-    (common::domain(), 0u64..2, 0u64..2, digest).prop_map(|(domain, view, height, digest)| Subject {
+    (crate::common::domain(), 0u64..2, 0u64..2, digest).prop_map(|(domain, view, height, digest)| Subject {
         domain,
         view: View(view),
         height: Height(height),
@@ -46,7 +44,7 @@ fn narrow() -> impl Strategy<Value = (ClusterId, Subject, Attachment)> {
 }
 
 fn wide() -> impl Strategy<Value = (ClusterId, Subject, Attachment)> {
-    (common::cluster(), common::subject(), common::attachment())
+    (crate::common::cluster(), crate::common::subject(), crate::common::attachment())
 }
 
 proptest! {
@@ -62,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn every_field_is_signed(cluster in common::cluster(), subject in common::subject(), attachment in common::attachment()) {
+    fn every_field_is_signed(cluster in crate::common::cluster(), subject in crate::common::subject(), attachment in crate::common::attachment()) {
         let statement = |cluster: &ClusterId, subject: &Subject, attachment: &Attachment| {
             Statement::new(cluster, subject, attachment).as_bytes().to_vec()
         };
@@ -104,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn a_vote_signs_its_statement_whoever_casts_it(vote in common::vote(), voter in any::<u16>(), cluster in common::cluster()) {
+    fn a_vote_signs_its_statement_whoever_casts_it(vote in crate::common::vote(), voter in any::<u16>(), cluster in crate::common::cluster()) {
         let other = Vote { voter: ReplicaId(voter), signature: Bytes::new(), ..vote.clone() };
         prop_assert!(vote.statement(&cluster).as_bytes() == other.statement(&cluster).as_bytes());
     }

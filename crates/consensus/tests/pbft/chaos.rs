@@ -40,7 +40,7 @@ impl Drop for Replay {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "run it again: QUORATE_CHAOS_SEED={} cargo test -p quorate-consensus --test pbft trouble",
+                "run it again: QUORATE_CHAOS_SEED={} cargo test -p quorate-consensus --test tests pbft::chaos",
                 self.0
             );
         }

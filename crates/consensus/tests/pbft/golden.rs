@@ -1,6 +1,6 @@
 //! The life of PBFT as text, in `testdata/pbft/<story>.txt`.
 //!
-//! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test pbft` writes them anew. Read what changed before you commit it.
+//! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests pbft` writes them anew. Read what changed before you commit it.
 
 use crate::common::config;
 use crate::common::network::Letter;

@@ -4,7 +4,7 @@ use super::*;
 use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
 use quorate_types::Quorum;
 
-for_all_protocols! {
+crate::for_all_protocols! {
     /// It takes the state over, votes, and proposes when it is its turn.
     by_the_state,
     /// Links that lose messages, and double them.

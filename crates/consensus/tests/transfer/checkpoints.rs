@@ -4,7 +4,7 @@ use super::*;
 use quorate_consensus::Envelope;
 use quorate_types::{Attachment, Certificate, Domain, Subject, View};
 
-for_all_protocols! {
+crate::for_all_protocols! {
     /// All come to the same checkpoints, whoever was away in between, and hold the same states.
     everywhere_the_same,
     /// Views come and go, and the votes on a checkpoint stay.

@@ -6,7 +6,7 @@ use crate::common::world::Act;
 use quorate_consensus::{Action, Envelope};
 use quorate_types::{Domain, Subject, View};
 
-for_all_protocols! {
+crate::for_all_protocols! {
     /// One sends chunks that are not of the state.
     wrong_chunks,
     /// One sends something else in place of the manifest.

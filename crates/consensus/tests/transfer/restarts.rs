@@ -3,7 +3,7 @@
 use super::*;
 use quorate_types::View;
 
-for_all_protocols! {
+crate::for_all_protocols! {
     /// It comes back where it was, bound by what it has said.
     after_an_adoption,
     /// The host has taken the state over, and the replica has not heard of it.

@@ -1,17 +1,14 @@
 //! Coming back by the state of a checkpoint, when the blocks in between are gone: under every protocol, whatever others do, and
 //! across restarts.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod catching_up;
 mod checkpoints;
 mod liars;
 mod restarts;
 
-use common::network::Letter;
-use common::play::Play;
-use common::world::World;
+use crate::common::network::Letter;
+use crate::common::play::Play;
+use crate::common::world::World;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Mark};
 use quorate_types::{Digest, Height, ReplicaId, Time};
@@ -35,7 +32,13 @@ macro_rules! for_all_protocols {
 
 /// Little is kept: who misses a few dozen blocks needs a state.
 fn config<P: Play>() -> Config {
-    Config { checkpoint_interval: 4, window: 16, retained_blocks: 16, view_timeout_ms: 100, ..common::config::<P>() }
+    Config {
+        checkpoint_interval: 4,
+        window: 16,
+        retained_blocks: 16,
+        view_timeout_ms: 100,
+        ..crate::common::config::<P>()
+    }
 }
 
 /// A cluster with states of several chunks, of which one replica misses more than the others keep.

@@ -1,0 +1,3 @@
+//! The tests of this crate, as one binary: what they share is compiled and linked once.
+
+mod handshake;

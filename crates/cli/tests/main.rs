@@ -1,0 +1,10 @@
+//! The tests of this crate, as one binary: what they share is compiled and linked once.
+
+mod architecture;
+mod command_line;
+mod common;
+mod disk_trouble;
+mod inspect;
+mod processes;
+mod replay;
+mod twins;

@@ -1,0 +1,15 @@
+//! The tests of this crate, as one binary: what they share is compiled and linked once.
+
+mod common;
+mod inspect;
+mod misbehaviour;
+mod recording;
+mod remains;
+mod report;
+mod result;
+mod simulation;
+mod spec_errors;
+mod spec_round_trip;
+mod stranger;
+mod taken_over;
+mod torture;

@@ -1,0 +1,9 @@
+//! The tests of this crate, as one binary: what they share is compiled and linked once.
+
+mod authentication;
+mod cluster;
+mod config;
+mod restart;
+mod snapshots;
+mod support;
+mod villain;

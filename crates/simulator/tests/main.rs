@@ -1,0 +1,10 @@
+//! The tests of this crate, as one binary: what they share is compiled and linked once.
+
+mod adoption_sweep;
+mod chaos;
+mod common;
+mod crash_sweep;
+mod determinism;
+mod network;
+mod state_transfer;
+mod transfers;

@@ -1,0 +1,10 @@
+//! The tests of this crate, as one binary: what they share is compiled and linked once.
+
+mod common;
+mod crash;
+mod damage;
+mod faults;
+mod file;
+mod memory;
+mod reading;
+mod recycling;

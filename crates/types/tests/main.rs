@@ -1,0 +1,12 @@
+//! The tests of this crate, as one binary: what they share is compiled and linked once.
+
+mod authenticators;
+mod block;
+mod codec;
+mod commands;
+mod common;
+mod hostile_counts;
+mod quorum;
+mod signers;
+mod state;
+mod statement;
