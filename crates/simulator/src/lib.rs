@@ -36,4 +36,4 @@ pub use node::{Leaves, Point};
 pub use oracle::Complaint;
 pub use run::{SimReport, recording_header, run, run_recorded, run_seeds};
 pub use spec::{Signatures, SimSpec, WorkloadFactory};
-pub use world::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};
+pub use world::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS, Life};

@@ -12,7 +12,7 @@ use crate::random::{Purpose, Random};
 use crate::signatures::{Device, Modelled};
 use crate::spec::{Signatures, SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
-use crate::world::{self, World, trouble};
+use crate::world::{self, Life, World, trouble};
 use quorate_applications::{CheckpointRule, Executor};
 use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
@@ -48,10 +48,8 @@ pub struct SimReport {
     pub virtual_time: Duration,
     /// What the clients saw; none if the run ended before its time.
     pub load: Option<LoadReport>,
-    /// The replicas' counters at the start of the measured time.
-    pub first: Vec<Status>,
-    /// At its end.
-    pub last: Vec<Status>,
+    /// The replicas' counters over the measured time, life by life; none if the run ended before its time.
+    pub lives: Vec<Life>,
     /// At the end of the run, with histories; none of those that crashed.
     pub end: Vec<Option<Status>>,
     /// Who crashed, each time.
@@ -205,8 +203,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
         delivered: world.delivered,
         virtual_time: world.now.since(Time(0)),
         load: done.then(|| world.clients.finish(world.now)),
-        first: world.first,
-        last: world.last,
+        lives: world.lives_measured.take(),
         end,
         points: world.nodes.iter().map(|node| node.points).collect(),
         crashed: world.crashed,

@@ -7,6 +7,7 @@ use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::{Leaves, SimReport, SimSpec, run};
+use quorate_types::ReplicaId;
 use std::time::Duration;
 
 /// What is left of a journal when its replica comes back with its memory.
@@ -50,7 +51,9 @@ fn a_block_waits_for_one_flush_where_what_was_said_before_reserves_the_view() {
             spec.costs.journal.flush_us = flush.as_secs_f64() * 1e6;
             let report = run(&spec, 1, &commands);
             judge(&report, "nobody is struck");
-            let blocks = report.last[0].committed_blocks - report.first[0].committed_blocks;
+            let life =
+                report.lives.iter().find(|life| life.last.replica == ReplicaId(0)).expect("replica 0 was measured");
+            let blocks = life.last.committed_blocks - life.first.committed_blocks;
             let flushes = 1.0 / flush.as_secs_f64() / f64::from(phases);
             let per_block = flushes / blocks as f64;
             assert!((1.0..1.5).contains(&per_block), "{protocol}, {leader}: {per_block} flushes a block");

@@ -1,13 +1,14 @@
 //! From counters to a result.
 
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Machine, Second, log_buckets, per, version,
+    Agreement, BenchResult, CpuPerCommand, Difference, Event, Growth, Latency, Machine, Second, log_buckets, per,
+    version,
 };
 use crate::spec::{BenchSpec, Pacing};
 use quorate_applications::compare_histories;
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport};
 use quorate_types::{Height, ReplicaId, Status};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// A thread that ran or waited for a processor for this part of the time was the limit, or one of them.
@@ -111,22 +112,9 @@ impl Readings {
         self.last.iter().flatten().map(|reading| &reading.status).max_by_key(|status| status.height)
     }
 
-    /// By how much a counter grew, over all replicas.
-    fn sum(&self, counter: impl Fn(&Status) -> u64) -> u64 {
-        self.growths(counter).map(|(_, growth)| growth).sum()
-    }
-
-    /// By how much a counter grew at the replica where it grew most.
-    fn most(&self, counter: impl Fn(&Status) -> u64) -> u64 {
-        let mut of = BTreeMap::new();
-        self.growths(counter).for_each(|(replica, growth)| *of.entry(replica).or_insert(0) += growth);
-        of.into_values().max().unwrap_or(0)
-    }
-
-    /// By how much a counter grew in each life.
-    fn growths(&self, counter: impl Fn(&Status) -> u64) -> impl Iterator<Item = (ReplicaId, u64)> {
-        let growth = move |first: &Status, last: &Status| counter(last).saturating_sub(counter(first));
-        self.lives().map(move |(first, last)| (last.status.replica, growth(&first.status, &last.status)))
+    /// By how much the counters grew.
+    fn growth(&self) -> Growth<'_> {
+        Growth::of(self.lives().map(|(first, last)| (&first.status, &last.status)))
     }
 
     fn lives(&self) -> impl Iterator<Item = (&Reading, &Reading)> {
@@ -172,38 +160,41 @@ pub fn result(
     mut warnings: Vec<String>,
     peak_rss_kb: u64,
 ) -> BenchResult {
-    let ordered = readings.most(|status| status.committed_commands);
-    let blocks = readings.most(|status| status.committed_blocks);
-    let replicas = per(readings.sum(|status| status.cpu_ns) as f64 / 1e3, ordered);
+    let events = std::mem::take(&mut readings.events);
+    let mut proofs = std::mem::take(&mut readings.evidence);
+    proofs.extend(evidence(readings.end.iter().flatten()));
+    let growth = readings.growth();
+    let ordered = growth.most(|status| status.committed_commands);
+    let blocks = growth.most(|status| status.committed_blocks);
+    let replicas = per(growth.sum(|status| status.cpu_ns) as f64 / 1e3, ordered);
     let clients = report.cpu_us_per_command();
-    let sent_by_replicas = per(readings.sum(|status| status.bytes_sent) as f64, ordered);
+    let sent_by_replicas = per(growth.sum(|status| status.bytes_sent) as f64, ordered);
     let sent_by_clients = per(report.usage.transport.bytes_sent as f64, report.completed);
     let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     let client_bound = is_client_bound(spec, report, &readings, &mut warnings);
     let rss_of_replicas = readings.end.iter().flatten().map(|status| status.peak_rss_kb).max().unwrap_or(0);
     note_the_unusual(report, &readings, &mut warnings);
-    readings.evidence.extend(evidence(readings.end.iter().flatten()));
     BenchResult {
         spec: spec.clone(),
         throughput_ops: report.throughput(),
         latency_ms: Latency::of(&report.latency_us),
         committed_commands: report.completed,
         committed_blocks: blocks,
-        views: readings.most(|status| status.view.0),
-        view_timeouts: readings.most(|status| status.view_timeouts),
+        views: growth.views(),
+        view_timeouts: growth.most(|status| status.view_timeouts),
         longest_gap_ms: (report.completed > 0).then_some(report.longest_gap.as_secs_f64() * 1e3),
         cpu_us_per_command: CpuPerCommand { total: add(replicas, clients), replicas, clients },
         bytes_per_command: add(sent_by_replicas, sent_by_clients),
-        verifications_per_block: per(readings.sum(|status| status.verifications) as f64, blocks),
-        messages_per_block: per(readings.sum(|status| status.messages_sent) as f64, blocks),
-        bytes_per_block: per(readings.sum(|status| status.bytes_sent) as f64, blocks),
+        verifications_per_block: per(growth.sum(|status| status.verifications) as f64, blocks),
+        messages_per_block: per(growth.sum(|status| status.messages_sent) as f64, blocks),
+        bytes_per_block: per(growth.sum(|status| status.bytes_sent) as f64, blocks),
         peak_rss_mb: peak_rss_kb.max(rss_of_replicas) as f64 * 1024.0 / 1e6,
         client_bound,
         agreement: readings.agreement(),
         timeline: timeline(report),
         latency_histogram: log_buckets(&report.latency_us),
-        events: readings.events,
-        evidence: readings.evidence.into_iter().collect(),
+        events,
+        evidence: proofs.into_iter().collect(),
         warnings,
         machine: Machine::here(),
         command: spec.command_line(),
@@ -244,7 +235,7 @@ fn note_the_unusual(report: &LoadReport, readings: &Readings, warnings: &mut Vec
     note(report.total_refused, "commands were refused");
     note(report.malformed, "frames from replicas were no replies");
     note(
-        readings.most(|status| status.dropped.get("not-queued").copied().unwrap_or(0)),
+        readings.growth().most(|status| status.dropped.get("not-queued").copied().unwrap_or(0)),
         "frames found a full queue or no connection",
     );
 }

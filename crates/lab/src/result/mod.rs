@@ -8,9 +8,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
+mod growth;
 mod machine;
 mod table;
 
+pub(crate) use growth::Growth;
 pub use machine::Machine;
 pub use table::{
     count, describe_cluster, describe_limit, describe_load, describe_settings, figure, optional, shown_evidence,

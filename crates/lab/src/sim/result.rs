@@ -3,7 +3,7 @@
 use super::SimOptions;
 use crate::bench::{evidence, timeline};
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Machine, log_buckets, per, version,
+    Agreement, BenchResult, CpuPerCommand, Difference, Event, Growth, Latency, Machine, log_buckets, per, version,
 };
 use crate::spec::{BenchSpec, ClientAuthentication};
 use quorate_applications::compare_histories;
@@ -150,9 +150,9 @@ fn command(spec: &BenchSpec, options: &SimOptions, seed: u64) -> String {
 }
 
 fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
-    let pairs = || report.first.iter().zip(&report.last);
-    let sum = |of: fn(&Status) -> u64| -> u64 { pairs().map(|(first, last)| of(last) - of(first)).sum() };
-    let most = |of: fn(&Status) -> u64| pairs().map(|(first, last)| of(last) - of(first)).max().unwrap_or(0);
+    let growth = Growth::of(report.lives.iter().map(|life| (&life.first, &life.last)));
+    let sum = |of: fn(&Status) -> u64| growth.sum(of);
+    let most = |of: fn(&Status) -> u64| growth.most(of);
     let (ordered, blocks) = (most(|status| status.committed_commands), most(|status| status.committed_blocks));
     let load = report.load.as_ref();
     let replicas = per(sum(|status| status.cpu_ns) as f64 / 1e3, ordered);
@@ -183,7 +183,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         latency_ms: load.map_or_else(Latency::default, |load| Latency::of(&load.latency_us)),
         committed_commands: load.map_or(0, |load| load.completed),
         committed_blocks: blocks,
-        views: most(|status| status.view.0),
+        views: growth.views(),
         view_timeouts: most(|status| status.view_timeouts),
         longest_gap_ms: load.filter(|load| load.completed > 0).map(|load| load.longest_gap.as_secs_f64() * 1e3),
         cpu_us_per_command: CpuPerCommand { total: replicas.zip(clients).map(|(a, b)| a + b), replicas, clients },
@@ -193,7 +193,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         messages_per_block: per(sum(|status| status.messages_sent) as f64, blocks),
         peak_rss_mb: 0.0,
         client_bound: load.and_then(LoadReport::busy_fraction).is_some_and(|busy| busy >= BUSY_FRACTION)
-            && busiest(report) < BUSY_FRACTION,
+            && busiest(report, &growth) < BUSY_FRACTION,
         agreement: agreement(report),
         timeline: load.map(timeline).unwrap_or_default(),
         latency_histogram: load.map(|load| log_buckets(&load.latency_us)).unwrap_or_default(),
@@ -209,11 +209,9 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
 /// A thread that ran for this part of the time was the limit, or one of them.
 const BUSY_FRACTION: f64 = 0.95;
 
-fn busiest(report: &SimReport) -> f64 {
+fn busiest(report: &SimReport, growth: &Growth<'_>) -> f64 {
     let window = report.load.as_ref().map_or(1.0, |load| load.window.as_nanos() as f64).max(1.0);
-    let busy =
-        report.first.iter().zip(&report.last).map(|(first, last)| (last.busy_ns - first.busy_ns) as f64 / window);
-    busy.fold(0.0, f64::max)
+    growth.most(|status| status.busy_ns) as f64 / window
 }
 
 fn agreement(report: &SimReport) -> Agreement {

@@ -134,6 +134,8 @@ pub struct Node<P: Protocol> {
     pub struck: bool,
     /// Whether it has not crashed.
     pub alive: bool,
+    /// Its counters when this life had recalled its journal; none before.
+    pub born: Option<Status>,
     /// While it is down and is to come back: what the crash leaves of its journal.
     pub returns: Option<Leaves>,
     /// It does nothing before.
@@ -181,6 +183,7 @@ impl<P: Protocol> Node<P> {
             struck_at: None,
             struck: false,
             alive: true,
+            born: None,
             returns: None,
             paused_until: Time(0),
             speed: FULL_SPEED,
@@ -276,6 +279,7 @@ impl<P: Protocol> Node<P> {
         }
         self.adopt_restored(restored, world);
         self.recalls = false;
+        self.born = Some(self.status(false));
         self.feed(Input::Start, world);
     }
 
@@ -475,6 +479,7 @@ impl<P: Protocol> Node<P> {
         (self.adopted, self.adopting) = (Height(0), None);
         self.replies = Replies::new(salt);
         (self.alive, self.started, self.struck, self.struck_at) = (true, false, false, None);
+        self.born = None;
         (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);
         self.servers.fill(Time(0));
     }

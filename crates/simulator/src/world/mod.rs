@@ -5,12 +5,14 @@
 
 mod lasso;
 mod liveness;
+mod lives;
 mod shipping;
 mod trouble;
 mod turns;
 
 pub use lasso::Landmarks;
 pub use liveness::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};
+pub use lives::Life;
 pub use trouble::{Trouble, trouble};
 
 use crate::charges::Charges;
@@ -26,11 +28,12 @@ use crate::spec::SimSpec;
 use crate::trace::Trace;
 use crate::transcript::Transcript;
 use liveness::Probe;
+use lives::Lives;
 use quorate_client::load::Stage;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Input, Protocol};
 use quorate_recording::Recorder;
-use quorate_types::{Bundle, Height, ReplicaId, Status, Time};
+use quorate_types::{Bundle, Height, ReplicaId, Time};
 use shipping::Pairs;
 use std::time::Duration;
 use turns::Cores;
@@ -108,8 +111,7 @@ pub struct World<'a, P: Protocol> {
     pub recorder: Option<Recorder>,
     pub delivered: u64,
     pub events: u64,
-    pub first: Vec<Status>,
-    pub last: Vec<Status>,
+    pub lives_measured: Lives,
     probe: Option<Probe>,
     pub crashed: Vec<ReplicaId>,
     pub restarts: u64,
@@ -159,8 +161,7 @@ impl<'a, P: Protocol> World<'a, P> {
             recorder: None,
             delivered: 0,
             events: 0,
-            first: Vec::new(),
-            last: Vec::new(),
+            lives_measured: Lives::default(),
             probe: None,
             crashed: Vec::new(),
             restarts: 0,

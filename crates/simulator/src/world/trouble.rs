@@ -110,6 +110,8 @@ impl<P: Protocol> World<'_, P> {
         if self.nodes[replica].alive {
             self.crashed.push(name);
             self.clients.lost(name);
+            let node = &self.nodes[replica];
+            self.lives_measured.ended(replica, node.born.as_ref(), || node.status(false));
         }
         self.nodes[replica].crash(leaves);
     }

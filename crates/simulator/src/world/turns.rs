@@ -146,14 +146,21 @@ impl<P: Protocol> World<'_, P> {
         self.requests = requests;
         let reached = self.clients.stage();
         if reached != stage && reached >= Stage::Measure {
-            let statuses = || self.nodes.iter().map(|node| node.status(false)).collect::<Vec<_>>();
-            if self.first.is_empty() {
-                self.first = statuses();
-            } else if self.last.is_empty() {
-                self.last = statuses();
-            }
+            self.measure_lives();
         }
         elapsed
+    }
+
+    /// The measured time begins, or ends if it has begun.
+    fn measure_lives(&mut self) {
+        if !self.lives_measured.has_begun() {
+            let statuses = self.nodes.iter().map(|node| node.alive.then(|| node.status(false))).collect();
+            return self.lives_measured.begin(statuses);
+        }
+        for (replica, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
+            self.lives_measured.ended(replica, node.born.as_ref(), || node.status(false));
+        }
+        self.lives_measured.close();
     }
 
     pub(super) fn schedule_alarm(&mut self, actor: usize) {

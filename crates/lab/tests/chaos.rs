@@ -1,0 +1,36 @@
+//! The laboratory under chaos: what replicas do may be wrong, and is told; the laboratory itself must not fail.
+
+use quorate_lab::BenchSpec;
+use quorate_lab::sim::{self, SimOptions};
+use quorate_lab::spec::{Interval, ProtocolKind};
+
+/// Seeds of each protocol.
+const SEEDS: std::ops::Range<u64> = 1..11;
+
+fn spec(protocol: ProtocolKind) -> BenchSpec {
+    BenchSpec {
+        protocol,
+        clients: 2,
+        outstanding: Some(50),
+        duration: Interval::from_millis(5000),
+        ..BenchSpec::default()
+    }
+}
+
+/// Replicas that crash and come back count from zero, so sums over their lives are what has to be right.
+#[test]
+fn chaos_under_every_protocol_ends_in_a_result() {
+    for protocol in ProtocolKind::ALL.iter().copied() {
+        for seed in SEEDS {
+            let options = SimOptions { chaos: true, seeds: Some(seed..seed + 1), ..SimOptions::default() };
+            let result = sim::run(&spec(protocol), &options, &|_| {}).expect("a sound spec");
+            let case = format!("{protocol}, seed {seed}");
+            assert_eq!(result.failed().count(), 0, "{case}: {}", result.to_table());
+            let bench = &result.bench;
+            // Every answered command was executed by some replica; a counter that wrapped around, or that forgot a life, shows here.
+            let commands_per_block = bench.committed_commands as f64 / bench.committed_blocks.max(1) as f64;
+            assert!(bench.committed_blocks < 10_000_000 && commands_per_block < 400.0, "{case}: {}", bench.to_table());
+            assert!(bench.views < 1_000_000 && bench.view_timeouts <= bench.views, "{case}: {}", bench.to_table());
+        }
+    }
+}
