@@ -21,7 +21,7 @@ use quorate_lab::spec::{ClientAuthentication, ClusterArgs};
 use quorate_lab::twins::TwinsCommand;
 use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec, render_html};
-use quorate_node::{NodeError, StderrObserver, run_directory, testnet};
+use quorate_node::{NodeError, StderrObserver, interrupt, run_directory, testnet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,7 +59,7 @@ enum Command {
     Museum(MuseumArgs),
     /// Write the configuration and keys of a cluster on this machine: a directory for each replica, and client.toml.
     Testnet(TestnetArgs),
-    /// Run one replica from its directory, until it is killed.
+    /// Run one replica from its directory, until a signal asks it to end.
     #[command(after_help = NODE_EXIT_STATUS)]
     Node(NodeArgs),
     /// Look into a replica's directory, running or not: what it remembers, whether it is sound, and the committed chain for others to check.
@@ -88,7 +88,12 @@ struct CalibrateArgs {
 /// The exit status of a replica whose disk is full, fails, or may not be written: whoever starts it again has to see to the disk first.
 const DISK_TROUBLE: u8 = 3;
 const NODE_EXIT_STATUS: &str = "\
+Signals:
+  SIGTERM, SIGINT and SIGHUP end it in order: it takes no more connections, writes and sends what it has said, and exits with status 0.
+  A second one ends it at once; nothing that a client was told is lost either way
+
 Exit status:
+  0  a signal ended it in order
   1  it cannot start or go on, and says why
   2  the call is wrong
   3  its disk is full, fails, or may not be written. It stops before it says anything that it has not written down, and tells which
@@ -204,6 +209,7 @@ fn silent_and_apart(spec: &BenchSpec) -> Vec<quorate_types::ReplicaId> {
 }
 
 fn run_node(directory: &Path) -> Outcome {
+    interrupt::install().map_err(|error| format!("cannot handle signals: {error}"))?;
     run_directory(directory, Box::new(StderrObserver))?;
     Ok(())
 }

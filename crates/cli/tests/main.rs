@@ -7,4 +7,5 @@ mod disk_trouble;
 mod inspect;
 mod processes;
 mod replay;
+mod signals;
 mod twins;

@@ -352,6 +352,13 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
+    /// Has everything written that was ever appended, and sends what waited for it. Returns whether all of it is durable.
+    pub fn finish_journal(&mut self) -> Result<bool, HostError> {
+        self.unwritten |= self.unhurried_bytes > 0;
+        self.settle_journal()?;
+        Ok(self.held.is_empty() && (self.appended == 0 || self.is_durable(RecordId(self.appended))?))
+    }
+
     fn is_durable(&mut self, record: RecordId) -> Result<bool, HostError> {
         if self.durable < Some(record) {
             self.look_at_journal()?;

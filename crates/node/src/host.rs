@@ -86,12 +86,12 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) devices: Devices<P::Message>,
     memory: Memory,
     behaviour: Option<Box<dyn Behaviour<P::Message>>>,
-    recorder: Option<Recorder>,
+    pub(crate) recorder: Option<Recorder>,
     orders: Orders,
     started: Instant,
     now: Time,
     pub(crate) actions: Vec<Action<P::Message>>,
-    events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     client_frames: VecDeque<ClientFrame>,
     client_backlog_bytes: usize,
     /// The bundles of this turn and the links they came on.
@@ -111,17 +111,13 @@ impl<P: Protocol> RunningNode for Host<P> {
             match self.orders.read() {
                 Order::Run => self.turn()?,
                 Order::Finish => {
-                    self.devices.transport.poll(Some(Duration::ZERO), &mut self.events)?;
-                    self.devices.journal.commit()?;
-                    if let Some(recorder) = self.recorder.take() {
-                        recorder.finish(None)?;
-                    }
+                    self.finish()?;
                     break;
                 }
                 Order::Crash => break,
             }
         }
-        self.devices.tell(NodeEvent::Stopped);
+        self.devices.tell(NodeEvent::Stopped { height: self.replica.committed_height() });
         Ok(self.status(true))
     }
 }

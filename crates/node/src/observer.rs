@@ -92,7 +92,10 @@ pub enum NodeEvent {
     /// Somebody was proven to misbehave.
     Evidence(Evidence),
     /// The replica has stopped as it was asked to.
-    Stopped,
+    Stopped {
+        /// Up to where it has executed.
+        height: Height,
+    },
 }
 
 impl fmt::Display for NodeEvent {
@@ -134,7 +137,7 @@ impl fmt::Display for NodeEvent {
             NodeEvent::Forged { from } => write!(f, "replica {from} passes on a bundle that its client did not sign"),
             NodeEvent::TimedOut(view) => write!(f, "view {view} timed out"),
             NodeEvent::Evidence(evidence) => evidence.fmt(f),
-            NodeEvent::Stopped => f.write_str("stopped"),
+            NodeEvent::Stopped { height } => write!(f, "stopped as asked, having executed up to height {height}"),
         }
     }
 }

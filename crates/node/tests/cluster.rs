@@ -357,7 +357,7 @@ fn an_observer_hears_of_the_start_the_peers_and_a_loss() {
     for replica in 0..4 {
         assert_eq!(heard(replica, &|event| matches!(event, NodeEvent::Listening(_))), 1);
         assert!(heard(replica, &|event| matches!(event, NodeEvent::Connected(Remote::Client(_)))) >= 1);
-        assert_eq!(heard(replica, &|event| matches!(event, NodeEvent::Stopped)), 1);
+        assert_eq!(heard(replica, &|event| matches!(event, NodeEvent::Stopped { .. })), 1);
     }
 }
 

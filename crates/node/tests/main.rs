@@ -3,6 +3,7 @@
 mod authentication;
 mod cluster;
 mod config;
+mod interrupt;
 mod restart;
 mod snapshots;
 mod support;

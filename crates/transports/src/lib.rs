@@ -106,6 +106,10 @@ pub trait Transport: Send {
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
     }
+    /// Closes the listeners: the links that live go on, and nobody new is accepted.
+    fn stop_accepting(&mut self);
+    /// Whether something that was queued on a link has not been given to the operating system yet.
+    fn has_unsent(&self) -> bool;
     /// Something that another thread can use to end a [`Transport::poll`] early.
     fn waker(&self) -> std::sync::Arc<dyn Fn() + Send + Sync>;
 }

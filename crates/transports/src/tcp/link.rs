@@ -145,6 +145,11 @@ impl Link {
         self.outgoing_gone < self.outgoing.len()
     }
 
+    /// Whether something waits for the socket.
+    pub fn has_unsent(&self) -> bool {
+        self.has_outgoing() || !self.queue.is_empty()
+    }
+
     /// Writes until nothing is left or the socket takes no more.
     pub fn flush(&mut self, counters: &mut Counters) -> Result<(), LinkError> {
         loop {

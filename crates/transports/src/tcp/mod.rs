@@ -212,6 +212,17 @@ impl Transport for TcpTransport {
         self.refusals.drain(..).collect()
     }
 
+    fn stop_accepting(&mut self) {
+        if let Some(mut listener) = self.listener.take() {
+            // It fails only if the listener is not registered; dropping it deregisters it all the same.
+            let _ = self.poll.registry().deregister(&mut listener);
+        }
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.links.iter().any(|link| link.remote().is_some() && link.has_unsent())
+    }
+
     fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
         let waker = self.waker.clone();
         Arc::new(move || {

@@ -1,0 +1,55 @@
+//! A process that is asked to end twice.
+
+use quorate_node::interrupt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Set in the process that is signalled.
+const VICTIM: &str = "QUORATE_TEST_INTERRUPTED";
+
+/// No test of its own: the process that [`a_second_signal_ends_a_process_at_once`] starts. It says what it hears and does not end.
+#[test]
+fn run_as_victim() {
+    if std::env::var_os(VICTIM).is_none() {
+        return;
+    }
+    let say = |what: &str| {
+        let mut out = std::io::stdout();
+        writeln!(out, "\nheard: {what}").and_then(|()| out.flush()).expect("the parent listens");
+    };
+    interrupt::install().expect("signals can be handled");
+    interrupt::install().expect("a second call changes nothing");
+    let _request = interrupt::when_requested(move || say("request"));
+    drop(interrupt::when_requested(move || say("a subscription that ended")));
+    let _abort = interrupt::before_abort(move || say("abort"));
+    say("ready");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+#[test]
+fn a_second_signal_ends_a_process_at_once() {
+    let mut command = Command::new(std::env::current_exe().expect("this test has a path"));
+    command.args(["interrupt::run_as_victim", "--exact", "--nocapture"]).env(VICTIM, "1");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let process = libc::pid_t::try_from(child.id()).expect("a process id fits");
+    let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut hear = |what: &str| {
+        let mut line = String::new();
+        while line.trim() != format!("heard: {what}") {
+            line.clear();
+            assert_ne!(output.read_line(&mut line).expect("it can be read"), 0, "it ended before it said {what}");
+            assert!(!line.contains("that ended"), "a subscription ends when it is dropped");
+        }
+    };
+    // SAFETY: sends a signal to a child that has not been waited for.
+    let kill = |signal| assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+    hear("ready");
+    kill(libc::SIGINT);
+    hear("request");
+    kill(libc::SIGTERM);
+    hear("abort");
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("it ends");
+    assert_eq!(child.wait().expect("it ended").code(), Some(128 + libc::SIGTERM));
+}
