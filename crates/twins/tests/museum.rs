@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// The bugs of the list that the protocols can express.
-const EXPRESSIBLE: [u8; 25] =
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19, 20, 21, 22, 23, 24, 26, 27, 28];
+const EXPRESSIBLE: [u8; 26] =
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19, 20, 21, 22, 23, 24, 26, 27, 28, 29];
 /// How many bugs the list has.
-const LISTED: u8 = 28;
+const LISTED: u8 = 29;
 /// Hunts that may take more are left to `quorate museum`.
 const CHEAP: u64 = 5000;
 

@@ -6,7 +6,7 @@ mod recovery;
 mod voting;
 
 use super::message::{FromView, Proposal, Timeout, ViewMessage};
-use super::{Family, begins, builds_on};
+use super::{Family, begins, builds_on, shows_what_it_tells};
 use crate::batching::{Batching, Decision, Situation};
 use crate::config::{Config, Dissemination, LeaderKind};
 use crate::journal::{Record, Standing};
@@ -464,9 +464,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
             Some(ViewMessage::Proposal(proposal)) => self.views.admit_proposal(parts, from, proposal),
             Some(ViewMessage::Vote(vote)) => self.views.admit_vote(&self.family, parts, from, vote),
             Some(ViewMessage::Timeout(timeout)) => self.views.admit_timeout(parts, from, timeout),
-            Some(ViewMessage::Advance { high, evidence }) => {
-                Admission::Check(self.views.claims(parts, high, evidence.as_deref()))
-            }
+            Some(ViewMessage::Advance { high, evidence }) => self.views.admit_advance(parts, high, evidence.as_deref()),
             None => self.family.admit(&self.views, parts, from, message),
         }
     }
@@ -474,7 +472,9 @@ impl<F: Family> Protocol for ViewEngine<F> {
     fn handle(&mut self, now: Time, event: Event<F::Message>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         match event {
             Event::Start => self.start(now, parts, out),
-            Event::Shown { from, standing } => {
+            Event::Shown { from, mut standing } => {
+                // What timeouts tell of comes before them, in whatever order it is shown.
+                standing.certificates.sort_by_key(|certificate| certificate.subject.domain == Domain::Timeout);
                 for certificate in standing.certificates {
                     self.learn_from(now, from, certificate, None, parts, out);
                 }
@@ -548,6 +548,11 @@ impl<F: Family> Protocol for ViewEngine<F> {
                 || mutated(parts, Mutant::ViewJumpOnProposal)
                 || begins::<F>(view, &views.high, views.evidence.as_ref()),
             "a view begins with a certificate of the one before"
+        );
+        assert!(
+            shows_what_it_tells::<F>(views.high.view(), views.evidence.as_ref())
+                || mutated(parts, Mutant::TimeoutsAlone),
+            "a view begins with the certificate of which its timeouts tell"
         );
         let spoken = parts.safety.voted().max(parts.safety.timed_out());
         let forgets = mutated(parts, Mutant::RecoveryForgetsTimeouts);

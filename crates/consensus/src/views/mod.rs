@@ -4,7 +4,8 @@
 //! [`Family`] says what certificates mean: which of them end a view, which may be built on, what they lock and commit.
 //!
 //! A view begins with a certificate of the view before it, of votes that end a view or of timeouts, and with nothing else: whoever
-//! shows one may be followed however far ahead it is, and whoever shows none is not.
+//! shows one may be followed however far ahead it is, and whoever shows none is not. A certificate of timeouts moves a replica only
+//! together with the certificate of which the timeouts tell ([`shows_what_it_tells`]): in the next view nobody may build on less.
 
 pub mod engine;
 pub mod message;
@@ -122,6 +123,16 @@ pub fn begins<F: Family>(view: View, high: &Certificate, evidence: Option<&Certi
     evidence.map_or(before(high) && ends(high), |evidence| {
         before(evidence) && (ends(evidence) || evidence.subject.domain == Domain::Timeout)
     })
+}
+
+/// Whether the certificate of view `high` that is shown with the evidence is as high as the signers of that say that they know. What a signer says is covered by its own
+/// signature alone: a faulty replica can put a certificate that does not exist beside the timeouts of others, and no block could
+/// satisfy those who entered a view by that. Honest replicas count a timeout only when they know the certificate of which it tells.
+pub fn shows_what_it_tells<F: Family>(high: View, evidence: Option<&Certificate>) -> bool {
+    let Some(told) = evidence.and_then(Certificate::highest_attached_view) else { return true };
+    let attached =
+        evidence.and_then(Certificate::highest_attached_certificate).filter(|attached| builds_on::<F>(attached));
+    told <= high.max(attached.map_or(View(0), Certificate::view))
 }
 
 /// Whether a certificate ends its view, so that the next one has begun.

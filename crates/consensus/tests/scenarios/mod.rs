@@ -4,4 +4,5 @@ mod attacks;
 mod crashes;
 mod gaps;
 mod light_load;
+mod poison;
 mod stalls;

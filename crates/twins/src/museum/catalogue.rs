@@ -463,4 +463,15 @@ pub const EXHIBITS: &[Exhibit] = &[
         scene: chains::old_parent_refused,
         hunts: &[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)],
     },
+    Exhibit {
+        number: 29,
+        letter: "",
+        bug: "a certificate of timeouts moves the view without the certificate of which they tell",
+        source: "our own; Aptos shows that certificate with the timeouts",
+        mutant: Some(Mutant::TimeoutsAlone),
+        protocol: Jolteon,
+        law: Law::Liveness,
+        scene: certificates::timeouts_alone,
+        hunts: &[],
+    },
 ];

@@ -1,6 +1,6 @@
 //! Exhibits about certificates: what they say, who checks them, what they begin.
 
-use super::scene::{Ending, Keeper, Play, Setting, leaders, let_go, only, play, rewrite, run, unjudged};
+use super::scene::{Ending, Keeper, Play, Setting, go_on, leaders, let_go, only, play, rewrite, run, unjudged};
 use crate::cast::ActorId;
 use crate::judge::Law;
 use crate::stage::{Rewrite, Stage};
@@ -12,14 +12,19 @@ use quorate_consensus::chained::rules::{FastHotStuff, Jolteon};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::malleable::{Malleable, Purpose, Role};
 use quorate_consensus::replica::Protocol;
-use quorate_consensus::seam::Action;
+use quorate_consensus::seam::{Action, To};
 use quorate_consensus::{Envelope, Message};
-use quorate_types::{Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
+use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote};
 
 /// By how much a view may run ahead of the one that the script is in.
 const VIEW_GAP: u64 = 8;
 /// How far ahead of its view a certificate is replayed.
 const REPLAYED_AHEAD: u64 = 90;
+
+/// The view of the highest certificate that somebody who lies claims to know.
+const CLAIMED: View = View(1 << 63);
+/// Views with honest leaders in which something is to be executed, though the liar is first in each.
+const POISONED_VIEWS: u64 = 12;
 
 /// Nobody honest may be far ahead of where the script is.
 pub fn judge_view_gap<P: Protocol>(stage: &mut Stage<P>, view: u64) {
@@ -128,5 +133,77 @@ pub fn votes_after_timeouts(how: &Play) -> Ending {
         let_go(stage, keeper.take());
         run(stage, 5..=6);
         stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// Says nothing to the others but this: as soon as it has the timeouts of others it makes a certificate of them and of one of its own, which
+/// tells of a certificate that does not exist.
+fn poisons_timeouts() -> Rewrite<ChainedMessage> {
+    let me = ReplicaId(3);
+    let mut given_up = None;
+    Box::new(move |_, actions| {
+        let mut lies = Vec::new();
+        actions.retain_mut(|action| match action {
+            Action::Send { to, message: Envelope::Protocol(message), .. } => {
+                if let ChainedMessage::Timeout(timeout) = message {
+                    given_up = Some(timeout.clone());
+                }
+                *to = To::One(me);
+                true
+            }
+            Action::Assemble { subject, votes, .. } if subject.domain == Domain::Timeout => {
+                let mut timeout = given_up.clone().expect("whoever counts timeouts has given the view up itself");
+                timeout.vote.attachment = Attachment::HighView(CLAIMED);
+                let others = votes.iter().filter(|vote| vote.voter != me).take(2);
+                let votes: Vec<&Vote> = others.chain([&timeout.vote]).collect();
+                let evidence = Some(Box::new(Certificate {
+                    subject: *subject,
+                    signers: votes.iter().map(|vote| vote.voter).collect(),
+                    attachments: votes.iter().map(|vote| vote.attachment.clone()).collect(),
+                    proof: Bytes::new(),
+                }));
+                let high = Box::new(timeout.high.clone());
+                let advance = Envelope::Protocol(ChainedMessage::Advance { high, evidence });
+                // What it says to itself is signed, as everything has to be that is shown.
+                let signed = Envelope::Protocol(ChainedMessage::Timeout(timeout));
+                lies.push(Action::Send { to: To::One(me), message: signed, after: None, sign: true });
+                lies.push(Action::Send { to: To::Others, message: advance, after: None, sign: false });
+                true
+            }
+            _ => true,
+        });
+        actions.append(&mut lies);
+    })
+}
+
+/// 29: R3, who lies, has the timeouts of the others before they have each other's, in every view that fails.
+pub fn timeouts_alone(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Jolteon, 4);
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        leaders(stage, &[0, 1, 3]);
+        stage.leaders_after((0..3).map(ReplicaId));
+        stage.misbehave(ActorId(3), poisons_timeouts());
+        run(stage, 1..=3);
+        let height = |stage: &mut Stage<_>| (0..3).map(|at| stage.judge().height(ActorId(at))).max();
+        let is_timeout = |message: &Envelope<ChainedMessage>| matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Timeout);
+        let mut poisoned = |view| {
+            go_on(stage, view);
+            let (keeper, liar) = (Keeper::default(), ActorId(3));
+            let among_others = move |from, to| from != liar && to != liar;
+            stage.lose(Some(keeper.keep(move |from, to, _, message| among_others(from, to) && is_timeout(message))));
+            stage.give_up_below(View(view));
+            stage.settle();
+            stage.lose(None);
+            let_go(stage, keeper.take());
+            height(stage)
+        };
+        // The first lie comes with a certificate that the others did not know.
+        let before = poisoned(4);
+        let after = (5..5 + POISONED_VIEWS).map(&mut poisoned).max().flatten();
+        if after == before {
+            let what = format!("nothing is executed in {POISONED_VIEWS} views with honest leaders");
+            stage.judge().complain(Law::Liveness, what);
+        }
+        stage.heal((0..3).map(ReplicaId));
     })
 }

@@ -6,7 +6,7 @@ use crate::replica::{Admission, Parts};
 use crate::safety::timeout_subject;
 use crate::seam::Drop;
 use crate::views::message::{Proposal, Timeout};
-use crate::views::{Family, begins, builds_on};
+use crate::views::{Family, begins, builds_on, shows_what_it_tells};
 use quorate_types::{Attachment, Certificate, ReplicaId, Vote};
 
 impl<F: Family> Views<F> {
@@ -27,7 +27,10 @@ impl<F: Family> Views<F> {
         if block.height <= parts.store.committed() && from != parts.me {
             return Admission::Drop(Drop::Stale);
         }
-        let begun = begins::<F>(block.view, &block.justify, proposal.evidence.as_ref());
+        // Who is in the view already judges the proposal by the rules of the protocol, and is not moved by it.
+        let (evidence, moves) = (proposal.evidence.as_ref(), block.view > parts.pacemaker.view());
+        let begun = begins::<F>(block.view, &block.justify, evidence)
+            && (!moves || may_move::<F>(&block.justify, evidence, parts));
         if !begun && !may_be_forced(block.view, parts) && !mutated(parts, Mutant::ViewJumpOnProposal) {
             return Admission::Drop(Drop::ViewNotJustified);
         }
@@ -65,12 +68,20 @@ impl<F: Family> Views<F> {
         if !fits || !says_the_same {
             return Admission::Drop(Drop::Malformed);
         }
-        let begun = begins::<F>(vote.subject.view, high, evidence.as_ref());
+        let begun =
+            begins::<F>(vote.subject.view, high, evidence.as_ref()) && may_move::<F>(high, evidence.as_ref(), parts);
         if !begun && !may_be_forced(vote.subject.view, parts) && !mutated(parts, Mutant::FarTimeoutsCounted) {
             return Admission::Drop(Drop::ViewNotJustified);
         }
         let high = if mutated(parts, Mutant::TimeoutCertificateUnchecked) { &self.high } else { high };
         Admission::Check(self.claims(parts, high, evidence.as_ref()))
+    }
+
+    pub(super) fn admit_advance(&self, parts: &Parts, high: &Certificate, evidence: Option<&Certificate>) -> Admission {
+        match may_move::<F>(high, evidence, parts) {
+            true => Admission::Check(self.claims(parts, high, evidence)),
+            false => Admission::Drop(Drop::ViewNotJustified),
+        }
     }
 
     /// The certificates of a message that are not known to be genuine.
@@ -96,4 +107,9 @@ impl<F: Family> Views<F> {
         }
         claims
     }
+}
+
+/// Whether evidence may move a replica to another view by what is shown with it.
+fn may_move<F: Family>(high: &Certificate, evidence: Option<&Certificate>, parts: &Parts) -> bool {
+    shows_what_it_tells::<F>(high.view(), evidence) || mutated(parts, Mutant::TimeoutsAlone)
 }

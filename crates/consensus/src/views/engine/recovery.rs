@@ -10,8 +10,9 @@ use crate::mutants::{Mutant, mutated};
 use crate::replica::{Outbox, Parts, Recalled};
 use crate::seam::{Mark, To};
 use crate::views::message::{FromView, Timeout, ViewMessage};
-use crate::views::{Family, builds_on, ends_view, votes_to};
-use quorate_types::{Attachment, Certificate, Digest, Domain, Encoder, Subject, Time, View, Vote, Wire};
+use crate::views::{Family, builds_on, ends_view, shows_what_it_tells, votes_to};
+use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Encoder, Subject, Time, View, Vote, Wire};
+use std::sync::Arc;
 
 /// What of the journal counts.
 pub(super) struct Recall {
@@ -103,11 +104,14 @@ impl<F: Family> ViewEngine<F> {
 
 impl<F: Family> Views<F> {
     /// Has the journal remember what this replica stands on, before it says anything. The certificate in `block`, which it is about to
-    /// vote for, need not be kept twice.
+    /// vote for, need not be kept twice. It is recalled with the vote, which may be lost in a crash: what begins the view is not kept
+    /// without the certificate of which it tells.
     pub fn keep(&mut self, block: Option<&Digest>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+        let evidence = self.evidence.as_ref().filter(|evidence| self.kept_evidence != Some(evidence.subject));
         if let Some(digest) = block {
             out.keep_block(parts, digest);
-            if parts.store.tree.get(digest).is_some_and(|block| block.justify == self.high) {
+            let in_block = |block: &Arc<Block>| evidence.is_none() && block.justify == self.high;
+            if parts.store.tree.get(digest).is_some_and(in_block) {
                 self.kept_high = self.high.subject;
             }
         }
@@ -115,7 +119,7 @@ impl<F: Family> Views<F> {
             self.kept_high = self.high.subject;
             out.persist(Record::Certificate(Box::new(self.high.clone())));
         }
-        if let Some(evidence) = self.evidence.as_ref().filter(|evidence| self.kept_evidence != Some(evidence.subject)) {
+        if let Some(evidence) = evidence {
             self.kept_evidence = Some(evidence.subject);
             out.persist(Record::Certificate(Box::new(evidence.clone())));
         }
@@ -144,15 +148,11 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// A replica that has lost its memory takes part again in a view in which it cannot have spoken, once it knows the highest
-    /// certificate that those knew who left the view before; it is bound by that as if it had voted.
+    /// A replica that has lost its memory takes part again in a view in which it cannot have spoken. It knows the highest certificate
+    /// that those knew who left the view before, because nothing else moves it there, and is bound by that as if it had voted.
     pub(super) fn take_part_again(&mut self, view: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         if !parts.safety.is_away() || view <= parts.safety.abstains() {
             return;
-        }
-        let known_to_others = self.evidence.as_ref().and_then(Certificate::highest_attached_view);
-        if self.high.view() < known_to_others.unwrap_or_default() {
-            return parts.safety.abstain(view);
         }
         parts.safety.come_back(self.high.subject);
         out.mark(Mark::TakesPart { view });
@@ -183,8 +183,11 @@ pub(super) fn spoken_up_to<F: Family>(standing: &Standing) -> Option<View> {
         builds_on::<F>(certificate) || certificate.subject.domain == Domain::Timeout || ends_view::<F>(certificate)
     };
     let last = View(u64::MAX - 2);
-    let fits = standing.votes.is_empty()
-        && standing.certificates.iter().all(|certificate| known(certificate) && certificate.view() < last);
+    let built_on = standing.certificates.iter().filter(|certificate| builds_on::<F>(certificate));
+    let high = built_on.map(Certificate::view).max().unwrap_or_default();
+    let complete = |certificate: &Certificate| shows_what_it_tells::<F>(high, Some(certificate));
+    let sound = |certificate: &Certificate| known(certificate) && certificate.view() < last && complete(certificate);
+    let fits = standing.votes.is_empty() && standing.certificates.iter().all(sound);
     let begun = standing.certificates.iter().filter(|certificate| ends_view::<F>(certificate));
     let ended = begun.map(Certificate::view).max().unwrap_or_default();
     fits.then(|| ended.next().next())
