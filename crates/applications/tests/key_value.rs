@@ -3,7 +3,9 @@
 use crate::common::{get, put};
 use bytes::Bytes;
 use proptest::prelude::*;
-use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_VALUE_BYTES, PAIR_OVERHEAD_BYTES};
+use quorate_applications::key_value::{
+    MAX_KEY_BYTES, MAX_SCAN_BYTES, MAX_SCAN_PAIRS, MAX_VALUE_BYTES, PAIR_OVERHEAD_BYTES,
+};
 use quorate_applications::{Application, Frozen, KeyValue, KeyValueCommand, KeyValueResult, RestoreError};
 use quorate_types::{ClientId, Command, Decoder, Encoder};
 use std::collections::BTreeMap;
@@ -22,6 +24,7 @@ enum Step {
     Delete(Vec<u8>),
     ReadModifyWrite(Vec<u8>, Vec<u8>),
     CompareAndSwap(Vec<u8>, Option<Vec<u8>>, Vec<u8>),
+    Scan(Vec<u8>, Option<Vec<u8>>, u32),
 }
 
 impl Step {
@@ -34,6 +37,7 @@ impl Step {
             Step::CompareAndSwap(key, expected, value) => {
                 KeyValueCommand::CompareAndSwap { key, expected: expected.as_deref(), value }
             }
+            Step::Scan(from, to, limit) => KeyValueCommand::Scan { from, to: to.as_deref(), limit: *limit },
         }
     }
 }
@@ -51,7 +55,21 @@ fn step() -> impl Strategy<Value = Step> {
         (word(), word()).prop_map(|(key, value)| Step::ReadModifyWrite(key, value)),
         (word(), prop::option::of(word()), word())
             .prop_map(|(key, expected, value)| Step::CompareAndSwap(key, expected, value)),
+        (word(), prop::option::of(word()), 1u32..6).prop_map(|(from, to, limit)| Step::Scan(from, to, limit)),
     ]
+}
+
+/// The encoding of a page, written down independently: kind, whether more follow, count, pairs.
+fn page(model: &BTreeMap<Vec<u8>, Vec<u8>>, from: &[u8], to: Option<&[u8]>, limit: usize, result: &mut Vec<u8>) {
+    let is_wanted = |key: &[u8]| key >= from && to.is_none_or(|to| key < to);
+    let wanted: Vec<_> = model.iter().filter(|(key, _)| is_wanted(key)).collect();
+    let shown = &wanted[..wanted.len().min(limit)];
+    result.extend([6, u8::from(shown.len() < wanted.len())]);
+    result.extend((shown.len() as u32).to_le_bytes());
+    for field in shown.iter().flat_map(|(key, value)| [key, value]) {
+        result.extend((field.len() as u32).to_le_bytes());
+        result.extend_from_slice(field);
+    }
 }
 
 fn size(model: &BTreeMap<Vec<u8>, Vec<u8>>) -> usize {
@@ -77,6 +95,7 @@ fn model_step(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, limit: usize, step: &Step)
         Step::CompareAndSwap(key, ..) => {
             KeyValueResult::Conflict(model.get(key).map(|value| &value[..])).encode(&mut result);
         }
+        Step::Scan(from, to, limit) => page(model, from, to.as_deref(), *limit as usize, &mut result),
     }
     if size(model) > limit {
         *model = before;
@@ -272,5 +291,59 @@ fn a_hostile_snapshot_changes_nothing() {
     for length in 0..good.len() {
         assert!(matches!(store.restore(good.slice(..length)), Err(RestoreError::Damaged(_))));
         assert_eq!(store.snapshot(), good);
+    }
+}
+
+fn scan(store: &mut KeyValue, from: &[u8], to: Option<&[u8]>, limit: u32) -> (Vec<Vec<u8>>, bool) {
+    let result = run(store, &KeyValueCommand::Scan { from, to, limit }.to_vec());
+    let KeyValueResult::Page(page) = KeyValueResult::decode(&result).expect("a page") else {
+        panic!("a scan gives a page, not {result:?}")
+    };
+    assert_eq!(page.iter().count(), page.pairs as usize);
+    (page.iter().map(|(key, _)| key.to_vec()).collect(), page.has_more)
+}
+
+#[test]
+fn a_scan_stops_at_its_bytes_and_goes_on_after_the_last_key() {
+    let mut store = KeyValue::new();
+    let value = vec![7; MAX_SCAN_BYTES / 4];
+    let keys: Vec<Vec<u8>> = (0..10u8).map(|key| vec![key]).collect();
+    keys.iter().rev().for_each(|key| drop(run(&mut store, &put(key, &value))));
+    let (mut found, mut from, mut pages) = (Vec::new(), Vec::new(), 0);
+    loop {
+        let (keys, has_more) = scan(&mut store, &from, None, MAX_SCAN_PAIRS);
+        assert!(keys.len() <= 4, "{} values of a quarter of the bytes", keys.len());
+        found.extend(keys);
+        pages += 1;
+        if !has_more {
+            break;
+        }
+        from = [&found.last().expect("a page with more is not empty")[..], &[0]].concat();
+    }
+    assert_eq!((found, pages), (keys, 3));
+}
+
+#[test]
+fn a_scan_whose_end_is_not_after_its_beginning_finds_nothing() {
+    let mut store = KeyValue::new();
+    run(&mut store, &put(b"k", b"v"));
+    assert_eq!(scan(&mut store, b"k", Some(b"k"), 1), (Vec::new(), false));
+    assert_eq!(scan(&mut store, b"z", Some(b"a"), 1), (Vec::new(), false));
+}
+
+#[test]
+fn pages_and_scans_that_cannot_be_are_refused() {
+    let scan = KeyValueCommand::Scan { from: b"", to: None, limit: 1 }.to_vec();
+    for limit in [0u32, MAX_SCAN_PAIRS + 1, u32::MAX] {
+        let bad = [&scan[..scan.len() - 4], &limit.to_le_bytes()[..]].concat();
+        assert!(KeyValueCommand::decode(&bad).is_err(), "a limit of {limit}");
+        assert_eq!(KeyValueResult::decode(&run(&mut KeyValue::new(), &bad)), Ok(KeyValueResult::Malformed));
+    }
+    let pair = |key: u8| [1, 0, 0, 0, key, 0, 0, 0, 0];
+    let page = |count: u32, pairs: &[[u8; 9]]| [&[6, 0][..], &count.to_le_bytes(), &pairs.concat()].concat();
+    assert!(KeyValueResult::decode(&page(2, &[pair(1), pair(2)])).is_ok());
+    for bad in [page(2, &[pair(2), pair(1)]), page(2, &[pair(1), pair(1)]), page(3, &[pair(1), pair(2)]), page(1, &[])]
+    {
+        assert!(KeyValueResult::decode(&bad).is_err(), "{bad:?}");
     }
 }

@@ -8,18 +8,25 @@ use quorate_types::codec::DecodeReason;
 pub const MAX_KEY_BYTES: usize = 4 << 10;
 /// Most bytes in a value.
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
+/// Most pairs in the answer to one scan.
+pub const MAX_SCAN_PAIRS: u32 = 10_000;
+/// A scan adds no further pair once its pairs take this many bytes. The pair that reaches the bound is complete, so the answer has at
+/// most this many bytes, one pair more and a header.
+pub const MAX_SCAN_BYTES: usize = 512 << 10;
 
 const PUT: u8 = 1;
 const GET: u8 = 2;
 const DELETE: u8 = 3;
 const READ_MODIFY_WRITE: u8 = 4;
 const COMPARE_AND_SWAP: u8 = 5;
+const SCAN: u8 = 6;
 
 const VALUE: u8 = 1;
 const ABSENT: u8 = 2;
 const CONFLICT: u8 = 3;
 const MALFORMED: u8 = 4;
 const FULL: u8 = 5;
+const PAGE: u8 = 6;
 
 /// What a client asks of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +65,15 @@ pub enum KeyValueCommand<'a> {
         /// The value afterwards.
         value: &'a [u8],
     },
+    /// Reads pairs in ascending order of their keys: [`KeyValueResult::Page`].
+    Scan {
+        /// The first key that may be among them.
+        from: &'a [u8],
+        /// The key before which the scan ends; without one it goes on to the last.
+        to: Option<&'a [u8]>,
+        /// Most pairs that are wanted, 1 to [`MAX_SCAN_PAIRS`].
+        limit: u32,
+    },
 }
 
 impl<'a> KeyValueCommand<'a> {
@@ -88,6 +104,13 @@ impl<'a> KeyValueCommand<'a> {
                 put_option(out, expected);
                 put_bytes(out, value, MAX_VALUE_BYTES);
             }
+            KeyValueCommand::Scan { from, to, limit } => {
+                assert!((1..=MAX_SCAN_PAIRS).contains(&limit), "a scan of {limit} pairs");
+                out.push(SCAN);
+                put_bytes(out, from, MAX_KEY_BYTES);
+                put_option(out, to);
+                out.extend_from_slice(&limit.to_le_bytes());
+            }
         }
     }
 
@@ -107,7 +130,12 @@ impl<'a> KeyValueCommand<'a> {
             DELETE => KeyValueCommand::Delete { key: input.key()? },
             READ_MODIFY_WRITE => KeyValueCommand::ReadModifyWrite { key: input.key()?, value: input.value()? },
             COMPARE_AND_SWAP => {
-                KeyValueCommand::CompareAndSwap { key: input.key()?, expected: input.option()?, value: input.value()? }
+                let key = input.key()?;
+                KeyValueCommand::CompareAndSwap { key, expected: input.option(MAX_VALUE_BYTES)?, value: input.value()? }
+            }
+            SCAN => {
+                let (from, to) = (input.key()?, input.option(MAX_KEY_BYTES)?);
+                KeyValueCommand::Scan { from, to, limit: input.count("pairs wanted", 1, MAX_SCAN_PAIRS)? }
             }
             _ => return Err(input.error("key-value command", DecodeReason::Invalid("no such kind"))),
         };
@@ -131,6 +159,47 @@ pub enum KeyValueResult<'a> {
     Malformed,
     /// Nothing was written: the store has reached its limit. Deleting helps.
     Full,
+    /// The pairs that a scan found.
+    Page(Page<'a>),
+}
+
+/// Pairs in ascending order of their keys, as they are encoded: their number, whether more follow, and each pair's key and value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Page<'a> {
+    /// How many pairs there are.
+    pub pairs: u32,
+    /// Whether the scan stopped at a limit and the store has more pairs in its range: they begin after the last key of this page.
+    pub has_more: bool,
+    bytes: &'a [u8],
+}
+
+impl<'a> Page<'a> {
+    /// The keys and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let mut input = Reader { bytes: self.bytes, at: 0 };
+        (0..self.pairs).map(move |_| {
+            const DECODED: &str = "a page is validated when it is decoded";
+            (input.key().expect(DECODED), input.value().expect(DECODED))
+        })
+    }
+
+    /// Appends the result of a scan that found these pairs and stops at `limit` of them or at [`MAX_SCAN_BYTES`].
+    pub(super) fn encode_of<'b>(pairs: impl Iterator<Item = (&'b [u8], &'b [u8])>, limit: u32, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[PAGE, 0, 0, 0, 0, 0]);
+        let (mut count, mut has_more) = (0u32, false);
+        for (key, value) in pairs {
+            if count == limit || out.len() - start >= MAX_SCAN_BYTES {
+                has_more = true;
+                break;
+            }
+            put_bytes(out, key, MAX_KEY_BYTES);
+            put_bytes(out, value, MAX_VALUE_BYTES);
+            count += 1;
+        }
+        out[start + 1] = has_more.into();
+        out[start + 2..start + 6].copy_from_slice(&count.to_le_bytes());
+    }
 }
 
 impl<'a> KeyValueResult<'a> {
@@ -149,6 +218,11 @@ impl<'a> KeyValueResult<'a> {
             }
             KeyValueResult::Malformed => out.push(MALFORMED),
             KeyValueResult::Full => out.push(FULL),
+            KeyValueResult::Page(page) => {
+                out.extend_from_slice(&[PAGE, page.has_more.into()]);
+                out.extend_from_slice(&page.pairs.to_le_bytes());
+                out.extend_from_slice(page.bytes);
+            }
         }
     }
 
@@ -161,9 +235,10 @@ impl<'a> KeyValueResult<'a> {
         let decoded = match input.byte("key-value result")? {
             VALUE => KeyValueResult::Value(input.value()?),
             ABSENT => KeyValueResult::Absent,
-            CONFLICT => KeyValueResult::Conflict(input.option()?),
+            CONFLICT => KeyValueResult::Conflict(input.option(MAX_VALUE_BYTES)?),
             MALFORMED => KeyValueResult::Malformed,
             FULL => KeyValueResult::Full,
+            PAGE => KeyValueResult::Page(input.page()?),
             _ => return Err(input.error("key-value result", DecodeReason::Invalid("no such kind"))),
         };
         input.finish("end of the key-value result")?;
@@ -225,12 +300,39 @@ impl<'a> Reader<'a> {
         self.bytes("value", MAX_VALUE_BYTES)
     }
 
-    fn option(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
-        match self.byte("presence")? {
-            0 => Ok(None),
-            1 => Ok(Some(self.value()?)),
-            _ => Err(self.error("presence", DecodeReason::Invalid("neither 0 nor 1"))),
+    fn option(&mut self, limit: usize) -> Result<Option<&'a [u8]>, DecodeError> {
+        Ok(if self.flag("presence")? { Some(self.bytes("optional bytes", limit)?) } else { None })
+    }
+
+    fn flag(&mut self, what: &'static str) -> Result<bool, DecodeError> {
+        match self.byte(what)? {
+            byte @ 0..=1 => Ok(byte == 1),
+            _ => Err(self.error(what, DecodeReason::Invalid("neither 0 nor 1"))),
         }
+    }
+
+    fn count(&mut self, what: &'static str, least: u32, most: u32) -> Result<u32, DecodeError> {
+        let count = u32::from_le_bytes(self.take(what, 4)?.try_into().expect("four bytes"));
+        if count > most {
+            return Err(self.error(what, DecodeReason::OverLimit { value: count as usize, limit: most as usize }));
+        }
+        if count < least { Err(self.error(what, DecodeReason::Invalid("too few"))) } else { Ok(count) }
+    }
+
+    fn page(&mut self) -> Result<Page<'a>, DecodeError> {
+        let has_more = self.flag("whether more pairs follow")?;
+        let pairs = self.count("pairs of a page", 0, MAX_SCAN_PAIRS)?;
+        let start = self.at;
+        let mut last: Option<&[u8]> = None;
+        for _ in 0..pairs {
+            let key = self.key()?;
+            self.value()?;
+            if last.is_some_and(|last| last >= key) {
+                return Err(self.error("keys of a page", DecodeReason::Invalid("they do not ascend")));
+            }
+            last = Some(key);
+        }
+        Ok(Page { pairs, has_more, bytes: &self.bytes[start..self.at] })
     }
 
     fn finish(&self, what: &'static str) -> Result<(), DecodeError> {

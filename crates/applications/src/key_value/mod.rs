@@ -3,7 +3,9 @@
 mod command;
 mod pairs;
 
-pub use command::{KeyValueCommand, KeyValueResult, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+pub use command::{
+    KeyValueCommand, KeyValueResult, MAX_KEY_BYTES, MAX_SCAN_BYTES, MAX_SCAN_PAIRS, MAX_VALUE_BYTES, Page,
+};
 
 use crate::application::{Application, Frozen, RestoreError};
 use crate::kind::ApplicationKind;
@@ -19,10 +21,11 @@ pub const PAIR_OVERHEAD_BYTES: usize = 64;
 
 /// A map from byte strings to byte strings.
 ///
-/// It is a hash table, since a lookup among many keys costs a fraction of what an ordered tree's does. Keys are chosen by clients,
+/// It is a hash table, since a lookup among many keys costs a fraction of what an ordered tree's does; a store that is scanned keeps
+/// its keys sorted beside it. Keys are chosen by clients,
 /// who could make a table with a published hash function arbitrarily slow: therefore the hash is the standard library's SipHash
 /// with keys drawn by each process, which nobody outside knows. That randomness reaches only the order of the table, and no
-/// operation shows that order: snapshots are sorted.
+/// operation shows that order: snapshots and scans are sorted.
 pub struct KeyValue {
     pairs: Pairs,
     bytes: usize,
@@ -125,6 +128,7 @@ impl Application for KeyValue {
                 current if current == expected => self.put(key, value, result, |_| KeyValueResult::Done),
                 current => KeyValueResult::Conflict(current).encode(result),
             },
+            KeyValueCommand::Scan { from, to, limit } => Page::encode_of(self.pairs.range(from, to), limit, result),
         }
     }
 

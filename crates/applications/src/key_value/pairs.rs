@@ -4,12 +4,16 @@
 //! is written goes to a layer above it; freezing again begins another layer. When nobody holds the table any more, each command moves a
 //! few of the changes from the oldest layer down to it, until none are left: to freeze costs nothing that grows with the number of pairs,
 //! and no command pays for more than a few.
+//!
+//! The first scan sorts the keys once; from then on they are kept sorted. A store that is never scanned pays nothing for that.
 
 use bytes::Bytes;
 use quorate_types::Encoder;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::mem;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Changes that a command moves down: more than it can make, so that a layer that nobody holds comes to its end.
@@ -35,11 +39,13 @@ pub(super) struct Pairs {
     /// What was written above the base, oldest first.
     layers: Vec<Arc<Layer>>,
     count: usize,
+    /// All keys, once there was a scan.
+    sorted: Option<BTreeSet<Box<[u8]>>>,
 }
 
 impl Pairs {
     pub fn with_capacity(count: usize) -> Pairs {
-        Pairs { base: Base::Own(HashMap::with_capacity(count)), layers: Vec::new(), count: 0 }
+        Pairs { base: Base::Own(HashMap::with_capacity(count)), layers: Vec::new(), count: 0, sorted: None }
     }
 
     /// How many there are.
@@ -81,6 +87,9 @@ impl Pairs {
             None => self.change(key, Some(value.into())).flatten(),
         };
         assert!(before.is_none(), "the key was not there");
+        if let Some(sorted) = &mut self.sorted {
+            sorted.insert(key.into());
+        }
     }
 
     /// Removes a pair, and returns how many bytes its value had.
@@ -94,7 +103,31 @@ impl Pairs {
             }
         };
         self.count -= 1;
+        if let Some(sorted) = &mut self.sorted {
+            assert!(sorted.remove(key), "the key was there");
+        }
         Some(bytes)
+    }
+
+    /// The pairs whose keys are at least `from` and below `to`, ascending.
+    pub fn range(&mut self, from: &[u8], to: Option<&[u8]>) -> impl Iterator<Item = (&[u8], &[u8])> {
+        if self.sorted.is_none() {
+            self.sorted = Some(self.keys().map(Into::into).collect());
+        }
+        let Pairs { base, layers, sorted, .. } = self;
+        let end = to.map_or(Bound::Unbounded, Bound::Excluded);
+        // A tree refuses a range that ends before it begins.
+        let is_empty = to.is_some_and(|to| to <= from);
+        let keys =
+            sorted.as_ref().filter(|_| !is_empty).map(|keys| keys.range::<[u8], _>((Bound::Included(from), end)));
+        keys.into_iter().flatten().map(|key| (&**key, find(base, layers, key).expect("a sorted key has a value")))
+    }
+
+    /// Every key once, in no order.
+    fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let written = self.layers.iter().flat_map(|layer| layer.keys());
+        let keys: BTreeSet<&[u8]> = self.base.table().keys().chain(written).map(AsRef::as_ref).collect();
+        keys.into_iter().filter(|key| self.get(key).is_some())
     }
 
     /// Moves a few changes down, if nobody holds what they go to.
