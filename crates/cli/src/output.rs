@@ -7,7 +7,13 @@ use std::io::{self, Write};
 
 /// Writes a line of a result. A reader that has gone away (`| head`) is no error.
 pub fn say(text: &str) -> Result<(), io::Error> {
-    match writeln!(io::stdout(), "{text}") {
+    say_bytes(text.as_bytes())
+}
+
+/// Writes a line of a result that need not be text.
+pub fn say_bytes(line: &[u8]) -> Result<(), io::Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(line).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }

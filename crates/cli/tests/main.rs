@@ -1,6 +1,7 @@
 //! The tests of this crate, as one binary: what they share is compiled and linked once.
 
 mod architecture;
+mod client_commands;
 mod command_line;
 mod common;
 mod disk_trouble;

@@ -1,0 +1,107 @@
+//! What the store answered, for a person, a pipe, or a program that reads JSON.
+
+use super::bytes::Form;
+use crate::{Outcome, output};
+use quorate_applications::KeyValueResult;
+use quorate_applications::key_value::Page;
+use quorate_types::digest::encode_hex;
+use serde_json::{Map, Value, json};
+use std::error::Error;
+
+/// An encoded [`KeyValueResult`].
+pub struct Answer(pub Vec<u8>);
+
+impl Answer {
+    /// Shows what became of a command on one key. An error if it changed or found nothing.
+    pub fn show(&self, key: &[u8], form: &Form) -> Outcome {
+        let (outcome, value, failure) = match KeyValueResult::decode(&self.0)? {
+            KeyValueResult::Done => ("done", None, None),
+            KeyValueResult::Value(value) => ("value", Some(value), None),
+            KeyValueResult::Absent => ("absent", None, Some("there is no such key")),
+            KeyValueResult::Conflict(Some(value)) => {
+                ("conflict", Some(value), Some("the key has another value, and nothing was written"))
+            }
+            KeyValueResult::Conflict(None) => {
+                ("conflict", None, Some("the key does not exist, and nothing was written"))
+            }
+            KeyValueResult::Full => {
+                ("full", None, Some("the store is full, and nothing was written: delete some keys"))
+            }
+            other => return Err(not_understood(&other)),
+        };
+        if form.json {
+            let mut object = Map::from_iter([("outcome".to_owned(), json!(outcome))]);
+            put(&mut object, "key", key);
+            if let Some(value) = value {
+                put(&mut object, "value", value);
+            }
+            output::say(&Value::Object(object).to_string())?;
+        } else if failure.is_none() {
+            output::say_bytes(&value.map_or_else(|| outcome.into(), |value| form.show(value)))?;
+        }
+        failure.map_or(Ok(()), |why| Err(why.into()))
+    }
+
+    /// The pairs, if the answer is that of a scan.
+    pub fn page(&self) -> Result<Page<'_>, Box<dyn Error>> {
+        match KeyValueResult::decode(&self.0)? {
+            KeyValueResult::Page(page) => Ok(page),
+            other => Err(not_understood(&other)),
+        }
+    }
+}
+
+fn not_understood(answer: &KeyValueResult<'_>) -> Box<dyn Error> {
+    format!("the cluster did not understand the command ({answer:?}): its replicas may run an older version").into()
+}
+
+/// Bytes under a name of their own if they are text, else in hexadecimal.
+fn put(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => object.insert(name.to_owned(), json!(text)),
+        Err(_) => object.insert(format!("{name}_hex"), json!(encode_hex(bytes))),
+    };
+}
+
+/// Pairs, a line for each: the key, a tab, the value; or an object of JSON.
+pub struct Listing<'a> {
+    form: &'a Form,
+    pairs: u64,
+}
+
+impl<'a> Listing<'a> {
+    pub fn new(form: &'a Form) -> Self {
+        Listing { form, pairs: 0 }
+    }
+
+    /// How many pairs were shown.
+    pub fn pairs(&self) -> u64 {
+        self.pairs
+    }
+
+    /// Shows a page; returns its last key, if it has one.
+    pub fn add<'p>(&mut self, page: &Page<'p>) -> Result<Option<&'p [u8]>, Box<dyn Error>> {
+        let mut last = None;
+        for (key, value) in page.iter() {
+            self.pairs += 1;
+            last = Some(key);
+            if self.form.json {
+                let mut object = Map::new();
+                put(&mut object, "key", key);
+                put(&mut object, "value", value);
+                output::say(&Value::Object(object).to_string())?;
+            } else {
+                output::say_bytes(&[&self.form.show(key)[..], b"\t", &self.form.show(value)].concat())?;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Says on standard error what was left out.
+    pub fn finish(self, has_more: bool) -> Outcome {
+        if has_more {
+            output::complain(&format!("{} pairs; there are more: raise --limit, or go on with --from", self.pairs));
+        }
+        Ok(())
+    }
+}
