@@ -1,7 +1,7 @@
 //! A disk that is full, fails, or may not be written, under one of four real processes: it stops before it can lie and says what helps,
 //! the others go on, and once the disk is mended it takes up its word where it left it.
 //!
-//! Run as root: file systems are mounted, seen by nobody else. Mounts and filters are those of Linux.
+//! File systems are mounted, seen by nobody else: by root, or in a user namespace. Mounts and filters are those of Linux.
 #![cfg(target_os = "linux")]
 
 use crate::common::disks::{cover_read_only, fails_beyond, mount_memory, resize_memory, uncover, with_own_mounts};

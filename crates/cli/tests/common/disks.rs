@@ -1,7 +1,7 @@
-//! Disks for a test to break: file systems that only its own thread and the processes that it starts see, and system calls that fail.
+//! Disks for a test to break: file systems that only the test and the processes that it starts see, and system calls that fail.
 
 use super::Scratch;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -9,24 +9,84 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr::{null, null_mut};
 
-/// Runs a test in a directory of its own, on a thread with a mount namespace of its own: what it mounts there is gone with it and its
-/// processes, however they end.
+/// Says to a test's process that it was started with a mount namespace of its own.
+const HAS_OWN_MOUNTS: &str = "QUORATE_TEST_HAS_OWN_MOUNTS";
+
+/// Runs the calling test in a directory of its own, with a mount namespace of its own: its mounts vanish with it and its processes,
+/// however they end. Root gives the test's thread such a namespace. Anybody else needs a user namespace for that, which only a process
+/// with one thread can enter: there the test runs once more, in a process of its own.
 pub fn with_own_mounts(name: &str, test: impl FnOnce(&Path) + Send) {
-    let scratch = Scratch::new(name);
+    if std::env::var_os(HAS_OWN_MOUNTS).is_some() {
+        return with_mounts_here(name, test);
+    }
+    // SAFETY: asks, and touches no memory.
+    if unsafe { libc::geteuid() } != 0 {
+        return run_in_user_namespace();
+    }
     let run = || {
         // SAFETY: concerns this thread alone, and no memory.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
             let error = io::Error::last_os_error();
-            panic!("cannot have mounts of its own: {error}; this test needs root, or CAP_SYS_ADMIN in a container");
+            panic!("cannot have mounts of its own: {error}; in a container, root needs CAP_SYS_ADMIN");
         }
-        mount(None, Path::new("/"), libc::MS_REC | libc::MS_PRIVATE, None, "");
-        test(&scratch.0);
+        with_mounts_here(name, test);
     };
     std::thread::scope(|scope| {
         if let Err(panic) = scope.spawn(run).join() {
             std::panic::resume_unwind(panic);
         }
     });
+}
+
+fn with_mounts_here(name: &str, test: impl FnOnce(&Path)) {
+    let scratch = Scratch::new(name);
+    mount(None, Path::new("/"), libc::MS_REC | libc::MS_PRIVATE, None, "");
+    test(&scratch.0);
+}
+
+/// Runs the calling test in a process that is root in a user namespace of its own and nowhere else.
+fn run_in_user_namespace() {
+    let test = std::thread::current().name().expect("a test's thread has the test's name").to_owned();
+    let mut command = Command::new(std::env::current_exe().expect("this binary has a file"));
+    command.args(["--exact", &test, "--nocapture"]).env(HAS_OWN_MOUNTS, "1");
+    // SAFETY: asks, and touches no memory.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let maps = [
+        (c"/proc/self/setgroups", "deny".to_owned()),
+        (c"/proc/self/uid_map", format!("0 {user} 1")),
+        (c"/proc/self/gid_map", format!("0 {group} 1")),
+    ];
+    let enter = move || {
+        // SAFETY: concerns this process, which has one thread, and no memory.
+        if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        maps.iter().try_for_each(|(file, map)| write_at_once(file, map.as_bytes()))
+    };
+    // SAFETY: system calls alone, between fork and exec.
+    unsafe { command.pre_exec(enter) };
+    let ended = command.status().unwrap_or_else(|error| {
+        panic!(
+            "cannot have mounts of its own: {error}; run the test as root, or let users have namespaces: \
+             `sysctl user.max_user_namespaces kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns`"
+        )
+    });
+    assert!(ended.success(), "{test} failed in its user namespace: {ended}; what it said is above");
+}
+
+/// Writes a file by one call, without allocating.
+fn write_at_once(file: &CStr, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: the name and the bytes outlive the calls, and the descriptor is this function's own.
+    let written = unsafe {
+        let descriptor = libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let written = libc::write(descriptor, bytes.as_ptr().cast(), bytes.len());
+        libc::close(descriptor);
+        written
+    };
+    if written == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A file system in memory, of so many bytes.
