@@ -84,3 +84,27 @@ fn what_is_wrong_is_said_and_shows_in_the_exit_status() {
         assert!(said.contains(words), "{arguments:?} does not say {words:?}: {said}");
     }
 }
+
+#[test]
+fn an_export_is_checked_without_the_cluster() {
+    let scratch = Scratch::new("inspect-check");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let nodes = Nodes::start(&net);
+    for value in ["one", "two", "three"] {
+        succeeds(&["client", "--dir", &net, "put", "key", value]);
+    }
+    drop(nodes);
+    let file = scratch.path("export.jsonl");
+    succeeds(&["inspect", "--dir", &format!("{net}/replica-1"), "--export", &file]);
+    let checked = json(&["inspect", "--check", &file, "--keys", &net, "--json", "-"]);
+    assert_eq!(checked["keys_compared"], Value::Bool(true));
+    assert!(checked["commands"].as_u64() > Some(0) && checked["signatures"].as_u64() > Some(0));
+    let whole = fs::read_to_string(&file).expect("it is there");
+    let cut: String = whole.lines().take(whole.lines().count() - 1).flat_map(|line| [line, "\n"]).collect();
+    fs::write(&file, cut).expect("it can be written");
+    let refused = quorate(&["inspect", "--check", &file]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("the end is missing"), "{}", text(&refused.stderr));
+    assert_eq!(quorate(&["inspect", "--verify"]).status.code(), Some(2), "there is nothing to inspect");
+}

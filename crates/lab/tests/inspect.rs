@@ -1,11 +1,14 @@
 //! Replicas are run and stopped, and what they leave is inspected, exported, and checked by a stranger; then it is tampered with.
 
 use crate::remains::*;
+use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::journal::Record;
-use quorate_lab::inspect::{InspectArgs, Memory, run};
+use quorate_crypto::SchemeKind;
+use quorate_lab::inspect::check::{Checked, check};
+use quorate_lab::inspect::{InspectArgs, InspectError, Memory, run};
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{NodeConfig, testnet};
+use quorate_node::{NoObserver, NodeConfig, run_directory, testnet};
 use quorate_types::{Block, Domain};
 use serde_json::Value;
 use std::fs;
@@ -20,6 +23,10 @@ fn a_stranger_checks_the_exports_of_every_protocol() {
             let checked =
                 crate::stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}, replica {replica}: {why}"));
             let verification = result.verification.expect("it was asked for");
+            let ours = self::checked(&remains, &export).unwrap_or_else(|why| panic!("{protocol}, {replica}: {why}"));
+            let found = (ours.committed_height, ours.proven_height, ours.commands, ours.checkpoints, ours.signatures);
+            let theirs = (checked.committed, checked.proven, checked.commands, checked.checkpoints, checked.signatures);
+            assert_eq!(found, theirs, "{protocol}, replica {replica}: this program against the stranger");
             assert_eq!(checked.proven, verification.proven_height, "{protocol}, replica {replica}");
             assert_eq!(checked.committed, verification.committed_height, "{protocol}, replica {replica}");
             // The last blocks may be committed by what the replica has heard after its last record.
@@ -67,6 +74,8 @@ fn a_stranger_notices_a_flipped_bit() {
             flip(changed.pointer_mut(field).unwrap_or_else(|| panic!("{field} of {line}")));
             let outcome = crate::stranger::check(&with_line(&export, at, &changed));
             assert!(outcome.is_err(), "{protocol}: a flipped bit in {field} passes: {outcome:?}");
+            let outcome = checked(&remains, &with_line(&export, at, &changed));
+            assert!(outcome.is_err(), "{protocol}: a flipped bit in {field} passes --check: {outcome:?}");
         }
         let without = |left_out: usize| -> String {
             let lines = export.lines().enumerate().filter(|(number, _)| *number != left_out);
@@ -74,8 +83,49 @@ fn a_stranger_notices_a_flipped_bit() {
         };
         for left_out in [at, payload_at, export.lines().count() - 1] {
             assert!(crate::stranger::check(&without(left_out)).is_err(), "{protocol}: line {left_out} is not missed");
+            assert!(
+                checked(&remains, &without(left_out)).is_err(),
+                "{protocol}: --check does not miss line {left_out}"
+            );
+        }
+        // Any bit anywhere: this program refuses whatever the stranger refuses.
+        for step in 0..200 {
+            let mut bytes = export.clone().into_bytes();
+            let at = step * 7919 * 31 % bytes.len();
+            bytes[at] ^= 1 << (step % 7);
+            let Ok(text) = String::from_utf8(bytes) else { continue };
+            let (theirs, ours) = (crate::stranger::check(&text), checked(&remains, &text));
+            assert!(theirs.is_ok() || ours.is_err(), "{protocol}: a bit of byte {at} passes --check: {theirs:?}");
         }
     }
+}
+
+/// What `--check` says of a text.
+fn checked(remains: &Remains, export: &str) -> Result<Checked, InspectError> {
+    let path = remains.directory.join("checked.jsonl");
+    fs::write(&path, export).expect("it can be written");
+    check(&path, None)
+}
+
+#[test]
+fn an_export_is_checked_against_the_keys_that_are_trusted() {
+    let remains = Remains::of(ProtocolKind::Jolteon, "keys");
+    let (_, export) = remains.export(2);
+    let (of_file, path) = (checked(&remains, &export).expect("it is sound"), remains.directory.join("checked.jsonl"));
+    assert!(!of_file.keys_compared && of_file.notes.iter().any(|note| note.contains("--keys")), "{:?}", of_file.notes);
+    let committee = NodeConfig::read(&remains.home(0).join(CONFIG_FILE)).expect("it is there").committee();
+    let committee = committee.expect("it is valid");
+    let trusted = ClientConfig::new(&of_file.cluster, SchemeKind::Ed25519, 1, &committee.members);
+    assert!(check(&path, Some(&trusted)).expect("the keys are the same").keys_compared);
+    let mut foreign = trusted.clone();
+    foreign.members.swap(1, 2);
+    let refusal = check(&path, Some(&foreign)).expect_err("the keys are others").to_string();
+    assert!(refusal.contains("line 1") && refusal.contains("replica 1 has the key"), "{refusal}");
+    let other = ClientConfig { cluster: "another".into(), ..trusted.clone() };
+    assert!(check(&path, Some(&other)).is_err_and(|error| error.to_string().contains("of the cluster keys")));
+    let fewer = ClientConfig { members: trusted.members[..3].to_vec(), ..trusted };
+    assert!(check(&path, Some(&fewer)).is_err_and(|error| error.to_string().contains("n=4 f=1")));
+    assert!(matches!(check(&remains.directory, None), Err(InspectError::Unreadable { .. })));
 }
 
 /// The position of the record of the `nth` block.
@@ -187,8 +237,8 @@ fn damage_is_told_with_its_place_and_mended_on_request() {
     assert!(result.failure().is_some() && result.export.is_none(), "what is unsound is not exported");
     let left = fs::read_dir(&remains.directory).expect("it can be listed").count();
     assert_eq!(left, REPLICAS, "nothing is left of an export that is not made");
-    let arguments = InspectArgs { dir: home.clone(), verify: false, export: None, repair: true, json: None };
-    let repaired = run(&arguments).expect("it can be mended");
+    let arguments = InspectArgs { repair: true, ..InspectArgs::default() };
+    let repaired = run(&home, &arguments).expect("it can be mended");
     assert!(repaired.failure().is_none() && repaired.memory == Memory::Lost, "{}", repaired.to_table());
     assert!(!repaired.repair.expect("it was asked for").saved.is_empty(), "what was cut off is kept");
 }
@@ -211,6 +261,8 @@ fn a_journal_that_was_cut_is_executed_from_its_snapshot() {
             let checked =
                 crate::stranger::check(&export).unwrap_or_else(|why| panic!("{protocol}, replica {replica}: {why}"));
             assert_eq!(checked.proven, verification.proven_height, "{protocol}, replica {replica}");
+            let ours = self::checked(&remains, &export).unwrap_or_else(|why| panic!("{protocol}, {replica}: {why}"));
+            assert_eq!(ours.proven_height, checked.proven, "{protocol}, replica {replica}");
         }
         assert!(cut > 0, "{protocol}: no journal was cut");
         let result = remains.inspect(0, false);
@@ -220,5 +272,21 @@ fn a_journal_that_was_cut_is_executed_from_its_snapshot() {
         fs::write(&newest.file, bytes).expect("it can be written");
         let failure = remains.inspect(0, true).failure().expect("a damaged snapshot is a failure");
         assert!(failure.contains("is damaged"), "{failure}");
+        refuses_what_a_replica_refuses(&remains);
     }
+}
+
+/// A journal that was cut is of no use without the state on which it begins.
+fn refuses_what_a_replica_refuses(remains: &Remains) {
+    let cut = |replica: &u16| remains.inspect(*replica, true).verification.is_some_and(|found| found.from_height > 0);
+    let replica = (1..REPLICAS as u16).find(cut).expect("a journal was cut");
+    let home = remains.home(replica);
+    fs::remove_dir_all(home.join("journal.snapshots")).expect("they are there");
+    let started = run_directory(&home, Box::new(NoObserver)).expect_err("a replica refuses to start").to_string();
+    assert!(started.contains("a file of the two is missing"), "{started}");
+    let failure = remains.inspect(replica, true).failure().expect("and so does --verify");
+    assert!(failure.contains("no snapshot that can be read"), "{failure}");
+    let arguments = InspectArgs { repair: true, ..InspectArgs::default() };
+    let failure = run(&home, &arguments).expect("it can be read").failure().expect("--repair cannot help");
+    assert!(failure.contains("no snapshot that can be read"), "{failure}");
 }

@@ -341,6 +341,7 @@ impl<'a> Audit<'a> {
         let by_rule = self.chain.proof.as_ref().map(|proof| proof.height);
         let proven = self.last_root.max(by_rule.max(self.states.proven()).unwrap_or_default()).min(committed.0);
         let executed = self.states.executed().filter(|height| *height <= committed.0);
+        self.judge_state(root, executed, committed.0);
         self.take_notes(proven, committed.0, executed, states);
         let verification = Verification {
             sound: self.fault_count == 0,
@@ -380,6 +381,22 @@ impl<'a> Audit<'a> {
         }
     }
 
+    /// That the replica has the state on which its journal begins: without it, it refuses to start.
+    fn judge_state(&mut self, root: Height, executed: Option<Height>, committed: Height) {
+        if !self.any || self.leftovers || self.broken || executed == Some(committed) {
+            return;
+        }
+        let what = match executed {
+            None => format!(
+                "the journal begins after height {root}, and no snapshot that can be read has the state of that height or a later one"
+            ),
+            Some(executed) => {
+                format!("it commits up to height {committed}, and only height {executed} could be executed")
+            }
+        };
+        self.fault(None, what);
+    }
+
     fn take_notes(&mut self, proven: Height, committed: Height, executed: Option<Height>, states: u64) {
         if proven < committed {
             self.notes.push(format!(
@@ -387,10 +404,6 @@ impl<'a> Audit<'a> {
                  record, or will",
                 proven.next()
             ));
-        }
-        if self.any && executed.is_none() {
-            self.notes
-                .push("nothing was executed: the state that the journal begins after is not in a snapshot".to_owned());
         }
         if executed.is_some() && self.last_root > Height(0) && states == 0 {
             self.notes.push(

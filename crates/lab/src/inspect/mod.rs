@@ -6,6 +6,7 @@
 mod audit;
 mod certificates;
 mod chain;
+pub mod check;
 mod export;
 mod overview;
 mod place;
@@ -29,15 +30,15 @@ use quorate_node::config_file::ConfigFileError;
 use quorate_storage::{Inspection, JournalError};
 use serde::Serialize;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// All flags of `quorate inspect`.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct InspectArgs {
     /// A replica's directory, such as DIR/replica-0 of a testnet. It is only read, and a replica may be running in it.
-    #[arg(long, value_name = "DIR")]
-    pub dir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "check")]
+    pub dir: Option<PathBuf>,
     /// Check all that the journal holds: hash links, certificates, clients' signatures, that commits leave no gap and promises do not
     /// contradict each other; and execute it again to compare states with what a quorum vouched for.
     #[arg(long)]
@@ -50,6 +51,12 @@ pub struct InspectArgs {
     /// said before it speaks again. It must not be running.
     #[arg(long, conflicts_with_all = ["verify", "export"])]
     pub repair: bool,
+    /// Check a file that --export wrote: every hash, link and signature in it, and how far it proves what is committed. Needs no cluster.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "verify", "export", "repair"])]
+    pub check: Option<PathBuf>,
+    /// The client.toml, or the directory it lies in, with the replicas' keys that --check is to trust [default: the keys in the export].
+    #[arg(long, value_name = "PATH", requires = "check")]
+    pub keys: Option<PathBuf>,
     /// Write the result as JSON to this file; - is standard output.
     #[arg(long, value_name = "PATH")]
     pub json: Option<String>,
@@ -82,6 +89,24 @@ pub enum InspectError {
         path: PathBuf,
         /// What the operating system says.
         source: io::Error,
+    },
+    /// An export cannot be read.
+    #[error("cannot read {path}: {source}; name a file that --export has written")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// An export is not what it has to be.
+    #[error("{path}, line {line}: {what}; the export is not sound up to there, and nothing behind was looked at")]
+    Unsound {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong.
+        what: String,
     },
     /// The export cannot be written.
     #[error("cannot write {path}: {source}; name a file in a directory that can be written and has room")]
@@ -192,15 +217,16 @@ struct Reading<'a> {
     audit: Option<Audit<'a>>,
 }
 
-/// Does what the flags say.
+/// Looks into a replica's directory as the flags say.
 ///
 /// # Errors
 /// [`InspectError`] if the directory cannot be read or the export not be written. What is wrong with what was read is no error but in
 /// [`InspectResult::failure`].
-pub fn run(arguments: &InspectArgs) -> Result<InspectResult, InspectError> {
-    let place = Place::open(&arguments.dir)?;
+pub fn run(dir: &Path, arguments: &InspectArgs) -> Result<InspectResult, InspectError> {
+    let place = Place::open(dir)?;
     let repair = arguments.repair.then(|| repair(&place)).transpose()?;
-    let audits = arguments.verify || arguments.export.is_some();
+    // A journal that can be read again is of no use if the replica then refuses to start on it.
+    let audits = arguments.verify || arguments.export.is_some() || arguments.repair;
     let part = arguments.export.as_deref().map(export::part);
     let begin = || Reading {
         overview: Overview::new(&place),

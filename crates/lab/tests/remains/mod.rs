@@ -105,8 +105,8 @@ impl Drop for Remains {
 }
 
 pub fn inspect(home: &Path, verify: bool, export: Option<PathBuf>) -> InspectResult {
-    let arguments = InspectArgs { dir: home.to_owned(), verify, export, repair: false, json: None };
-    run(&arguments).expect("the directory can be read")
+    let arguments = InspectArgs { verify, export, ..InspectArgs::default() };
+    run(home, &arguments).expect("the directory can be read")
 }
 
 /// Has commands executed, one after the other.

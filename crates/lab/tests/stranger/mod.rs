@@ -391,6 +391,9 @@ fn list<'a>(line: &'a Value, key: &str) -> Result<&'a Vec<Value>, String> {
 
 fn bytes(value: &Value) -> Result<Vec<u8>, String> {
     let text = value.as_str().ok_or("bytes are written in hexadecimal")?;
+    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err("hexadecimal is in lower case".to_owned());
+    }
     let pair = |at| u8::from_str_radix(text.get(at..at + 2).unwrap_or(""), 16).map_err(|error| error.to_string());
     (0..text.len()).step_by(2).map(pair).collect()
 }
