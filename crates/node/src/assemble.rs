@@ -138,7 +138,7 @@ fn transport(
         (None, None) => None,
     };
     let TransportKind::Tcp = config.transport;
-    let transport = TcpTransport::replica(committee, listener, channels, config.tcp.clone())?;
+    let transport = TcpTransport::replica(committee, listener, channels, config.client_tcp())?;
     let address = transport.listens_on().expect("a replica's transport listens");
     Ok((Box::new(transport), address))
 }

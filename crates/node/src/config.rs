@@ -12,6 +12,7 @@ use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_transports::TcpConfig;
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::digest::{decode_hex, encode_hex};
+use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::net::SocketAddr;
@@ -25,6 +26,8 @@ pub const KEY_FILE: &str = "private.key";
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// Most characters in a cluster's name.
 pub const MAX_CLUSTER_NAME_CHARACTERS: usize = 200;
+/// Bytes of a client's frame besides the bundle's body or the question in it.
+const CLIENT_FRAME_OVERHEAD_BYTES: usize = 1 << 10;
 /// How many bytes of replies are kept for clients that ask again, unless the configuration says otherwise.
 pub const DEFAULT_REPLY_CACHE_BYTES: usize = 16 << 20;
 
@@ -255,6 +258,16 @@ impl NodeConfig {
             Some(laboratory) => laboratory.validate(self.replica, self.members.len()),
             None => Ok(()),
         }
+    }
+
+    /// The transport's settings, with the longest frame of a client as long as the bundles that are taken need it, unless it is set.
+    pub(crate) fn client_tcp(&self) -> TcpConfig {
+        let mut tcp = self.tcp.clone();
+        if tcp.client_frame_bytes == 0 {
+            let longest = self.consensus.batch_bytes.max(MAX_PAYLOAD_BYTES);
+            tcp.client_frame_bytes = (longest + CLIENT_FRAME_OVERHEAD_BYTES).min(MAX_FRAME_BYTES);
+        }
+        tcp
     }
 
     /// n and f.

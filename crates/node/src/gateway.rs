@@ -31,6 +31,14 @@ pub(crate) struct BundleLimits {
     pub bytes: usize,
 }
 
+/// What a check of clients' bundles has found.
+pub(crate) struct Checked {
+    /// The bundles that their clients did not sign.
+    pub forged: BTreeSet<Digest>,
+    /// The links over which a genuine bundle came first, not always each once.
+    pub genuine: Vec<LinkId>,
+}
+
 /// The clients' side of a replica.
 pub(crate) struct Gateway {
     answers: Answers,
@@ -127,22 +135,38 @@ impl Gateway {
         })
     }
 
-    /// The forged ones among clients' bundles, each of which came over the link beside it. The links of the others are their clients'.
-    pub fn forged(&mut self, links: &[(LinkId, Digest)], bundles: &[Bundle]) -> BTreeSet<Digest> {
-        if self.verifier.kind() == ClientAuthentication::None {
-            return BTreeSet::new();
+    /// Whether bundles have signatures to check.
+    pub fn checks_signatures(&self) -> bool {
+        self.verifier.kind() != ClientAuthentication::None
+    }
+
+    /// Checks clients' bundles, each of which came over the link beside it. The links of the genuine ones are their clients'.
+    pub fn check(&mut self, links: &[(LinkId, Digest)], bundles: &[Bundle]) -> Checked {
+        let mut genuine: Vec<LinkId> = Vec::new();
+        let mut note = |link: LinkId| {
+            if genuine.last() != Some(&link) {
+                genuine.push(link);
+            }
+        };
+        if !self.checks_signatures() {
+            links.iter().for_each(|(link, _)| note(*link));
+            return Checked { forged: BTreeSet::new(), genuine };
         }
         let known: Vec<bool> = bundles.iter().map(|bundle| self.verifier.is_verified(&bundle.digest())).collect();
         let forged = self.verifier.forged(bundles);
         self.forged_by_clients += forged.len() as u64;
         for ((bundle, (link, digest)), known) in bundles.iter().zip(links).zip(known) {
-            // Whoever has seen a bundle can repeat it, and is not given the replies of a client that is here.
-            let may_be_repeated = known && self.links.contains_key(&bundle.origin());
-            if !may_be_repeated && !forged.contains(digest) {
+            if forged.contains(digest) {
+                continue;
+            }
+            // Whoever has seen a bundle can repeat it, and is given neither the replies nor the standing of a client that is here.
+            let may_be_repeated = known && self.links.get(&bundle.origin()).is_some_and(|held| held != link);
+            if !may_be_repeated {
+                note(*link);
                 self.links.insert(bundle.origin(), *link);
             }
         }
-        forged
+        Checked { forged, genuine }
     }
 
     /// Whether none of the bundles in a peer's message is forged. Honest peers check what they pass on, so which it is does not matter.

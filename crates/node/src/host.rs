@@ -8,33 +8,23 @@
 //! only have it dialled again, and its next frame begins at a known place whatever this one was. A client is told what was wrong.
 
 use crate::alarms::wait_until;
+use crate::clients::Clients;
 use crate::devices::Devices;
 use crate::durability::Memory;
 use crate::error::HostError;
-use crate::gateway::FORGED;
 use crate::measure;
 use crate::observer::NodeEvent;
 use bytes::Bytes;
 use quorate_byzantine::Behaviour;
-use quorate_consensus::seam::Drop as DropReason;
-use quorate_consensus::{Action, Envelope, Input, Mark, Protocol, Replica};
+use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
 use quorate_recording::Recorder;
-use quorate_transports::{Event, LinkId, Refusal, Remote};
-use quorate_types::limits::MAX_TEXT_BYTES;
-use quorate_types::{
-    Bundle, ClientId, ClientRequest, Digest, ReplicaId, ReplicaReply, Signers, Status, Time, decode_message,
-};
-use std::collections::{BTreeMap, VecDeque};
+use quorate_transports::{Counters, Event, Refusal, Remote};
+use quorate_types::{ReplicaId, Signers, Status, Time, decode_message};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most frames of clients in one turn, so that peers do not wait long behind them.
-const CLIENT_FRAMES_PER_TURN: usize = 256;
-/// Most bytes of clients' frames in one turn: each byte is hashed.
-const CLIENT_BYTES_PER_TURN: usize = 256 << 10;
-/// Most bytes of clients' frames that wait for their turn; more are dropped and counted, and the clients send them again.
-const CLIENT_BACKLOG_BYTES: usize = 64 << 20;
 /// Most inputs from the own devices in one turn: a cluster of one replica would else never look at the network again.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
 
@@ -74,12 +64,6 @@ pub(crate) trait RunningNode: Send {
     fn run(self: Box<Self>) -> Result<Status, HostError>;
 }
 
-struct ClientFrame {
-    link: LinkId,
-    client: ClientId,
-    frame: Bytes,
-}
-
 /// One replica of a protocol and its devices.
 pub(crate) struct Host<P: Protocol> {
     pub(crate) replica: Replica<P>,
@@ -89,18 +73,13 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) recorder: Option<Recorder>,
     orders: Orders,
     started: Instant,
-    now: Time,
+    pub(crate) now: Time,
     pub(crate) actions: Vec<Action<P::Message>>,
     pub(crate) events: Vec<Event>,
-    client_frames: VecDeque<ClientFrame>,
-    client_backlog_bytes: usize,
-    /// The bundles of this turn and the links they came on.
-    submitted: Vec<(LinkId, Digest)>,
+    pub(crate) clients: Clients,
     /// Peers whose present link has carried a frame that is no message, or a forged bundle.
     garbling: Signers,
     undecodable_from_peers: u64,
-    undecodable_from_clients: u64,
-    backlog_drops: u64,
 }
 
 impl<P: Protocol> RunningNode for Host<P> {
@@ -142,13 +121,9 @@ impl<P: Protocol> Host<P> {
             now: Time(0),
             actions: Vec::new(),
             events: Vec::new(),
-            client_frames: VecDeque::new(),
-            client_backlog_bytes: 0,
-            submitted: Vec::new(),
+            clients: Clients::default(),
             garbling: Signers::empty(),
             undecodable_from_peers: 0,
-            undecodable_from_clients: 0,
-            backlog_drops: 0,
         }
     }
 
@@ -201,7 +176,7 @@ impl<P: Protocol> Host<P> {
     fn wait(&self) -> Option<Duration> {
         // What the own statements have led to at the end of a turn may wait for the disk already, and nobody else need say anything more.
         let unwritten = self.devices.is_writing_due();
-        if unwritten || !self.devices.local.is_empty() || !self.client_frames.is_empty() {
+        if unwritten || !self.devices.local.is_empty() || !self.clients.are_served() {
             return Some(Duration::ZERO);
         }
         let behaviour = self.behaviour.as_ref().and_then(|behaviour| behaviour.next());
@@ -222,10 +197,15 @@ impl<P: Protocol> Host<P> {
 
     fn step(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
         self.consume(input);
+        self.rewrite();
+        self.perform()
+    }
+
+    /// Lets a misbehaving replica do something else than what an honest one would.
+    pub(crate) fn rewrite(&mut self) {
         if let Some(behaviour) = &mut self.behaviour {
             behaviour.rewrite(self.now, &mut self.actions);
         }
-        self.perform()
     }
 
     /// The one place where the replica takes an input.
@@ -245,7 +225,7 @@ impl<P: Protocol> Host<P> {
         Ok(())
     }
 
-    fn feed_local(&mut self) -> Result<(), HostError> {
+    pub(crate) fn feed_local(&mut self) -> Result<(), HostError> {
         for _ in 0..LOCAL_INPUTS_PER_TURN {
             let Some(input) = self.devices.local.pop_front() else { break };
             self.step(input)?;
@@ -256,14 +236,7 @@ impl<P: Protocol> Host<P> {
     fn take_event(&mut self, event: Event) -> Result<(), HostError> {
         match event {
             Event::Received { remote: Remote::Replica(from), frame, .. } => return self.take_peer_frame(from, frame),
-            Event::Received { remote: Remote::Client(client), link, frame } => {
-                if self.client_backlog_bytes + frame.len() > CLIENT_BACKLOG_BYTES {
-                    self.backlog_drops += 1;
-                } else {
-                    self.client_backlog_bytes += frame.len();
-                    self.client_frames.push_back(ClientFrame { link, client, frame });
-                }
-            }
+            Event::Received { remote: Remote::Client(client), link, frame } => self.clients.push(link, client, frame),
             Event::Connected { link, remote } => {
                 match remote {
                     Remote::Client(client) => self.devices.gateway.connected(client, link),
@@ -276,6 +249,7 @@ impl<P: Protocol> Host<P> {
             Event::Disconnected { link, remote, why } => {
                 if let Remote::Client(client) = remote {
                     self.devices.gateway.disconnected(client, link);
+                    self.clients.forget(link);
                 }
                 self.devices.tell(NodeEvent::Lost { remote, why });
             }
@@ -325,110 +299,7 @@ impl<P: Protocol> Host<P> {
         Ok(())
     }
 
-    /// Takes clients' frames in; the bundles among them reach the replica as one input.
-    fn serve_clients(&mut self) -> Result<(), HostError> {
-        let (mut bytes, mut bundles) = (0, Vec::new());
-        self.submitted.clear();
-        for _ in 0..CLIENT_FRAMES_PER_TURN {
-            let Some(ClientFrame { link, client, frame }) = self.client_frames.pop_front() else { break };
-            bytes += frame.len();
-            self.client_backlog_bytes -= frame.len();
-            if let Some(bundle) = self.serve(link, client, frame) {
-                self.submitted.push((link, bundle.digest()));
-                bundles.push(bundle);
-            }
-            if bytes >= CLIENT_BYTES_PER_TURN {
-                break;
-            }
-        }
-        self.refuse_forged(&mut bundles);
-        if bundles.is_empty() {
-            return Ok(());
-        }
-        self.consume(Input::Submit(bundles));
-        let is_turned_away = |action: &Action<P::Message>| {
-            matches!(action, Action::Mark(Mark::Dropped { why: DropReason::PoolFull | DropReason::Repeated, .. }))
-        };
-        let turned_away = self.actions.iter().any(is_turned_away);
-        if let Some(behaviour) = &mut self.behaviour {
-            behaviour.rewrite(self.now, &mut self.actions);
-        }
-        self.perform()?;
-        if turned_away {
-            self.answer_those_not_taken();
-        }
-        self.feed_local()
-    }
-
-    /// Answers a client, or returns the bundle that it wants ordered.
-    fn serve(&mut self, link: LinkId, client: ClientId, frame: Bytes) -> Option<Bundle> {
-        match decode_message(frame) {
-            Ok(ClientRequest::Submit(bundle)) => return self.accept(link, client, bundle),
-            Ok(ClientRequest::Query { id, question }) => {
-                let Devices { executor, gateway, transport, .. } = &mut self.devices;
-                gateway.answer(&mut **transport, link, id, executor.height(), executor.query(&question));
-            }
-            Ok(ClientRequest::Status { id, history }) => {
-                let json = self.status_json(history);
-                self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Status { id, json });
-            }
-            Err(error) => {
-                self.undecodable_from_clients += 1;
-                self.refuse(link, Digest::ZERO, error.to_string());
-            }
-        }
-        None
-    }
-
-    fn accept(&mut self, link: LinkId, client: ClientId, bundle: Bundle) -> Option<Bundle> {
-        let digest = bundle.digest();
-        if let Some(why) = self.devices.gateway.refusal(client, &bundle) {
-            self.refuse(link, digest, why);
-            return None;
-        }
-        if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
-            self.devices.transport.send(link, reply);
-            return None;
-        }
-        // Whoever was away finds old bundles in its sockets, and anybody can repeat what he has seen: the log has no room for either.
-        if let Some(reply) = self.devices.executor.executed_before(&bundle) {
-            self.devices.gateway.answer_again(&mut *self.devices.transport, link, reply);
-            return None;
-        }
-        Some(bundle)
-    }
-
-    /// Takes the forged ones out of the turn's bundles and tells their senders.
-    fn refuse_forged(&mut self, bundles: &mut Vec<Bundle>) {
-        let forged = self.devices.gateway.forged(&self.submitted, bundles);
-        if forged.is_empty() {
-            return;
-        }
-        bundles.retain(|bundle| !forged.contains(&bundle.digest()));
-        for (link, digest) in self.submitted.extract_if(.., |(_, digest)| forged.contains(digest)).collect::<Vec<_>>() {
-            self.refuse(link, digest, FORGED.to_owned());
-        }
-    }
-
-    /// Tells the clients whose bundles found no room, or were executed so long ago that the reply is no longer kept. One that completed
-    /// a block in this very turn is executed and answered by now.
-    fn answer_those_not_taken(&mut self) {
-        for (link, digest) in std::mem::take(&mut self.submitted) {
-            let gateway = &self.devices.gateway;
-            let forgotten = gateway.answers_bundles() && gateway.kept_reply(&digest).is_none();
-            if !self.replica.is_known(&digest) {
-                self.refuse(link, digest, POOL_FULL.to_owned());
-            } else if forgotten && self.replica.is_executed(&digest) {
-                self.refuse(link, digest, FORGOTTEN_REPLY.to_owned());
-            }
-        }
-    }
-
-    fn refuse(&mut self, link: LinkId, bundle: Digest, why: String) {
-        self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Refused { bundle, why });
-    }
-
-    fn status(&self, history: bool) -> Status {
+    pub(crate) fn status(&self, history: bool) -> Status {
         let counters = self.devices.transport.counters();
         Status {
             replica: self.devices.me,
@@ -444,47 +315,27 @@ impl<P: Protocol> Host<P> {
             cpu_ns: measure::thread_cpu_ns(),
             busy_ns: measure::thread_busy_ns(),
             peak_rss_kb: measure::peak_rss_kb(),
-            dropped: self.dropped(counters.frames_dropped),
+            client_memory_peak_bytes: counters.client_memory_peak_bytes,
+            dropped: self.dropped(&counters),
             evidence: self.replica.evidence().iter().map(ToString::to_string).collect(),
             history: if history { self.devices.executor.history() } else { Vec::new() },
         }
     }
 
-    fn dropped(&self, not_queued: u64) -> BTreeMap<String, u64> {
+    fn dropped(&self, counters: &Counters) -> BTreeMap<String, u64> {
         let of_the_replica =
             self.replica.dropped().iter().map(|(why, count)| (kebab_case(&format!("{why:?}")), *count));
         let of_the_host = [
             ("undecodable-from-peers", self.undecodable_from_peers),
-            ("undecodable-from-clients", self.undecodable_from_clients),
-            ("client-backlog-full", self.backlog_drops),
-            ("not-queued", not_queued),
+            ("undecodable-from-clients", self.clients.undecodable()),
+            ("clients-cut", counters.clients_cut),
+            ("not-queued", counters.frames_dropped),
         ];
         let of_the_host =
             of_the_host.into_iter().chain(self.devices.gateway.forgeries()).filter(|(_, count)| *count > 0);
         of_the_replica.chain(of_the_host.map(|(why, count)| (why.to_owned(), count))).collect()
     }
-
-    /// The status as text that fits a reply: if it does not, the earlier half of the history is left out, until it does.
-    fn status_json(&self, history: bool) -> Bytes {
-        let mut status = self.status(history);
-        loop {
-            let json = serde_json::to_vec(&status).expect("a status has a form in JSON");
-            if json.len() <= MAX_TEXT_BYTES {
-                return json.into();
-            }
-            match status.history.len() {
-                0 => status.evidence.truncate(status.evidence.len() / 2),
-                samples => drop(status.history.drain(..samples.div_ceil(2))),
-            }
-        }
-    }
 }
-
-const POOL_FULL: &str =
-    "too many commands wait to be ordered; send the bundle again later, or raise `pool_bundles` and `pool_bytes`";
-
-const FORGOTTEN_REPLY: &str = "the bundle was executed before, and its reply is no longer kept; \
-     send its commands in another bundle to learn that they are executed, or raise `reply_cache_bytes`";
 
 /// `NotTheLeader` as `not-the-leader`.
 fn kebab_case(name: &str) -> String {

@@ -7,6 +7,7 @@
 mod alarms;
 mod assemble;
 mod checkpoints;
+mod clients;
 pub mod config;
 pub mod config_file;
 mod devices;
@@ -28,6 +29,7 @@ mod reply_cache;
 pub mod snapshots;
 mod states;
 pub mod testnet;
+pub mod turns;
 
 pub use config::{ConfigFault, NodeConfig, ReplyMode, TransportKind};
 pub use durability::{FsyncPolicy, JournalConfig, JournalKind};

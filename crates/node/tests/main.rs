@@ -7,4 +7,5 @@ mod interrupt;
 mod restart;
 mod snapshots;
 mod support;
+mod turns;
 mod villain;

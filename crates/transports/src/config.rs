@@ -1,5 +1,6 @@
 //! The settings of a TCP transport.
 
+use quorate_types::limits::MAX_FRAME_BYTES;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
@@ -15,6 +16,20 @@ pub struct TcpConfig {
     /// Most bytes that wait for a replica which is not connected, as at the start or while it is away: the newest stay, the others
     /// are dropped and counted. 0 keeps nothing.
     pub unconnected_queue_bytes: usize,
+    /// Most bytes queued for one client, framing included. A frame that does not fit is dropped and counted, unless nothing else is
+    /// queued; a client that takes none of what is queued is cut after [`client_stall_ms`](TcpConfig::client_stall_ms).
+    pub client_queue_bytes: usize,
+    /// Most bytes of one client's frames that may have been received and not yet served: its socket is not read meanwhile.
+    pub client_window_bytes: usize,
+    /// Most bytes of one client's frame; a client that announces a longer one is cut. 0 (default): what a bundle of `batch_bytes` needs.
+    pub client_frame_bytes: usize,
+    /// Most bytes of memory for all clients' links together: what is received and not yet served, and what is queued for them. Short
+    /// of an eighth of it, the links that have shown nothing genuine are cut, the one that holds the most first.
+    pub client_memory_bytes: usize,
+    /// After how many milliseconds a client is cut that has begun a frame and not finished it.
+    pub client_frame_timeout_ms: u64,
+    /// After how many milliseconds a client is cut that takes nothing of what is queued for it.
+    pub client_stall_ms: u64,
     /// Most bytes read from one link in one poll, give or take one read, so that no link starves the others.
     pub read_budget_bytes: usize,
     /// The first wait before a lost or failed connection is dialled again, in milliseconds; it doubles with each failure.
@@ -26,8 +41,20 @@ pub struct TcpConfig {
     /// After how many milliseconds a remote that does not answer at all (its host lost power, its cable is cut) or
     /// takes nothing of what waits for it (it is stopped) counts as gone.
     pub silent_remote_ms: u64,
-    /// Most clients connected at a time; one more is refused.
+    /// After how many milliseconds without an acknowledgement of what was sent to a replica the link counts as cut and is dialled
+    /// again: TCP itself would try ever less often.
+    pub unacknowledged_ms: u64,
+    /// How long connecting to a replica may take before it is tried anew, in milliseconds.
+    pub dial_timeout_ms: u64,
+    /// Most clients connected at a time. For one more the link that has shown nothing genuine and was idle for longest is cut; if
+    /// there is none, the newcomer is refused.
     pub most_client_links: usize,
+    /// Most clients connected at a time from one address (IPv6: from one /64 network).
+    pub most_client_links_per_address: usize,
+    /// Most accepted links that have yet to authenticate; the oldest is cut for one more.
+    pub most_unauthenticated_links: usize,
+    /// The same for one address (IPv6: for one /64 network).
+    pub most_unauthenticated_links_per_address: usize,
     /// The kernel's send buffer per link in bytes; 0 leaves its size to the kernel.
     pub send_buffer_bytes: usize,
     /// The kernel's receive buffer per link in bytes; 0 leaves its size to the kernel.
@@ -39,12 +66,23 @@ impl Default for TcpConfig {
         TcpConfig {
             link_queue_bytes: 64 << 20,
             unconnected_queue_bytes: 1 << 20,
+            client_queue_bytes: 4 << 20,
+            client_window_bytes: 1 << 20,
+            client_frame_bytes: 0,
+            client_memory_bytes: 128 << 20,
+            client_frame_timeout_ms: 10_000,
+            client_stall_ms: 5_000,
             read_budget_bytes: 256 << 10,
             reconnect_min_ms: 20,
             reconnect_max_ms: 1_000,
             handshake_timeout_ms: 5_000,
             silent_remote_ms: 20_000,
-            most_client_links: 1_024,
+            unacknowledged_ms: 2_000,
+            dial_timeout_ms: 1_000,
+            most_client_links: 512,
+            most_client_links_per_address: 448,
+            most_unauthenticated_links: 128,
+            most_unauthenticated_links_per_address: 96,
             send_buffer_bytes: 0,
             receive_buffer_bytes: 0,
         }
@@ -72,10 +110,19 @@ impl TcpConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let positive = [
             ("link_queue_bytes", self.link_queue_bytes as u64),
+            ("client_queue_bytes", self.client_queue_bytes as u64),
+            ("client_window_bytes", self.client_window_bytes as u64),
+            ("client_memory_bytes", self.client_memory_bytes as u64),
+            ("client_frame_timeout_ms", self.client_frame_timeout_ms),
+            ("client_stall_ms", self.client_stall_ms),
             ("read_budget_bytes", self.read_budget_bytes as u64),
             ("reconnect_min_ms", self.reconnect_min_ms),
             ("handshake_timeout_ms", self.handshake_timeout_ms),
             ("silent_remote_ms", self.silent_remote_ms),
+            ("unacknowledged_ms", self.unacknowledged_ms),
+            ("dial_timeout_ms", self.dial_timeout_ms),
+            ("most_unauthenticated_links", self.most_unauthenticated_links as u64),
+            ("most_unauthenticated_links_per_address", self.most_unauthenticated_links_per_address as u64),
         ];
         if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(ConfigError::Zero(name));
@@ -84,6 +131,20 @@ impl TcpConfig {
             return Err(ConfigError::Reconnect { min: self.reconnect_min_ms, max: self.reconnect_max_ms });
         }
         Ok(())
+    }
+
+    /// Most links at a time: clients, those that have yet to say who they are, and one or, while it is replaced, two for each of
+    /// `replicas`. Each takes a descriptor.
+    pub fn most_links(&self, replicas: usize) -> usize {
+        self.most_client_links + self.most_unauthenticated_links + 2 * replicas
+    }
+
+    /// Most bytes of one client's frame.
+    pub(crate) fn client_frame_limit(&self) -> usize {
+        match self.client_frame_bytes {
+            0 => MAX_FRAME_BYTES,
+            bytes => bytes.min(MAX_FRAME_BYTES),
+        }
     }
 
     pub(crate) fn handshake_timeout(&self) -> Duration {

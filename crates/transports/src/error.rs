@@ -5,7 +5,7 @@ use crate::framing::FrameTooLong;
 use quorate_channels::ChannelError;
 use quorate_types::ReplicaId;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
 /// Why a transport cannot be set up.
@@ -55,12 +55,49 @@ pub enum LinkError {
     /// The remote did not finish its handshake in time.
     #[error("no handshake within {0} ms: the remote is overloaded, or not quorate")]
     HandshakeTimeout(u64),
+    /// The replica cannot be reached in time.
+    #[error("no connection within {0} ms: its host does not answer")]
+    DialTimeout(u64),
     /// Too many links are waiting for their handshake; the oldest has to go.
-    #[error("evicted unauthenticated: {0} newer links wait for their handshake")]
-    Crowded(usize),
-    /// As many clients are connected as may be.
+    #[error(
+        "evicted unauthenticated: as many newer links wait for their handshake as `most_unauthenticated_links` allows"
+    )]
+    Crowded,
+    /// As many clients are connected as may be, and each of them has sent something genuine.
     #[error("{0} clients are connected, as many as `most_client_links` allows")]
     TooManyClients(usize),
+    /// As many clients of an address are connected as may be, and each of them has sent something genuine.
+    #[error("{links} clients of {address} are connected, as many as `most_client_links_per_address` allows")]
+    TooManyFromAddress {
+        /// The address, or network of IPv6.
+        address: IpAddr,
+        /// How many.
+        links: usize,
+    },
+    /// A newcomer has the place of a client that has sent nothing genuine, or nothing for long.
+    #[error("idle, and its place is needed: as many clients are connected as `most_client_links` allows")]
+    Idle,
+    /// The descriptors are used up.
+    #[error("idle, and its descriptor is needed: this process has none left")]
+    Descriptors,
+    /// The links of clients hold too much memory, and this one has a large part of it.
+    #[error("the links of clients hold {0} bytes, as many as `client_memory_bytes` allows, and this one holds most")]
+    Memory(usize),
+    /// A frame was begun and not finished.
+    #[error("a frame was not whole after {0} ms (`client_frame_timeout_ms`)")]
+    FrameTimeout(u64),
+    /// The client takes nothing of what is queued for it.
+    #[error("the client took nothing of what is queued for it for {0} ms (`client_stall_ms`)")]
+    Stalled(u64),
+    /// The client has gone while what it had sent was not served yet.
+    #[error("the remote closed the connection and waits for no answer")]
+    Abandoned,
+    /// What was sent is not acknowledged.
+    #[error("nothing was acknowledged for {0} ms (`unacknowledged_ms`): the network is cut, or its host is gone")]
+    Unacknowledged(u64),
+    /// The owner of the transport ended it.
+    #[error("{0}")]
+    Ended(String),
     /// A replica dialled that has to be dialled.
     #[error("replica {0} dialled, but of a pair the lower id dials: its committee differs from this replica's")]
     WrongDirection(ReplicaId),
@@ -79,6 +116,14 @@ pub enum LinkError {
     /// The operating system reported an error on the stream.
     #[error("the connection failed: {0}")]
     Io(io::Error),
+}
+
+impl LinkError {
+    /// Whether a client's link was cut for what it took, rather than lost.
+    pub(crate) fn is_cut(&self) -> bool {
+        use LinkError::{Descriptors, Ended, FrameTimeout, FrameTooLong, Idle, Memory, Stalled};
+        matches!(self, Descriptors | Ended(_) | FrameTimeout(_) | FrameTooLong(_) | Idle | Memory(_) | Stalled(_))
+    }
 }
 
 /// A link that ended before it was authenticated.

@@ -21,10 +21,12 @@ const LEAST_SPARE_BYTES: usize = 16 << 10;
 
 /// A remote announced a frame that is longer than any may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("the remote announced a frame of {bytes} bytes, over the limit of {MAX_FRAME_BYTES}: it is faulty")]
+#[error("the remote announced a frame of {bytes} bytes, over the limit of {limit}: it is faulty")]
 pub struct FrameTooLong {
     /// The length announced.
     pub bytes: usize,
+    /// Most bytes of a frame's body.
+    pub limit: usize,
 }
 
 /// The header of a frame with a body of `bytes`.
@@ -36,15 +38,31 @@ pub fn header(bytes: usize) -> [u8; HEADER_BYTES] {
 }
 
 /// Collects a byte stream and splits it into frames.
-#[derive(Default)]
 pub struct FrameBuffer {
     bytes: BytesMut,
+    limit: usize,
+}
+
+impl Default for FrameBuffer {
+    fn default() -> Self {
+        FrameBuffer { bytes: BytesMut::new(), limit: MAX_FRAME_BYTES }
+    }
 }
 
 impl FrameBuffer {
     /// An empty buffer, which holds no memory yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// From now on refuses frames with a body of more than `bytes`.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.limit = bytes.min(MAX_FRAME_BYTES);
+    }
+
+    /// Bytes of a frame that has not come whole, its buffer included where it has one of its own.
+    pub fn held_bytes(&self) -> usize {
+        if self.bytes.len() > CHUNK_BYTES { self.bytes.capacity() } else { self.bytes.len() }
     }
 
     /// The bytes of the frame at the front, header included, as far as it is announced.
@@ -96,8 +114,8 @@ impl FrameBuffer {
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, FrameTooLong> {
         let Some(front) = self.front_bytes() else { return Ok(None) };
         let body = front - HEADER_BYTES;
-        if body > MAX_FRAME_BYTES {
-            return Err(FrameTooLong { bytes: body });
+        if body > self.limit {
+            return Err(FrameTooLong { bytes: body, limit: self.limit });
         }
         if self.bytes.len() < front {
             return Ok(None);

@@ -87,6 +87,10 @@ pub struct Counters {
     pub frames_received: u64,
     /// Frames given up because a queue was full, of a link or of what waits for a replica, or because the link was gone.
     pub frames_dropped: u64,
+    /// Clients' links that were cut for what they took: memory, time, a place, a descriptor.
+    pub clients_cut: u64,
+    /// Most bytes that all clients' links held at a time, received or queued.
+    pub client_memory_peak_bytes: u64,
 }
 
 /// Moves frames. One thread owns it.
@@ -98,6 +102,15 @@ pub trait Transport: Send {
     /// Writes what is queued, waits for at most `timeout` (none: until something happens), reads, and appends what happened:
     /// replicas' frames before clients' frames. It may return early without an event, after work of its own.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+    /// Says that a frame of a client, which was [received](Event::Received) with so many bytes, is served: a client whose frames
+    /// are not released is read no further than `client_window_bytes`. To be said once for each frame; links that are gone need none.
+    fn release(&mut self, link: LinkId, bytes: usize);
+    /// Whether a client leaves so much of its replies unread that it should be served no more until it does.
+    fn is_congested(&self, link: LinkId) -> bool;
+    /// Says of a client's link whether what came over it is genuine: such links keep their places and memory before all others.
+    fn vouch(&mut self, link: LinkId, genuine: bool);
+    /// Ends a link, once what is queued on it is written as far as its socket takes it; the next poll reports it.
+    fn close(&mut self, link: LinkId, why: String);
     /// Whether a replica is connected now.
     fn is_connected(&self, replica: ReplicaId) -> bool;
     /// Counters since the start.

@@ -259,6 +259,8 @@ fn clients_are_bounded<S: Stack>() {
     let mut a = ground.end::<S>(0, end, TcpConfig { most_client_links: 1, ..quick() });
     let mut first = ground.client::<S>(1);
     drive([&mut a, &mut first], "the first client", |[a, _]| a.link_to(client(1)).is_some());
+    let link = a.link_to(client(1)).expect("connected above");
+    a.transport.vouch(link, true);
     let mut second = ground.client::<S>(2);
     drive([&mut a, &mut first, &mut second], "one too many", |[a, ..]| a.refused_with("most_client_links"));
     drop(first);

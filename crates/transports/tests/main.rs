@@ -1,5 +1,7 @@
 //! The tests of this crate, as one binary: what they share is compiled and linked once.
 
+mod clients;
 mod conformance;
+mod cuts;
 mod framing;
 mod support;

@@ -34,6 +34,9 @@ pub struct Status {
     pub busy_ns: u64,
     /// Highest resident memory of the process, in kilobytes.
     pub peak_rss_kb: u64,
+    /// Most memory that clients' links held at a time, in bytes: what was received and not served, and what was queued.
+    #[serde(default)]
+    pub client_memory_peak_bytes: u64,
     /// Messages not acted on, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// Proven misbehaviour, readable.

@@ -1,5 +1,7 @@
 //! One TCP stream with its channel and its queues.
 
+use super::clients::Share;
+use super::sweep::Stuck;
 use crate::error::LinkError;
 use crate::framing::FrameBuffer;
 use crate::write_queue::{MOST_SLICES, WriteQueue};
@@ -52,7 +54,20 @@ pub struct Link {
     pub deadline: Instant,
     /// When the link was established.
     pub since: Instant,
-    pub has_received: bool,
+    /// The remote has closed its end; what it sent before may still be unread.
+    pub has_closed: bool,
+    /// Frames that came.
+    pub frames_received: u64,
+    /// Bytes that the socket took.
+    pub bytes_written: u64,
+    /// A client's part of what there is for all of them.
+    pub share: Share,
+    /// A frame has come in part.
+    pub partial: Stuck,
+    /// Something is queued.
+    pub stalled: Stuck,
+    /// Something was sent and not acknowledged.
+    pub unacknowledged: Stuck,
     /// On the transport's list of links with something to write.
     pub dirty: bool,
     /// On the transport's list of links with something left to read, their budget being spent.
@@ -87,7 +102,13 @@ impl Link {
             phase: if dialled.is_some() { Phase::Dialling } else { Phase::Handshake },
             since: times.0,
             deadline: times.1,
-            has_received: false,
+            has_closed: false,
+            frames_received: 0,
+            bytes_written: 0,
+            share: Share::new(address, times.0),
+            partial: Stuck::default(),
+            stalled: Stuck::default(),
+            unacknowledged: Stuck::default(),
             dirty: false,
             unread: false,
             blocked: false,
@@ -141,6 +162,26 @@ impl Link {
         true
     }
 
+    /// From now on refuses frames with a body of more than `bytes`.
+    pub fn set_frame_limit(&mut self, bytes: usize) {
+        self.frames.set_limit(bytes);
+    }
+
+    /// Bytes of a frame that has not come whole.
+    pub fn partial_bytes(&self) -> usize {
+        self.frames.held_bytes()
+    }
+
+    /// Bytes queued, framing included, whether sealed or not.
+    pub fn queued_bytes(&self) -> usize {
+        self.queue.bytes() + self.outgoing.len() - self.outgoing_gone
+    }
+
+    /// Bytes of buffers: of what came in part, and of what is to be written.
+    pub fn held_bytes(&self) -> usize {
+        self.partial_bytes() + self.queued_bytes()
+    }
+
     pub fn has_outgoing(&self) -> bool {
         self.outgoing_gone < self.outgoing.len()
     }
@@ -169,6 +210,7 @@ impl Link {
             match written {
                 Ok(count) => {
                     counters.bytes_sent += count as u64;
+                    self.bytes_written += count as u64;
                     if from_outgoing {
                         self.consume_outgoing(count);
                     } else {
@@ -279,7 +321,10 @@ impl Link {
     ) -> Result<(), LinkError> {
         while let Some(frame) = self.frames.next_frame()? {
             counters.frames_received += 1;
-            self.has_received = true;
+            self.frames_received += 1;
+            if let Remote::Client(_) = remote {
+                self.share.handed_out(frame.len());
+            }
             events.push(Event::Received { link: self.id, remote, frame });
         }
         Ok(())

@@ -58,13 +58,28 @@ impl Links {
     }
 
     /// The link of that name, if it lives.
+    pub fn get(&self, id: LinkId) -> Option<&Link> {
+        self.slots.get(index(id))?.link.as_deref().filter(|link| link.id == id)
+    }
+
+    /// The link of that name, if it lives, to be changed.
     #[inline]
     pub fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
         self.slots.get_mut(index(id))?.link.as_deref_mut().filter(|link| link.id == id)
     }
 
+    /// The link at an index, to be changed.
+    pub fn at_mut(&mut self, index: usize) -> Option<&mut Link> {
+        self.slots.get_mut(index)?.link.as_deref_mut()
+    }
+
     /// Every link.
     pub fn iter(&self) -> impl Iterator<Item = &Link> {
         self.slots.iter().filter_map(|slot| slot.link.as_deref())
+    }
+
+    /// Every link, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.slots.iter_mut().filter_map(|slot| slot.link.as_deref_mut())
     }
 }

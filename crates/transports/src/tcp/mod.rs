@@ -4,16 +4,19 @@
 //! replica. Readiness is edge-triggered: a link is read until a read comes back short or its budget is spent, written until the
 //! socket takes no more, and only then watched for being writable.
 
+mod clients;
 mod link;
 mod links;
 mod peers;
 mod serve;
 mod sockets;
+mod sweep;
 
 use crate::config::TcpConfig;
 use crate::error::{LinkError, Refusal, SetupError};
 use crate::{Counters, Event, LinkId, Remote, Transport};
 use bytes::Bytes;
+use clients::Memory;
 use link::{Link, Phase};
 use links::Links;
 use mio::{Interest, Token};
@@ -33,8 +36,8 @@ const FIRST_LINK: usize = 2;
 
 /// Events taken from the kernel in one poll; the rest comes with the next.
 const MOST_READY: usize = 256;
-/// Most accepted links that have yet to authenticate; the oldest is evicted for one more.
-const MOST_UNAUTHENTICATED: usize = 256;
+/// A client that leaves this part of `client_queue_bytes` unread is served no more until it reads.
+const CONGESTED_SHARE: usize = 4;
 /// Refusals kept for [`Transport::take_refusals`]; older ones are forgotten.
 const MOST_REFUSALS: usize = 64;
 
@@ -57,6 +60,11 @@ pub struct TcpTransport {
     clients: usize,
     dirty: Vec<LinkId>,
     unread: Vec<LinkId>,
+    /// Clients' links that are not read until there is room for what they send.
+    paused: Vec<LinkId>,
+    memory: Memory,
+    /// When links are looked over next; none while there are none.
+    sweep_at: Option<Instant>,
     client_events: Vec<Event>,
     refusals: VecDeque<Refusal>,
     counters: Counters,
@@ -128,6 +136,7 @@ impl TcpTransport {
             accept_at: None,
             channels,
             me,
+            memory: Memory::new(&config),
             config,
             links: Links::default(),
             peers,
@@ -135,6 +144,8 @@ impl TcpTransport {
             clients: 0,
             dirty: Vec::new(),
             unread: Vec::new(),
+            paused: Vec::new(),
+            sweep_at: None,
             client_events: Vec::new(),
             refusals: VecDeque::new(),
             counters: Counters::default(),
@@ -149,8 +160,15 @@ impl TcpTransport {
 
     #[inline]
     fn queue(&mut self, link: LinkId, frame: Bytes) {
-        match self.links.get_mut(link).filter(|link| link.remote().is_some()) {
-            Some(link) => push(link, frame, &self.config, &mut self.counters, &mut self.dirty),
+        match self.links.get_mut(link).and_then(|link| Some((link.remote()?, link))) {
+            Some((Remote::Replica(_), link)) => {
+                push(link, frame, self.config.link_queue_bytes, &mut self.counters, &mut self.dirty);
+            }
+            Some((Remote::Client(_), link)) => {
+                let id = link.id;
+                push(link, frame, self.config.client_queue_bytes, &mut self.counters, &mut self.dirty);
+                self.account_for(id);
+            }
             None => self.counters.frames_dropped += 1,
         }
     }
@@ -189,6 +207,7 @@ impl Transport for TcpTransport {
             self.run_timers(Instant::now(), events);
         }
         self.flush_dirty(events);
+        self.resume();
         let wait = self.wait(timeout, events.len() > before);
         match self.poll.poll(&mut self.ready, wait) {
             Ok(()) => {}
@@ -200,12 +219,37 @@ impl Transport for TcpTransport {
         Ok(())
     }
 
+    fn release(&mut self, link: LinkId, bytes: usize) {
+        self.release_frame(link, bytes);
+    }
+
+    fn is_congested(&self, link: LinkId) -> bool {
+        self.links.get(link).is_some_and(|link| link.queued_bytes() > self.config.client_queue_bytes / CONGESTED_SHARE)
+    }
+
+    fn vouch(&mut self, link: LinkId, genuine: bool) {
+        if let Some(link) = self.links.get_mut(link) {
+            link.share.genuine = genuine;
+        }
+    }
+
+    fn close(&mut self, link: LinkId, why: String) {
+        let Some(found) = self.links.get_mut(link) else { return };
+        // What does not leave now is lost with the link, whatever the reason.
+        let _ = found.flush(&mut self.counters);
+        let found = self.links.take(links::index(link)).expect("the link was just there");
+        let mut events = Vec::new();
+        self.end(found, LinkError::Ended(why), &mut events);
+        // A replica's end is told with the clients' events: it comes after its frames, too.
+        self.client_events.append(&mut events);
+    }
+
     fn is_connected(&self, replica: ReplicaId) -> bool {
         self.peers.get(replica.index()).is_some_and(|peer| peer.link.is_some())
     }
 
     fn counters(&self) -> Counters {
-        self.counters
+        Counters { client_memory_peak_bytes: self.memory.peak() as u64, ..self.counters }
     }
 
     fn take_refusals(&mut self) -> Vec<Refusal> {
@@ -234,8 +278,8 @@ impl Transport for TcpTransport {
 
 /// Queues a frame on an established link, which the next poll writes.
 #[inline]
-fn push(link: &mut Link, frame: Bytes, config: &TcpConfig, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
-    if !link.push(frame, config.link_queue_bytes) {
+fn push(link: &mut Link, frame: Bytes, most_bytes: usize, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
+    if !link.push(frame, most_bytes) {
         counters.frames_dropped += 1;
     } else if !link.dirty && !link.blocked {
         link.dirty = true;

@@ -26,10 +26,11 @@ impl TcpTransport {
             let Some(link) = self.links.get_mut(id) else { continue };
             link.dirty = false;
             let flushed = flush(link, self.poll.registry(), &mut self.counters);
+            self.memory.note(link);
             if let Err(why) = flushed {
                 let mut link = self.links.take(index(id)).expect("the link was just there");
                 self.read_rest(&mut link, events);
-                self.close(link, why, events);
+                self.end(link, why, events);
             }
         }
         self.dirty.clear();
@@ -52,6 +53,9 @@ impl TcpTransport {
                 WAKER => {}
                 Token(token) => {
                     let closing = event.is_read_closed() || event.is_error();
+                    if closing && let Some(link) = self.links.at_mut(token - FIRST_LINK) {
+                        link.has_closed = true;
+                    }
                     let readable = event.is_readable() || closing;
                     self.serve_link(
                         token - FIRST_LINK,
@@ -71,7 +75,7 @@ impl TcpTransport {
         let Some(mut link) = self.links.take(index) else { return };
         match self.advance(&mut link, readiness, events) {
             Ok(()) => self.links.put(link),
-            Err(why) => self.close(link, why, events),
+            Err(why) => self.end(link, why, events),
         }
     }
 
@@ -80,6 +84,7 @@ impl TcpTransport {
             if !(ready.writable || ready.closing) || !link.finish_dialling()? {
                 return Ok(());
             }
+            link.deadline = Instant::now() + self.config.handshake_timeout();
             self.flush(link)?;
         } else if ready.writable && link.blocked {
             link.blocked = false;
@@ -107,7 +112,9 @@ impl TcpTransport {
     }
 
     fn flush(&mut self, link: &mut Link) -> Result<(), LinkError> {
-        flush(link, self.poll.registry(), &mut self.counters)
+        let flushed = flush(link, self.poll.registry(), &mut self.counters);
+        self.memory.note(link);
+        flushed
     }
 
     fn read(
@@ -118,12 +125,23 @@ impl TcpTransport {
         events: &mut Vec<Event>,
     ) -> Result<(), LinkError> {
         let budget = self.config.read_budget_bytes;
-        let into = match remote {
-            Remote::Replica(_) => events,
-            Remote::Client(_) => &mut self.client_events,
+        let (budget, into) = match remote {
+            Remote::Replica(_) => (budget, events),
+            Remote::Client(_) => match budget.min(self.memory.room(link)) {
+                // It has left, and its frames wait in turn: nobody would read the answers.
+                0 if link.has_closed => return Err(LinkError::Abandoned),
+                0 => {
+                    self.pause(link);
+                    return Ok(());
+                }
+                budget => (budget, &mut self.client_events),
+            },
         };
-        let reading = link.read_frames(remote, budget, closing, &mut self.counters, into)?;
-        if reading == Reading::More {
+        let reading = link.read_frames(remote, budget, closing, &mut self.counters, into);
+        if let Remote::Client(_) = remote {
+            self.account(link)?;
+        }
+        if reading? == Reading::More {
             link.unread = true;
             self.unread.push(link.id);
         }
@@ -150,9 +168,8 @@ impl TcpTransport {
     fn admit(&mut self, link: &mut Link, remote: Remote, events: &mut Vec<Event>) -> Result<(), LinkError> {
         match remote {
             Remote::Client(_) => {
-                if self.clients >= self.config.most_client_links {
-                    return Err(LinkError::TooManyClients(self.clients));
-                }
+                self.make_place(link)?;
+                link.set_frame_limit(self.config.client_frame_limit());
                 self.clients += 1;
                 self.client_events.push(Event::Connected { link: link.id, remote });
             }
@@ -165,7 +182,7 @@ impl TcpTransport {
                 }
                 if let Some(older) = peer.link {
                     let older = self.links.take(index(older)).expect("a peer's link lives");
-                    self.close(older, LinkError::Replaced, events);
+                    self.end(older, LinkError::Replaced, events);
                 }
                 self.peers[replica.index()].link = Some(link.id);
                 events.push(Event::Connected { link: link.id, remote });
@@ -174,6 +191,11 @@ impl TcpTransport {
         self.unauthenticated -= usize::from(link.dialled.is_none());
         link.phase = Phase::Established(remote);
         link.since = Instant::now();
+        link.share.active = link.since;
+        if self.sweep_at.is_none() {
+            self.sweep_at = Some(link.since + self.sweep_period());
+            self.due(self.sweep_at);
+        }
         if let Remote::Replica(replica) = remote {
             self.send_parked(link, replica);
         }
@@ -183,12 +205,12 @@ impl TcpTransport {
     /// Queues on a new link what waited for it.
     fn send_parked(&mut self, link: &mut Link, replica: ReplicaId) {
         for frame in self.peers[replica.index()].unpark() {
-            push(link, frame, &self.config, &mut self.counters, &mut self.dirty);
+            push(link, frame, self.config.link_queue_bytes, &mut self.counters, &mut self.dirty);
         }
     }
 
     /// Ends a link that was taken out of the table.
-    fn close(&mut self, mut link: Box<Link>, why: LinkError, events: &mut Vec<Event>) {
+    pub(super) fn end(&mut self, mut link: Box<Link>, why: LinkError, events: &mut Vec<Event>) {
         // It fails only if the stream is not registered; dropping it deregisters it all the same.
         let _ = self.poll.registry().deregister(&mut link.socket);
         let now = Instant::now();
@@ -200,13 +222,15 @@ impl TcpTransport {
                         let peer = &mut self.peers[replica.index()];
                         peer.link = None;
                         let proved = Duration::from_millis(self.config.reconnect_max_ms);
-                        if link.has_received || now.duration_since(link.since) > proved {
+                        if link.frames_received > 0 || now.duration_since(link.since) > proved {
                             peer.worked();
                         }
                         events.push(gone);
                     }
                     Remote::Client(_) => {
                         self.clients -= 1;
+                        self.memory.settle(&link);
+                        self.counters.clients_cut += u64::from(why.is_cut());
                         self.client_events.push(gone);
                     }
                 }
@@ -258,7 +282,16 @@ impl TcpTransport {
             .collect();
         for index in late {
             let link = self.links.take(index).expect("the link was just there");
-            self.close(link, LinkError::HandshakeTimeout(self.config.handshake_timeout_ms), events);
+            let why = match link.phase {
+                Phase::Dialling => LinkError::DialTimeout(self.config.dial_timeout_ms),
+                _ => LinkError::HandshakeTimeout(self.config.handshake_timeout_ms),
+            };
+            self.end(link, why, events);
+        }
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            self.sweep(now, events);
+            let has_links = self.links.iter().any(|link| link.remote().is_some());
+            self.sweep_at = has_links.then(|| now + self.sweep_period());
         }
         for at in 0..self.peers.len() {
             if self.peers[at].dial_at.is_some_and(|due| due <= now) {
@@ -268,7 +301,7 @@ impl TcpTransport {
         }
         let deadlines = self.links.iter().filter(|link| link.remote().is_none()).map(|link| link.deadline);
         let dials = self.peers.iter().filter_map(|peer| peer.dial_at);
-        let next = deadlines.chain(dials).chain(self.accept_at).min();
+        let next = deadlines.chain(dials).chain(self.accept_at).chain(self.sweep_at).min();
         self.due(next);
     }
 
@@ -302,7 +335,11 @@ impl TcpTransport {
             self.links.release(id);
             return Err(LinkError::Io(error));
         }
-        let deadline = now + self.config.handshake_timeout();
+        let limit = match side {
+            Side::Initiator { .. } => Duration::from_millis(self.config.dial_timeout_ms),
+            Side::Responder => self.config.handshake_timeout(),
+        };
+        let deadline = now + limit;
         let mut link = Link::new(id, socket, address, dialled, channel, (now, deadline));
         if dialled.is_none() {
             link.start();
@@ -331,14 +368,14 @@ impl TcpTransport {
                 Err(error) => {
                     let address = listener.local_addr().unwrap_or(([0, 0, 0, 0], 0).into());
                     self.refuse(address, None, LinkError::Io(error));
+                    // The descriptor of somebody who has shown nothing serves the disk, or the next one who has.
+                    let _ = self.evict_oldest(None) || self.cut_idle(None, LinkError::Descriptors);
                     self.accept_at = Some(now + ACCEPT_PAUSE);
                     self.due(self.accept_at);
                     return;
                 }
             };
-            if self.unauthenticated >= MOST_UNAUTHENTICATED {
-                self.evict_oldest();
-            }
+            self.make_entrance(address);
             self.unauthenticated += 1;
             let opened = sockets::set_stream(&socket, &self.config)
                 .map_err(LinkError::Io)
@@ -348,16 +385,6 @@ impl TcpTransport {
                 self.refuse(address, None, why);
             }
         }
-    }
-
-    /// Makes room for a newcomer: silent strangers must not keep honest ones out.
-    fn evict_oldest(&mut self) {
-        let waiting = self.links.iter().filter(|link| link.remote().is_none() && link.dialled.is_none());
-        let oldest = waiting.min_by_key(|link| link.deadline).map(|link| index(link.id));
-        let oldest = self.links.take(oldest.expect("unauthenticated links are counted")).expect("it was just there");
-        let mut none = Vec::new();
-        self.close(oldest, LinkError::Crowded(MOST_UNAUTHENTICATED), &mut none);
-        assert!(none.is_empty(), "a link that was not established ends without an event");
     }
 }
 

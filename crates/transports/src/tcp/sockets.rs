@@ -69,3 +69,24 @@ fn set_buffers(socket: &SockRef<'_>, config: &TcpConfig) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Whether what was sent is not acknowledged and was sent again at least once for that. A remote that takes no more but is there
+/// acknowledges the probes of its window, and is none of those.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn is_repeating(stream: &TcpStream) -> bool {
+    use std::os::fd::AsRawFd;
+    // SAFETY: a `tcp_info` is numbers, for which zeros are a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to a place that has as many.
+    let status = unsafe {
+        libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
+    };
+    status == 0 && info.tcpi_retransmits > 0
+}
+
+/// Elsewhere the kernel does not tell; `silent_remote_ms` has to do.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub fn is_repeating(_: &TcpStream) -> bool {
+    false
+}

@@ -181,9 +181,18 @@ impl End {
 }
 
 /// Polls all ends in turn until they are as wanted.
-pub fn drive<const N: usize>(mut ends: [&mut End; N], what: &str, wanted: impl Fn(&[&mut End; N]) -> bool) {
+pub fn drive<const N: usize>(ends: [&mut End; N], what: &str, wanted: impl Fn(&[&mut End; N]) -> bool) {
+    drive_with(ends, what, |ends| wanted(ends));
+}
+
+/// The same, for tests that do something themselves in between.
+pub fn drive_with<const N: usize>(
+    mut ends: [&mut End; N],
+    what: &str,
+    mut wanted: impl FnMut(&mut [&mut End; N]) -> bool,
+) {
     let start = Instant::now();
-    while !wanted(&ends) {
+    while !wanted(&mut ends) {
         ends.iter_mut().for_each(|end| end.poll());
         assert!(start.elapsed() < HANG, "hangs: {what}");
     }

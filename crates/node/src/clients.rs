@@ -1,0 +1,291 @@
+//! What a replica does for its clients: whose frame is next, what it costs, and what is said to those who are not served.
+//!
+//! Links take [turns](crate::turns) by cost. In each turn of the host, those that have shown something genuine get up to
+//! [`GENUINE_NS_PER_TURN`] of work, and all others together up to [`STRANGERS_NS_PER_TURN`]: so much can somebody without keys delay
+//! everything else at a time. Signatures of the two are checked apart, so that no forged one has a genuine one checked twice.
+
+use crate::devices::Devices;
+use crate::error::HostError;
+use crate::gateway::{Checked, FORGED};
+use crate::host::Host;
+use crate::turns::{Standing, Turns};
+use bytes::Bytes;
+use quorate_consensus::seam::Drop as DropReason;
+use quorate_consensus::{Action, Input, Mark, Protocol};
+use quorate_transports::LinkId;
+use quorate_types::limits::MAX_TEXT_BYTES;
+use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, Time, decode_message};
+use std::time::Instant;
+
+/// Most frames of clients in one turn, so that peers do not wait long behind them.
+const CLIENT_FRAMES_PER_TURN: usize = 256;
+/// Most bytes of clients' frames in one turn: each byte is hashed.
+const CLIENT_BYTES_PER_TURN: usize = 256 << 10;
+/// Most work for genuine clients in one turn, in nanoseconds: more than [`CLIENT_FRAMES_PER_TURN`] bundles of one command take.
+const GENUINE_NS_PER_TURN: u64 = 20_000_000;
+/// Most work for all other clients in one turn, in nanoseconds.
+const STRANGERS_NS_PER_TURN: u64 = 2_000_000;
+/// What a frame is charged besides what follows, in nanoseconds.
+const FRAME_NS: u64 = 1_000;
+/// What a byte of a bundle is charged, for being hashed.
+const BYTE_NS: u64 = 2;
+/// What a bundle is charged for its signature, about what one costs alone; in a batch it costs half.
+const SIGNATURE_NS: u64 = 50_000;
+/// What a forged bundle is charged besides: it is found among 256 by checking 8 batches more.
+const FORGED_NS: u64 = 8 * SIGNATURE_NS;
+/// A link is cut with so many forged bundles or frames that are no message.
+const MOST_FAULTS: u32 = 64;
+/// A status is made anew for at most one part in so many of the time; in between the last one is sent again.
+const STATUS_SHARE: u64 = 20;
+/// So much time for statuses is saved up, in nanoseconds: a client that asks now and then always gets a new one.
+const STATUS_SAVED_NS: u64 = 100_000_000;
+
+struct ClientFrame {
+    client: ClientId,
+    frame: Bytes,
+}
+
+/// The clients' frames that wait, and what the replica remembers of their senders.
+pub(crate) struct Clients {
+    turns: Turns<LinkId, ClientFrame>,
+    /// The bundles of this turn and the links they came on.
+    submitted: Vec<(LinkId, Digest)>,
+    statuses: Statuses,
+    undecodable: u64,
+}
+
+/// The last statuses, without and with the history.
+struct Statuses {
+    json: [Option<Bytes>; 2],
+    /// How much time may be spent on new ones, in nanoseconds.
+    saved_ns: u64,
+    saved_at: Time,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        let statuses = Statuses { json: [None, None], saved_ns: STATUS_SAVED_NS, saved_at: Time(0) };
+        Clients { turns: Turns::default(), submitted: Vec::new(), statuses, undecodable: 0 }
+    }
+}
+
+impl Clients {
+    /// Whether nobody waits for a turn.
+    pub fn are_served(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Takes a frame in.
+    #[inline]
+    pub fn push(&mut self, link: LinkId, client: ClientId, frame: Bytes) {
+        self.turns.push(link, ClientFrame { client, frame });
+    }
+
+    /// Drops what waits on a link that is gone.
+    pub fn forget(&mut self, link: LinkId) {
+        self.turns.forget(link);
+    }
+
+    /// Frames that are no message.
+    pub fn undecodable(&self) -> u64 {
+        self.undecodable
+    }
+}
+
+impl<P: Protocol> Host<P> {
+    /// Serves clients: first those that are known to be genuine.
+    pub(crate) fn serve_clients(&mut self) -> Result<(), HostError> {
+        let transport = &self.devices.transport;
+        self.clients.turns.resume(|link| !transport.is_congested(link));
+        if self.clients.are_served() {
+            return Ok(());
+        }
+        self.serve_some(Standing::Genuine, GENUINE_NS_PER_TURN)?;
+        self.serve_some(Standing::Stranger, STRANGERS_NS_PER_TURN)
+    }
+
+    /// Takes clients' frames in; the bundles among them reach the replica as one input.
+    fn serve_some(&mut self, standing: Standing, most_ns: u64) -> Result<(), HostError> {
+        let (mut spent_ns, mut bytes, mut frames) = (0, 0, 0);
+        let mut bundles = Vec::new();
+        self.clients.submitted.clear();
+        while frames < CLIENT_FRAMES_PER_TURN && bytes < CLIENT_BYTES_PER_TURN && spent_ns < most_ns {
+            let Some((link, waiting)) = self.clients.turns.next(standing) else { break };
+            if self.devices.transport.is_congested(link) {
+                self.clients.turns.park(link, waiting);
+                continue;
+            }
+            let ClientFrame { client, frame } = waiting;
+            (frames, bytes) = (frames + 1, bytes + frame.len());
+            self.devices.transport.release(link, frame.len());
+            let (cost_ns, bundle) = self.serve(link, client, frame);
+            if let Some(bundle) = bundle {
+                self.clients.submitted.push((link, bundle.digest()));
+                bundles.push(bundle);
+            }
+            self.clients.turns.charge(link, cost_ns);
+            spent_ns += cost_ns;
+        }
+        if bundles.is_empty() {
+            return Ok(());
+        }
+        self.check(&mut bundles);
+        self.submit(bundles)
+    }
+
+    fn submit(&mut self, bundles: Vec<Bundle>) -> Result<(), HostError> {
+        if bundles.is_empty() {
+            return Ok(());
+        }
+        self.consume(Input::Submit(bundles));
+        let is_turned_away = |action: &Action<P::Message>| {
+            matches!(action, Action::Mark(Mark::Dropped { why: DropReason::PoolFull | DropReason::Repeated, .. }))
+        };
+        let turned_away = self.actions.iter().any(is_turned_away);
+        self.rewrite();
+        self.perform()?;
+        if turned_away {
+            self.answer_those_not_taken();
+        }
+        self.feed_local()
+    }
+
+    /// Answers a client, or returns the bundle that it wants ordered; and what that costs, in nanoseconds.
+    fn serve(&mut self, link: LinkId, client: ClientId, frame: Bytes) -> (u64, Option<Bundle>) {
+        let frame_ns = FRAME_NS + BYTE_NS * frame.len() as u64;
+        let begun = match decode_message(frame) {
+            Ok(ClientRequest::Submit(bundle)) => {
+                let bundle = self.accept(link, client, bundle);
+                let signed = bundle.is_some() && self.devices.gateway.checks_signatures();
+                return (frame_ns + if signed { SIGNATURE_NS } else { 0 }, bundle);
+            }
+            Ok(ClientRequest::Query { id, question }) => {
+                let begun = Instant::now();
+                let Devices { executor, gateway, transport, .. } = &mut self.devices;
+                gateway.answer(&mut **transport, link, id, executor.height(), executor.query(&question));
+                begun
+            }
+            Ok(ClientRequest::Status { id, history }) => {
+                let begun = Instant::now();
+                let json = self.recent_status(history);
+                self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Status { id, json });
+                begun
+            }
+            Err(error) => {
+                self.clients.undecodable += 1;
+                self.refuse(link, Digest::ZERO, error.to_string());
+                self.fault(link);
+                return (frame_ns, None);
+            }
+        };
+        (frame_ns + begun.elapsed().as_nanos() as u64, None)
+    }
+
+    fn accept(&mut self, link: LinkId, client: ClientId, bundle: Bundle) -> Option<Bundle> {
+        let digest = bundle.digest();
+        if let Some(why) = self.devices.gateway.refusal(client, &bundle) {
+            self.refuse(link, digest, why);
+            return None;
+        }
+        if let Some(reply) = self.devices.gateway.kept_reply(&digest) {
+            self.devices.transport.send(link, reply);
+            return None;
+        }
+        // Whoever was away finds old bundles in its sockets, and anybody can repeat what he has seen: the log has no room for either.
+        if let Some(reply) = self.devices.executor.executed_before(&bundle) {
+            self.devices.gateway.answer_again(&mut *self.devices.transport, link, reply);
+            return None;
+        }
+        Some(bundle)
+    }
+
+    /// Takes the forged ones out of the turn's bundles and tells their senders, and notes who has sent genuine ones.
+    fn check(&mut self, bundles: &mut Vec<Bundle>) {
+        let Checked { forged, genuine } = self.devices.gateway.check(&self.clients.submitted, bundles);
+        for link in genuine {
+            if self.clients.turns.standing(link) == Standing::Stranger {
+                self.clients.turns.set_standing(link, Standing::Genuine);
+                self.devices.transport.vouch(link, true);
+            }
+        }
+        if forged.is_empty() {
+            return;
+        }
+        bundles.retain(|bundle| !forged.contains(&bundle.digest()));
+        let of_forgers = self.clients.submitted.extract_if(.., |(_, digest)| forged.contains(digest));
+        for (link, digest) in of_forgers.collect::<Vec<_>>() {
+            self.clients.turns.charge(link, FORGED_NS);
+            self.refuse(link, digest, FORGED.to_owned());
+            self.fault(link);
+        }
+    }
+
+    /// A link has carried something that no honest client sends: it counts as a stranger's again, and at last it is cut.
+    fn fault(&mut self, link: LinkId) {
+        self.clients.turns.set_standing(link, Standing::Stranger);
+        self.devices.transport.vouch(link, false);
+        if self.clients.turns.fault(link) >= MOST_FAULTS {
+            self.clients.turns.forget(link);
+            let why = format!("{MOST_FAULTS} of its bundles were forged, or of its frames no message");
+            self.devices.transport.close(link, why);
+        }
+    }
+
+    /// Tells the clients whose bundles found no room, or were executed so long ago that the reply is no longer kept. One that completed
+    /// a block in this very turn is executed and answered by now.
+    fn answer_those_not_taken(&mut self) {
+        for (link, digest) in std::mem::take(&mut self.clients.submitted) {
+            let gateway = &self.devices.gateway;
+            let forgotten = gateway.answers_bundles() && gateway.kept_reply(&digest).is_none();
+            if !self.replica.is_known(&digest) {
+                self.refuse(link, digest, POOL_FULL.to_owned());
+            } else if forgotten && self.replica.is_executed(&digest) {
+                self.refuse(link, digest, FORGOTTEN_REPLY.to_owned());
+            }
+        }
+    }
+
+    fn refuse(&mut self, link: LinkId, bundle: Digest, why: String) {
+        self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Refused { bundle, why });
+    }
+
+    /// A new status, or the last one if too much time has gone into new ones lately: many ask for it, and it is large.
+    fn recent_status(&mut self, history: bool) -> Bytes {
+        let now = self.now;
+        let Statuses { json, saved_ns, saved_at } = &mut self.clients.statuses;
+        let earned = now.since(*saved_at).as_nanos() as u64 / STATUS_SHARE;
+        (*saved_ns, *saved_at) = ((*saved_ns + earned).min(STATUS_SAVED_NS), now);
+        match &json[usize::from(history)] {
+            Some(last) if *saved_ns == 0 => last.clone(),
+            _ => {
+                let begun = Instant::now();
+                let fresh = self.status_json(history);
+                let Statuses { json, saved_ns, .. } = &mut self.clients.statuses;
+                *saved_ns = saved_ns.saturating_sub(begun.elapsed().as_nanos() as u64);
+                json[usize::from(history)] = Some(fresh.clone());
+                fresh
+            }
+        }
+    }
+
+    /// The status as text that fits a reply: if it does not, the earlier half of the history is left out, until it does.
+    fn status_json(&self, history: bool) -> Bytes {
+        let mut status = self.status(history);
+        loop {
+            let json = serde_json::to_vec(&status).expect("a status has a form in JSON");
+            if json.len() <= MAX_TEXT_BYTES {
+                return json.into();
+            }
+            match status.history.len() {
+                0 => status.evidence.truncate(status.evidence.len() / 2),
+                samples => drop(status.history.drain(..samples.div_ceil(2))),
+            }
+        }
+    }
+}
+
+const POOL_FULL: &str =
+    "too many commands wait to be ordered; send the bundle again later, or raise `pool_bundles` and `pool_bytes`";
+
+const FORGOTTEN_REPLY: &str = "the bundle was executed before, and its reply is no longer kept; \
+     send its commands in another bundle to learn that they are executed, or raise `reply_cache_bytes`";

@@ -1,0 +1,278 @@
+//! What clients' links may take of this end: memory and places.
+//!
+//! A client is anybody who can dial. All their links have one budget of memory, and each address a share of the places. Where either
+//! runs out, the links go first that have shown nothing genuine ([`Transport::vouch`]): of memory the one that holds the most, of
+//! places the one that was idle for longest, of the address that has the most of them.
+
+use super::link::Link;
+use super::links::index;
+use super::*;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// What a received frame takes besides its bytes while it waits to be served.
+const FRAME_OVERHEAD_BYTES: usize = 128;
+/// One link's unserved frames take at most one part in so many of the memory that is free, so that the next one finds some, too;
+/// and links that have shown nothing genuine leave one part in so many of all memory free.
+const FREE_SHARES: usize = 8;
+/// Bytes read at a time of a frame that is longer than a link's share.
+const LONG_FRAME_READ_BYTES: usize = 64 << 10;
+/// How long a client that was genuine has to be idle before its place may go to a newcomer.
+const GENUINE_IDLE: Duration = Duration::from_secs(60);
+
+/// What is kept of a client's link.
+pub struct Share {
+    /// Where it comes from: an address, or the /64 network of an IPv6 address.
+    pub source: IpAddr,
+    /// It has sent something genuine.
+    pub genuine: bool,
+    /// Bytes of its frames that were handed out and not yet released.
+    unserved: usize,
+    /// What it takes of the budget.
+    accounted: usize,
+    /// It is not read until there is room.
+    paused: bool,
+    /// When its last frame came, as exactly as links are looked over.
+    pub active: Instant,
+    /// Frames that had come when it was last looked at.
+    frames_seen: u64,
+}
+
+impl Share {
+    pub fn new(address: SocketAddr, now: Instant) -> Share {
+        Share {
+            source: source(address.ip()),
+            genuine: false,
+            unserved: 0,
+            accounted: 0,
+            paused: false,
+            active: now,
+            frames_seen: 0,
+        }
+    }
+
+    /// Whether frames have come since it was last looked at; `frames` came by now.
+    pub fn looked_at(&mut self, frames: u64) -> bool {
+        std::mem::replace(&mut self.frames_seen, frames) != frames
+    }
+
+    /// A frame of so many bytes is handed out.
+    #[inline]
+    pub fn handed_out(&mut self, bytes: usize) {
+        self.unserved += bytes + FRAME_OVERHEAD_BYTES;
+    }
+
+    /// It waits for this end, not for its remote.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+}
+
+/// Whose an address is: whoever has one of IPv6 has a whole /64 network of them.
+fn source(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => Ipv6Addr::from(u128::from(six) & !u128::from(u64::MAX)).into(),
+        four => four,
+    }
+}
+
+/// The memory of all clients' links: what was received and is not served, and what is queued.
+pub struct Memory {
+    limit: usize,
+    window: usize,
+    used: usize,
+    peak: usize,
+}
+
+impl Memory {
+    pub fn new(config: &TcpConfig) -> Memory {
+        Memory { limit: config.client_memory_bytes, window: config.client_window_bytes, used: 0, peak: 0 }
+    }
+
+    /// Most bytes that were in use at a time.
+    pub fn peak(&self) -> usize {
+        self.peak
+    }
+
+    /// Notes what a link holds now.
+    #[inline]
+    pub fn account(&mut self, link: &mut Link) {
+        let now = link.share.unserved + link.held_bytes();
+        self.used = self.used - link.share.accounted + now;
+        self.peak = self.peak.max(self.used);
+        link.share.accounted = now;
+    }
+
+    /// Notes what a link holds now, if it is a client's.
+    #[inline]
+    pub fn note(&mut self, link: &mut Link) {
+        if let Some(Remote::Client(_)) = link.remote() {
+            self.account(link);
+        }
+    }
+
+    /// A link is gone.
+    pub fn settle(&mut self, link: &Link) {
+        self.used -= link.share.accounted;
+    }
+
+    /// How many bytes of a link may be read now; 0 if it has to wait until what it has sent is served.
+    pub fn room(&self, link: &Link) -> usize {
+        let free = self.limit.saturating_sub(self.used);
+        let share = self.window.min(free / FREE_SHARES);
+        let held = link.share.unserved + link.partial_bytes();
+        match share.saturating_sub(held) {
+            // A frame that is longer than the share comes alone.
+            0 if link.share.unserved == 0 => free.min(LONG_FRAME_READ_BYTES),
+            room => room,
+        }
+    }
+
+    /// Whether links that have shown nothing genuine have to give some back.
+    #[inline]
+    fn is_short(&self) -> bool {
+        self.used > self.limit / FREE_SHARES * (FREE_SHARES - 1)
+    }
+}
+
+impl TcpTransport {
+    /// Leaves a link unread until there is room for what it sends.
+    pub(super) fn pause(&mut self, link: &mut Link) {
+        if !std::mem::replace(&mut link.share.paused, true) {
+            self.paused.push(link.id);
+        }
+    }
+
+    /// Has the links read again for which there is room by now.
+    pub(super) fn resume(&mut self) {
+        let (links, memory, unread) = (&mut self.links, &self.memory, &mut self.unread);
+        self.paused.retain(|id| {
+            let Some(link) = links.get_mut(*id) else { return false };
+            link.share.paused = memory.room(link) == 0;
+            if !link.share.paused && !link.unread {
+                link.unread = true;
+                unread.push(*id);
+            }
+            link.share.paused
+        });
+    }
+
+    /// A frame of a client is served.
+    pub(super) fn release_frame(&mut self, id: LinkId, bytes: usize) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        let cost = bytes + FRAME_OVERHEAD_BYTES;
+        assert!(cost <= link.share.unserved, "each frame is released once");
+        link.share.unserved -= cost;
+        self.memory.account(link);
+    }
+
+    /// Notes what a client's link holds that is out of the table; others have to go, or it has, if there is too little left.
+    pub(super) fn account(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        self.memory.account(link);
+        match self.memory.is_short() {
+            true => self.reclaim(Some(link)),
+            false => Ok(()),
+        }
+    }
+
+    /// The same for a link in the table.
+    #[inline]
+    pub(super) fn account_for(&mut self, id: LinkId) {
+        let Some(link) = self.links.get_mut(id) else { return };
+        self.memory.account(link);
+        if self.memory.is_short() {
+            self.reclaim(None).expect("no link is out of the table");
+        }
+    }
+
+    /// Cuts the links that hold the most, those first that have shown nothing genuine, until there is memory again. `own` is out of
+    /// the table, and an error if it is the one to go.
+    fn reclaim(&mut self, own: Option<&Link>) -> Result<(), LinkError> {
+        while self.memory.is_short() {
+            let any = self.memory.used > self.memory.limit;
+            let holds = |link: &Link| (!link.share.genuine, link.share.accounted);
+            let may_go = |link: &&Link| (any || !link.share.genuine) && link.share.accounted > 0;
+            let victim = self.links.iter().filter(may_go).max_by_key(|link| holds(link));
+            let why = LinkError::Memory(self.config.client_memory_bytes);
+            match (own.filter(may_go), victim) {
+                (Some(own), Some(other)) if holds(own) >= holds(other) => return Err(why),
+                (Some(_), None) => return Err(why),
+                (_, Some(other)) => {
+                    let at = index(other.id);
+                    self.cut(at, why);
+                }
+                (None, None) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for a client that has authenticated itself, or says why there is none.
+    pub(super) fn make_place(&mut self, newcomer: &Link) -> Result<(), LinkError> {
+        let source = newcomer.share.source;
+        let (all, most) = (self.config.most_client_links, self.config.most_client_links_per_address);
+        let of_source = self.clients_links().filter(|link| link.share.source == source).count();
+        if of_source >= most && !self.cut_idle(Some(source), LinkError::Idle) {
+            return Err(LinkError::TooManyFromAddress { address: source, links: most });
+        }
+        if self.clients >= all && !self.cut_idle(None, LinkError::Idle) {
+            return Err(LinkError::TooManyClients(all));
+        }
+        Ok(())
+    }
+
+    fn clients_links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().filter(|link| matches!(link.remote(), Some(Remote::Client(_))))
+    }
+
+    /// Cuts the client's link that is missed least, of one source or of all: one that has shown nothing genuine, of the source with
+    /// the most of those, the one that was idle for longest; or else the one of a client that is not heard any more.
+    pub(super) fn cut_idle(&mut self, of: Option<IpAddr>, why: LinkError) -> bool {
+        let mut strangers: HashMap<IpAddr, usize> = HashMap::new();
+        for link in self.clients_links().filter(|link| !link.share.genuine) {
+            *strangers.entry(link.share.source).or_default() += 1;
+        }
+        let now = Instant::now();
+        let candidates = self.clients_links().filter(|link| of.is_none_or(|source| link.share.source == source));
+        let may_go = |link: &&Link| !link.share.genuine || now.duration_since(link.share.active) >= GENUINE_IDLE;
+        let rank = |link: &&Link| {
+            let crowd = if link.share.genuine { 0 } else { strangers[&link.share.source] };
+            (!link.share.genuine, crowd, std::cmp::Reverse(link.share.active), std::cmp::Reverse(link.id))
+        };
+        let Some(at) = candidates.filter(may_go).max_by_key(rank).map(|link| index(link.id)) else { return false };
+        self.cut(at, why);
+        true
+    }
+
+    /// Makes room for a newcomer that has yet to authenticate itself: silent strangers must not keep honest ones out.
+    pub(super) fn make_entrance(&mut self, address: SocketAddr) {
+        let source = source(address.ip());
+        let most = self.config.most_unauthenticated_links_per_address;
+        let waiting = |link: &&Link| link.remote().is_none() && link.dialled.is_none();
+        let of_source = self.links.iter().filter(waiting).filter(|link| link.share.source == source);
+        if of_source.count() >= most {
+            self.evict_oldest(Some(source));
+        }
+        if self.unauthenticated >= self.config.most_unauthenticated_links {
+            self.evict_oldest(None);
+        }
+    }
+
+    /// Cuts the link that has waited longest for its handshake, if there is one.
+    pub(super) fn evict_oldest(&mut self, of: Option<IpAddr>) -> bool {
+        let waiting = self.links.iter().filter(|link| link.remote().is_none() && link.dialled.is_none());
+        let candidates = waiting.filter(|link| of.is_none_or(|source| link.share.source == source));
+        let oldest = candidates.min_by_key(|link| (link.deadline, link.id)).map(|link| index(link.id));
+        let Some(at) = oldest else { return false };
+        self.cut(at, LinkError::Crowded);
+        true
+    }
+
+    /// Ends a link of the table that is a client's or nobody's yet.
+    pub(super) fn cut(&mut self, at: usize, why: LinkError) {
+        let link = self.links.take(at).expect("a link that is cut is in the table");
+        let mut none = Vec::new();
+        self.end(link, why, &mut none);
+        assert!(none.is_empty(), "what befalls clients is told with their frames");
+    }
+}

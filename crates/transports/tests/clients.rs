@@ -1,0 +1,211 @@
+//! What clients' links may take: memory, time and places, and who has to go first where they run out.
+
+use crate::support::{End, drive_with};
+use crate::support::{Ground, R0, Stack, TcpPlain, client, client_end, drive, quick, replica_end};
+use bytes::Bytes;
+use quorate_transports::framing::CHUNK_BYTES;
+use quorate_transports::{Event, LinkId, TcpConfig};
+use quorate_types::ReplicaId;
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpStream};
+
+fn alone(config: TcpConfig) -> (Ground, End) {
+    let mut ground = Ground::new(1);
+    let end = replica_end(ground.committee.cluster, 0, 0);
+    let a = ground.end::<TcpPlain>(0, end, config);
+    (ground, a)
+}
+
+/// A connection of a client that says hello and leaves the rest to the test, from 127.0.0.`host`.
+fn dial(ground: &Ground, a: &mut End, id: u64, host: u8) -> (TcpStream, LinkId) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SockAddr::from(std::net::SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 0)))).expect("bind");
+    socket.connect(&SockAddr::from(ground.address(0))).expect("connect");
+    let mut stream = TcpStream::from(socket);
+    let mut channel = TcpPlain::client_channel(client_end(ground.committee.cluster, id), ReplicaId(0));
+    let mut hello = Vec::new();
+    channel.start(&mut hello);
+    stream.write_all(&hello).expect("write");
+    drive([a], "the hello is answered", |[a]| a.link_to(client(id)).is_some());
+    let link = a.link_to(client(id)).expect("just seen");
+    (stream, link)
+}
+
+fn is_lost(a: &End, id: u64) -> bool {
+    a.lost(client(id)).is_some()
+}
+
+/// A frame of `announced` bytes of which `sent` come.
+fn partial(stream: &mut TcpStream, announced: u32, sent: usize) {
+    stream.write_all(&announced.to_le_bytes()).expect("write");
+    stream.write_all(&vec![7; sent]).expect("write");
+}
+
+#[test]
+fn what_is_not_served_is_not_read_further() {
+    const WINDOW: usize = 64 << 10;
+    const FRAMES: usize = 4_000;
+    let (ground, mut a) = alone(TcpConfig { client_window_bytes: WINDOW, ..quick() });
+    let mut c = ground.client::<TcpPlain>(5);
+    drive([&mut a, &mut c], "a client connects", |[a, c]| a.link_to(client(5)).is_some() && c.link_to(R0).is_some());
+    let frame = Bytes::from(vec![1; 1_000]);
+    (0..FRAMES).for_each(|_| c.transport.send_to(ReplicaId(0), frame.clone()));
+    for _ in 0..200 {
+        (a.poll(), c.poll());
+    }
+    assert!(a.received() > 0 && a.received() * 1_000 <= WINDOW + (64 << 10), "{} frames", a.received());
+    let mut served = 0;
+    drive_with([&mut a, &mut c], "the rest, as it is served", |[a, _]| {
+        for event in a.events.drain(..) {
+            if let Event::Received { link, frame, .. } = event {
+                a.transport.release(link, frame.len());
+                served += 1;
+            }
+        }
+        served == FRAMES
+    });
+    assert_eq!(c.transport.counters().frames_dropped, 0, "the socket holds the rest back, nothing is dropped");
+}
+
+#[test]
+fn what_is_unserved_goes_with_a_client_that_leaves() {
+    const FRAMES: usize = 30_000;
+    let (ground, mut a) = alone(TcpConfig { client_window_bytes: 4 << 10, ..quick() });
+    let (mut stream, _) = dial(&ground, &mut a, 5, 1);
+    stream.write_all(&[4, 0, 0, 0, 1, 2, 3, 4].repeat(FRAMES)).expect("write");
+    drive([&mut a], "some are read", |[a]| a.received() > 0);
+    drop(stream);
+    drive([&mut a], "its end is noticed though nothing was served", |[a]| is_lost(a, 5));
+    assert!(a.received() * 8 <= CHUNK_BYTES, "{} of {FRAMES} were handed out: more than one read", a.received());
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_cut() {
+    let config = TcpConfig { client_queue_bytes: 1 << 20, client_stall_ms: 200, ..quick() };
+    let (ground, mut a) = alone(config);
+    let (_silent, link) = dial(&ground, &mut a, 5, 1);
+    let (_idle, _) = dial(&ground, &mut a, 6, 1);
+    let frame = Bytes::from(vec![1; 100_000]);
+    drive_with([&mut a], "it is cut", |[a]| {
+        (0..20).for_each(|_| a.transport.send(link, frame.clone()));
+        is_lost(a, 5)
+    });
+    assert!(a.lost(client(5)).expect("just seen").contains("took nothing"));
+    assert!(!is_lost(&a, 6), "whoever is sent nothing need not read");
+    let counters = a.transport.counters();
+    assert!(counters.frames_dropped > 0 && counters.clients_cut == 1, "{counters:?}");
+    assert!(counters.client_memory_peak_bytes <= (1 << 20) + 100_004, "{counters:?}");
+}
+
+#[test]
+fn a_frame_has_to_become_whole() {
+    let (ground, mut a) = alone(TcpConfig { client_frame_timeout_ms: 200, client_frame_bytes: 1 << 20, ..quick() });
+    let (mut stuck, _) = dial(&ground, &mut a, 5, 1);
+    partial(&mut stuck, 1 << 20, 1_000);
+    let (mut long, _) = dial(&ground, &mut a, 6, 1);
+    partial(&mut long, (1 << 20) + 1, 0);
+    // Frames that come one by one, each in two halves, are whole in time though there is always one that is not.
+    let (mut slow, _) = dial(&ground, &mut a, 7, 1);
+    slow.write_all(&[4, 0, 0, 0, 1, 2]).expect("write");
+    drive_with([&mut a], "both are cut", |[a]| {
+        slow.write_all(&[3, 4, 4, 0, 0, 0, 1, 2]).expect("write");
+        is_lost(a, 5) && is_lost(a, 6)
+    });
+    assert!(a.lost(client(5)).expect("just seen").contains("was not whole after 200 ms"));
+    assert!(a.lost(client(6)).expect("just seen").contains("over the limit of 1048576"));
+    assert!(!is_lost(&a, 7));
+}
+
+#[test]
+fn memory_is_taken_from_strangers_that_hold_most() {
+    const LIMIT: usize = 4 << 20;
+    let (ground, mut a) = alone(TcpConfig { client_memory_bytes: LIMIT, ..quick() });
+    let (_kept, genuine) = dial(&ground, &mut a, 1, 1);
+    a.transport.vouch(genuine, true);
+    let frame = Bytes::from(vec![1; 100_000]);
+    // More than its socket takes, so that it holds more than any of the others will.
+    (0..30).for_each(|_| a.transport.send(genuine, frame.clone()));
+    let (mut modest, _) = dial(&ground, &mut a, 2, 1);
+    partial(&mut modest, 1 << 20, 1_000);
+    let mut crowd = Vec::new();
+    for id in 100..160 {
+        let (mut stream, _) = dial(&ground, &mut a, id, 1 + (id % 3) as u8);
+        stream.set_nonblocking(true).expect("non-blocking");
+        let _ = stream.write(&(8_u32 << 20).to_le_bytes());
+        let _ = stream.write(&vec![7; 300_000]);
+        (0..20).for_each(|_| a.poll());
+        crowd.push(stream);
+    }
+    let counters = a.transport.counters();
+    assert!(counters.clients_cut > 10, "{counters:?}");
+    assert!(counters.client_memory_peak_bytes <= LIMIT as u64, "{counters:?}");
+    assert!(!is_lost(&a, 1), "it has shown itself genuine");
+    assert!(!is_lost(&a, 2), "it holds next to nothing");
+    let why = a.events.iter().find_map(|event| match event {
+        Event::Disconnected { why, .. } => Some(why.clone()),
+        _ => None,
+    });
+    assert!(why.expect("some were cut").contains("`client_memory_bytes`"));
+}
+
+#[test]
+fn a_newcomer_gets_the_place_of_the_idlest_of_the_largest_crowd() {
+    let (ground, mut a) = alone(TcpConfig { most_client_links: 6, ..quick() });
+    let (_genuine, link) = dial(&ground, &mut a, 1, 1);
+    a.transport.vouch(link, true);
+    let _alone = dial(&ground, &mut a, 2, 2);
+    let _crowd: Vec<_> = (10..14).map(|id| dial(&ground, &mut a, id, 1)).collect();
+    let _newcomer = dial(&ground, &mut a, 3, 3);
+    drive([&mut a], "the first of the crowd goes", |[a]| is_lost(a, 10));
+    let another: Vec<_> = (20..40).map(|id| dial(&ground, &mut a, id, 1)).collect();
+    drive([&mut a], "the crowd loses its own", |[a]| (10..14).all(|id| is_lost(a, id)));
+    assert!(a.lost(client(10)).expect("just seen").contains("its place is needed"));
+    assert!([1, 2, 3].iter().all(|id| !is_lost(&a, *id)), "whoever is genuine or comes alone stays");
+    for (_, link) in &another {
+        a.transport.vouch(*link, true);
+    }
+    let mut late = ground.client::<TcpPlain>(4);
+    let _fifth = dial(&ground, &mut a, 5, 4);
+    drive([&mut a, &mut late], "strangers go, one after the other", |[a, _]| is_lost(a, 2) && is_lost(a, 3));
+    for id in [4, 5] {
+        a.transport.vouch(a.link_to(client(id)).expect("it has their place"), true);
+    }
+    let mut too_late = ground.client::<TcpPlain>(6);
+    drive([&mut a, &mut late, &mut too_late], "all are genuine", |[a, ..]| a.refused_with("most_client_links"));
+    assert!(!is_lost(&a, 1));
+}
+
+#[test]
+fn an_address_has_no_more_than_its_part() {
+    let (ground, mut a) = alone(TcpConfig { most_client_links: 100, most_client_links_per_address: 3, ..quick() });
+    let links: Vec<_> = (1..=3).map(|id| dial(&ground, &mut a, id, 1)).collect();
+    let _fourth = dial(&ground, &mut a, 4, 1);
+    drive([&mut a], "the first goes", |[a]| is_lost(a, 1));
+    links.iter().for_each(|(_, link)| a.transport.vouch(*link, true));
+    a.transport.vouch(a.link_to(client(4)).expect("connected"), true);
+    let mut fifth = ground.client::<TcpPlain>(5);
+    drive([&mut a, &mut fifth], "one too many", |[a, _]| a.refused_with("most_client_links_per_address"));
+    let _other = dial(&ground, &mut a, 6, 2);
+}
+
+#[test]
+fn one_address_does_not_crowd_out_the_handshakes_of_others() {
+    let config = TcpConfig { most_unauthenticated_links: 20, most_unauthenticated_links_per_address: 5, ..quick() };
+    let (ground, mut a) = alone(config);
+    let silent = |host: u8| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.bind(&SockAddr::from(std::net::SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 0)))).expect("bind");
+        socket.connect(&SockAddr::from(ground.address(0))).expect("connect");
+        socket
+    };
+    let mut honest = TcpStream::from(silent(2));
+    a.poll();
+    let _crowd: Vec<_> = (0..100).map(|_| silent(1)).collect();
+    drive([&mut a], "the crowd is thinned", |[a]| a.refusals.len() >= 95);
+    assert!(a.refusals.iter().all(|refusal| refusal.address.ip() == Ipv4Addr::LOCALHOST));
+    let mut hello = Vec::new();
+    TcpPlain::client_channel(client_end(ground.committee.cluster, 9), ReplicaId(0)).start(&mut hello);
+    honest.write_all(&hello).expect("write");
+    drive([&mut a], "the honest one is in", |[a]| a.link_to(client(9)).is_some());
+}

@@ -1,0 +1,97 @@
+//! Networks that swallow everything without a word: noticed by what is not acknowledged, long before TCP gives up.
+
+use crate::support::{End, Ground, R1, TcpPlain, drive, drive_with, quick, replica_end};
+use bytes::{Bytes, BytesMut};
+use quorate_channels::{ChannelFactory, Side};
+use quorate_transports::TcpConfig;
+use quorate_types::ReplicaId;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+/// Replica 0 as a transport, and replica 1 as a bare stream over which the handshake was done.
+fn transport_and_stream(config: TcpConfig) -> (Ground, End, TcpListener, TcpStream) {
+    let mut ground = Ground::new(2);
+    let listener = ground.listeners[1].take().expect("not used yet");
+    listener.set_nonblocking(true).expect("non-blocking");
+    let end = replica_end(ground.committee.cluster, 0, 0);
+    let mut a = ground.end::<TcpPlain>(0, end, config);
+    let stream = accept(&ground, &mut a, &listener);
+    (ground, a, listener, stream)
+}
+
+fn accept(ground: &Ground, a: &mut End, listener: &TcpListener) -> TcpStream {
+    let mut accepted = None;
+    drive_with([a], "replica 0 dials", |_| {
+        accepted = accepted.take().or_else(|| listener.accept().ok());
+        accepted.is_some()
+    });
+    let (mut stream, _) = accepted.expect("just accepted");
+    stream.set_nonblocking(true).expect("non-blocking");
+    let mut channel = replica_end(ground.committee.cluster, 1, 1).open(Side::Responder).expect("a channel");
+    let (mut wire, mut plain, mut out) = (BytesMut::new(), BytesMut::new(), Vec::new());
+    channel.start(&mut out);
+    drive_with([a], "the handshake", |_| {
+        let mut buffer = [0; 4_096];
+        if let Ok(count) = stream.read(&mut buffer) {
+            wire.extend_from_slice(&buffer[..count]);
+            channel.receive(&mut wire, &mut plain, &mut out).expect("an honest replica");
+        }
+        stream.write_all(&std::mem::take(&mut out)).expect("write");
+        channel.remote().is_some()
+    });
+    drive([a], "the other end is convinced, too", |[a]| a.transport.is_connected(ReplicaId(1)));
+    stream
+}
+
+/// From now on the kernel drops every packet that comes to the stream: data is not acknowledged, nor does anything else come back.
+#[cfg(target_os = "linux")]
+fn make_deaf(stream: &TcpStream) {
+    /// `BPF_RET | BPF_K` with 0 bytes to keep.
+    const DROP_ALL: (u16, u8, u8, u32) = (6, 0, 0, 0);
+    let (code, jt, jf, k) = DROP_ALL;
+    let filter = [socket2::SockFilter::new(code, jt, jf, k)];
+    socket2::SockRef::from(stream).attach_filter(&filter).expect("a filter on one's own socket needs no rights");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_link_on_which_nothing_is_acknowledged_is_dialled_again() {
+    let (ground, mut a, listener, deaf) = transport_and_stream(TcpConfig { unacknowledged_ms: 300, ..quick() });
+    make_deaf(&deaf);
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"into the void"));
+    drive([&mut a], "the cut is noticed", |[a]| a.lost(R1).is_some());
+    let why = a.lost(R1).expect("just seen");
+    assert!(why.contains("nothing was acknowledged for 300 ms"), "{why}");
+    let mut healed = accept(&ground, &mut a, &listener);
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"through"));
+    let mut heard = Vec::new();
+    drive_with([&mut a], "a frame on the new link", |_| {
+        let mut buffer = [0; 4_096];
+        let count = healed.read(&mut buffer).unwrap_or(0);
+        heard.extend_from_slice(&buffer[..count]);
+        heard.ends_with(b"through")
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_remote_that_only_does_not_read_is_kept() {
+    let (_ground, mut a, _listener, mut stream) = transport_and_stream(TcpConfig { unacknowledged_ms: 40, ..quick() });
+    let frame = Bytes::from(vec![1; 100_000]);
+    let mut before = u64::MAX;
+    while a.transport.counters().bytes_sent != before {
+        before = a.transport.counters().bytes_sent;
+        (0..20).for_each(|_| a.transport.send_to(ReplicaId(1), frame.clone()));
+        (0..5).for_each(|_| a.poll());
+    }
+    // Its window is closed; the kernel probes it, and it answers.
+    for _ in 0..300 {
+        a.poll();
+    }
+    assert_eq!(a.lost(R1), None);
+    let mut buffer = vec![0; 1 << 20];
+    drive_with([&mut a], "it reads again", |[a]| {
+        let _ = stream.read(&mut buffer);
+        a.transport.counters().bytes_sent > before
+    });
+}
