@@ -33,6 +33,7 @@ impl Usage {
                 bytes_received: now.bytes_received - then.bytes_received,
                 frames_received: now.frames_received - then.frames_received,
                 frames_dropped: now.frames_dropped - then.frames_dropped,
+                ..*now
             },
         }
     }
