@@ -525,6 +525,7 @@ impl<P: Protocol> Node<P> {
             cpu_ns: self.busy_ns,
             busy_ns: self.busy_ns,
             peak_rss_kb: 0,
+            client_memory_peak_bytes: 0,
             dropped: self.parts.replica.dropped().iter().map(|(why, count)| (format!("{why:?}"), *count)).collect(),
             evidence: self.parts.replica.evidence().iter().map(ToString::to_string).collect(),
             history: if history { self.parts.executor.history() } else { Vec::new() },
