@@ -181,6 +181,7 @@ impl Echo {
             cpu_ns: 0,
             busy_ns: 0,
             peak_rss_kb: 0,
+            client_memory_peak_bytes: 0,
             dropped: BTreeMap::new(),
             evidence: Vec::new(),
             history: Vec::new(),
