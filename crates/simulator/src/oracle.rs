@@ -1,11 +1,13 @@
 //! What must hold of every run, judged from the outside on every step: the oracles see what replicas sign and commit, and share no
 //! code with them.
 
-use crate::statements::Statements;
+use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
-use quorate_consensus::Evidence;
+use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::digest_map::{DigestMap, Salt};
-use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Outcome, ReplicaId, Signers, Subject};
+use quorate_consensus::{Envelope, Evidence, Malleable};
+use quorate_oracles::{Breach, Statements};
+use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject};
 use std::collections::BTreeMap;
 
 /// Words of a set of replicas.
@@ -14,7 +16,7 @@ const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
 /// Something that must not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Complaint {
-    /// `agreement`, `contiguity`, `validity`, `one-statement`, `liveness`, `spin` or `panic`.
+    /// `agreement`, `contiguity`, `validity`, `one-statement`, `statement-order`, `backing`, `liveness`, `spin` or `panic`.
     pub oracle: &'static str,
     /// What was seen.
     pub what: String,
@@ -51,23 +53,27 @@ pub struct Oracle {
     bundles: DigestMap<Submitted>,
     /// What was executed up to each checkpoint, by whoever came there first.
     checkpoints: BTreeMap<Height, Vouched>,
-    signed: Vec<Statements>,
+    signed: Vec<Signed>,
+    /// What replicas sign, held against what they signed before and what others have.
+    statements: Statements,
     /// The first thing that was wrong.
     pub complaint: Option<Complaint>,
 }
 
 impl Oracle {
     /// Nothing has happened.
-    pub fn new(replicas: usize, genesis: Digest, slotted: bool) -> Oracle {
+    pub fn new(quorum: Quorum, genesis: Digest, protocol: ProtocolKind) -> Oracle {
+        let replicas = quorum.replicas();
         Oracle {
-            slotted,
+            slotted: protocol.has_slots(),
+            statements: Statements::new(protocol, replicas, quorum.faults()),
             chain: vec![genesis],
             heights: vec![0; replicas],
             faulty: Signers::empty(),
             liars: Signers::empty(),
             bundles: DigestMap::with_hasher(Salt(0)),
             checkpoints: BTreeMap::new(),
-            signed: (0..replicas).map(|_| Statements::default()).collect(),
+            signed: (0..replicas).map(|_| Signed::default()).collect(),
             complaint: None,
         }
     }
@@ -75,8 +81,12 @@ impl Oracle {
     /// A replica is going to misbehave, and perhaps to lie.
     pub fn distrust(&mut self, replica: ReplicaId, lies: bool) {
         self.faulty.insert(replica);
-        if lies {
-            self.liars.insert(replica);
+        match lies {
+            true => {
+                self.liars.insert(replica);
+                self.statements.lies(replica);
+            }
+            false => self.statements.distrust(replica),
         }
     }
 
@@ -123,6 +133,36 @@ impl Oracle {
         }
     }
 
+    /// A replica sends a message, to whomever.
+    pub fn says<M: Malleable>(&mut self, replica: ReplicaId, message: &mut Envelope<M>) {
+        let said = self.statements.says(replica, message);
+        self.breached(said);
+    }
+
+    /// A replica's step is over.
+    #[inline]
+    pub fn settles(&mut self) {
+        if let Err(breach) = self.statements.settles() {
+            self.breached(Err(breach));
+        }
+    }
+
+    /// A replica is struck down, perhaps in the middle of a step.
+    pub fn stops(&mut self) {
+        self.statements.stops();
+    }
+
+    /// A replica has lost its memory, and knows it.
+    pub fn forgets(&mut self, replica: ReplicaId) {
+        self.statements.forgets(replica);
+    }
+
+    fn breached(&mut self, said: Result<(), Breach>) {
+        if let Err(Breach { law, what }) = said {
+            self.complain(law.name(), what);
+        }
+    }
+
     /// A replica comes back from a crash. It executes once more what it has committed, to be where it was; what it has signed holds.
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.heights[replica.index()] = 0;
@@ -133,6 +173,8 @@ impl Oracle {
 
     /// A replica commits a block and executes its bundles.
     pub fn committed(&mut self, replica: ReplicaId, block: &Block, bundles: &[Bundle]) {
+        let backed = self.statements.commits(replica, block);
+        self.breached(backed);
         let (height, at) = (block.height.0, &mut self.heights[replica.index()]);
         if height != *at + 1 {
             let what = format!("replica {replica} commits height {height} after height {at}");

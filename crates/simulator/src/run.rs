@@ -173,7 +173,7 @@ pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome 
     }
     let clients = Clients::new(&spec.load, spec.quorum, spec.consensus.dissemination, spec.reply, workload());
     let links = Links::new(&spec.network, replicas, seed);
-    let mut oracle = Oracle::new(replicas, cluster.genesis(), spec.consensus.protocol.has_slots());
+    let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), spec.consensus.protocol);
     for (replica, misbehaviour) in misbehaviour(&spec.network.faults) {
         oracle.distrust(replica, misbehaviour.fault.lies());
     }

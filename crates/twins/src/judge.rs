@@ -3,6 +3,10 @@
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::words::{Words, mix_all};
+use quorate_consensus::Envelope;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::malleable::Malleable;
+use quorate_oracles::{Breach, Statements};
 use quorate_types::{Block, Bundle, Digest, Domain, ReplicaId, Subject};
 use std::fmt;
 
@@ -21,6 +25,10 @@ pub enum Law {
     Accusation,
     /// When all is healed, commands are executed within a bound of views.
     Liveness,
+    /// What an honest replica signs does not contradict what it signed of another kind or in another view.
+    Order,
+    /// Behind what honest replicas show, vote on and commit there are signed votes of a quorum.
+    Backing,
     /// Nobody honest is in a view far ahead of what a quorum can have brought about.
     Views,
     /// Tables stay within their bounds.
@@ -31,13 +39,15 @@ pub enum Law {
 
 impl Law {
     /// Every law.
-    pub const ALL: [Law; 9] = [
+    pub const ALL: [Law; 11] = [
         Law::Agreement,
         Law::Contiguity,
         Law::OneStatement,
         Law::Validity,
         Law::Accusation,
         Law::Liveness,
+        Law::Order,
+        Law::Backing,
         Law::Views,
         Law::Memory,
         Law::Panic,
@@ -52,6 +62,8 @@ impl Law {
             Law::Validity => "validity",
             Law::Accusation => "accusation",
             Law::Liveness => "liveness",
+            Law::Order => quorate_oracles::Law::Order.name(),
+            Law::Backing => quorate_oracles::Law::Backing.name(),
             Law::Views => "view-gap",
             Law::Memory => "memory",
             Law::Panic => "panic",
@@ -97,14 +109,20 @@ pub struct Judge {
     bundles: Words<Submitted>,
     submitted: u64,
     statements: Words<u64>,
+    /// What replicas sign, held against what they signed before and what others have.
+    oracle: Statements,
     complaint: Option<Complaint>,
+    /// The first thing that the oracle said. Its laws hold what leads to a broken one above before that happens, so the others go on.
+    early: Option<Complaint>,
 }
 
 impl Judge {
     /// Nothing has happened. Nobody who is a twin is judged.
-    pub fn new(cast: &Cast, genesis: Digest, slotted: bool) -> Judge {
+    pub fn new(cast: &Cast, genesis: Digest, protocol: ProtocolKind) -> Judge {
         let mut judge = Judge {
-            slotted,
+            slotted: protocol.has_slots(),
+            oracle: Statements::new(protocol, cast.replicas(), cast.quorum().faults()),
+            early: None,
             trusted: 0,
             chain: vec![genesis],
             payloads: None,
@@ -130,12 +148,16 @@ impl Judge {
         self.bundles.clear();
         self.submitted = 0;
         self.statements.clear();
-        self.complaint = None;
+        self.oracle.clear();
+        let twins = (0..self.cast.replicas() as u16).map(ReplicaId).filter(|identity| self.cast.is_twin(*identity));
+        twins.for_each(|identity| self.oracle.distrust(identity));
+        (self.complaint, self.early) = (None, None);
     }
 
     /// What an actor does proves nothing from now on.
     pub fn distrust(&mut self, actor: ActorId) {
         self.trusted &= !(1 << actor.0);
+        self.oracle.lies(self.cast.identity(actor));
     }
 
     /// Whether an actor's deeds are judged.
@@ -149,9 +171,32 @@ impl Judge {
         self.trusted
     }
 
-    /// The first thing that was wrong.
+    /// The first thing that was wrong; what leads to something worse only if nothing worse came of it.
     pub fn complaint(&self) -> Option<&Complaint> {
-        self.complaint.as_ref()
+        self.complaint.as_ref().or(self.early.as_ref())
+    }
+
+    /// An actor sends a message, to whomever.
+    pub fn says<M: Malleable>(&mut self, identity: ReplicaId, message: &mut Envelope<M>) {
+        let said = self.oracle.says(identity, message);
+        self.breached(said);
+    }
+
+    /// An actor's step is over.
+    #[inline]
+    pub fn settles(&mut self) {
+        if let Err(breach) = self.oracle.settles() {
+            self.breached(Err(breach));
+        }
+    }
+
+    fn breached(&mut self, said: Result<(), Breach>) {
+        let Err(Breach { law, what }) = said else { return };
+        let law = match law {
+            quorate_oracles::Law::Order => Law::Order,
+            quorate_oracles::Law::Backing => Law::Backing,
+        };
+        self.early.get_or_insert(Complaint { law, what });
     }
 
     /// Something is wrong; the first such thing counts.
@@ -224,6 +269,8 @@ impl Judge {
         if !self.trusts(actor) {
             return self.executes(actor, bundles);
         }
+        let backed = self.oracle.commits(self.cast.identity(actor), block);
+        self.breached(backed);
         if height != at + 1 {
             let what = format!("{} commits h{height} after h{at}", self.cast.name(actor));
             return self.complain(Law::Contiguity, what);
@@ -310,6 +357,11 @@ impl Judge {
             let what = format!("{} proves {accused:?} to misbehave, which is honest", self.cast.name(accuser));
             self.complain(Law::Accusation, what);
         }
+    }
+
+    /// An actor stops, perhaps in the middle of a step.
+    pub fn stops(&mut self) {
+        self.oracle.stops();
     }
 
     /// An actor has lost its state and executes everything again.

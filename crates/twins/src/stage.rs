@@ -119,7 +119,7 @@ impl<P: Protocol> Stage<P> {
             links: Links::new(&cast),
             script: LeaderScript { views: Vec::new(), after: everybody },
             announced: false,
-            judge: Judge::new(&cast, genesis, config.protocol.has_slots()),
+            judge: Judge::new(&cast, genesis, config.protocol),
             notary: Notary::new(&cluster, cast.quorum()),
             stock: Stock::new(&cast),
             supplied: true,
@@ -270,7 +270,8 @@ impl<P: Protocol> Stage<P> {
     }
 
     /// Puts a message into the queue as if an identity had sent it in a view.
-    pub fn inject(&mut self, from: ReplicaId, to: ActorId, view: View, message: Envelope<P::Message>) {
+    pub fn inject(&mut self, from: ReplicaId, to: ActorId, view: View, mut message: Envelope<P::Message>) {
+        self.judge.says(from, &mut message);
         self.deposit(Parcel { from, to, view, message });
     }
 
@@ -435,6 +436,7 @@ impl<P: Protocol> Stage<P> {
     /// An actor stops; what is under way to it is lost.
     pub fn crash(&mut self, actor: ActorId) {
         self.actors[actor.0].stop();
+        self.judge.stops();
         self.answers.clear();
         self.queue.retain(|parcel| parcel.to != actor);
         self.waiting.retain(|parcel| parcel.to != actor);

@@ -275,6 +275,9 @@ impl<P: Protocol> Node<P> {
         self.recalls = true;
         let restored = self.restore(world);
         while let Some(input) = self.recalled.pop_front() {
+            if let Input::Forgot = input {
+                world.oracle.forgets(self.parts.me);
+            }
             self.feed(input, world);
         }
         self.adopt_restored(restored, world);
@@ -358,6 +361,10 @@ impl<P: Protocol> Node<P> {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             self.perform(action, world);
+        }
+        match self.struck {
+            true => world.oracle.stops(),
+            false => world.oracle.settles(),
         }
         self.actions = actions;
     }

@@ -32,6 +32,7 @@ impl<P: Protocol> Node<P> {
         if !self.passes() {
             return;
         }
+        world.oracle.says(me, &mut message);
         if let Some(transcript) = world.transcript {
             transcript.sends(self.now, me, to, &message);
         }

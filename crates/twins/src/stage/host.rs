@@ -84,6 +84,7 @@ impl<P: Protocol> Stage<P> {
             }
             self.perform(actor, action);
         }
+        self.judge.settles();
         self.actions = actions;
     }
 
@@ -167,6 +168,7 @@ impl<P: Protocol> Stage<P> {
 
     fn send(&mut self, actor: ActorId, to: To, mut message: Envelope<P::Message>, sign: bool) {
         let identity = self.actors[actor.0].identity;
+        self.judge.says(identity, &mut message);
         if let Some(vote) = message.vote_to_sign().filter(|vote| vote.voter == identity) {
             self.judge.states(actor, &vote.subject, statement(identity, &vote.subject, &vote.attachment));
             if sign {

@@ -1,0 +1,16 @@
+//! quorate: what must hold of every run, judged from what replicas state and commit.
+//!
+//! [`Statements`] hears every message that a replica sends and every block that it commits, and nothing else: no view, lock or tally of
+//! the replica itself. Of `quorate-consensus` it takes the shape of messages and no rule. Quorums are counted here, by arithmetic of
+//! its own. Twins' judge and the simulator's oracle both ask it.
+//!
+//! What is judged is honest. A replica that lies is assumed to have signed whatever helps a certificate along, so that no oracle speaks
+//! where at most f replicas lie and the others keep to the protocol.
+
+mod statements;
+mod tallies;
+mod view_changes;
+mod voices;
+
+pub use statements::{Breach, Law, Statements};
+pub use tallies::quorum;

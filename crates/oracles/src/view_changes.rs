@@ -1,0 +1,61 @@
+//! What a view change of slots has to carry over, worked out from the statements that the NEW-VIEW names.
+
+use crate::statements::{Breach, Law};
+use crate::tallies::Tallies;
+use quorate_consensus::pbft::message::NewView;
+use quorate_types::{Digest, Height, ReplicaId, Subject, View};
+use std::collections::BTreeMap;
+
+/// Views of which it is remembered what they carry over.
+const REMEMBERED: usize = 64;
+
+/// What new views carry over, by view and slot.
+#[derive(Default)]
+pub struct Carried {
+    views: BTreeMap<View, BTreeMap<Height, Digest>>,
+}
+
+impl Carried {
+    pub fn clear(&mut self) {
+        self.views.clear();
+    }
+
+    /// An honest primary opens a view: what it carries over is the highest of what those tell whom it names.
+    pub fn opens(&mut self, primary: ReplicaId, new_view: &NewView, tallies: &Tallies) -> Result<(), Breach> {
+        let view = new_view.view();
+        let voters: std::collections::BTreeSet<ReplicaId> = new_view.voters().collect();
+        let breach =
+            |law: Law, what: String| Err(Breach { law, what: format!("replica {primary} opens view {view}: {what}") });
+        if voters.len() < tallies.quorum() {
+            return breach(Law::Backing, format!("only {} replicas have asked for it", voters.len()));
+        }
+        let stable = new_view.changes.iter().map(|change| change.checkpoint.height).max().unwrap_or_default();
+        let mut highest: BTreeMap<Height, Subject> = BTreeMap::new();
+        for told in new_view.changes.iter().flat_map(|change| &change.prepared).filter(|told| told.height > stable) {
+            let best = highest.entry(told.height).or_insert(*told);
+            if told.view > best.view {
+                *best = *told;
+            }
+        }
+        let shown: BTreeMap<Height, Subject> =
+            new_view.prepared.iter().map(|proof| (proof.subject.height, proof.subject)).collect();
+        for (slot, best) in &highest {
+            let of = shown.get(slot).map(|subject| subject.view);
+            if of != Some(best.view) {
+                let what = format!("slot {slot} was prepared in view {}, and it carries over {of:?}", best.view);
+                return breach(Law::Order, what);
+            }
+        }
+        if self.views.len() == REMEMBERED {
+            self.views.pop_first();
+        }
+        let slots = highest.into_iter().map(|(slot, subject)| (slot, subject.digest)).collect();
+        self.views.insert(view, slots);
+        Ok(())
+    }
+
+    /// The block that a view has to give to a slot, if it carries one over.
+    pub fn block(&self, view: View, slot: Height) -> Option<Digest> {
+        self.views.get(&view)?.get(&slot).copied()
+    }
+}

@@ -1,0 +1,5 @@
+//! The tests of this crate, as one binary.
+
+mod backing;
+mod order;
+mod stage;

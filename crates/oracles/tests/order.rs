@@ -1,0 +1,139 @@
+//! What one replica signs, held against what it signed before.
+
+use super::stage::*;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::pbft::message::{NewView, PbftMessage};
+use quorate_oracles::Law;
+use quorate_types::{Attachment, Digest, Domain, Height, ReplicaId, Subject, View};
+
+#[test]
+fn nobody_votes_in_a_view_that_it_gave_up() {
+    let mut stage = Stage::new(ProtocolKind::Jolteon);
+    let (_, known) = stage.certifies(1, &genesis());
+    let next = block(2, 2, &known);
+    stage.proposes(&next, None).expect("it is sound");
+    stage.gives_up(0, 2, &known).expect("it is sound");
+    assert_breach(stage.votes(0, Domain::Vote, &next), Law::Order, "it gave view 2 up before");
+    stage.votes(1, Domain::Vote, &next).expect("it gave nothing up");
+}
+
+#[test]
+fn what_was_said_is_said_again_after_a_restart() {
+    let mut stage = Stage::new(ProtocolKind::Jolteon);
+    let (first, known) = stage.certifies(1, &genesis());
+    stage.certifies(2, &known);
+    stage.gives_up(0, 3, &known).expect("it is sound");
+    stage.votes(0, Domain::Vote, &first).expect("it is no new statement");
+    stage.gives_up(0, 3, &known).expect("it is no new statement");
+}
+
+#[test]
+fn a_timeout_tells_no_less_than_what_was_voted_on() {
+    let mut stage = Stage::new(ProtocolKind::ChainedHotStuff);
+    let (_, first) = stage.certifies(1, &genesis());
+    let (_, second) = stage.certifies(2, &first);
+    let (_, _) = stage.certifies(3, &second);
+    assert_breach(stage.gives_up(0, 4, &first), Law::Order, "tells of a certificate of view 1");
+    stage.gives_up(1, 4, &second).expect("it voted on this one");
+    assert_breach(stage.gives_up(1, 5, &first), Law::Order, "has stood on one of view 2");
+}
+
+#[test]
+fn a_replica_that_lost_its_memory_tells_what_it_knows() {
+    let mut stage = Stage::new(ProtocolKind::Jolteon);
+    let (_, first) = stage.certifies(1, &genesis());
+    let (_, second) = stage.certifies(2, &first);
+    stage.certifies(3, &second);
+    stage.oracle.forgets(ReplicaId(0));
+    stage.gives_up(0, 4, &first).expect("it has forgotten the second");
+}
+
+#[test]
+fn a_vote_respects_the_timeouts_that_are_shown() {
+    for (told, sound) in [([1, 1, 1], true), ([1, 2, 1], false)] {
+        let mut stage = Stage::new(ProtocolKind::Jolteon);
+        let (_, first) = stage.certifies(1, &genesis());
+        let (_, second) = stage.certifies(2, &first);
+        let shown = |told| if told == 1 { &first } else { &second };
+        // Replica 3 lies: whoever voted on the first certificate could not tell less.
+        stage.oracle.lies(ReplicaId(0));
+        stage.oracle.lies(ReplicaId(3));
+        stage.gives_up(1, 3, shown(told[1])).expect("it voted on the first");
+        stage.gives_up(2, 3, &first).expect("it voted on the first");
+        let late = block(4, 0, &first);
+        stage.proposes(&late, Some(timeouts(3, told))).expect("a liar is not judged");
+        let said = stage.votes(2, Domain::Vote, &late);
+        match sound {
+            true => said.expect("no timeout tells of more"),
+            false => assert_breach(said, Law::Order, "no timeouts shown with it allow"),
+        }
+    }
+}
+
+#[test]
+fn a_vote_respects_the_lock() {
+    for protocol in [ProtocolKind::ChainedHotStuff, ProtocolKind::SimpleHotStuff] {
+        let mut stage = Stage::new(protocol);
+        let (_, first) = stage.certifies(1, &genesis());
+        let (_, second) = stage.certifies(2, &first);
+        let (_, third) = stage.certifies(3, &second);
+        stage.certifies(4, &third);
+        stage.oracle.distrust(ReplicaId(3));
+        let rival = block(5, 3, &genesis());
+        stage.proposes(&rival, None).expect("a liar is not judged");
+        assert_breach(stage.votes(0, Domain::Vote, &rival), Law::Order, "locked on");
+    }
+}
+
+#[test]
+fn nobody_says_prepare_below_its_view_change() {
+    let mut stage = Stage::new(ProtocolKind::Pbft);
+    stage.changes_view(1, 3, Vec::new()).expect("it is sound");
+    let said = stage.says_of_slot(1, Domain::Prepare, 2, Digest([7; 32]));
+    assert_breach(said, Law::Order, "it asked to move to view 3 before");
+    stage.says_of_slot(1, Domain::Prepare, 3, Digest([7; 32])).expect("this is the view that it asked for");
+    assert_breach(stage.changes_view(1, 2, Vec::new()), Law::Order, "it asked for view 3 before");
+}
+
+#[test]
+fn a_view_change_tells_what_was_committed() {
+    let digest = Digest([7; 32]);
+    let prepared = certificate(of_slot(Domain::Prepare, 1, digest), &[0, 1, 2], Vec::new());
+    for (shown, sound) in [(vec![prepared.clone()], true), (Vec::new(), false)] {
+        let mut stage = Stage::new(ProtocolKind::Pbft);
+        (0..3).for_each(|voter| stage.says_of_slot(voter, Domain::Prepare, 1, digest).expect("it is sound"));
+        stage.says_of_slot(1, Domain::Commit, 1, digest).expect("it is prepared");
+        let said = stage.changes_view(1, 2, shown);
+        match sound {
+            true => said.expect("it tells of it"),
+            false => assert_breach(said, Law::Order, "hides that slot 1 was prepared in view 1"),
+        }
+    }
+}
+
+#[test]
+fn a_new_view_carries_over_what_was_prepared_last() {
+    let (old, new) = (Digest([7; 32]), Digest([8; 32]));
+    let proof = |view, digest| certificate(of_slot(Domain::Prepare, view, digest), &[0, 1, 2], Vec::new());
+    for (shown, sound) in [(proof(2, new), true), (proof(1, old), false)] {
+        let mut stage = Stage::new(ProtocolKind::Pbft);
+        for (view, digest) in [(1, old), (2, new)] {
+            (0..3).for_each(|voter| stage.says_of_slot(voter, Domain::Prepare, view, digest).expect("it is sound"));
+        }
+        let changes =
+            vec![view_change(0, 3, &[proof(1, old)]), view_change(1, 3, &[proof(2, new)]), view_change(2, 3, &[])];
+        let subject =
+            Subject { domain: Domain::Proposal, view: View(3), height: Height(0), digest: NewView::digest(&changes) };
+        let endorsement = vote(2, subject, Attachment::None);
+        let opens = NewView { endorsement, changes, checkpoint: genesis(), prepared: vec![shown] };
+        let said = stage.says(2, PbftMessage::NewView(Box::new(opens)));
+        if !sound {
+            assert_breach(said, Law::Order, "slot 1 was prepared in view 2");
+            continue;
+        }
+        said.expect("it carries the newer one over");
+        let other = stage.says_of_slot(0, Domain::Prepare, 3, old);
+        assert_breach(other, Law::Order, "the view carries over");
+        stage.says_of_slot(1, Domain::Prepare, 3, new).expect("this is the block that is carried over");
+    }
+}

@@ -1,0 +1,117 @@
+//! Replicas that say whatever a test has them say.
+
+use bytes::Bytes;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::pbft::message::{Declaration, PbftMessage, ViewChange};
+use quorate_consensus::safety::timeout_subject;
+use quorate_consensus::views::message::{Proposal, Timeout, ViewMessage};
+use quorate_consensus::{Envelope, Malleable};
+use quorate_oracles::{Breach, Law, Statements};
+use quorate_types::{
+    Attachment, Block, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote,
+};
+use std::sync::Arc;
+
+pub struct Stage {
+    pub oracle: Statements,
+}
+
+pub fn replicas(list: &[u16]) -> impl Iterator<Item = ReplicaId> + '_ {
+    list.iter().copied().map(ReplicaId)
+}
+
+pub fn genesis() -> Certificate {
+    Certificate::genesis(&ClusterId::from_name("test"))
+}
+
+pub fn vote(voter: u16, subject: Subject, attachment: Attachment) -> Vote {
+    Vote { subject, attachment, voter: ReplicaId(voter), signature: Bytes::new() }
+}
+
+pub fn certificate(subject: Subject, signers: &[u16], attachments: Vec<Attachment>) -> Certificate {
+    let signers: Signers = replicas(signers).collect();
+    Certificate { subject, signers, attachments, proof: Bytes::new() }
+}
+
+/// A certificate of votes for a block.
+pub fn certified(block: &Block, domain: Domain) -> Certificate {
+    certificate(block.subject(domain), &[0, 1, 2], Vec::new())
+}
+
+/// What three replicas tell who give a view up.
+pub fn timeouts(view: u64, told: [u64; 3]) -> Certificate {
+    let told = told.map(|view| Attachment::HighView(View(view)));
+    certificate(timeout_subject(View(view)), &[0, 1, 2], told.to_vec())
+}
+
+pub fn block(view: u64, author: u16, base: &Certificate) -> Arc<Block> {
+    Arc::new(Block::new(View(view), ReplicaId(author), base.clone(), Vec::new()))
+}
+
+impl Stage {
+    pub fn new(protocol: ProtocolKind) -> Stage {
+        Stage { oracle: Statements::new(protocol, 4, 1) }
+    }
+
+    pub fn says<M: Malleable>(&mut self, who: u16, message: M) -> Result<(), Breach> {
+        self.oracle.says(ReplicaId(who), &mut Envelope::Protocol(message))
+    }
+
+    pub fn proposes(&mut self, block: &Arc<Block>, evidence: Option<Certificate>) -> Result<(), Breach> {
+        let endorsement = vote(block.author.0, block.subject(Domain::Proposal), Attachment::None);
+        let proposal = Proposal { block: block.clone(), evidence, endorsement, bundles: Vec::new() };
+        self.says(block.author.0, ViewMessage::Proposal(Box::new(proposal)))
+    }
+
+    pub fn votes(&mut self, who: u16, domain: Domain, block: &Block) -> Result<(), Breach> {
+        self.says(who, ViewMessage::Vote(vote(who, block.subject(domain), Attachment::None)))
+    }
+
+    /// A block is proposed on the certificate of the one before, and all vote for it.
+    pub fn certifies(&mut self, view: u64, base: &Certificate) -> (Arc<Block>, Certificate) {
+        let block = block(view, (view % 4) as u16, base);
+        self.proposes(&block, None).expect("it is sound");
+        (0..3).for_each(|voter| self.votes(voter, Domain::Vote, &block).expect("it is sound"));
+        let certificate = certified(&block, Domain::Vote);
+        (block, certificate)
+    }
+
+    pub fn gives_up(&mut self, who: u16, view: u64, high: &Certificate) -> Result<(), Breach> {
+        let told = Attachment::HighView(high.view());
+        let vote = vote(who, timeout_subject(View(view)), told);
+        self.says(who, ViewMessage::Timeout(Box::new(Timeout { vote, high: high.clone(), evidence: None })))
+    }
+
+    pub fn says_of_slot(&mut self, who: u16, domain: Domain, view: u64, digest: Digest) -> Result<(), Breach> {
+        let vote = vote(who, of_slot(domain, view, digest), Attachment::None);
+        match domain {
+            Domain::Prepare => self.says(who, PbftMessage::Prepare(vote)),
+            _ => self.says(who, PbftMessage::Commit(vote)),
+        }
+    }
+
+    pub fn changes_view(&mut self, who: u16, view: u64, prepared: Vec<Certificate>) -> Result<(), Breach> {
+        let vote = view_change(who, view, &prepared).vote;
+        let change = ViewChange { vote, checkpoint: genesis(), prepared, committed: Height(0) };
+        self.says(who, PbftMessage::ViewChange(Box::new(change)))
+    }
+}
+
+/// A statement about slot 1.
+pub fn of_slot(domain: Domain, view: u64, digest: Digest) -> Subject {
+    Subject { domain, view: View(view), height: Height(1), digest }
+}
+
+pub fn view_change(who: u16, view: u64, prepared: &[Certificate]) -> Declaration {
+    let (checkpoint, prepared) = (genesis().subject, prepared.iter().map(|proof| proof.subject).collect::<Vec<_>>());
+    let digest = Declaration::digest(&checkpoint, &prepared);
+    let subject = Subject { domain: Domain::ViewChange, view: View(view), height: Height(0), digest };
+    Declaration { vote: vote(who, subject, Attachment::None), checkpoint, prepared }
+}
+
+/// What is said breaks this law, for a reason with these words.
+pub fn assert_breach(said: Result<(), Breach>, law: Law, words: &str) {
+    let breach = said.expect_err("it must not be said");
+    assert_eq!(breach.law, law, "{}", breach.what);
+    assert!(breach.what.contains(words), "{}", breach.what);
+}
