@@ -22,6 +22,21 @@ impl PbftEngine {
         turn.out.send(To::Others, PbftMessage::Status { view, committed });
     }
 
+    /// Tells the others the first view in which this replica, which has lost its memory, can take part: it says nothing that binds it,
+    /// but who is in a lower view knows that it has left that one.
+    pub(super) fn seek_view(&mut self, turn: &mut Turn<'_>) {
+        let (view, committed) = (turn.parts.safety.abstains().next(), turn.committed());
+        turn.out.send(To::Others, PbftMessage::Status { view, committed });
+    }
+
+    pub(super) fn on_status(&mut self, from: ReplicaId, view: View, committed: Height, turn: &mut Turn<'_>) {
+        if view > turn.view() {
+            self.seeks.insert(from, view);
+            self.try_open(turn);
+        }
+        self.help(from, view, true, committed, turn);
+    }
+
     pub(super) fn admit_decided(&self, checkpoint: Option<&Certificate>) -> Admission {
         Admission::Check(checkpoint.filter(|proof| self.is_news(proof)).cloned().into_iter().collect())
     }

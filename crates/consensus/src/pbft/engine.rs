@@ -59,6 +59,8 @@ pub struct PbftEngine {
     pub(super) ahead: Vec<Certificate>,
     /// The last view change of each replica.
     pub(super) changes: BTreeMap<ReplicaId, ViewChange>,
+    /// The highest view in which each replica said to be, or to be able to take part, while that was ahead.
+    pub(super) seeks: BTreeMap<ReplicaId, View>,
     /// One's own, as it was cast, while it is without success.
     pub(super) change: Option<Box<ViewChange>>,
     /// Since when a quorum has asked for the current view.
@@ -91,6 +93,7 @@ impl PbftEngine {
             early: Vec::new(),
             ahead: Vec::new(),
             changes: BTreeMap::new(),
+            seeks: BTreeMap::new(),
             change: None,
             wanted_since: None,
             opening: None,
@@ -505,7 +508,7 @@ impl Protocol for PbftEngine {
                 PbftMessage::PrePrepare(message) => self.on_pre_prepare(from, message, turn),
                 PbftMessage::ViewChange(message) => self.on_view_change(from, message, turn),
                 PbftMessage::NewView(message) => self.on_new_view(from, message, turn),
-                PbftMessage::Status { view, committed } => self.help(from, view, true, committed, turn),
+                PbftMessage::Status { view, committed } => self.on_status(from, view, committed, turn),
                 PbftMessage::Decided { above, digests, checkpoint } => {
                     self.on_decided(from, above, digests, checkpoint, turn)
                 }

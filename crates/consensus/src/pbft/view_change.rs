@@ -8,7 +8,7 @@ use super::engine::{PbftEngine, Turn};
 use super::message::{Declaration, NewView, PbftMessage, ViewChange};
 use super::selection::{Selection, is_well_formed};
 use crate::fairness::Finding;
-use crate::journal::Record;
+use crate::journal::{FORGOTTEN, Record};
 use crate::mutants::{Mutant, mutated};
 use crate::pacemaker::Alarm;
 use crate::pool::MAX_RELAYED_BUNDLES;
@@ -37,9 +37,13 @@ impl PbftEngine {
         match turn.parts.pacemaker.ring(turn.now) {
             Alarm::Idle => {}
             Alarm::Later(time) => turn.out.arm(Timer::View, time),
-            // Who has lost its memory asks for no view in which it may have spoken, and learns from others how they go on.
-            Alarm::GiveUp if turn.view() < turn.parts.safety.abstains() => {
-                self.remind(turn.parts.pacemaker.duration() / 2, turn)
+            // Who has lost its memory asks for no view in which it may have spoken, and learns from others how they go on. They may
+            // need it for that, when another is away too.
+            Alarm::GiveUp if turn.view() <= turn.parts.safety.abstains() && turn.parts.safety.is_away() => {
+                self.remind(turn.parts.pacemaker.duration() / 2, turn);
+                if turn.parts.safety.abstains() != FORGOTTEN {
+                    self.seek_view(turn);
+                }
             }
             Alarm::GiveUp => self.change_view(turn.view().next(), turn),
             Alarm::Remind(time) => self.remind(time, turn),
@@ -185,11 +189,13 @@ impl PbftEngine {
 
     /// Opens the view as its primary when a quorum, itself included, has asked for it. From when a quorum has left the views below it,
     /// the view has its time to be opened.
-    fn try_open(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn try_open(&mut self, turn: &mut Turn<'_>) {
         let (view, quorum) = (turn.view(), turn.parts.quorum.quorum());
         let asking = self.changes.values().filter(|change| change.view() == view);
         // Who asks for a higher view has given up those below it, and will not ask for this one again.
-        let gave_up = self.changes.values().filter(|change| change.view() >= view).count();
+        let asked = self.changes.values().filter(|change| change.view() >= view).count();
+        let unasked = |replica: &ReplicaId| self.changes.get(replica).is_none_or(|change| change.view() < view);
+        let gave_up = asked + self.seeks.iter().filter(|(replica, seeks)| **seeks > view && unasked(replica)).count();
         if self.active || gave_up < quorum {
             return;
         }

@@ -8,6 +8,7 @@ use super::{Event, Pending, Protocol, Recalled, Replica};
 use crate::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
 use crate::mutants::starts_again;
 use crate::seam::{Action, Drop, Envelope, Mark, RecordId, To};
+use crate::silence::Silence;
 use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Height, ReplicaId, Time, Wire};
 use std::sync::Arc;
 use std::time::Duration;
@@ -244,5 +245,18 @@ impl<P: Protocol> Replica<P> {
             }
         }
         self.tell(now, Event::Shown { from, standing });
+    }
+    /// Why this replica takes no part in agreement; none if it does.
+    pub fn silence(&self) -> Option<Silence> {
+        let safety = &self.parts.safety;
+        if !safety.is_away() {
+            return None;
+        }
+        Some(match &self.asking {
+            Some(asking) if safety.abstains() == FORGOTTEN => {
+                Silence::Asks { missing: self.parts.quorum.quorum() - asking.answered.len() }
+            }
+            _ => Silence::Abstains { up_to: safety.abstains() },
+        })
     }
 }

@@ -6,7 +6,7 @@ use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
 use quorate_consensus::journal::Record;
 use quorate_consensus::pbft::message::PbftMessage;
-use quorate_consensus::{Action, Config, Input, Mark, To, pbft};
+use quorate_consensus::{Action, Config, Input, Mark, Silence, To, pbft};
 use quorate_types::{BundleBuilder, ClientId, ClusterId, Domain, Height, Quorum, ReplicaId, Time, View};
 use std::time::Duration;
 
@@ -78,6 +78,32 @@ fn who_lost_its_memory_asks_for_no_view_on_its_own() {
     }
     let command = world.submit(1);
     assert!(world.run_until_done(SECOND * 20, &command), "it goes along with the others");
+}
+
+/// Where one has lost its memory and another fails, the others wait for the one: it tells the first view in which it can take part, they go
+/// there, and it votes again. Until then it says why it does not.
+#[test]
+fn who_lost_its_memory_takes_part_when_it_is_needed() {
+    let mut world = World::<Pbft>::started(4, config::<Pbft>(), 1);
+    let command = world.submit(1);
+    assert!(world.run_until_done(SECOND, &command));
+    world.kill(3);
+    world.restart_without_memory(3);
+    assert_eq!(world.replica(3).silence(), Some(Silence::Asks { missing: 3 }));
+    let command = world.submit(1);
+    assert!(world.run_until_done(SECOND, &command), "it executes, and is not waited for");
+    world.run_for(SECOND * 60);
+    let silence = world.replica(3).silence().expect("views change when there is need");
+    assert_eq!(silence, Silence::Abstains { up_to: View(2) });
+    assert_eq!(
+        silence.to_string(),
+        "does not vote: its journal was lost, and it may have voted in views up to 2; \
+         it votes again from view 3 on, when the others begin one"
+    );
+    world.kill(2);
+    let command = world.submit(1);
+    assert!(world.run_until_done(SECOND * 20, &command), "three of four are there");
+    assert_eq!(world.replica(3).silence(), None);
 }
 
 /// A statement that is not durable yet is not sent again either: a replica that crashes before it is may say something else instead.
