@@ -8,10 +8,11 @@ use quorate_crypto::SchemeKind;
 use quorate_lab::inspect::check::{Checked, check};
 use quorate_lab::inspect::{InspectArgs, InspectError, Memory, run};
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{NoObserver, NodeConfig, run_directory, testnet};
+use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig, testnet};
 use quorate_types::{Block, Domain};
 use serde_json::Value;
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 
 #[test]
 fn a_stranger_checks_the_exports_of_every_protocol() {
@@ -282,11 +283,18 @@ fn refuses_what_a_replica_refuses(remains: &Remains) {
     let replica = (1..REPLICAS as u16).find(cut).expect("a journal was cut");
     let home = remains.home(replica);
     fs::remove_dir_all(home.join("journal.snapshots")).expect("they are there");
-    let started = run_directory(&home, Box::new(NoObserver)).expect_err("a replica refuses to start").to_string();
-    assert!(started.contains("a file of the two is missing"), "{started}");
-    let failure = remains.inspect(replica, true).failure().expect("and so does --verify");
+    let failure = remains.inspect(replica, true).failure().expect("--verify refuses it");
     assert!(failure.contains("no snapshot that can be read"), "{failure}");
     let arguments = InspectArgs { repair: true, ..InspectArgs::default() };
     let failure = run(&home, &arguments).expect("it can be read").failure().expect("--repair cannot help");
     assert!(failure.contains("no snapshot that can be read"), "{failure}");
+    // This gives the replicas new keys, so it comes last.
+    let template = NodeConfig::read(&home.join(CONFIG_FILE)).expect("its settings are there");
+    let addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); REPLICAS];
+    let cluster =
+        EmbeddedCluster::start(&template, &addresses, |config| remains.settle(config), || Box::new(NoObserver));
+    let ends = cluster.expect("the others start").shut_down();
+    let end = ends.into_iter().find_map(|(id, end)| (id.0 == replica).then_some(end)).expect("it was started");
+    let refusal = end.expect_err("a replica refuses to start").to_string();
+    assert!(refusal.contains("a file of the two is missing"), "{refusal}");
 }

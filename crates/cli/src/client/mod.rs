@@ -22,10 +22,10 @@ pub struct ClientArgs {
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// How to show that commands are one's own [default: what client.toml says].
-    #[arg(long, value_name = "HOW", value_parser = choice::<ClientAuthentication>())]
+    #[arg(long, global = true, value_name = "HOW", value_parser = choice::<ClientAuthentication>())]
     client_authentication: Option<ClientAuthentication>,
     /// Longest wait for connections, and then for the result [default: what client.toml says].
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, global = true, value_name = "DURATION")]
     timeout: Option<Interval>,
     #[command(subcommand)]
     request: Request,

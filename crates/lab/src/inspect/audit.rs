@@ -341,7 +341,7 @@ impl<'a> Audit<'a> {
         let by_rule = self.chain.proof.as_ref().map(|proof| proof.height);
         let proven = self.last_root.max(by_rule.max(self.states.proven()).unwrap_or_default()).min(committed.0);
         let executed = self.states.executed().filter(|height| *height <= committed.0);
-        self.judge_state(root, executed, committed.0);
+        self.judge_state(root, committed.0);
         self.take_notes(proven, committed.0, executed, states);
         let verification = Verification {
             sound: self.fault_count == 0,
@@ -381,9 +381,11 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// That the replica has the state on which its journal begins: without it, it refuses to start.
-    fn judge_state(&mut self, root: Height, executed: Option<Height>, committed: Height) {
-        if !self.any || self.leftovers || self.broken || executed == Some(committed) {
+    /// That the replica has the state on which its journal begins: without it, it refuses to start. A state above all that is committed
+    /// was taken over from others, and the journal does not tell of it yet.
+    fn judge_state(&mut self, root: Height, committed: Height) {
+        let executed = self.states.executed();
+        if !self.any || self.leftovers || self.broken || executed >= Some(committed) {
             return;
         }
         let what = match executed {
