@@ -23,6 +23,8 @@ pub struct BlockTree {
     committed: (Height, Digest),
     /// Blocks above the committed one that carry commands.
     open_payloads: usize,
+    /// Whether a block has gone, or another is the committed one, since somebody last [looked](BlockTree::take_shrunk).
+    shrunk: bool,
     pub(crate) mutation: Mutation,
 }
 
@@ -36,6 +38,7 @@ impl BlockTree {
             heights: BTreeMap::new(),
             committed: (Height(0), genesis),
             open_payloads: 0,
+            shrunk: true,
             mutation: Mutation::default(),
         }
     }
@@ -66,6 +69,7 @@ impl BlockTree {
         self.nodes.clear();
         self.heights.clear();
         (self.root, self.committed, self.open_payloads) = (digest, (height, digest), 0);
+        self.shrunk = true;
         blocks
     }
 
@@ -186,6 +190,7 @@ impl BlockTree {
         assert!(follows || block.parent() == self.committed.1, "blocks are committed in the order of the chain");
         self.open_payloads -= usize::from(!block.payload.is_empty());
         self.committed = (block.height, block.digest());
+        self.shrunk = true;
         let here = self.heights.get_mut(&block.height).expect("the block is in the tree");
         let mut dead: Vec<Digest> = here.iter().copied().filter(|digest| *digest != block.digest()).collect();
         here.retain(|digest| *digest == block.digest());
@@ -216,6 +221,7 @@ impl BlockTree {
         let removable = |block: &&Arc<Block>| block.is_unlinked() && block.height > self.committed.0;
         let block = self.get(digest).filter(removable)?.clone();
         self.nodes.remove(digest);
+        self.shrunk = true;
         self.open_payloads -= usize::from(!block.payload.is_empty());
         let here = self.heights.get_mut(&block.height).expect("the block is in the tree");
         here.retain(|other| other != digest);
@@ -241,12 +247,18 @@ impl BlockTree {
     pub fn retire(&mut self, block: &Block) {
         assert!(block.height < self.committed.0, "the committed head stays");
         self.nodes.remove(&block.digest()).expect("a committed block is retired once");
+        self.shrunk = true;
         self.heights.remove(&block.height);
     }
 
-    /// Holds after every step.
-    pub fn invariants(&self) {
+    /// Whether a block that was here may not be any more, or another one is committed, since this was last asked.
+    pub fn take_shrunk(&mut self) -> bool {
+        std::mem::take(&mut self.shrunk)
+    }
+
+    /// Holds after every step; what only the loss of a block can break, if there may have been one.
+    pub fn invariants(&self, shrunk: bool) {
         assert!(self.open_payloads <= self.nodes.len(), "an open payload belongs to a block");
-        assert!(self.contains(&self.committed.1), "the committed head is kept");
+        assert!(!shrunk || self.contains(&self.committed.1), "the committed head is kept");
     }
 }

@@ -163,7 +163,7 @@ impl Checkpoints {
     }
 
     /// Holds after every step.
-    pub fn invariants(&self) {
+    pub fn invariants(&mut self) {
         self.tally.invariants();
         let heights = self.offered.iter().map(|certificate| certificate.subject.height);
         assert!(heights.is_sorted() && self.offered.len() <= STATES_KEPT, "two states are offered");

@@ -14,6 +14,7 @@ pub mod digest_map;
 pub mod encoding;
 pub mod fairness;
 pub mod frontier;
+mod jobs;
 pub mod journal;
 pub mod leader;
 pub mod ledger;

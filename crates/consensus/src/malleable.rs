@@ -89,6 +89,7 @@ impl Malleable for ViewMessage {
 
     fn propose(&mut self, block: Arc<Block>, bundles: Vec<Bundle>) {
         if let ViewMessage::Proposal(proposal) = self {
+            let proposal = Arc::make_mut(proposal);
             proposal.endorsement.subject = block.subject(Domain::Proposal);
             (proposal.block, proposal.bundles) = (block, bundles);
         }
@@ -98,11 +99,11 @@ impl Malleable for ViewMessage {
         match self {
             ViewMessage::Proposal(proposal) => {
                 let Block { author, justify, payload, .. } = (*proposal.block).clone();
-                let bundles = std::mem::take(&mut proposal.bundles);
+                let bundles = std::mem::take(&mut Arc::make_mut(proposal).bundles);
                 self.propose(Block::new(view, author, justify, payload).into(), bundles);
             }
             ViewMessage::Vote(vote) => vote.subject.view = view,
-            ViewMessage::Timeout(timeout) => timeout.vote.subject = timeout_subject(view),
+            ViewMessage::Timeout(timeout) => Arc::make_mut(timeout).vote.subject = timeout_subject(view),
             ViewMessage::Advance { .. } => {}
         }
     }
@@ -120,14 +121,14 @@ impl Malleable for ViewMessage {
     fn show(&mut self, choose: Choose<'_>) {
         match self {
             ViewMessage::Proposal(proposal) => {
-                let Proposal { block, evidence, bundles, .. } = &mut **proposal;
+                let Proposal { block, evidence, bundles, .. } = Arc::make_mut(proposal);
                 let base = show_base(block.view, &block.justify, evidence, choose);
                 let changed = Block::new(block.view, block.author, base, block.payload.clone());
                 let bundles = std::mem::take(bundles);
                 self.propose(changed.into(), bundles);
             }
             ViewMessage::Timeout(timeout) => {
-                let Timeout { vote, high, evidence } = &mut **timeout;
+                let Timeout { vote, high, evidence } = Arc::make_mut(timeout);
                 *high = show_base(vote.subject.view, high, evidence, choose);
                 vote.attachment = match &vote.attachment {
                     Attachment::HighCertificate(_) => Attachment::HighCertificate(Box::new(high.clone())),

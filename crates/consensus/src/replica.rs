@@ -15,6 +15,7 @@ use crate::checkpoints::Checkpoints;
 use crate::config::Config;
 use crate::digest_map::Salt;
 use crate::fairness::Fairness;
+use crate::jobs::Jobs;
 use crate::journal::{Asking, FORGOTTEN, Standing};
 use crate::leader::{LeaderElection, LeaderScript};
 use crate::mutants::{Mutant, Mutation, mutated};
@@ -41,9 +42,9 @@ const MAX_SUSPICIONS_PER_PEER: usize = 16;
 enum Pending<M> {
     Message { from: ReplicaId, message: M },
     Quorum(Subject),
-    Evidence(Evidence),
+    Evidence(Box<Evidence>),
     Standing { from: ReplicaId, standing: Standing },
-    Offer { from: ReplicaId, checkpoint: Certificate },
+    Offer { from: ReplicaId, checkpoint: Box<Certificate> },
 }
 
 /// One replica of a protocol.
@@ -51,10 +52,9 @@ pub struct Replica<P: Protocol> {
     protocol: P,
     parts: Parts,
     out: Outbox<P::Message>,
-    jobs: BTreeMap<Job, Pending<P::Message>>,
+    jobs: Jobs<Pending<P::Message>>,
     checks: Vec<usize>,
     suspicions: Vec<usize>,
-    next_job: u64,
     fetch_armed: Option<Time>,
     evidence: Vec<Evidence>,
     salt: u64,
@@ -97,10 +97,9 @@ impl<P: Protocol> Replica<P> {
             protocol,
             parts,
             out: Outbox::new(),
-            jobs: BTreeMap::new(),
+            jobs: Jobs::new(),
             checks: vec![0; quorum.replicas()],
             suspicions: vec![0; quorum.replicas()],
-            next_job: 0,
             fetch_armed: None,
             evidence: Vec::new(),
             salt,
@@ -159,19 +158,22 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn finish(&mut self, now: Time, actions: &mut Vec<Action<P::Message>>) {
-        if !self.started {
-            // The protocol is not where its journal ends before it starts.
-            return actions.append(&mut self.out.actions);
+        // The protocol is not where its journal ends before it starts.
+        if self.started {
+            self.settle(now);
+            self.request_missing(now);
+            self.protocol.invariants(&self.parts);
+            self.parts.store.invariants();
+            self.parts.safety.invariants();
+            self.parts.tally.invariants();
+            self.parts.checkpoints.invariants();
+            self.transfer.iter().for_each(Transfer::invariants);
         }
-        self.settle(now);
-        self.request_missing(now);
-        self.protocol.invariants(&self.parts);
-        self.parts.store.invariants();
-        self.parts.safety.invariants();
-        self.parts.tally.invariants();
-        self.parts.checkpoints.invariants();
-        self.transfer.iter().for_each(Transfer::invariants);
-        actions.append(&mut self.out.actions);
+        // Actions are large: the list changes hands, and none is copied.
+        match actions.is_empty() {
+            true => std::mem::swap(actions, &mut self.out.actions),
+            false => actions.append(&mut self.out.actions),
+        }
     }
 
     fn receive(&mut self, now: Time, from: ReplicaId, message: Envelope<P::Message>) {
@@ -282,19 +284,12 @@ impl<P: Protocol> Replica<P> {
             return self.drop_message(from, Drop::Overload);
         }
         self.checks[from.index()] += 1;
-        let job = self.ask(Pending::Message { from, message });
+        let job = self.jobs.ask(Pending::Message { from, message });
         self.out.actions.push(Action::Verify { job, certificates, votes });
     }
 
-    fn ask(&mut self, pending: Pending<P::Message>) -> Job {
-        self.next_job += 1;
-        let job = Job(self.next_job);
-        self.jobs.insert(job, pending);
-        job
-    }
-
     fn verdict(&mut self, now: Time, job: Job, genuine: bool) {
-        match self.jobs.remove(&job) {
+        match self.jobs.take(job) {
             Some(Pending::Message { from, message }) => {
                 self.checks[from.index()] -= 1;
                 match genuine {
@@ -303,8 +298,8 @@ impl<P: Protocol> Replica<P> {
                 }
             }
             Some(Pending::Evidence(evidence)) if genuine => {
-                self.evidence.push(evidence.clone());
-                self.out.actions.push(Action::Accuse(Box::new(evidence)));
+                self.evidence.push((*evidence).clone());
+                self.out.actions.push(Action::Accuse(evidence));
             }
             Some(Pending::Evidence(_)) => {}
             Some(Pending::Standing { from, standing }) => {
@@ -317,7 +312,7 @@ impl<P: Protocol> Replica<P> {
             Some(Pending::Offer { from, checkpoint }) => {
                 self.checks[from.index()] -= 1;
                 match genuine {
-                    true => self.offered(now, from, checkpoint),
+                    true => self.offered(now, from, *checkpoint),
                     false => self.drop_message(from, Drop::NotGenuine),
                 }
             }
@@ -326,7 +321,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn assembled(&mut self, now: Time, job: Job, result: Result<Certificate, Vec<ReplicaId>>) {
-        let Some(Pending::Quorum(subject)) = self.jobs.remove(&job) else {
+        let Some(Pending::Quorum(subject)) = self.jobs.take(job) else {
             panic!("the host answered {job:?}, which it was not asked");
         };
         match result {
@@ -372,7 +367,7 @@ impl<P: Protocol> Replica<P> {
     fn counted(&mut self, now: Time, counted: Counted, vote: Option<Vote>) {
         match (counted, vote) {
             (Counted::Quorum(subject, votes), _) => {
-                let job = self.ask(Pending::Quorum(subject));
+                let job = self.jobs.ask(Pending::Quorum(subject));
                 self.out.actions.push(Action::Assemble { job, subject, votes });
             }
             (Counted::Agreed(subject), _) => self.tell(now, Event::Agreed(subject)),
@@ -402,7 +397,7 @@ impl<P: Protocol> Replica<P> {
                 }
                 self.suspicions[voter] += 1;
                 let votes = vec![evidence.first.clone(), evidence.second.clone()];
-                let job = self.ask(Pending::Evidence(evidence));
+                let job = self.jobs.ask(Pending::Evidence(Box::new(evidence)));
                 self.out.actions.push(Action::Verify { job, certificates: Vec::new(), votes });
             } else {
                 return;

@@ -53,7 +53,7 @@ pub struct Tally {
     quorum: Quorum,
     counting: fn(Domain) -> Counting,
     rounds: BTreeMap<Key, Round>,
-    /// The round that the last vote belongs to.
+    /// The round that was changed since the invariants were last looked at.
     touched: Option<Key>,
 }
 
@@ -119,9 +119,11 @@ impl Tally {
 
     /// Some votes of a quorum that was handed out are not genuine; perhaps others make a quorum without them.
     pub fn strike(&mut self, subject: &Subject, voters: &[ReplicaId]) -> Counted {
-        let Some(round) = self.rounds.get_mut(&self.key(subject)) else {
+        let key = self.key(subject);
+        let Some(round) = self.rounds.get_mut(&key) else {
             return Counted::Repeated;
         };
+        self.touched = Some(key);
         round.checking = None;
         round.votes.retain(|vote| !voters.contains(&vote.voter));
         round.voters = round.votes.iter().map(|vote| vote.voter).collect();
@@ -180,8 +182,8 @@ impl Tally {
     }
 
     /// Holds after every step, of the round that the step may have changed: there may be thousands.
-    pub fn invariants(&self) {
-        if let Some(round) = self.touched.and_then(|key| self.rounds.get(&key)) {
+    pub fn invariants(&mut self) {
+        if let Some(round) = self.touched.take().and_then(|key| self.rounds.get(&key)) {
             assert!(round.votes.len() == round.voters.len(), "a voter has one vote in a round");
             assert!(round.votes.len() <= self.quorum.replicas(), "only members vote");
         }

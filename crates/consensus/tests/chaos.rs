@@ -215,7 +215,7 @@ impl Liar {
         let both = self.dice.per_mille(500);
         for to in 0..self.replicas {
             for chosen in [&other, proposal].into_iter().take(1 + usize::from(both)) {
-                let message = Letter::Protocol(ViewMessage::Proposal(Box::new(chosen.clone())).into());
+                let message = Letter::Protocol(ViewMessage::Proposal(Arc::new(chosen.clone())).into());
                 if self.dice.per_mille(800) {
                     out.push(Action::Send { to: To::One(ReplicaId(to)), message, after: None, sign });
                 }

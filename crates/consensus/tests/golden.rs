@@ -166,7 +166,7 @@ fn rebase_and_fall_silent(genesis: &Certificate, action: Act<BasicMessage>, out:
             let block = Arc::new(Block::new(block.view, block.author, genesis.clone(), vec![]));
             let endorsement = Vote { subject: block.subject(Domain::Proposal), ..endorsement.clone() };
             let rebased = Proposal { block, endorsement, bundles: Vec::new(), ..(*proposal).clone() };
-            (ViewMessage::Proposal(Box::new(rebased)).into(), None)
+            (ViewMessage::Proposal(Arc::new(rebased)).into(), None)
         }
         BasicMessage::Phase(certificate) if certificate.subject.domain != Domain::Prepare => return,
         BasicMessage::View(ViewMessage::Timeout(timeout)) if timeout.vote.subject.view > View(1) => return,
@@ -209,7 +209,7 @@ fn equivocate<R: Viewed>(view: View, action: Act<R::Message>, out: &mut Vec<Act<
             }
             let twin = twin(&proposal);
             for (to, proposal) in [(1, &*proposal), (2, &*proposal), (2, &twin), (3, &twin)] {
-                let message = Letter::Protocol(ViewMessage::Proposal(Box::new(proposal.clone())).into());
+                let message = Letter::Protocol(ViewMessage::Proposal(Arc::new(proposal.clone())).into());
                 out.push(Action::Send { to: To::One(ReplicaId(to)), message, after: None, sign });
             }
         }

@@ -125,9 +125,9 @@ fn timeout() -> BoxedStrategy<Timeout> {
 
 fn message() -> BoxedStrategy<ChainedMessage> {
     prop_oneof![
-        3 => proposal().prop_map(|proposal| ChainedMessage::Proposal(Box::new(proposal))),
+        3 => proposal().prop_map(|proposal| ChainedMessage::Proposal(Arc::new(proposal))),
         1 => vote().prop_map(ChainedMessage::Vote),
-        2 => timeout().prop_map(|timeout| ChainedMessage::Timeout(Box::new(timeout))),
+        2 => timeout().prop_map(|timeout| ChainedMessage::Timeout(Arc::new(timeout))),
         1 => (certificate(), option::of(certificate()))
             .prop_map(|(high, evidence)| ChainedMessage::Advance { high: Box::new(high), evidence: evidence.map(Box::new) }),
     ]
@@ -516,12 +516,15 @@ fn script() -> impl Strategy<Value = Vec<(u16, Envelope<ChainedMessage>)>> {
             match envelope {
                 Envelope::Protocol(ChainedMessage::Proposal(proposal)) if number % 2 == 0 => {
                     let Block { view, justify, payload, .. } = Block::clone(&proposal.block);
+                    let proposal = Arc::make_mut(proposal);
                     proposal.block = Arc::new(Block::new(view, sender, justify, payload));
                     proposal.endorsement.subject = proposal.block.subject(Domain::Proposal);
                     proposal.endorsement.voter = sender;
                 }
                 Envelope::Protocol(ChainedMessage::Vote(vote)) if number % 2 == 0 => vote.voter = sender,
-                Envelope::Protocol(ChainedMessage::Timeout(timeout)) if number % 2 == 0 => timeout.vote.voter = sender,
+                Envelope::Protocol(ChainedMessage::Timeout(timeout)) if number % 2 == 0 => {
+                    Arc::make_mut(timeout).vote.voter = sender;
+                }
                 Envelope::Checkpoint(vote) if number % 2 == 0 => {
                     let height = Height(config().checkpoint_interval * (1 + vote.subject.height.0 % 3));
                     vote.subject = Subject { domain: Domain::Checkpoint, view: View(0), height, ..vote.subject };
@@ -571,13 +574,13 @@ fn the_last_view_there_is_has_no_next() {
     let block = Arc::new(Block::new(View(5), sender, genesis(), vec![]));
     let vote = |subject, attachment| Vote { subject, attachment, voter: sender, signature: Bytes::new() };
     let messages = [
-        ChainedMessage::Proposal(Box::new(Proposal {
+        ChainedMessage::Proposal(Arc::new(Proposal {
             endorsement: vote(block.subject(Domain::Proposal), Attachment::None),
             block,
             evidence: Some(last.clone()),
             bundles: vec![],
         })),
-        ChainedMessage::Timeout(Box::new(Timeout {
+        ChainedMessage::Timeout(Arc::new(Timeout {
             vote: vote(timeout_subject(View(5)), Attachment::HighView(View(0))),
             high: genesis(),
             evidence: Some(last.clone()),

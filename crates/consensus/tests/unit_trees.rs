@@ -131,7 +131,7 @@ impl Naive<'_> {
         pending.map(|(bundle, _)| *bundle).collect()
     }
 
-    fn check(&self, store: &Store) {
+    fn check(&self, store: &mut Store) {
         for (number, block) in self.forest.blocks.iter().enumerate() {
             assert_eq!(store.tree.contains(&block.digest()), self.tree.contains(&number), "block {number}");
         }
@@ -238,7 +238,7 @@ proptest! {
                     naive.commit(&path);
                 }
             }
-            naive.check(&store);
+            naive.check(&mut store);
         }
     }
 

@@ -194,7 +194,7 @@ impl Forge for ViewMessage {
         let block = Block::new(View(1), Villain::ID, genesis, bundles.iter().map(Bundle::digest).collect());
         let endorsement = endorsement(villain, &block, Domain::Proposal);
         let bundles = carried_bundles(bundles, carried);
-        ViewMessage::Proposal(Box::new(Proposal { block: Arc::new(block), evidence: None, endorsement, bundles }))
+        ViewMessage::Proposal(Arc::new(Proposal { block: Arc::new(block), evidence: None, endorsement, bundles }))
     }
 
     fn votes_for(&self, block: Digest) -> bool {

@@ -60,7 +60,7 @@ impl Stage {
     pub fn proposes(&mut self, block: &Arc<Block>, evidence: Option<Certificate>) -> Result<(), Breach> {
         let endorsement = vote(block.author.0, block.subject(Domain::Proposal), Attachment::None);
         let proposal = Proposal { block: block.clone(), evidence, endorsement, bundles: Vec::new() };
-        self.says(block.author.0, ViewMessage::Proposal(Box::new(proposal)))
+        self.says(block.author.0, ViewMessage::Proposal(Arc::new(proposal)))
     }
 
     pub fn votes(&mut self, who: u16, domain: Domain, block: &Block) -> Result<(), Breach> {
@@ -79,7 +79,7 @@ impl Stage {
     pub fn gives_up(&mut self, who: u16, view: u64, high: &Certificate) -> Result<(), Breach> {
         let told = Attachment::HighView(high.view());
         let vote = vote(who, timeout_subject(View(view)), told);
-        self.says(who, ViewMessage::Timeout(Box::new(Timeout { vote, high: high.clone(), evidence: None })))
+        self.says(who, ViewMessage::Timeout(Arc::new(Timeout { vote, high: high.clone(), evidence: None })))
     }
 
     pub fn says_of_slot(&mut self, who: u16, domain: Domain, view: u64, digest: Digest) -> Result<(), Breach> {

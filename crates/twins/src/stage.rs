@@ -6,7 +6,9 @@
 
 mod actors;
 mod host;
+mod letters;
 
+use self::letters::{Letters, Place};
 use crate::actor::Actor;
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::judge::{Complaint, Judge, Law};
@@ -19,7 +21,7 @@ use quorate_consensus::leader::LeaderScript;
 use quorate_consensus::mutants::Mutant;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
-use quorate_consensus::seam::{Action, Envelope, Input, Timer};
+use quorate_consensus::seam::{Action, Envelope, Input, Job, Timer};
 use quorate_consensus::{Config, Replica};
 use quorate_types::{Bundle, Certificate, ClusterId, Digest, ReplicaId, Time, View};
 use std::collections::VecDeque;
@@ -38,11 +40,18 @@ pub const HEALED_VIEWS: u64 = 12;
 const MOST_DELIVERIES: u64 = 200_000;
 
 /// What the sender of a message is to the stage.
-struct Parcel<M> {
+#[derive(Clone, Copy)]
+struct Parcel {
     from: ReplicaId,
     to: ActorId,
     view: View,
-    message: Envelope<M>,
+    message: Place,
+}
+
+/// What the host answers to an actor. Most answers are verdicts; the others have a place elsewhere, because they are large.
+enum Answer<M> {
+    Verdict(Job, bool),
+    Other(Box<Input<M>>),
 }
 
 /// Changes what an actor does before it is done.
@@ -72,13 +81,14 @@ pub struct Stage<P: Protocol> {
     /// Whether clients send commands in each view that is run.
     supplied: bool,
     rounds: u64,
-    queue: VecDeque<Parcel<P::Message>>,
+    letters: Letters<P::Message>,
+    queue: VecDeque<Parcel>,
     /// Messages of views that are not run yet.
-    waiting: Vec<Parcel<P::Message>>,
+    waiting: Vec<Parcel>,
     /// Messages of later views wait.
     limit: View,
     now: Time,
-    answers: VecDeque<Input<P::Message>>,
+    answers: VecDeque<Answer<P::Message>>,
     actions: Vec<Action<P::Message>>,
     lose: Option<Lose<P::Message>>,
     fetch_tries: usize,
@@ -124,6 +134,7 @@ impl<P: Protocol> Stage<P> {
             stock: Stock::new(&cast),
             supplied: true,
             rounds: 0,
+            letters: Letters::new(),
             queue: VecDeque::new(),
             waiting: Vec::new(),
             limit: View(0),
@@ -156,6 +167,7 @@ impl<P: Protocol> Stage<P> {
         self.judge.clear();
         self.notary.clear();
         self.rounds = 0;
+        self.letters.clear();
         self.queue.clear();
         self.waiting.clear();
         self.answers.clear();
@@ -272,6 +284,7 @@ impl<P: Protocol> Stage<P> {
     /// Puts a message into the queue as if an identity had sent it in a view.
     pub fn inject(&mut self, from: ReplicaId, to: ActorId, view: View, mut message: Envelope<P::Message>) {
         self.judge.says(from, &mut message);
+        let message = self.letters.keep(message);
         self.deposit(Parcel { from, to, view, message });
     }
 
@@ -438,8 +451,16 @@ impl<P: Protocol> Stage<P> {
         self.actors[actor.0].stop();
         self.judge.stops();
         self.answers.clear();
-        self.queue.retain(|parcel| parcel.to != actor);
-        self.waiting.retain(|parcel| parcel.to != actor);
+        let letters = &mut self.letters;
+        let mut arrives = |parcel: &Parcel| {
+            let lost = parcel.to == actor;
+            if lost {
+                letters.take(parcel.message);
+            }
+            !lost
+        };
+        self.queue.retain(&mut arrives);
+        self.waiting.retain(&mut arrives);
         if let Some(transcript) = &mut self.transcript {
             transcript.says(&self.cast, actor, "CRASHES");
         }

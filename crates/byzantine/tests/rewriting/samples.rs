@@ -80,7 +80,7 @@ impl Sample for ViewMessage {
 
     fn proposal(block: Arc<Block>) -> Self {
         let endorsement = unsigned(block.subject(Domain::Proposal), Attachment::None);
-        ViewMessage::Proposal(Box::new(Proposal { block, evidence: None, endorsement, bundles: Vec::new() }))
+        ViewMessage::Proposal(Arc::new(Proposal { block, evidence: None, endorsement, bundles: Vec::new() }))
     }
 
     fn vote(block: &Block) -> Self {
@@ -89,7 +89,7 @@ impl Sample for ViewMessage {
 
     fn timeout(view: u64, known: &Certificate) -> Self {
         let vote = unsigned(timeout_subject(View(view)), Attachment::HighView(known.view()));
-        ViewMessage::Timeout(Box::new(Timeout { vote, high: known.clone(), evidence: None }))
+        ViewMessage::Timeout(Arc::new(Timeout { vote, high: known.clone(), evidence: None }))
     }
 
     fn shown(certificate: Certificate) -> Self {

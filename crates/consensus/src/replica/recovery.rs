@@ -225,7 +225,7 @@ impl<P: Protocol> Replica<P> {
             return self.drop_message(from, Drop::Overload);
         }
         self.checks[from.index()] += 1;
-        let job = self.ask(Pending::Standing { from, standing });
+        let job = self.jobs.ask(Pending::Standing { from, standing });
         self.out.actions.push(Action::Verify { job, certificates, votes });
     }
 

@@ -26,7 +26,7 @@ impl<P: Protocol> Replica<P> {
             return self.drop_message(from, Drop::Overload);
         }
         self.checks[from.index()] += 1;
-        let job = self.ask(Pending::Offer { from, checkpoint: checkpoint.clone() });
+        let job = self.jobs.ask(Pending::Offer { from, checkpoint: Box::new(checkpoint.clone()) });
         self.out.actions.push(Action::Verify { job, certificates: vec![checkpoint], votes: Vec::new() });
     }
 

@@ -37,11 +37,11 @@ pub struct Views<F: Family> {
     /// The certificate by which the current view began, if it is not `high`.
     evidence: Option<Certificate>,
     /// Proposals for the current view that have not been decided on, at most one of each author.
-    candidates: Vec<Proposal>,
+    candidates: Vec<Arc<Proposal>>,
     /// Who alone collects the votes for the proposal that this replica voted for in the current view.
     collector: Option<ReplicaId>,
     /// The timeout message of the current view, as it was cast.
-    given_up: Option<Timeout>,
+    given_up: Option<Arc<Timeout>>,
     batching: Batching,
     ready_since: Option<Time>,
     /// Whether somebody gave the current view up. It may lack a commit by a certificate that is no longer the highest, and that
@@ -245,7 +245,7 @@ impl<F: Family> Views<F> {
         out.mark(Mark::Proposed { view, height: block.height, commands: before - pending });
         let proposal = self.proposal(block, ballot.to_vote(parts.me), parts);
         out.cast_proposal(parts, &ballot, |endorsement| {
-            ViewMessage::Proposal(Box::new(Proposal { endorsement, ..proposal })).into()
+            ViewMessage::Proposal(Arc::new(Proposal { endorsement, ..proposal })).into()
         });
     }
 
@@ -265,7 +265,7 @@ impl<F: Family> Views<F> {
         let view = parts.pacemaker.view();
         match &self.given_up {
             Some(_) if mutated(parts, Mutant::TimeoutSentOnce) => {}
-            Some(timeout) => out.recast(To::All, ViewMessage::Timeout(Box::new(timeout.clone())).into()),
+            Some(timeout) => out.recast(To::All, ViewMessage::Timeout(timeout.clone()).into()),
             None => {
                 let Some(ballot) = parts.safety.give_up(view, &self.high, F::TIMEOUTS_CARRY_CERTIFICATES) else {
                     return;
@@ -273,12 +273,12 @@ impl<F: Family> Views<F> {
                 parts.pacemaker.gave_up();
                 out.mark(Mark::TimedOut(view));
                 let (high, evidence) = (self.high.clone(), self.evidence.clone());
-                let timeout = Timeout { vote: ballot.to_vote(parts.me), high, evidence };
+                let timeout = Arc::new(Timeout { vote: ballot.to_vote(parts.me), high, evidence });
                 self.given_up = Some(timeout.clone());
                 self.keep(None, parts, out);
-                out.keep_message(&ViewMessage::Timeout(Box::new(timeout.clone())).into());
-                let wrap = |vote| ViewMessage::Timeout(Box::new(Timeout { vote, ..timeout })).into();
-                out.cast(parts, &ballot, To::All, wrap);
+                out.keep_message(&ViewMessage::Timeout(timeout.clone()).into());
+                // The vote that is cast is the one in it.
+                out.cast(parts, &ballot, To::All, |_| ViewMessage::Timeout(timeout).into());
             }
         }
         out.arm(Timer::View, parts.pacemaker.retransmission());
@@ -336,7 +336,7 @@ impl<F: Family> ViewEngine<F> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        proposal: Box<Proposal>,
+        proposal: Arc<Proposal>,
         parts: &mut Parts,
         out: &mut Outbox<F::Message>,
     ) {
@@ -344,7 +344,7 @@ impl<F: Family> ViewEngine<F> {
         if mutated(parts, Mutant::ViewJumpOnProposal) && block.view > parts.pacemaker.view() {
             self.views.enter(now, block.view, None, parts, out);
         }
-        self.learn_from(now, from, block.justify.clone(), proposal.evidence.clone(), parts, out);
+        self.learn_from(now, from, &block.justify, proposal.evidence.as_ref(), parts, out);
         // Only the first block of a view's leader enters unasked, so that nobody can fill the tree; any other that turns out to be
         // certified is fetched by its digest.
         let leads = self.views.leads(&proposal, parts);
@@ -360,7 +360,7 @@ impl<F: Family> ViewEngine<F> {
             return out.drop_message(from, Drop::Overload);
         }
         if first && block.view == parts.pacemaker.view() {
-            self.views.candidates.push(*proposal);
+            self.views.candidates.push(proposal);
             self.views.try_vote(now, parts, out);
         }
         self.views.watch(now, parts, out);
@@ -370,12 +370,12 @@ impl<F: Family> ViewEngine<F> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        timeout: Timeout,
+        timeout: &Timeout,
         parts: &mut Parts,
         out: &mut Outbox<F::Message>,
     ) {
         let (view, high) = (timeout.vote.subject.view, timeout.high.view());
-        self.learn_from(now, from, timeout.high, timeout.evidence, parts, out);
+        self.learn_from(now, from, &timeout.high, timeout.evidence.as_ref(), parts, out);
         let over = view < parts.pacemaker.view();
         if from != parts.me && (over || high < self.views.high.view()) {
             self.views.show(from, out);
@@ -383,7 +383,7 @@ impl<F: Family> ViewEngine<F> {
         if over {
             return;
         }
-        out.count(timeout.vote);
+        out.count(timeout.vote.clone());
         self.views.urged = true;
         self.views.work(now, parts, out);
         let voters = parts.tally.voters_with(Domain::Timeout, view, from);
@@ -397,8 +397,8 @@ impl<F: Family> ViewEngine<F> {
         &mut self,
         now: Time,
         from: ReplicaId,
-        high: Certificate,
-        evidence: Option<Certificate>,
+        high: &Certificate,
+        evidence: Option<&Certificate>,
         parts: &mut Parts,
         out: &mut Outbox<F::Message>,
     ) {
@@ -414,17 +414,17 @@ impl<F: Family> ViewEngine<F> {
     fn learn(
         &mut self,
         now: Time,
-        certificate: Certificate,
+        certificate: &Certificate,
         from: ReplicaId,
         parts: &mut Parts,
         out: &mut Outbox<F::Message>,
     ) {
-        if let Some(attached) = certificate.highest_attached_certificate().cloned() {
+        if let Some(attached) = certificate.highest_attached_certificate() {
             self.learn(now, attached, from, parts, out);
         }
         let Subject { domain, view, .. } = certificate.subject;
         if domain != Domain::Timeout {
-            self.family.learn(now, &certificate, from, &mut self.views, parts, out);
+            self.family.learn(now, certificate, from, &mut self.views, parts, out);
         }
         let again = mutated(parts, Mutant::ViewEnteredTwice)
             && view.next() == parts.pacemaker.view()
@@ -432,7 +432,7 @@ impl<F: Family> ViewEngine<F> {
         let ends = view >= parts.pacemaker.view() || (again && domain != Domain::Timeout);
         if ends && (domain == F::ENDS_VIEW || domain == Domain::Timeout) {
             let is_high = certificate.subject == self.views.high.subject;
-            self.views.enter(now, view.next(), (!is_high).then_some(certificate), parts, out);
+            self.views.enter(now, view.next(), (!is_high).then(|| certificate.clone()), parts, out);
         }
     }
 
@@ -446,9 +446,9 @@ impl<F: Family> ViewEngine<F> {
     ) {
         match message {
             ViewMessage::Proposal(proposal) => self.on_proposal(now, from, proposal, parts, out),
-            ViewMessage::Timeout(timeout) => self.on_timeout_message(now, from, *timeout, parts, out),
+            ViewMessage::Timeout(timeout) => self.on_timeout_message(now, from, &timeout, parts, out),
             ViewMessage::Advance { high, evidence } => {
-                self.learn_from(now, from, *high, evidence.map(|evidence| *evidence), parts, out);
+                self.learn_from(now, from, &high, evidence.as_deref(), parts, out);
                 self.views.watch(now, parts, out);
             }
             ViewMessage::Vote(_) => unreachable!("votes are admitted to the tally"),
@@ -476,7 +476,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
                 // What timeouts tell of comes before them, in whatever order it is shown.
                 standing.certificates.sort_by_key(|certificate| certificate.subject.domain == Domain::Timeout);
                 for certificate in standing.certificates {
-                    self.learn_from(now, from, certificate, None, parts, out);
+                    self.learn_from(now, from, &certificate, None, parts, out);
                 }
                 self.views.watch(now, parts, out);
             }
@@ -484,14 +484,14 @@ impl<F: Family> Protocol for ViewEngine<F> {
                 Ok(message) => self.on_message(now, from, message, parts, out),
                 Err(message) => {
                     for certificate in F::certificates(message) {
-                        self.learn(now, certificate, from, parts, out);
+                        self.learn(now, &certificate, from, parts, out);
                     }
                     self.views.watch(now, parts, out);
                 }
             },
             Event::Certified(certificate) => {
                 self.family.formed(&certificate, out);
-                self.learn(now, certificate, parts.me, parts, out);
+                self.learn(now, &certificate, parts.me, parts, out);
             }
             Event::Agreed(_) => unreachable!("nobody asked for what has no certificate"),
             Event::Stable => {}
@@ -557,7 +557,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
         let spoken = parts.safety.voted().max(parts.safety.timed_out());
         let forgets = mutated(parts, Mutant::RecoveryForgetsTimeouts);
         assert!(spoken <= view || forgets, "nobody votes ahead of its view");
-        let current = |candidate: &Proposal| candidate.block.view == view;
+        let current = |candidate: &Arc<Proposal>| candidate.block.view == view;
         assert!(views.candidates.iter().all(current), "only the current view has candidates");
         assert!(views.candidates.len() <= parts.quorum.replicas(), "an author has one candidate");
     }

@@ -36,11 +36,11 @@ pub struct Timeout {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ViewMessage {
     /// From the leader to all.
-    Proposal(Box<Proposal>),
+    Proposal(Arc<Proposal>),
     /// To the replica that collects the votes.
     Vote(Vote),
     /// To all.
-    Timeout(Box<Timeout>),
+    Timeout(Arc<Timeout>),
     /// To one who has fallen behind: the certificates of the sender's view.
     Advance {
         /// The highest certificate that one may build on.
@@ -53,9 +53,9 @@ pub enum ViewMessage {
 impl Message for ViewMessage {
     fn vote_to_sign(&mut self) -> Option<&mut Vote> {
         match self {
-            ViewMessage::Proposal(proposal) => Some(&mut proposal.endorsement),
+            ViewMessage::Proposal(proposal) => Some(&mut Arc::make_mut(proposal).endorsement),
             ViewMessage::Vote(vote) => Some(vote),
-            ViewMessage::Timeout(timeout) => Some(&mut timeout.vote),
+            ViewMessage::Timeout(timeout) => Some(&mut Arc::make_mut(timeout).vote),
             ViewMessage::Advance { .. } => None,
         }
     }
@@ -187,9 +187,9 @@ impl Wire for ViewMessage {
 
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
         match input.get_u8("view message")? {
-            1 => Ok(ViewMessage::Proposal(Box::new(Wire::decode(input)?))),
+            1 => Ok(ViewMessage::Proposal(Arc::new(Wire::decode(input)?))),
             2 => Ok(ViewMessage::Vote(Wire::decode(input)?)),
-            3 => Ok(ViewMessage::Timeout(Box::new(Wire::decode(input)?))),
+            3 => Ok(ViewMessage::Timeout(Arc::new(Wire::decode(input)?))),
             4 => {
                 let high = Box::new(Wire::decode(input)?);
                 let evidence: Option<Certificate> = Wire::decode(input)?;

@@ -58,7 +58,7 @@ fn proposal<R: Viewed>(
 ) -> R::Message {
     let block = Arc::new(Block::new(View(view), ReplicaId(author), justify, Vec::new()));
     let endorsement = keys.vote(ReplicaId(author), block.subject(Domain::Proposal), Attachment::None);
-    ViewMessage::Proposal(Box::new(Proposal { block, evidence, endorsement, bundles: Vec::new() })).into()
+    ViewMessage::Proposal(Arc::new(Proposal { block, evidence, endorsement, bundles: Vec::new() })).into()
 }
 
 /// A genuine certificate that a view was given up by replicas who knew of nothing but genesis.
@@ -98,12 +98,13 @@ mod bodies {
             return out.push(action);
         };
         let message = match message.into_view() {
-            Ok(ViewMessage::Timeout(mut timeout)) => {
+            Ok(ViewMessage::Timeout(timeout)) => {
+                let mut timeout = Arc::unwrap_or_clone(timeout);
                 let view = timeout.vote.subject.view.0;
                 timeout.high = forged_certificate(block_vote::<R>(view - 1, view, 9), 0..3);
                 timeout.evidence = None;
                 timeout.vote.attachment = attach::<R>(&timeout.high);
-                let message = Letter::Protocol(ViewMessage::Timeout(timeout).into());
+                let message = Letter::Protocol(ViewMessage::Timeout(Arc::new(timeout)).into());
                 return out.push(Action::Send { to, message, after: None, sign });
             }
             Ok(ViewMessage::Proposal(_)) => return,

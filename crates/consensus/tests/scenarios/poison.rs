@@ -81,12 +81,12 @@ fn lie<R: Viewed>(way: Way, keys: &Keys, high: Certificate, poison: Certificate)
                 false => Attachment::HighView(high.view()),
             };
             let vote = keys.vote(LIAR, timeout_subject(next), attachment);
-            ViewMessage::Timeout(Box::new(Timeout { vote, high, evidence: Some(poison) }))
+            ViewMessage::Timeout(Arc::new(Timeout { vote, high, evidence: Some(poison) }))
         }
         Way::Proposal => {
             let block = Arc::new(Block::new(next, LIAR, high, Vec::new()));
             let endorsement = keys.vote(LIAR, block.subject(Domain::Proposal), Attachment::None);
-            ViewMessage::Proposal(Box::new(Proposal {
+            ViewMessage::Proposal(Arc::new(Proposal {
                 block,
                 evidence: Some(poison),
                 endorsement,

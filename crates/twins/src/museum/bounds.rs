@@ -16,6 +16,7 @@ use quorate_consensus::pbft::message::{MAX_DECIDED, PbftMessage};
 use quorate_consensus::safety::timeout_subject;
 use quorate_consensus::{Config, Envelope};
 use quorate_types::{Attachment, BundleBuilder, ClientId, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
+use std::sync::Arc;
 
 /// Messages of a hostile peer, each for another view.
 const FLOOD: u64 = 3000;
@@ -67,7 +68,7 @@ pub fn flood_of_timeouts(how: &Play) -> Ending {
             let (high, attachment) = (genesis.clone(), Attachment::HighView(View(0)));
             let subject = timeout_subject(View(6 + number));
             let vote = Vote { subject, attachment, voter: ReplicaId(3), signature: Bytes::from_static(b"none") };
-            ChainedMessage::Timeout(Box::new(Timeout { vote, high, evidence: None }))
+            ChainedMessage::Timeout(Arc::new(Timeout { vote, high, evidence: None }))
         });
     })
 }

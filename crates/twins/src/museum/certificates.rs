@@ -15,6 +15,7 @@ use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::{Action, To};
 use quorate_consensus::{Envelope, Message};
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote};
+use std::sync::Arc;
 
 /// By how much a view may run ahead of the one that the script is in.
 const VIEW_GAP: u64 = 8;
@@ -153,7 +154,7 @@ fn poisons_timeouts() -> Rewrite<ChainedMessage> {
             }
             Action::Assemble { subject, votes, .. } if subject.domain == Domain::Timeout => {
                 let mut timeout = given_up.clone().expect("whoever counts timeouts has given the view up itself");
-                timeout.vote.attachment = Attachment::HighView(CLAIMED);
+                Arc::make_mut(&mut timeout).vote.attachment = Attachment::HighView(CLAIMED);
                 let others = votes.iter().filter(|vote| vote.voter != me).take(2);
                 let votes: Vec<&Vote> = others.chain([&timeout.vote]).collect();
                 let evidence = Some(Box::new(Certificate {

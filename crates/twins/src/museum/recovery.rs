@@ -82,7 +82,7 @@ pub fn forgotten_vote(how: &Play, crash: Crash) -> Ending {
         let block = Arc::new(Block::new(view, author, justify, Vec::new()));
         let endorsement = unsigned(&block, Domain::Proposal);
         let rival = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
-        let rival = Envelope::Protocol(ChainedMessage::Proposal(Box::new(rival)));
+        let rival = Envelope::Protocol(ChainedMessage::Proposal(Arc::new(rival)));
         stage.inject(author, ActorId(1), view, rival);
         stage.settle();
         stage.heal((1..4).map(ReplicaId));

@@ -41,7 +41,7 @@ pub fn proposal_from_afar(how: &Play) -> Ending {
         let endorsement = Vote { subject, attachment: Attachment::None, voter: ReplicaId(3), signature: Bytes::new() };
         let proposal = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
         for to in (0..3).map(ActorId) {
-            let message = Envelope::Protocol(ChainedMessage::Proposal(Box::new(proposal.clone())));
+            let message = Envelope::Protocol(ChainedMessage::Proposal(Arc::new(proposal.clone())));
             stage.inject(ReplicaId(3), to, View(3), message);
         }
         stage.settle();
@@ -334,7 +334,7 @@ fn usurps() -> Rewrite<ChainedMessage> {
             let endorsement =
                 Vote { subject, attachment: Attachment::None, voter: ReplicaId(0), signature: Bytes::new() };
             let proposal = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
-            let message = Envelope::Protocol(ChainedMessage::Proposal(Box::new(proposal)));
+            let message = Envelope::Protocol(ChainedMessage::Proposal(Arc::new(proposal)));
             actions.push(Action::Send { to: To::One(ReplicaId(1)), message, after: None, sign: true });
         }
     })

@@ -1,6 +1,6 @@
 //! What a host does for its replica, all of it at once: it delivers, signs, checks, remembers and executes.
 
-use super::{MOST_DELIVERIES, Parcel, Stage};
+use super::{Answer, MOST_DELIVERIES, Parcel, Stage};
 use crate::cast::{ActorId, ActorSet};
 use crate::judge::Law;
 use crate::notary::statement;
@@ -22,13 +22,15 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    fn deliver(&mut self, parcel: Parcel<P::Message>) {
+    #[inline(always)]
+    fn deliver(&mut self, parcel: Parcel) {
+        let message = self.letters.take(parcel.message);
         self.deliveries += 1;
         if self.deliveries > MOST_DELIVERIES {
-            self.queue.clear();
+            self.queue.drain(..).for_each(|parcel| drop(self.letters.take(parcel.message)));
             return self.judge.complain(Law::Liveness, format!("more than {MOST_DELIVERIES} messages in one view"));
         }
-        self.step(parcel.to, Input::Receive { from: parcel.from, message: parcel.message });
+        self.step(parcel.to, Input::Receive { from: parcel.from, message });
     }
 
     fn ring_fetch(&mut self) -> bool {
@@ -51,6 +53,7 @@ impl<P: Protocol> Stage<P> {
     }
 
     /// Gives an actor an input.
+    #[inline]
     pub fn step(&mut self, actor: ActorId, input: Input<P::Message>) {
         if !self.actors[actor.0].up {
             return;
@@ -60,6 +63,7 @@ impl<P: Protocol> Stage<P> {
         self.answer(actor);
     }
 
+    #[inline(always)]
     fn feed(&mut self, actor: ActorId, input: Input<P::Message>) {
         let mut actions = std::mem::take(&mut self.actions);
         self.actors[actor.0].replica.step(self.now, input, &mut actions);
@@ -68,16 +72,23 @@ impl<P: Protocol> Stage<P> {
 
     /// Gives an actor what its host answers to what it asks.
     pub(super) fn answer(&mut self, actor: ActorId) {
-        while let Some(input) = self.answers.pop_front().filter(|_| self.actors[actor.0].up) {
-            self.feed(actor, input);
+        while let Some(answer) = self.answers.pop_front().filter(|_| self.actors[actor.0].up) {
+            match answer {
+                Answer::Verdict(job, genuine) => self.feed(actor, Input::Verdict { job, genuine }),
+                Answer::Other(input) => self.feed(actor, *input),
+            }
         }
+    }
+
+    fn answer_with(&mut self, input: Input<P::Message>) {
+        self.answers.push_back(Answer::Other(Box::new(input)));
     }
 
     pub(super) fn perform_all(&mut self, actor: ActorId, mut actions: Vec<Action<P::Message>>) {
         if let Some(rewrite) = &mut self.actors[actor.0].rewrite {
             rewrite(self.now, &mut actions);
         }
-        for action in actions.drain(..) {
+        for action in &mut actions {
             if self.actors[actor.0].burns_down() {
                 self.crash(actor);
                 break;
@@ -85,38 +96,40 @@ impl<P: Protocol> Stage<P> {
             self.perform(actor, action);
         }
         self.judge.settles();
+        actions.clear();
         self.actions = actions;
     }
 
-    fn perform(&mut self, actor: ActorId, action: Action<P::Message>) {
+    /// Does what an actor asks for. Actions are large and many, and stay where they are: what is needed of them is taken out.
+    fn perform(&mut self, actor: ActorId, action: &mut Action<P::Message>) {
         match action {
-            Action::Send { to, message, sign, .. } => self.send(actor, to, message, sign),
+            Action::Send { to, message, sign, .. } => self.send(actor, *to, message, *sign),
             Action::Persist { id, record } => {
                 if self.journals {
-                    self.actors[actor.0].journal.push((id, record));
+                    self.actors[actor.0].journal.push((*id, record.clone()));
                 }
             }
             Action::Verify { job, certificates, votes } => {
                 let genuine = certificates.iter().all(|certificate| self.notary.is_certified(certificate))
                     && votes.iter().all(|vote| self.notary.is_genuine(vote));
-                self.answers.push_back(Input::Verdict { job, genuine });
+                self.answers.push_back(Answer::Verdict(*job, genuine));
             }
             Action::Assemble { job, subject, votes } => {
-                let result = self.notary.assemble(&subject, votes);
-                self.answers.push_back(Input::Assembled { job, result });
+                let result = self.notary.assemble(subject, std::mem::take(votes));
+                self.answer_with(Input::Assembled { job: *job, result });
             }
-            Action::Arm { timer, after } => self.actors[actor.0].arm(timer, self.now + after),
-            Action::Disarm(timer) => self.actors[actor.0].disarm(timer),
+            Action::Arm { timer, after } => self.actors[actor.0].arm(*timer, self.now + *after),
+            Action::Disarm(timer) => self.actors[actor.0].disarm(*timer),
             Action::Commit { block, bundles } => {
                 if let Some(transcript) = &mut self.transcript {
-                    transcript.commits(&self.cast, actor, &block);
+                    transcript.commits(&self.cast, actor, block);
                 }
                 self.actors[actor.0].chain.push(block.digest());
-                self.judge.commits(actor, &block, &bundles);
+                self.judge.commits(actor, block, bundles);
             }
             Action::Accuse(evidence) => self.judge.accuses(actor, evidence.first.voter),
-            Action::Mark(mark) => self.marked(actor, &mark),
-            action => self.perform_on_state(actor, action),
+            Action::Mark(mark) => self.marked(actor, mark),
+            action => self.perform_on_state(actor, std::mem::replace(action, Action::Disarm(Timer::Batch))),
         }
     }
 
@@ -129,16 +142,16 @@ impl<P: Protocol> Stage<P> {
                     true => place.states.keep(&frontier, &place.chain[..height.0 as usize]),
                     false => place.state(height),
                 };
-                self.answers.push_back(Input::Executed { height, state, kept });
+                self.answer_with(Input::Executed { height, state, kept });
             }
             Action::StateStable { .. } => {}
             Action::ReadState { to, height, part } => {
                 let bytes = place.states.part(height, part);
-                self.answers.push_back(Input::StateRead { to, height, part, bytes });
+                self.answer_with(Input::StateRead { to, height, part, bytes });
             }
             Action::ReceiveState { height, .. } => {
                 place.states.receive();
-                self.answers.push_back(Input::Holds { height, chunks: Vec::new() });
+                self.answer_with(Input::Holds { height, chunks: Vec::new() });
             }
             Action::KeepChunk { chunk, bytes, .. } => place.states.take_chunk(chunk, bytes),
             Action::AdoptState { checkpoint } => {
@@ -148,7 +161,7 @@ impl<P: Protocol> Stage<P> {
                 };
                 self.judge.adopts(actor, &chain);
                 place.chain = chain;
-                self.answers.push_back(Input::Adopted { checkpoint, frontier });
+                self.answer_with(Input::Adopted { checkpoint, frontier });
             }
             _ => unreachable!("it is performed elsewhere"),
         }
@@ -166,9 +179,9 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    fn send(&mut self, actor: ActorId, to: To, mut message: Envelope<P::Message>, sign: bool) {
+    fn send(&mut self, actor: ActorId, to: To, message: &mut Envelope<P::Message>, sign: bool) {
         let identity = self.actors[actor.0].identity;
-        self.judge.says(identity, &mut message);
+        self.judge.says(identity, message);
         if let Some(vote) = message.vote_to_sign().filter(|vote| vote.voter == identity) {
             self.judge.states(actor, &vote.subject, statement(identity, &vote.subject, &vote.attachment));
             if sign {
@@ -176,7 +189,7 @@ impl<P: Protocol> Stage<P> {
             }
         }
         // What is not of the protocol belongs to the view of its sender, whatever it is: no kind passes unfiltered.
-        let own = if let Envelope::Protocol(message) = &message { message.view() } else { None };
+        let own = if let Envelope::Protocol(message) = &*message { message.view() } else { None };
         let view = own.unwrap_or_else(|| self.actors[actor.0].replica.view());
         let itself: ActorSet = 1 << actor.0;
         let meant = match to {
@@ -186,28 +199,30 @@ impl<P: Protocol> Stage<P> {
         };
         let reached = meant & (self.links.reach(view, actor) | itself);
         if let Some(transcript) = &mut self.transcript {
-            transcript.sends(&self.cast, actor, (reached, meant & !reached), &message);
+            transcript.sends(&self.cast, actor, (reached, meant & !reached), message);
         }
         self.spread(actor, reached, view, message);
     }
 
-    fn spread(&mut self, actor: ActorId, reached: ActorSet, view: View, message: Envelope<P::Message>) {
+    fn spread(&mut self, actor: ActorId, reached: ActorSet, view: View, message: &mut Envelope<P::Message>) {
         let (from, mut rest) = (self.actors[actor.0].identity, reached);
         while rest != 0 {
             let to = ActorId(rest.trailing_zeros() as usize);
             rest &= rest - 1;
-            let lost = to != actor && self.lose.as_mut().is_some_and(|lose| lose(actor, to, view, &message));
+            let lost = to != actor && self.lose.as_mut().is_some_and(|lose| lose(actor, to, view, message));
             if lost || !self.actors[to.0].up {
                 continue;
             }
-            if rest == 0 {
-                return self.deposit(Parcel { from, to, view, message });
-            }
-            self.deposit(Parcel { from, to, view, message: message.clone() });
+            let message = self.letters.keep(match rest {
+                0 => std::mem::replace(message, Envelope::Ask { nonce: 0 }),
+                _ => message.clone(),
+            });
+            self.deposit(Parcel { from, to, view, message });
         }
     }
 
-    pub(super) fn deposit(&mut self, parcel: Parcel<P::Message>) {
+    #[inline]
+    pub(super) fn deposit(&mut self, parcel: Parcel) {
         match parcel.view <= self.limit {
             true => self.queue.push_back(parcel),
             false => self.waiting.push(parcel),

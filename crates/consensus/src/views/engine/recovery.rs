@@ -21,9 +21,9 @@ pub(super) struct Recall {
     /// The one that began the last view, unless that is genesis.
     begun: Option<Certificate>,
     /// The last view given up, as that was said.
-    timeout: Option<Timeout>,
+    timeout: Option<Arc<Timeout>>,
     /// The same, as long as the promise does not follow without which it was not said.
-    unsaid: Option<Timeout>,
+    unsaid: Option<Arc<Timeout>>,
 }
 
 impl Recall {
@@ -56,7 +56,7 @@ impl<F: Family> ViewEngine<F> {
             }
             Recalled::Certificate(certificate) => self.recall.certificate::<F>(certificate),
             Recalled::Promise(promise) => {
-                let said = |timeout: &mut Timeout| timeout.vote.subject == promise.subject;
+                let said = |timeout: &mut Arc<Timeout>| timeout.vote.subject == promise.subject;
                 if let Some(timeout) = self.recall.unsaid.take_if(said) {
                     self.recall.timeout = Some(timeout);
                 }
@@ -68,7 +68,7 @@ impl<F: Family> ViewEngine<F> {
             }
             Recalled::Message(message) => {
                 if let Ok(ViewMessage::Timeout(timeout)) = message.into_view() {
-                    self.recall.unsaid = Some(*timeout);
+                    self.recall.unsaid = Some(timeout);
                 }
             }
             // Here certificates alone show where a replica stands.
@@ -87,7 +87,7 @@ impl<F: Family> ViewEngine<F> {
             self.family.learn(now, &high, me, &mut self.views, parts, out);
         }
         match begun {
-            Some(begun) => self.learn(now, begun, me, parts, out),
+            Some(begun) => self.learn(now, &begun, me, parts, out),
             None => {
                 let evidence = self.views.evidence.take();
                 self.views.enter(now, View(1), evidence, parts, out);
@@ -126,7 +126,7 @@ impl<F: Family> Views<F> {
     }
 
     /// Says again what it said last in the current view, if it did.
-    fn say_again(&mut self, timeout: Option<Timeout>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+    fn say_again(&mut self, timeout: Option<Arc<Timeout>>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         let view = parts.pacemaker.view();
         if let Some(timeout) = timeout.filter(|timeout| timeout.vote.subject.view == view) {
             parts.pacemaker.gave_up();
@@ -141,7 +141,7 @@ impl<F: Family> Views<F> {
             match subject.domain {
                 Domain::Proposal => {
                     let proposal = self.proposal(block, vote, parts);
-                    out.recast(To::All, ViewMessage::Proposal(Box::new(proposal)).into());
+                    out.recast(To::All, ViewMessage::Proposal(Arc::new(proposal)).into());
                 }
                 _ => out.recast(votes_to::<F>(&block, parts), ViewMessage::Vote(vote).into()),
             }
@@ -164,7 +164,7 @@ impl<F: Family> Views<F> {
         let kept = certificates.map(|certificate| Record::Certificate(Box::new(certificate.clone())));
         let timeout = self.given_up.iter().map(|timeout| {
             let mut out = Encoder::with_capacity(512);
-            F::Message::from(ViewMessage::Timeout(Box::new(timeout.clone()))).encode(&mut out);
+            F::Message::from(ViewMessage::Timeout(timeout.clone())).encode(&mut out);
             Record::Message(out.finish())
         });
         kept.chain(timeout).collect()

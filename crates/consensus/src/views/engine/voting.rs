@@ -10,6 +10,7 @@ use crate::seam::{Drop, Evidence, Mark, To};
 use crate::views::message::{Proposal, ViewMessage};
 use crate::views::{Candidate, Family, votes_to};
 use quorate_types::{Certificate, Domain, ReplicaId, Time, View};
+use std::sync::Arc;
 
 impl<F: Family> Views<F> {
     /// Whether the author has not proposed in that view before, as far as that is remembered; a different proposal is looked into.
@@ -29,7 +30,7 @@ impl<F: Family> Views<F> {
 
     pub(super) fn try_vote(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         loop {
-            let decidable = |candidate: &Proposal| parts.store.tree.get(&candidate.block.digest()).is_some();
+            let decidable = |candidate: &Arc<Proposal>| parts.store.tree.get(&candidate.block.digest()).is_some();
             let Some(at) = self.candidates.iter().position(decidable) else { return };
             let proposal = self.candidates.swap_remove(at);
             let (block, tree) = (&proposal.block, &parts.store.tree);

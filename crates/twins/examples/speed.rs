@@ -1,0 +1,45 @@
+//! How many scenarios a core plays in a second: `cargo run --release -p quorate-twins --example speed`.
+//!
+//! Four replicas, two partitions; a sample drawn from seed 7. A second is one of this thread on a processor, whatever else the machine
+//! does. The arguments are a protocol, a number of scenarios, of rounds and of twins: `jolteon 20000 7 1`. The hash at the end covers
+//! every verdict, so that two builds can be compared scenario by scenario.
+
+use quorate_consensus::config::ProtocolKind;
+use quorate_twins::play::player;
+use quorate_twins::run::{Choice, Source};
+use quorate_twins::{Cast, Shape, Space};
+use quorate_types::Quorum;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+/// How long this thread has been on a processor, as Linux counts.
+fn on_processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux says how long threads ran");
+    let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.expect("the first figure is a time"))
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().unwrap_or_else(|| "jolteon".to_owned());
+    let named = ProtocolKind::ALL.iter().find(|protocol| protocol.to_string() == name);
+    let protocol = *named.unwrap_or_else(|| panic!("{name} is none of {:?}", ProtocolKind::ALL));
+    let mut number = |default: u64| arguments.next().map_or(default, |text| text.parse().expect("a number"));
+    let (scenarios, rounds, twins) = (number(20_000), number(7) as usize, number(1) as usize);
+    let cast = Cast::new(Quorum::of(4).expect("a sound size"), twins);
+    let shape = Shape { cast, partitions: 2, rounds, one_way: false, pruned: true };
+    let space = Space::new(shape).expect("it can be counted");
+    let source = Source::Space(&space, Choice::Sample { scenarios, seed: 7 });
+    let (mut play, mut verdicts, mut wrong) = (player(protocol), DefaultHasher::new(), 0);
+    let start = on_processor();
+    for number in 0..scenarios {
+        let verdict = play(&source.scenario(number));
+        if let Some(complaint) = verdict.complaint() {
+            wrong += 1;
+            (number, complaint.law, &complaint.what).hash(&mut verdicts);
+        }
+    }
+    let seconds = (on_processor() - start).as_secs_f64();
+    let (rate, hash) = (scenarios as f64 / seconds, verdicts.finish());
+    println!("{protocol}: {rate:.0} scenarios/s ({scenarios} in {seconds:.2} s), {wrong} wrong, verdicts {hash:016x}");
+}
