@@ -1,7 +1,7 @@
 //! `quorate demo`: a cluster lives through what it was built for, and somebody tells what happens.
 
 use crate::live::Live;
-use crate::output;
+use crate::output::{self, Outputs};
 use clap::Args;
 use quorate_lab::bench::{Progress, Watcher};
 use quorate_lab::demo::{self, SCENES, Scene};
@@ -11,7 +11,7 @@ use std::error::Error;
 /// All flags of `quorate demo`.
 #[derive(Args)]
 pub struct DemoArgs {
-    /// Where to write the report, a page for a browser.
+    /// Where to write the report, a page for a browser; - is standard output.
     #[arg(long, value_name = "PATH.html", default_value = "quorate-demo.html")]
     report: String,
     /// Write the result as JSON to this file; - is standard output.
@@ -29,6 +29,7 @@ pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     let mut spec = demo::spec();
     spec.json.clone_from(&arguments.json);
     spec.report = Some(arguments.report.clone());
+    let outputs = Outputs::open(&[("--json", spec.json.as_deref()), ("--report", spec.report.as_deref())], &[])?;
     let mut narrator = Narrator { live: Live::new(), told: 0 };
     narrator.say(&format!(
         "{} replicas, each a process of its own with its journal on disk, order commands with {}. Of {0}, {} may lie.",
@@ -40,10 +41,11 @@ pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     narrator.live.clear();
     let outcome = outcome?;
     let table = format!("{}\n\n{}", outcome.load.to_table().trim_end(), outcome.conclusion());
-    output::deliver(&spec, &table, &outcome.to_json(), || render_html(&outcome.load))?;
-    match outcome.passed() {
-        true => Ok(()),
-        false => Err("the cluster broke its word".into()),
+    outputs.deliver(&table, &[("--json", &|| outcome.to_json()), ("--report", &|| render_html(&outcome.load))])?;
+    match (outcome.passed(), outcome.unfinished()) {
+        (true, None) => Ok(()),
+        (true, Some(why)) => Err(why.into()),
+        (false, _) => Err("the cluster broke its word".into()),
     }
 }
 

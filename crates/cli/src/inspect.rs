@@ -1,6 +1,8 @@
 //! `quorate inspect`: what a replica's directory holds, and whether it is sound; and whether an export is.
 
-use crate::{Outcome, output};
+use crate::Outcome;
+use crate::failure::wrong_call;
+use crate::output::Outputs;
 use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig};
 use quorate_lab::inspect::{self, InspectArgs};
 use std::path::Path;
@@ -14,18 +16,28 @@ pub fn run(arguments: &InspectArgs) -> Outcome {
     }
 }
 
+fn outputs(arguments: &InspectArgs) -> Result<Outputs, Box<dyn std::error::Error>> {
+    let inputs: Vec<&Path> = arguments.check.iter().chain(&arguments.keys).map(AsRef::as_ref).collect();
+    Outputs::open(&[("--json", arguments.json.as_deref())], &inputs)
+}
+
 fn check(export: &Path, arguments: &InspectArgs) -> Outcome {
+    let outputs = outputs(arguments)?;
     let keys = arguments.keys.as_deref().map(|path| match path.is_dir() {
         true => ClientConfig::load(&path.join(CLIENT_CONFIG_FILE)),
         false => ClientConfig::load(path),
     });
     let checked = inspect::check::check(export, keys.transpose()?.as_ref())?;
-    output::deliver_to(arguments.json.as_deref(), checked.to_table().trim_end(), &checked.to_json())
+    outputs.deliver(checked.to_table().trim_end(), &[("--json", &|| checked.to_json())])
 }
 
 /// The result is told in any case; that something in it is not as it should be is an error.
 fn inspect(directory: &Path, arguments: &InspectArgs) -> Outcome {
+    if arguments.export.as_deref() == Some(Path::new("-")) {
+        return Err(wrong_call("--export: an export has to be whole before it has its name; name a file"));
+    }
+    let outputs = outputs(arguments)?;
     let result = inspect::run(directory, arguments)?;
-    output::deliver_to(arguments.json.as_deref(), result.to_table().trim_end(), &result.to_json())?;
+    outputs.deliver(result.to_table().trim_end(), &[("--json", &|| result.to_json())])?;
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }

@@ -1,8 +1,8 @@
-//! `quorate`: the one binary. Logs go to standard error, results to standard output; exit status 0 means done, 2 a wrong call,
-//! 3 that a replica's disk refuses to work, 1 anything else.
+//! `quorate`: the one binary. Logs go to standard error, results to standard output; `failure` says what the exit status means.
 
 mod client;
 mod demo;
+mod failure;
 mod inspect;
 mod live;
 mod museum;
@@ -11,17 +11,19 @@ mod replay;
 mod torture;
 mod twins;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use live::Live;
+use output::Outputs;
 use quorate_lab::bench::{self, node_template};
 use quorate_lab::inspect::InspectArgs;
 use quorate_lab::replay::ReplayArgs;
 use quorate_lab::sim::{SimArgs, SimOptions};
+use quorate_lab::spec::quote;
 use quorate_lab::spec::{ClientAuthentication, ClusterArgs};
 use quorate_lab::twins::TwinsCommand;
 use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec, render_html};
-use quorate_node::{NodeError, StderrObserver, interrupt, run_directory, testnet};
+use quorate_node::{StderrObserver, interrupt, run_directory, testnet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -80,13 +82,11 @@ struct TestnetArgs {
 
 #[derive(Args)]
 struct CalibrateArgs {
-    /// The file to write.
+    /// The file to write; - is standard output.
     #[arg(long, value_name = "FILE", default_value = "costs.toml")]
     out: PathBuf,
 }
 
-/// The exit status of a replica whose disk is full, fails, or may not be written: whoever starts it again has to see to the disk first.
-const DISK_TROUBLE: u8 = 3;
 const NODE_EXIT_STATUS: &str = "\
 Signals:
   SIGTERM, SIGINT and SIGHUP end it in order: it takes no more connections, writes and sends what it has said, and exits with status 0.
@@ -113,7 +113,64 @@ struct NodeArgs {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = match call() {
+        Ok(call) => call.command,
+        Err(error) => error.exit(),
+    };
+    let ends_with_signal = command.has_result();
+    let prepared = match ends_with_signal {
+        true => interrupt::install().map_err(|error| format!("cannot handle signals: {error}").into()),
+        false => Ok(()),
+    };
+    let outcome = prepared.and_then(|()| run(command));
+    if let Err(error) = &outcome {
+        output::complain(&format!("error: {error}"));
+    }
+    failure::exit_code(&outcome, ends_with_signal)
+}
+
+/// Reads the command line.
+fn call() -> Result<Cli, clap::Error> {
+    let matches = tolerant(Cli::command()).try_get_matches()?;
+    Cli::from_arg_matches(&matches).map_err(|error| {
+        // What was found wrong with all flags together does not know whose flags they are.
+        let (mut command, mut matches) = (&mut tolerant(Cli::command()), &matches);
+        command.build();
+        while let Some((name, of_it)) = matches.subcommand() {
+            command = command.find_subcommand_mut(name).expect("it was matched");
+            matches = of_it;
+        }
+        error.format(command)
+    })
+}
+
+/// Takes `-1` for a number wherever a value may stand, so that the refusal names the flag.
+fn tolerant(command: clap::Command) -> clap::Command {
+    let takes_value = |arg: &clap::Arg| arg.get_action().takes_values() && !arg.is_positional();
+    command
+        .mut_args(|arg| if takes_value(&arg) { arg.allow_negative_numbers(true) } else { arg })
+        .mut_subcommands(tolerant)
+}
+
+impl Command {
+    /// Whether it takes a while and has a result to show for what was done of it when a signal ends it.
+    fn has_result(&self) -> bool {
+        match self {
+            Command::Demo(_)
+            | Command::Bench(_)
+            | Command::Sim(_)
+            | Command::Torture(_)
+            | Command::Museum(_)
+            | Command::Calibrate(_) => true,
+            Command::Twins(command) => matches!(command, TwinsCommand::Run(_)),
+            Command::Client(arguments) => arguments.is_load(),
+            Command::Replay(_) | Command::Testnet(_) | Command::Node(_) | Command::Inspect(_) => false,
+        }
+    }
+}
+
+fn run(command: Command) -> Outcome {
+    match command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(BenchArgs(spec)) => run_bench(&spec),
         Command::Sim(SimArgs { bench: BenchArgs(spec), options }) => run_sim(&spec, &options),
@@ -126,27 +183,20 @@ fn main() -> ExitCode {
         Command::Node(NodeArgs { dir }) => run_node(&dir),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Client(arguments) => client::run(arguments),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::complain(&format!("error: {error}"));
-            let is_disk_trouble = error.downcast_ref().is_some_and(NodeError::is_disk_trouble);
-            ExitCode::from(if is_disk_trouble { DISK_TROUBLE } else { 1 })
-        }
     }
 }
 
 type Outcome = Result<(), Box<dyn Error>>;
 
 fn run_bench(spec: &BenchSpec) -> Outcome {
+    let outputs = Outputs::of_spec(spec, &[])?;
     let mut live = Live::new();
     let result = bench::run(spec, &mut live);
     live.clear();
     let result = result?;
-    output::report(spec, &result, render_html)?;
+    outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json()), ("--report", &|| render_html(&result))])?;
     spec.recordings().iter().for_each(|path| output::complain(&format!("recording: {}", path.display())));
-    Ok(())
+    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// The result goes wherever the spec says; that an oracle spoke is an error all the same.
@@ -156,25 +206,20 @@ fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
             output::complain(&format!("seed {}: {}: {}", report.seed, complaint.oracle, complaint.what));
         }
     };
+    let files = [Some(options.network.as_str()), options.costs.as_deref()].map(|path| path.map(Path::new));
+    let outputs = Outputs::of_spec(spec, &files.into_iter().flatten().collect::<Vec<_>>())?;
     let result = quorate_lab::sim::run(spec, options, &heard)?;
-    output::deliver(spec, &result.to_table(), &result.to_json(), || render_html(&result.bench))?;
-    match result.failed().next() {
-        None => Ok(()),
-        Some(seed) => Err(format!(
-            "an oracle spoke in {} of {} runs; replay the first with\n  {}",
-            result.failed().count(),
-            result.seeds.len(),
-            seed.replay
-        )
-        .into()),
-    }
+    let (json, page) = (|| result.to_json(), || render_html(&result.bench));
+    outputs.deliver(&result.to_table(), &[("--json", &json), ("--report", &page)])?;
+    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 fn calibrate(path: &Path) -> Outcome {
+    let shown = path.display().to_string();
+    let outputs = Outputs::open(&[("--out", Some(&shown))], &[])?;
     let table = quorate_lab::calibrate::measure()?;
-    std::fs::write(path, table.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    output::say(&format!("wrote {}; use it with\n  quorate sim --costs {}", path.display(), path.display()))?;
-    Ok(())
+    let told = format!("{}\nuse the table with\n  quorate sim --costs {}", table.source, quote(&shown));
+    outputs.deliver(&told, &[("--out", &|| table.to_toml())])
 }
 
 fn write_testnet(spec: &BenchSpec, directory: &Path) -> Outcome {
@@ -185,11 +230,18 @@ fn write_testnet(spec: &BenchSpec, directory: &Path) -> Outcome {
     let config = bench::client_config(spec, &committee, &template.cluster, template.application);
     let path = directory.join(quorate_client::CLIENT_CONFIG_FILE);
     std::fs::write(&path, config.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    let mut text = format!("wrote {} replicas and {}; start each with\n", net.directories.len(), path.display());
+    let replicas = match net.directories.len() {
+        1 => "1 replica".to_owned(),
+        many => format!("{many} replicas"),
+    };
+    let mut text = format!("wrote {replicas} and {}; start each with\n", path.display());
     for home in &net.directories {
-        text.push_str(&format!("  quorate node --dir {}\n", home.display()));
+        text.push_str(&format!("  quorate node --dir {}\n", quote(&home.display().to_string())));
     }
-    text.push_str(&format!("then try\n  quorate client --dir {} put greeting hello", directory.display()));
+    text.push_str(&format!(
+        "then try\n  quorate client --dir {} put greeting hello",
+        quote(&directory.display().to_string())
+    ));
     output::say(&text)?;
     if spec.client_authentication == ClientAuthentication::None {
         output::complain(

@@ -1,6 +1,7 @@
 //! `quorate museum`: the table to standard output, progress to a terminal.
 
-use crate::{Outcome, output};
+use crate::Outcome;
+use crate::output::{self, Outputs};
 use quorate_lab::twins::museum::{self, MuseumArgs, THREAD_NAME};
 use std::io::{IsTerminal, Write, stderr};
 use std::{panic, thread};
@@ -12,6 +13,7 @@ pub fn run(arguments: &MuseumArgs) -> Outcome {
         output::say(museum::transcripts(arguments)?.trim_end())?;
         return Ok(());
     }
+    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[])?;
     let on_terminal = stderr().is_terminal();
     let heard = |name: &str| {
         if on_terminal {
@@ -24,7 +26,7 @@ pub fn run(arguments: &MuseumArgs) -> Outcome {
         let _ = write!(stderr(), "\r\x1b[K");
     }
     let result = result?;
-    output::deliver_to(arguments.json.as_deref(), result.to_table().trim_end(), &result.to_json())?;
+    outputs.deliver(result.to_table().trim_end(), &[("--json", &|| result.to_json())])?;
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 

@@ -1,12 +1,15 @@
 //! `quorate replay`: a recording, once more.
 
-use crate::{Outcome, output};
+use crate::Outcome;
+use crate::failure::wrong_call;
+use crate::output::Outputs;
 use quorate_lab::replay::{self, ReplayArgs};
 use std::io::{self, BufWriter, Write};
 
 /// The transcript and the result go to standard output, or to standard error if the JSON does; that something is not as it was
 /// recorded is an error.
 pub fn run(arguments: &ReplayArgs) -> Outcome {
+    let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[&arguments.file])?;
     let json_to_stdout = arguments.json.as_deref() == Some("-");
     let place: Box<dyn Write> = if json_to_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
     let mut place = BufWriter::new(place);
@@ -17,7 +20,7 @@ pub fn run(arguments: &ReplayArgs) -> Outcome {
         false => replay::run(arguments, None),
     };
     drop(place.flush());
-    let result = result?;
-    output::deliver_to(arguments.json.as_deref(), result.to_table().trim_end(), &result.to_json())?;
+    let result = result.map_err(wrong_call)?;
+    outputs.deliver(result.to_table().trim_end(), &[("--json", &|| result.to_json())])?;
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }

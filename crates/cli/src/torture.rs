@@ -1,6 +1,6 @@
 //! `quorate torture`: blows as they fall, then the verdict.
 
-use crate::output;
+use crate::output::{self, Outputs};
 use clap::Args;
 use quorate_lab::spec;
 use quorate_lab::torture;
@@ -20,11 +20,8 @@ pub struct TortureArgs {
 const MOST_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 
 fn parse_minutes(text: &str) -> Result<f64, String> {
-    let minutes: f64 = text.parse().map_err(|error| format!("{error}; write a number such as 5 or 0.5"))?;
-    match minutes > 0.0 && minutes <= MOST_MINUTES {
-        true => Ok(minutes),
-        false => Err(format!("torture lasts from a moment to {MOST_MINUTES} minutes")),
-    }
+    let minutes = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0 && *minutes <= MOST_MINUTES);
+    minutes.ok_or_else(|| format!("write a number above 0, such as 5 or 0.5, and at most {MOST_MINUTES}"))
 }
 
 /// Tortures a cluster of processes on this machine; an error if it broke its word.
@@ -32,10 +29,11 @@ pub fn run(arguments: &TortureArgs) -> Result<(), Box<dyn Error>> {
     let TortureArgs { minutes, spec: spec::TortureArgs(spec) } = arguments;
     let duration = std::time::Duration::from_secs_f64(minutes * 60.0);
     let mut told = |at: f64, what: &str| output::complain(&format!("{at:8.1} s  {what}"));
+    let outputs = Outputs::open(&[("--json", spec.json.as_deref())], &[])?;
     let verdict = torture::run(spec, duration, &mut told)?;
-    output::deliver(spec, &verdict.to_string(), &verdict.to_json(), String::new)?;
+    outputs.deliver(&verdict.to_string(), &[("--json", &|| verdict.to_json())])?;
     if verdict.passed() {
-        return Ok(());
+        return verdict.nothing_done().map_or(Ok(()), |nothing| Err(nothing.into()));
     }
     Err(format!("the cluster broke its word; try again with --seed {} --minutes {minutes}", verdict.seed).into())
 }

@@ -1,10 +1,10 @@
 //! `quorate twins`: scenarios to standard output or a file, transcripts and results to standard output.
 
-use crate::{Outcome, output};
+use crate::Outcome;
+use crate::output::{self, Form, Outputs};
 use quorate_lab::twins::{self, GenerateArgs, ReplayArgs, RunArgs, ShrinkArgs, TwinsCommand};
-use std::error::Error;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write, stderr};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Scenarios between two looks at the progress.
@@ -20,12 +20,9 @@ pub fn run(command: &TwinsCommand) -> Outcome {
     }
 }
 
-/// The file of that name, or standard output if it is `-`.
-fn place(path: &str) -> Result<Box<dyn Write>, Box<dyn Error>> {
-    match path {
-        "-" => Ok(Box::new(io::stdout())),
-        path => Ok(Box::new(File::create(path).map_err(|error| format!("cannot write {path}: {error}"))?)),
-    }
+/// How a place is called in an error.
+fn shown(path: &str) -> &str {
+    if path == "-" { "standard output" } else { path }
 }
 
 fn generate(arguments: &GenerateArgs) -> Outcome {
@@ -33,7 +30,8 @@ fn generate(arguments: &GenerateArgs) -> Outcome {
         output::say(&twins::space_of(&arguments.shape)?.count().to_string())?;
         return Ok(());
     }
-    let mut place = BufWriter::new(place(&arguments.out)?);
+    let mut outputs = Outputs::open(&[("--out", Some(&arguments.out))], &[])?;
+    let mut place = BufWriter::new(outputs.writer("--out"));
     let written = match twins::generate(arguments, &mut place) {
         // A reader that has gone away has all it wants.
         Err(twins::TwinsError::Write { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
@@ -41,7 +39,7 @@ fn generate(arguments: &GenerateArgs) -> Outcome {
     };
     match place.flush() {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            return Err(format!("cannot write {}: {error}", arguments.out).into());
+            return Err(format!("cannot write {}: {error}", shown(&arguments.out)).into());
         }
         _ => {}
     }
@@ -50,9 +48,13 @@ fn generate(arguments: &GenerateArgs) -> Outcome {
 }
 
 fn play(arguments: &RunArgs) -> Outcome {
-    let (on_terminal, shown) = (stderr().is_terminal(), AtomicU64::new(0));
+    let save = arguments.save.to_string_lossy();
+    let places = [("--json", arguments.json.as_deref()), ("--save", Some(&*save))];
+    let inputs: Vec<&Path> = arguments.input.as_deref().into_iter().collect();
+    let outputs = Outputs::open(&places, &inputs)?;
+    let (on_terminal, told) = (stderr().is_terminal(), AtomicU64::new(0));
     let heard = |done: u64, total: u64| {
-        if on_terminal && shown.fetch_max(done / STEP, Ordering::Relaxed) < done / STEP {
+        if on_terminal && told.fetch_max(done / STEP, Ordering::Relaxed) < done / STEP {
             // A terminal that is gone need not be told.
             let _ = write!(stderr(), "\r\x1b[K{done} of {total} scenarios");
         }
@@ -62,7 +64,10 @@ fn play(arguments: &RunArgs) -> Outcome {
         let _ = write!(stderr(), "\r\x1b[K");
     }
     let result = result?;
-    output::deliver_to(arguments.json.as_deref(), result.to_table().trim_end(), &result.to_json())?;
+    let json: Form<'_> = ("--json", &|| result.to_json());
+    let found: Form<'_> = ("--save", &|| result.found.clone());
+    let forms = if result.found.is_empty() { vec![json] } else { vec![json, found] };
+    outputs.deliver(result.to_table().trim_end(), &forms)?;
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
@@ -79,8 +84,9 @@ fn replay(arguments: &ReplayArgs) -> Outcome {
 }
 
 fn shrink(arguments: &ShrinkArgs) -> Outcome {
+    let mut outputs = Outputs::open(&[("--out", Some(&arguments.out))], &[&arguments.entry.file])?;
     let simplest = twins::shrink(arguments)?;
-    let mut place = place(&arguments.out)?;
-    writeln!(place, "{}", simplest.to_line()).map_err(|error| format!("cannot write {}: {error}", arguments.out))?;
-    Ok(())
+    let mut place = outputs.writer("--out");
+    writeln!(place, "{}", simplest.to_line())
+        .map_err(|error| format!("cannot write {}: {error}", shown(&arguments.out)).into())
 }

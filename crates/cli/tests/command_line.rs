@@ -181,21 +181,3 @@ fn wrong_calls_end_with_2_and_say_what_helps() {
         assert!(output.stdout.is_empty(), "results alone go to standard output");
     }
 }
-
-#[test]
-fn what_cannot_be_done_ends_with_1_and_says_why() {
-    let scratch = Scratch::new("failures");
-    fs::create_dir(scratch.path("taken"))
-        .and_then(|()| fs::write(scratch.path("taken/file"), ""))
-        .expect("it can be written");
-    for (arguments, words) in [
-        (&["node", "--dir", &scratch.path("absent")][..], &["absent"][..]),
-        (&["client", "--dir", &scratch.path("absent"), "get", "key"], &["client.toml"]),
-        (&["testnet", "--dir", &scratch.path("taken")], &["taken", "empty"]),
-    ] {
-        let output = quorate(arguments);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-        words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?} does not say {word:?}: {said}"));
-    }
-}

@@ -8,5 +8,6 @@ mod disk_trouble;
 mod inspect;
 mod processes;
 mod replay;
+mod results;
 mod signals;
 mod twins;

@@ -98,7 +98,9 @@ fn bad_input_of_twins_gets_one_clear_error() {
         (&["museum", "--exhibit", "99"], "there is no exhibit `99`"),
     ];
     for (arguments, expected) in wrong {
-        let (_, error) = fails(&directory, arguments);
+        let output = quorate(&directory, arguments);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
         assert!(error.contains(expected) && error.lines().count() == 1, "{arguments:?}: {error}");
     }
 }

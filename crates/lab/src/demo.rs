@@ -106,6 +106,16 @@ pub enum DemoError {
     Witnesses(#[from] TortureError),
 }
 
+impl DemoError {
+    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    pub fn is_wrong_call(&self) -> bool {
+        match self {
+            DemoError::Bench(error) => error.is_wrong_call(),
+            DemoError::Witnesses(error) => error.is_wrong_call(),
+        }
+    }
+}
+
 /// Gives the demonstration that `spec` describes. `watcher` hears how it goes.
 ///
 /// # Errors
@@ -159,6 +169,11 @@ impl Demonstration {
         let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
         text.push('\n');
         text
+    }
+
+    /// What to say if a signal ended it before its scenes were over: it then shows nothing.
+    pub fn unfinished(&self) -> Option<String> {
+        self.load.partial.as_ref().map(|partial| format!("the demonstration is not over: {partial}"))
     }
 
     /// What it came to, in a few sentences.

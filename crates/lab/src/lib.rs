@@ -5,7 +5,9 @@
 pub mod bench;
 pub mod calibrate;
 pub mod demo;
+pub mod input;
 pub mod inspect;
+mod partial;
 pub mod recording;
 pub mod replay;
 pub mod report;

@@ -131,7 +131,8 @@ prop_compose! {
     ) -> BenchSpec {
         BenchSpec {
             workload, payload, records, clients, bundle, reply, seed, host, journal, fsync, fault, json, report, record, record_limit_mb,
-            outstanding: (!open).then_some(outstanding),
+            // All that is in flight is limited in bytes, too.
+            outstanding: (!open).then_some(outstanding.min(((256 << 20) / (payload + 64) / clients).max(1))),
             rate: open.then_some(rate),
             warmup: Interval::from_millis(warmup),
             duration: Interval::from_millis(duration),

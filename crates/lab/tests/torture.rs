@@ -149,6 +149,7 @@ fn a_plan_is_its_seeds_and_strikes_one_f_and_all() {
 fn a_verdict_names_what_was_in_force() {
     let retention = Retention::of(&BenchSpec { window: 100, checkpoint_interval: 20, ..BenchSpec::default() });
     let verdict = Verdict {
+        partial: None,
         seed: 1,
         retention,
         seconds: 1.0,

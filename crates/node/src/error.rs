@@ -169,7 +169,12 @@ pub enum NodeError {
     #[error("{0} is not empty; name a directory that is, or that does not exist yet")]
     NotEmpty(PathBuf),
     /// A testnet's ports do not fit below 65536.
-    #[error("{replicas} replicas from port {base_port} reach beyond port 65535; choose a lower base port")]
+    #[error(
+        "{}; set --base-port from 1 to {}",
+        if *base_port == 0 { "replicas have to find each other again after a restart, so none may listen on a port that the system \
+         chooses".to_owned() } else { format!("{replicas} replicas from port {base_port} reach beyond port 65535") },
+        (usize::from(u16::MAX) + 1).saturating_sub(*replicas)
+    )]
     Ports {
         /// The first port.
         base_port: u16,
@@ -187,6 +192,12 @@ pub enum NodeError {
 }
 
 impl NodeError {
+    /// Whether what the caller gave cannot be used, files included, as against what happened on the way.
+    pub fn is_wrong_call(&self) -> bool {
+        use NodeError::{Config, ConfigFile, Crypto, KeyFile, NotEmpty, Ports};
+        matches!(self, ConfigFile(_) | Config(_) | KeyFile(_) | Crypto(_) | NotEmpty(_) | Ports { .. })
+    }
+
     /// Whether a disk is full, fails, or may not be written, so that starting again is in vain until it has been seen to.
     pub fn is_disk_trouble(&self) -> bool {
         match self {

@@ -16,6 +16,8 @@ pub struct Run<'a> {
     pub workload: WorkloadFactory<'a>,
     pub transcript: bool,
     pub recorder: Option<Recorder>,
+    /// Asked now and then; if not, the load is stopped.
+    pub goes_on: fn() -> bool,
 }
 
 /// Runs one seed.

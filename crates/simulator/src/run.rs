@@ -66,6 +66,8 @@ pub struct SimReport {
     pub not_queued: u64,
     /// What happened on the way.
     pub chronicle: Chronicle,
+    /// Whether the run was stopped before its time.
+    pub stopped: bool,
     /// What an oracle says.
     pub complaint: Option<Complaint>,
     /// The last views, if an oracle spoke.
@@ -74,7 +76,11 @@ pub struct SimReport {
 
 /// Runs one seed. If an oracle speaks it is run once more, for the transcript.
 pub fn run(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimReport {
-    let once = |transcript| run_once(Run { spec, seed, workload, transcript, recorder: None }).0;
+    run_while(spec, seed, workload, || true)
+}
+
+fn run_while(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, goes_on: fn() -> bool) -> SimReport {
+    let once = |transcript| run_once(Run { spec, seed, workload, transcript, recorder: None, goes_on }).0;
     let report = once(false);
     if report.complaint.is_some() { once(true) } else { report }
 }
@@ -89,7 +95,8 @@ pub fn run_recorded(
     workload: WorkloadFactory<'_>,
     recorder: Recorder,
 ) -> Result<(SimReport, Option<Rerun>), RecordingError> {
-    let (mut report, heard) = run_once(Run { spec, seed, workload, transcript: true, recorder: Some(recorder) });
+    let (mut report, heard) =
+        run_once(Run { spec, seed, workload, transcript: true, recorder: Some(recorder), goes_on: || true });
     if report.complaint.is_none() {
         report.transcript.clear();
     }
@@ -109,12 +116,27 @@ pub fn run_seeds(
     workload: WorkloadFactory<'_>,
     heard: &(dyn Fn(&SimReport) + Sync),
 ) -> Vec<SimReport> {
+    run_seeds_while(spec, seeds, threads, workload, heard, || true)
+}
+
+/// The same, as long as `goes_on` says so: then the loads under way are stopped, and no further seed begins.
+pub fn run_seeds_while(
+    spec: &SimSpec,
+    seeds: std::ops::Range<u64>,
+    threads: usize,
+    workload: WorkloadFactory<'_>,
+    heard: &(dyn Fn(&SimReport) + Sync),
+    goes_on: fn() -> bool,
+) -> Vec<SimReport> {
     let all: Vec<u64> = seeds.collect();
     let next = AtomicUsize::new(0);
     let reports = Mutex::new(Vec::with_capacity(all.len()));
     let work = || {
         while let Some(seed) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let report = run(spec, *seed, workload);
+            if !goes_on() {
+                return;
+            }
+            let report = run_while(spec, *seed, workload, goes_on);
             heard(&report);
             reports.lock().expect("nothing panics while it holds this lock").push(report);
         }
@@ -132,7 +154,7 @@ pub fn run_seeds(
 
 /// Runs one seed of a protocol whose replicas `make` makes.
 pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome {
-    let Run { spec, seed, workload, transcript, mut recorder } = run;
+    let Run { spec, seed, workload, transcript, mut recorder, goes_on } = run;
     let (trouble, chaos) = trouble(spec, seed);
     let network = match &chaos {
         Some(chaos) => troubled(&spec.network, chaos),
@@ -178,7 +200,7 @@ pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome 
         oracle.distrust(replica, misbehaviour.fault.lies());
     }
     let remake = &remake;
-    let parts = world::Parts { spec, nodes, remake, salts, clients, links, oracle, trouble };
+    let parts = world::Parts { spec, nodes, remake, salts, clients, links, oracle, trouble, goes_on };
     let mut world = World::new(parts);
     world.transcript = transcript.then(Transcript::default);
     world.recorder = recorder;
@@ -212,6 +234,7 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
         retransmissions,
         not_queued,
         chronicle: world.chronicle,
+        stopped: world.stopped,
         complaint: world.oracle.complaint,
         transcript: world.transcript.map(Transcript::into_lines).unwrap_or_default(),
     }

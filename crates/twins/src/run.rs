@@ -159,13 +159,25 @@ pub fn run(
     threads: usize,
     heard: &(dyn Fn(u64) + Sync),
 ) -> Outcome {
+    run_while(protocol, source, shard, threads, heard, || true)
+}
+
+/// The same, as long as `goes_on` says so: scenarios that have begun are still played.
+pub fn run_while(
+    protocol: ProtocolKind,
+    source: &Source<'_>,
+    shard: Shard,
+    threads: usize,
+    heard: &(dyn Fn(u64) + Sync),
+    goes_on: fn() -> bool,
+) -> Outcome {
     let (next, done, share) = (AtomicU64::new(0), AtomicU64::new(0), shard.share(source.len()));
     let work = || {
         let (mut play, mut outcome) = (player(protocol), Outcome::default());
         loop {
             let start = next.fetch_add(BATCH, Ordering::Relaxed);
             let end = share.min(start.saturating_add(BATCH));
-            if start >= end {
+            if start >= end || !goes_on() {
                 return outcome;
             }
             for number in (start..end).map(|number| shard.whole(number)) {

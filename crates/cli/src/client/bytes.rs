@@ -1,5 +1,6 @@
 //! Keys and values on the command line and back.
 
+use crate::failure::WrongCall;
 use clap::Args;
 use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use quorate_types::digest::{decode_hex, encode_hex};
@@ -17,22 +18,24 @@ pub struct Form {
 }
 
 impl Form {
-    pub fn key(self, text: &str) -> Result<Vec<u8>, String> {
+    pub fn key(self, text: &str) -> Result<Vec<u8>, WrongCall> {
         self.decode("key", text, MAX_KEY_BYTES)
     }
 
     /// The value, or what standard input has.
-    pub fn value(self, text: Option<&str>) -> Result<Vec<u8>, String> {
+    pub fn value(self, text: Option<&str>) -> Result<Vec<u8>, WrongCall> {
         match text {
             Some(text) => self.decode("value", text, MAX_VALUE_BYTES),
             None => read_value(),
         }
     }
 
-    pub fn decode(self, what: &str, text: &str, most: usize) -> Result<Vec<u8>, String> {
+    pub fn decode(self, what: &str, text: &str, most: usize) -> Result<Vec<u8>, WrongCall> {
         let bytes = match self.hex {
             true => decode_hex(text).ok_or_else(|| {
-                format!("the {what} `{text}` is not hexadecimal: write two digits for each byte, or leave --hex out")
+                WrongCall(format!(
+                    "the {what} `{text}` is not hexadecimal: write two digits for each byte, or leave --hex out"
+                ))
             })?,
             false => text.as_bytes().to_vec(),
         };
@@ -45,20 +48,23 @@ impl Form {
     }
 }
 
-fn fits(what: &str, bytes: usize, most: usize) -> Result<(), String> {
-    if bytes > most { Err(format!("the {what} has {bytes} bytes; at most {most} fit")) } else { Ok(()) }
+fn fits(what: &str, bytes: usize, most: usize) -> Result<(), WrongCall> {
+    if bytes > most { Err(WrongCall(format!("the {what} has {bytes} bytes; at most {most} fit"))) } else { Ok(()) }
 }
 
-fn read_value() -> Result<Vec<u8>, String> {
+fn read_value() -> Result<Vec<u8>, WrongCall> {
     let input = io::stdin();
     if input.is_terminal() {
-        return Err("there is no value: write one after the key, or have it come from standard input".into());
+        let why = "there is no value: write one after the key, or have it come from standard input";
+        return Err(WrongCall(why.into()));
     }
     let mut value = Vec::new();
     let read = input.lock().take(MAX_VALUE_BYTES as u64 + 1).read_to_end(&mut value);
-    read.map_err(|error| format!("cannot read the value from standard input: {error}"))?;
+    read.map_err(|error| WrongCall(format!("cannot read the value from standard input: {error}")))?;
     match value.len() > MAX_VALUE_BYTES {
-        true => Err(format!("standard input has more than {MAX_VALUE_BYTES} bytes, the most that fit a value")),
+        true => {
+            Err(WrongCall(format!("standard input has more than {MAX_VALUE_BYTES} bytes, the most that fit a value")))
+        }
         false => Ok(value),
     }
 }

@@ -3,8 +3,9 @@
 mod answer;
 mod bytes;
 
+use crate::Outcome;
 use crate::live::Live;
-use crate::{Outcome, output};
+use crate::output::Outputs;
 use answer::Answer;
 use bytes::Form;
 use clap::{Args, Subcommand};
@@ -92,8 +93,16 @@ enum Request {
     Load(Box<LoadArgs>),
 }
 
+impl ClientArgs {
+    /// Whether it loads the cluster.
+    pub fn is_load(&self) -> bool {
+        matches!(self.request, Request::Load(_))
+    }
+}
+
 pub fn run(arguments: ClientArgs) -> Outcome {
-    let mut config = ClientConfig::load(&arguments.dir.join(CLIENT_CONFIG_FILE))?;
+    let file = arguments.dir.join(CLIENT_CONFIG_FILE);
+    let mut config = ClientConfig::load(&file)?;
     config.client_authentication = arguments.client_authentication.unwrap_or(config.client_authentication);
     if let Some(timeout) = arguments.timeout {
         (config.connect_timeout_ms, config.request_timeout_ms) = (timeout.as_millis(), timeout.as_millis());
@@ -131,10 +140,16 @@ pub fn run(arguments: ClientArgs) -> Outcome {
         }
         Request::Load(arguments) => {
             let LoadArgs(spec) = *arguments;
+            let outputs = Outputs::of_spec(&spec, &[&file])?;
             let mut live = Live::new();
             let result = bench::load(&spec, &config, &mut live);
             live.clear();
-            output::report(&spec, &result?, render_html)
+            let result = result?;
+            outputs.deliver(
+                &result.to_table(),
+                &[("--json", &|| result.to_json()), ("--report", &|| render_html(&result))],
+            )?;
+            result.failure().map_or(Ok(()), |failure| Err(failure.into()))
         }
     }
 }

@@ -5,6 +5,7 @@ use super::cluster::Cluster;
 use super::error::BenchError;
 use super::measure::{Readings, Timekeeper};
 use super::progress::{Progress, Watcher};
+use crate::partial;
 use crate::result::Event;
 use crate::spec::{BenchSpec, Fault};
 use quorate_client::StatusProbe;
@@ -62,11 +63,16 @@ impl<'a> Course<'a> {
         let mut misbehaviour: Vec<Event> = self.spec.misbehaviour().collect();
         misbehaviour.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
         let mut misbehaviour = VecDeque::from(misbehaviour);
+        let mut is_stopped = false;
         while !finished() {
             let load = handle.progress();
             time.observe(&load);
             let measured = time.measured();
-            if let Some(now) = measured {
+            if !is_stopped && !partial::goes_on() {
+                is_stopped = true;
+                self.stop(measured, handle)?;
+            }
+            if let Some(now) = measured.filter(|_| !is_stopped) {
                 if self.readings.is_empty() {
                     self.read(now, READ_TIMEOUT)?;
                 }
@@ -81,10 +87,20 @@ impl<'a> Course<'a> {
             self.cluster.check()?;
             thread::sleep(LOOK_INTERVAL);
         }
-        if !self.readings.is_closed() {
+        if !self.readings.is_closed() && !is_stopped {
             self.read(time.measured().unwrap_or_default(), READ_TIMEOUT)?;
         }
         Ok(self.readings)
+    }
+
+    /// A signal ends the run: the counters are read once more, and nothing more is done to anybody.
+    fn stop(&mut self, measured: Option<Duration>, handle: &LoadHandle) -> Result<(), BenchError> {
+        if let Some(now) = measured.filter(|_| !self.readings.is_closed()) {
+            self.read(now, READ_TIMEOUT)?;
+            self.readings.close();
+        }
+        handle.stop();
+        Ok(())
     }
 
     fn act(&mut self, now: Duration, time: &Timekeeper) -> Result<(), BenchError> {

@@ -75,10 +75,27 @@ pub enum BenchError {
         /// The end of what it wrote.
         log: String,
     },
+    /// A signal ended the run before there was anything to report.
+    #[error("ended by a signal before anything was measured")]
+    Interrupted,
     /// No run of free ports was found.
     #[error("found no {replicas} consecutive free ports between {} and {}; name some with --base-port", PORTS.start, PORTS.end)]
     NoPorts {
         /// How many are needed.
         replicas: u32,
     },
+}
+
+impl BenchError {
+    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    pub fn is_wrong_call(&self) -> bool {
+        match self {
+            BenchError::Spec(_) | BenchError::Workload(_) | BenchError::Application { .. } | BenchError::Config(_) => {
+                true
+            }
+            BenchError::Connect(error) => matches!(error, ConnectError::Config(_)),
+            BenchError::Node(error) => error.is_wrong_call(),
+            _ => false,
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! From counters to a result.
 
+use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, CpuPerCommand, Difference, Event, Growth, Latency, Machine, Second, log_buckets, per,
     version,
@@ -196,6 +197,7 @@ pub fn result(
         events,
         evidence: proofs.into_iter().collect(),
         warnings,
+        partial: partial(|| format!("after {:.1} s of {}", report.window.as_secs_f64(), spec.duration)),
         machine: Machine::here(),
         command: spec.command_line(),
         version: version(),

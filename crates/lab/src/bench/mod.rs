@@ -11,6 +11,7 @@ pub use error::BenchError;
 pub(crate) use measure::{evidence, timeline};
 pub use progress::{Progress, Watcher};
 
+use crate::partial;
 use crate::recording;
 use crate::result::{BenchResult, Event};
 use crate::spec::{self, BenchSpec, Fault, Interval, Pacing, Reply};
@@ -127,8 +128,13 @@ fn load_and_watch(
     if readings.is_err() {
         handle.stop();
     }
-    let report = loading.join().expect("the load generator does not panic")?;
-    let mut readings = readings?;
+    let report = loading.join().expect("the load generator does not panic");
+    // Who was asked to end need not know why it then did not work.
+    let (report, mut readings) = match (report, readings) {
+        (Ok(report), Ok(readings)) if partial::goes_on() || !report.window.is_zero() => (report, readings),
+        (Err(_), _) | (_, Err(_)) | (Ok(_), Ok(_)) if !partial::goes_on() => return Err(BenchError::Interrupted),
+        (report, readings) => (report?, readings?),
+    };
     course::settle(&mut probe, &mut readings)?;
     Ok((report, readings))
 }
@@ -163,7 +169,8 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
     let mode = match spec.pacing() {
         Pacing::Closed { outstanding } => LoadMode::Closed { outstanding: outstanding as usize },
         Pacing::Open { rate } => {
-            LoadMode::Open { rate: rate as f64, most_outstanding: quorate_client::load::DEFAULT_MOST_OUTSTANDING }
+            let most_outstanding = quorate_client::load::DEFAULT_MOST_OUTSTANDING.min(spec.most_in_flight());
+            LoadMode::Open { rate: rate as f64, most_outstanding }
         }
     };
     LoadOptions {

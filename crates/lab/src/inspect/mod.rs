@@ -118,6 +118,14 @@ pub enum InspectError {
     },
 }
 
+impl InspectError {
+    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    pub fn is_wrong_call(&self) -> bool {
+        use InspectError::{Config, ConfigFile, Crypto, InMemory, Unreadable};
+        matches!(self, ConfigFile(_) | Config(_) | Crypto(_) | InMemory(_) | Unreadable { .. })
+    }
+}
+
 /// What a directory holds.
 #[derive(Clone, Debug, Serialize)]
 pub struct InspectResult {

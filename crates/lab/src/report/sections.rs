@@ -69,8 +69,10 @@ pub fn title(result: &BenchResult) -> String {
 
 /// The name of the run, the verdicts and the figures that matter most.
 pub fn headline(result: &BenchResult) -> String {
+    let is_beyond = result.spec.beyond_faults().is_some();
     let (class, agreement) = match &result.agreement {
         Agreement::Agreed => ("good", "✓ All replicas agree"),
+        Agreement::Differs(_) if is_beyond => ("warn", "Agreement is broken, with more liars than f"),
         Agreement::Differs(_) => ("bad", "✗ Agreement is broken"),
         Agreement::Unknown(_) => ("warn", "Agreement not checked"),
     };
@@ -84,6 +86,8 @@ pub fn headline(result: &BenchResult) -> String {
         1 => text("li", "warn", "1 view timeout"),
         many => text("li", "warn", &format!("{} view timeouts", count(many))),
     };
+    chips +=
+        &result.partial.as_ref().map_or_else(String::new, |partial| text("li", "warn", &format!("Partial: {partial}")));
     let latency = &result.latency_ms;
     let tiles = [
         tile("Throughput", &figure(result.throughput_ops), "commands/s", "lead"),

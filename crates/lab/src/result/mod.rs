@@ -70,6 +70,9 @@ pub struct BenchResult {
     pub evidence: Vec<String>,
     /// What a reader of the figures should know.
     pub warnings: Vec<String>,
+    /// How far the run had come when a signal ended it; none if it came to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
     /// Where it was measured.
     pub machine: Machine,
     /// The command that runs it again.
@@ -259,6 +262,12 @@ impl<'de> Deserialize<'de> for Agreement {
 }
 
 impl BenchResult {
+    /// What to say of a run in which nothing was done, which shows nothing.
+    pub fn failure(&self) -> Option<String> {
+        let nothing = self.committed_commands == 0 && self.partial.is_none();
+        nothing.then(|| "no command was completed in the measured time, so that the figures show nothing".to_owned())
+    }
+
     /// The JSON of `--json`: indented, keys in the order above, a line feed at the end.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");

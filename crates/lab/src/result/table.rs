@@ -109,6 +109,7 @@ pub(super) fn render(result: &BenchResult) -> String {
     }
     let spec = &result.spec;
     let mut text = format!("\n {}\n {}\n {}\n\n", describe_cluster(spec), describe_load(spec), describe_journal(spec));
+    text.push_str(&crate::partial::line(result.partial.as_ref()));
     for line in table.lines() {
         text.push_str(line.trim_end());
         text.push('\n');
@@ -123,7 +124,10 @@ pub(super) fn render(result: &BenchResult) -> String {
     for line in &result.warnings {
         text.push_str(&format!(" warning    {line}\n"));
     }
-    if matches!(result.agreement, Agreement::Differs(_)) {
+    let is_broken = matches!(result.agreement, Agreement::Differs(_));
+    if is_broken && result.spec.beyond_faults().is_some() {
+        text.push_str("\n Safety is broken, as it may be with more liars than f: this is no bug.\n");
+    } else if is_broken {
         text.push_str("\n SAFETY IS BROKEN: please keep the command and the seed, and report it.\n");
     }
     text.push_str(&format!(" again      {}\n", result.command));
@@ -139,7 +143,10 @@ fn rows(result: &BenchResult) -> Vec<[String; 4]> {
             "throughput",
             figure(result.throughput_ops),
             "commands/s",
-            format!("{} in {}", count(result.committed_commands), result.spec.duration),
+            match &result.partial {
+                Some(_) => format!("{} so far", count(result.committed_commands)),
+                None => format!("{} in {}", count(result.committed_commands), result.spec.duration),
+            },
         ),
         row("latency", optional(latency.p50), "ms median", format!("mean {}", optional(latency.mean))),
         row(

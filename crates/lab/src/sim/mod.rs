@@ -7,6 +7,7 @@ pub use options::{SimArgs, SimError, SimOptions};
 pub use result::{SeedResult, SimResult};
 
 use crate::bench::{commands, load_options, node_template};
+use crate::partial;
 use crate::recording::SimulatedRun;
 use crate::spec::{BenchSpec, Fault, Record, Reply};
 use quorate_applications::ApplicationKind;
@@ -14,7 +15,7 @@ use quorate_client::ReplyMode;
 use quorate_recording::Recorder;
 pub use quorate_simulator::SimReport;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimSpec, run_recorded, run_seeds};
+use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimSpec, run_recorded, run_seeds_while};
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ pub fn run(spec: &BenchSpec, options: &SimOptions, heard: &(dyn Fn(&SimReport) +
     let seeds = options.seeds.clone().unwrap_or(spec.seed..spec.seed + 1);
     let start = Instant::now();
     let reports = match &spec.record {
-        None => run_seeds(&sim, seeds, threads, &workload, heard),
+        None => run_seeds_while(&sim, seeds.clone(), threads, &workload, heard, partial::goes_on),
         Some(record) => {
             let recorder = recorder(spec, options, &sim, seeds.clone(), record)?;
             let (report, _) = run_recorded(&sim, seeds.start, &workload, recorder)?;
@@ -45,7 +46,10 @@ pub fn run(spec: &BenchSpec, options: &SimOptions, heard: &(dyn Fn(&SimReport) +
             vec![report]
         }
     };
-    Ok(result::collect(spec, options, &sim, reports, start.elapsed()))
+    match reports.is_empty() {
+        true => Err(SimError::Interrupted),
+        false => Ok(result::collect(spec, options, &sim, reports, seeds, start.elapsed())),
+    }
 }
 
 /// A recorder of the one seed that is run.

@@ -1,5 +1,6 @@
 //! The flags that `quorate sim` has beside those of `quorate bench`.
 
+use crate::input;
 use crate::spec::{BenchArgs, SpecError};
 use clap::{Args, ValueEnum};
 use quorate_client::workload::WorkloadError;
@@ -128,6 +129,9 @@ pub enum SimError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A signal ended the run before there was anything to report.
+    #[error("ended by a signal before a seed was done")]
+    Interrupted,
     /// The recording cannot be written or read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
@@ -139,6 +143,13 @@ pub enum SimError {
         "--record: a simulation records all replicas in one file, not replica {0} alone; name the file without `{0}:`"
     )]
     RecordOne(ReplicaId),
+}
+
+impl SimError {
+    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    pub fn is_wrong_call(&self) -> bool {
+        !matches!(self, SimError::Interrupted | SimError::Write { .. } | SimError::Recording(_))
+    }
 }
 
 impl SimOptions {
@@ -192,13 +203,13 @@ impl SimOptions {
 }
 
 fn read(path: &str, is_network: bool) -> Result<String, SimError> {
-    std::fs::read_to_string(path).map_err(|source| SimError::Read { path: path.into(), source, is_network })
+    input::settings(path.as_ref()).map_err(|source| SimError::Read { path: path.into(), source, is_network })
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     let mend = "write two numbers, such as 1..101, the last one not included";
     let (first, end) = text.split_once("..").ok_or(mend)?;
-    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{error}; {mend}"));
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no whole number; {mend}"));
     let range = number(first)?..number(end)?;
     match range.start < range.end && range.end - range.start <= MOST_SEEDS {
         true => Ok(range),
@@ -207,14 +218,11 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 }
 
 fn parse_loss(text: &str) -> Result<f64, String> {
-    let loss = text.parse::<f64>().map_err(|error| error.to_string())?;
-    match (0.0..=1.0).contains(&loss) {
-        true => Ok(loss),
-        false => Err("it is a part from 0 to 1; one percent is 0.01".into()),
-    }
+    let loss = text.parse::<f64>().ok().filter(|loss| (0.0..=1.0).contains(loss));
+    loss.ok_or_else(|| "write a part from 0 to 1; one percent is 0.01".into())
 }
 
 fn parse_cores(text: &str) -> Result<usize, String> {
-    let cores = text.parse::<usize>().map_err(|error| error.to_string())?;
-    if cores <= MOST_CORES { Ok(cores) } else { Err(format!("set at most {MOST_CORES}")) }
+    let cores = text.parse::<usize>().ok().filter(|cores| *cores <= MOST_CORES);
+    cores.ok_or_else(|| format!("write a whole number from 0 to {MOST_CORES}"))
 }

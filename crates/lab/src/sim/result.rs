@@ -2,6 +2,7 @@
 
 use super::SimOptions;
 use crate::bench::{evidence, timeline};
+use crate::partial::partial;
 use crate::result::{
     Agreement, BenchResult, CpuPerCommand, Difference, Event, Growth, Latency, Machine, log_buckets, per, version,
 };
@@ -11,6 +12,7 @@ use quorate_client::load::LoadReport;
 use quorate_simulator::{SimReport, SimSpec};
 use quorate_types::{Height, Status};
 use serde::Serialize;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Everything that `quorate sim` reports: what `quorate bench` does, of the first seed, and what only a simulator knows.
@@ -83,7 +85,10 @@ impl SimResult {
             self.costs,
         ));
         if self.seeds.len() > 1 {
-            text.push_str(&format!(" seeds      {}, {} with a complaint\n", self.seeds.len(), self.failed().count()));
+            let (first, seeds, failed) = (self.seeds[0].seed, self.seeds.len(), self.failed().count());
+            text.push_str(&format!(
+                " seeds      {seeds}, {failed} with a complaint; the figures above are those of seed {first}, --json has all\n"
+            ));
         }
         for seed in self.failed() {
             let (oracle, what) = seed.oracle.as_ref().expect("it failed");
@@ -92,6 +97,18 @@ impl SimResult {
             text.push_str(&format!(" replay     {}\n", seed.replay));
         }
         text
+    }
+
+    /// What to say if an oracle spoke, or nothing was done in any run.
+    pub fn failure(&self) -> Option<String> {
+        if let Some(seed) = self.failed().next() {
+            let (failed, all) = (self.failed().count(), self.seeds.len());
+            return Some(format!(
+                "an oracle spoke in {failed} of {all} runs; replay the first with\n  {}",
+                seed.replay
+            ));
+        }
+        self.bench.failure().filter(|_| self.seeds.iter().all(|seed| seed.throughput_ops.unwrap_or(0.0) == 0.0))
     }
 
     /// The seeds of which an oracle spoke.
@@ -105,11 +122,20 @@ pub(super) fn collect(
     options: &SimOptions,
     sim: &SimSpec,
     reports: Vec<SimReport>,
+    seeds: Range<u64>,
     wall: Duration,
 ) -> SimResult {
     let sum = |of: fn(&SimReport) -> u64| reports.iter().map(of).sum();
     let mut bench = bench_result(spec, &reports[0]);
     bench.command = command(spec, options, reports[0].seed);
+    bench.partial = partial(|| {
+        let whole = reports.iter().filter(|report| !report.stopped).count();
+        match seeds.end - seeds.start {
+            1 => format!("after {:.3} simulated seconds", reports[0].virtual_time.as_secs_f64()),
+            all => format!("after {whole} of {all} seeds"),
+        }
+    })
+    .filter(|_| reports.len() as u64 != seeds.end - seeds.start || reports.iter().any(|report| report.stopped));
     if options.costs.is_none() {
         bench.warnings.push("work costs what the shipped table says; `quorate calibrate` measures this machine".into());
     }
@@ -200,6 +226,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         events: spec.misbehaviour().chain(report.crashed.iter().map(crash)).collect(),
         evidence: evidence(report.end.iter().flatten()),
         warnings,
+        partial: None,
         machine: Machine::here(),
         command: String::new(),
         version: version(),

@@ -1,14 +1,18 @@
 //! What cannot work together is refused before anything starts; what works but may surprise is said.
 
 use super::{BatchPolicy, BenchSpec, Fault, Host, Journal, Misbehaviour, Pacing, Problem, Scheme, SpecError};
+use quorate_consensus::config::MAX_WINDOW;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
 use quorate_types::{Quorum, ReplicaId};
+use std::collections::BTreeSet;
 
 /// Most clients that one machine drives.
 const MAX_CLIENTS: u64 = 10_000;
 /// Most commands outstanding over all clients: each is remembered until it is answered.
 const MAX_OUTSTANDING: u64 = 16_000_000;
+/// Most bytes outstanding over all clients. Each replica keeps them too, and where replicas are threads in the same memory.
+const MAX_OUTSTANDING_BYTES: u64 = 256 << 20;
 /// Most commands a second that an open loop is asked for.
 const MAX_RATE: u64 = 100_000_000;
 /// Most records: the key-value store is held in memory, once per replica.
@@ -17,6 +21,43 @@ const MAX_RECORDS: u64 = 10_000_000;
 const MAX_SEED: u64 = i64::MAX as u64;
 /// Longest view timeout: an hour.
 const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
+
+/// The least and the most that each key with a whole number may hold; other checks may leave less.
+const RANGES: &[(&str, u64, u64)] = &[
+    ("replicas", 1, quorate_types::limits::MAX_REPLICAS as u64),
+    ("batch", 1, quorate_types::limits::MAX_BLOCK_BUNDLES as u64),
+    ("batch_wait_ms", 0, MAX_VIEW_TIMEOUT_MS),
+    ("view_timeout_ms", 1, MAX_VIEW_TIMEOUT_MS),
+    ("window", 1, MAX_WINDOW as u64),
+    ("checkpoint_interval", 1, MAX_WINDOW as u64 / 2),
+    ("pipeline", 1, MAX_WINDOW as u64),
+    ("base_port", 0, u16::MAX as u64),
+    ("payload", 0, MAX_PAYLOAD_BYTES as u64),
+    ("records", 1, MAX_RECORDS),
+    ("clients", 1, MAX_CLIENTS),
+    ("bundle", 1, MAX_BUNDLE_COMMANDS as u64),
+    ("rate", 1, MAX_RATE),
+    ("outstanding", 1, MAX_OUTSTANDING),
+    ("seed", 0, MAX_SEED),
+    ("duration", 1, super::MAX_INTERVAL_MS),
+    ("record_limit_mb", 1, quorate_recording::MAX_LIMIT_MB),
+];
+
+/// The least and the most that a key may hold, if it holds a whole number or a duration in milliseconds.
+pub(super) fn range(key: &str) -> Option<(u64, u64)> {
+    RANGES.iter().find(|(name, ..)| *name == key).map(|(_, least, most)| (*least, *most))
+}
+
+/// Reads the whole number of a flag. Its range is checked with everything else, as a file may hold it too.
+pub(super) fn number<T: TryFrom<u64>>(key: &'static str) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok()).ok_or_else(|| whole(key))
+}
+
+/// What to write for a key with a whole number.
+pub(super) fn whole(key: &str) -> String {
+    let range = range(key).map_or_else(String::new, |(least, most)| format!(" from {least} to {most}"));
+    format!("write a whole number{range}")
+}
 
 pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
     let replicas = spec.replicas as usize;
@@ -60,22 +101,27 @@ impl BenchSpec {
     }
 
     fn check_ranges(&self, problems: &mut Vec<Problem>) {
-        let ranges = [
-            ("--batch-wait-ms", self.batch_wait_ms, 0, MAX_VIEW_TIMEOUT_MS),
-            ("--view-timeout-ms", self.view_timeout_ms, 1, MAX_VIEW_TIMEOUT_MS),
-            ("--payload", self.payload.into(), 0, MAX_PAYLOAD_BYTES as u64),
-            ("--records", self.records, 1, MAX_RECORDS),
-            ("--clients", self.clients.into(), 1, MAX_CLIENTS),
-            ("--bundle", self.bundle.into(), 1, MAX_BUNDLE_COMMANDS as u64),
-            ("--rate", self.rate.unwrap_or(1), 1, MAX_RATE),
-            ("--outstanding", self.outstanding.unwrap_or(1).into(), 1, MAX_OUTSTANDING),
-            ("--seed", self.seed, 0, MAX_SEED),
-            ("--duration", self.duration.as_millis(), 1, super::MAX_INTERVAL_MS),
-            ("--record-limit-mb", self.record_limit_mb, 1, quorate_recording::MAX_LIMIT_MB),
+        let values = [
+            ("batch_wait_ms", self.batch_wait_ms),
+            ("view_timeout_ms", self.view_timeout_ms),
+            ("payload", self.payload.into()),
+            ("records", self.records),
+            ("clients", self.clients.into()),
+            ("bundle", self.bundle.into()),
+            ("rate", self.rate.unwrap_or(1)),
+            ("outstanding", self.outstanding.unwrap_or(1).into()),
+            ("seed", self.seed),
+            ("duration", self.duration.as_millis()),
+            ("record_limit_mb", self.record_limit_mb),
         ];
-        for (flag, value, least, most) in ranges {
+        for (key, value) in values {
+            let (least, most) = range(key).expect("the table has it");
             if value < least || value > most {
-                problems.push(problem(flag, format!("{value} is out of range"), format!("set {least} to {most}")));
+                problems.push(problem(
+                    &flag(key),
+                    format!("{value} is out of range"),
+                    format!("set {least} to {most}"),
+                ));
             }
         }
         for (flag, path) in [("--json", &self.json), ("--report", &self.report)] {
@@ -97,13 +143,16 @@ impl BenchSpec {
                 problems.push(problem("--replicas, --faults", e.to_string(), mend));
             }
         }
-        if let Err(e) = self.consensus().validate() {
+        if let Err(e) = self.consensus().validate()
+            && !problems.iter().any(|told| told.place == flag(e.key))
+        {
             problems.push(problem(&flag(e.key), e.why, e.mend));
         }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {
             let what = format!("{} ports from {} reach beyond {}", self.replicas, self.base_port, u16::MAX);
-            problems.push(problem("--base-port", what, "set a lower port, or 0 for ports that the system chooses"));
+            let highest = (u64::from(u16::MAX) + 1).saturating_sub(self.replicas.into());
+            problems.push(problem("--base-port", what, format!("set a lower port, {highest} at most")));
         }
     }
 
@@ -119,6 +168,24 @@ impl BenchSpec {
             if all > MAX_OUTSTANDING && self.clients > 1 {
                 let what = format!("{all} commands outstanding over all clients are more than {MAX_OUTSTANDING}");
                 problems.push(problem("--outstanding, --clients", what, "lower one of them"));
+            }
+        }
+        if let Some(outstanding) = self.outstanding.filter(|_| self.rate.is_none()) {
+            let most = self.most_outstanding();
+            if outstanding > most && self.clients <= MAX_CLIENTS as u32 {
+                let bytes = u64::from(outstanding) * u64::from(self.clients) * self.command_bytes() as u64;
+                let what = format!(
+                    "{} clients with {outstanding} outstanding commands of {} bytes are {} MB in flight, more than {} MB",
+                    self.clients,
+                    self.payload,
+                    bytes / 1_000_000,
+                    MAX_OUTSTANDING_BYTES / 1_000_000
+                );
+                problems.push(problem(
+                    "--outstanding, --payload",
+                    what,
+                    format!("set --outstanding to at most {most}"),
+                ));
             }
         }
         let most = self.consensus().batch_bytes;
@@ -167,6 +234,33 @@ impl BenchSpec {
         }
     }
 
+    /// What to say where more replicas misbehave than the cluster is built for; those that never speak are judged by themselves.
+    pub fn beyond_faults(&self) -> Option<String> {
+        let misbehaves = |fault: &&Fault| matches!(fault, Fault::Misbehave(..));
+        let liars: BTreeSet<ReplicaId> = self.fault.iter().filter(misbehaves).map(|fault| fault.replica()).collect();
+        let faults = self.quorum().faults();
+        (liars.len() > faults).then(|| {
+            let names: Vec<String> = liars.iter().map(ToString::to_string).collect();
+            format!(
+                "--fault: {} replicas misbehave ({}), and {} replicas bear f = {faults}: nothing is promised, neither agreement nor progress",
+                liars.len(),
+                names.join(", "),
+                self.replicas
+            )
+        })
+    }
+
+    /// Most commands that each client may keep outstanding, for their bytes; one at least.
+    pub(super) fn most_outstanding(&self) -> u32 {
+        let all = MAX_OUTSTANDING_BYTES / self.command_bytes() as u64;
+        u32::try_from(all / u64::from(self.clients.max(1))).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Most commands outstanding over all clients in an open loop, for their bytes; one at least.
+    pub(crate) fn most_in_flight(&self) -> usize {
+        (MAX_OUTSTANDING_BYTES as usize / self.command_bytes()).max(1)
+    }
+
     /// What works but may surprise: one sentence each, for the terminal and the report. Of a validated spec.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -185,6 +279,7 @@ impl BenchSpec {
                 ));
             }
         }
+        warnings.extend(self.beyond_faults());
         let bundle = self.bundle_commands();
         if bundle < self.bundle as usize && self.bundle != BenchSpec::default().bundle {
             warnings.push(format!(

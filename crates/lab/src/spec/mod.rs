@@ -17,7 +17,8 @@ pub use choices::{
 };
 pub use error::{Problem, SpecError};
 pub use resolve::{
-    BenchArgs, ClusterArgs, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, LoadArgs, Setting, TortureArgs,
+    BenchArgs, ClusterArgs, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, LoadArgs, Setting,
+    TortureArgs, quote,
 };
 pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
 pub use values::{BadValue, DEFAULT_AWAY, Fault, Interval, MAX_INTERVAL_MS, Misbehaviour, Record, Workload};
@@ -53,7 +54,7 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
     pub protocol: ProtocolKind,
     /// Number of replicas, n.
-    #[arg(long, help_heading = CLUSTER, value_name = "N", default_value_t = 4)]
+    #[arg(long, help_heading = CLUSTER, value_name = "N", default_value_t = 4, value_parser = check::number::<u32>("replicas"))]
     pub replicas: u32,
     /// Byzantine replicas to tolerate, f [default: as many as n allows, (n-1)/3].
     #[arg(long, help_heading = CLUSTER, value_name = "F", value_parser = resolve::parse_faults)]
@@ -77,57 +78,57 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, default_value = "collector", value_parser = choice::<VotesTo>())]
     pub votes: VotesTo,
     /// Most commands in a block.
-    #[arg(long, help_heading = CLUSTER, value_name = "COMMANDS", default_value_t = 400)]
+    #[arg(long, help_heading = CLUSTER, value_name = "COMMANDS", default_value_t = 400, value_parser = check::number::<u32>("batch"))]
     pub batch: u32,
     /// When a leader proposes a block that is not full.
     #[arg(long, help_heading = CLUSTER, default_value = "eager", value_parser = choice::<BatchPolicy>())]
     pub batch_policy: BatchPolicy,
     /// Longest wait for a fuller block under `timed`, in milliseconds.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 5)]
+    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 5, value_parser = check::number::<u64>("batch_wait_ms"))]
     pub batch_wait_ms: u64,
     /// How commands reach the replicas: by clients, to all (proposals carry digests), or inside the leader's proposals.
     #[arg(long, help_heading = CLUSTER, default_value = "client", value_parser = choice::<Dissemination>())]
     pub dissemination: Dissemination,
     /// Time without progress after which a view is given up, in milliseconds.
-    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000)]
+    #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("view_timeout_ms"))]
     pub view_timeout_ms: u64,
     /// How the view timeout behaves from view to view.
     #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
     pub view_duration: ViewDuration,
     /// PBFT: how many slots above the last stable checkpoint may be in use.
-    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000)]
+    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000, value_parser = check::number::<u64>("window"))]
     pub window: u64,
     /// After how many blocks the replicas agree on a checkpoint; PBFT then forgets older votes.
-    #[arg(long, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128)]
+    #[arg(long, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128, value_parser = check::number::<u64>("checkpoint_interval"))]
     pub checkpoint_interval: u64,
     /// PBFT: how many slots the primary has in flight at most; while so many are, commands wait and fill the next block.
-    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4)]
+    #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4, value_parser = check::number::<u64>("pipeline"))]
     pub pipeline: u64,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
-    #[arg(long, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0)]
+    #[arg(long, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0, value_parser = check::number::<u16>("base_port"))]
     pub base_port: u16,
 
     /// What the clients ask for: fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f or file:PATH.
     #[arg(long, help_heading = LOAD, default_value = "fixed")]
     pub workload: Workload,
     /// Bytes in each command (fixed), or in each value written (ycsb).
-    #[arg(long, help_heading = LOAD, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, help_heading = LOAD, value_name = "BYTES", default_value_t = 0, value_parser = check::number::<u32>("payload"))]
     pub payload: u32,
     /// Records in the key-value store that the ycsb workloads read and write.
-    #[arg(long, help_heading = LOAD, value_name = "KEYS", default_value_t = 10_000)]
+    #[arg(long, help_heading = LOAD, value_name = "KEYS", default_value_t = 10_000, value_parser = check::number::<u64>("records"))]
     pub records: u64,
     /// Number of clients.
-    #[arg(long, help_heading = LOAD, value_name = "CLIENTS", default_value_t = 4)]
+    #[arg(long, help_heading = LOAD, value_name = "CLIENTS", default_value_t = 4, value_parser = check::number::<u32>("clients"))]
     pub clients: u32,
     /// Closed loop: commands that each client keeps unanswered.
-    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value = DEFAULT_OUTSTANDING.to_string())]
+    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value = DEFAULT_OUTSTANDING.to_string(), value_parser = check::number::<u32>("outstanding"))]
     #[serde(default)]
     pub outstanding: Option<u32>,
     /// Open loop: commands a second, over all clients; latency counts from the intended send time. Instead of --outstanding.
-    #[arg(long, help_heading = LOAD, value_name = "PER_SECOND")]
+    #[arg(long, help_heading = LOAD, value_name = "PER_SECOND", value_parser = check::number::<u64>("rate"))]
     pub rate: Option<u64>,
     /// Most commands in one message of a client.
-    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100)]
+    #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100, value_parser = check::number::<u32>("bundle"))]
     pub bundle: u32,
     /// Whether replicas answer each command, or only order it.
     #[arg(long, help_heading = LOAD, default_value = "each", value_parser = choice::<Reply>())]
@@ -139,7 +140,7 @@ pub struct BenchSpec {
     #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "10s")]
     pub duration: Interval,
     /// Seed of everything random in the load.
-    #[arg(long, help_heading = LOAD, default_value_t = 1)]
+    #[arg(long, help_heading = LOAD, default_value_t = 1, value_parser = check::number::<u64>("seed"))]
     pub seed: u64,
 
     /// Where the replicas live: threads of this process, or a process each.
@@ -163,13 +164,13 @@ pub struct BenchSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<Record>,
     /// How large each recording may become, in MB; it ends there, and the run goes on.
-    #[arg(long, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB)]
+    #[arg(long, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB, value_parser = check::number::<u64>("record_limit_mb"))]
     pub record_limit_mb: u64,
     /// Write the result as JSON to this file; - is standard output.
     #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<String>,
-    /// Write the report, one offline HTML page, to this file.
+    /// Write the report, one offline HTML page, to this file; - is standard output.
     #[arg(long, help_heading = OUTPUT, value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,

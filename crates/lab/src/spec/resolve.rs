@@ -4,6 +4,7 @@ use super::{
     BenchSpec, CLUSTER, ClientAuthentication, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, RUN, SpecError, nearest,
     torture,
 };
+use crate::input;
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -16,9 +17,6 @@ pub const DEFAULT_TESTNET_CLIENT_AUTHENTICATION: ClientAuthentication = ClientAu
 
 /// The first port of `quorate testnet`, whose replicas have to find each other again after a restart.
 pub const DEFAULT_TESTNET_PORT: u16 = 7000;
-
-/// The largest experiment file that is read, in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// One key of a spec and its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,6 +123,9 @@ fn testnet_defaults() -> Vec<OwnDefault> {
     ]
 }
 
+/// The flags that hold a duration.
+const DURATIONS: &[&str] = &["warmup", "duration"];
+
 fn with_spec_file(command: Command) -> Command {
     let arg = clap::Arg::new("spec").long("spec").value_name("FILE.toml");
     command.arg(
@@ -139,9 +140,9 @@ fn is_among(arg: &clap::Arg, own: &[&str]) -> bool {
 
 /// Reads `--faults`, and knows whoever meant `--fault`.
 pub(super) fn parse_faults(text: &str) -> Result<u32, String> {
-    text.parse::<u32>().map_err(|e| match text.parse::<super::Fault>() {
+    text.parse::<u32>().map_err(|_| match text.parse::<super::Fault>() {
         Ok(fault) => format!("--faults is how many faulty replicas to tolerate; did you mean `--fault {fault}`?"),
-        Err(_) => format!("{e}; write a number, or leave it out"),
+        Err(_) => "write a whole number, or leave it out".to_owned(),
     })
 }
 
@@ -153,7 +154,12 @@ impl Flags {
         let command = BenchSpec::augment_args(with_spec_file(command))
             .about(Resettable::from(about))
             .long_about(Resettable::from(long_about))
-            .mut_args(|arg| if is_among(&arg, self.own) { arg } else { arg.hide(true) });
+            .mut_args(|arg| if is_among(&arg, self.own) { arg } else { arg.hide(true) })
+            // `-5s` is a duration that cannot be, not another flag.
+            .mut_args(
+                |arg| if DURATIONS.contains(&arg.get_id().as_str()) { arg.allow_hyphen_values(true) } else { arg },
+            )
+            .mut_args(|arg| arg.allow_negative_numbers(true));
         (self.defaults)().into_iter().fold(command, |command, OwnDefault { key, value, help }| {
             command.mut_arg(key, |arg| match help {
                 Some(help) => arg.default_value(value).help(help),
@@ -193,7 +199,20 @@ impl Flags {
         for OwnDefault { key, .. } in (self.defaults)() {
             table.entry(key).or_insert_with(|| flags[key].clone());
         }
-        settle(table)
+        let spec = settle(table)?;
+        let file = matches.get_one::<String>("spec").and_then(|path| std::fs::canonicalize(path).ok());
+        let overwritten = [("--json", &spec.json), ("--report", &spec.report)].into_iter().find(|(_, path)| {
+            let place = path.as_deref().and_then(|path| std::fs::canonicalize(path).ok());
+            place.is_some() && place == file
+        });
+        match overwritten {
+            None => Ok(spec),
+            Some((flag, path)) => Err(SpecError::Impossible(vec![Problem {
+                place: format!("--spec, {flag}"),
+                what: format!("{} is the file that --spec reads", path.as_deref().unwrap_or_default()),
+                mend: "name another file for the result".into(),
+            }])),
+        }
     }
 }
 
@@ -212,7 +231,9 @@ fn settle(keys: Keys) -> Result<BenchSpec, SpecError> {
     let spec = serde_json::from_value(serde_json::Value::Object(keys));
     let mut spec: BenchSpec = spec.expect("the file was read as a spec, and the flags were parsed as one");
     if spec.rate.is_none() {
-        spec.outstanding.get_or_insert(DEFAULT_OUTSTANDING);
+        // A default that the payload makes too much is lowered; a value that was given is refused.
+        let default = DEFAULT_OUTSTANDING.min(spec.most_outstanding());
+        spec.outstanding.get_or_insert(default);
     }
     spec.validate()?;
     Ok(spec)
@@ -221,10 +242,7 @@ fn settle(keys: Keys) -> Result<BenchSpec, SpecError> {
 /// Reads the file as a table whose every key and value is known to be good.
 fn read_table(path: &Path, shown: &str) -> Result<Keys, SpecError> {
     let unreadable = |source| SpecError::Read { path: shown.into(), source };
-    if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE_BYTES {
-        return Err(unreadable(std::io::Error::other(format!("it is larger than {MAX_FILE_BYTES} bytes"))));
-    }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let text = input::settings(path).map_err(unreadable)?;
     parse_checked(&text, shown)
 }
 
@@ -232,7 +250,21 @@ fn read_table(path: &Path, shown: &str) -> Result<Keys, SpecError> {
 fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
     let table = DeTable::parse(text).map_err(|e| {
         let mend = "write `key = value`, with text in \"quotes\" and lists in [brackets]";
-        file_error(text, shown, e.span().map_or(0, |span| span.start), None, e.message(), mend.into())
+        let span = e.span().unwrap_or(0..0);
+        match e.message() {
+            "duplicate key" => {
+                let key = text.get(span.clone()).unwrap_or_default();
+                file_error(
+                    text,
+                    shown,
+                    span.start,
+                    Some(key),
+                    "stands in the file twice",
+                    "keep one of the lines".into(),
+                )
+            }
+            message => file_error(text, shown, span.start, None, message, mend.into()),
+        }
     })?;
     let table = table.into_inner();
     let command = flag_table();
@@ -251,7 +283,15 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
         let entry = table.iter().find(|(_, value)| value.span().contains(&at));
         let key = entry.map(|(key, _)| key.as_ref().as_ref());
         let mend = entry.map_or_else(String::new, |(key, value)| mend_value(&command, key.as_ref().as_ref(), value));
-        file_error(text, shown, at, key, e.message(), mend)
+        let is_number = entry.is_some_and(|(_, value)| matches!(value.as_ref(), DeValue::Integer(_)));
+        match key.filter(|key| is_number && super::check::range(key).is_some()) {
+            // Serde tells a number that does not fit in words of Rust.
+            Some(number) => {
+                let value = entry.map_or("", |(_, value)| text.get(value.span()).unwrap_or_default());
+                file_error(text, shown, at, key, &format!("{value} is out of range"), super::check::whole(number))
+            }
+            None => file_error(text, shown, at, key, e.message(), mend),
+        }
     };
     toml::from_str::<BenchSpec>(text).map_err(refuse)?;
     toml::from_str(text).map_err(refuse)
@@ -370,7 +410,7 @@ impl BenchSpec {
 }
 
 /// A word as a POSIX shell reads it.
-fn quote(word: &str) -> String {
+pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_string();

@@ -14,6 +14,7 @@ pub use verdict::Verdict;
 pub use witnesses::Witnesses;
 
 use crate::bench::{BenchError, Processes};
+use crate::partial;
 use crate::spec::{BenchSpec, Host, Retention};
 use plan::{Blow, Kind, Plan};
 use quorate_applications::compare_histories;
@@ -50,6 +51,13 @@ pub enum TortureError {
     Thread(std::io::Error),
 }
 
+impl TortureError {
+    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    pub fn is_wrong_call(&self) -> bool {
+        matches!(self, TortureError::Bench(error) if error.is_wrong_call())
+    }
+}
+
 /// Tortures a cluster of `spec`'s shape, as processes on this machine. `told` hears of each blow.
 ///
 /// # Errors
@@ -71,6 +79,7 @@ pub fn run(spec: &BenchSpec, duration: Duration, told: &mut dyn FnMut(f64, &str)
     };
     Ok(Verdict {
         seed: spec.seed,
+        partial: partial::partial(|| format!("after {} blows", course.blows.len())),
         retention,
         seconds: ground.start.elapsed().as_secs_f64(),
         operations: judge.operations(),
@@ -116,8 +125,8 @@ fn torment(
     course.operations_per_second.0 = undisturbed_rate(ground);
     let end = Instant::now() + duration;
     for blow in Plan::new(spec.seed, spec.quorum()) {
-        thread::sleep(blow.calm);
-        if Instant::now() >= end {
+        calm(blow.calm);
+        if Instant::now() >= end || !partial::goes_on() {
             break;
         }
         let (at, what) = (seconds(), blow.to_string());
@@ -128,8 +137,18 @@ fn torment(
             return Ok(course);
         }
     }
-    course.operations_per_second.1 = undisturbed_rate(ground);
+    if partial::goes_on() {
+        course.operations_per_second.1 = undisturbed_rate(ground);
+    }
     Ok(course)
+}
+
+/// Waits, but not for longer than the run goes on.
+fn calm(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time && partial::goes_on() {
+        thread::sleep(LOOK_INTERVAL.min(time));
+    }
 }
 
 /// Lets a blow fall, and its victims come back.

@@ -9,6 +9,9 @@ use std::fmt;
 pub struct Verdict {
     /// The seed of the blows and of the clients' commands.
     pub seed: u64,
+    /// How far the torture had come when a signal ended it; none if it came to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
     /// What replicas kept for those who were away.
     pub retention: Retention,
     /// How long it took, in seconds.
@@ -36,6 +39,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// What to say of a torture in which no blow fell, which shows nothing.
+    pub fn nothing_done(&self) -> Option<String> {
+        let nothing = self.blows.is_empty() && self.partial.is_none() && self.stalled_at.is_none();
+        nothing.then(|| "no blow fell, so that nothing was shown; raise --minutes".to_owned())
+    }
+
     /// Whether the cluster kept its word.
     pub fn passed(&self) -> bool {
         self.violations.is_empty() && self.divergence.is_none() && self.stalled_at.is_none()
@@ -76,6 +85,9 @@ impl fmt::Display for Verdict {
         });
         if let Some(at) = self.stalled_at {
             lines.push(format!("STALLED at {at:.1} s"));
+        }
+        if let Some(partial) = &self.partial {
+            lines.insert(0, format!("PARTIAL: {partial}"));
         }
         f.write_str(&lines.join("\n"))
     }

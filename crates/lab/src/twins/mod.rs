@@ -10,11 +10,13 @@ pub use options::{
 pub use result::{FindingResult, ShapeResult, Simplest, TwinsResult};
 
 use crate::spec::ProtocolKind;
+use crate::{input, partial};
 use quorate_twins::play::{player, replay as play_once};
 use quorate_twins::run::{Finding, Source};
+use quorate_twins::scenario::ScenarioError;
 use quorate_twins::{Entry, Scenario, Space, Verdict, shrink as shrink_scenario};
 use result::entry;
-use std::fs;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -70,13 +72,22 @@ pub fn run(arguments: &RunArgs, heard: &(dyn Fn(u64, u64) + Sync)) -> Result<Twi
     let shard = arguments.choice.shard;
     let total = shard.share(source.len());
     let start = Instant::now();
-    let outcome = quorate_twins::run::run(arguments.protocol, &source, shard, threads, &|done| heard(done, total));
+    let outcome = quorate_twins::run::run_while(
+        arguments.protocol,
+        &source,
+        shard,
+        threads,
+        &|done| heard(done, total),
+        partial::goes_on,
+    );
     let wall = start.elapsed();
     let shape = space.as_ref().map(|space| ShapeResult::of(space.shape(), space.count()));
     let mut result = TwinsResult::new(arguments, shape, &outcome, threads, wall);
+    result.partial = partial::partial(|| format!("after {} of {total} scenarios", outcome.scenarios))
+        .filter(|_| outcome.scenarios < total);
     if let Some(worst) = outcome.findings.iter().min_by_key(|finding| (finding.stalled, finding.number)) {
         let simplest = simplest(arguments.protocol, worst);
-        save(arguments, &simplest, &outcome.findings)?;
+        result.found = lines(arguments, &simplest, &outcome.findings);
         let (_, transcript) = play_once(arguments.protocol, &simplest.scenario);
         result.saved = Some(arguments.save.display().to_string());
         result.simplest = Some(Simplest {
@@ -104,13 +115,11 @@ fn simplify(protocol: ProtocolKind, scenario: &Scenario) -> Option<(Scenario, Ve
     Some((simplest, verdict))
 }
 
-/// Saves what was found, the simplest first.
-fn save(arguments: &RunArgs, simplest: &Entry, findings: &[Finding]) -> Result<(), TwinsError> {
+/// What was found, one a line, the simplest first.
+fn lines(arguments: &RunArgs, simplest: &Entry, findings: &[Finding]) -> String {
     let found = findings.iter().map(|finding| entry(arguments.protocol, &finding.scenario, &finding.complaint));
     let lines: Vec<String> = std::iter::once(simplest.to_line()).chain(found.map(|found| found.to_line())).collect();
-    let path = &arguments.save;
-    fs::write(path, lines.join("\n") + "\n")
-        .map_err(|source| TwinsError::Write { path: path.display().to_string(), source })
+    lines.join("\n") + "\n"
 }
 
 /// What a replay shows.
@@ -157,17 +166,32 @@ fn read_entry(arguments: &EntryArgs) -> Result<(ProtocolKind, Entry), TwinsError
 
 fn read_entries(path: &Path) -> Result<Vec<Entry>, TwinsError> {
     let name = || path.display().to_string();
-    let text = match path.as_os_str() == STANDARD {
-        true => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map(|_| text)
-        }
-        false => fs::read_to_string(path),
+    let unreadable = |source| TwinsError::Read { path: name(), source };
+    let source: Box<dyn Read> = match path.as_os_str() == STANDARD {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path).map_err(unreadable)?),
     };
-    let text = text.map_err(|source| TwinsError::Read { path: name(), source })?;
-    let lines = text.lines().enumerate();
-    let entry = |(at, line): (usize, &str)| {
-        Entry::from_line(line).map_err(|source| TwinsError::Line { path: name(), line: at + 1, source })
-    };
-    lines.map(entry).collect()
+    let mut entries = Vec::new();
+    let read = input::each_line(source, |line, text| {
+        let entry = Entry::from_line(text).map_err(|source| Bad::Line(line, source))?;
+        entries.push(entry);
+        Ok(())
+    });
+    match read {
+        Ok(()) => Ok(entries),
+        Err(Bad::Source(source)) => Err(unreadable(source)),
+        Err(Bad::Line(line, source)) => Err(TwinsError::Line { path: name(), line, source }),
+    }
+}
+
+/// Why a file of scenarios was read no further.
+enum Bad {
+    Source(io::Error),
+    Line(usize, ScenarioError),
+}
+
+impl From<io::Error> for Bad {
+    fn from(source: io::Error) -> Bad {
+        Bad::Source(source)
+    }
 }

@@ -1,21 +1,25 @@
 //! `quorate museum`: historical bugs, put back one at a time, and what finds them.
 
 use super::options::parse_threads;
+use crate::partial;
 use crate::result::{Machine, count, version};
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::Complaint;
-use quorate_twins::museum::{ABSENT, Caught, EXHIBITS, Exhibit};
+use quorate_twins::museum::{ABSENT, Absent, Caught, EXHIBITS, Exhibit};
 use serde::Serialize;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// The name of the threads that play: a panic there is what a bug does, and no bug of the museum.
 pub const THREAD_NAME: &str = "exhibit";
+/// How often a visit looks whether it is to go on.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The width of the table, in characters.
 const TABLE_WIDTH: u16 = 150;
 
@@ -41,10 +45,18 @@ pub struct MuseumArgs {
 
 /// An exhibit that there is not.
 #[derive(Debug, Error)]
-#[error("there is no exhibit `{name}`; those that are shown are {known}")]
-pub struct NoSuchExhibit {
-    name: String,
-    known: String,
+pub enum NoSuchExhibit {
+    /// There is none of that name.
+    #[error("there is no exhibit `{name}`; use one of {known}")]
+    Unknown {
+        /// As given.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// The bug is on the list, and is not shown.
+    #[error("exhibit {} is not shown: {}: {}", .0.number, .0.bug, .0.why)]
+    Absent(&'static Absent),
 }
 
 /// Everything that `quorate museum` reports.
@@ -58,6 +70,9 @@ pub struct MuseumResult {
     pub unsound: usize,
     /// Each of them.
     pub exhibits: Vec<ExhibitResult>,
+    /// How far the visit had come when a signal ended it; none if it came to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
     /// What is on the list and not shown.
     pub absent: Vec<AbsentResult>,
     /// Time that it took.
@@ -130,8 +145,11 @@ pub struct AbsentResult {
 fn chosen(names: &[String]) -> Result<Vec<&'static Exhibit>, NoSuchExhibit> {
     let is = |exhibit: &Exhibit, name: &String| exhibit.name() == *name || exhibit.number.to_string() == *name;
     if let Some(name) = names.iter().find(|name| !EXHIBITS.iter().any(|exhibit| is(exhibit, name))) {
+        if let Some(absent) = ABSENT.iter().find(|absent| absent.number.to_string() == *name) {
+            return Err(NoSuchExhibit::Absent(absent));
+        }
         let known: Vec<String> = EXHIBITS.iter().map(Exhibit::name).collect();
-        return Err(NoSuchExhibit { name: name.clone(), known: known.join(" ") });
+        return Err(NoSuchExhibit::Unknown { name: name.clone(), known: known.join(", ") });
     }
     let shown = |exhibit: &&Exhibit| names.is_empty() || names.iter().any(|name| is(exhibit, name));
     Ok(EXHIBITS.iter().filter(shown).collect())
@@ -166,30 +184,44 @@ pub fn visit(arguments: &MuseumArgs, heard: &(dyn Fn(&str) + Sync)) -> Result<Mu
     let exhibits = chosen(&arguments.exhibit)?;
     let cores = || thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = arguments.threads.unwrap_or_else(cores).min(exhibits.len());
-    let (start, next, results) = (Instant::now(), AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(exhibit) = exhibits.get(at) else { return };
-            let start = Instant::now();
-            let caught = exhibit.visit(arguments.most_scenarios);
-            let result = ExhibitResult::of(exhibit, &caught, start.elapsed().as_secs_f64());
-            results.lock().expect("nothing panics while it holds this lock").push((at, result));
-            heard(&exhibit.name());
+    let (start, of) = (Instant::now(), exhibits.len());
+    let (next, most_scenarios) = (Arc::new(AtomicUsize::new(0)), arguments.most_scenarios);
+    let (sender, results) = mpsc::channel();
+    for _ in 0..threads {
+        let (next, sender, exhibits) = (next.clone(), sender.clone(), exhibits.clone());
+        // Nobody waits for these threads: an exhibit may take a while, and a visit that a signal ends does not.
+        let work = move || {
+            while let Some(exhibit) = exhibits.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let start = Instant::now();
+                let caught = exhibit.visit(most_scenarios);
+                let result = ExhibitResult::of(exhibit, &caught, start.elapsed().as_secs_f64());
+                if sender.send(((exhibit.number, exhibit.name()), result)).is_err() {
+                    return;
+                }
+            }
+        };
+        let worker = thread::Builder::new().name(THREAD_NAME.into()).spawn(work);
+        worker.expect("the system has a thread to spare");
+    }
+    drop(sender);
+    let mut done = Vec::with_capacity(of);
+    while done.len() < of && partial::goes_on() {
+        match results.recv_timeout(LOOK_INTERVAL) {
+            Ok(result) => {
+                heard(&result.1.exhibit);
+                done.push(result);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => panic!("an exhibit's thread has ended in the middle"),
         }
-    };
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            let worker = thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, work);
-            worker.expect("the system has a thread to spare");
-        }
-    });
-    let mut results = results.into_inner().expect("nothing panics while it holds this lock");
-    results.sort_by_key(|(at, _)| *at);
-    let exhibits: Vec<ExhibitResult> = results.into_iter().map(|(_, result)| result).collect();
+    }
+    done.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let exhibits: Vec<ExhibitResult> = done.into_iter().map(|(_, result)| result).collect();
     let having = |wrong: fn(&HuntResult) -> bool| exhibits.iter().filter(|one| one.found_by.iter().any(wrong)).count();
     Ok(MuseumResult {
         shown: exhibits.len(),
+        partial: partial::partial(|| format!("after {} of {of} exhibits", exhibits.len()))
+            .filter(|_| exhibits.len() < of),
         missed: having(|hunt| hunt.found.is_none()),
         unsound: having(|hunt| hunt.without_bug.is_some()),
         absent: ABSENT
@@ -265,7 +297,7 @@ impl MuseumResult {
             let (protocol, seconds) = (one.protocol.to_string(), format!("{:.2}", one.seconds));
             table.add_row([&one.exhibit, one.bug, one.source, &protocol, &found.join(", "), &seconds]);
         }
-        let mut text = String::new();
+        let mut text = crate::partial::line(self.partial.as_ref());
         for line in table.lines() {
             text.push_str(line.trim_end());
             text.push('\n');

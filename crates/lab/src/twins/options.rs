@@ -214,6 +214,13 @@ pub enum TwinsError {
     Safe(ProtocolKind),
 }
 
+impl TwinsError {
+    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    pub fn is_wrong_call(&self) -> bool {
+        !matches!(self, TwinsError::Write { .. } | TwinsError::Safe(_))
+    }
+}
+
 impl ShapeArgs {
     /// All scenarios of the shape.
     ///
@@ -242,33 +249,24 @@ impl ChoiceArgs {
 }
 
 fn parse_rounds(text: &str) -> Result<usize, String> {
-    let rounds = text.parse::<usize>().map_err(|error| error.to_string())?;
-    match (1..=MAX_ROUNDS).contains(&rounds) {
-        true => Ok(rounds),
-        false => Err(format!("a scenario has between 1 and {MAX_ROUNDS} rounds")),
-    }
+    let rounds = text.parse::<usize>().ok().filter(|rounds| (1..=MAX_ROUNDS).contains(rounds));
+    rounds.ok_or_else(|| format!("write a whole number from 1 to {MAX_ROUNDS}"))
 }
 
 fn parse_count(text: &str) -> Result<u64, String> {
-    let count = text.parse::<u64>().map_err(|error| error.to_string())?;
-    match (1..=MOST_SCENARIOS).contains(&count) {
-        true => Ok(count),
-        false => Err(format!("set between 1 and {MOST_SCENARIOS}")),
-    }
+    let count = text.parse::<u64>().ok().filter(|count| (1..=MOST_SCENARIOS).contains(count));
+    count.ok_or_else(|| format!("write a whole number from 1 to {MOST_SCENARIOS}"))
 }
 
 pub(super) fn parse_threads(text: &str) -> Result<usize, String> {
-    let threads = text.parse::<usize>().map_err(|error| error.to_string())?;
-    match (1..=MOST_THREADS).contains(&threads) {
-        true => Ok(threads),
-        false => Err(format!("set between 1 and {MOST_THREADS}")),
-    }
+    let threads = text.parse::<usize>().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
+    threads.ok_or_else(|| format!("write a whole number from 1 to {MOST_THREADS}"))
 }
 
 fn parse_shard(text: &str) -> Result<Shard, String> {
     let mend = "write two numbers, such as 2/8 for the second of eight parts";
     let (index, of) = text.split_once('/').ok_or(mend)?;
-    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{error}; {mend}"));
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no whole number; {mend}"));
     let shard = Shard { index: number(index)?, of: number(of)? };
     match (1..=shard.of).contains(&shard.index) {
         true => Ok(shard),

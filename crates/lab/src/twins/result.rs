@@ -43,6 +43,15 @@ pub struct TwinsResult {
     pub findings: Vec<FindingResult>,
     /// Where they were saved.
     pub saved: Option<String>,
+    /// What is saved there.
+    #[serde(skip)]
+    pub found: String,
+    /// How far the run had come when a signal ended it; none if it came to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+    /// Why nothing is promised about these scenarios.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<String>,
     /// The first unsafe one, or else the first that stalled, made as simple as can be.
     pub simplest: Option<Simplest>,
     /// Where it was run.
@@ -132,8 +141,15 @@ impl TwinsResult {
             law: finding.complaint.law.name(),
             what: finding.complaint.what.clone(),
         };
+        let beyond = shape.as_ref().filter(|shape| shape.twins > shape.faults).map(|shape| {
+            format!(
+                "{} with a twin, and the protocol bears f = {}: nothing is promised, and an unsafe scenario is no bug",
+                shape.twins, shape.faults
+            )
+        });
         TwinsResult {
             protocol: arguments.protocol,
+            beyond,
             shape,
             input: arguments.input.as_ref().map(|path| path.display().to_string()),
             sample,
@@ -147,6 +163,8 @@ impl TwinsResult {
             threads,
             findings: outcome.findings.iter().map(finding).collect(),
             saved: None,
+            found: String::new(),
+            partial: None,
             simplest: None,
             machine: Machine::here(),
             version: version(),
@@ -184,6 +202,8 @@ impl TwinsResult {
             self.threads,
             count(self.scenarios_per_second as u64),
         );
+        text.insert_str(0, &crate::partial::line(self.partial.as_ref()));
+        text.extend(self.beyond.iter().map(|why| format!(" beyond f   {why}\n")));
         for finding in self.findings.iter().take(SHOWN) {
             text.push_str(&format!(" {:<10} {}: {}: {}\n", finding.verdict, finding.number, finding.law, finding.what));
         }
@@ -202,6 +222,9 @@ impl TwinsResult {
 
     /// What to say if a law was broken.
     pub fn failure(&self) -> Option<String> {
+        if self.scenarios == 0 {
+            return Some("no scenario was played, so that nothing was shown".into());
+        }
         let broken = self.unsafe_scenarios + self.stalled;
         (broken > 0).then(|| {
             let parts = (count(self.unsafe_scenarios), count(self.stalled), count(self.scenarios));

@@ -71,6 +71,7 @@ pub fn sample() -> BenchResult {
         ],
         evidence: vec![],
         warnings: spec.warnings(),
+        partial: None,
         machine: Machine {
             cpu: "AMD EPYC 9V74 80-Core Processor".into(),
             cores: 2,

@@ -112,6 +112,9 @@ pub struct World<'a, P: Protocol> {
     pub delivered: u64,
     pub events: u64,
     pub lives_measured: Lives,
+    goes_on: fn() -> bool,
+    /// Whether the load was stopped before its time.
+    pub stopped: bool,
     probe: Option<Probe>,
     pub crashed: Vec<ReplicaId>,
     pub restarts: u64,
@@ -120,6 +123,9 @@ pub struct World<'a, P: Protocol> {
     requests: Vec<(Option<ReplicaId>, Bundle, usize)>,
     scratch: Scratch,
 }
+
+/// Events between two looks at whether the run is to go on: about a tenth of a second of work.
+const EVENTS_BETWEEN_LOOKS: u64 = 1 << 16;
 
 /// What a world is made of.
 pub struct Parts<'a, P: Protocol> {
@@ -131,12 +137,13 @@ pub struct Parts<'a, P: Protocol> {
     pub links: Links,
     pub oracle: Oracle,
     pub trouble: Trouble,
+    pub goes_on: fn() -> bool,
 }
 
 impl<'a, P: Protocol> World<'a, P> {
     /// A cluster that has not started.
     pub fn new(parts: Parts<'a, P>) -> World<'a, P> {
-        let Parts { spec, nodes, remake, salts, clients, links, oracle, trouble } = parts;
+        let Parts { spec, nodes, remake, salts, clients, links, oracle, trouble, goes_on } = parts;
         let ends = nodes.len() + 1;
         let mut charges = Charges::new(&spec.costs, spec.scheme != quorate_crypto::SchemeKind::None);
         charges.flush = charges.flush.max(trouble.flush);
@@ -162,6 +169,8 @@ impl<'a, P: Protocol> World<'a, P> {
             delivered: 0,
             events: 0,
             lives_measured: Lives::default(),
+            goes_on,
+            stopped: false,
             probe: None,
             crashed: Vec::new(),
             restarts: 0,
@@ -194,6 +203,9 @@ impl<'a, P: Protocol> World<'a, P> {
             }
             self.now = time;
             self.events += 1;
+            if self.events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && !self.stopped && !(self.goes_on)() {
+                self.stop();
+            }
             self.happen(event);
             // Whoever works sees all that has come in at the same time.
             if self.schedule.next() != Some(self.now) {
@@ -206,6 +218,13 @@ impl<'a, P: Protocol> World<'a, P> {
                 }
             }
         }
+    }
+
+    /// Ends the load before its time; what was sent is still waited for.
+    fn stop(&mut self) {
+        self.stopped = true;
+        self.clients.stop(self.now);
+        self.wake(self.replicas());
     }
 
     fn begin(&mut self) {

@@ -1,0 +1,320 @@
+//! Results: where they go, that none is lost, and what the exit status says.
+
+use crate::common::*;
+use serde_json::Value;
+use std::fs;
+use std::fs::File;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A process that needs longer for anything has hung: a busy machine is slow.
+const HANG: Duration = Duration::from_secs(120);
+/// A benchmark that nobody waits for to its end.
+const SHORT: &[&str] = &["--warmup", "100ms", "--duration", "300ms"];
+
+fn refused(arguments: &[&str], words: &[&str]) {
+    let output = quorate(arguments);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?} does not say {word:?}: {said}"));
+    assert!(output.stdout.is_empty(), "{arguments:?}: nothing was run");
+    assert!(!said.contains("stage:") && !said.contains("panicked"), "{arguments:?}: nothing was run: {said}");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_refused_before_anything_runs() {
+    let scratch = Scratch::new("places");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let (nowhere, directory) = ("/nonexistent/result.json", scratch.path(""));
+    for place in [nowhere, &directory] {
+        for call in [
+            &["bench", "--json"][..],
+            &["bench", "--report"],
+            &["sim", "--json"],
+            &["twins", "run", "--first", "5", "--json"],
+            &["twins", "run", "--first", "5", "--save"],
+            &["twins", "generate", "--first", "5", "--out"],
+            &["museum", "--json"],
+            &["torture", "--json"],
+            &["client", "--dir", &net, "load", "--json"],
+            &["calibrate", "--out"],
+            &["demo", "--report"],
+            &["demo", "--json"],
+        ] {
+            refused(&[call, &[place]].concat(), &[place, "cannot write"]);
+        }
+    }
+}
+
+#[test]
+fn no_result_overwrites_what_is_read_or_another_result() {
+    let scratch = Scratch::new("clash");
+    let (spec, result) = (scratch.path("spec.toml"), scratch.path("result"));
+    let settings = "warmup = \"100ms\"\nduration = \"300ms\"\n";
+    fs::write(&spec, settings).expect("it can be written");
+    refused(&["bench", "--spec", &spec, "--json", &spec], &["--spec, --json"]);
+    refused(&["bench", "--spec", &spec, "--report", &spec], &["--spec, --report"]);
+    refused(&["sim", "--network", &spec, "--json", &spec], &["--json", "would overwrite"]);
+    refused(&["bench", "--workload", &format!("file:{spec}"), "--json", &spec], &["would overwrite"]);
+    refused(&["twins", "run", "--input", &spec, "--save", &spec], &["would overwrite"]);
+    assert_eq!(fs::read_to_string(&spec).expect("it is there"), settings);
+    std::os::unix::fs::symlink(&result, scratch.path("link")).expect("a link can be made");
+    for other in [result.clone(), scratch.path("./result"), scratch.path("link")] {
+        refused(&["bench", "--json", &result, "--report", &other], &["both name"]);
+    }
+    refused(&["bench", "--json", "-", "--report", "-"], &["both name standard output"]);
+    assert!(!fs::exists(&result).expect("it can be looked up"), "what was opened in vain is gone");
+}
+
+#[test]
+fn each_form_of_a_result_may_go_to_standard_output() {
+    let page = succeeds(&[&["bench", "--report", "-"], SHORT].concat());
+    assert!(text(&page.stdout).starts_with("<!doctype html>") && text(&page.stderr).contains("throughput"));
+    let scratch = Scratch::new("forms");
+    let there = scratch.path("found.jsonl");
+    let found = ["twins", "run", "--twins", "2", "--sample", "300", "--seed", "3", "--save"];
+    let on_stdout = quorate(&[&found[..], &["-"]].concat());
+    let in_file = quorate(&[&found[..], &[&there]].concat());
+    assert_eq!((on_stdout.status.code(), in_file.status.code()), (Some(1), Some(1)));
+    assert_eq!(text(&on_stdout.stdout), fs::read_to_string(&there).expect("it was written"));
+    assert!(text(&in_file.stdout).contains("beyond f"), "nothing is promised, and it says so");
+}
+
+/// The binary with standard output into a device that is always full.
+fn into_full(arguments: &[&str]) -> Output {
+    let full = File::options().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    command.args(arguments).stdin(Stdio::null()).stdout(full).output().expect("the binary runs")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_place_is_named_and_loses_nothing_else() {
+    let scratch = Scratch::new("full");
+    let (json, page) = (scratch.path("result.json"), scratch.path("page.html"));
+    for call in [&[&["bench"], SHORT].concat()[..], &["sim", "--duration", "300ms"]] {
+        let output = quorate(&[call, &["--json", "/dev/full", "--report", &page]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("--json") && said.contains("/dev/full") && said.contains("No space left"), "{said}");
+        assert!(text(&output.stdout).contains("throughput"), "the table was told");
+        assert!(fs::read_to_string(&page).expect("the page was written").starts_with("<!doctype"));
+        let output = into_full(&[call, &["--json", &json]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("standard output: No space left") && said.contains("throughput"), "{said}");
+        assert!(serde_json::from_slice::<Value>(&fs::read(&json).expect("it was written")).is_ok());
+    }
+}
+
+#[test]
+fn a_run_that_did_nothing_is_no_success() {
+    let scratch = Scratch::new("nothing");
+    let (empty, save) = (scratch.path("empty"), scratch.path("found"));
+    fs::write(&empty, "").expect("it can be written");
+    for (arguments, words) in [
+        (&["twins", "run", "--input", &empty, "--save", &save][..], "no scenario was played"),
+        (&["sim", "--loss", "1", "--duration", "300ms"], "no command was completed"),
+        (&["sim", "--loss", "1", "--duration", "300ms", "--seeds", "1..4"], "no command was completed"),
+        (&["torture", "--minutes", "0.00001", "--clients", "1"], "no blow fell"),
+    ] {
+        let output = quorate(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+/// More liars than the cluster bears are named, and what then happens is called no bug.
+#[test]
+fn more_liars_than_f_are_named() {
+    let lies = ["--fault", "equivocate:0,equivocate:1", "--view-timeout-ms", "100"];
+    for call in [&[&["bench"], SHORT].concat()[..], &["sim", "--duration", "300ms"]] {
+        let output = quorate(&[call, &lies].concat());
+        let (told, said) = (text(&output.stdout), text(&output.stderr));
+        assert!(told.contains("2 replicas misbehave (0, 1)") && told.contains("nothing is promised"), "{told}{said}");
+        assert!(!told.contains("please keep the command"), "{told}");
+    }
+    let output = quorate(&["twins", "run", "--replicas", "3", "--sample", "20", "--save", "/dev/null"]);
+    assert!(text(&output.stdout).contains("nothing is promised"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn whatever_the_caller_gave_ends_with_2_files_included() {
+    let scratch = Scratch::new("given");
+    let write = |name: &str, content: &str| {
+        fs::write(scratch.path(name), content).expect("it can be written");
+        scratch.path(name)
+    };
+    let (empty, junk) = (write("empty", ""), write("junk", "junk\n"));
+    let (slow, likely) =
+        (write("slow.toml", "[delay]\nmean_ms = -5\n"), write("likely.toml", "[loss]\nprobability = 1.5\n"));
+    let unknown = write("unknown.toml", "nonsense = 1\n");
+    fs::create_dir_all(scratch.path("taken/inside")).expect("it can be made");
+    let (taken, absent, directory) = (scratch.path("taken"), scratch.path("absent"), scratch.path(""));
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let (long, record) = ("k".repeat(70_000), scratch.path("recording"));
+    let of = |path: &str| format!("file:{path}");
+    for (arguments, words) in [
+        (&["bench", "--fault", "restart:1@1s"][..], &["--host processes"][..]),
+        (&["bench", "--workload", &of(&absent)], &["absent"]),
+        (&["bench", "--workload", &of(&empty)], &["no command"]),
+        (&["bench", "--workload", &of(&directory)], &["not a regular file"]),
+        (&["sim", "--workload", &of(&empty)], &["no command"]),
+        (&["sim", "--network", "mars"], &["mars", "wan4"]),
+        (&["sim", "--network", &slow], &["slow.toml"]),
+        (&["sim", "--network", &likely], &["likely.toml"]),
+        (&["sim", "--network", &unknown], &["nonsense"]),
+        (&["sim", "--costs", &unknown], &["nonsense"]),
+        (&["sim", "--record", &record, "--seeds", "1..5"], &["--seeds 1..2"]),
+        (&["twins", "run", "--replicas", "0"], &[]),
+        (&["twins", "run", "--twins", "5"], &[]),
+        (&["twins", "run", "--partitions", "0"], &[]),
+        (&["twins", "run", "--rounds", "40"], &["40"]),
+        (&["twins", "run", "--input", &junk], &["junk", "line 1"]),
+        (&["twins", "replay", &junk], &["junk", "line 1"]),
+        (&["twins", "replay", &absent], &["absent"]),
+        (&["museum", "--exhibit", "99"], &["99"]),
+        (&["museum", "--exhibit", "15"], &["15", "not shown:"]),
+        (&["testnet", "--dir", &absent, "--base-port", "0"], &["--base-port"]),
+        (&["testnet", "--dir", &taken], &["taken", "empty"]),
+        (&["client", "--dir", &net, "put", &long, "value"], &["70000"]),
+        (&["client", "--dir", &absent, "get", "key"], &["client.toml"]),
+        (&["node", "--dir", &absent], &["absent"]),
+        (&["inspect", "--dir", &absent], &["absent"]),
+        (&["replay", &junk], &["junk"]),
+        (&["replay", &absent], &["absent"]),
+    ] {
+        refused(arguments, words);
+    }
+}
+
+/// A device without end is as little a file of settings as any other that is too large.
+#[test]
+fn what_is_read_has_a_limit_while_it_is_read() {
+    for call in [
+        &["bench", "--spec", "/dev/zero"][..],
+        &["sim", "--network", "/dev/zero"],
+        &["sim", "--costs", "/dev/zero"],
+        &["twins", "run", "--input", "/dev/zero"],
+        &["twins", "replay", "/dev/zero"],
+        &["bench", "--workload", "file:/dev/zero"],
+    ] {
+        refused(call, &["/dev/zero"]);
+    }
+}
+
+/// A run under way whose standard error goes into a file.
+struct Run {
+    child: Child,
+    log: String,
+}
+
+impl Run {
+    fn start(scratch: &Scratch, arguments: &[&str]) -> Run {
+        let log = scratch.path("log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+        let output = |name: &str| File::create(scratch.path(name)).expect("it can be written");
+        command.args(arguments).stdin(Stdio::null()).stdout(output("table")).stderr(output("log"));
+        Run { child: command.spawn().expect("the binary runs"), log }
+    }
+
+    fn await_words(&self, words: &str) {
+        let start = Instant::now();
+        while !fs::read_to_string(&self.log).expect("it is there").contains(words) {
+            assert!(start.elapsed() < HANG, "{words:?} is not said: {}", fs::read_to_string(&self.log).unwrap());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until it has worked for so long, in hundredths of a second of processor time.
+    fn await_work(&self, ticks: u64) {
+        let start = Instant::now();
+        loop {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it runs");
+            let after_name = stat.rsplit(')').next().expect("it has a part");
+            let used: u64 =
+                after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+            if used >= ticks {
+                return;
+            }
+            assert!(start.elapsed() < HANG, "it does not work");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Sends a signal and waits for the end.
+    fn end(mut self, signal: i32) -> Option<i32> {
+        let process = libc::pid_t::try_from(self.child.id()).expect("a process id fits");
+        // SAFETY: sends a signal to a process that this test started and has not waited for.
+        assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+                return status.code();
+            }
+            assert!(start.elapsed() < HANG, "it does not end");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_ends_a_run_and_keeps_what_was_measured() {
+    let long = ["--warmup", "100ms", "--duration", "10m"];
+    for (name, signal, call, begun) in [
+        ("bench", libc::SIGINT, &[&["bench"][..], &long].concat()[..], "stage: measure"),
+        ("processes", libc::SIGTERM, &[&["bench", "--host", "processes"][..], &long].concat(), "stage: measure"),
+        ("sim", libc::SIGINT, &["sim", "--seeds", "1..1000000", "--duration", "200ms", "--outstanding", "5"], ""),
+        ("one-seed", libc::SIGTERM, &["sim", "--duration", "60m", "--outstanding", "5"], ""),
+        ("twins", libc::SIGINT, &["twins", "run", "--first", "100000000", "--save", "/dev/null"], ""),
+        ("museum", libc::SIGTERM, &["museum"], ""),
+        ("torture", libc::SIGINT, &["torture", "--minutes", "60", "--clients", "2"], " for "),
+    ] {
+        let scratch = Scratch::new(&format!("ended-{name}"));
+        let json = scratch.path("result.json");
+        let run = Run::start(&scratch, &[call, &["--json", &json]].concat());
+        if begun.is_empty() {
+            run.await_work(150)
+        } else {
+            run.await_words(begun)
+        }
+        let said = |name: &str| fs::read_to_string(scratch.path(name)).expect("it is there");
+        assert_eq!(run.end(signal), Some(128 + signal), "{name}: {}", said("log"));
+        let result: Value =
+            serde_json::from_str(&said("result.json")).unwrap_or_else(|_| panic!("{name}: {}", said("log")));
+        let word = if signal == libc::SIGINT { "SIGINT" } else { "SIGTERM" };
+        let marked = result["partial"].as_str().unwrap_or_default();
+        assert!(marked.contains(word), "{name}: the result says that it is not whole: {marked:?}");
+        assert!(said("table").contains("PARTIAL"), "{name}: the table says so too: {}", said("table"));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_load_that_a_signal_ends_is_reported() {
+    let scratch = Scratch::new("ended-load");
+    let (net, json, page) = (scratch.path("net"), scratch.path("result.json"), scratch.path("page.html"));
+    succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let _nodes = Nodes::start(&net);
+    let call =
+        ["client", "--dir", &net, "load", "--duration", "10m", "--warmup", "100ms", "--json", &json, "--report", &page];
+    let run = Run::start(&scratch, &call);
+    run.await_words("stage: measure");
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(run.end(libc::SIGINT), Some(128 + libc::SIGINT));
+    let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("it is JSON");
+    assert!(result["partial"].is_string() && result["committed_commands"].as_u64() > Some(0), "{result}");
+    assert!(fs::read_to_string(&page).expect("it was written").contains("ended by SIGINT"));
+}
