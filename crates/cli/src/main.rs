@@ -8,22 +8,23 @@ mod live;
 mod museum;
 mod output;
 mod replay;
+mod testnet;
 mod torture;
 mod twins;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use live::Live;
 use output::Outputs;
-use quorate_lab::bench::{self, node_template};
+use quorate_lab::bench;
 use quorate_lab::inspect::InspectArgs;
 use quorate_lab::replay::ReplayArgs;
 use quorate_lab::sim::{SimArgs, SimOptions};
+use quorate_lab::spec::ClusterArgs;
 use quorate_lab::spec::quote;
-use quorate_lab::spec::{ClientAuthentication, ClusterArgs};
 use quorate_lab::twins::TwinsCommand;
 use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec, render_html};
-use quorate_node::{StderrObserver, interrupt, run_directory, testnet};
+use quorate_node::{StderrObserver, interrupt, run_directory};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -78,6 +79,10 @@ struct TestnetArgs {
     dir: PathBuf,
     #[command(flatten)]
     cluster: ClusterArgs,
+    /// The hosts of the replicas, each HOST or HOST:PORT, a number or a name; a host may be named more than once
+    /// [default: this host alone]. A replica listens on three ports: for peers, for clients, and on loopback for `quorate status`.
+    #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
+    hosts: Vec<String>,
 }
 
 #[derive(Args)]
@@ -179,7 +184,7 @@ fn run(command: Command) -> Outcome {
         Command::Torture(arguments) => torture::run(&arguments),
         Command::Twins(command) => twins::run(&command),
         Command::Museum(arguments) => museum::run(&arguments),
-        Command::Testnet(TestnetArgs { dir, cluster: ClusterArgs(spec) }) => write_testnet(&spec, &dir),
+        Command::Testnet(TestnetArgs { dir, cluster: ClusterArgs(spec), hosts }) => testnet::run(spec, &hosts, &dir),
         Command::Node(NodeArgs { dir }) => run_node(&dir),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Client(arguments) => client::run(arguments),
@@ -220,44 +225,6 @@ fn calibrate(path: &Path) -> Outcome {
     let table = quorate_lab::calibrate::measure()?;
     let told = format!("{}\nuse the table with\n  quorate sim --costs {}", table.source, quote(&shown));
     outputs.deliver(&told, &[("--out", &|| table.to_toml())])
-}
-
-fn write_testnet(spec: &BenchSpec, directory: &Path) -> Outcome {
-    let mut template = node_template(spec);
-    template.application = quorate_applications::ApplicationKind::KeyValue;
-    let net = testnet::write(&template, spec.replicas as usize, spec.base_port, directory)?;
-    let committee = net.configs[0].committee().map_err(quorate_node::NodeError::from)?;
-    let config = bench::client_config(spec, &committee, &template.cluster, template.application);
-    let path = directory.join(quorate_client::CLIENT_CONFIG_FILE);
-    std::fs::write(&path, config.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    let replicas = match net.directories.len() {
-        1 => "1 replica".to_owned(),
-        many => format!("{many} replicas"),
-    };
-    let mut text = format!("wrote {replicas} and {}; start each with\n", path.display());
-    for home in &net.directories {
-        text.push_str(&format!("  quorate node --dir {}\n", quote(&home.display().to_string())));
-    }
-    text.push_str(&format!(
-        "then try\n  quorate client --dir {} put greeting hello",
-        quote(&directory.display().to_string())
-    ));
-    output::say(&text)?;
-    if spec.client_authentication == ClientAuthentication::None {
-        output::complain(
-            "warning: --client-authentication none: anybody may speak for any client; for measurements only",
-        );
-    }
-    if let Some(warning) = spec.consensus().stalls_with_silent(spec.quorum(), &silent_and_apart(spec)) {
-        output::complain(&format!("warning: {warning}"));
-    }
-    Ok(())
-}
-
-/// As many silent replicas as the cluster has to bear, as far apart as can be: the shortest rows of live leaders.
-fn silent_and_apart(spec: &BenchSpec) -> Vec<quorate_types::ReplicaId> {
-    let (replicas, faults) = (spec.replicas as usize, spec.quorum().faults());
-    (1..=faults).map(|at| quorate_types::ReplicaId((at * replicas / faults - 1) as u16)).collect()
 }
 
 fn run_node(directory: &Path) -> Outcome {

@@ -134,6 +134,12 @@ fn a_testnet_of_processes_serves_clients_and_outlives_a_kill() {
     let written = quorate(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports().to_string()]);
     assert!(written.status.success(), "{}", text(&written.stderr));
     assert!(Path::new(&net).join("client.toml").is_file() && Path::new(&net).join("replica-3").is_dir());
+    let said = text(&written.stdout);
+    let base = fs::read_to_string(Path::new(&net).join("client.toml")).expect("it was written");
+    let (_, clients) = base.split_once("[[members]]\naddress = \"127.0.0.1:").expect("clients know where");
+    let clients: u16 = clients[..5].parse().expect("a port of five digits");
+    let ports = format!("ports: {}-{} for peers, {clients}-{} for clients", clients - 4, clients - 1, clients + 3);
+    assert!(said.contains(&ports), "a firewall can tell peers from clients: {said}");
     let mut nodes = Nodes::start(&net);
     let client = |arguments: &[&str]| quorate(&[&["client", "--dir", &net][..], arguments].concat());
     let put = client(&["put", "greeting", "hello"]);

@@ -72,7 +72,7 @@ impl Net {
         template.journal = JournalConfig { fsync: FsyncPolicy::Never, ..journal.clone() };
         let net = directory.join("net");
         let written = testnet::write(&template, REPLICAS, free_ports(), &net).expect("a testnet is written");
-        let committee = written.configs[0].committee().expect("it is valid");
+        let committee = written.client_committee().expect("it is valid");
         let faults = committee.quorum.faults();
         let client = ClientConfig::new(NAME, template.scheme, faults, &committee.members);
         let mut homes = written.directories;

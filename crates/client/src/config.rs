@@ -4,10 +4,9 @@ use crate::session::{DEFAULT_RETRY_MS, Dissemination, ReplyMode, SessionOptions}
 use bytes::Bytes;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_types::digest::{decode_hex, encode_hex};
-use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId};
+use quorate_types::{Address, ClusterId, Committee, Member, Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
@@ -65,8 +64,8 @@ pub struct ClientConfig {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientMember {
-    /// Where it listens. No default.
-    pub address: SocketAddr,
+    /// Where it listens for clients: `host:port`. No default.
+    pub address: Address,
     /// Its public key in hexadecimal; empty (default) with the scheme `none`.
     #[serde(default)]
     pub public_key: String,
@@ -135,15 +134,17 @@ pub enum ConfigError {
         /// The higher of the two.
         second: ReplicaId,
         /// Their address.
-        address: SocketAddr,
+        address: Address,
     },
 }
 
 impl ClientConfig {
     /// A configuration with every default for a committee.
     pub fn new(cluster: &str, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
-        let member =
-            |member: &Member| ClientMember { address: member.address, public_key: encode_hex(&member.public_key) };
+        let member = |member: &Member| ClientMember {
+            address: member.address.clone(),
+            public_key: encode_hex(&member.public_key),
+        };
         ClientConfig {
             cluster: cluster.to_owned(),
             scheme,
@@ -214,7 +215,7 @@ impl ClientConfig {
             self.request_timeout_ms,
         );
         for member in &self.members {
-            let (address, key) = (member.address, name(&member.public_key));
+            let (address, key) = (&member.address, name(&member.public_key));
             text.push_str(&format!("[[members]]\naddress = \"{address}\"\npublic_key = {key}\n"));
         }
         text
@@ -236,7 +237,7 @@ impl ClientConfig {
             let first = self.members.iter().position(|other| other.address == member.address).expect("it is there");
             if first != second.index() {
                 let first = ReplicaId(first as u16);
-                return Err(ConfigError::SameAddress { first, second, address: member.address });
+                return Err(ConfigError::SameAddress { first, second, address: member.address.clone() });
             }
         }
         Ok(())
@@ -252,7 +253,7 @@ impl ClientConfig {
         };
         let member = |(at, member): (usize, &ClientMember)| {
             let key = decode_hex(&member.public_key).ok_or(ConfigError::PublicKey(ReplicaId(at as u16)))?;
-            Ok(Member { public_key: Bytes::from(key), address: member.address })
+            Ok(Member { public_key: Bytes::from(key), address: member.address.clone() })
         };
         let members = self.members.iter().enumerate().map(member).collect::<Result<_, ConfigError>>()?;
         Ok(Committee { cluster: ClusterId::from_name(&self.cluster), quorum, members })

@@ -23,8 +23,9 @@ fn quorum_of(quorum: usize, cache: usize) -> (Crypto, Subject, Vec<Vote>) {
         .map(|size| (0..size).collect::<Vec<u16>>())
         .find(|members| quorate_types::Quorum::of(members.len()).is_ok_and(|shape| shape.quorum() == quorum))
         .expect("some committee has a quorum of that size");
-    let address = "127.0.0.1:1".parse().expect("an address");
-    let listed = members.iter().map(|id| Member { public_key: key(*id).public_key(), address }).collect();
+    let address: quorate_types::Address = "127.0.0.1:1".parse().expect("an address");
+    let listed =
+        members.iter().map(|id| Member { public_key: key(*id).public_key(), address: address.clone() }).collect();
     let committee = Committee::new(ClusterId::from_name("bench"), listed).expect("a committee");
     let subject = Subject { domain: Domain::Vote, view: View(7), height: Height(5), digest: Digest([9; 32]) };
     let votes = (0..quorum as u16)

@@ -7,7 +7,7 @@ use quorate_crypto::{Claim, CryptoError, KeyPair, Keyring, SchemeKind};
 use quorate_simulator::CostTable;
 use quorate_types::identity::Verifier;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Committee, Hasher, Height, Member, ReplicaId,
+    Address, Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Committee, Hasher, Height, Member, ReplicaId,
     decode_message, encode_message,
 };
 use std::hint::black_box;
@@ -116,8 +116,8 @@ fn hashing() -> f64 {
 fn signatures() -> Result<(f64, Vec<(u32, f64)>), CalibrateError> {
     let most = BATCHES[BATCHES.len() - 1];
     let keys: Vec<KeyPair> = (0..most).map(|at| KeyPair::from_seed(SchemeKind::Ed25519, [at as u8 + 1; 32])).collect();
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let members = keys.iter().map(|key| Member { public_key: key.public_key(), address }).collect();
+    let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+    let members = keys.iter().map(|key| Member { public_key: key.public_key(), address: address.clone() }).collect();
     let committee = Committee::new(ClusterId::from_name("calibrate"), members).expect("the size is sound");
     let keyring = Keyring::new(SchemeKind::Ed25519, &committee)?;
     let message = [9; SMALL_BYTES];

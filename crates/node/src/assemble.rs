@@ -1,13 +1,13 @@
 //! The one file that names concrete parts: which transport, channel, scheme, journal and application make a replica. The protocols
 //! are named in `quorate_consensus::protocols`.
 
-use crate::config::{NodeConfig, TransportKind};
+use crate::config::{NodeConfig, TransportKind, admin_fault};
 use crate::devices::{Devices, Fittings};
 use crate::durability::{self, Memory, Opened};
 use crate::error::NodeError;
 use crate::gateway::{BundleLimits, Gateway};
 use crate::host::{Host, Orders, RunningNode};
-use crate::observer::{NodeEvent, Observer};
+use crate::observer::{Listening, NodeEvent, Observer};
 use crate::recording;
 use crate::snapshots::SnapshotFiles;
 use crate::states::States;
@@ -19,10 +19,10 @@ use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_crypto::{BundleVerifier, Crypto, DEFAULT_CACHE_BUNDLES, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
-use quorate_transports::{TcpTransport, Transport};
-use quorate_types::Committee;
+use quorate_transports::{Listeners, TcpTransport, Transport, listen};
+use quorate_types::{Address, Committee};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,12 +50,12 @@ pub(crate) fn assemble(
         None => Arc::new(Keyring::new(config.scheme, &committee)?),
     };
     let crypto = Crypto::with_keyring(keyring, &committee, config.replica, key, DEFAULT_CACHE_CERTIFICATES)?;
-    let (transport, address) = transport(config, &committee, &crypto, listener)?;
+    let (transport, places) = transport(config, &committee, &crypto, listener)?;
     let waker = transport.waker();
     let salt = unguessable();
     let limits = BundleLimits { commands: config.consensus.batch, bytes: config.consensus.batch_bytes };
     let verifier = BundleVerifier::new(config.client_authentication, committee.cluster, DEFAULT_CACHE_BUNDLES);
-    observer.observe(config.replica, NodeEvent::Listening(address));
+    observer.observe(config.replica, NodeEvent::Listening(places));
     if let Some(laboratory) = &config.laboratory {
         observer.observe(config.replica, NodeEvent::Misbehaving(laboratory.fault));
     }
@@ -123,24 +123,39 @@ fn transport(
     committee: &Committee,
     crypto: &Crypto,
     listener: Option<TcpListener>,
-) -> Result<(Box<dyn Transport>, SocketAddr), NodeError> {
+) -> Result<(Box<dyn Transport>, Listening), NodeError> {
     let channels = ChannelConfig {
         kind: config.channel,
         cluster: committee.cluster,
         me: LocalEnd::Replica(crypto.signer()),
         verifier: crypto.verifier(),
     };
-    let listener = match (listener, config.listen) {
-        (Some(listener), _) => Some(listener),
-        (None, Some(address)) => {
-            Some(TcpListener::bind(address).map_err(|source| NodeError::Listen { address, source })?)
-        }
-        (None, None) => None,
-    };
     let TransportKind::Tcp = config.transport;
-    let transport = TcpTransport::replica(committee, listener, channels, config.client_tcp())?;
-    let address = transport.listens_on().expect("a replica's transport listens");
-    Ok((Box::new(transport), address))
+    let transport = TcpTransport::replica(committee, listeners(config, listener)?, channels, config.client_tcp())?;
+    let listening = Listening {
+        peers: transport.listens_on().expect("a replica's transport listens"),
+        clients: transport.listens_for_clients_on().expect("a replica's transport listens"),
+        operators: transport.listens_for_operators_on(),
+    };
+    Ok((Box::new(transport), listening))
+}
+
+/// Listens where the configuration says.
+fn listeners(config: &NodeConfig, peers: Option<TcpListener>) -> Result<Listeners, NodeError> {
+    let bind = |key, address: &Address| {
+        listen(address).map_err(|source| NodeError::Listen { key, address: address.clone(), source })
+    };
+    let own = || config.listen.as_ref().unwrap_or(&config.members[config.replica.index()].address);
+    let operators = config.admin_listen.as_ref().map(|address| bind("admin_listen", address)).transpose()?;
+    let bound = operators.as_ref().and_then(|listener| listener.local_addr().ok());
+    if let Some(bound) = bound.filter(|bound| !bound.ip().is_loopback() && !config.admin_beyond_loopback) {
+        return Err(admin_fault(&bound.into()).into());
+    }
+    Ok(Listeners {
+        peers: Some(peers.map_or_else(|| bind("listen", own()), Ok)?),
+        clients: config.client_listen.as_ref().map(|address| bind("client_listen", address)).transpose()?,
+        operators,
+    })
 }
 
 /// A number that strangers cannot know, from the operating system's randomness.

@@ -181,6 +181,18 @@ impl<P: Protocol> Host<P> {
         (frame_ns + begun.elapsed().as_nanos() as u64, None)
     }
 
+    /// Answers an operator, out of turn: there are few of them, and they ask when something is wrong.
+    pub(crate) fn serve_operator(&mut self, link: LinkId, frame: Bytes) {
+        match decode_message(frame) {
+            Ok(ClientRequest::Status { id, history }) => {
+                let json = self.recent_status(history);
+                self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Status { id, json });
+            }
+            Ok(_) => self.refuse(link, Digest::ZERO, FOR_STATUS_ONLY.to_owned()),
+            Err(error) => self.refuse(link, Digest::ZERO, error.to_string()),
+        }
+    }
+
     fn accept(&mut self, link: LinkId, client: ClientId, bundle: Bundle) -> Option<Bundle> {
         let digest = bundle.digest();
         if let Some(why) = self.devices.gateway.refusal(client, &bundle) {
@@ -286,6 +298,9 @@ impl<P: Protocol> Host<P> {
 
 const POOL_FULL: &str =
     "too many commands wait to be ordered; send the bundle again later, or raise `pool_bundles` and `pool_bytes`";
+
+const FOR_STATUS_ONLY: &str =
+    "this listener answers questions for the status alone; clients use the address of `client_listen`";
 
 const FORGOTTEN_REPLY: &str = "the bundle was executed before, and its reply is no longer kept; \
      send its commands in another bundle to learn that they are executed, or raise `reply_cache_bytes`";

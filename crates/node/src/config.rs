@@ -13,9 +13,8 @@ use quorate_transports::TcpConfig;
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
-use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId};
+use quorate_types::{Address, ClusterId, Committee, Member, Quorum, ReplicaId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The file in a replica's directory that holds its [`NodeConfig`].
@@ -57,8 +56,8 @@ pub enum ReplyMode {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberConfig {
-    /// Where it listens, for peers and clients: `address:port`.
-    pub address: SocketAddr,
+    /// Where its peers reach it: `host:port`.
+    pub address: Address,
     /// Its public key in hexadecimal; empty, or left out, in the scheme `none`.
     #[serde(default, serialize_with = "write_hex", deserialize_with = "read_hex")]
     pub public_key: Bytes,
@@ -100,9 +99,19 @@ pub struct NodeConfig {
     /// The private key's file, from the directory of the configuration. Default `private.key`.
     #[serde(default = "default_key_file")]
     pub key_file: PathBuf,
-    /// Where to listen, if it is not the address that the members know: behind an address translation, `0.0.0.0:port`.
+    /// Where to listen for peers, if it is not the address that the members know: behind an address translation, `0.0.0.0:port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<Address>,
+    /// Where to listen for clients. Absent: where peers are listened for, so that no firewall can tell them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_listen: Option<Address>,
+    /// Where to listen for operators, who ask for the status (`quorate status`); nobody has to show who they are. Absent: nowhere, and
+    /// the status is told to clients alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin_listen: Option<Address>,
+    /// Whether `admin_listen` may be an address that other hosts reach. Default `false`.
+    #[serde(default)]
+    pub admin_beyond_loopback: bool,
     /// The consensus core's settings; see [`quorate_consensus::Config`].
     #[serde(default)]
     pub consensus: ConsensusConfig,
@@ -155,6 +164,9 @@ impl NodeConfig {
             reply_cache_bytes: DEFAULT_REPLY_CACHE_BYTES,
             key_file: default_key_file(),
             listen: None,
+            client_listen: None,
+            admin_listen: None,
+            admin_beyond_loopback: false,
             consensus: ConsensusConfig::default(),
             tcp: TcpConfig::default(),
             journal: JournalConfig::default(),
@@ -203,6 +215,7 @@ impl NodeConfig {
             return fault(Place::key("key_file"), "is empty".into(), "leave it out for the default");
         }
         self.validate_members()?;
+        self.validate_listeners()?;
         self.validate_parts()
     }
 
@@ -230,6 +243,25 @@ impl NodeConfig {
             }
         }
         Ok(())
+    }
+
+    fn validate_listeners(&self) -> Result<(), ConfigFault> {
+        let own = self.listen.as_ref().unwrap_or(&self.members[self.replica.index()].address);
+        let listeners = [("client_listen", &self.client_listen), ("admin_listen", &self.admin_listen)];
+        let mut earlier = vec![("listen", own)];
+        for (key, address) in listeners {
+            let Some(address) = address else { continue };
+            if let Some((other, _)) = earlier.iter().find(|(_, other)| *other == address && address.port() != 0) {
+                let why = format!("is {address}, where `{other}` is already");
+                let mend = "name another port".to_owned();
+                return Err(ConfigFault { place: Place::key(key), why, mend });
+            }
+            earlier.push((key, address));
+        }
+        match self.admin_listen.as_ref().filter(|address| !address.is_loopback() && !self.admin_beyond_loopback) {
+            Some(address) => Err(admin_fault(address)),
+            None => Ok(()),
+        }
     }
 
     fn validate_parts(&self) -> Result<(), ConfigFault> {
@@ -291,7 +323,7 @@ impl NodeConfig {
             cluster: ClusterId::from_name(&self.cluster),
             quorum: self.quorum()?,
             members: members
-                .map(|member| Member { public_key: member.public_key.clone(), address: member.address })
+                .map(|member| Member { public_key: member.public_key.clone(), address: member.address.clone() })
                 .collect(),
         })
     }
@@ -299,6 +331,18 @@ impl NodeConfig {
 
 /// The smallest `batch_bytes` that makes sense: a command without payload in a bundle of its own.
 const MIN_BATCH_BYTES: usize = BUNDLE_OVERHEAD_BYTES + COMMAND_OVERHEAD_BYTES;
+
+/// An operator's listener that more can reach than should.
+pub(crate) fn admin_fault(address: &Address) -> ConfigFault {
+    ConfigFault {
+        place: Place::key("admin_listen"),
+        why: format!("is {address}, which other hosts may reach, and nobody has to show who they are there"),
+        mend: format!(
+            "let it be 127.0.0.1:{}, or set `admin_beyond_loopback = true` where a firewall guards it",
+            address.port()
+        ),
+    }
+}
 
 /// A setting that cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -97,7 +97,7 @@ pub enum ConfigFileFault {
     #[error("it is longer than {0} bytes, so it is no configuration")]
     TooLong(u64),
     /// It is no TOML, or a key in it is unknown or of the wrong type.
-    #[error("{}{why}; correct the line, or leave the key out for its default", key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default())]
+    #[error("{}{why}; {}", key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default(), mend(key.as_deref(), why))]
     Syntax {
         /// The key, where it can be told.
         key: Option<String>,
@@ -107,6 +107,17 @@ pub enum ConfigFileFault {
     /// A setting cannot work.
     #[error(transparent)]
     Setting(Box<ConfigFault>),
+}
+
+/// What to do about a line that cannot be read.
+fn mend(key: Option<&str>, why: &str) -> &'static str {
+    /// Keys without a default.
+    const NEEDED: [&str; 4] = ["cluster", "replica", "address", "public_key"];
+    match key {
+        _ if why.starts_with("missing field") => "add it: it has no default",
+        Some(key) if NEEDED.contains(&key) => "correct the line",
+        _ => "correct the line, or leave the key out for its default",
+    }
 }
 
 impl ConfigFileError {

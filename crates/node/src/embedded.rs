@@ -68,7 +68,7 @@ impl EmbeddedCluster {
         let mut listeners = Vec::with_capacity(addresses.len());
         let mut bound = Vec::with_capacity(addresses.len());
         for address in addresses.iter().copied() {
-            let fail = |source| NodeError::Listen { address, source };
+            let fail = |source| NodeError::Listen { key: "listen", address: address.into(), source };
             let listener = TcpListener::bind(address).map_err(fail)?;
             bound.push(listener.local_addr().map_err(fail)?);
             listeners.push(listener);

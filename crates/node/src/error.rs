@@ -2,15 +2,15 @@
 
 use crate::config::ConfigFault;
 use crate::config_file::ConfigFileError;
+use crate::testnet::PORTS_PER_REPLICA;
 use quorate_applications::RestoreError;
 use quorate_crypto::CryptoError;
 use quorate_crypto::key_file::KeyFileError;
 use quorate_recording::RecordingError;
 use quorate_storage::{JournalError, mend};
 use quorate_transports::SetupError;
-use quorate_types::{Height, ReplicaId};
+use quorate_types::{Address, AddressError, Height, ReplicaId};
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -133,11 +133,14 @@ pub enum NodeError {
     Recording(#[from] RecordingError),
     /// The address cannot be listened on.
     #[error(
-        "cannot listen on {address}: {source}; check that no other process does and that the address is this host's"
+        "cannot listen on {address} (`{key}`): {source}; check that no other process does and that the address is this host's: behind an \
+         address translation, or where a name leads elsewhere, let `{key}` be 0.0.0.0:{}", address.port()
     )]
     Listen {
+        /// The key that has the address.
+        key: &'static str,
         /// The address.
-        address: SocketAddr,
+        address: Address,
         /// What the operating system says.
         source: io::Error,
     },
@@ -172,8 +175,8 @@ pub enum NodeError {
     #[error(
         "{}; set --base-port from 1 to {}",
         if *base_port == 0 { "replicas have to find each other again after a restart, so none may listen on a port that the system \
-         chooses".to_owned() } else { format!("{replicas} replicas from port {base_port} reach beyond port 65535") },
-        (usize::from(u16::MAX) + 1).saturating_sub(*replicas)
+         chooses".to_owned() } else { format!("{replicas} replicas take {} ports from {base_port} on, which reach beyond 65535", replicas * PORTS_PER_REPLICA) },
+        (usize::from(u16::MAX) + 1).saturating_sub(*replicas * PORTS_PER_REPLICA)
     )]
     Ports {
         /// The first port.
@@ -181,6 +184,20 @@ pub enum NodeError {
         /// How many ports are needed.
         replicas: usize,
     },
+    /// The ports after that of a host do not fit.
+    #[error(
+        "{0}: the replica takes this port and the two after it, and ports are from 1 to 65535; choose another port"
+    )]
+    PortsOf(Address),
+    /// A host is none.
+    #[error(transparent)]
+    HostName(AddressError),
+    /// Two replicas would listen at the same place.
+    #[error(
+        "{0} is the place of another replica too: each takes its port for peers and the next ones for clients and operators; name ports that \
+         are three apart, or none"
+    )]
+    PlaceTaken(Address),
     /// A file or directory cannot be written.
     #[error("cannot write {path}: {source}")]
     Write {
@@ -194,8 +211,9 @@ pub enum NodeError {
 impl NodeError {
     /// Whether what the caller gave cannot be used, files included, as against what happened on the way.
     pub fn is_wrong_call(&self) -> bool {
-        use NodeError::{Config, ConfigFile, Crypto, KeyFile, NotEmpty, Ports};
+        use NodeError::{Config, ConfigFile, Crypto, HostName, KeyFile, NotEmpty, PlaceTaken, Ports, PortsOf};
         matches!(self, ConfigFile(_) | Config(_) | KeyFile(_) | Crypto(_) | NotEmpty(_) | Ports { .. })
+            || matches!(self, HostName(_) | PlaceTaken(_) | PortsOf(_))
     }
 
     /// Whether a disk is full, fails, or may not be written, so that starting again is in vain until it has been seen to.

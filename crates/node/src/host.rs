@@ -236,9 +236,11 @@ impl<P: Protocol> Host<P> {
     fn take_event(&mut self, event: Event) -> Result<(), HostError> {
         match event {
             Event::Received { remote: Remote::Replica(from), frame, .. } => return self.take_peer_frame(from, frame),
+            Event::Received { remote: Remote::Operator(_), link, frame } => self.serve_operator(link, frame),
             Event::Received { remote: Remote::Client(client), link, frame } => self.clients.push(link, client, frame),
             Event::Connected { link, remote } => {
                 match remote {
+                    Remote::Operator(_) => {}
                     Remote::Client(client) => self.devices.gateway.connected(client, link),
                     Remote::Replica(replica) => {
                         self.garbling = self.garbling.iter().filter(|other| *other != replica).collect()

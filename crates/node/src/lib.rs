@@ -36,7 +36,7 @@ pub use durability::{FsyncPolicy, JournalConfig, JournalKind};
 pub use embedded::EmbeddedCluster;
 pub use error::{HostError, NodeError};
 pub use laboratory::Laboratory;
-pub use observer::{NoObserver, NodeEvent, Observer, StderrObserver};
+pub use observer::{Listening, NoObserver, NodeEvent, Observer, StderrObserver};
 pub use process::run_directory;
 pub use quorate_byzantine::Fault;
 pub use recording::RecordingConfig;

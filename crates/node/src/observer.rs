@@ -3,17 +3,38 @@
 use quorate_byzantine::Fault;
 use quorate_consensus::Evidence;
 use quorate_transports::Remote;
-use quorate_types::{Height, ReplicaId, View};
+use quorate_types::{Address, Height, ReplicaId, View};
 use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// Where a replica listens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listening {
+    /// For its peers.
+    pub peers: SocketAddr,
+    /// For clients, who may share the listener of the peers.
+    pub clients: SocketAddr,
+    /// For operators, if it does.
+    pub operators: Option<SocketAddr>,
+}
+
+impl fmt::Display for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.peers == self.clients {
+            true => write!(f, "listening on {} for peers and clients", self.peers)?,
+            false => write!(f, "listening on {} for peers, on {} for clients", self.peers, self.clients)?,
+        }
+        self.operators.map_or(Ok(()), |operators| write!(f, ", on {operators} for operators"))
+    }
+}
+
 /// Something that an operator may want to know. None of it happens in the steady state of a healthy cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeEvent {
     /// The replica takes connections.
-    Listening(SocketAddr),
+    Listening(Listening),
     /// The replica misbehaves on purpose.
     Misbehaving(Fault),
     /// Something about the journal that an operator may want to know.
@@ -71,7 +92,7 @@ pub enum NodeEvent {
     /// A connection failed before it was authenticated.
     Unauthenticated {
         /// Where it comes from or leads to.
-        address: SocketAddr,
+        address: Address,
         /// Why.
         why: String,
     },
@@ -103,9 +124,10 @@ impl fmt::Display for NodeEvent {
         let name = |remote: &Remote| match remote {
             Remote::Replica(replica) => format!("replica {replica}"),
             Remote::Client(client) => format!("client {client}"),
+            Remote::Operator(_) => "an operator".to_owned(),
         };
         match self {
-            NodeEvent::Listening(address) => write!(f, "listening on {address}"),
+            NodeEvent::Listening(listening) => listening.fmt(f),
             NodeEvent::Misbehaving(fault) => write!(f, "WARNING: configured to misbehave: {fault}"),
             NodeEvent::Journal(what) => write!(f, "journal: {what}"),
             NodeEvent::Restarted { view, height } => {
@@ -162,7 +184,8 @@ impl Observer for StderrObserver {
     fn observe(&mut self, replica: ReplicaId, event: NodeEvent) {
         let of_a_client = matches!(
             event,
-            NodeEvent::Connected(Remote::Client(_)) | NodeEvent::Lost { remote: Remote::Client(_), .. }
+            NodeEvent::Connected(Remote::Client(_) | Remote::Operator(_))
+                | NodeEvent::Lost { remote: Remote::Client(_) | Remote::Operator(_), .. }
         );
         if !of_a_client {
             // A closed stderr is no reason to stop a replica.

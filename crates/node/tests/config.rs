@@ -85,6 +85,7 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
         ("protocol", "\"paxos\""),
         ("reply", "\"some\""),
         ("address", "\"localhost\""),
+        ("address", "\"300.1.1.1:7000\""),
         ("public_key", "\"xyz\""),
     ] {
         let (text, line) = with_line(&four().to_toml(), key, &format!("{key} = {value}"));
@@ -163,9 +164,81 @@ fn a_testnet_has_a_directory_for_each_replica_and_private_keys_that_only_the_own
 }
 
 #[test]
+fn a_listener_that_others_could_reach_for_the_status_is_refused() {
+    let with = |line: &str| {
+        let text = four().to_toml();
+        let at = text.find("[consensus]").expect("it is written out");
+        format!("{}{line}\n{}", &text[..at], &text[at..])
+    };
+    for address in ["0.0.0.0:7900", "10.0.0.1:7900", "status.example.com:7900"] {
+        let error = refusal(&with(&format!("admin_listen = \"{address}\"")));
+        assert!(
+            error.contains("line ") && error.contains("`admin_listen` is ") && error.contains("127.0.0.1:7900"),
+            "{error}"
+        );
+        let meant = with(&format!("admin_listen = \"{address}\""))
+            .replace("admin_beyond_loopback = false", "admin_beyond_loopback = true");
+        assert!(NodeConfig::from_toml(&meant, Path::new("x")).is_ok(), "{address}: somebody says that it is meant");
+    }
+    assert!(NodeConfig::from_toml(&with("admin_listen = \"localhost:7900\""), Path::new("x")).is_ok());
+    let error = refusal(&with("client_listen = \"127.0.0.1:7001\""));
+    assert!(error.contains("`client_listen` is 127.0.0.1:7001, where `listen` is already"), "{error}");
+}
+
+#[test]
+fn a_testnet_of_named_hosts_listens_where_each_host_can() {
+    let hosts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let shown = |places: &[testnet::Place]| {
+        places.iter().map(|place| format!("{} {} {}", place.peers, place.clients, place.operators)).collect::<Vec<_>>()
+    };
+    let places = testnet::places_on(&hosts(&["a", "b.example.com", "10.0.0.3", "d:9000"]), 7000).unwrap();
+    assert_eq!(
+        shown(&places),
+        [
+            "a:7000 a:7001 127.0.0.1:7002",
+            "b.example.com:7000 b.example.com:7001 127.0.0.1:7002",
+            "10.0.0.3:7000 10.0.0.3:7001 127.0.0.1:7002",
+            "d:9000 d:9001 127.0.0.1:9002"
+        ]
+    );
+    let shared = testnet::places_on(&hosts(&["a", "b", "a"]), 7000).unwrap();
+    assert_eq!(
+        shown(&shared),
+        ["a:7000 a:7002 127.0.0.1:7004", "b:7000 b:7001 127.0.0.1:7002", "a:7001 a:7003 127.0.0.1:7005"]
+    );
+    for (names, port, words) in [
+        (&["a", "b", "c", "d d"][..], 7000, "`d d` is neither a host name nor an IP address"),
+        (&["a", "300.1.1.1:7000"], 7000, "300.1.1.1"),
+        (&["a:7000", "a:7001"], 7000, "a:7001 is the place of another replica too"),
+        (&["a", "b"], 65_535, "6 ports from 65535 on"),
+        (&["a:65534"], 7000, "a:65534: the replica takes this port and the two after it"),
+        (&["a:0"], 7000, "ports are from 1"),
+    ] {
+        let error = testnet::places_on(&hosts(names), port).unwrap_err().to_string();
+        assert!(error.contains(words), "{names:?}: {error}");
+    }
+    let scratch = Scratch::new("hosts");
+    let net = testnet::write_at(&NodeConfig::template("net"), places, &scratch.0).unwrap();
+    let listens = |at: usize| {
+        let config = &net.configs[at];
+        [&config.listen, &config.client_listen, &config.admin_listen]
+            .map(|address| address.as_ref().map(ToString::to_string).unwrap_or_default())
+    };
+    assert_eq!(
+        listens(0),
+        ["0.0.0.0:7000", "0.0.0.0:7001", "127.0.0.1:7002"],
+        "a name may lead elsewhere on its own host"
+    );
+    assert_eq!(listens(2), ["", "10.0.0.3:7001", "127.0.0.1:7002"]);
+    let members: Vec<String> = net.configs[1].members.iter().map(|member| member.address.to_string()).collect();
+    assert_eq!(members, ["a:7000", "b.example.com:7000", "10.0.0.3:7000", "d:9000"]);
+    assert_eq!(net.client_committee().unwrap().members[3].address.to_string(), "d:9001");
+}
+
+#[test]
 fn ports_beyond_the_last_are_refused_before_anything_is_written() {
     let scratch = Scratch::new("ports");
-    for (replicas, base_port) in [(4, 65_533), (4, 0)] {
+    for (replicas, base_port) in [(4, 65_533), (4, 65_525), (4, 0)] {
         let error = testnet::write(&NodeConfig::template("net"), replicas, base_port, &scratch.0).unwrap_err();
         assert!(matches!(error, NodeError::Ports { .. }), "{error}");
     }

@@ -49,7 +49,7 @@ impl Net {
         template.consensus.view_timeout_ms = 300;
         adjust(&mut template);
         let written = testnet::write(&template, REPLICAS, free_ports(), &directory).expect("a testnet is written");
-        let committee = written.configs[0].committee().expect("it is valid");
+        let committee = written.client_committee().expect("it is valid");
         Net { directory, homes: written.directories, committee, processes: (0..REPLICAS).map(|_| None).collect() }
     }
 
@@ -121,13 +121,16 @@ impl Drop for Net {
     }
 }
 
-/// The first of as many consecutive ports that nobody listens on.
+/// Ports of a cluster.
+const PORTS: usize = REPLICAS * testnet::PORTS_PER_REPLICA;
+
+/// The first of so many consecutive ports that nobody listens on.
 fn free_ports() -> u16 {
     static TAKEN: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
-    let from = 21_000 + (std::process::id() % 100) as u16 * 100;
+    let from = 21_000 + (std::process::id() % 32) as u16 * 360;
     loop {
-        let base = from + TAKEN.fetch_add(REPLICAS as u16, Ordering::Relaxed);
-        if (base..).take(REPLICAS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+        let base = from + TAKEN.fetch_add(PORTS as u16, Ordering::Relaxed);
+        if (base..).take(PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
             return base;
         }
     }

@@ -21,7 +21,7 @@ use quorate_consensus::replica::Protocol;
 use quorate_consensus::{Config, Malleable};
 use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring, SchemeKind};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
-use quorate_types::{ClusterId, Committee, Member, ReplicaId, Status, Time};
+use quorate_types::{Address, ClusterId, Committee, Member, ReplicaId, Status, Time};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -284,8 +284,9 @@ fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     };
     let seeds: Vec<[u8; 32]> = (0..replicas).map(|_| key_seeds()).collect();
     let key = |seed: &[u8; 32]| KeyPair::from_seed(spec.scheme, *seed);
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let members = seeds.iter().map(|seed| Member { public_key: key(seed).public_key(), address }).collect();
+    let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+    let members =
+        seeds.iter().map(|seed| Member { public_key: key(seed).public_key(), address: address.clone() }).collect();
     let committee = Committee { cluster, quorum: spec.quorum, members };
     let keyring = Arc::new(Keyring::new(spec.scheme, &committee).expect("keys that were just made are sound"));
     let device = |(at, seed): (usize, &[u8; 32])| {

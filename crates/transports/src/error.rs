@@ -3,9 +3,9 @@
 use crate::config::ConfigError;
 use crate::framing::FrameTooLong;
 use quorate_channels::ChannelError;
-use quorate_types::ReplicaId;
+use quorate_types::{Address, ReplicaId};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use thiserror::Error;
 
 /// Why a transport cannot be set up.
@@ -34,7 +34,7 @@ pub enum SetupError {
     #[error("cannot listen on {address}: {why}; check that no other process does and that the address is this host's")]
     Listen {
         /// The replica's address.
-        address: SocketAddr,
+        address: Address,
         /// What the operating system says.
         why: io::Error,
     },
@@ -46,6 +46,9 @@ pub enum SetupError {
 /// Why a link ended or was never made.
 #[derive(Debug, Error)]
 pub enum LinkError {
+    /// The host's name has no address.
+    #[error("the name cannot be resolved: {0}; check how it is written, and that this host's name servers know it")]
+    Name(io::Error),
     /// Dialling failed.
     #[error("dialling failed: {0}")]
     Dial(io::Error),
@@ -98,6 +101,19 @@ pub enum LinkError {
     /// The owner of the transport ended it.
     #[error("{0}")]
     Ended(String),
+    /// As many operators are connected as may be.
+    #[error("{0} operators are connected, as many as may be")]
+    TooManyOperators(usize),
+    /// The remote has nothing to do at the listener that it dialled.
+    #[error("{who} dialled the listener for {door}: its configuration has to name the address of `{key}`")]
+    WrongDoor {
+        /// What the remote is.
+        who: &'static str,
+        /// Who is served there.
+        door: &'static str,
+        /// The key that has the right address.
+        key: &'static str,
+    },
     /// A replica dialled that has to be dialled.
     #[error("replica {0} dialled, but of a pair the lower id dials: its committee differs from this replica's")]
     WrongDirection(ReplicaId),
@@ -130,7 +146,7 @@ impl LinkError {
 #[derive(Debug)]
 pub struct Refusal {
     /// The address at the other end.
-    pub address: SocketAddr,
+    pub address: Address,
     /// Which replica was dialled; none if the other end dialled.
     pub dialled: Option<ReplicaId>,
     /// Why.

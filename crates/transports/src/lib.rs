@@ -11,7 +11,7 @@ mod write_queue;
 
 pub use config::{ConfigError, TcpConfig};
 pub use error::{LinkError, Refusal, SetupError};
-pub use tcp::TcpTransport;
+pub use tcp::{Listeners, TcpTransport, listen};
 pub use write_queue::WriteQueue;
 
 use bytes::Bytes;
@@ -31,6 +31,8 @@ pub enum Remote {
     Replica(ReplicaId),
     /// A client that speaks for this origin.
     Client(ClientId),
+    /// An operator, who came in by the listener for operators and calls itself so.
+    Operator(ClientId),
 }
 
 impl From<RemoteIdentity> for Remote {

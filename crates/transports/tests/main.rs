@@ -3,5 +3,6 @@
 mod clients;
 mod conformance;
 mod cuts;
+mod doors;
 mod framing;
 mod support;

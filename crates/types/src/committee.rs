@@ -1,17 +1,17 @@
 //! Who takes part.
 
+use crate::address::Address;
 use crate::ids::{ClusterId, ReplicaId};
 use crate::quorum::{Quorum, QuorumError};
 use bytes::Bytes;
-use std::net::SocketAddr;
 
 /// One replica of the committee.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
     /// The scheme's public key; empty for the scheme `none`.
     pub public_key: Bytes,
-    /// Where it listens, for peers and for clients.
-    pub address: SocketAddr,
+    /// Where its peers reach it; to a client, where clients do.
+    pub address: Address,
 }
 
 /// The members of a cluster, by replica id, and how many of them may be faulty.

@@ -3,6 +3,7 @@
 //! Nothing here does anything. Every other crate speaks in these words, so they are small, immutable where they can be, and
 //! have exactly one encoding: what is hashed or signed is the canonical form that [`codec`] defines.
 
+pub mod address;
 pub mod bitset;
 pub mod block;
 pub mod certificate;
@@ -19,6 +20,7 @@ pub mod state;
 pub mod status;
 pub mod time;
 
+pub use address::{Address, AddressError};
 pub use bitset::Signers;
 pub use block::Block;
 pub use certificate::{Attachment, Certificate, Domain, Statement, Subject, Vote};

@@ -33,13 +33,16 @@ pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&succeeds(arguments).stdout).expect("standard output is JSON and nothing else")
 }
 
-/// Four free consecutive ports, different in each test of this process, below those that the system gives to connections.
+/// Ports of four replicas: each has one for peers, one for clients and one for operators.
+const PORTS: u16 = 12;
+
+/// Free consecutive ports for four replicas, different in each test of this process, below those that the system gives to connections.
 pub fn free_ports() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 21_000 + (std::process::id() % 100) as u16 * 100;
+    let start = 21_000 + (std::process::id() % 32) as u16 * 360;
     loop {
-        let base = start + NEXT.fetch_add(4, Ordering::Relaxed);
-        if (base..base + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+        let base = start + NEXT.fetch_add(PORTS, Ordering::Relaxed);
+        if (base..base + PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
             return base;
         }
     }

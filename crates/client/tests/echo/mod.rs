@@ -46,7 +46,7 @@ impl EchoCluster {
         let listeners: Vec<TcpListener> = manners.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let member = |(key, listener): (&KeyPair, &TcpListener)| Member {
             public_key: key.public_key(),
-            address: listener.local_addr().unwrap(),
+            address: listener.local_addr().unwrap().into(),
         };
         let members: Vec<Member> = keys.iter().zip(&listeners).map(member).collect();
         let committee = Committee::new(ClusterId::from_name("echo"), members.clone()).unwrap();

@@ -16,8 +16,9 @@ pub fn key(kind: SchemeKind, replica: u16) -> KeyPair {
 }
 
 pub fn committee(kind: SchemeKind, size: u16) -> Committee {
-    let address = "127.0.0.1:7000".parse().unwrap();
-    let members = (0..size).map(|id| Member { public_key: key(kind, id).public_key(), address }).collect();
+    let address: quorate_types::Address = "127.0.0.1:7000".parse().unwrap();
+    let members =
+        (0..size).map(|id| Member { public_key: key(kind, id).public_key(), address: address.clone() }).collect();
     Committee::new(cluster(), members).unwrap()
 }
 

@@ -7,6 +7,7 @@ use quorate_applications::ApplicationKind;
 use quorate_client::{ClientConfig, session};
 use quorate_crypto::SchemeKind;
 use quorate_node::config::CONFIG_FILE;
+use quorate_node::testnet::PORTS_PER_REPLICA;
 use quorate_node::{
     EmbeddedCluster, FsyncPolicy, JournalConfig, JournalKind, Laboratory, NoObserver, NodeConfig, ReplyMode, testnet,
 };
@@ -47,6 +48,7 @@ struct Process {
 /// Replicas as processes, and the directory in which they live; both end with this.
 pub struct Processes {
     processes: Vec<Process>,
+    /// With the addresses for clients.
     committee: Committee,
     /// The last to go.
     _directory: Directory,
@@ -243,9 +245,10 @@ impl Processes {
     fn start(spec: &BenchSpec, template: &NodeConfig) -> Result<Processes, BenchError> {
         recording::make_room(spec)?;
         let directory = Directory::new();
-        let base_port = if spec.base_port == 0 { free_ports(spec.replicas)? } else { spec.base_port };
+        let base_port =
+            if spec.base_port == 0 { free_ports(spec.replicas * PORTS_PER_REPLICA as u32)? } else { spec.base_port };
         let net = testnet::write(template, spec.replicas as usize, base_port, &directory.0)?;
-        let committee = net.configs[0].committee().map_err(|fault| BenchError::Node(fault.into()))?;
+        let committee = net.client_committee().map_err(|fault| BenchError::Node(fault.into()))?;
         let mut cluster = Processes { processes: Vec::new(), committee, _directory: directory };
         for (mut config, home) in net.configs.into_iter().zip(&net.directories) {
             experiment(spec, &mut config);
@@ -393,7 +396,7 @@ fn free_ports(count: u32) -> Result<u16, BenchError> {
     let free = |port: u16| -> io::Result<()> { TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|_| ()) };
     candidates
         .find(|base| (*base..*base + count).all(|port| free(port).is_ok()))
-        .ok_or(BenchError::NoPorts { replicas: u32::from(count) })
+        .ok_or(BenchError::NoPorts { ports: u32::from(count) })
 }
 
 /// `VmHWM` of a process; 0 where it is gone or the system does not tell.

@@ -79,10 +79,10 @@ pub enum BenchError {
     #[error("ended by a signal before anything was measured")]
     Interrupted,
     /// No run of free ports was found.
-    #[error("found no {replicas} consecutive free ports between {} and {}; name some with --base-port", PORTS.start, PORTS.end)]
+    #[error("found no {ports} consecutive free ports between {} and {}; name some with --base-port", PORTS.start, PORTS.end)]
     NoPorts {
         /// How many are needed.
-        replicas: u32,
+        ports: u32,
     },
 }
 

@@ -86,7 +86,7 @@ impl TestClient {
                 Event::Received { remote: Remote::Replica(replica), frame, .. } => {
                     self.inbox.push((replica, decode_message(frame).expect("replicas send replies")));
                 }
-                Event::Received { remote: Remote::Client(client), .. } => panic!("client {client} answers a client"),
+                Event::Received { remote, .. } => panic!("{remote:?} answers a client"),
             }
         }
         news
@@ -152,7 +152,7 @@ impl TestClient {
             if start.elapsed() > HANG {
                 let of = self.links.values().filter_map(|remote| match remote {
                     Remote::Replica(replica) => Some(*replica),
-                    Remote::Client(_) => None,
+                    Remote::Client(_) | Remote::Operator(_) => None,
                 });
                 let statuses: Vec<Status> = of.collect::<Vec<_>>().into_iter().map(|of| self.status(of)).collect();
                 let waiting: Vec<_> = bundles.iter().filter(|bundle| !done.contains_key(&bundle.digest())).collect();

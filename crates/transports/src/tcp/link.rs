@@ -1,6 +1,7 @@
 //! One TCP stream with its channel and its queues.
 
 use super::clients::Share;
+use super::doors::Door;
 use super::sweep::Stuck;
 use crate::error::LinkError;
 use crate::framing::FrameBuffer;
@@ -49,6 +50,8 @@ pub struct Link {
     pub address: SocketAddr,
     /// Whom this end dialled; none if it accepted.
     pub dialled: Option<ReplicaId>,
+    /// By which listener it came in, if this end accepted.
+    pub door: Door,
     pub phase: Phase,
     /// When the handshake is given up.
     pub deadline: Instant,
@@ -99,6 +102,7 @@ impl Link {
             socket,
             address,
             dialled,
+            door: Door::Anybody,
             phase: if dialled.is_some() { Phase::Dialling } else { Phase::Handshake },
             since: times.0,
             deadline: times.1,

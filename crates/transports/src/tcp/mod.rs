@@ -5,8 +5,10 @@
 //! socket takes no more, and only then watched for being writable.
 
 mod clients;
+mod doors;
 mod link;
 mod links;
+mod names;
 mod peers;
 mod serve;
 mod sockets;
@@ -17,38 +19,58 @@ use crate::error::{LinkError, Refusal, SetupError};
 use crate::{Counters, Event, LinkId, Remote, Transport};
 use bytes::Bytes;
 use clients::Memory;
+use doors::{Door, Doors, MOST_DOORS};
 use link::{Link, Phase};
 use links::Links;
 use mio::{Interest, Token};
+use names::Names;
 use peers::Peer;
 use quorate_channels::{ChannelFactory, RemoteIdentity, Side};
-use quorate_types::{Committee, ReplicaId};
+use quorate_types::{Address, Committee, ReplicaId};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const LISTENER: Token = Token(0);
-const WAKER: Token = Token(1);
+/// The tokens below are those of the listeners.
+const WAKER: Token = Token(MOST_DOORS);
 /// The token of the link at index 0.
-const FIRST_LINK: usize = 2;
+const FIRST_LINK: usize = MOST_DOORS + 1;
 
 /// Events taken from the kernel in one poll; the rest comes with the next.
 const MOST_READY: usize = 256;
 /// A client that leaves this part of `client_queue_bytes` unread is served no more until it reads.
 const CONGESTED_SHARE: usize = 4;
+/// Most operators connected at a time; one more is refused.
+const MOST_OPERATORS: usize = 16;
 /// Refusals kept for [`Transport::take_refusals`]; older ones are forgotten.
 const MOST_REFUSALS: usize = 64;
+
+/// Where a replica's transport listens.
+#[derive(Default)]
+pub struct Listeners {
+    /// For peers; if there is none, it listens on its address in the committee.
+    pub peers: Option<std::net::TcpListener>,
+    /// For clients; if there is none, they share the peers' listener.
+    pub clients: Option<std::net::TcpListener>,
+    /// For operators; if there is none, they are clients like others.
+    pub operators: Option<std::net::TcpListener>,
+}
+
+impl From<Option<std::net::TcpListener>> for Listeners {
+    fn from(peers: Option<std::net::TcpListener>) -> Listeners {
+        Listeners { peers, ..Listeners::default() }
+    }
+}
 
 /// A [`Transport`] over TCP.
 pub struct TcpTransport {
     poll: mio::Poll,
     ready: mio::Events,
     waker: Arc<mio::Waker>,
-    listener: Option<mio::net::TcpListener>,
-    /// The listener has more to accept, of which no event will tell.
-    accepts_more: bool,
+    doors: Doors,
+    names: Names,
     /// When to accept again after the operating system had no descriptor left.
     accept_at: Option<Instant>,
     channels: Box<dyn ChannelFactory>,
@@ -58,6 +80,7 @@ pub struct TcpTransport {
     peers: Vec<Peer>,
     unauthenticated: usize,
     clients: usize,
+    operators: usize,
     dirty: Vec<LinkId>,
     unread: Vec<LinkId>,
     /// Clients' links that are not read until there is room for what they send.
@@ -73,10 +96,10 @@ pub struct TcpTransport {
 }
 
 impl TcpTransport {
-    /// The transport of the replica that `channels` speak for. It listens on `listener`, or else on its address in the committee.
+    /// The transport of the replica that `channels` speak for.
     pub fn replica(
         committee: &Committee,
-        listener: Option<std::net::TcpListener>,
+        listeners: impl Into<Listeners>,
         channels: impl ChannelFactory + 'static,
         config: TcpConfig,
     ) -> Result<TcpTransport, SetupError> {
@@ -87,12 +110,12 @@ impl TcpTransport {
             return Err(SetupError::Stranger { me, members: committee.len() });
         };
         config.validate()?;
-        let listener = match listener {
-            Some(listener) => sockets::adopt(listener, &config)?,
-            None => sockets::listen(member.address, &config)
-                .map_err(|why| SetupError::Listen { address: member.address, why })?,
-        };
-        TcpTransport::new(committee, Some(listener), Box::new(channels), config)
+        let mut listeners = listeners.into();
+        if listeners.peers.is_none() {
+            let fail = |why| SetupError::Listen { address: member.address.clone(), why };
+            listeners.peers = Some(listen(&member.address).map_err(fail)?);
+        }
+        TcpTransport::new(committee, listeners, Box::new(channels), config)
     }
 
     /// The transport of the client that `channels` speak for: it dials every replica, and again when a link is lost.
@@ -105,20 +128,18 @@ impl TcpTransport {
             return Err(SetupError::Role { found: "replica", wanted: "client" });
         };
         config.validate()?;
-        TcpTransport::new(committee, None, Box::new(channels), config)
+        TcpTransport::new(committee, Listeners::default(), Box::new(channels), config)
     }
 
     fn new(
         committee: &Committee,
-        mut listener: Option<mio::net::TcpListener>,
+        listeners: Listeners,
         channels: Box<dyn ChannelFactory>,
         config: TcpConfig,
     ) -> Result<TcpTransport, SetupError> {
         let poll = mio::Poll::new()?;
         let waker = Arc::new(mio::Waker::new(poll.registry(), WAKER)?);
-        if let Some(listener) = &mut listener {
-            poll.registry().register(listener, LISTENER, Interest::READABLE)?;
-        }
+        let doors = Doors::open(listeners, &config, poll.registry())?;
         let me = channels.local();
         let now = Instant::now();
         let dials = |replica: ReplicaId| match me {
@@ -126,13 +147,13 @@ impl TcpTransport {
             RemoteIdentity::Client(_) => true,
         };
         let peers = committee.replicas().zip(&committee.members);
-        let peers = peers.map(|(replica, member)| Peer::new(member.address, dials(replica), now)).collect();
+        let peers = peers.map(|(replica, member)| Peer::new(member.address.clone(), dials(replica), now)).collect();
         Ok(TcpTransport {
             poll,
             ready: mio::Events::with_capacity(MOST_READY),
             waker,
-            listener,
-            accepts_more: false,
+            doors,
+            names: Names::default(),
             accept_at: None,
             channels,
             me,
@@ -142,6 +163,7 @@ impl TcpTransport {
             peers,
             unauthenticated: 0,
             clients: 0,
+            operators: 0,
             dirty: Vec::new(),
             unread: Vec::new(),
             paused: Vec::new(),
@@ -153,9 +175,19 @@ impl TcpTransport {
         })
     }
 
-    /// Where this transport listens; none for a client.
+    /// Where this transport listens for peers; none for a client.
     pub fn listens_on(&self) -> Option<SocketAddr> {
-        self.listener.as_ref().and_then(|listener| listener.local_addr().ok())
+        self.doors.address(&[Door::Anybody, Door::Peers])
+    }
+
+    /// Where it listens for clients; none for a client.
+    pub fn listens_for_clients_on(&self) -> Option<SocketAddr> {
+        self.doors.address(&[Door::Anybody, Door::Clients])
+    }
+
+    /// Where it listens for operators, if it does.
+    pub fn listens_for_operators_on(&self) -> Option<SocketAddr> {
+        self.doors.address(&[Door::Operators])
     }
 
     #[inline]
@@ -163,6 +195,9 @@ impl TcpTransport {
         match self.links.get_mut(link).and_then(|link| Some((link.remote()?, link))) {
             Some((Remote::Replica(_), link)) => {
                 push(link, frame, self.config.link_queue_bytes, &mut self.counters, &mut self.dirty);
+            }
+            Some((Remote::Operator(_), link)) => {
+                push(link, frame, self.config.client_queue_bytes, &mut self.counters, &mut self.dirty);
             }
             Some((Remote::Client(_), link)) => {
                 let id = link.id;
@@ -175,7 +210,7 @@ impl TcpTransport {
 
     /// How long the next wait may be: not past the next timer, and not at all if something is left to do.
     fn wait(&self, timeout: Option<Duration>, has_events: bool) -> Option<Duration> {
-        let accepts = self.accepts_more && self.accept_at.is_none();
+        let accepts = self.doors.accepts_more() && self.accept_at.is_none();
         if has_events || accepts || !self.unread.is_empty() || !self.client_events.is_empty() {
             return Some(Duration::ZERO);
         }
@@ -203,6 +238,9 @@ impl Transport for TcpTransport {
 
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let before = events.len();
+        if self.names.is_asking() {
+            self.dial_resolved();
+        }
         if self.next_timer.is_some() {
             self.run_timers(Instant::now(), events);
         }
@@ -257,10 +295,7 @@ impl Transport for TcpTransport {
     }
 
     fn stop_accepting(&mut self) {
-        if let Some(mut listener) = self.listener.take() {
-            // It fails only if the listener is not registered; dropping it deregisters it all the same.
-            let _ = self.poll.registry().deregister(&mut listener);
-        }
+        self.doors.close(self.poll.registry());
     }
 
     fn has_unsent(&self) -> bool {
@@ -285,4 +320,12 @@ fn push(link: &mut Link, frame: Bytes, most_bytes: usize, counters: &mut Counter
         link.dirty = true;
         dirty.push(link.id);
     }
+}
+
+/// Listens on an address: on the first one that its name has and that can be listened on.
+///
+/// # Errors
+/// What the operating system says of the name, or of the last address.
+pub fn listen(address: &Address) -> io::Result<std::net::TcpListener> {
+    std::net::TcpListener::bind(&address.resolve()?[..])
 }

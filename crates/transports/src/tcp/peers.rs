@@ -4,13 +4,16 @@
 use crate::LinkId;
 use crate::config::TcpConfig;
 use bytes::Bytes;
+use quorate_types::Address;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// One replica.
 pub struct Peer {
-    pub address: SocketAddr,
+    pub address: Address,
+    /// Where its host's name led to the last time, if it has a name.
+    pub known: Vec<SocketAddr>,
     /// Whether this end dials.
     pub dials: bool,
     /// The established link.
@@ -24,9 +27,10 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn new(address: SocketAddr, dials: bool, now: Instant) -> Peer {
+    pub fn new(address: Address, dials: bool, now: Instant) -> Peer {
         Peer {
             address,
+            known: Vec::new(),
             dials,
             link: None,
             dial_at: dials.then_some(now),
@@ -39,6 +43,11 @@ impl Peer {
     /// The last link worked: the next wait is the shortest again.
     pub fn worked(&mut self) {
         self.failures = 0;
+    }
+
+    /// Which of the host's addresses to dial: another one after each failure.
+    pub fn next_known(&self) -> Option<SocketAddr> {
+        (!self.known.is_empty()).then(|| self.known[self.failures as usize % self.known.len()])
     }
 
     /// Keeps a frame for the next link, at the cost of the oldest ones: protocols say again what matters, and the newest of it

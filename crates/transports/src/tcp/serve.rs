@@ -49,8 +49,8 @@ impl TcpTransport {
         let ready = std::mem::replace(&mut self.ready, mio::Events::with_capacity(0));
         for event in &ready {
             match event.token() {
-                LISTENER => self.accepts_more = true,
                 WAKER => {}
+                Token(token) if token < MOST_DOORS => self.doors.knocked(token),
                 Token(token) => {
                     let closing = event.is_read_closed() || event.is_error();
                     if closing && let Some(link) = self.links.at_mut(token - FIRST_LINK) {
@@ -66,7 +66,7 @@ impl TcpTransport {
             }
         }
         self.ready = ready;
-        if self.accepts_more && self.accept_at.is_none() {
+        if self.doors.accepts_more() && self.accept_at.is_none() {
             self.accept();
         }
     }
@@ -103,6 +103,7 @@ impl TcpTransport {
                 }
             }
             let Some(remote) = authenticated? else { return Ok(()) };
+            let remote = link.door.admits(remote)?;
             self.admit(link, remote, events)?;
         }
         if let Phase::Established(remote) = link.phase {
@@ -126,7 +127,7 @@ impl TcpTransport {
     ) -> Result<(), LinkError> {
         let budget = self.config.read_budget_bytes;
         let (budget, into) = match remote {
-            Remote::Replica(_) => (budget, events),
+            Remote::Replica(_) | Remote::Operator(_) => (budget, events),
             Remote::Client(_) => match budget.min(self.memory.room(link)) {
                 // It has left, and its frames wait in turn: nobody would read the answers.
                 0 if link.has_closed => return Err(LinkError::Abandoned),
@@ -156,7 +157,7 @@ impl TcpTransport {
         if let Phase::Established(remote) = link.phase {
             let budget = self.config.read_budget_bytes;
             let into = match remote {
-                Remote::Replica(_) => events,
+                Remote::Replica(_) | Remote::Operator(_) => events,
                 Remote::Client(_) => &mut self.client_events,
             };
             // The link ends for the error that its write met; a second one adds nothing.
@@ -172,6 +173,14 @@ impl TcpTransport {
                 link.set_frame_limit(self.config.client_frame_limit());
                 self.clients += 1;
                 self.client_events.push(Event::Connected { link: link.id, remote });
+            }
+            Remote::Operator(_) => {
+                if self.operators >= MOST_OPERATORS {
+                    return Err(LinkError::TooManyOperators(self.operators));
+                }
+                self.operators += 1;
+                link.set_frame_limit(self.config.client_frame_limit());
+                events.push(Event::Connected { link: link.id, remote });
             }
             Remote::Replica(replica) => {
                 let Some(peer) = self.peers.get(replica.index()) else {
@@ -227,6 +236,10 @@ impl TcpTransport {
                         }
                         events.push(gone);
                     }
+                    Remote::Operator(_) => {
+                        self.operators -= 1;
+                        events.push(gone);
+                    }
                     Remote::Client(_) => {
                         self.clients -= 1;
                         self.memory.settle(&link);
@@ -237,7 +250,8 @@ impl TcpTransport {
             }
             Phase::Dialling | Phase::Handshake => {
                 self.unauthenticated -= usize::from(link.dialled.is_none());
-                self.refuse(link.address, link.dialled, why);
+                let address = link.dialled.map_or(link.address.into(), |peer| self.peers[peer.index()].address.clone());
+                self.refuse(address, link.dialled, why);
             }
         }
         if let Some(replica) = link.dialled {
@@ -246,7 +260,7 @@ impl TcpTransport {
         self.links.release(link.id);
     }
 
-    fn refuse(&mut self, address: SocketAddr, dialled: Option<ReplicaId>, why: LinkError) {
+    fn refuse(&mut self, address: Address, dialled: Option<ReplicaId>, why: LinkError) {
         if self.refusals.len() == MOST_REFUSALS {
             self.refusals.pop_front();
         }
@@ -305,16 +319,48 @@ impl TcpTransport {
         self.due(next);
     }
 
+    /// Dials a replica: at once, or when its host's name is resolved.
     fn dial(&mut self, replica: ReplicaId, now: Instant) {
-        let address = self.peers[replica.index()].address;
+        let address = &self.peers[replica.index()].address;
+        match address.socket() {
+            Some(socket) => self.dial_at(replica, socket, now),
+            None => {
+                let (address, waker) = (address.clone(), self.waker.clone());
+                // Waking fails only when the descriptor is gone, and then there is no one to wake.
+                self.names.ask(replica, address, move || drop(waker.wake()));
+            }
+        }
+    }
+
+    /// Dials those whose names are resolved. Where name servers fail, what a name led to before still serves.
+    pub(super) fn dial_resolved(&mut self) {
+        let now = Instant::now();
+        for (replica, answer) in self.names.take() {
+            let peer = &mut self.peers[replica.index()];
+            let failure = answer.map(|found| peer.known = found).err();
+            match (peer.next_known(), failure) {
+                (Some(socket), _) => self.dial_at(replica, socket, now),
+                (None, failure) => {
+                    let why = failure.unwrap_or_else(|| io::ErrorKind::NotFound.into());
+                    self.dial_failed(replica, LinkError::Name(why), now);
+                }
+            }
+        }
+    }
+
+    fn dial_at(&mut self, replica: ReplicaId, address: SocketAddr, now: Instant) {
         let side = Side::Initiator { expects: replica };
         let opened = sockets::dial(address, &self.config)
             .map_err(LinkError::Dial)
             .and_then(|socket| self.open(socket, address, side, now));
         if let Err(why) = opened {
-            self.refuse(address, Some(replica), why);
-            self.dial_later(replica, now);
+            self.dial_failed(replica, why, now);
         }
+    }
+
+    fn dial_failed(&mut self, replica: ReplicaId, why: LinkError, now: Instant) {
+        self.refuse(self.peers[replica.index()].address.clone(), Some(replica), why);
+        self.dial_later(replica, now);
     }
 
     /// Gives a new stream its channel and its place.
@@ -324,7 +370,7 @@ impl TcpTransport {
         address: SocketAddr,
         side: Side,
         now: Instant,
-    ) -> Result<(), LinkError> {
+    ) -> Result<LinkId, LinkError> {
         let (dialled, interest) = match side {
             Side::Initiator { expects } => (Some(expects), Interest::READABLE | Interest::WRITABLE),
             Side::Responder => (None, Interest::READABLE),
@@ -350,24 +396,18 @@ impl TcpTransport {
         }
         self.links.put(Box::new(link));
         self.due(Some(deadline));
-        Ok(())
+        Ok(id)
     }
 
     fn accept(&mut self) {
         let now = Instant::now();
         for _ in 0..MOST_ACCEPTED {
-            let Some(listener) = &self.listener else { return };
-            let (socket, address) = match listener.accept() {
+            let Some((door, accepted)) = self.doors.accept() else { return };
+            let (socket, address) = match accepted {
                 Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.accepts_more = false;
-                    return;
-                }
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    let address = listener.local_addr().unwrap_or(([0, 0, 0, 0], 0).into());
-                    self.refuse(address, None, LinkError::Io(error));
+                    let address = self.doors.address(&[door]).unwrap_or(([0, 0, 0, 0], 0).into());
+                    self.refuse(address.into(), None, LinkError::Io(error));
                     // The descriptor of somebody who has shown nothing serves the disk, or the next one who has.
                     let _ = self.evict_oldest(None) || self.cut_idle(None, LinkError::Descriptors);
                     self.accept_at = Some(now + ACCEPT_PAUSE);
@@ -380,9 +420,12 @@ impl TcpTransport {
             let opened = sockets::set_stream(&socket, &self.config)
                 .map_err(LinkError::Io)
                 .and_then(|()| self.open(socket, address, Side::Responder, now));
-            if let Err(why) = opened {
-                self.unauthenticated -= 1;
-                self.refuse(address, None, why);
+            match opened {
+                Ok(id) => self.links.get_mut(id).expect("it was just opened").door = door,
+                Err(why) => {
+                    self.unauthenticated -= 1;
+                    self.refuse(address.into(), None, why);
+                }
             }
         }
     }

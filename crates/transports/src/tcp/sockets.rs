@@ -12,15 +12,6 @@ const BACKLOG: libc::c_int = 1_024;
 /// Keep-alive probes sent within `silent_remote_ms`.
 const PROBES: u64 = 4;
 
-/// Listens on a replica's own address.
-pub fn listen(address: SocketAddr, config: &TcpConfig) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    set_buffers(&SockRef::from(&socket), config)?;
-    socket.bind(&SockAddr::from(address))?;
-    adopt(socket.into(), config)
-}
-
 /// Takes over a listener that is bound already, and has more connections wait on it than the standard library asks for.
 /// Accepted streams inherit its buffer sizes.
 pub fn adopt(listener: std::net::TcpListener, config: &TcpConfig) -> io::Result<TcpListener> {

@@ -51,7 +51,7 @@ impl TcpTransport {
             .iter_mut()
             .filter_map(|link| {
                 let why = match link.phase {
-                    Phase::Established(Remote::Client(_)) => look_at_client(link, config, now),
+                    Phase::Established(Remote::Client(_) | Remote::Operator(_)) => look_at_client(link, config, now),
                     Phase::Established(Remote::Replica(_)) => look_at_replica(link, config, now),
                     Phase::Dialling | Phase::Handshake => None,
                 };

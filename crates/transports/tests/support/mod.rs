@@ -212,13 +212,19 @@ impl Ground {
     pub fn on(address: &str, replicas: usize) -> Ground {
         let listeners: Vec<_> = (0..replicas).map(|_| TcpListener::bind(address).expect("a free port")).collect();
         let local = |listener: &TcpListener| listener.local_addr().expect("a bound address");
-        let members = listeners.iter().map(|at| Member { public_key: Bytes::new(), address: local(at) }).collect();
+        let members =
+            listeners.iter().map(|at| Member { public_key: Bytes::new(), address: local(at).into() }).collect();
         let committee = Committee::new(ClusterId::from_name("conformance"), members).expect("a small committee");
         Ground { committee, listeners: listeners.into_iter().map(Some).collect() }
     }
 
+    /// The listeners, by replica.
+    pub fn into_listeners(self) -> Vec<TcpListener> {
+        self.listeners.into_iter().flatten().collect()
+    }
+
     pub fn address(&self, replica: u16) -> SocketAddr {
-        self.committee.members[usize::from(replica)].address
+        self.committee.members[usize::from(replica)].address.socket().expect("its host is a number")
     }
 
     /// The replica's transport; the second time the port is bound anew.

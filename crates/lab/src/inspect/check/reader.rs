@@ -365,6 +365,6 @@ fn committee(cluster: ClusterId, form: &ClusterForm) -> Result<Committee, String
         return Err(format!("{replicas} replicas with {keys} keys and quorums of {} cannot be", form.quorum));
     }
     let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let member = |Hex(key): &Hex| Member { address: nowhere, public_key: Bytes::from(key.clone()) };
+    let member = |Hex(key): &Hex| Member { address: nowhere.into(), public_key: Bytes::from(key.clone()) };
     Ok(Committee { cluster, members: form.public_keys.iter().map(member).collect(), quorum })
 }

@@ -1,0 +1,95 @@
+//! Listeners of their own for peers, clients and operators; and hosts that have names.
+
+use crate::support::*;
+use bytes::Bytes;
+use quorate_transports::{Event, Listeners, Remote, TcpConfig, TcpTransport};
+use quorate_types::{Address, ClientId, Committee, ReplicaId};
+use std::net::TcpListener;
+
+fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a free port")
+}
+
+fn address_of(listener: &TcpListener) -> Address {
+    listener.local_addr().expect("a bound address").into()
+}
+
+/// Replica 1 of two, with three doors, and the committee as those see it who knock at each.
+fn house() -> (End, [Committee; 3], Ground) {
+    let ground = Ground::new(2);
+    let doors = [listener(), listener(), listener()];
+    let seen = [0, 1, 2].map(|door| {
+        let mut committee = ground.committee.clone();
+        committee.members[1].address = address_of(&doors[door]);
+        committee
+    });
+    let [peers, clients, operators] = doors.map(Some);
+    let listeners = Listeners { peers, clients, operators };
+    let end = replica_end(ground.committee.cluster, 1, 1);
+    let house = TcpTransport::replica(&seen[0], listeners, end, quick()).expect("a transport");
+    (End::new(Box::new(house)), seen, ground)
+}
+
+fn client_of(committee: &Committee, id: u64) -> End {
+    End::new(Box::new(
+        TcpTransport::client(committee, client_end(committee.cluster, id), quick()).expect("a transport"),
+    ))
+}
+
+#[test]
+fn each_door_admits_its_own_and_shows_others_out() {
+    let (mut house, [peers, clients, operators], mut ground) = house();
+    let mut lost = client_of(&peers, 7);
+    drive([&mut house, &mut lost], "a client at the peers' door", |[house, _]| {
+        house.refused_with("a client dialled the listener for peers") && house.refused_with("`client_listen`")
+    });
+    let mut client_end = client_of(&clients, 8);
+    drive([&mut house, &mut client_end], "a client at its door", |[house, _]| house.link_to(client(8)).is_some());
+    let mut operator = client_of(&operators, 9);
+    drive([&mut house, &mut operator], "an operator", |[house, _]| {
+        house.link_to(Remote::Operator(ClientId(9))).is_some()
+    });
+    operator.transport.send_to(ReplicaId(1), Bytes::from_static(b"how are you"));
+    drive([&mut house, &mut operator], "a question", |[house, _]| {
+        let asks = |event: &Event| matches!(event, Event::Received { remote: Remote::Operator(_), .. });
+        house.events.iter().any(asks)
+    });
+    let own = || Some(listener());
+    let of_zero = |committee: &Committee| {
+        let end = replica_end(committee.cluster, 0, 0);
+        End::new(Box::new(TcpTransport::replica(committee, own(), end, quick()).expect("a transport")))
+    };
+    for (seen, door) in [(&clients, "clients"), (&operators, "operators")] {
+        let mut astray = of_zero(seen);
+        drive([&mut house, &mut astray], "a replica at another's door", |[house, _]| {
+            house.refused_with(&format!("a replica dialled the listener for {door}"))
+        });
+    }
+    let mut peer = of_zero(&peers);
+    drive([&mut house, &mut peer], "a peer at its door", |[house, _]| house.link_to(R0).is_some());
+    house.transport.stop_accepting();
+    drop(ground.replica::<TcpPlain>(0));
+    let mut late = client_of(&clients, 10);
+    drive([&mut house, &mut late], "nobody is let in any more", |[_, late]| late.refused_with("dialling failed"));
+    assert!(house.lost(client(8)).is_none(), "who is in stays in");
+}
+
+#[test]
+fn a_host_may_have_a_name_and_one_that_cannot_be_resolved_is_told_by_name() {
+    let ground = Ground::new(3);
+    let mut committee = ground.committee.clone();
+    let ports: Vec<u16> = ground.committee.members.iter().map(|member| member.address.port()).collect();
+    committee.members[1].address = Address::on("localhost", ports[1]).expect("a name");
+    committee.members[2].address = Address::on("no-such-host.invalid", ports[2]).expect("a name");
+    let mut ends = ground.into_listeners().into_iter();
+    let mut end = |replica: u16| {
+        let end = replica_end(committee.cluster, replica, replica as u8);
+        let config = TcpConfig { reconnect_max_ms: 50, ..quick() };
+        End::new(Box::new(TcpTransport::replica(&committee, ends.next(), end, config).expect("a transport")))
+    };
+    let (mut a, mut b) = (end(0), end(1));
+    drive([&mut a, &mut b], "replicas by name", |[a, b]| connected(a, b));
+    drive([&mut a, &mut b], "a name that nobody knows", |[a, _]| a.refused_with("the name cannot be resolved"));
+    let told = a.refusals.iter().find(|refusal| refusal.dialled == Some(ReplicaId(2))).expect("it was dialled");
+    assert_eq!(told.address.to_string(), format!("no-such-host.invalid:{}", ports[2]));
+}

@@ -1,0 +1,159 @@
+//! Where a process listens: a host, by number or by name, and a port.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Most characters in a host name (RFC 1035, section 2.3.4).
+pub const MAX_HOST_NAME_CHARACTERS: usize = 253;
+/// Most characters between two dots of a host name (RFC 1035, section 2.3.4).
+const MAX_LABEL_CHARACTERS: usize = 63;
+
+/// A host and a port: `10.0.0.1:7000`, `[::1]:7000` or `replica-0.example.com:7000`. A name is resolved when it is used, not when it
+/// is read.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Address {
+    host: Host,
+    port: u16,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Host {
+    Number(IpAddr),
+    Name(Arc<str>),
+}
+
+/// Text that is no address.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum AddressError {
+    /// There is no port, or none from 0 to 65535.
+    #[error("`{0}` does not end with a port: write HOST:PORT, such as 10.0.0.1:7000 or replica-0.example.com:7000")]
+    Port(String),
+    /// The host is neither a number nor a name.
+    #[error(
+        "`{0}` is neither a host name nor an IP address: write HOST:PORT, such as 10.0.0.1:7000, [::1]:7000 or replica-0.example.com:7000"
+    )]
+    Host(String),
+}
+
+impl Address {
+    /// An address on the host that `host` names, by number or by name.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn on(host: &str, port: u16) -> Result<Address, AddressError> {
+        let number = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+        if let Ok(number) = number.parse() {
+            return Ok(Address { host: Host::Number(number), port });
+        }
+        match is_host_name(host) {
+            true => Ok(Address { host: Host::Name(host.into()), port }),
+            false => Err(AddressError::Host(host.to_owned())),
+        }
+    }
+
+    /// The same host, another port.
+    pub fn with_port(&self, port: u16) -> Address {
+        Address { host: self.host.clone(), port }
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The socket address, if the host is a number.
+    pub fn socket(&self) -> Option<SocketAddr> {
+        match &self.host {
+            Host::Number(number) => Some(SocketAddr::new(*number, self.port)),
+            Host::Name(_) => None,
+        }
+    }
+
+    /// Whether nothing beyond this host reaches it: a loopback number, or the name `localhost`.
+    pub fn is_loopback(&self) -> bool {
+        match &self.host {
+            Host::Number(number) => number.is_loopback(),
+            Host::Name(name) => name.eq_ignore_ascii_case("localhost"),
+        }
+    }
+
+    /// Asks the operating system for the socket addresses, at least one. **Waits for name servers**, which may take many seconds.
+    ///
+    /// # Errors
+    /// What the operating system says of a name that it cannot resolve.
+    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        let found: Vec<SocketAddr> = match &self.host {
+            Host::Number(number) => vec![SocketAddr::new(*number, self.port)],
+            Host::Name(name) => (&**name, self.port).to_socket_addrs()?.collect(),
+        };
+        match found.is_empty() {
+            true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+            false => Ok(found),
+        }
+    }
+}
+
+/// Whether the text is a name by the letter of RFC 1123, section 2.1, or with the underscores that some networks use. A name whose last
+/// part is a number is a mistyped address.
+fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+        (1..=MAX_LABEL_CHARACTERS).contains(&label.len())
+            && label.chars().all(plain)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let last = text.rsplit('.').next().unwrap_or_default();
+    text.len() <= MAX_HOST_NAME_CHARACTERS
+        && text.split('.').all(is_label)
+        && !last.chars().all(|letter| letter.is_ascii_digit())
+}
+
+impl From<SocketAddr> for Address {
+    fn from(socket: SocketAddr) -> Address {
+        Address { host: Host::Number(socket.ip()), port: socket.port() }
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Address, AddressError> {
+        if let Ok(socket) = text.parse::<SocketAddr>() {
+            return Ok(socket.into());
+        }
+        let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = parts.ok_or_else(|| AddressError::Port(text.to_owned()))?;
+        if host.contains(':') {
+            // A bare IPv6 number: its last part is not a port.
+            return Err(AddressError::Host(text.to_owned()));
+        }
+        Address::on(host, port).map_err(|_| AddressError::Host(host.to_owned()))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Number(number) => SocketAddr::new(*number, self.port).fmt(f),
+            Host::Name(name) => write!(f, "{name}:{}", self.port),
+        }
+    }
+}
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
