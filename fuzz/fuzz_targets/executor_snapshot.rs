@@ -1,7 +1,7 @@
 #![no_main]
 
 use quorate_applications::{ApplicationKind, Executor};
-use quorate_types::{BundleBuilder, ClientId, ClusterId};
+use quorate_types::{BundleBuilder, ClientId, ClusterId, Height};
 
 // The snapshot's head, which names the version, the cluster and the application, is given; the fuzzer writes the rest.
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
@@ -12,7 +12,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     match executor.restore(snapshot.clone().into()) {
         Ok(()) => {
             assert!(executor.snapshot() == snapshot, "a second encoding of one state");
-            let mut builder = BundleBuilder::new(ClientId(1));
+            let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
             [1, 2, 65_536, u64::MAX].into_iter().for_each(|sequence| builder.push(ClientId(1), sequence, b""));
             executor.execute(executor.height().next(), &[builder.finish()], &mut Vec::new());
         }

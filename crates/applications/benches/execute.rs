@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_applications::session::{MAX_SESSIONS, SESSION_WINDOW};
 use quorate_applications::{ApplicationKind, CheckpointRule, CheckpointTask, Executor, KeyValueCommand};
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest};
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -60,7 +60,7 @@ fn blocks(load: &Load) -> Vec<Vec<Bundle>> {
     let bundles: Vec<Bundle> = positions
         .chunks(load.commands_per_bundle)
         .map(|positions| {
-            let mut builder = BundleBuilder::new(ClientId(1));
+            let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
             for at in positions {
                 let (client, sequence) = (load.who)(*at);
                 builder.push(ClientId(client.into()), sequence, &(load.payload)(*at));
@@ -124,7 +124,7 @@ fn measure_keeping(pairs: usize) {
     let mut put = |executor: &mut Executor, commands: usize| {
         let bundles: Vec<Bundle> = (0..commands / PUTS_PER_BUNDLE)
             .map(|_| {
-                let mut builder = BundleBuilder::new(ClientId(1));
+                let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
                 for _ in 0..PUTS_PER_BUNDLE {
                     sequence += 1;
                     let key = key(sequence as usize * STRIDE);
@@ -165,7 +165,7 @@ fn measure_sessions(sequence: u64) {
     let get = KeyValueCommand::Get { key: b"" }.to_vec();
     let clients: Vec<u64> = (0..MAX_SESSIONS as u64).collect();
     for clients in clients.chunks(PUTS_PER_BUNDLE) {
-        let mut builder = BundleBuilder::new(ClientId(1));
+        let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
         clients.iter().for_each(|client| builder.push(ClientId((*client).into()), sequence, &get));
         executor.execute(executor.height().next(), &[builder.finish()], &mut Vec::new());
     }

@@ -4,10 +4,11 @@ use crate::application::{Application, MAX_RESULT_BYTES, RestoreError};
 use crate::checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
 use crate::frozen::{FrozenState, SNAPSHOT_VERSION};
 use crate::history::History;
-use crate::session::{Admission, MAX_SESSIONS, Sessions};
+use crate::session::{Admission, MAX_SESSIONS, Memory, Sessions};
 use bytes::Bytes;
 use quorate_types::{
-    Bundle, ClientId, ClusterId, DecodeError, Decoder, Digest, Hasher, Height, Outcome, Results, ResultsBuilder, Wire,
+    Bundle, ClientId, ClusterId, Command, DecodeError, Decoder, Digest, Hasher, Height, Outcome, Results,
+    ResultsBuilder, Wire,
 };
 
 /// Once the results of a bundle take this many bytes, the rest of its commands are refused: a few bytes of questions could
@@ -27,7 +28,7 @@ pub struct Reply {
     pub origin: ClientId,
     /// The bundle.
     pub bundle: Digest,
-    /// The height of the block that carried it; 0 if that is no longer known.
+    /// The height of the block that carried it; 0 if it was not ordered, as its outcome is settled.
     pub height: Height,
     /// What became of each command.
     pub results: Results,
@@ -40,6 +41,7 @@ pub struct Executor {
     history: History,
     commands: u64,
     sessions: Sessions,
+    session_limit: usize,
     rule: Option<CheckpointRule>,
     /// Bytes of blocks, as [`CheckpointRule`] counts them, since the last checkpoint at which the state was to be kept.
     bytes_since_kept: u64,
@@ -63,6 +65,7 @@ impl Executor {
             history: History::new(hasher.finish()),
             commands: 0,
             sessions: Sessions::with_limit(MAX_SESSIONS),
+            session_limit: MAX_SESSIONS,
             rule: None,
             bytes_since_kept: 0,
             keeps_here: false,
@@ -77,15 +80,26 @@ impl Executor {
         Executor { rule: Some(rule), ..self }
     }
 
+    /// The same, with sessions of so many units at most ([`Sessions::with_limit`]), which must be the same on every replica. Nothing was
+    /// executed yet.
+    pub fn with_session_limit(self, session_limit: usize) -> Executor {
+        Executor { sessions: Sessions::with_limit(session_limit), session_limit, ..self }
+    }
+
     /// Executes the block at the next height: its bundles in their order, one reply appended for each. Commands that were executed
-    /// before, in this bundle ordered twice or in another, have no effect again and are answered as duplicates.
+    /// before, in this bundle ordered twice or in another, have no effect again and are answered as duplicates. A bundle that expired
+    /// has no effect, nor has one that expires so late that sessions cannot tell when it is void.
     pub fn execute(&mut self, height: Height, bundles: &[Bundle], replies: &mut Vec<Reply>) {
         assert_eq!(height, self.height().next(), "blocks are executed one after the other");
         let mut rolling = Hasher::new(*b"qX01");
         rolling.update(&self.history.last().0);
         rolling.update(&height.0.to_le_bytes());
         for bundle in bundles {
-            let results = self.execute_bundle(bundle);
+            let results = match bundle.expires() {
+                expires if expires < height => self.settle(bundle),
+                expires if expires > height.latest_expiry() => refuse(bundle),
+                expires => self.execute_bundle(bundle, expires),
+            };
             rolling.update(&bundle.digest().0);
             rolling.update(results.body());
             replies.push(Reply { origin: bundle.origin(), bundle: bundle.digest(), height, results });
@@ -143,14 +157,14 @@ impl Executor {
         Ok(frontier)
     }
 
-    fn execute_bundle(&mut self, bundle: &Bundle) -> Results {
+    fn execute_bundle(&mut self, bundle: &Bundle, expires: Height) -> Results {
         let mut executed = 0;
         for command in bundle.commands() {
             if self.results.bytes() >= MAX_RESULTS_BYTES {
                 self.results.push(Outcome::Refused);
                 continue;
             }
-            let outcome = match self.sessions.admit(command.client, command.sequence) {
+            let outcome = match self.sessions.admit(expires, command.client, command.sequence) {
                 Admission::Fresh => {
                     executed += 1;
                     self.result.clear();
@@ -160,6 +174,7 @@ impl Executor {
                 }
                 Admission::Duplicate => Outcome::Duplicate,
                 Admission::Refused => Outcome::Refused,
+                Admission::Forgotten => Outcome::Forgotten,
             };
             self.results.push(outcome);
         }
@@ -168,16 +183,29 @@ impl Executor {
         self.results.finish()
     }
 
-    /// The reply to a bundle all of whose commands were executed before, in whichever bundle: to have it ordered again would change
-    /// nothing. At which height that was is not known any more; the reply says 0.
-    pub fn executed_before(&self, bundle: &Bundle) -> Option<Reply> {
-        if !bundle.commands().all(|command| self.sessions.has_executed(command.client, command.sequence)) {
+    /// The reply to a bundle whose commands all have outcomes that nothing will change, be it ordered or not: they were executed
+    /// before, in whichever bundle, or never will be. In which block they were is not known any more; the reply says 0.
+    pub fn settled(&self, bundle: &Bundle) -> Option<Reply> {
+        let expires = bundle.expires();
+        if !bundle.commands().all(|command| self.settled_outcome(expires, &command).is_some()) {
             return None;
         }
-        let mut results = ResultsBuilder::default();
-        bundle.commands().for_each(|_| results.push(Outcome::Duplicate));
-        let results = results.finish();
+        let outcomes = bundle.commands().filter_map(|command| self.settled_outcome(expires, &command));
+        let results = Results::collect(outcomes);
         Some(Reply { origin: bundle.origin(), bundle: bundle.digest(), height: Height(0), results })
+    }
+
+    fn settled_outcome(&self, expires: Height, command: &Command<'_>) -> Option<Outcome<'static>> {
+        match self.sessions.recall(expires, command.client, command.sequence) {
+            Memory::Executed => Some(Outcome::Duplicate),
+            Memory::Unknown => Some(Outcome::Forgotten),
+            Memory::Never => (expires <= self.height()).then_some(Outcome::Expired),
+        }
+    }
+
+    /// The outcomes of an expired bundle, which its block only has recorded.
+    fn settle(&self, bundle: &Bundle) -> Results {
+        self.settled(bundle).expect("every outcome is settled once the bundle has expired").results
     }
 
     /// The height of the last executed block.
@@ -232,7 +260,7 @@ impl Executor {
             return Err(input.invalid("bytes since the state was kept", "no cluster has executed that many").into());
         }
         let history = History::decode(&mut input)?;
-        let sessions = Sessions::decode(&mut input, MAX_SESSIONS)?;
+        let sessions = Sessions::decode(&mut input, self.session_limit)?;
         let application = input.get_bytes("application state", MAX_APPLICATION_SNAPSHOT_BYTES)?;
         input.finish("end of the snapshot")?;
         self.application.restore(application)?;
@@ -240,6 +268,11 @@ impl Executor {
         (self.bytes_since_kept, self.keeps_here) = (bytes_since_kept, false);
         Ok(())
     }
+}
+
+/// The outcomes of a bundle that is not looked into.
+fn refuse(bundle: &Bundle) -> Results {
+    Results::collect((0..bundle.len()).map(|_| Outcome::Refused))
 }
 
 /// Reads a count of executed commands, with room to count on.

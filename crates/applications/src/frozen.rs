@@ -6,7 +6,7 @@ use crate::session::FrozenSessions;
 use bytes::Bytes;
 use quorate_types::{ClusterId, Encoder, Wire};
 
-pub(crate) const SNAPSHOT_VERSION: u8 = 2;
+pub(crate) const SNAPSHOT_VERSION: u8 = 3;
 /// Room for what is not the application's. More is found if that does not suffice.
 const OTHER_BYTES: usize = 1 << 20;
 

@@ -5,7 +5,6 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_applications::executor::MAX_RESULTS_BYTES;
 use quorate_applications::key_value::MAX_VALUE_BYTES;
-use quorate_applications::session::{MAX_SESSIONS, SESSION_WINDOW};
 use quorate_applications::{
     Application, ApplicationKind, Executor, Frozen, KeyValueResult, RestoreError, compare_histories,
 };
@@ -68,17 +67,17 @@ fn a_bundle_of_nothing_but_duplicates_has_its_reply_beforehand() {
     let mut executor = executor(ApplicationKind::Log);
     let (one, two) = (bundle(1, &[(1, 1, b""), (2, 1, b"")]), bundle(1, &[(1, 2, b"")]));
     let rebundled = bundle(3, &[(2, 1, b""), (1, 1, b"else")]);
-    assert_eq!(executor.executed_before(&one), None);
+    assert_eq!(executor.settled(&one), None);
     step(&mut executor, std::slice::from_ref(&one));
     for again in [&one, &rebundled] {
-        let reply = executor.executed_before(again).expect("both commands were executed");
+        let reply = executor.settled(again).expect("both commands were executed");
         assert_eq!((reply.origin, reply.bundle, reply.height), (again.origin(), again.digest(), Height(0)));
         assert_eq!(reply.results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate; 2]);
         let ordered = step(&mut executor, std::slice::from_ref(again));
         assert_eq!(ordered[0].results, reply.results, "what it would have got by being ordered");
     }
-    assert_eq!(executor.executed_before(&two), None);
-    assert_eq!(executor.executed_before(&bundle(1, &[(1, 1, b""), (1, 2, b"")])), None, "half of it is new");
+    assert_eq!(executor.settled(&two), None);
+    assert_eq!(executor.settled(&bundle(1, &[(1, 1, b""), (1, 2, b"")])), None, "half of it is new");
 }
 
 #[test]
@@ -88,39 +87,21 @@ fn a_gap_in_the_heights_is_our_own_bug() {
 }
 
 #[test]
-fn beyond_the_window_is_refused_and_may_come_again() {
+fn numbers_that_nobody_may_use_are_refused() {
     let mut executor = executor(ApplicationKind::Log);
-    let late = SESSION_WINDOW + 1;
-    let replies = step(&mut executor, &[bundle(1, &[(1, late, b""), (1, 0, b""), (1, 1, b""), (1, late, b"")])]);
+    let replies = step(&mut executor, &[bundle(1, &[(1, u64::MAX, b""), (1, 0, b""), (1, 1, b"")])]);
     assert_eq!(
         replies[0].results.outcomes().collect::<Vec<_>>(),
-        [Outcome::Refused, Outcome::Refused, Outcome::Executed(&[]), Outcome::Executed(&[])]
+        [Outcome::Refused, Outcome::Refused, Outcome::Executed(&[])]
     );
-    assert_eq!(executor.commands(), 2);
-}
-
-#[test]
-fn a_session_is_evicted_by_as_many_others_as_there_may_be() {
-    let mut executor = executor(ApplicationKind::Log);
-    let crowd = |owner: u128, count: usize| {
-        let origin = ClientId(owner << ClientId::SESSION_BITS);
-        let mut builder = BundleBuilder::new(origin);
-        (0..count).for_each(|session| builder.push(origin.with_session(session as u16), 1, b""));
-        builder.finish()
-    };
-    let again = |number: u64| bundle(number, &[(7, 1, b"")]);
-    step(&mut executor, &[again(1), crowd(1, MAX_SESSIONS - 1)]);
-    let replies = step(&mut executor, &[again(2)]);
-    assert_eq!(replies[0].results.outcomes().next(), Some(Outcome::Duplicate), "as many as there may be");
-    let replies = step(&mut executor, &[crowd(2, MAX_SESSIONS), again(3)]);
-    assert_eq!(replies[1].results.outcomes().next(), Some(Outcome::Executed(&[])), "one more");
+    assert_eq!(executor.commands(), 1);
 }
 
 #[test]
 fn results_never_outgrow_a_frame() {
     let mut executor = executor(ApplicationKind::KeyValue);
     let (write, read) = (put(b"k", &vec![7; MAX_VALUE_BYTES]), get(b"k"));
-    let mut questions = BundleBuilder::new(ClientId(1));
+    let mut questions = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
     (1..=60_000).for_each(|sequence| questions.push(ClientId(2), sequence, &read));
     let replies = step(&mut executor, &[bundle(1, &[(1, 1, &write)]), questions.finish()]);
     let results = &replies[1].results;
@@ -131,7 +112,7 @@ fn results_never_outgrow_a_frame() {
     let mut out = Encoder::default();
     ReplicaReply::Executed { bundle: replies[1].bundle, height: Height(1), results: results.clone() }.encode(&mut out);
     assert!(out.len() < MAX_FRAME_BYTES);
-    let mut rest = BundleBuilder::new(ClientId(1));
+    let mut rest = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
     (executed as u64 + 1..=30).for_each(|sequence| rest.push(ClientId(2), sequence, &read));
     let replies = step(&mut executor, &[rest.finish()]);
     assert!(
@@ -151,7 +132,7 @@ fn blocks() -> impl Strategy<Value = Vec<Vec<Bundle>>> {
     let sequence = prop_oneof![9 => 0u64..30, 1 => any::<u64>()];
     let command = (0u64..4, sequence, payload);
     let bundle = (0u64..2, prop::collection::vec(command, 1..8)).prop_map(|(origin, commands)| {
-        let mut builder = BundleBuilder::new(ClientId(origin.into()));
+        let mut builder = BundleBuilder::new(ClientId(origin.into()), Height(0).latest_expiry());
         commands
             .iter()
             .for_each(|(client, sequence, payload)| builder.push(ClientId((*client).into()), *sequence, payload));

@@ -2,41 +2,146 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use quorate_applications::session::{Admission, SESSION_WINDOW, Sessions};
-use quorate_types::{ClientId, Decoder, Encoder, Wire};
-use std::collections::BTreeSet;
+use quorate_applications::session::{
+    Admission, FAIR_UNITS, MAX_SEQUENCE, MAX_SESSION_UNITS, MAX_SESSIONS, Memory, SESSION_WINDOW, Sessions, UNIT_BYTES,
+};
+use quorate_types::{ClientId, Decoder, Encoder, Height, Wire};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Sessions as sets, the least recently used first.
+/// One session as a set.
+#[derive(Clone, Default)]
+struct ModelSession {
+    executed: BTreeSet<u64>,
+    floor: u64,
+    unknown: u64,
+    birth: u64,
+    bound: u64,
+    /// Words of the ring that the table would have.
+    words: u64,
+}
+
+impl ModelSession {
+    fn units(&self) -> usize {
+        1 + (8 * self.words as usize).div_ceil(UNIT_BYTES)
+    }
+
+    fn above(&self) -> usize {
+        self.executed.range(self.floor + 1..).count()
+    }
+
+    fn rise(&mut self) {
+        while self.executed.contains(&(self.floor + 1)) {
+            self.floor += 1;
+        }
+    }
+
+    fn admit(&mut self, expires: u64, sequence: u64) -> Admission {
+        let is_open = expires > self.birth;
+        if is_open {
+            self.bound = self.bound.max(expires);
+        }
+        match () {
+            _ if sequence <= self.unknown => return Admission::Forgotten,
+            _ if self.executed.contains(&sequence) => return Admission::Duplicate,
+            _ if !is_open => return Admission::Forgotten,
+            _ => {}
+        }
+        if sequence > self.floor + SESSION_WINDOW {
+            let floor = sequence - SESSION_WINDOW;
+            // What is further behind than the ring is wide takes the ring with it.
+            if floor - self.floor >= self.words * 64 || self.executed.range(floor + 1..).next().is_none() {
+                self.words = 0;
+            }
+            (self.floor, self.unknown) = (floor, floor);
+            self.rise();
+        }
+        if self.above() == 0 {
+            self.words = 0;
+        }
+        if sequence > self.floor + 1 {
+            self.words = self.words.max((sequence - self.floor).div_ceil(64).next_power_of_two());
+        }
+        self.executed.insert(sequence);
+        self.rise();
+        if self.above() == 0 {
+            self.words = 0;
+        }
+        Admission::Fresh
+    }
+}
+
+/// Sessions as sets, the least recently used first, and the watermarks.
 #[derive(Default)]
-struct Model(Vec<(u64, BTreeSet<u64>)>);
+struct Model {
+    sessions: Vec<(ClientId, ModelSession)>,
+    owners: BTreeMap<u128, u64>,
+    watermark: u64,
+}
 
 impl Model {
-    fn admit(&mut self, limit: usize, client: u64, sequence: u64) -> Admission {
-        let (_, mut executed) = match self.0.iter().position(|(known, _)| *known == client) {
-            Some(at) => self.0.remove(at),
+    fn units(&self) -> usize {
+        self.sessions.iter().map(|(_, session)| session.units()).sum()
+    }
+
+    fn watermark_of(&self, client: ClientId) -> u64 {
+        self.watermark.max(self.owners.get(&client.owner()).copied().unwrap_or(0))
+    }
+
+    fn admit(&mut self, limit: usize, expires: u64, client: ClientId, sequence: u64) -> Admission {
+        if sequence == 0 || sequence > MAX_SEQUENCE {
+            return Admission::Refused;
+        }
+        let mut session = match self.sessions.iter().position(|(known, _)| *known == client) {
+            Some(at) => self.sessions.remove(at).1,
+            None if expires <= self.watermark_of(client) => return Admission::Forgotten,
             None => {
-                if self.0.len() == limit {
-                    self.0.remove(0);
-                }
-                (client, BTreeSet::new())
+                let birth = self.watermark_of(client);
+                self.make_room(limit - 1, None);
+                let floor = if sequence > SESSION_WINDOW { sequence - SESSION_WINDOW / 2 } else { 0 };
+                ModelSession { floor, unknown: floor, birth, ..ModelSession::default() }
             }
         };
-        let floor = (1..).take_while(|number| executed.contains(number)).last().unwrap_or(0);
-        let admission = if sequence == 0 || sequence > floor + SESSION_WINDOW {
-            Admission::Refused
-        } else if executed.insert(sequence) {
-            Admission::Fresh
-        } else {
-            Admission::Duplicate
-        };
-        self.0.push((client, executed));
+        let admission = session.admit(expires, sequence);
+        self.sessions.push((client, session));
+        self.make_room(limit, Some(client));
         admission
     }
 
-    fn has_executed(&self, client: u64, sequence: u64) -> bool {
-        self.0.iter().any(|(known, executed)| *known == client && executed.contains(&sequence))
+    fn make_room(&mut self, limit: usize, kept: Option<ClientId>) {
+        while self.units() > limit {
+            let mut heavy: BTreeMap<u128, usize> = BTreeMap::new();
+            for (client, session) in &self.sessions {
+                *heavy.entry(client.owner()).or_default() += session.units();
+            }
+            let mut heavy: Vec<(usize, u128)> = heavy.into_iter().map(|(owner, units)| (units, owner)).collect();
+            heavy.sort_unstable();
+            let heavy = heavy.into_iter().rev().filter(|(units, _)| *units > FAIR_UNITS).map(|(_, owner)| owner);
+            let of_owner = |owner| self.sessions.iter().position(|(client, _)| client.owner() == owner);
+            let candidates = heavy.filter_map(of_owner).chain([0]);
+            let victim = candidates.into_iter().find(|at| Some(self.sessions[*at].0) != kept).expect("there is one");
+            let (client, session) = self.sessions.remove(victim);
+            let watermark = self.owners.entry(client.owner()).or_default();
+            *watermark = (*watermark).max(session.bound);
+            if !self.sessions.iter().any(|(other, _)| other.owner() == client.owner()) {
+                self.watermark = self.watermark.max(self.owners.remove(&client.owner()).expect("it was just set"));
+            }
+        }
+    }
+
+    fn recall(&self, expires: u64, client: ClientId, sequence: u64) -> Memory {
+        match self.sessions.iter().find(|(known, _)| *known == client) {
+            _ if sequence == 0 || sequence > MAX_SEQUENCE => Memory::Never,
+            Some((_, session)) if sequence <= session.unknown => Memory::Unknown,
+            Some((_, session)) if session.executed.contains(&sequence) => Memory::Executed,
+            Some((_, session)) if expires > session.birth => Memory::Never,
+            None if expires > self.watermark_of(client) => Memory::Never,
+            _ => Memory::Unknown,
+        }
     }
 }
+
+/// Far enough ahead of every watermark.
+const FOREVER: Height = Height(u64::MAX);
 
 fn snapshot(sessions: &Sessions) -> Bytes {
     let mut out = Encoder::default();
@@ -55,46 +160,57 @@ fn sequence() -> impl Strategy<Value = u64> {
     prop_oneof![
         8 => 0u64..40,
         4 => 0u64..400,
+        2 => 0u64..10_000,
         1 => SESSION_WINDOW - 3..SESSION_WINDOW + 20,
+        1 => 3 * SESSION_WINDOW..3 * SESSION_WINDOW + 200,
         1 => any::<u64>(),
+        1 => MAX_SEQUENCE - 2..MAX_SEQUENCE + 2,
         1 => Just(u64::MAX),
     ]
+}
+
+/// Few owners with many sessions and many with few.
+fn client() -> impl Strategy<Value = ClientId> {
+    let owners = prop_oneof![2 => 1u128..3, 1 => 3u128..60];
+    (owners, prop_oneof![2 => 0u16..3, 1 => 0u16..60])
+        .prop_map(|(owner, session)| ClientId(owner << ClientId::SESSION_BITS).with_session(session))
 }
 
 proptest! {
     #[test]
     fn sessions_match_the_model(
-        limit in 1usize..6,
-        steps in prop::collection::vec((0u64..8, sequence()), 1..400),
+        limit in MAX_SESSION_UNITS..MAX_SESSION_UNITS + 20,
+        steps in prop::collection::vec((client(), 1u64..100, sequence()), 1..400),
         cut in any::<prop::sample::Index>(),
     ) {
         let (mut sessions, mut model) = (Sessions::with_limit(limit), Model::default());
         let cut = cut.index(steps.len());
-        for (at, (client, sequence)) in steps.into_iter().enumerate() {
+        for (at, (client, ahead, sequence)) in steps.into_iter().enumerate() {
             if at == cut {
                 let bytes = snapshot(&sessions);
                 sessions = restored(bytes.clone(), limit);
                 prop_assert_eq!(snapshot(&sessions), bytes);
             }
-            let has_executed = model.has_executed(client, sequence);
-            prop_assert_eq!(sessions.has_executed(ClientId(client.into()), sequence), has_executed);
-            let expected = model.admit(limit, client, sequence);
-            prop_assert_eq!(sessions.admit(ClientId(client.into()), sequence), expected, "{}:{}", client, sequence);
-            prop_assert_eq!(sessions.len(), model.0.len());
+            let expires = at as u64 / 4 + ahead;
+            prop_assert_eq!(sessions.recall(Height(expires), client, sequence), model.recall(expires, client, sequence));
+            let expected = model.admit(limit, expires, client, sequence);
+            prop_assert_eq!(sessions.admit(Height(expires), client, sequence), expected, "{}:{}", client, sequence);
+            prop_assert_eq!((sessions.len(), sessions.units()), (model.sessions.len(), model.units()));
+            prop_assert!(sessions.units() <= limit);
         }
     }
 
     #[test]
     fn a_permuted_window_is_executed_once(order in Just((1u64..=600).collect::<Vec<_>>()).prop_shuffle()) {
-        let mut sessions = Sessions::with_limit(1);
+        let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
         for sequence in &order {
-            prop_assert_eq!(sessions.admit(ClientId(7), *sequence), Admission::Fresh);
+            prop_assert_eq!(sessions.admit(FOREVER, ClientId(7), *sequence), Admission::Fresh);
         }
         for sequence in &order {
-            prop_assert_eq!(sessions.admit(ClientId(7), *sequence), Admission::Duplicate);
+            prop_assert_eq!(sessions.admit(FOREVER, ClientId(7), *sequence), Admission::Duplicate);
         }
-        let mut ascending = Sessions::with_limit(1);
-        (1..=600).for_each(|sequence| assert_eq!(ascending.admit(ClientId(7), sequence), Admission::Fresh));
+        let mut ascending = Sessions::with_limit(MAX_SESSION_UNITS);
+        (1..=600).for_each(|sequence| assert_eq!(ascending.admit(FOREVER, ClientId(7), sequence), Admission::Fresh));
         prop_assert_eq!(snapshot(&sessions), snapshot(&ascending), "the order of execution leaves no trace");
     }
 
@@ -109,71 +225,171 @@ proptest! {
 
 #[test]
 fn the_window_is_filled_in_reverse_and_moves_on() {
-    let mut sessions = Sessions::with_limit(2);
+    let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
     let client = ClientId(1);
-    assert_eq!(sessions.admit(client, SESSION_WINDOW + 1), Admission::Refused);
     for sequence in (1..=SESSION_WINDOW).rev() {
-        assert_eq!(sessions.admit(client, sequence), Admission::Fresh);
+        assert_eq!(sessions.admit(FOREVER, client, sequence), Admission::Fresh);
     }
-    assert_eq!(sessions.admit(client, 2 * SESSION_WINDOW + 1), Admission::Refused);
-    assert_eq!(sessions.admit(client, 2 * SESSION_WINDOW), Admission::Fresh);
-    assert_eq!(sessions.admit(client, 2 * SESSION_WINDOW), Admission::Duplicate);
-    assert_eq!(sessions.admit(client, SESSION_WINDOW + 1), Admission::Fresh);
-    assert_eq!(sessions.admit(client, 2 * SESSION_WINDOW + 1), Admission::Fresh);
+    assert_eq!(sessions.units(), 1, "a session without gaps needs no room for them");
+    assert_eq!(sessions.admit(FOREVER, client, 2 * SESSION_WINDOW), Admission::Fresh);
+    assert_eq!(sessions.admit(FOREVER, client, 2 * SESSION_WINDOW), Admission::Duplicate);
+    assert_eq!(sessions.units(), MAX_SESSION_UNITS);
+    assert_eq!(sessions.admit(FOREVER, client, SESSION_WINDOW + 1), Admission::Fresh);
+    assert_eq!(sessions.admit(FOREVER, client, 2 * SESSION_WINDOW + 1), Admission::Fresh);
     let bytes = snapshot(&sessions);
-    assert_eq!(snapshot(&restored(bytes.clone(), 2)), bytes);
+    assert_eq!(snapshot(&restored(bytes.clone(), MAX_SESSION_UNITS)), bytes);
+}
+
+#[test]
+fn a_lost_number_holds_nobody_up() {
+    let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
+    let client = ClientId(1);
+    for sequence in (1..=3 * SESSION_WINDOW).filter(|sequence| *sequence != 10) {
+        assert_eq!(sessions.admit(FOREVER, client, sequence), Admission::Fresh, "{sequence}");
+    }
+    assert_eq!(sessions.admit(FOREVER, client, 10), Admission::Forgotten, "it is too late for it now");
+    assert_eq!(sessions.admit(FOREVER, client, 11), Admission::Duplicate);
+    assert_eq!(sessions.units(), 1, "the gap is behind");
+}
+
+#[test]
+fn a_session_that_begins_late_goes_on_from_there() {
+    let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
+    let (client, first) = (ClientId(1), 10 * SESSION_WINDOW);
+    assert_eq!(sessions.admit(FOREVER, client, first), Admission::Fresh);
+    assert_eq!(sessions.admit(FOREVER, client, first - 1), Admission::Fresh, "what is in flight may overtake");
+    assert_eq!(sessions.admit(FOREVER, client, first - SESSION_WINDOW), Admission::Forgotten);
+    for sequence in first + 1..first + 2 * SESSION_WINDOW {
+        assert_eq!(sessions.admit(FOREVER, client, sequence), Admission::Fresh);
+    }
 }
 
 #[test]
 fn the_last_numbers_there_are_do_not_overflow() {
-    let mut out = Encoder::default();
-    out.put_count(1);
-    ClientId(9).encode(&mut out);
-    out.put_u64(u64::MAX - 2);
-    out.put_count(0);
-    let bytes = out.finish();
-    let mut sessions = restored(bytes, 1);
-    assert_eq!(sessions.admit(ClientId(9), u64::MAX), Admission::Fresh);
-    assert_eq!(sessions.admit(ClientId(9), u64::MAX), Admission::Duplicate);
-    assert_eq!(sessions.admit(ClientId(9), u64::MAX - 1), Admission::Fresh);
-    assert_eq!(sessions.admit(ClientId(9), 0), Admission::Refused);
-    assert_eq!(sessions.admit(ClientId(9), 1), Admission::Duplicate);
+    let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
+    let client = ClientId(9);
+    assert_eq!(sessions.admit(FOREVER, client, MAX_SEQUENCE + 1), Admission::Refused);
+    assert_eq!(sessions.admit(FOREVER, client, 0), Admission::Refused);
+    assert!(sessions.is_empty(), "a number that nobody may use opens no session");
+    for (sequence, expected) in [
+        (MAX_SEQUENCE, Admission::Fresh),
+        (MAX_SEQUENCE, Admission::Duplicate),
+        (MAX_SEQUENCE - 1, Admission::Fresh),
+        (u64::MAX, Admission::Refused),
+        (1, Admission::Forgotten),
+    ] {
+        assert_eq!(sessions.admit(FOREVER, client, sequence), expected, "{sequence}");
+    }
+}
+
+fn first_of(owner: u64) -> ClientId {
+    ClientId(u128::from(owner) << ClientId::SESSION_BITS)
 }
 
 #[test]
-fn the_least_recently_used_session_is_evicted() {
-    let mut sessions = Sessions::with_limit(3);
-    for client in [1, 2, 3, 1] {
-        sessions.admit(ClientId(client), 1);
+fn who_opens_sessions_without_end_loses_its_own() {
+    let mut sessions = Sessions::with_limit(100);
+    let (flooder, others) = (first_of(1), 2..52);
+    for owner in others.clone() {
+        assert_eq!(sessions.admit(Height(50), first_of(owner), 1), Admission::Fresh);
     }
-    assert_eq!(sessions.admit(ClientId(4), 1), Admission::Fresh, "evicts client 2");
-    assert_eq!(sessions.admit(ClientId(1), 1), Admission::Duplicate);
-    assert_eq!(sessions.admit(ClientId(3), 1), Admission::Duplicate);
-    assert_eq!(sessions.admit(ClientId(2), 1), Admission::Fresh, "an evicted client is a stranger");
-    assert_eq!(sessions.admit(ClientId(4), 1), Admission::Fresh, "and its return evicted client 4");
-    assert_eq!(sessions.len(), 3);
+    for session in 0..u16::MAX {
+        let expires = Height(100 + u64::from(session));
+        assert_eq!(sessions.admit(expires, flooder.with_session(session), 1), Admission::Fresh);
+    }
+    for owner in others {
+        assert_eq!(
+            sessions.admit(Height(50), first_of(owner), 1),
+            Admission::Duplicate,
+            "owner {owner} lost its session"
+        );
+    }
+    assert_eq!(sessions.admit(Height(51), first_of(99), 1), Admission::Fresh, "and nobody else has to sign again");
+    assert_eq!(sessions.admit(Height(1000), flooder, 1), Admission::Forgotten, "what it lost itself is dead");
+}
+
+#[test]
+fn what_was_evicted_is_dead_and_its_client_goes_on() {
+    let mut sessions = Sessions::with_limit(100);
+    let victim = first_of(1);
+    assert_eq!(sessions.admit(Height(500), victim, 1), Admission::Fresh);
+    for owner in 2..102 {
+        assert_eq!(sessions.admit(Height(400), first_of(owner), 1), Admission::Fresh);
+    }
+    for (expires, sequence) in [(500, 1), (500, 2), (499, 1), (1, 7)] {
+        assert_eq!(sessions.recall(Height(expires), victim, sequence), Memory::Unknown);
+        assert_eq!(sessions.admit(Height(expires), victim, sequence), Admission::Forgotten);
+    }
+    assert_eq!(sessions.admit(Height(500), first_of(7777), 1), Admission::Forgotten, "newcomers sign for later");
+    assert_eq!(sessions.admit(Height(501), victim, 2), Admission::Fresh);
+    assert_eq!(sessions.admit(Height(500), victim, 1), Admission::Forgotten, "nor does the new session let it in");
+    assert_eq!(sessions.recall(Height(500), victim, 3), Memory::Unknown);
+    assert_eq!(sessions.recall(Height(501), victim, 3), Memory::Never);
+    assert_eq!(sessions.admit(Height(501), victim, 2), Admission::Duplicate);
+}
+
+#[test]
+fn without_heavy_owners_the_least_recently_used_session_goes() {
+    let mut sessions = Sessions::with_limit(100);
+    for owner in (1..101).chain([1]) {
+        sessions.admit(Height(5), first_of(owner), 1);
+    }
+    assert_eq!(sessions.admit(Height(6), first_of(200), 1), Admission::Fresh, "evicts owner 2");
+    assert_eq!(sessions.recall(Height(6), first_of(1), 1), Memory::Executed);
+    assert_eq!(sessions.recall(Height(6), first_of(2), 1), Memory::Never);
+    assert_eq!(sessions.recall(Height(5), first_of(2), 1), Memory::Unknown);
+    assert_eq!(sessions.len(), 100);
+}
+
+#[test]
+fn windows_without_end_take_no_more_room_than_sessions() {
+    let mut sessions = Sessions::with_limit(MAX_SESSIONS);
+    for owner in 1..20_000 {
+        assert_eq!(sessions.admit(Height(owner), first_of(owner), SESSION_WINDOW), Admission::Fresh);
+        assert!(sessions.units() <= MAX_SESSIONS);
+    }
+    assert!(sessions.len() <= MAX_SESSIONS / (MAX_SESSION_UNITS - 1));
 }
 
 #[test]
 fn snapshots_that_nobody_wrote_are_refused() {
-    let session = |client, floor: u64, words: &[u64]| {
+    let session = |client: u64, birth: u64, floor: u64, unknown: u64, width: usize, words: &[u64]| {
         let mut out = Encoder::default();
-        ClientId(client).encode(&mut out);
-        out.put_u64(floor);
+        first_of(client).encode(&mut out);
+        [birth, 9, floor, unknown].into_iter().for_each(|number| out.put_u64(number));
+        out.put_count(width);
         out.put_count(words.len());
         words.iter().for_each(|word| out.put_u64(*word));
         out.finish()
     };
-    let reason = |sessions: &[Bytes]| {
+    let full_reason = |watermark: u64, sessions: &[Bytes], owners: &[(u128, u64)]| {
         let mut out = Encoder::default();
+        out.put_u64(watermark);
         out.put_count(sessions.len());
         sessions.iter().for_each(|session| out.put_slice(session));
-        Sessions::decode(&mut Decoder::new(out.finish()), 2).err().expect("it is refused").to_string()
+        out.put_count(owners.len());
+        for (owner, watermark) in owners {
+            out.put_slice(&owner.to_le_bytes());
+            out.put_u64(*watermark);
+        }
+        Sessions::decode(&mut Decoder::new(out.finish()), 66).err().map(|error| error.to_string()).unwrap_or_default()
     };
-    assert!(reason(&[session(1, 5, &[]), session(1, 6, &[])]).contains("a client has two"));
-    assert!(reason(&[session(1, 5, &[1])]).contains("floor is too low"));
-    assert!(reason(&[session(1, 5, &[2, 0])]).contains("shortest form"));
-    assert!(reason(&[session(1, u64::MAX - 1, &[2])]).contains("beyond the last number"));
-    assert!(reason(&[session(1, 0, &[]), session(2, 0, &[]), session(3, 0, &[])]).contains("over the limit of 2"));
-    assert!(reason(&[session(1, 0, &vec![2; 1025])]).contains("over the limit of 1024"));
+    let reason = |sessions: &[Bytes]| full_reason(9, sessions, &[]);
+    assert_eq!(full_reason(9, &[session(1, 9, 5, 5, 1, &[2]), session(2, 0, 5, 0, 0, &[])], &[(1, 3)]), "");
+    assert!(reason(&[session(1, 0, 5, 0, 0, &[]), session(1, 0, 6, 0, 0, &[])]).contains("a client has two"));
+    assert!(reason(&[session(1, 0, 5, 0, 1, &[1])]).contains("floor is too low"));
+    assert!(reason(&[session(1, 0, 5, 0, 2, &[2, 0])]).contains("shortest form"));
+    assert!(reason(&[session(1, 0, 5, 6, 0, &[])]).contains("no session comes to it"));
+    assert!(reason(&[session(1, 0, u64::MAX, 6, 0, &[])]).contains("no session comes to it"));
+    assert!(reason(&[session(1, 0, MAX_SEQUENCE - 1, 0, 1, &[2])]).contains("beyond the last number"));
+    assert!(reason(&[session(1, 0, 5, 0, 3, &[2])]).contains("no power of two"));
+    assert!(reason(&[session(1, 0, 5, 0, 1, &[])]).contains("nothing in it"));
+    assert!(reason(&[session(1, 0, 5, 0, 2048, &[2])]).contains("over the limit of 1024"));
+    assert!(reason(&[session(1, 0, 5, 0, 1, &[2, 2])]).contains("over the limit of 1"));
+    assert!(reason(&[session(1, 10, 5, 0, 0, &[])]).contains("above the watermarks"));
+    let many: Vec<Bytes> = (1..3).map(|client| session(client, 0, 0, 0, 1024, &[2])).collect();
+    assert!(reason(&many).contains("more room than there is"));
+    let one = [session(1, 0, 5, 0, 0, &[])];
+    assert!(full_reason(9, &one, &[(2, 5)]).contains("has none"));
+    assert!(full_reason(9, &one, &[(1, 0)]).contains("shortest form"));
 }

@@ -10,8 +10,8 @@ use quorate_crypto::ClientIdentity;
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::{
-    BundleBuilder, ClientId, ClientRequest, Outcome, ReplicaId, ReplicaReply, Signers, Time, decode_message,
-    encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Height, Outcome, ReplicaId, ReplicaReply, Results, Signers, Time,
+    decode_message, encode_message,
 };
 use std::io;
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ use thiserror::Error;
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// Shortest wait that a poll is asked for, since it counts in milliseconds.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+/// After this long without news of where the cluster is, it is asked before a command is signed.
+const HEIGHT_FRESHNESS: Duration = Duration::from_secs(1);
 
 /// Why a client has no result.
 #[derive(Debug, Error)]
@@ -48,11 +50,21 @@ pub enum ClientError {
     /// The command was executed before and its result is not kept.
     #[error("the command was executed, but its result is no longer kept by the replicas: ask for the state instead")]
     ResultForgotten,
+    /// Nobody knows any more whether the command was executed.
+    #[error(
+        "the command will not be executed from now on, but whether it was is not known: so many other clients came that its session \
+         was forgotten; look before it is sent again"
+    )]
+    OutcomeUnknown,
     /// The command was not executed.
     #[error(
-        "the replicas refused the command, because its result is too large or its session's window has passed: it has no effect"
+        "the replicas refused the command, because its result or those before it in the block are too large: it has had no effect, \
+         unless somebody sends the same bundle again before height {until}"
     )]
-    Refused,
+    Refused {
+        /// When its bundle expires.
+        until: Height,
+    },
     /// The transport failed.
     #[error("the client's transport failed: {0}")]
     Transport(#[from] io::Error),
@@ -89,6 +101,8 @@ pub struct Client {
     sequence: u64,
     question: u64,
     clock: Instant,
+    /// When there was news of where the cluster is.
+    located: Option<Time>,
     log: ReachLog,
     events: Vec<Event>,
     outgoing: Vec<Outgoing>,
@@ -137,6 +151,7 @@ impl Client {
             sequence: 0,
             question: 0,
             clock: Instant::now(),
+            located: None,
             log,
             events: Vec::new(),
             outgoing: Vec::new(),
@@ -155,7 +170,7 @@ impl Client {
     }
 
     /// Has a command ordered and executed; its result is what f+1 replicas gave. It is executed at most once, however often it
-    /// has to be sent. After [`ClientError::Timeout`] it may have been executed or not.
+    /// has to be sent. After [`ClientError::Timeout`] it may have been executed or not, or may be later: until its bundle expires.
     pub fn execute(&mut self, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
         if self.session.options().reply == ReplyMode::None {
             return Err(ClientError::NoReplies);
@@ -163,32 +178,71 @@ impl Client {
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(ClientError::PayloadTooLarge(payload.len()));
         }
-        self.sequence += 1;
-        let mut builder = BundleBuilder::new(self.id());
-        builder.push(self.id(), self.sequence, payload);
-        let bundle = self.identity.finish(builder);
         let deadline = self.now() + self.request_timeout;
-        let submitted = self.session.submit(self.now(), &bundle, (), &mut self.outgoing);
+        self.sequence += 1;
+        loop {
+            self.locate(deadline)?;
+            let mut builder = BundleBuilder::new(self.id(), self.session.expiry());
+            builder.push(self.id(), self.sequence, payload);
+            let bundle = self.identity.finish(builder);
+            let results = self.submit(&bundle, deadline)?;
+            match results.outcomes().next().expect("one command has one outcome") {
+                Outcome::Executed(result) => return Ok(result.to_vec()),
+                Outcome::Duplicate => return Err(ClientError::ResultForgotten),
+                Outcome::Refused => return Err(ClientError::Refused { until: bundle.expires() }),
+                Outcome::Forgotten => return Err(ClientError::OutcomeUnknown),
+                // An honest replica says that it was not executed and never will be: only now it may be signed again.
+                Outcome::Expired => self.located = None,
+            }
+        }
+    }
+
+    /// Asks where the cluster is, unless there was news of it lately.
+    fn locate(&mut self, deadline: Time) -> Result<(), ClientError> {
+        let (quorum, retry) = (self.session.options().quorum, self.session.options().retry);
+        if self.located.is_some_and(|at| self.now().since(at) < HEIGHT_FRESHNESS) {
+            return Ok(());
+        }
+        self.session.ask_height(&mut self.outgoing);
+        loop {
+            let attempt_ends = (self.now() + retry).min(deadline);
+            let all = quorum.replicas() - quorum.faults();
+            while self.session.heights_told().len() < all && self.now() < attempt_ends {
+                self.pump(attempt_ends, |_| {})?;
+            }
+            let told = self.session.heights_told();
+            if told.len() >= quorum.weak() {
+                self.located = Some(self.now());
+                return Ok(());
+            }
+            if self.now() >= deadline {
+                return Err(self.timeout(false, told, told.len()));
+            }
+            self.session.ask_height_again(&mut self.outgoing);
+        }
+    }
+
+    fn submit(&mut self, bundle: &Bundle, deadline: Time) -> Result<Results, ClientError> {
+        let submitted = self.session.submit(self.now(), bundle, (), &mut self.outgoing);
         submitted.expect("one command is outstanding at a time, each with its own number");
         let mut accepted = None;
-        while accepted.is_none() {
-            if self.now() >= deadline {
-                let (answered, distinct) = self.session.answered(bundle.digest());
-                self.session.abandon(bundle.digest());
-                return Err(self.timeout(true, answered, distinct));
-            }
+        while self.now() < deadline {
             self.pump(deadline, |incoming| {
                 if let Incoming::Accepted(bundle) = incoming {
                     accepted = Some(bundle);
                 }
             })?;
+            if let Some(Accepted { height, results, .. }) = accepted {
+                // One that was not ordered, at height 0, does not tell where the cluster is.
+                if height > Height(0) {
+                    self.located = Some(self.now());
+                }
+                return Ok(results);
+            }
         }
-        let Accepted { results, .. } = accepted.expect("the loop ends when there is one");
-        match results.outcomes().next().expect("one command has one outcome") {
-            Outcome::Executed(result) => Ok(result.to_vec()),
-            Outcome::Duplicate => Err(ClientError::ResultForgotten),
-            Outcome::Refused => Err(ClientError::Refused),
-        }
+        let (answered, distinct) = self.session.answered(bundle.digest());
+        self.session.abandon(bundle.digest());
+        Err(self.timeout(true, answered, distinct))
     }
 
     /// Reads the application's state without having anything ordered: the answer that f+1 replicas gave. It may be stale: it is a

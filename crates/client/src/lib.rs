@@ -7,6 +7,7 @@
 mod client;
 pub mod config;
 mod connect;
+mod heights;
 pub mod load;
 pub mod quorum_reply;
 pub mod reach;

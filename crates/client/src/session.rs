@@ -3,7 +3,11 @@
 //! A bundle goes to all replicas, or to the one that is believed to lead. It is accepted when f+1 replicas gave the same reply,
 //! since one of them is honest; the replicas' other replies are then late and are dropped. A bundle that is not accepted in time
 //! is sent again to all replicas, bit by bit the same, so that it is executed at most once, and each time twice as much later.
+//!
+//! A bundle expires at a height ([`Session::expiry`]). Nobody signs a command a second time before f+1 replicas said that the first
+//! bundle is void and that the command was not executed ([`Outcome::Expired`](quorate_types::Outcome::Expired)): it could be executed twice.
 
+use crate::heights::Heights;
 use crate::quorum_reply::ReplyQuorum;
 use crate::retry::{Attempt, RetryTimers, Ticket};
 use bytes::Bytes;
@@ -170,6 +174,9 @@ pub struct Session<T> {
     timers: RetryTimers,
     counters: SessionCounters,
     last_refusal: Option<(ReplicaId, String)>,
+    heights: Heights,
+    /// What came back was void, so that the next is not signed for a height that is long gone.
+    is_behind: bool,
 }
 
 /// Room for one bundle; it is used again and keeps its memory.
@@ -207,7 +214,33 @@ impl<T> Session<T> {
             timers: RetryTimers::new(options.retry),
             counters: SessionCounters::default(),
             last_refusal: None,
+            heights: Heights::new(options.quorum),
+            is_behind: false,
         }
+    }
+
+    /// When a bundle that is signed now expires.
+    pub fn expiry(&self) -> Height {
+        self.heights.estimate().latest_expiry()
+    }
+
+    /// Asks all replicas where they are.
+    pub fn ask_height(&mut self, out: &mut Vec<Outgoing>) {
+        self.is_behind = false;
+        self.heights.ask();
+        self.ask_height_again(out);
+    }
+
+    /// Repeats the question. Who answered it stays known.
+    pub fn ask_height_again(&self, out: &mut Vec<Outgoing>) {
+        let frame = encode_message(&ClientRequest::Height { id: self.heights.asked() });
+        out.push(Outgoing { to: Destination::All, frame });
+    }
+
+    /// Who said where it is since all were asked last. What f+1 said is not ahead of every honest replica, and what n-f said is not behind
+    /// every one either.
+    pub fn heights_told(&self) -> Signers {
+        self.heights.answered()
     }
 
     /// What the session knows of its cluster.
@@ -260,6 +293,10 @@ impl<T> Session<T> {
                 self.refused(now, from, bundle, why);
                 None
             }
+            ReplicaReply::Height { id, height } => {
+                self.heights.tell(from, id, height);
+                None
+            }
             ReplicaReply::Answer { .. } | ReplicaReply::Status { .. } => None,
         }
     }
@@ -286,6 +323,9 @@ impl<T> Session<T> {
         self.names.remove(&bundle);
         self.free.push(at);
         self.counters.accepted += 1;
+        self.heights.prove(height);
+        // A reply to what was not ordered, at height 0, does not tell where the cluster is.
+        self.is_behind |= height == Height(0) && !results.outcomes().all(|outcome| outcome.is_executed());
         Some(Accepted {
             bundle,
             attached: waiting.attached,
@@ -320,6 +360,9 @@ impl<T> Session<T> {
 
     /// Sends again what is due.
     pub fn poll(&mut self, now: Time, out: &mut Vec<Outgoing>) {
+        if self.is_behind {
+            self.ask_height(out);
+        }
         while let Some(ticket) = self.timers.pop_due(now) {
             let slot = &mut self.slots[ticket.slot as usize];
             let Some(waiting) = slot.waiting.as_mut() else { continue };

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::digest_map::{DigestMap, Salt};
-use quorate_types::{Bundle, Digest};
+use quorate_types::{Bundle, Digest, Height};
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 
@@ -10,6 +10,11 @@ use std::collections::hash_map::Entry;
 pub const MAX_RELAYED_BUNDLES: usize = 256;
 /// Most bytes of them, if they are more than one.
 const MAX_RELAYED_BYTES: usize = 8 << 20;
+/// A bundle that expires so few heights above the last committed one is not taken in, and goes if it waits: the blocks that are proposed
+/// and not committed yet are fewer, so nothing expires on its way, and no leader is waited for that has no use for it any more.
+pub const EXPIRY_MARGIN_BLOCKS: u64 = 4096;
+/// After how many heights the pool looks what is about to expire: well within the margin.
+const EXPIRY_INTERVAL_BLOCKS: u64 = EXPIRY_MARGIN_BLOCKS / 4;
 /// How many void tickets the queue may hold, besides as many as there are good ones.
 const QUEUE_SLACK: usize = 1024;
 
@@ -39,6 +44,8 @@ pub enum Offered {
     Known,
     /// There is no room; the client tries again later.
     Full,
+    /// It is about to expire.
+    Late,
 }
 
 /// All bundles that a replica holds.
@@ -52,6 +59,8 @@ pub struct Pool {
     pending_bytes: usize,
     most_bundles: usize,
     most_bytes: usize,
+    /// What is committed.
+    height: Height,
 }
 
 impl Pool {
@@ -66,12 +75,17 @@ impl Pool {
             pending_bytes: 0,
             most_bundles: config.pool_bundles,
             most_bytes: config.pool_bytes,
+            height: Height(0),
         }
     }
 
     /// Takes a bundle in. `wanted` ones, which a block needs, are never refused.
     pub fn offer(&mut self, bundle: Bundle, wanted: bool) -> Offered {
+        let is_late = self.is_late(&bundle);
         let Entry::Vacant(place) = self.entries.entry(bundle.digest()) else { return Offered::Known };
+        if !wanted && is_late {
+            return Offered::Late;
+        }
         let bytes = self.pending_bytes + bundle.body().len();
         if !wanted && (self.pending_bundles >= self.most_bundles || bytes > self.most_bytes) {
             return Offered::Full;
@@ -83,6 +97,32 @@ impl Pool {
         self.queue.push_back((self.tickets, bundle.digest()));
         place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, ticket: Some(self.tickets) });
         Offered::New
+    }
+
+    fn is_late(&self, bundle: &Bundle) -> bool {
+        bundle.expires().0 <= self.height.0.saturating_add(EXPIRY_MARGIN_BLOCKS)
+    }
+
+    /// The block of this height is committed. Now and then what waits and is about to expire goes.
+    pub fn committed(&mut self, height: Height) {
+        self.height = height;
+        if height.0.is_multiple_of(EXPIRY_INTERVAL_BLOCKS) {
+            self.drop_late();
+        }
+    }
+
+    fn drop_late(&mut self) {
+        let waits = |(ticket, digest): &(u64, Digest)| {
+            self.entries.get(digest).filter(|entry| entry.ticket == Some(*ticket) && entry.proposals == 0)
+        };
+        let late = self.queue.iter().filter_map(waits).map(|entry| &entry.bundle).filter(|bundle| self.is_late(bundle));
+        for digest in late.map(Bundle::digest).collect::<Vec<_>>() {
+            let Held { bundle, .. } = self.entries.remove(&digest).expect("it was just found");
+            self.pending_bundles -= 1;
+            self.pending_commands -= bundle.len();
+            self.pending_bytes -= bundle.body().len();
+        }
+        self.compact();
     }
 
     /// A bundle, in whatever state.

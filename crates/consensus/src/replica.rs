@@ -261,6 +261,7 @@ impl<P: Protocol> Replica<P> {
                 Offered::Known if by_client => self.drop_message(from, Drop::Repeated),
                 Offered::Known => {}
                 Offered::Full => self.drop_message(from, Drop::PoolFull),
+                Offered::Late => self.drop_message(from, Drop::Expired),
             }
         }
         if news > 0 {

@@ -390,6 +390,8 @@ pub enum Drop {
     NotGenuine,
     /// The pool is full.
     PoolFull,
+    /// It has expired, or will before it can be ordered.
+    Expired,
     /// Nobody asked for it.
     Unasked,
     /// Too much of the sender's is in the works already.

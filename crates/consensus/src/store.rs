@@ -125,6 +125,7 @@ impl Store {
 
     fn begin_above(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
         self.ledger.begin_at(height);
+        self.pool.committed(height);
         self.tip = digest;
         self.aside.clear();
         self.tree.begin_on(height, digest)
@@ -472,6 +473,7 @@ impl Store {
             }
             let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
             self.ledger.append(block.clone(), bytes);
+            self.pool.committed(block.height);
             let frontier = block.height.0.is_multiple_of(self.checkpoint_interval).then(|| self.frontier());
             commit(block, bundles, frontier);
         }

@@ -89,7 +89,7 @@ fn block() -> BoxedStrategy<Arc<Block>> {
 fn bundle() -> BoxedStrategy<Bundle> {
     (0..9u64, collection::vec((any::<u64>(), bytes()), 1..4))
         .prop_map(|(client, commands)| {
-            let mut builder = BundleBuilder::new(ClientId(client.into()));
+            let mut builder = BundleBuilder::new(ClientId(client.into()), Height(0).latest_expiry());
             commands.iter().for_each(|(sequence, payload)| builder.push(ClientId(client.into()), *sequence, payload));
             builder.finish()
         })

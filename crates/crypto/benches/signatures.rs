@@ -78,7 +78,7 @@ fn signed_bundles(count: usize, clients: usize) -> Vec<Bundle> {
     (0..count)
         .map(|at| {
             let identity = &identities[at % clients];
-            let mut builder = BundleBuilder::new(identity.origin());
+            let mut builder = BundleBuilder::new(identity.origin(), Height(0).latest_expiry());
             builder.push(identity.origin(), at as u64 + 1, b"");
             identity.finish(builder)
         })

@@ -3,7 +3,7 @@
 use crate::common::cluster;
 use proptest::prelude::*;
 use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, DEFAULT_CACHE_BUNDLES};
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest};
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height};
 use std::collections::BTreeSet;
 
 /// Bytes of a public key and a signature, at the end of a bundle.
@@ -14,7 +14,7 @@ fn identity(number: u8) -> ClientIdentity {
 }
 
 fn bundle(identity: &ClientIdentity, sequence: u64) -> Bundle {
-    let mut builder = BundleBuilder::new(identity.origin());
+    let mut builder = BundleBuilder::new(identity.origin(), Height(0).latest_expiry());
     builder.push(identity.origin().with_session(3), sequence, b"payload");
     identity.finish(builder)
 }
@@ -75,7 +75,7 @@ fn a_key_that_is_no_point_signs_nothing() {
     let key = (0..=255).map(|low| [&[low], &[0; 31][..]].concat().try_into().unwrap());
     let key: [u8; 32] = key.into_iter().find(|key| quorate_crypto::ed25519::PublicKey::decode(key).is_none()).unwrap();
     let origin = ClientId::of_key(&key);
-    let mut builder = BundleBuilder::new(origin);
+    let mut builder = BundleBuilder::new(origin, Height(0).latest_expiry());
     builder.push(origin, 1, b"");
     assert_forged(&builder.finish_signed(&cluster(), &key, |_| [1; 64]));
 }

@@ -141,7 +141,7 @@ fn signatures() -> Result<(f64, Vec<(u32, f64)>), CalibrateError> {
 }
 
 fn bundle(payload_bytes: usize, commands: usize) -> Bundle {
-    let mut builder = BundleBuilder::new(ClientId(1));
+    let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
     (1..=commands).for_each(|sequence| builder.push(ClientId(1), sequence as u64, &vec![0; payload_bytes]));
     builder.finish()
 }

@@ -6,7 +6,7 @@
 
 use crate::devices::Devices;
 use crate::error::HostError;
-use crate::gateway::{Checked, FORGED};
+use crate::gateway::{Checked, FORGED, bad_expiry};
 use crate::host::Host;
 use crate::turns::{Standing, Turns};
 use bytes::Bytes;
@@ -171,6 +171,11 @@ impl<P: Protocol> Host<P> {
                 self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Status { id, json });
                 begun
             }
+            Ok(ClientRequest::Height { id }) => {
+                let height = self.devices.executor.height();
+                self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Height { id, height });
+                return (frame_ns, None);
+            }
             Err(error) => {
                 self.clients.undecodable += 1;
                 self.refuse(link, Digest::ZERO, error.to_string());
@@ -204,8 +209,12 @@ impl<P: Protocol> Host<P> {
             return None;
         }
         // Whoever was away finds old bundles in its sockets, and anybody can repeat what he has seen: the log has no room for either.
-        if let Some(reply) = self.devices.executor.executed_before(&bundle) {
+        if let Some(reply) = self.devices.executor.settled(&bundle) {
             self.devices.gateway.answer_again(&mut *self.devices.transport, link, reply);
+            return None;
+        }
+        if let Some(why) = bad_expiry(&bundle, self.devices.executor.height()) {
+            self.refuse(link, digest, why);
             return None;
         }
         Some(bundle)
@@ -302,5 +311,5 @@ const POOL_FULL: &str =
 const FOR_STATUS_ONLY: &str =
     "this listener answers questions for the status alone; clients use the address of `client_listen`";
 
-const FORGOTTEN_REPLY: &str = "the bundle was executed before, and its reply is no longer kept; \
-     send its commands in another bundle to learn that they are executed, or raise `reply_cache_bytes`";
+const FORGOTTEN_REPLY: &str = "the bundle was ordered before, some of its commands were refused, and its reply is no longer kept; \
+     what became of each command is told once the bundle has expired; or raise `reply_cache_bytes`";

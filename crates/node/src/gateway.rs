@@ -5,9 +5,11 @@ use crate::config::ReplyMode;
 use crate::reply_cache::ReplyCache;
 use bytes::Bytes;
 use quorate_applications::Reply;
+use quorate_consensus::pool::EXPIRY_MARGIN_BLOCKS;
 use quorate_crypto::{BundleVerifier, ClientAuthentication};
 use quorate_transports::{LinkId, Transport};
 use quorate_types::codec::WIRE_VERSION;
+use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
 use quorate_types::{Bundle, ClientId, Digest, Encoder, Height, ReplicaId, ReplicaReply, Results, Wire};
 use std::collections::{BTreeSet, HashMap};
 
@@ -241,6 +243,24 @@ impl Gateway {
     pub fn answer(&mut self, transport: &mut dyn Transport, link: LinkId, id: u64, height: Height, answer: Vec<u8>) {
         self.send(transport, link, &ReplicaReply::Answer { id, height, answer: answer.into() });
     }
+}
+
+/// Why a bundle is not taken at this height though nothing is settled, if it is not. A replica that is behind does not refuse what those
+/// who are ahead take; executed it is by the height of its block alone.
+pub(crate) fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
+    let (expires, earliest, latest) = (bundle.expires(), height.0 + EXPIRY_MARGIN_BLOCKS, height.latest_expiry());
+    if expires.0 <= earliest {
+        return Some(format!(
+            "the bundle expires at height {expires}, and it is {height} now: it may come too late; \
+             sign bundles to expire {EXPIRY_MARGIN_BLOCKS} to {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
+        ));
+    }
+    (expires > latest.latest_expiry()).then(|| {
+        format!(
+            "the bundle expires at height {expires}, and it is {height} now: it would have no effect; \
+             sign bundles to expire at most {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
+        )
+    })
 }
 
 const UNAUTHENTICATED: &str = "the bundle does not show whose it is, and this cluster takes none that does not; \

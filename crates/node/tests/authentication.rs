@@ -38,7 +38,7 @@ fn identity(number: u8) -> ClientIdentity {
 }
 
 fn bundle(identity: &ClientIdentity, sequence: u64) -> Bundle {
-    let mut builder = BundleBuilder::new(identity.origin());
+    let mut builder = BundleBuilder::new(identity.origin(), Height(0).latest_expiry());
     builder.push(identity.origin(), sequence, b"payload");
     identity.finish(builder)
 }

@@ -10,6 +10,7 @@ use quorate_node::{
     ReplyMode,
 };
 use quorate_transports::Remote;
+use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{
     Bundle, ClientRequest, Digest, Height, Outcome, ReplicaId, ReplicaReply, Results, Status, encode_message,
 };
@@ -261,7 +262,7 @@ fn what_cannot_be_ordered_is_refused_with_a_mend() {
         assert_eq!(digest, bundle.digest());
         assert!(text.contains(why) && text.contains(mend), "{text}");
     }
-    let (digest, text) = refusal(&mut client, Bytes::from_static(b"\x01\x63nonsense"));
+    let (digest, text) = refusal(&mut client, Bytes::from_static(&[WIRE_VERSION, 0x63]));
     assert_eq!(digest, Digest::ZERO);
     assert!(text.contains("no such kind"), "{text}");
     let status = client.status(ReplicaId(1));

@@ -102,7 +102,7 @@ fn a_setting_that_cannot_work_is_refused_with_its_line_and_a_mend() {
         ("cluster", "\"\"", "`cluster` has 0 characters", "between 1 and 200"),
         ("key_file", "\"\"", "`key_file` is empty", "for the default"),
         ("batch", "0", "`consensus.batch` is 0", "at least 1"),
-        ("batch_bytes", "10", "`consensus.batch_bytes` is 10", "at least 131"),
+        ("batch_bytes", "10", "`consensus.batch_bytes` is 10", "at least 139"),
         ("link_queue_bytes", "0", "`tcp` ", "can be left out"),
         ("address", "\"127.0.0.1:7003\"", "`members[3].address` 127.0.0.1:7003 is another member's too", "of its own"),
         ("public_key", "\"abcd\"", "`members[0].public_key` has 2 bytes", "copy it"),

@@ -27,7 +27,7 @@ use std::ops::Range;
 /// The unit in which a disk writes or does not.
 pub(crate) const SECTOR_BYTES: usize = 512;
 /// The format that is written and read.
-pub(crate) const FORMAT: u16 = 2;
+pub(crate) const FORMAT: u16 = 3;
 /// Bytes before the records of a group.
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
 /// Bytes before the content of a record.

@@ -1,7 +1,7 @@
 //! The commands that clients send in each view: made once, shared by all scenarios.
 
 use crate::cast::{ActorId, Cast};
-use quorate_types::{Bundle, BundleBuilder, ClientId};
+use quorate_types::{Bundle, BundleBuilder, ClientId, Height};
 
 /// Bundles by round: one, or two where there are twins. The second instances get them in the other order, so that twins which
 /// lead propose different blocks.
@@ -25,7 +25,7 @@ impl Stock {
         let (start, end) = ((round as usize - 1) * self.each_round, round as usize * self.each_round);
         while self.bundles.len() < end {
             let client = ClientId(1 + (self.bundles.len() % self.each_round) as u128);
-            let mut builder = BundleBuilder::new(client);
+            let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
             builder.push(client, 1 + (self.bundles.len() / self.each_round) as u64, &[]);
             self.bundles.push(builder.finish());
         }

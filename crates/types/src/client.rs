@@ -26,6 +26,11 @@ pub enum ClientRequest {
         /// Whether with the history of what was executed, which is long.
         history: bool,
     },
+    /// Tell the height that you have executed: a client has to know about where the cluster is, as what it signs expires.
+    Height {
+        /// The client's name for the question.
+        id: u64,
+    },
 }
 
 impl Wire for ClientRequest {
@@ -45,6 +50,10 @@ impl Wire for ClientRequest {
                 out.put_u64(*id);
                 out.put_u8((*history).into());
             }
+            ClientRequest::Height { id } => {
+                out.put_u8(4);
+                out.put_u64(*id);
+            }
         }
     }
 
@@ -63,6 +72,7 @@ impl Wire for ClientRequest {
                     _ => Err(input.invalid("whether with history", "neither 0 nor 1")),
                 }
             }
+            4 => Ok(ClientRequest::Height { id: input.get_u64("height id")? }),
             _ => Err(input.invalid("client request", "no such kind")),
         }
     }
@@ -75,9 +85,20 @@ pub enum Outcome<'a> {
     Executed(&'a [u8]),
     /// It was executed before: it has no effect now.
     Duplicate,
-    /// It was not executed and is not remembered: its number is outside its session's window, or the bundle's results have grown
-    /// too large. The client may send it again in another bundle.
+    /// It was not executed and is not remembered: its number is none that a client may use, its bundle expires too late, or the results
+    /// have grown too large. Should the same bundle be ordered again before it expires, it may be executed then.
     Refused,
+    /// It was not executed and never will be, as its bundle expired. The client may sign it again, with its number, to expire later.
+    Expired,
+    /// It never will be executed from now on; whether it was is no longer known, as its session was evicted or has moved on.
+    Forgotten,
+}
+
+impl Outcome<'_> {
+    /// Whether the command's effect is part of the state, now or before.
+    pub fn is_executed(&self) -> bool {
+        matches!(self, Outcome::Executed(_) | Outcome::Duplicate)
+    }
 }
 
 /// The outcomes of a bundle's commands in their order, in canonical form: equal outcomes are equal bytes, so that a client
@@ -92,6 +113,8 @@ const LISTED: u8 = 1;
 const EXECUTED: u8 = 0;
 const DUPLICATE: u8 = 1;
 const REFUSED: u8 = 2;
+const EXPIRED: u8 = 3;
+const FORGOTTEN: u8 = 4;
 
 impl Results {
     /// The canonical form.
@@ -155,6 +178,8 @@ impl Results {
             match kind[0] {
                 DUPLICATE => return Outcome::Duplicate,
                 REFUSED => return Outcome::Refused,
+                EXPIRED => return Outcome::Expired,
+                FORGOTTEN => return Outcome::Forgotten,
                 _ => {}
             }
             let (length, tail) = rest.split_at(4);
@@ -181,7 +206,7 @@ impl Wire for Results {
         for _ in 0..if kind == LISTED { count } else { 0 } {
             match input.get_u8("outcome")? {
                 EXECUTED => telling |= !input.get_bytes("result", MAX_BUNDLE_BYTES)?.is_empty(),
-                DUPLICATE | REFUSED => telling = true,
+                DUPLICATE | REFUSED | EXPIRED | FORGOTTEN => telling = true,
                 _ => return Err(input.invalid("outcome", "no such kind")),
             }
         }
@@ -226,6 +251,8 @@ impl ResultsBuilder {
             }
             Outcome::Duplicate => self.listed.push(DUPLICATE),
             Outcome::Refused => self.listed.push(REFUSED),
+            Outcome::Expired => self.listed.push(EXPIRED),
+            Outcome::Forgotten => self.listed.push(FORGOTTEN),
         }
     }
 
@@ -256,7 +283,7 @@ pub enum ReplicaReply {
     Executed {
         /// The bundle.
         bundle: Digest,
-        /// The height of the block that carried it; 0 if it was executed before and that is no longer known.
+        /// The height of the block that carried it; 0 if it is not ordered as its commands' outcomes are settled.
         height: Height,
         /// What became of each command.
         results: Results,
@@ -283,6 +310,13 @@ pub enum ReplicaReply {
         id: u64,
         /// The JSON text.
         json: Bytes,
+    },
+    /// How far the replica has executed. One may lie: of those of n-f replicas the (f+1)-th highest lies between two honest ones.
+    Height {
+        /// The question's name.
+        id: u64,
+        /// The last executed height.
+        height: Height,
     },
 }
 
@@ -311,6 +345,11 @@ impl Wire for ReplicaReply {
                 out.put_u64(*id);
                 out.put_bytes(json);
             }
+            ReplicaReply::Height { id, height } => {
+                out.put_u8(5);
+                out.put_u64(*id);
+                height.encode(out);
+            }
         }
     }
 
@@ -337,6 +376,7 @@ impl Wire for ReplicaReply {
                 id: input.get_u64("status id")?,
                 json: input.get_bytes("status", MAX_TEXT_BYTES)?,
             }),
+            5 => Ok(ReplicaReply::Height { id: input.get_u64("height id")?, height: Height::decode(input)? }),
             _ => Err(input.invalid("replica reply", "no such kind")),
         }
     }

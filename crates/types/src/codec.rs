@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 
 /// The first byte of every message; a receiver refuses any other.
-pub const WIRE_VERSION: u8 = 1;
+pub const WIRE_VERSION: u8 = 2;
 
 /// A thing that can be sent, with exactly one encoding.
 pub trait Wire: Sized {

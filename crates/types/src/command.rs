@@ -7,17 +7,20 @@
 //! ```text
 //! offset  0  authenticator   1   0 none, 1 Ed25519
 //!         1  origin         16   little-endian
-//!        17  commands        4
-//!        21  each command: session 2, sequence 8, payload length 4, payload
+//!        17  expires         8   the last height at which it may be executed
+//!        25  commands        4
+//!        29  each command: session 2, sequence 8, payload length 4, payload
 //!            with authenticator 1: public key 32, signature 64
 //! ```
 //!
 //! All commands of a bundle are of the origin's owner, so that one signature speaks for all of them, and a foreign client cannot even
 //! be written down. The digest covers the authenticator: what two replicas hold under one digest is genuine for both or for neither.
+//!
+//! A bundle expires, so that replicas need not remember for ever what was executed: see `quorate_applications::session`.
 
 use crate::codec::{DecodeError, DecodeReason, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
-use crate::ids::{ClientId, ClusterId};
+use crate::ids::{ClientId, ClusterId, Height};
 use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use bytes::{Bytes, BytesMut};
 use std::fmt;
@@ -40,7 +43,8 @@ pub const COMMAND_OVERHEAD_BYTES: usize = 2 + 8 + 4;
 
 const UNAUTHENTICATED: u8 = 0;
 const ED25519: u8 = 1;
-const COUNT_AT: usize = 1 + 16;
+const EXPIRES_AT: usize = 1 + 16;
+const COUNT_AT: usize = EXPIRES_AT + 8;
 /// Bytes of a bundle before its first command.
 const BUNDLE_HEADER_BYTES: usize = COUNT_AT + 4;
 const PUBLIC_KEY_BYTES: usize = 32;
@@ -98,6 +102,11 @@ impl Bundle {
         origin(&self.body)
     }
 
+    /// The last height at which its commands may be executed. Above it they never will be.
+    pub fn expires(&self) -> Height {
+        Height(u64::from_le_bytes(self.body[EXPIRES_AT..COUNT_AT].try_into().expect("validated")))
+    }
+
     /// How many commands it carries; at least one.
     pub fn len(&self) -> usize {
         u32::from_le_bytes(self.body[COUNT_AT..BUNDLE_HEADER_BYTES].try_into().expect("validated")) as usize
@@ -143,7 +152,7 @@ impl Bundle {
 }
 
 fn origin(body: &[u8]) -> ClientId {
-    ClientId(u128::from_le_bytes(body[1..COUNT_AT].try_into().expect("a bundle has a header")))
+    ClientId(u128::from_le_bytes(body[1..EXPIRES_AT].try_into().expect("a bundle has a header")))
 }
 
 /// How many bytes come before the authenticator of a valid bundle.
@@ -152,14 +161,14 @@ fn content_bytes(body: &[u8]) -> usize {
 }
 
 fn content_digest(content: &[u8]) -> Digest {
-    let mut hasher = Hasher::new(*b"qB02");
+    let mut hasher = Hasher::new(*b"qB03");
     hasher.update(content);
     hasher.finish()
 }
 
 fn statement(cluster: &ClusterId, content: &Digest) -> BundleStatement {
     let mut statement = [0; size_of::<BundleStatement>()];
-    statement[..16].copy_from_slice(b"quorate bundle 1");
+    statement[..16].copy_from_slice(b"quorate bundle 2");
     statement[16..48].copy_from_slice(&cluster.0.0);
     statement[48..].copy_from_slice(&content.0);
     statement
@@ -244,11 +253,13 @@ pub struct BundleBuilder {
 }
 
 impl BundleBuilder {
-    /// An empty bundle whose replies go to `origin`.
-    pub fn new(origin: ClientId) -> Self {
+    /// An empty bundle whose replies go to `origin`, and which may be executed at heights up to `expires`: a client passes
+    /// [`Height::latest_expiry`] of the height that it knows of.
+    pub fn new(origin: ClientId, expires: Height) -> Self {
         let mut body = BytesMut::with_capacity(1024);
         body.extend_from_slice(&[UNAUTHENTICATED]);
         body.extend_from_slice(&origin.0.to_le_bytes());
+        body.extend_from_slice(&expires.0.to_le_bytes());
         body.extend_from_slice(&0u32.to_le_bytes());
         BundleBuilder { origin, body, count: 0 }
     }

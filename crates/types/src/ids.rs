@@ -2,6 +2,7 @@
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
+use crate::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -123,6 +124,11 @@ impl Height {
     /// The height after this one.
     pub fn next(self) -> Height {
         Height(self.0.checked_add(1).expect("a chain does not reach 2^64 blocks"))
+    }
+
+    /// The latest height at which a bundle may expire that is executed at this height or above.
+    pub fn latest_expiry(self) -> Height {
+        Height(self.0.saturating_add(MAX_BUNDLE_LIFETIME_BLOCKS))
     }
 }
 

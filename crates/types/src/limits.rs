@@ -18,3 +18,6 @@ pub const MAX_PROOF_BYTES: usize = MAX_REPLICAS * 512;
 pub const MAX_SIGNATURE_BYTES: usize = 1024;
 /// Most bytes in one error or status text on the wire.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
+/// Most heights between the one at which a bundle is executed and the one at which it expires: 17 minutes at 1000 blocks a second.
+/// What a client sends and hears nothing of is certainly void after that many blocks.
+pub const MAX_BUNDLE_LIFETIME_BLOCKS: u64 = 1 << 20;

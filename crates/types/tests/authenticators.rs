@@ -66,7 +66,7 @@ proptest! {
 fn the_bytes_stay_as_they_are() {
     let key: [u8; 32] = std::array::from_fn(|at| at as u8);
     let origin = ClientId::of_key(&key).with_session(7);
-    let mut builder = BundleBuilder::new(origin);
+    let mut builder = BundleBuilder::new(origin, Height(0x0102_0304_0506_0708));
     builder.push(origin.with_session(258), 3, b"put");
     let mut signed = None;
     let bundle = builder.finish_signed(&one(), &key, |statement| {
@@ -80,20 +80,20 @@ fn the_bytes_stay_as_they_are() {
 }
 
 // Made with Python's hashlib from the layouts in `command.rs` and `ids.rs`.
-const BODY: &str = "010700c62b964b7fbfcfb8be4661110ecb010000000201030000000000000003000000707574000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1feeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
-const STATEMENT: &str = "71756f726174652062756e646c652031925ffeb36c90799aaae48b81226090dcbf4d53ccfad066b947a46f2c35f5829dbd2e02db59a8b74ae2bb877626c046c66a21a795342b16ac080e227d28261603";
-const DIGEST: &str = "ed8a667b3032918b792a8042f04837858290961471c88f324d5b9c85e3d44c21";
+const BODY: &str = "010700c62b964b7fbfcfb8be4661110ecb0807060504030201010000000201030000000000000003000000707574000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1feeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee";
+const STATEMENT: &str = "71756f726174652062756e646c652032925ffeb36c90799aaae48b81226090dcbf4d53ccfad066b947a46f2c35f5829d2ae05be534383a3efde58003689504379ec94726cfbe66f8952b0ba68df284ce";
+const DIGEST: &str = "6298c61ca54ad31354d80a0fb1cecdea840ce52f1f33e966b8a8823193daed25";
 
 #[test]
 #[should_panic(expected = "is no session of")]
 fn a_bundle_takes_no_command_of_another_owner() {
-    BundleBuilder::new(ClientId(1)).push(ClientId(1 << 16), 1, b"");
+    BundleBuilder::new(ClientId(1), Height(0).latest_expiry()).push(ClientId(1 << 16), 1, b"");
 }
 
 #[test]
 #[should_panic(expected = "is of another key")]
 fn a_bundle_is_not_signed_with_another_key() {
-    let mut builder = BundleBuilder::new(ClientId(1 << 16));
+    let mut builder = BundleBuilder::new(ClientId(1 << 16), Height(0).latest_expiry());
     builder.push(ClientId(1 << 16), 1, b"");
     builder.finish_signed(&one(), &[1; 32], |_| [0; 64]);
 }

@@ -118,7 +118,7 @@ fn errors_name_the_field_and_the_byte() {
 #[test]
 fn byte_strings_are_slices_of_the_message() {
     let bundle = {
-        let mut builder = BundleBuilder::new(ClientId(1));
+        let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
         builder.push(ClientId(1), 1, &[7; 1000]);
         builder.finish()
     };

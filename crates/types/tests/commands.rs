@@ -9,16 +9,17 @@ proptest! {
     #[test]
     fn commands_come_out_as_they_went_in(
         origin in crate::common::client(),
+        expires in crate::common::height(),
         signer in prop::option::of(crate::common::authenticator()),
         commands in prop::collection::vec((any::<u16>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..30)), 1..20),
     ) {
         let origin = signer.map_or(origin, |(key, _)| ClientId::of_key(&key));
-        let builder = crate::common::filled(origin, &commands);
+        let builder = crate::common::filled(origin, expires, &commands);
         let bundle = match &signer {
             Some((key, signature)) => builder.finish_signed(&ClusterId::from_name("one"), key, |_| *signature),
             None => builder.finish(),
         };
-        prop_assert_eq!((bundle.origin(), bundle.len()), (origin, commands.len()));
+        prop_assert_eq!((bundle.origin(), bundle.expires(), bundle.len()), (origin, expires, commands.len()));
         let read: Vec<_> = bundle.commands().map(|command| (command.client, command.sequence, command.payload.to_vec())).collect();
         let written = commands.into_iter().map(|(session, sequence, payload)| (origin.with_session(session), sequence, payload));
         prop_assert_eq!(read, written.collect::<Vec<_>>());
@@ -34,7 +35,7 @@ proptest! {
 
     #[test]
     fn outcomes_come_out_as_they_went_in(
-        outcomes in prop::collection::vec((0u8..5, prop::collection::vec(any::<u8>(), 1..9)), 0..20), reused in any::<bool>(),
+        outcomes in prop::collection::vec((0u8..7, prop::collection::vec(any::<u8>(), 1..9)), 0..20), reused in any::<bool>(),
     ) {
         let outcomes: Vec<Outcome<'_>> = outcomes
             .iter()
@@ -42,6 +43,8 @@ proptest! {
                 0 => Outcome::Executed(result),
                 1 => Outcome::Duplicate,
                 2 => Outcome::Refused,
+                3 => Outcome::Expired,
+                4 => Outcome::Forgotten,
                 _ => Outcome::Executed(&[]),
             })
             .collect();
@@ -103,12 +106,12 @@ fn signs_are_no_hexadecimal() {
 
 #[test]
 fn a_bundle_keeps_its_limits() {
-    let mut builder = BundleBuilder::new(ClientId(1));
+    let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
     assert!(builder.fits(MAX_PAYLOAD_BYTES) && !builder.fits(MAX_PAYLOAD_BYTES + 1));
     (0..MAX_BUNDLE_COMMANDS as u64).for_each(|sequence| builder.push(ClientId(1), sequence, b""));
     assert!(!builder.fits(0));
     assert_eq!(builder.finish().len(), MAX_BUNDLE_COMMANDS);
-    let mut builder = BundleBuilder::new(ClientId(1));
+    let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
     let payload = vec![0; MAX_PAYLOAD_BYTES];
     while builder.fits(payload.len()) {
         builder.push(ClientId(1), builder.len() as u64, &payload);
@@ -116,6 +119,6 @@ fn a_bundle_keeps_its_limits() {
     assert!(builder.finish().body().len() <= MAX_BUNDLE_BYTES);
     let error = Bundle::from_body(Bytes::from(vec![0; MAX_BUNDLE_BYTES + 1])).expect_err("it is too long");
     assert!(error.to_string().contains("over the limit"), "{error}");
-    let error = Bundle::from_body(Bytes::from(vec![0; 21])).expect_err("it is empty");
+    let error = Bundle::from_body(Bytes::from(vec![0; 29])).expect_err("it is empty");
     assert!(error.to_string().contains("no command"), "{error}");
 }

@@ -2,10 +2,10 @@
 #![allow(dead_code)]
 
 use quorate_applications::{ApplicationKind, Executor, KeyValueCommand, Reply};
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId};
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Height};
 
 pub fn bundle(origin: u64, commands: &[(u64, u64, &[u8])]) -> Bundle {
-    let mut builder = BundleBuilder::new(ClientId(origin.into()));
+    let mut builder = BundleBuilder::new(ClientId(origin.into()), Height(0).latest_expiry());
     for (client, sequence, payload) in commands {
         builder.push(ClientId((*client).into()), *sequence, payload);
     }

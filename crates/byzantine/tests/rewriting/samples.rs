@@ -186,7 +186,7 @@ impl<M: Sample> Mouth<M> {
     pub fn submit(&mut self, commands: &[&[u8]]) -> Vec<Digest> {
         let mut digests = Vec::new();
         for (number, command) in commands.iter().enumerate() {
-            let mut builder = BundleBuilder::new(ClientId(1));
+            let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
             builder.push(ClientId(1), number as u64 + 1, command);
             let bundle = builder.finish();
             digests.push(bundle.digest());

@@ -102,6 +102,25 @@ impl LoadCore {
         self.stage
     }
 
+    /// Asks all replicas where they are: what is signed for a height that is long gone is void.
+    pub fn ask_height(&mut self, out: &mut Vec<Outgoing>) {
+        if self.session.heights_told().is_empty() {
+            self.session.ask_height(out);
+        } else {
+            self.session.ask_height_again(out);
+        }
+    }
+
+    /// How many equal replies are believed.
+    pub fn believed(&self) -> usize {
+        self.session.options().needed()
+    }
+
+    /// How many replicas said where they are since they were asked.
+    pub fn heights_told(&self) -> usize {
+        self.session.heights_told().len()
+    }
+
     /// Commands without an answer.
     pub fn in_flight(&self) -> usize {
         self.in_flight
@@ -154,7 +173,7 @@ impl LoadCore {
             let tally = tally(record, now, &commands, &results);
             record.answered(now, tally);
         } else if !results.is_all_empty() {
-            let refused = results.outcomes().filter(|outcome| *outcome == Outcome::Refused).count();
+            let refused = results.outcomes().filter(|outcome| !outcome.is_executed()).count();
             self.preload_refused += refused as u64;
         }
         if self.is_closed() {
@@ -340,7 +359,10 @@ impl LoadCore {
         let client = self.client(command.client);
         let sequence = &mut self.sequences[command.client as usize];
         *sequence += 1;
-        let empty = || (BundleBuilder::new(self.identity.origin()), self.spare.pop().unwrap_or_default());
+        let empty = || {
+            let builder = BundleBuilder::new(self.identity.origin(), self.session.expiry());
+            (builder, self.spare.pop().unwrap_or_default())
+        };
         let (builder, commands) = self.filling.get_or_insert_with(empty);
         builder.push(client, *sequence, &self.payload);
         commands.push(command);
@@ -432,7 +454,7 @@ fn tally(record: &mut Recorder, now: Time, commands: &[Issued], results: &quorat
         match outcome {
             Outcome::Executed(_) => tally.executed += 1,
             Outcome::Duplicate => tally.duplicates += 1,
-            Outcome::Refused => {
+            Outcome::Refused | Outcome::Expired | Outcome::Forgotten => {
                 tally.refused += 1;
                 continue;
             }

@@ -23,6 +23,8 @@ pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 /// What a poll can wait for exactly; shorter waits are slept, since a poll rounds them up.
 const POLL_RESOLUTION: Duration = Duration::from_millis(1);
+/// How long after the first time the replicas are asked again where they are.
+const HEIGHT_RETRY: Duration = Duration::from_millis(500);
 /// Longest sleep at a time, so that a reply that comes meanwhile is seen soon.
 const SLEEP_SLICE: Duration = Duration::from_micros(100);
 
@@ -175,6 +177,7 @@ impl LoadGenerator {
             return Err(LoadError::Unreachable { reach, needed, observer });
         }
         reach.unreached.keys().for_each(|replica| self.core.lost(*replica));
+        self.locate(reach)?;
         self.clock = Instant::now();
         let mut edges = Edges::default();
         let mut stage = self.core.stage();
@@ -197,6 +200,29 @@ impl LoadGenerator {
                 _ => self.wait(now)?,
             }
         }
+    }
+
+    /// Asks where the cluster is: waits for a quorum, and if some say nothing, for as many as are believed.
+    fn locate(&mut self, reach: Reach) -> Result<(), LoadError> {
+        let Wanted { enough: mut needed, including: observer, .. } = self.wanted;
+        let start = Instant::now();
+        let mut asked = None;
+        while self.core.heights_told() < needed {
+            if asked.is_none_or(|at: Instant| at.elapsed() >= HEIGHT_RETRY) {
+                if asked.is_some() {
+                    needed = self.core.believed();
+                }
+                if start.elapsed() >= self.connect_timeout {
+                    return Err(LoadError::Unreachable { reach, needed, observer });
+                }
+                asked = Some(Instant::now());
+                self.core.ask_height(&mut self.outgoing);
+                self.send();
+            }
+            self.transport.poll(Some(POLL_RESOLUTION), &mut self.events)?;
+            self.take_events(Time(0));
+        }
+        Ok(())
     }
 
     fn now(&self) -> Time {

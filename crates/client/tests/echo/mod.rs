@@ -128,6 +128,7 @@ impl Echo {
                 if matches!(remote, quorate_transports::Remote::Replica(_)) {
                     continue;
                 }
+                transport.release(link, frame.len());
                 if let Some(reply) = self.answer(decode_message(frame).unwrap()) {
                     transport.send(link, encode_message(&reply));
                 }
@@ -149,6 +150,7 @@ impl Echo {
                 let json = serde_json::to_vec(&self.status()).unwrap();
                 ReplicaReply::Status { id, json: json.into() }
             }
+            ClientRequest::Height { id } => ReplicaReply::Height { id, height: Height(1) },
         })
     }
 

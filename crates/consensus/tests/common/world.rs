@@ -212,7 +212,7 @@ impl<P: Play> World<P> {
     /// A fresh bundle of so many commands that has not been sent to anybody.
     pub fn bundle(&mut self, commands: u64) -> Bundle {
         self.bundles += 1;
-        let mut builder = BundleBuilder::new(ClientId(1));
+        let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
         for command in 0..commands {
             builder.push(ClientId(1), self.bundles * 1_000_000 + command, b"command");
         }

@@ -113,7 +113,7 @@ fn what_is_said_again_waits_for_its_record_too() {
     let mut primary = pbft::replica(config::<Pbft>(), quorum, cluster, me, 1);
     let (now, mut actions) = (Time::from_millis(1), Vec::new());
     primary.step(now, Input::Start, &mut actions);
-    let mut bundle = BundleBuilder::new(ClientId(1));
+    let mut bundle = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
     bundle.push(ClientId(1), 1, b"command");
     primary.step(now, Input::Submit(vec![bundle.finish()]), &mut actions);
     let is_promise = |action: &Action<PbftMessage>| match action {

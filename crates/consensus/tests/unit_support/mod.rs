@@ -43,7 +43,7 @@ pub fn vote(voter: u16, subject: Subject) -> Vote {
 
 /// A bundle like no other of another number, of so many commands with so many bytes each.
 pub fn bundle(number: u64, commands: u64, payload_bytes: usize) -> Bundle {
-    let mut builder = BundleBuilder::new(ClientId(number.into()));
+    let mut builder = BundleBuilder::new(ClientId(number.into()), Height(0).latest_expiry());
     for sequence in 1..=commands {
         builder.push(ClientId(number.into()), sequence, &vec![7; payload_bytes]);
     }

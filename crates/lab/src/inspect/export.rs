@@ -16,7 +16,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// The form that is written.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What was written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -113,12 +113,13 @@ pub fn run(
         let returned_ns = ground.now_ns();
         let answer = match result {
             Ok(answer) => answer,
-            Err(ClientError::Timeout(_) | ClientError::ResultForgotten) => Answer::Unknown,
-            // A session that lost its place goes on as another client; the command had no effect.
-            Err(ClientError::Refused) => {
-                client = None;
-                continue;
-            }
+            // What was refused has had no effect, but may have one until its bundle expires.
+            Err(
+                ClientError::Timeout(_)
+                | ClientError::ResultForgotten
+                | ClientError::OutcomeUnknown
+                | ClientError::Refused { .. },
+            ) => Answer::Unknown,
             Err(error) => return Err(error),
         };
         last = (key, value_after(request, answer));

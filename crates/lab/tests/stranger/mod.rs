@@ -249,14 +249,19 @@ impl Reader {
             if self.bundle_digest(&body)? != *expected {
                 return Err(format!("a bundle of the block at height {height} is not what its digest says"));
             }
-            self.checked.commands += u64::from(u32::from_le_bytes(body[17..21].try_into().expect("four bytes")));
+            self.checked.commands += u64::from(u32::from_le_bytes(body[25..29].try_into().expect("four bytes")));
         }
         let Some(before) = self.history else { return Ok(()) };
         let mut rolling = before.to_vec();
         rolling.extend(height.to_le_bytes());
-        for (digest, results) in payload.iter().zip(list(line, "results")?) {
+        for ((digest, bundle), results) in payload.iter().zip(bundles).zip(list(line, "results")?) {
+            let results = bytes(results)?;
+            let expires = u64::from_le_bytes(bytes(bundle)?[17..25].try_into().expect("eight bytes"));
+            if !are_possible(&results, height, expires).ok_or("results are too short")? {
+                return Err(format!("a bundle that expires at {expires} has impossible results at height {height}"));
+            }
             rolling.extend(digest);
-            rolling.extend(bytes(results)?);
+            rolling.extend(results);
         }
         let history = hash(b"qX01", &[&rolling]);
         self.history = Some(history);
@@ -267,13 +272,13 @@ impl Reader {
     /// The name of a bundle, whose client's signature is checked on the way.
     fn bundle_digest(&self, body: &[u8]) -> Result<Digest, String> {
         if body.first() == Some(&0) {
-            return Ok(hash(b"qB02", &[body]));
+            return Ok(hash(b"qB03", &[body]));
         }
         let split = body.len().checked_sub(96).ok_or("a bundle is too short")?;
         let (content, authenticator) = body.split_at(split);
-        let content = hash(b"qB02", &[content]);
+        let content = hash(b"qB03", &[content]);
         let (key, signature) = authenticator.split_at(32);
-        let statement = [&b"quorate bundle 1"[..], &self.cluster.id, &content].concat();
+        let statement = [&b"quorate bundle 2"[..], &self.cluster.id, &content].concat();
         let genuine = UnparsedPublicKey::new(&ED25519, key).verify(&statement, signature);
         genuine.map_err(|_| "a client's signature is void")?;
         // The lowest two bytes of the origin number the client's sessions.
@@ -332,7 +337,7 @@ impl Reader {
 
 fn read_cluster(line: &Value) -> Result<Cluster, String> {
     let id = digest_at(line, "id")?;
-    if text_at(line, "line")? != "cluster" || number(line, "format")? != 1 {
+    if text_at(line, "line")? != "cluster" || number(line, "format")? != 2 {
         return Err("it is no export of this form".into());
     }
     if id != hash(b"qC01", &[text_at(line, "name")?.as_bytes()]) {
@@ -370,6 +375,33 @@ fn block_digest(height: u64, view: u64, author: u16, justify: Option<&Certificat
     header.extend(bits);
     header.extend((payload.len() as u32).to_le_bytes());
     hash(b"qH01", &[&header, &payload.concat()])
+}
+
+/// Whether a bundle that expires then can have these results in a block of this height; none if they are cut off.
+fn are_possible(results: &[u8], height: u64, expires: u64) -> Option<bool> {
+    const MOST_AHEAD: u64 = 1_048_576;
+    let possible: &[u8] = match expires {
+        _ if expires < height => &[1, 3, 4],
+        _ if expires - height > MOST_AHEAD => &[2],
+        _ => &[0, 1, 2, 4],
+    };
+    let (form, rest) = results.split_first()?;
+    let (count, mut rest) = rest.split_first_chunk()?;
+    if *form == 0 {
+        return Some(possible.contains(&0));
+    }
+    for _ in 0..u32::from_le_bytes(*count) {
+        let (kind, tail) = rest.split_first()?;
+        rest = tail;
+        if !possible.contains(kind) {
+            return Some(false);
+        }
+        if *kind == 0 {
+            let (length, tail) = rest.split_first_chunk()?;
+            rest = tail.get(u32::from_le_bytes(*length) as usize..)?;
+        }
+    }
+    Some(rest.is_empty())
 }
 
 fn hash(tag: &[u8; 4], parts: &[&[u8]]) -> Digest {

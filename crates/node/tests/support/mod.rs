@@ -8,8 +8,8 @@ use quorate_crypto::{ClientIdentity, Keyring, SchemeKind};
 use quorate_node::EmbeddedCluster;
 use quorate_transports::{Event, LinkId, Remote, TcpConfig, TcpTransport, Transport};
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Committee, Digest, ReplicaId, ReplicaReply, Results, Status,
-    decode_message, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Committee, Digest, Height, ReplicaId, ReplicaReply, Results,
+    Status, decode_message, encode_message,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl TestClient {
     }
 
     pub fn bundle(&mut self, commands: usize, payload: &[u8]) -> Bundle {
-        let mut builder = BundleBuilder::new(self.id());
+        let mut builder = BundleBuilder::new(self.id(), Height(0).latest_expiry());
         for _ in 0..commands {
             builder.push(self.id(), self.next_sequence, payload);
             self.next_sequence += 1;

@@ -7,7 +7,7 @@ use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::{Action, Config, Input, Message, Protocol, Replica, To};
 use quorate_recording::{Entry, Header, Reader, Recorder, Tape, Writer, step};
 use quorate_types::{
-    Attachment, Bundle, BundleBuilder, Certificate, ClientId, ClusterId, Digest, Quorum, ReplicaId, Time,
+    Attachment, Bundle, BundleBuilder, Certificate, ClientId, ClusterId, Digest, Height, Quorum, ReplicaId, Time,
 };
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub fn header(protocol: ProtocolKind) -> Header {
 }
 
 pub fn bundle(number: u64) -> Bundle {
-    let mut builder = BundleBuilder::new(ClientId(number.into()));
+    let mut builder = BundleBuilder::new(ClientId(number.into()), Height(0).latest_expiry());
     builder.push(ClientId(number.into()), 1, b"a command");
     builder.finish()
 }

@@ -65,7 +65,7 @@ impl<P: Protocol> Node<P> {
                 world.charges.receive + u64::from(size) * (world.charges.receive_byte + world.charges.hash_byte);
             match self.replies.get(&bundle.digest()) {
                 Some(reply) => self.tell_clients(reply, world),
-                None => match self.parts.executor.executed_before(&bundle) {
+                None => match self.parts.executor.settled(&bundle) {
                     Some(reply) => self.answer_again(reply, world),
                     None => bundles.push(bundle),
                 },

@@ -4,7 +4,7 @@ use super::lasso::Lasso;
 use super::{Event, World};
 use crate::parcel::Parcel;
 use quorate_consensus::Protocol;
-use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Time};
+use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Height, Time};
 
 /// The session that asks whether a healed cluster works.
 const PROBE: ClientId = ClientId(1 << 40);
@@ -34,7 +34,7 @@ impl<P: Protocol> World<'_, P> {
             transcript.says(self.now, &format!("healed; outside the core: {outside:?}"));
         }
         self.end_trouble(&outside);
-        let mut builder = BundleBuilder::new(PROBE);
+        let mut builder = BundleBuilder::new(PROBE, Height(0).latest_expiry());
         builder.push(PROBE, 1, b"are you there");
         let bundle = builder.finish();
         self.oracle.submitted(&bundle);

@@ -133,7 +133,7 @@ pub fn command_sent_again(how: &Play) -> Ending {
         stage.misbehave(ActorId(0), unjudged());
         stage.run_view(1);
         let client = ClientId(77);
-        let mut builder = BundleBuilder::new(client);
+        let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
         builder.push(client, 1, b"once");
         let bundle = builder.finish();
         for views in [2..=30, 31..=60] {

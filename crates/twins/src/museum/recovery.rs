@@ -19,7 +19,7 @@ use quorate_consensus::pbft::message::{PbftMessage, PrePrepare};
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::{Action, Timer};
 use quorate_consensus::views::ViewEngine;
-use quorate_types::{Attachment, Block, BundleBuilder, ClientId, Domain, ReplicaId, View, Vote};
+use quorate_types::{Attachment, Block, BundleBuilder, ClientId, Domain, Height, ReplicaId, View, Vote};
 use std::sync::{Arc, Mutex};
 
 /// When a replica crashes: after so many of its actions, counted from where the scenario says, or else when all is said.
@@ -135,7 +135,7 @@ pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
         })));
         crash_and_come_back(stage, ActorId(1), crash, |stage| go_on(stage, 1));
         let client = ClientId(77);
-        let mut builder = BundleBuilder::new(client);
+        let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
         builder.push(client, 1, b"other");
         let bundle = builder.finish();
         stage.submit(ActorId(1), vec![bundle.clone()]);

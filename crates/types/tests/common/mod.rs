@@ -108,20 +108,22 @@ pub fn authenticator() -> impl Strategy<Value = ([u8; 32], [u8; 64])> {
 
 pub fn signed_bundle() -> impl Strategy<Value = Bundle> {
     let commands = collection::vec((any::<u16>(), any::<u64>(), bytes(12)), 1..6);
-    (authenticator(), any::<u16>(), cluster(), commands).prop_map(|((key, signature), session, cluster, commands)| {
+    let signed = (authenticator(), any::<u16>(), height(), cluster(), commands);
+    signed.prop_map(|((key, signature), session, expires, cluster, commands)| {
         let origin = ClientId::of_key(&key).with_session(session);
-        filled(origin, &commands).finish_signed(&cluster, &key, |_| signature)
+        filled(origin, expires, &commands).finish_signed(&cluster, &key, |_| signature)
     })
 }
 
 pub fn unsigned_bundle() -> impl Strategy<Value = Bundle> {
     let commands = collection::vec((any::<u16>(), any::<u64>(), bytes(12)), 1..6);
-    (client(), commands).prop_map(|(origin, commands)| filled(origin, &commands).finish())
+    let unsigned = (client(), height(), commands);
+    unsigned.prop_map(|(origin, expires, commands)| filled(origin, expires, &commands).finish())
 }
 
 /// A builder with these commands, each of a session of the origin's owner.
-pub fn filled<P: AsRef<[u8]>>(origin: ClientId, commands: &[(u16, u64, P)]) -> BundleBuilder {
-    let mut builder = BundleBuilder::new(origin);
+pub fn filled<P: AsRef<[u8]>>(origin: ClientId, expires: Height, commands: &[(u16, u64, P)]) -> BundleBuilder {
+    let mut builder = BundleBuilder::new(origin, expires);
     for (session, sequence, payload) in commands {
         builder.push(origin.with_session(*session), *sequence, payload.as_ref());
     }
@@ -133,12 +135,16 @@ pub fn bundle() -> impl Strategy<Value = Bundle> {
 }
 
 pub fn results() -> impl Strategy<Value = Results> {
-    let outcome = prop_oneof![2 => Just(Some(Bytes::new())), 1 => bytes(9).prop_map(Some), 1 => Just(None)];
-    let outcomes = collection::vec((outcome, any::<bool>()), 0..8).prop_map(|outcomes| {
-        Results::collect(outcomes.iter().map(|(outcome, refused)| match outcome {
-            Some(result) => Outcome::Executed(result),
-            None if *refused => Outcome::Refused,
-            None => Outcome::Duplicate,
+    const OTHERS: [Outcome<'_>; 4] = [Outcome::Duplicate, Outcome::Refused, Outcome::Expired, Outcome::Forgotten];
+    let outcome = prop_oneof![
+        2 => Just(Ok(Bytes::new())),
+        1 => bytes(9).prop_map(Ok),
+        1 => prop::sample::select(&OTHERS[..]).prop_map(Err)
+    ];
+    let outcomes = collection::vec(outcome, 0..8).prop_map(|outcomes| {
+        Results::collect(outcomes.iter().map(|outcome| match outcome {
+            Ok(result) => Outcome::Executed(result),
+            Err(other) => *other,
         }))
     });
     prop_oneof![outcomes, (0usize..=limits::MAX_BUNDLE_COMMANDS).prop_map(Results::all_empty)]
@@ -149,6 +155,7 @@ pub fn request() -> impl Strategy<Value = ClientRequest> {
         bundle().prop_map(ClientRequest::Submit),
         (any::<u64>(), bytes(30)).prop_map(|(id, question)| ClientRequest::Query { id, question }),
         (any::<u64>(), any::<bool>()).prop_map(|(id, history)| ClientRequest::Status { id, history }),
+        any::<u64>().prop_map(|id| ClientRequest::Height { id }),
     ]
 }
 
@@ -166,6 +173,7 @@ pub fn reply() -> impl Strategy<Value = ReplicaReply> {
             answer
         }),
         (any::<u64>(), bytes(30)).prop_map(|(id, json)| ReplicaReply::Status { id, json }),
+        (any::<u64>(), height()).prop_map(|(id, height)| ReplicaReply::Height { id, height }),
     ]
 }
 
