@@ -75,6 +75,17 @@ pub enum FaultSpec {
         /// 1 is its own speed.
         factor: f64,
     },
+    /// A replica's disk takes so many times as long to make its journal durable.
+    SlowDisk {
+        /// From when.
+        at_ms: f64,
+        /// How long.
+        for_ms: f64,
+        /// Who.
+        replica: u16,
+        /// 1 is the time that the table of costs says.
+        factor: f64,
+    },
     /// Nothing gets from some endpoints to others.
     Cut {
         /// From when.
@@ -147,6 +158,7 @@ impl FaultSpec {
             FaultSpec::Crash { replica, .. }
             | FaultSpec::Pause { replica, .. }
             | FaultSpec::SlowCpu { replica, .. }
+            | FaultSpec::SlowDisk { replica, .. }
             | FaultSpec::Restart { replica, .. }
             | FaultSpec::Strike { replica, .. }
             | FaultSpec::Drift { replica, .. }
@@ -167,7 +179,7 @@ impl FaultSpec {
             FaultSpec::Strike { for_ms, point, .. } => {
                 [times(&0.0, for_ms), vec![("point", *point as f64, 1.0, f64::MAX)]].concat()
             }
-            FaultSpec::SlowCpu { at_ms, for_ms, factor, .. } => {
+            FaultSpec::SlowCpu { at_ms, for_ms, factor, .. } | FaultSpec::SlowDisk { at_ms, for_ms, factor, .. } => {
                 [times(at_ms, for_ms), vec![("factor", *factor, LEAST_FACTOR, MOST_FACTOR)]].concat()
             }
             FaultSpec::Drift { at_ms, for_ms, ppm, .. } => {
@@ -241,6 +253,8 @@ pub enum Change {
     Pause(usize, Time),
     /// The replica's processor takes so many thousandths of its time.
     Speed(usize, u64),
+    /// The replica's disk takes so many thousandths of its time to make a journal durable.
+    Disk(usize, u64),
     /// Pairs are cut, or no longer.
     Cut(Vec<(usize, usize)>, bool),
     /// Pairs are slower by so many nanoseconds.
@@ -261,6 +275,9 @@ impl fmt::Display for Change {
             Change::Pause(replica, until) => write!(f, "R{replica} does nothing until {until:?}"),
             Change::Speed(replica, thousandths) => {
                 write!(f, "R{replica}'s processor takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
+            }
+            Change::Disk(replica, thousandths) => {
+                write!(f, "R{replica}'s disk takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
             }
             Change::Cut(pairs, true) => write!(f, "cut: {}", ways(pairs)),
             Change::Cut(pairs, false) => write!(f, "no longer cut: {}", ways(pairs)),
@@ -326,6 +343,12 @@ pub fn changes(faults: &[FaultSpec], replicas: usize) -> Vec<(Time, Change)> {
                     Change::Speed(replica, (factor.clamp(LEAST_FACTOR, MOST_FACTOR) * FULL_SPEED as f64) as u64),
                 ));
                 changes.push((time(at_ms + for_ms), Change::Speed(replica, FULL_SPEED)));
+            }
+            FaultSpec::SlowDisk { at_ms, for_ms, replica, factor } => {
+                let replica = usize::from(*replica);
+                let thousandths = (factor.clamp(LEAST_FACTOR, MOST_FACTOR) * FULL_SPEED as f64) as u64;
+                changes.push((time(*at_ms), Change::Disk(replica, thousandths)));
+                changes.push((time(at_ms + for_ms), Change::Disk(replica, FULL_SPEED)));
             }
             FaultSpec::Cut { at_ms, for_ms, from, to, one_way } => {
                 let pairs = pairs(&ends(from), &ends(to), !one_way);

@@ -87,6 +87,32 @@ fn sweep(protocol: ProtocolKind) {
     }
 }
 
+/// The leader's disk takes so many times as long as those of the voters: what it proposes is certified before its own record of it
+/// is durable.
+const SLOW_DISK: f64 = 10.0;
+
+/// What the leader says leaves when what it waits for is durable, however late that is: a power failure at any point takes nothing from
+/// it that others have heard.
+#[test]
+fn a_leader_with_the_slowest_disk_contradicts_nothing() {
+    for protocol in ProtocolKind::ALL {
+        let slow = |duration: Duration| {
+            let mut spec = short(*protocol, duration);
+            let for_ms = (SWEPT + 3 * DOWN).as_secs_f64() * 1000.0;
+            spec.network.faults = vec![FaultSpec::SlowDisk { at_ms: 0.0, for_ms, replica: 0, factor: SLOW_DISK }];
+            spec
+        };
+        let points = run(&slow(SWEPT), 1, &commands).points[0];
+        for point in 1..=points {
+            let mut spec = slow(SWEPT + 3 * DOWN);
+            let for_ms = DOWN.as_secs_f64() * 1000.0;
+            spec.network.faults.push(FaultSpec::Strike { point, for_ms, replica: 0, journal: Leaves::Flushed });
+            let report = run(&spec, 1, &commands);
+            judge(&report, &format!("{protocol}: the leader is struck at point {point}"));
+        }
+    }
+}
+
 macro_rules! sweeps {
     ($($name:ident: $protocol:ident),+ $(,)?) => {
         $(#[test] fn $name() { sweep(ProtocolKind::$protocol); })+

@@ -2,7 +2,7 @@
 
 use crate::common::commands;
 use crate::transfers::{AWAY, judged, last_adopted, records, short_memory, time, with_records};
-use quorate_byzantine::Fault;
+use quorate_byzantine::{Fault, Lie};
 use quorate_client::load::LoadMode;
 use quorate_consensus::checkpoints::STATES_KEPT;
 use quorate_consensus::config::ProtocolKind;
@@ -19,6 +19,8 @@ const LATER_MS: f64 = 700.0;
 /// In each window of so many milliseconds a cluster of whom a replica fetches a state does at least that part of what it did before.
 const WINDOW_MS: f64 = 20.0;
 const LEAST_PART: f64 = 0.8;
+/// Each of three peers is asked for about a third of the parts of a state: its last one is among these.
+const LATEST_CHANCE: u32 = 5;
 
 fn crashed(replica: u16) -> FaultSpec {
     FaultSpec::Restart { at_ms: GONE.0, for_ms: GONE.1 - GONE.0, replica, journal: Leaves::Flushed }
@@ -87,6 +89,20 @@ fn comes_back_among_liars(protocol: ProtocolKind) {
         assert!(fetched.chunks > 3, "{case}: {fetched:?}");
         let forged = report.end[usize::from(AWAY)].as_ref().and_then(|status| status.dropped.get("NotGenuine"));
         assert!(fault != Fault::ForgeState || forged.is_some(), "{case}: nothing forged came");
+    }
+}
+
+/// One of the three is honest for its first parts: whichever part its first lie is about, it is not believed.
+#[test]
+fn a_liar_that_was_honest_before_is_not_believed() {
+    for (liar, chance) in (0..3).flat_map(|liar| (1..=LATEST_CHANCE).map(move |chance| (liar, chance))) {
+        let mut spec = store(ProtocolKind::Jolteon);
+        let fault = Fault::Later { lie: Lie::ForgeState, chance };
+        spec.network.faults.push(FaultSpec::Misbehave { at_ms: 0.0, replica: liar, fault });
+        let case = format!("{fault} of replica {liar}");
+        let report = run(&spec, 1, &records);
+        let fetched = judged(&report, &[AWAY], &case);
+        last_adopted(fetched, AWAY).unwrap_or_else(|| panic!("{case}: no state: {fetched:?}"));
     }
 }
 

@@ -142,6 +142,8 @@ pub struct Node<P: Protocol> {
     pub paused_until: Time,
     /// Thousandths of its own time that its processor takes.
     pub speed: u64,
+    /// Thousandths of the table's time that its disk takes to make something durable.
+    pub disk: u64,
     /// The earliest alarm that the world knows of.
     pub alarm_known: Time,
     peers: VecDeque<FromPeer<P::Message>>,
@@ -187,6 +189,7 @@ impl<P: Protocol> Node<P> {
             returns: None,
             paused_until: Time(0),
             speed: FULL_SPEED,
+            disk: FULL_SPEED,
             alarm_known: NEVER,
             peers: VecDeque::new(),
             requests: VecDeque::new(),

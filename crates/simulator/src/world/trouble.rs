@@ -82,6 +82,7 @@ impl<P: Protocol> World<'_, P> {
                 self.schedule.push(until, Event::Resume(replica as u16));
             }
             Change::Speed(replica, thousandths) => self.nodes[replica].speed = thousandths,
+            Change::Disk(replica, thousandths) => self.nodes[replica].disk = thousandths,
             Change::Clock(replica, rate) => self.drift(replica, rate),
             Change::Cut(pairs, begins) => pairs.iter().for_each(|(from, to)| self.links.cut(*from, *to, begins)),
             Change::Spike(pairs, by_ns) => pairs.iter().for_each(|(from, to)| self.links.spike(*from, *to, by_ns)),
@@ -143,7 +144,7 @@ impl<P: Protocol> World<'_, P> {
         for replica in 0..self.replicas() {
             self.restart(replica);
             let node = &mut self.nodes[replica];
-            (node.paused_until, node.speed, node.struck_at) = (Time(0), FULL_SPEED, None);
+            (node.paused_until, node.speed, node.disk, node.struck_at) = (Time(0), FULL_SPEED, FULL_SPEED, None);
             self.drift(replica, crate::clock::TRUE_RATE);
             self.wake(replica);
         }

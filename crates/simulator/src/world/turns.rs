@@ -1,6 +1,7 @@
 //! Who works when: everybody on a core of its own, or all on a few.
 
 use super::{Event, World};
+use crate::faults::FULL_SPEED;
 use crate::node::{Begun, Destination, NEVER, Surroundings};
 use crate::parcel::Parcel;
 use quorate_client::load::Stage;
@@ -98,6 +99,7 @@ impl<P: Protocol> World<'_, P> {
         let view = self.nodes[actor].view();
         let elapsed = self.nodes[actor].turn(self.now, &mut surroundings);
         let (end, life) = (self.now + Duration::from_nanos(elapsed), self.lives[actor]);
+        let flushed = end + self.charges.flush * self.nodes[actor].disk as u32 / FULL_SPEED as u32;
         let mut begun = std::mem::take(&mut self.begun);
         for begun in begun.drain(..) {
             match begun {
@@ -106,10 +108,10 @@ impl<P: Protocol> World<'_, P> {
                     self.schedule.push(at, Event::Answer(actor as u16, life, Box::new(input)));
                 }
                 Begun::Flush(record) => {
-                    self.schedule.push(end + self.charges.flush, Event::Flushed(actor as u16, life, record));
+                    self.schedule.push(flushed, Event::Flushed(actor as u16, life, record));
                 }
                 Begun::Keep(height) => {
-                    self.schedule.push(end + self.charges.flush, Event::Kept(actor as u16, life, height));
+                    self.schedule.push(flushed, Event::Kept(actor as u16, life, height));
                 }
             }
         }
