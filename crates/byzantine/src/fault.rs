@@ -77,14 +77,80 @@ pub enum Fault {
     StallState,
     /// `repeat-offers`: after whatever it says to a replica offers it again the state that it has once offered it.
     RepeatOffers,
+    /// `assemble-certificate`, `assemble-certificate=VIEWS`: as soon as it has heard the timeouts of a quorum less one it makes their
+    /// certificate with a statement of its own, and shows it before the others can have one. Its statement tells of a certificate so
+    /// many views above the highest, as many as numbers allow unless it is said; with 0 it tells of genesis. It proposes nothing. Aptos' certificates of
+    /// timeouts carry the certificate that they tell of for this reason (`TwoChainTimeoutCertificate`).
+    AssembleCertificate {
+        /// By how much.
+        views: u64,
+    },
+    /// `forge-evidence`: once in each view shows a certificate of its timeouts that nobody has signed; in a VIEW-CHANGE, a proof that a
+    /// block which there is not was prepared.
+    ForgeEvidence,
+    /// `KIND#K`, of a kind that lies: honest up to the K-th chance to lie, so that whoever learns to distrust it at the first lie has
+    /// trusted it until then.
+    Later {
+        /// How it lies.
+        lie: Lie,
+        /// At which chance it begins, from 1.
+        chance: u32,
+    },
+}
+
+/// A way to misbehave that has chances, each of which it may let pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lie {
+    /// [`Fault::Fork`].
+    Fork,
+    /// [`Fault::Equivocate`].
+    Equivocate,
+    /// [`Fault::DoubleVote`].
+    DoubleVote,
+    /// [`Fault::StaleCertificate`].
+    StaleCertificate,
+    /// [`Fault::ForgeCertificate`].
+    ForgeCertificate,
+    /// [`Fault::CorruptShare`].
+    CorruptShare,
+    /// [`Fault::ForgeState`].
+    ForgeState,
+}
+
+impl Lie {
+    /// All of them.
+    pub const ALL: [Lie; 7] = [
+        Lie::Fork,
+        Lie::Equivocate,
+        Lie::DoubleVote,
+        Lie::StaleCertificate,
+        Lie::ForgeCertificate,
+        Lie::CorruptShare,
+        Lie::ForgeState,
+    ];
+
+    /// The same from the first chance on.
+    pub fn fault(self) -> Fault {
+        match self {
+            Lie::Fork => Fault::Fork,
+            Lie::Equivocate => Fault::Equivocate,
+            Lie::DoubleVote => Fault::DoubleVote,
+            Lie::StaleCertificate => Fault::StaleCertificate,
+            Lie::ForgeCertificate => Fault::ForgeCertificate,
+            Lie::CorruptShare => Fault::CorruptShare,
+            Lie::ForgeState => Fault::ForgeState,
+        }
+    }
 }
 
 /// Most that a parameter may be: a day in milliseconds, and as many views or per cent.
 const MOST: u64 = 24 * 60 * 60 * 1000;
+/// Views above the highest certificate that an assembled certificate tells of, unless it is said: far beyond any that there will be.
+const HIGHEST: u64 = 1 << 63;
 
 impl Fault {
-    /// All of them, with their default parameters.
-    pub const ALL: [Fault; 17] = [
+    /// All of them, with their default parameters, and from the first chance on.
+    pub const ALL: [Fault; 19] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -102,6 +168,8 @@ impl Fault {
         Fault::ForgeState,
         Fault::StallState,
         Fault::RepeatOffers,
+        Fault::AssembleCertificate { views: HIGHEST },
+        Fault::ForgeEvidence,
     ];
 
     /// Its name, without a parameter.
@@ -124,6 +192,9 @@ impl Fault {
             Fault::ForgeState => "forge-state",
             Fault::StallState => "stall-state",
             Fault::RepeatOffers => "repeat-offers",
+            Fault::AssembleCertificate { .. } => "assemble-certificate",
+            Fault::ForgeEvidence => "forge-evidence",
+            Fault::Later { lie, .. } => lie.fault().name(),
         }
     }
 
@@ -156,7 +227,10 @@ impl Fault {
             | Fault::StaleCertificate
             | Fault::ForgeCertificate
             | Fault::CorruptShare
+            | Fault::AssembleCertificate { .. }
+            | Fault::ForgeEvidence
             | Fault::InflateView { .. } => true,
+            Fault::Later { lie, .. } => lie.fault().lies(),
         }
     }
 }
@@ -171,6 +245,8 @@ impl fmt::Display for Fault {
             Fault::Slow { percent } => write!(f, "{name}={percent}"),
             Fault::InflateView { by } => write!(f, "{name}={by}"),
             Fault::Delay { ms } => write!(f, "{name}={ms}"),
+            Fault::AssembleCertificate { views } => write!(f, "{name}={views}"),
+            Fault::Later { chance, .. } => write!(f, "{name}#{chance}"),
             Fault::Selective { deaf } => {
                 let deaf: Vec<String> = deaf.iter().map(|replica| replica.to_string()).collect();
                 write!(f, "{name}={}", deaf.join("+"))
@@ -195,6 +271,9 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Fault, BadFault> {
         let bad = |why: String| BadFault { given: text.to_owned(), why };
+        if let Some((name, chance)) = text.split_once('#') {
+            return later(name, chance).map_err(bad);
+        }
         let (name, parameter) = match text.split_once('=') {
             Some((name, parameter)) => (name, Some(parameter)),
             None => (text, None),
@@ -212,9 +291,21 @@ impl FromStr for Fault {
             Fault::Slow { .. } => Fault::Slow { percent: number(0)? as u32 },
             Fault::InflateView { .. } => Fault::InflateView { by: number(1)? },
             Fault::Delay { .. } => Fault::Delay { ms: number(0)? },
+            Fault::AssembleCertificate { .. } => Fault::AssembleCertificate { views: number(0)? },
             Fault::Selective { .. } => Fault::Selective { deaf: replicas(parameter).map_err(bad)? },
             _ => return Err(bad(format!("`{name}` takes no parameter"))),
         })
+    }
+}
+
+fn later(name: &str, chance: &str) -> Result<Fault, String> {
+    let Some(lie) = Lie::ALL.into_iter().find(|lie| lie.fault().name() == name) else {
+        let names: Vec<&str> = Lie::ALL.iter().map(|lie| lie.fault().name()).collect();
+        return Err(format!("`#` says at which chance one of these begins: {}", names.join(", ")));
+    };
+    match chance.parse() {
+        Ok(chance) if chance > 0 => Ok(Fault::Later { lie, chance }),
+        _ => Err(format!("`{chance}` is no whole number from 1")),
     }
 }
 

@@ -4,8 +4,10 @@
 //! what the replica asks for. So honest code is never forked, every behaviour works with every protocol in every host, and whatever is
 //! said wrong is signed by the one who says it, and by nobody else.
 //!
-//! Read [`fault`] for what there is, [`lie`] for how one message is turned into another, and [`wrapper`] for who hears what.
+//! Read [`fault`] for what there is, [`lie`] for how one message is turned into another, [`assembler`] for certificates that a
+//! liar makes, and [`wrapper`] for who hears what.
 
+pub mod assembler;
 pub mod behaviour;
 pub mod fault;
 pub mod lie;
@@ -13,4 +15,4 @@ pub mod memory;
 pub mod wrapper;
 
 pub use behaviour::{Behaviour, Context};
-pub use fault::{BadFault, Fault, Misbehaviour};
+pub use fault::{BadFault, Fault, Lie, Misbehaviour};

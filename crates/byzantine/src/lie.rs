@@ -6,7 +6,9 @@ use bytes::Bytes;
 use quorate_consensus::Malleable;
 use quorate_consensus::malleable::{Purpose, Role};
 use quorate_consensus::transfer::Part;
-use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Height, Quorum, ReplicaId, Subject, View, Vote};
+use quorate_types::{
+    Attachment, Block, Bundle, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Signers, Subject, View, Vote,
+};
 use std::sync::Arc;
 
 /// Bytes of a signature that is none: as many as Ed25519 has.
@@ -140,6 +142,24 @@ fn forged_certificate(like: &Certificate, view: View, quorum: Quorum) -> Certifi
     };
     let length = if like.proof.is_empty() { signers.len() * SIGNATURE_BYTES } else { like.proof.len() };
     Certificate { subject, signers, attachments: Vec::new(), proof: not_signatures(length) }
+}
+
+/// A certificate in the names of a quorum, each of whom is to have said this besides.
+pub fn in_the_names_of_a_quorum(subject: Subject, said: Attachment, quorum: Quorum) -> Certificate {
+    let signers: Signers = (0..quorum.quorum() as u16).map(ReplicaId).collect();
+    let attachments = if said == Attachment::None { Vec::new() } else { vec![said; signers.len()] };
+    Certificate { subject, signers, attachments, proof: not_signatures(signers.len() * SIGNATURE_BYTES) }
+}
+
+/// The VIEW-CHANGE with the claim that a block which there is not was prepared in the slot after all others that it tells of, in the
+/// view before.
+pub fn claim_prepared<M: Malleable>(message: &M, quorum: Quorum) -> Option<M> {
+    let view = View(message.view()?.0.checked_sub(1)?);
+    let shown = message.certificates();
+    let last = shown.iter().map(|(_, shown)| shown.subject).max_by_key(|subject| subject.height)?;
+    let subject = Subject { domain: Domain::Prepare, view, height: last.height.next(), digest: invented(&last.digest) };
+    let mut lie = message.clone();
+    lie.claim_prepared(in_the_names_of_a_quorum(subject, Attachment::None, quorum)).then_some(lie)
 }
 
 /// An aggregate whose signers say that `highest` is the highest certificate they know.

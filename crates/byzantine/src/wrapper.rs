@@ -4,6 +4,7 @@
 //! honest and of one mind, whatever the others are told. Only of blocks that were made up in its name it may come to hear; those it is
 //! given as soon as it asks for them.
 
+use crate::assembler::Assembler;
 use crate::behaviour::{Behaviour, Context};
 use crate::fault::{Fault, Misbehaviour};
 use crate::lie;
@@ -60,15 +61,24 @@ pub struct Wrapper<M> {
     repeated: VecDeque<(M, bool)>,
     /// The state that each replica was offered last.
     offered: BTreeMap<ReplicaId, Envelope<M>>,
+    assembler: Assembler<M>,
     /// Lies told.
     lies: u64,
+    /// Chances to lie that it lets pass yet.
+    patience: u32,
 }
 
 impl<M: Malleable> Wrapper<M> {
     /// Honest until the time comes.
     pub fn new(misbehaviour: Misbehaviour, context: Context) -> Wrapper<M> {
+        let (fault, patience) = match misbehaviour.fault {
+            Fault::Later { lie, chance } => (lie.fault(), chance - 1),
+            fault => (fault, 0),
+        };
         Wrapper {
-            fault: misbehaviour.fault,
+            fault,
+            patience,
+            assembler: Assembler::default(),
             start: Time(0) + misbehaviour.start,
             context,
             memory: Memory::default(),
@@ -82,12 +92,13 @@ impl<M: Malleable> Wrapper<M> {
 
     /// Others hear of a message what the fault makes of it.
     fn misbehave(&mut self, now: Time, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        let fault = self.fault;
         let purpose = match &sent.message {
             Envelope::Protocol(message) => Some(message.purpose()),
             Envelope::Checkpoint(_) => Some(Purpose::Vote),
             _ => None,
         };
-        match self.fault {
+        match fault {
             Fault::Silent => {}
             Fault::Slow { percent } if purpose == Some(Purpose::Proposal) => {
                 let until = now + self.context.view_timeout * percent / 100;
@@ -95,15 +106,17 @@ impl<M: Malleable> Wrapper<M> {
             }
             Fault::Delay { ms } => self.held.push_back((now + Duration::from_millis(ms), sent.action())),
             Fault::WithholdVotes if purpose == Some(Purpose::Vote) => {}
+            // A block of its own would help those out whom its certificates have stopped.
+            Fault::AssembleCertificate { .. } if purpose == Some(Purpose::Proposal) => {}
             Fault::WithholdCertificates if purpose == Some(Purpose::Certificate) => {}
             Fault::Selective { deaf } => self.select(deaf, sent, out),
             Fault::RepeatOffers => self.repeat_offers(sent, out),
             _ => match &sent.message {
                 Envelope::Protocol(message) => self.lie(&message.clone(), sent, out),
                 Envelope::Checkpoint(vote) => self.lie_of_checkpoint(&vote.clone(), sent, out),
-                Envelope::StatePart { height, part, bytes } => match self.fault {
+                Envelope::StatePart { height, part, bytes } => match fault {
                     Fault::StallState => {}
-                    Fault::ForgeState => {
+                    Fault::ForgeState if self.seizes() => {
                         let (height, part, bytes) = (*height, *part, lie::forge_part(*part, bytes));
                         out.push(Sent { message: Envelope::StatePart { height, part, bytes }, ..sent }.action());
                     }
@@ -114,14 +127,22 @@ impl<M: Malleable> Wrapper<M> {
         }
     }
 
-    fn lie_of_checkpoint(&self, vote: &Vote, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+    /// Whether it lies this time.
+    fn seizes(&mut self) -> bool {
+        let waits = self.patience > 0;
+        self.patience -= u32::from(waits);
+        !waits
+    }
+
+    fn lie_of_checkpoint(&mut self, vote: &Vote, sent: Sent<M>, out: &mut Vec<Action<M>>) {
         let saying =
             |vote: Vote, sign: bool| Sent { message: Envelope::Checkpoint(vote), sign, ..sent.clone() }.action();
-        match self.fault {
-            Fault::DoubleVote => {
+        let fault = self.fault;
+        match fault {
+            Fault::DoubleVote if self.seizes() => {
                 out.extend([vote.clone(), lie::contradict_checkpoint(vote)].map(|vote| saying(vote, true)))
             }
-            Fault::CorruptShare => out.push(saying(lie::corrupt_checkpoint(vote), false)),
+            Fault::CorruptShare if self.seizes() => out.push(saying(lie::corrupt_checkpoint(vote), false)),
             _ => out.push(sent.action()),
         }
     }
@@ -143,7 +164,8 @@ impl<M: Malleable> Wrapper<M> {
             Fault::Replay => return self.replay(message, sent, out),
             Fault::Equivocate => return self.equivocate(message, sent, out),
             Fault::DoubleVote => {
-                let second = lie::contradict(message, &self.memory).map(|lie| sent.saying(lie));
+                let second = lie::contradict(message, &self.memory).filter(|_| self.seizes());
+                let second = second.map(|lie| sent.saying(lie));
                 out.push(sent.action());
                 return out.extend(second.map(Sent::action));
             }
@@ -156,12 +178,15 @@ impl<M: Malleable> Wrapper<M> {
             }
             Fault::ForgeCertificate => lie::forge(message, &self.memory, self.context.quorum),
             Fault::CorruptShare if sent.sign => {
-                let Some(lie) = lie::corrupt(message) else { return out.push(sent.action()) };
+                let Some(lie) = lie::corrupt(message).filter(|_| self.seizes()) else { return out.push(sent.action()) };
                 return out.push(Sent { sign: false, ..sent.saying(lie) }.action());
             }
             Fault::InflateView { by } => lie::inflate(message, by),
+            Fault::ForgeEvidence => lie::claim_prepared(message, self.context.quorum),
             _ => None,
         };
+        let waits = matches!(self.fault, Fault::StaleCertificate | Fault::ForgeCertificate);
+        let instead = instead.filter(|_| !waits || self.seizes());
         out.push(instead.map_or(sent.clone(), |lie| sent.saying(lie)).action());
     }
 
@@ -171,7 +196,7 @@ impl<M: Malleable> Wrapper<M> {
         if let Some((_, lie)) = self.made_up.iter().find(|(digest, _)| *digest == honest) {
             return Some(lie.clone());
         }
-        let lie = make(message, &self.memory)?;
+        let lie = make(message, &self.memory).filter(|_| self.seizes())?;
         self.memory.read(&Envelope::Protocol(lie.clone()));
         if self.made_up.len() == MADE_UP_KEPT {
             self.made_up.pop_front();
@@ -232,6 +257,24 @@ impl<M: Malleable> Wrapper<M> {
         out.extend(hearing.map(|one| Sent { to: To::One(one), ..sent.clone() }.action()));
     }
 
+    /// Shows certificates that it has made, besides what the replica has to say.
+    fn make_certificates(&mut self, now: Time, actions: &mut Vec<Action<M>>) {
+        match self.fault {
+            _ if now < self.start => {}
+            Fault::AssembleCertificate { views } => self.assembler.assemble(&self.context, views, actions),
+            Fault::ForgeEvidence => {
+                let said = actions.iter().filter_map(|action| match action {
+                    Action::Send { message: Envelope::Protocol(message), .. } => message.view(),
+                    _ => None,
+                });
+                if let Some(view) = said.max() {
+                    self.assembler.forge(&self.context, view, actions);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The block that was made up in the replica's name, if it asks for one.
     fn own_lie(&self, wanted: &Envelope<M>) -> Option<Arc<Block>> {
         let Envelope::FetchBlocks { digest, .. } = wanted else { return None };
@@ -243,6 +286,9 @@ impl<M: Malleable> Wrapper<M> {
 impl<M: Malleable> Behaviour<M> for Wrapper<M> {
     fn observe(&mut self, input: &Input<M>) {
         self.memory.hear(input);
+        if let Fault::AssembleCertificate { .. } | Fault::ForgeEvidence = self.fault {
+            self.assembler.hear(&self.context, input);
+        }
         if let Input::Receive { from, message: Envelope::Protocol(message) } = input
             && self.fault == Fault::Replay
             && *from != self.context.me
@@ -276,6 +322,7 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
                 self.misbehave(now, Sent { to, message, after, sign }, actions);
             }
         }
+        self.make_certificates(now, actions);
     }
 
     fn next(&self) -> Option<Time> {

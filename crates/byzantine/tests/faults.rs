@@ -1,6 +1,6 @@
 //! Faults as text, and what of them cannot be.
 
-use quorate_byzantine::Fault;
+use quorate_byzantine::{Fault, Lie};
 use quorate_types::{ReplicaId, Signers};
 use std::collections::BTreeSet;
 
@@ -18,6 +18,8 @@ fn every_fault_has_a_name_of_its_own_and_is_read_back() {
         (Fault::InflateView { by: 1 }, "inflate-view=1"),
         (Fault::Delay { ms: 500 }, "delay=500"),
         (Fault::Selective { deaf }, "selective=2+3"),
+        (Fault::AssembleCertificate { views: 0 }, "assemble-certificate=0"),
+        (Fault::Later { lie: Lie::ForgeState, chance: 3 }, "forge-state#3"),
     ] {
         assert_eq!((fault.to_string().as_str(), text.parse()), (text, Ok(fault)));
     }
@@ -35,6 +37,8 @@ fn what_is_no_fault_is_refused_with_what_helps() {
         ("inflate-view=0", &["from 1"]),
         ("selective=1+x", &["`x` is no replica", "selective=2+3"]),
         ("selective=256", &["`256` is no replica"]),
+        ("silent#2", &["at which chance", "forge-state"]),
+        ("fork#0", &["`0` is no whole number from 1"]),
     ] {
         let error = text.parse::<Fault>().expect_err(text).to_string();
         words.iter().for_each(|word| assert!(error.contains(word), "{text:?}: {error}"));
@@ -47,5 +51,9 @@ fn a_fault_that_names_a_stranger_or_its_own_replica_does_not_fit() {
     assert_eq!(selective(3).misfit(ReplicaId(0), 4), None);
     assert!(selective(4).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("replica 4, and the last one is 3")));
     assert!(selective(0).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("the one that sends")));
+    for lie in Lie::ALL {
+        let later = Fault::Later { lie, chance: 2 };
+        assert_eq!((later.to_string().parse(), later.lies()), (Ok(later), lie.fault().lies()));
+    }
     assert!(Fault::ALL.iter().all(|fault| fault.misfit(ReplicaId(0), 1).is_none()));
 }

@@ -10,7 +10,7 @@ use crate::pbft::message::{Declaration, PbftMessage, ViewChange};
 use crate::safety::timeout_subject;
 use crate::seam::Message;
 use crate::views::message::{Proposal, Timeout, ViewMessage};
-use quorate_types::{Attachment, Block, Bundle, Certificate, Domain, View};
+use quorate_types::{Attachment, Block, Bundle, Certificate, Domain, View, Vote};
 use std::sync::Arc;
 
 /// What a message is for, in terms that all protocols share.
@@ -68,6 +68,17 @@ pub trait Malleable: Message {
     /// # Panics
     /// If a block is to be built on a certificate with attachments.
     fn show(&mut self, choose: Choose<'_>);
+
+    /// A message that shows certificates for their own sake, where the protocol has one: the highest that one may build on, and perhaps
+    /// what began the view.
+    fn showing(_high: Certificate, _evidence: Option<Certificate>) -> Option<Self> {
+        None
+    }
+
+    /// Claims that this is prepared besides, where a message says what is. Whether it does.
+    fn claim_prepared(&mut self, _proof: Certificate) -> bool {
+        false
+    }
 }
 
 impl Malleable for ViewMessage {
@@ -142,6 +153,10 @@ impl Malleable for ViewMessage {
             ViewMessage::Vote(_) => {}
         }
     }
+
+    fn showing(high: Certificate, evidence: Option<Certificate>) -> Option<Self> {
+        Some(ViewMessage::Advance { high: Box::new(high), evidence: evidence.map(Box::new) })
+    }
 }
 
 /// Chooses base and evidence of a message of `view`.
@@ -195,6 +210,10 @@ impl Malleable for BasicMessage {
                 **certificate = choose(Role::Phase, certificate).unwrap_or_else(|| (**certificate).clone());
             }
         }
+    }
+
+    fn showing(high: Certificate, evidence: Option<Certificate>) -> Option<Self> {
+        ViewMessage::showing(high, evidence).map(BasicMessage::View)
     }
 }
 
@@ -259,9 +278,7 @@ impl Malleable for PbftMessage {
                 let ViewChange { vote, checkpoint, prepared, .. } = &mut **change;
                 *checkpoint = choose(Role::Checkpoint, checkpoint).unwrap_or_else(|| checkpoint.clone());
                 retain(prepared, choose);
-                let subjects: Vec<_> = prepared.iter().map(|proof| proof.subject).collect();
-                vote.subject.height = checkpoint.subject.height;
-                vote.subject.digest = Declaration::digest(&checkpoint.subject, &subjects);
+                declare(vote, checkpoint, prepared);
             }
             PbftMessage::NewView(new_view) => {
                 let checkpoint = choose(Role::Checkpoint, &new_view.checkpoint);
@@ -275,4 +292,22 @@ impl Malleable for PbftMessage {
             _ => {}
         }
     }
+
+    fn claim_prepared(&mut self, proof: Certificate) -> bool {
+        let PbftMessage::ViewChange(change) = self else { return false };
+        let ViewChange { vote, checkpoint, prepared, .. } = &mut **change;
+        let slot = proof.subject.height;
+        prepared.retain(|known| known.subject.height != slot);
+        let at = prepared.partition_point(|known| known.subject.height < slot);
+        prepared.insert(at, proof);
+        declare(vote, checkpoint, prepared);
+        true
+    }
+}
+
+/// Has a VIEW-CHANGE state what it shows.
+fn declare(vote: &mut Vote, checkpoint: &Certificate, prepared: &[Certificate]) {
+    let subjects: Vec<_> = prepared.iter().map(|proof| proof.subject).collect();
+    vote.subject.height = checkpoint.subject.height;
+    vote.subject.digest = Declaration::digest(&checkpoint.subject, &subjects);
 }

@@ -3,6 +3,7 @@
 use crate::stage::Rewrite;
 use crate::states::States;
 use crate::words::mix;
+use quorate_byzantine::Behaviour;
 use quorate_consensus::Replica;
 use quorate_consensus::journal::Record;
 use quorate_consensus::replica::Protocol;
@@ -20,6 +21,8 @@ pub(crate) struct Actor<P: Protocol> {
     /// What was made durable, in order.
     pub journal: Vec<(RecordId, Record)>,
     pub rewrite: Option<Rewrite<P::Message>>,
+    /// How it misbehaves, if it hears what it lies about.
+    pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     /// The states that it keeps for others, and the one that it receives.
     pub states: States,
     /// After how many actions it crashes.
@@ -37,6 +40,7 @@ impl<P: Protocol> Actor<P> {
             chain: Vec::new(),
             journal: Vec::new(),
             rewrite: None,
+            behaviour: None,
             states: States::default(),
             fuse: None,
             alarms: [None; Timer::ALL.len()],
@@ -47,6 +51,7 @@ impl<P: Protocol> Actor<P> {
     pub fn begin_again(&mut self, replica: Replica<P>) {
         self.replica = replica;
         (self.started, self.up, self.rewrite, self.fuse) = (false, true, None, None);
+        self.behaviour = None;
         self.chain.clear();
         self.journal.clear();
         self.states = States::default();

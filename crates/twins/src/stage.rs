@@ -16,6 +16,7 @@ use crate::links::Links;
 use crate::notary::Notary;
 use crate::stock::Stock;
 use crate::transcript::Transcript;
+use quorate_byzantine::Behaviour;
 use quorate_consensus::config::{LeaderKind, ProtocolKind, ViewDuration};
 use quorate_consensus::leader::LeaderScript;
 use quorate_consensus::mutants::Mutant;
@@ -83,6 +84,10 @@ pub struct Stage<P: Protocol> {
     rounds: u64,
     letters: Letters<P::Message>,
     queue: VecDeque<Parcel>,
+    /// What is delivered before all that: messages of those who are [nearer](Stage::bring_near).
+    first: VecDeque<Parcel>,
+    /// Their identities.
+    near: u64,
     /// Messages of views that are not run yet.
     waiting: Vec<Parcel>,
     /// Messages of later views wait.
@@ -136,6 +141,8 @@ impl<P: Protocol> Stage<P> {
             rounds: 0,
             letters: Letters::new(),
             queue: VecDeque::new(),
+            first: VecDeque::new(),
+            near: 0,
             waiting: Vec::new(),
             limit: View(0),
             now: Time(0),
@@ -169,6 +176,8 @@ impl<P: Protocol> Stage<P> {
         self.rounds = 0;
         self.letters.clear();
         self.queue.clear();
+        self.first.clear();
+        self.near = 0;
         self.waiting.clear();
         self.answers.clear();
         self.actions.clear();
@@ -266,6 +275,18 @@ impl<P: Protocol> Stage<P> {
     pub fn misbehave(&mut self, actor: ActorId, rewrite: Rewrite<P::Message>) {
         self.actors[actor.0].rewrite = Some(rewrite);
         self.judge.distrust(actor);
+    }
+
+    /// The same, of one who hears what it lies about.
+    pub fn behave(&mut self, actor: ActorId, behaviour: Box<dyn Behaviour<P::Message>>) {
+        self.actors[actor.0].behaviour = Some(behaviour);
+        self.judge.distrust(actor);
+    }
+
+    /// What an identity says is delivered before what others say that was sent earlier, as on a network where it is nearer to everybody
+    /// than they are to each other.
+    pub fn bring_near(&mut self, identity: ReplicaId) {
+        self.near |= 1 << identity.index();
     }
 
     /// Writes down what happens from now on.
@@ -460,6 +481,7 @@ impl<P: Protocol> Stage<P> {
             !lost
         };
         self.queue.retain(&mut arrives);
+        self.first.retain(&mut arrives);
         self.waiting.retain(&mut arrives);
         if let Some(transcript) = &mut self.transcript {
             transcript.says(&self.cast, actor, "CRASHES");

@@ -7,13 +7,17 @@ use quorate_byzantine::Fault;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::{SimReport, run};
 use std::time::Duration;
-use world::{LEADER, OTHER, commands, seeds, spec, two_of_seven};
+use world::{LEADER, OTHER, commands, nearer, seeds, spec, two_of_seven};
 
 macro_rules! for_every_protocol {
     ($($name:ident = $kind:ident),+ $(,)?) => {
         mod behaves {
             use super::*;
             $(#[test] fn $name() { every_fault(ProtocolKind::$kind); })+
+        }
+        mod is_nearer_than_others {
+            use super::*;
+            $(#[test] fn $name() { every_fault_nearby(ProtocolKind::$kind); })+
         }
         mod outlives_trouble {
             use super::*;
@@ -57,8 +61,6 @@ fn no_protocol_is_missing() {
 
 /// Each fault under each kind of leader, of the first leader and of somebody else.
 fn every_fault(protocol: ProtocolKind) {
-    // Without trouble nobody is away, and nobody fetches a state.
-    let needs_trouble = |fault: &Fault| matches!(fault, Fault::ForgeState | Fault::StallState | Fault::RepeatOffers);
     for fault in Fault::ALL.into_iter().filter(|fault| !needs_trouble(fault)) {
         for leader in protocol.leaders() {
             for faulty in [LEADER, OTHER] {
@@ -79,13 +81,57 @@ fn every_fault(protocol: ProtocolKind) {
     }
 }
 
+/// Faults under each kind of leader, of a replica that hears everything first and is heard first, after views that timed out. It
+/// goes on to the end, and so does the cluster; what it may lose on top of the usual is the time in which its leader was cut off.
+fn every_fault_nearby(protocol: ProtocolKind) {
+    for fault in WORTH_MORE_NEARBY {
+        for leader in protocol.leaders() {
+            if promise(protocol, *leader, fault).is_err() {
+                continue;
+            }
+            let mut spec = nearer(spec(protocol, *leader, NEAR, fault), NEAR);
+            spec.load.duration = 3 * PATIENCE;
+            let report = run(&spec, 1, &commands);
+            let case = format!("{fault} of replica {NEAR}, who is near, under {protocol} with {leader} leaders");
+            assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+            let load = report.load.as_ref().expect("the run came to its end");
+            assert!(load.completed > 0, "{case}: nothing is ordered");
+            assert!(load.longest_gap < 2 * PATIENCE, "{case}: nothing is ordered for {:?}", load.longest_gap);
+        }
+    }
+}
+
+/// What is worth more to one who hears everything first and is heard first.
+const WORTH_MORE_NEARBY: [Fault; 9] = [
+    Fault::AssembleCertificate { views: 1 << 63 },
+    Fault::AssembleCertificate { views: 1 },
+    Fault::AssembleCertificate { views: 0 },
+    Fault::ForgeEvidence,
+    Fault::StaleCertificate,
+    Fault::ForgeCertificate,
+    Fault::WithholdCertificates,
+    Fault::Equivocate,
+    Fault::Replay,
+];
+
+/// Who is near: it leads neither first nor second.
+const NEAR: u16 = 3;
+
+/// Without trouble nobody is away, and nobody fetches a state.
+fn needs_trouble(fault: &Fault) -> bool {
+    matches!(fault, Fault::ForgeState | Fault::StallState | Fault::RepeatOffers)
+}
+
 /// The longest time that one faulty replica may hold a cluster up: 8 view timeouts of a leader who has nothing committed, and some more.
 const PATIENCE: Duration = Duration::from_millis(20 * world::VIEW_TIMEOUT_MS);
 
 /// Why progress is not promised, if it is not.
 fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(), &'static str> {
     let three_chain = matches!(protocol, ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff);
-    let fails_its_views = matches!(fault, Fault::Silent | Fault::StaleCertificate | Fault::ForgeCertificate);
+    let fails_its_views = matches!(
+        fault,
+        Fault::Silent | Fault::StaleCertificate | Fault::ForgeCertificate | Fault::AssembleCertificate { .. }
+    );
     match three_chain && leader == LeaderKind::RoundRobin && fails_its_views {
         true => {
             Err("three certified views in a row take four live leaders in a row, and one of the four fails its views")

@@ -9,7 +9,7 @@ use quorate_consensus::Config;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_crypto::SchemeKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::network::Delay;
+use quorate_simulator::network::{Delay, End, LinkSpec};
 use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec};
 use quorate_types::Quorum;
 use std::time::Duration;
@@ -20,6 +20,10 @@ pub const LEADER: u16 = 0;
 pub const OTHER: u16 = 1;
 /// The base of view timeouts.
 pub const VIEW_TIMEOUT_MS: u64 = 50;
+/// One way to a replica that is nearer than the others are to each other, in milliseconds: they need 1.
+const NEAR_MS: f64 = 0.2;
+/// How long the first leader is cut off, in milliseconds: three view timeouts.
+const CUT_OFF_MS: f64 = 3.0 * VIEW_TIMEOUT_MS as f64;
 /// Seeds of each pair in trouble; `QUORATE_SIM_SEEDS=<count>` runs more.
 const SEEDS: u64 = 1;
 
@@ -72,6 +76,24 @@ pub fn two_of_seven(mut spec: SimSpec, other: Fault) -> SimSpec {
     spec.quorum = Quorum::of(7).expect("a sound size");
     spec.network.faults.push(FaultSpec::Misbehave { at_ms: 0.0, replica: OTHER, fault: other });
     spec.load.duration = Duration::from_millis(500);
+    spec
+}
+
+/// The same with the faulty replica nearer to the others than they are to each other, and the first leader cut off from the other replicas
+/// at first: views time out before anything is ordered.
+pub fn nearer(mut spec: SimSpec, faulty: u16) -> SimSpec {
+    let others = || (0..spec.quorum.replicas() as u16).filter(move |other| *other != faulty).map(End::Replica);
+    let near = |(from, to): (End, End)| LinkSpec { from, to, delay_ms: Some(NEAR_MS), loss: None };
+    let links = others().flat_map(|other| [(End::Replica(faulty), other.clone()), (other, End::Replica(faulty))]);
+    spec.network.links = links.map(near).collect();
+    let cut = if faulty == LEADER { OTHER } else { LEADER };
+    spec.network.faults.push(FaultSpec::Cut {
+        at_ms: 0.0,
+        for_ms: CUT_OFF_MS,
+        from: vec![End::Replica(cut)],
+        to: (0..spec.quorum.replicas() as u16).filter(|other| *other != cut).map(End::Replica).collect(),
+        one_way: false,
+    });
     spec
 }
 

@@ -1,5 +1,6 @@
 //! What each behaviour makes of what a replica says, in every message set.
 
+mod assembled;
 mod samples;
 mod states;
 

@@ -182,6 +182,11 @@ impl<M: Sample> Mouth<M> {
         self.behaviour.observe(&Input::Receive { from: ReplicaId(1), message: Envelope::Protocol(message) });
     }
 
+    /// The replica hears this.
+    pub fn observe(&mut self, input: &Input<M>) {
+        self.behaviour.observe(input);
+    }
+
     /// The replica hears of bundles.
     pub fn submit(&mut self, commands: &[&[u8]]) -> Vec<Digest> {
         let mut digests = Vec::new();

@@ -206,7 +206,7 @@ impl FromStr for Fault {
             return at.map(|at| Fault::Crash(replica, at)).ok_or_else(|| BadValue { forms, ..bad(" (when?)".into()) });
         }
         let names: Vec<&str> = Misbehaviour::ALL.iter().map(|how| how.name()).chain([CRASH, RESTART]).collect();
-        let name = kind.split_once('=').map_or(kind, |(name, _)| name);
+        let name = kind.split_once(['=', '#']).map_or(kind, |(name, _)| name);
         match kind.parse::<Misbehaviour>() {
             Ok(how) => Ok(Fault::Misbehave(replica, how, at)),
             Err(error) if names.contains(&name) => Err(bad(format!(" ({})", error.why))),

@@ -472,6 +472,6 @@ pub const EXHIBITS: &[Exhibit] = &[
         protocol: Jolteon,
         law: Law::Liveness,
         scene: certificates::timeouts_alone,
-        hunts: &[],
+        hunts: &[(Hunt::Ambush, 200)],
     },
 ];

@@ -3,6 +3,7 @@
 //! Twins draws who leads and who hears whom. The other two draw what goes wrong besides: in one, what a replica says in a few rounds;
 //! in the other, what the network and the power supply do.
 
+use super::ambush::lie_in_ambush;
 use super::certificates::judge_view_gap;
 use super::scene::{Keeper, Play, Setting, go_on, let_go, play, run};
 use crate::cast::{ActorId, ActorSet, Cast};
@@ -27,7 +28,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Replicas of every scenario.
-const REPLICAS: usize = 4;
+pub(super) const REPLICAS: usize = 4;
 /// Rounds of a scenario of twins.
 const TWINS_ROUNDS: usize = 7;
 /// Rounds of a scenario of one-way links between honest replicas: the longest directed scenario has as many.
@@ -56,6 +57,8 @@ pub enum Drawn {
     Mutation,
     /// Messages are lost and late, alarms ring, replicas crash and come back, and one of four may misbehave.
     Random,
+    /// A liar makes certificates of what it hears, is nearer than the others are to each other, and goes on to the end.
+    Ambush,
 }
 
 impl Drawn {
@@ -70,6 +73,7 @@ impl Drawn {
                     Drawn::Twins => twins(protocol, make, how),
                     Drawn::Mutation => drawn(protocol, make, how, mutate_rounds::<P>),
                     Drawn::Random => drawn(protocol, make, how, make_trouble::<P>),
+                    Drawn::Ambush => drawn(protocol, make, how, lie_in_ambush::<P>),
                 }
             }
         }
@@ -105,32 +109,32 @@ fn drawn<P: Protocol + 'static>(
 }
 
 /// What decides.
-struct Dice(ChaCha8Rng);
+pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
     /// A number below `limit`; the bias of so small ones does not matter.
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0.next_u64() % limit
     }
 
-    fn one_in(&mut self, of: u64) -> bool {
+    pub(super) fn one_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }
 
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
 
-    fn actor(&mut self) -> ActorId {
+    pub(super) fn actor(&mut self) -> ActorId {
         ActorId(self.below(REPLICAS as u64) as usize)
     }
 
-    fn some_of(&mut self, all: ActorSet) -> ActorSet {
+    pub(super) fn some_of(&mut self, all: ActorSet) -> ActorSet {
         self.0.next_u64() & all
     }
 }
 
-fn honest_lead<P: Protocol>(stage: &mut Stage<P>) {
+pub(super) fn honest_lead<P: Protocol>(stage: &mut Stage<P>) {
     let trusted = stage.judge().trusted();
     let leaders = (0..REPLICAS as u16).filter(|at| trusted >> at & 1 == 1).map(ReplicaId);
     stage.heal(leaders);
@@ -288,7 +292,9 @@ fn make_trouble<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
 fn misbehaves<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
     let liar = dice.actor();
     let needs_state = |fault: &Fault| matches!(fault, Fault::ForgeState | Fault::StallState | Fault::RepeatOffers);
-    let faults: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !needs_state(fault)).collect();
+    // Who makes certificates has to hear what others say: that is another hunt.
+    let needs_ears = |fault: &Fault| matches!(fault, Fault::AssembleCertificate { .. } | Fault::ForgeEvidence);
+    let faults: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !needs_state(fault) && !needs_ears(fault)).collect();
     let fault = loop {
         match dice.pick(&faults) {
             Fault::Slow { .. } | Fault::Delay { .. } => {}

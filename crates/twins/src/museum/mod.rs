@@ -4,6 +4,7 @@
 //! hunts that find it. Replicas without the bug have to pass every scenario that was played on the way to finding it. What is wrong is
 //! judged from the outside, by [`judge`](crate::judge).
 
+mod ambush;
 mod bounds;
 mod catalogue;
 mod certificates;
@@ -15,9 +16,9 @@ mod transfer;
 mod views;
 
 pub use catalogue::{ABSENT, Absent, EXHIBITS};
+pub use hunts::{Drawn, Scenes};
 
 use crate::judge::{Complaint, Law};
-use hunts::{Drawn, Scenes};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Mutant;
 use scene::{Ending, Play};
@@ -54,6 +55,8 @@ pub enum Hunt {
     Mutation,
     /// Random simulation.
     Random,
+    /// A liar that makes certificates and is nearer than others, and stays at work.
+    Ambush,
     /// The exhibit's own scenario with a crash after so many actions.
     CrashSweep(fn(&Play, usize) -> Ending),
     /// One misbehaviour after the other that repeats itself, until a state does.
@@ -72,6 +75,7 @@ impl Hunt {
             Hunt::Twins => "twins",
             Hunt::Mutation => "mutation",
             Hunt::Random => "random",
+            Hunt::Ambush => "ambush",
             Hunt::CrashSweep(_) => "crash-sweep",
             Hunt::Lasso(_) => "lasso",
         }
@@ -132,6 +136,7 @@ impl Exhibit {
             Hunt::Twins => Drawn::Twins.scenes(self.protocol, how),
             Hunt::Mutation => Drawn::Mutation.scenes(self.protocol, how),
             Hunt::Random => Drawn::Random.scenes(self.protocol, how),
+            Hunt::Ambush => Drawn::Ambush.scenes(self.protocol, how),
             Hunt::CrashSweep(scene) | Hunt::Lasso(scene) => {
                 Box::new(move |number| scene(&how, number as usize).complaint)
             }

@@ -13,7 +13,7 @@ impl<P: Protocol> Stage<P> {
     /// Delivers messages until none of a view that is run is left, and everybody has asked for what it lacks.
     pub fn settle(&mut self) {
         for tries in 0.. {
-            while let Some(parcel) = self.queue.pop_front() {
+            while let Some(parcel) = self.first.pop_front().or_else(|| self.queue.pop_front()) {
                 self.deliver(parcel);
             }
             if tries == self.fetch_tries || !self.ring_fetch() {
@@ -27,7 +27,8 @@ impl<P: Protocol> Stage<P> {
         let message = self.letters.take(parcel.message);
         self.deliveries += 1;
         if self.deliveries > MOST_DELIVERIES {
-            self.queue.drain(..).for_each(|parcel| drop(self.letters.take(parcel.message)));
+            let left = self.first.drain(..).chain(self.queue.drain(..));
+            left.for_each(|parcel| drop(self.letters.take(parcel.message)));
             return self.judge.complain(Law::Liveness, format!("more than {MOST_DELIVERIES} messages in one view"));
         }
         self.step(parcel.to, Input::Receive { from: parcel.from, message });
@@ -66,6 +67,9 @@ impl<P: Protocol> Stage<P> {
     #[inline(always)]
     fn feed(&mut self, actor: ActorId, input: Input<P::Message>) {
         let mut actions = std::mem::take(&mut self.actions);
+        if let Some(behaviour) = &mut self.actors[actor.0].behaviour {
+            behaviour.observe(&input);
+        }
         self.actors[actor.0].replica.step(self.now, input, &mut actions);
         self.perform_all(actor, actions);
     }
@@ -87,6 +91,9 @@ impl<P: Protocol> Stage<P> {
     pub(super) fn perform_all(&mut self, actor: ActorId, mut actions: Vec<Action<P::Message>>) {
         if let Some(rewrite) = &mut self.actors[actor.0].rewrite {
             rewrite(self.now, &mut actions);
+        }
+        if let Some(behaviour) = &mut self.actors[actor.0].behaviour {
+            behaviour.rewrite(self.now, &mut actions);
         }
         for action in &mut actions {
             if self.actors[actor.0].burns_down() {
@@ -224,6 +231,7 @@ impl<P: Protocol> Stage<P> {
     #[inline]
     pub(super) fn deposit(&mut self, parcel: Parcel) {
         match parcel.view <= self.limit {
+            true if self.near >> parcel.from.index() & 1 == 1 => self.first.push_back(parcel),
             true => self.queue.push_back(parcel),
             false => self.waiting.push(parcel),
         }

@@ -1,0 +1,139 @@
+//! Certificates that a liar makes: genuine ones, out of what others signed and a statement of its own, before anybody else has them;
+//! and void ones, in the names of those who signed nothing.
+//!
+//! A proof is the signatures one after the other, in the order of their signers. The liar's own has to be made by its host: it says
+//! its statement to itself first, and hears it signed.
+
+use crate::behaviour::Context;
+use crate::lie;
+use quorate_consensus::malleable::{Malleable, Purpose, Role};
+use quorate_consensus::{Action, Envelope, Input, To};
+use quorate_types::{Attachment, Certificate, Domain, ReplicaId, Subject, View, Vote};
+use std::collections::BTreeMap;
+
+/// Views whose timeouts are remembered.
+const VIEWS_KEPT: usize = 64;
+
+/// The timeouts of one view, as far as they were heard.
+struct Heard<M> {
+    votes: BTreeMap<ReplicaId, Vote>,
+    /// A message to say the like of.
+    like: M,
+    /// What the own statement tells of, if it was made.
+    said: Option<Attachment>,
+    /// Whether the certificate was shown.
+    shown: bool,
+}
+
+/// What certificates can be made of.
+pub struct Assembler<M> {
+    timeouts: BTreeMap<View, Heard<M>>,
+    /// The highest certificate that one may build on.
+    high: Option<Certificate>,
+    /// The last view for which a void certificate was shown.
+    forged: View,
+}
+
+impl<M> Default for Assembler<M> {
+    fn default() -> Assembler<M> {
+        Assembler { timeouts: BTreeMap::new(), high: None, forged: View(0) }
+    }
+}
+
+impl<M: Malleable> Assembler<M> {
+    /// Hears what the replica hears.
+    pub fn hear(&mut self, context: &Context, input: &Input<M>) {
+        let Input::Receive { from, message: Envelope::Protocol(message) } = input else { return };
+        let bases = message.certificates().into_iter().filter(|(role, _)| *role == Role::Base);
+        for (_, base) in bases {
+            if self.high.as_ref().is_none_or(|high| high.view() < base.view()) {
+                self.high = Some(base.clone());
+            }
+        }
+        let mut said = message.clone();
+        let Some(vote) = said.vote_to_sign().filter(|vote| vote.subject.domain == Domain::Timeout) else { return };
+        if vote.voter != *from || message.purpose() != Purpose::Timeout {
+            return;
+        }
+        let (view, vote) = (vote.subject.view, vote.clone());
+        let like = || Heard { votes: BTreeMap::new(), like: message.clone(), said: None, shown: false };
+        let heard = self.timeouts.entry(view).or_insert_with(like);
+        // What the replica inside says of its own is said besides.
+        if *from != context.me || heard.said.as_ref() == Some(&vote.attachment) {
+            heard.votes.insert(*from, vote);
+        }
+        if self.timeouts.len() > VIEWS_KEPT {
+            self.timeouts.pop_first();
+        }
+    }
+
+    /// What it tells of: a certificate so many views above the highest, as high as numbers go, or, with 0, genesis.
+    fn told(&self, views: u64) -> Attachment {
+        let high = self.high.as_ref().map_or(View(0), Certificate::view);
+        Attachment::HighView(match views {
+            0 => View(0),
+            views => View(high.0.saturating_add(views)),
+        })
+    }
+
+    /// With the timeouts of a quorum less one, and its own, makes the certificate and shows it to all.
+    pub fn assemble(&mut self, context: &Context, views: u64, actions: &mut Vec<Action<M>>) {
+        let (me, quorum, told) = (context.me, context.quorum.quorum(), self.told(views));
+        for (view, heard) in self.timeouts.iter_mut().rev().filter(|(_, heard)| !heard.shown) {
+            let others = heard.votes.keys().filter(|voter| **voter != me).count();
+            if others + 1 < quorum {
+                continue;
+            }
+            let Some(own) = heard.votes.get(&me) else {
+                if heard.said.is_none() {
+                    heard.said = Some(told.clone());
+                    actions.extend(say_to_oneself(me, &heard.like, &told));
+                }
+                continue;
+            };
+            heard.shown = true;
+            let mut chosen: Vec<&Vote> =
+                heard.votes.values().filter(|vote| vote.voter != me).take(quorum - 1).collect();
+            chosen.push(own);
+            chosen.sort_unstable_by_key(|vote| vote.voter);
+            let evidence = Certificate {
+                subject: own.subject,
+                signers: chosen.iter().map(|vote| vote.voter).collect(),
+                attachments: chosen.iter().map(|vote| vote.attachment.clone()).collect(),
+                proof: chosen.iter().flat_map(|vote| vote.signature.iter().copied()).collect::<Vec<u8>>().into(),
+            };
+            debug_assert_eq!(evidence.view(), *view);
+            actions.extend(self.high.clone().and_then(|high| show(high, evidence)));
+        }
+    }
+
+    /// Once in each view shows a certificate of its timeouts that nobody has signed.
+    pub fn forge(&mut self, context: &Context, view: View, actions: &mut Vec<Action<M>>) {
+        let Some(high) = self.high.clone().filter(|_| view > self.forged) else { return };
+        self.forged = view;
+        let subject = Subject { view, ..quorate_consensus::safety::timeout_subject(view) };
+        let carries = self.timeouts.values().next_back().is_some_and(|heard| heard.votes.values().any(carries_whole));
+        let told = match carries {
+            true => Attachment::HighCertificate(Box::new(high.clone())),
+            false => Attachment::HighView(View(0)),
+        };
+        let evidence = lie::in_the_names_of_a_quorum(subject, told, context.quorum);
+        actions.extend(show(high, evidence));
+    }
+}
+
+fn carries_whole(vote: &Vote) -> bool {
+    matches!(vote.attachment, Attachment::HighCertificate(_))
+}
+
+fn say_to_oneself<M: Malleable>(me: ReplicaId, like: &M, told: &Attachment) -> Option<Action<M>> {
+    let mut own = like.clone();
+    let vote = own.vote_to_sign()?;
+    (vote.voter, vote.attachment, vote.signature) = (me, told.clone(), bytes::Bytes::new());
+    Some(Action::Send { to: To::One(me), message: Envelope::Protocol(own), after: None, sign: true })
+}
+
+fn show<M: Malleable>(high: Certificate, evidence: Certificate) -> Option<Action<M>> {
+    let message = Envelope::Protocol(M::showing(high, Some(evidence))?);
+    Some(Action::Send { to: To::Others, message, after: None, sign: false })
+}

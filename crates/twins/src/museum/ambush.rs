@@ -1,0 +1,58 @@
+//! A hunt with a liar who is at work to the end, and nearer to everybody than they are to each other: it hears what is signed, makes
+//! certificates of it, and shows them first. Liveness is judged while it goes on.
+
+use super::certificates::judge_view_gap;
+use super::hunts::{Dice, REPLICAS, honest_lead};
+use super::scene::run;
+use crate::stage::Stage;
+use quorate_byzantine::{Context, Fault, Lie, Misbehaviour};
+use quorate_consensus::replica::Protocol;
+use quorate_types::ReplicaId;
+use std::time::Duration;
+
+/// Rounds before all links are open.
+const ROUNDS: u64 = 8;
+/// Most rounds in which the network is divided.
+const MOST_DIVIDED: u64 = 3;
+/// The latest chance at which a lie begins.
+const LATEST_CHANCE: u64 = 6;
+/// In one of so many scenarios the liar is no nearer than others.
+const FAR: u64 = 4;
+
+/// A way to lie.
+fn lie(dice: &mut Dice) -> Fault {
+    let chance = 1 + dice.below(LATEST_CHANCE) as u32;
+    let later = |lie| Fault::Later { lie, chance };
+    let assembles = |views| Fault::AssembleCertificate { views };
+    dice.pick(&[
+        assembles(1 << 63),
+        assembles(1),
+        assembles(0),
+        Fault::ForgeEvidence,
+        later(Lie::StaleCertificate),
+        later(Lie::ForgeCertificate),
+        later(Lie::Fork),
+        later(Lie::Equivocate),
+    ])
+}
+
+/// Draws a scenario.
+pub fn lie_in_ambush<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
+    let (liar, everybody) = (dice.actor(), stage.cast().everybody());
+    let me = ReplicaId(liar.0 as u16);
+    let context = Context { me, quorum: stage.cast().quorum(), view_timeout: Duration::ZERO };
+    stage.behave(liar, Misbehaviour::always(lie(dice)).behaviour(context));
+    if !dice.one_in(FAR) {
+        stage.bring_near(me);
+    }
+    for view in 1..=ROUNDS {
+        stage.leader(view, ReplicaId(dice.below(REPLICAS as u64) as u16));
+    }
+    for _ in 0..dice.below(MOST_DIVIDED + 1) {
+        let (view, group) = (1 + dice.below(ROUNDS), dice.some_of(everybody));
+        stage.links().partition(view, [group, everybody & !group]);
+    }
+    run(stage, 1..=ROUNDS);
+    judge_view_gap(stage, ROUNDS);
+    honest_lead(stage);
+}

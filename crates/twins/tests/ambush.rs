@@ -1,0 +1,41 @@
+//! A liar that makes certificates, nearer than the others are to each other and at work to the end, harms nobody.
+
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::mutants::Mutant;
+use quorate_twins::Law;
+use quorate_twins::museum::Drawn;
+use quorate_twins::museum::scene::Play;
+
+/// Scenarios of each protocol; `QUORATE_AMBUSHES=<count>` plays more.
+const SCENARIOS: u64 = 200;
+
+const SOUND: Play = Play { mutant: None, broken: false, record: false };
+
+#[test]
+fn a_liar_who_is_nearer_than_others_harms_nobody() {
+    let scenarios = std::env::var("QUORATE_AMBUSHES").map_or(SCENARIOS, |count| count.parse().expect("a number"));
+    for protocol in ProtocolKind::ALL {
+        let mut play = Drawn::Ambush.scenes(*protocol, SOUND);
+        for number in 0..scenarios {
+            assert_eq!(play(number), None, "{protocol}: scenario {number}");
+        }
+    }
+}
+
+/// The liar makes certificates that no block can satisfy, faster than others make theirs, and does not stop: nothing is ordered again.
+#[test]
+fn views_that_timeouts_alone_begin_are_stopped_for_good() {
+    let mutant = Some(Mutant::TimeoutsAlone);
+    let mut play = Drawn::Ambush.scenes(ProtocolKind::Jolteon, Play { mutant, broken: true, ..SOUND });
+    let seen = (0..2000).find_map(&mut play).expect("it is found");
+    assert_eq!(seen.law, Law::Liveness, "{}", seen.what);
+}
+
+/// The order of statements is broken before two chains are.
+#[test]
+fn a_vote_against_the_timeouts_is_seen_before_it_does_harm() {
+    let mutant = Some(Mutant::OldParentAccepted);
+    let mut play = Drawn::Twins.scenes(ProtocolKind::Jolteon, Play { mutant, broken: true, ..SOUND });
+    let seen = (0..2000).find_map(&mut play).expect("it is found");
+    assert_eq!(seen.law, Law::Order, "{}", seen.what);
+}
