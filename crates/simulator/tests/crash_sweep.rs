@@ -90,6 +90,8 @@ fn sweep(protocol: ProtocolKind) {
 /// The leader's disk takes so many times as long as those of the voters: what it proposes is certified before its own record of it
 /// is durable.
 const SLOW_DISK: f64 = 10.0;
+/// A view timeout that outlasts the leader's absence.
+const PATIENT_MS: u64 = 200;
 
 /// What the leader says leaves when what it waits for is durable, however late that is: a power failure at any point takes nothing from
 /// it that others have heard.
@@ -98,6 +100,9 @@ fn a_leader_with_the_slowest_disk_contradicts_nothing() {
     for protocol in ProtocolKind::ALL {
         let slow = |duration: Duration| {
             let mut spec = short(*protocol, duration);
+            // The others wait until it is back, and it soon has the blocks that it has forgotten: it leads the same view again.
+            (spec.consensus.view_timeout_ms, spec.consensus.least_view_timeout_ms) = (PATIENT_MS, PATIENT_MS);
+            (spec.consensus.fetch_delay_ms, spec.consensus.fetch_retry_ms) = (0, 1);
             let for_ms = (SWEPT + 3 * DOWN).as_secs_f64() * 1000.0;
             spec.network.faults = vec![FaultSpec::SlowDisk { at_ms: 0.0, for_ms, replica: 0, factor: SLOW_DISK }];
             spec
