@@ -4,7 +4,7 @@ use crate::config::ClientConfig;
 use crate::connect::{ConnectError, connect, new_identity};
 use crate::quorum_reply::ReplyQuorum;
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
-use crate::session::{Accepted, Destination, Outgoing, ReplyMode, Session, SessionOptions};
+use crate::session::{Accepted, Destination, Dissemination, Outgoing, ReplyMode, Session, SessionOptions};
 use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
 use quorate_transports::{Event, Remote, Transport};
@@ -65,6 +65,9 @@ pub enum ClientError {
         /// When its bundle expires.
         until: Height,
     },
+    /// So many replicas refused the command for good that an honest one is among them.
+    #[error("the replicas refused the command: {0}")]
+    Rejected(String),
     /// The transport failed.
     #[error("the client's transport failed: {0}")]
     Transport(#[from] io::Error),
@@ -72,7 +75,8 @@ pub enum ClientError {
 
 /// Not enough replicas said the same in time.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("no {needed} equal replies within {after:?} ({distinct} different ones from {answered:?}; {reach}{}){}",
+#[error("no {needed} equal replies within {after:?} ({}; {reach}{}){}",
+    answers(*.distinct, .answered),
     .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")),
     if *.ordered { ": the command may still be executed, so look before it is sent again" } else { ": try again" })]
 pub struct NoQuorum {
@@ -90,6 +94,15 @@ pub struct NoQuorum {
     pub reach: Reach,
     /// What a replica said, if one refused.
     pub refusal: Option<String>,
+}
+
+fn answers(distinct: usize, answered: &Signers) -> String {
+    let names: Vec<String> = answered.iter().map(|replica| replica.to_string()).collect();
+    match names.len() {
+        0 => "no replica answered".to_owned(),
+        1 => format!("replica {} alone answered", names[0]),
+        _ => format!("{distinct} different ones from replicas {}", names.join(", ")),
+    }
 }
 
 /// A blocking client with one session of its own. It believes what f+1 replicas say, since one of them is honest.
@@ -136,7 +149,14 @@ impl Client {
     ) -> Result<Client, ClientError> {
         let mut log = ReachLog::default();
         let needed = session.quorum.weak();
-        let wanted = Wanted { replicas: session.quorum.replicas(), enough: needed, including: None };
+        let replicas = session.quorum.replicas();
+        // Bundles for all find a quorum that orders them at once, and the others when they are connected. One that is for the leader
+        // needs the leader.
+        let at_once = match session.dissemination {
+            Dissemination::Client => session.quorum.quorum(),
+            Dissemination::Leader => replicas,
+        };
+        let wanted = Wanted { replicas, enough: needed, at_once, including: None };
         let (reach, enough) = await_replicas(&mut *transport, &mut log, wanted, connect_timeout)?;
         if !enough {
             return Err(ClientError::Unreachable { reach, needed });
@@ -227,6 +247,11 @@ impl Client {
         submitted.expect("one command is outstanding at a time, each with its own number");
         let mut accepted = None;
         while self.now() < deadline {
+            if self.session.is_rejected(bundle.digest()) {
+                self.session.abandon(bundle.digest());
+                let why = self.session.last_refusal().map_or(String::new(), |(_, why)| why.to_owned());
+                return Err(ClientError::Rejected(why));
+            }
             self.pump(deadline, |incoming| {
                 if let Incoming::Accepted(bundle) = incoming {
                     accepted = Some(bundle);

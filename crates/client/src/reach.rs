@@ -76,11 +76,13 @@ pub struct Wanted {
     pub replicas: usize,
     /// How many are enough.
     pub enough: usize,
+    /// How many are so many that the others are not waited for.
+    pub at_once: usize,
     /// A replica that has to be among them.
     pub including: Option<ReplicaId>,
 }
 
-/// Polls until all replicas are connected, or enough of them and [`GRACE`] is over, or the time is over. Says how things stand and
+/// Polls until as many replicas are connected as need no others, or enough of them and [`GRACE`] is over, or the time is over. Says how things stand and
 /// whether that is enough. Nothing was asked yet, so what is received meanwhile is dropped.
 pub fn await_replicas(
     transport: &mut dyn Transport,
@@ -96,7 +98,11 @@ pub fn await_replicas(
         let enough =
             connected.len() >= wanted.enough && wanted.including.is_none_or(|replica| connected.contains(replica));
         let waited = start.elapsed();
-        if connected.len() == wanted.replicas || waited >= timeout || (enough && waited >= GRACE) {
+        if (enough && connected.len() >= wanted.at_once)
+            || connected.len() == wanted.replicas
+            || waited >= timeout
+            || (enough && waited >= GRACE)
+        {
             return Ok((log.reach(transport, wanted.replicas), enough));
         }
         transport.poll(Some(SLICE), &mut events)?;

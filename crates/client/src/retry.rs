@@ -9,8 +9,10 @@ use std::time::Duration;
 
 /// Attempts after which the wait no longer doubles: the longest wait is 2^6 = 64 times the first.
 pub const MAX_BACKOFF_DOUBLINGS: u32 = 6;
-/// A bundle that was refused is sent again after the first wait divided by this.
-pub const REFUSED_RETRY_DIVISOR: u32 = 4;
+/// A bundle that was refused for now is sent again after the first wait divided by this: the replicas are there, and said so.
+pub const REFUSED_RETRY_DIVISOR: u32 = 8;
+/// Attempts after which the wait after a refusal no longer doubles: then it is as long as the first wait after silence.
+const MAX_REFUSED_DOUBLINGS: u32 = REFUSED_RETRY_DIVISOR.ilog2();
 
 /// How often a bundle was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,11 +47,11 @@ pub struct Ticket {
 /// The deadlines of all bundles.
 pub struct RetryTimers {
     wait: Duration,
-    /// One queue for each number of doublings, then the one for refused bundles; each in ascending order of time.
-    queues: [VecDeque<(Time, Ticket)>; MAX_BACKOFF_DOUBLINGS as usize + 2],
+    /// One queue for each number of doublings, then those for refused bundles; each in ascending order of time.
+    queues: [VecDeque<(Time, Ticket)>; FIRST_REFUSED + MAX_REFUSED_DOUBLINGS as usize + 1],
 }
 
-const REFUSED: usize = MAX_BACKOFF_DOUBLINGS as usize + 1;
+const FIRST_REFUSED: usize = MAX_BACKOFF_DOUBLINGS as usize + 1;
 
 impl RetryTimers {
     /// No deadlines; the first attempt waits for `wait`, which is longer than nothing.
@@ -67,13 +69,9 @@ impl RetryTimers {
 
     /// Sets an earlier deadline for an attempt that was refused.
     pub fn arm_refused(&mut self, now: Time, ticket: Ticket) {
-        let doublings = ticket.attempt.0.min(MAX_BACKOFF_DOUBLINGS);
-        if doublings == 0 {
-            self.queues[REFUSED].push_back((now + self.wait / REFUSED_RETRY_DIVISOR, ticket));
-        } else {
-            self.queues[doublings as usize - 1]
-                .push_back((now + self.wait.saturating_mul(1 << (doublings - 1)), ticket));
-        }
+        let doublings = ticket.attempt.0.min(MAX_REFUSED_DOUBLINGS);
+        let wait = self.wait / REFUSED_RETRY_DIVISOR * (1 << doublings);
+        self.queues[FIRST_REFUSED + doublings as usize].push_back((now + wait, ticket));
     }
 
     /// A ticket whose deadline has come.

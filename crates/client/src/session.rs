@@ -195,6 +195,8 @@ struct Waiting<T> {
     sent_to: Option<ReplicaId>,
     /// Who refused the present attempt.
     refused: Signers,
+    /// Who refused the bundle for good.
+    rejected: Signers,
 }
 
 impl<T> Session<T> {
@@ -277,6 +279,7 @@ impl<T> Session<T> {
             attempt: Attempt::FIRST,
             sent_to,
             refused: Signers::empty(),
+            rejected: Signers::empty(),
         });
         self.timers.arm(now, Ticket { slot: at, generation: slot.generation, attempt: Attempt::FIRST });
         self.counters.submitted += 1;
@@ -289,8 +292,8 @@ impl<T> Session<T> {
     pub fn receive(&mut self, now: Time, from: ReplicaId, reply: ReplicaReply) -> Option<Accepted<T>> {
         match reply {
             ReplicaReply::Executed { bundle, height, results } => self.executed(from, bundle, height, results),
-            ReplicaReply::Refused { bundle, why } => {
-                self.refused(now, from, bundle, why);
+            ReplicaReply::Refused { bundle, why, again } => {
+                self.refused(now, from, bundle, why, again);
                 None
             }
             ReplicaReply::Height { id, height } => {
@@ -337,7 +340,7 @@ impl<T> Session<T> {
     }
 
     /// Counts a refusal. When so many refused that an honest replica is among them, the retry comes sooner than after silence.
-    fn refused(&mut self, now: Time, from: ReplicaId, bundle: Digest, why: String) {
+    fn refused(&mut self, now: Time, from: ReplicaId, bundle: Digest, why: String, again: bool) {
         let Some(at) = self.names.get(&bundle).copied() else {
             self.counters.late += 1;
             return;
@@ -350,12 +353,23 @@ impl<T> Session<T> {
         self.last_refusal = Some((from, why));
         let slot = &mut self.slots[at as usize];
         let waiting = slot.waiting.as_mut().expect("a named slot is in use");
+        if !again {
+            waiting.rejected.insert(from);
+        }
         let enough = if waiting.sent_to == Some(from) { 1 } else { self.options.quorum.weak() };
         let before = waiting.refused.len();
         let fresh = waiting.refused.insert(from);
         if fresh && before < enough && waiting.refused.len() >= enough {
             self.timers.arm_refused(now, Ticket { slot: at, generation: slot.generation, attempt: waiting.attempt });
         }
+    }
+
+    /// Whether so many replicas refused a bundle for good that an honest one is among them: it will never be executed for being sent
+    /// again.
+    pub fn is_rejected(&self, bundle: Digest) -> bool {
+        let slot = self.names.get(&bundle).map(|at| &self.slots[*at as usize]);
+        let waiting = slot.and_then(|slot| slot.waiting.as_ref());
+        waiting.is_some_and(|waiting| waiting.rejected.len() >= self.options.quorum.weak())
     }
 
     /// Sends again what is due.

@@ -52,6 +52,17 @@ fn a_refused_command_is_sent_again_and_executed() {
 }
 
 #[test]
+fn what_an_honest_replica_refuses_for_good_is_an_error_at_once() {
+    let cluster = EchoCluster::start(&[Manner::Rejects, Manner::Rejects, Manner::Silent, Manner::Silent]);
+    let mut client = Client::connect(&cluster.config).unwrap();
+    let error = client.execute(b"command").unwrap_err();
+    assert!(matches!(&error, ClientError::Rejected(why) if why == "not here"), "{error}");
+    let alone = EchoCluster::start(&[Manner::Rejects, Manner::Honest, Manner::Honest, Manner::Honest]);
+    let mut client = Client::connect(&alone.config).unwrap();
+    assert_eq!(client.execute(b"command").unwrap(), b"command", "one alone may be a liar");
+}
+
+#[test]
 fn too_few_replicas_are_an_error_that_names_them() {
     let mut cluster = EchoCluster::start(&[Manner::Honest, Manner::Absent, Manner::Absent, Manner::Absent]);
     cluster.config.connect_timeout_ms = 2_500;
@@ -71,10 +82,20 @@ fn silence_is_an_error_that_says_who_answered() {
             ClientError::Timeout(why) => {
                 assert_eq!((why.needed, why.distinct), (2, 2));
                 assert!(why.answered.iter().eq([ReplicaId(0), ReplicaId(3)]));
+                assert!(why.to_string().contains("(2 different ones from replicas 0, 3; "), "{why}");
             }
             other => panic!("{other}"),
         }
     }
+}
+
+#[test]
+fn silence_of_all_is_said_in_words() {
+    let mut cluster = EchoCluster::start(&[Manner::Silent; 4]);
+    cluster.config.request_timeout_ms = 300;
+    let mut client = Client::connect(&cluster.config).unwrap();
+    let error = client.query(b"question").unwrap_err().to_string();
+    assert!(error.contains("(no replica answered; "), "{error}");
 }
 
 #[test]

@@ -4,5 +4,6 @@ mod cluster;
 mod config;
 mod echo;
 mod load_core;
+mod reach;
 mod session;
 mod workload;

@@ -34,7 +34,7 @@ fn executed(bundle: &Bundle, height: u64, results: Results) -> ReplicaReply {
 }
 
 fn refused(bundle: &Bundle) -> ReplicaReply {
-    ReplicaReply::Refused { bundle: bundle.digest(), why: "the pool is full".to_owned() }
+    ReplicaReply::Refused { bundle: bundle.digest(), why: "the pool is full".to_owned(), again: true }
 }
 
 /// A session, its clock, and what it sent last.
@@ -62,7 +62,11 @@ impl Bench {
     }
 
     fn reply(&mut self, from: u16, reply: ReplicaReply) -> Option<Accepted<u32>> {
-        self.session.receive(START, ReplicaId(from), reply)
+        self.reply_at(START, from, reply)
+    }
+
+    fn reply_at(&mut self, now: Time, from: u16, reply: ReplicaReply) -> Option<Accepted<u32>> {
+        self.session.receive(now, ReplicaId(from), reply)
     }
 }
 
@@ -176,6 +180,37 @@ fn refusals_of_an_honest_replica_bring_the_retry_forward_once() {
         bench.reply(1, executed(&bundle, 1, Results::all_empty(1))).is_some(),
         "a refusal is taken back by executing"
     );
+}
+
+#[test]
+fn refusal_after_refusal_is_retried_sooner_than_silence() {
+    let mut bench = Bench::new(options(4));
+    let bundle = bundle(1, 1);
+    bench.submit(START, &bundle);
+    let mut now = START;
+    for attempt in 0..8 {
+        (0..4).for_each(|replica| drop(bench.reply_at(now, replica, refused(&bundle))));
+        let next = bench.session.next_deadline().expect("it is sent again");
+        let wait = RETRY / REFUSED_RETRY_DIVISOR * (1 << attempt.min(3));
+        assert!(wait <= RETRY);
+        assert_eq!(next, now + wait, "attempt {attempt}");
+        now = next;
+        assert_eq!(bench.poll(now).len(), 1);
+    }
+}
+
+#[test]
+fn a_bundle_is_rejected_by_so_many_that_one_is_honest() {
+    let mut bench = Bench::new(options(4));
+    let bundle = bundle(1, 1);
+    bench.submit(START, &bundle);
+    let for_good =
+        |bundle: &Bundle| ReplicaReply::Refused { bundle: bundle.digest(), why: String::new(), again: false };
+    (0..3).for_each(|_| drop(bench.reply(3, for_good(&bundle))));
+    bench.reply(2, refused(&bundle));
+    assert!(!bench.session.is_rejected(bundle.digest()), "one for good, one for now");
+    bench.reply(2, for_good(&bundle));
+    assert!(bench.session.is_rejected(bundle.digest()));
 }
 
 #[test]

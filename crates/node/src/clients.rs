@@ -259,15 +259,18 @@ impl<P: Protocol> Host<P> {
             let gateway = &self.devices.gateway;
             let forgotten = gateway.answers_bundles() && gateway.kept_reply(&digest).is_none();
             if !self.replica.is_known(&digest) {
-                self.refuse(link, digest, POOL_FULL.to_owned());
+                let full = ReplicaReply::Refused { bundle: digest, why: POOL_FULL.to_owned(), again: true };
+                self.devices.gateway.send(&mut *self.devices.transport, link, &full);
             } else if forgotten && self.replica.is_executed(&digest) {
                 self.refuse(link, digest, FORGOTTEN_REPLY.to_owned());
             }
         }
     }
 
+    /// Refuses a bundle for good.
     fn refuse(&mut self, link: LinkId, bundle: Digest, why: String) {
-        self.devices.gateway.send(&mut *self.devices.transport, link, &ReplicaReply::Refused { bundle, why });
+        let refused = ReplicaReply::Refused { bundle, why, again: false };
+        self.devices.gateway.send(&mut *self.devices.transport, link, &refused);
     }
 
     /// A new status, or the last one if too much time has gone into new ones lately: many ask for it, and it is large.

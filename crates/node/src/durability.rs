@@ -9,7 +9,7 @@ use crate::config_file::Place;
 use crate::error::NodeError;
 use quorate_storage::{
     DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, FileJournal, Fsync, Identity, Journal,
-    JournalOptions, MemoryJournal,
+    JournalOptions, MemoryJournal, with_descriptor,
 };
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -166,7 +166,7 @@ pub fn new_mark(journal: &Path) -> PathBuf {
 pub(crate) fn remove_mark(mark: &Path) -> io::Result<()> {
     fs::remove_file(mark)?;
     let parent = mark.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent)?.sync_all()
+    with_descriptor(|| File::open(parent))?.sync_all()
 }
 
 /// Opens the journal of a configuration that stands in `home`.

@@ -2,6 +2,7 @@
 
 use crate::assemble::{Assembled, assemble};
 use crate::config::NodeConfig;
+use crate::descriptors;
 use crate::durability::{self, JournalKind};
 use crate::error::{HostError, NodeError};
 use crate::host::{Order, Orders};
@@ -89,6 +90,7 @@ impl EmbeddedCluster {
         nodes: impl Iterator<Item = ((NodeConfig, KeyPair), TcpListener)>,
         observer: impl Fn() -> Box<dyn Observer>,
     ) -> Result<EmbeddedCluster, NodeError> {
+        descriptors::raise_limit();
         let mut shared: Option<(Committee, Arc<Keyring>)> = None;
         let mut ready = Vec::new();
         for ((mut config, key), listener) in nodes {

@@ -2,12 +2,13 @@
 
 use crate::config::ConfigFault;
 use crate::config_file::ConfigFileError;
+use crate::descriptors::RESERVED_DESCRIPTORS;
 use crate::testnet::PORTS_PER_REPLICA;
 use quorate_applications::RestoreError;
 use quorate_crypto::CryptoError;
 use quorate_crypto::key_file::KeyFileError;
 use quorate_recording::RecordingError;
-use quorate_storage::{JournalError, mend};
+use quorate_storage::{JournalError, are_exhausted, mend};
 use quorate_transports::SetupError;
 use quorate_types::{Address, AddressError, Height, ReplicaId};
 use std::io;
@@ -96,7 +97,8 @@ impl HostError {
     fn is_disk_trouble(&self) -> bool {
         match self {
             HostError::Journal(error) => error.is_disk_trouble(),
-            HostError::Snapshot { .. } | HostError::Mark { .. } | HostError::Recording(_) => true,
+            HostError::Snapshot { source, .. } | HostError::Mark { source, .. } => !are_exhausted(source),
+            HostError::Recording(_) => true,
             _ => false,
         }
     }
@@ -131,6 +133,22 @@ pub enum NodeError {
     /// The recording cannot be written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// The process may have too few descriptors open for the links that are configured.
+    #[error(
+        "this process may have {limit} files open, and the configured links need {needed}: up to {clients} of clients, {unauthenticated} that          have yet to say who they are and {peers} of peers, and {RESERVED_DESCRIPTORS} descriptors for everything else; raise the limit          (`ulimit -n {needed}`, `LimitNOFILE={needed}` in a unit of systemd) or lower `most_client_links` in [tcp]"
+    )]
+    Descriptors {
+        /// The limit.
+        limit: u64,
+        /// Descriptors that may be needed.
+        needed: u64,
+        /// Links of clients among them.
+        clients: usize,
+        /// Links that are not authenticated.
+        unauthenticated: usize,
+        /// Links of peers.
+        peers: usize,
+    },
     /// The address cannot be listened on.
     #[error(
         "cannot listen on {address} (`{key}`): {source}; check that no other process does and that the address is this host's: behind an \

@@ -10,6 +10,7 @@ mod checkpoints;
 mod clients;
 pub mod config;
 pub mod config_file;
+mod descriptors;
 mod devices;
 pub mod durability;
 mod embedded;

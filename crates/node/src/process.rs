@@ -2,6 +2,7 @@
 
 use crate::assemble::assemble;
 use crate::config::{CONFIG_FILE, NodeConfig};
+use crate::descriptors;
 use crate::error::NodeError;
 use crate::host::Order;
 use crate::interrupt;
@@ -16,6 +17,7 @@ pub fn run_directory(directory: &Path, observer: Box<dyn Observer>) -> Result<St
     let config = NodeConfig::read(&directory.join(CONFIG_FILE))?;
     let cluster = ClusterId::from_name(&config.cluster);
     let key = key_file::read(&directory.join(&config.key_file), config.scheme, &cluster, config.replica)?;
+    descriptors::check(&config)?;
     let assembled = assemble(&config, directory, key, None, None, observer)?;
     let (orders, waker) = (assembled.orders, assembled.waker);
     let _until_the_end = interrupt::when_requested(move || {

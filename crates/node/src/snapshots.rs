@@ -16,7 +16,7 @@
 
 use crate::error::HostError;
 use bytes::{BufMut, Bytes, BytesMut};
-use quorate_storage::Identity;
+use quorate_storage::{Identity, with_descriptor};
 use quorate_types::{Certificate, Decoder, Digest, Encoder, Hasher, Height, Wire};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -80,7 +80,7 @@ impl SnapshotFiles {
     pub fn read_last(&self) -> Result<Option<Snapshot>, HostError> {
         for height in self.heights()?.into_iter().rev() {
             let path = self.path(height);
-            let bytes = fs::read(&path).map_err(|source| self.fault("read", &path, source))?;
+            let bytes = with_descriptor(|| fs::read(&path)).map_err(|source| self.fault("read", &path, source))?;
             if let Some(snapshot) = self.decode(height, bytes.into()) {
                 return Ok(Some(snapshot));
             }
@@ -94,7 +94,7 @@ impl SnapshotFiles {
     }
 
     fn heights_after(&self, prefix: &str) -> Result<Vec<Height>, HostError> {
-        let entries = match fs::read_dir(&self.directory) {
+        let entries = match with_descriptor(|| fs::read_dir(&self.directory)) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(self.fault("list", &self.directory, source)),
@@ -158,20 +158,20 @@ impl SnapshotFiles {
         let certificate = certificate.finish();
         let lengths = self.lengths(snapshot.height, snapshot.state.len(), certificate.len());
         fs::create_dir_all(&self.directory)?;
-        let mut file = File::create(unfinished)?;
+        let mut file = with_descriptor(|| File::create(unfinished))?;
         file.write_all(&lengths)?;
         file.write_all(&digest_of(&[&lengths, &certificate, &snapshot.state]).0)?;
         file.write_all(&certificate)?;
         file.write_all(&snapshot.state)?;
         file.sync_all()?;
         fs::rename(unfinished, self.path(snapshot.height))?;
-        File::open(&self.directory)?.sync_all()
+        with_descriptor(|| File::open(&self.directory))?.sync_all()
     }
 
     /// The state in the file of a height.
     pub(crate) fn open(&self, height: Height) -> Result<StateFile, HostError> {
         let path = self.path(height);
-        let opened = File::open(&path).and_then(|file| {
+        let opened = with_descriptor(|| File::open(&path)).and_then(|file| {
             let mut bytes = [0; 4];
             file.read_exact_at(&mut bytes, LENGTHS_END as u64 - 4)?;
             let offset = HEADER_BYTES as u64 + u64::from(u32::from_le_bytes(bytes));

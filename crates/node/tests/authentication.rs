@@ -57,7 +57,7 @@ const CHANGES: [usize; 2] = [1, 97];
 fn refusal(client: &mut TestClient, frame: Bytes) -> (Digest, String) {
     client.send_raw(ReplicaId(1), frame);
     client.wait(|_, reply| match reply {
-        ReplicaReply::Refused { bundle, why } => Some((*bundle, why.clone())),
+        ReplicaReply::Refused { bundle, why, .. } => Some((*bundle, why.clone())),
         ReplicaReply::Executed { .. } => panic!("it is executed"),
         _ => None,
     })

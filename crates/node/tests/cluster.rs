@@ -249,7 +249,7 @@ fn what_cannot_be_ordered_is_refused_with_a_mend() {
     let refusal = |client: &mut TestClient, frame: Bytes| {
         client.send_raw(ReplicaId(1), frame);
         client.wait(|_, reply| match reply {
-            ReplicaReply::Refused { bundle, why } => Some((*bundle, why.clone())),
+            ReplicaReply::Refused { bundle, why, .. } => Some((*bundle, why.clone())),
             _ => None,
         })
     };

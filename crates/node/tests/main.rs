@@ -3,6 +3,8 @@
 mod authentication;
 mod cluster;
 mod config;
+mod descriptors;
+mod hostile_clients;
 mod interrupt;
 mod restart;
 mod snapshots;

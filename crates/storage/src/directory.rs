@@ -1,5 +1,6 @@
 //! The real medium: one directory of a file system, held by one process at a time.
 
+use crate::descriptors::{self, with_descriptor};
 use crate::error::JournalError;
 use crate::medium::{Medium, MediumFile};
 use crate::options::{Flush, Fsync};
@@ -32,11 +33,12 @@ impl Directory {
         if !path.is_dir() {
             fs::create_dir_all(path).map_err(|error| JournalError::io("create", what(), error))?;
             if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                let synced = File::open(parent).and_then(|parent| parent.sync_all());
+                let synced = with_descriptor(|| File::open(parent)).and_then(|parent| parent.sync_all());
                 synced.map_err(|error| JournalError::io("create", what(), error))?;
             }
         }
         let lock = lock(path)?;
+        descriptors::reserve();
         Ok(Directory { path: Arc::new(path.to_owned()), fsync, flush, lock: Some(Arc::new(lock)) })
     }
 
@@ -62,7 +64,8 @@ impl Directory {
 fn lock(path: &Path) -> Result<File, JournalError> {
     let at = path.join(LOCK_FILE);
     let fail = |error| JournalError::io("lock", at.display().to_string(), error);
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&at).map_err(fail)?;
+    let mut file = with_descriptor(|| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&at))
+        .map_err(fail)?;
     // SAFETY: the descriptor is open for as long as the call lasts, and flock touches no memory of ours.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         let error = io::Error::last_os_error();
@@ -97,7 +100,7 @@ impl Medium for Directory {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let entries = fs::read_dir(&*self.path)?;
+        let entries = with_descriptor(|| fs::read_dir(&*self.path))?;
         let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
         // The journal's own names are all text.
         names.filter_map(Result::transpose).collect()
@@ -107,7 +110,7 @@ impl Medium for Directory {
         let path = self.path.join(name);
         // Zeros go through the cache and are synced once: with O_DSYNC each chunk would wait for the disk.
         let fill = || {
-            let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+            let file = with_descriptor(|| OpenOptions::new().write(true).create_new(true).open(&path))?;
             let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(bytes).unwrap_or(ZEROS_BYTES))];
             let mut at = 0;
             while at < bytes {
@@ -133,7 +136,7 @@ impl Medium for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<DirectoryFile> {
-        Ok(self.file(self.open_options().open(self.path.join(name))?))
+        Ok(self.file(with_descriptor(|| self.open_options().open(self.path.join(name)))?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -146,7 +149,7 @@ impl Medium for Directory {
 
     fn sync_names(&self) -> io::Result<()> {
         match self.fsync {
-            Fsync::Always => File::open(&*self.path)?.sync_all(),
+            Fsync::Always => with_descriptor(|| File::open(&*self.path))?.sync_all(),
             Fsync::Never => Ok(()),
         }
     }

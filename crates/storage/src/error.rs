@@ -124,7 +124,11 @@ impl JournalError {
 
     /// Whether the disk refuses to work, so that starting again is in vain until it has been seen to. What it holds may be sound.
     pub fn is_disk_trouble(&self) -> bool {
-        matches!(self, JournalError::Io { .. } | JournalError::Full { .. } | JournalError::Behind { .. })
+        match self {
+            JournalError::Io { source, .. } => !crate::are_exhausted(source),
+            JournalError::Full { .. } | JournalError::Behind { .. } => true,
+            _ => false,
+        }
     }
 }
 
@@ -133,6 +137,12 @@ pub fn mend(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => {
             "make room on the disk and start the replica again: it goes on where its journal ends"
+        }
+        Some(libc::EMFILE) => {
+            "start the replica again: the disk is not at fault; if it happens again, raise the limit of open files (`ulimit -n`)"
+        }
+        Some(libc::ENFILE) => {
+            "start the replica again: the disk is not at fault, but the whole machine has no descriptor left (`sysctl fs.file-max`)"
         }
         Some(libc::EROFS) => {
             "mount the file system for writing and start the replica again; if nobody mounted it otherwise, it has met an error, which \

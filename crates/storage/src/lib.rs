@@ -13,6 +13,7 @@
 //! The file and simulated kinds are one and the same code over a [`Medium`]; the layout on disk is described in
 //! `docs/adr/008-journal.md`.
 
+mod descriptors;
 mod directory;
 mod error;
 mod file;
@@ -31,6 +32,7 @@ mod stepped;
 mod supply;
 mod survey;
 
+pub use descriptors::{are_exhausted, with_descriptor};
 pub use directory::{Directory, DirectoryFile};
 pub use error::{JournalError, mend};
 pub use file::FileJournal;

@@ -288,12 +288,14 @@ pub enum ReplicaReply {
         /// What became of each command.
         results: Results,
     },
-    /// A bundle was refused for now; the client tries again later.
+    /// A bundle was refused.
     Refused {
         /// The bundle.
         bundle: Digest,
         /// What is in the way and what helps.
         why: String,
+        /// Whether the same bundle may be taken later: there is no room for it now. Otherwise it never will be.
+        again: bool,
     },
     /// The answer to a query.
     Answer {
@@ -329,10 +331,11 @@ impl Wire for ReplicaReply {
                 height.encode(out);
                 results.encode(out);
             }
-            ReplicaReply::Refused { bundle, why } => {
+            ReplicaReply::Refused { bundle, why, again } => {
                 out.put_u8(2);
                 bundle.encode(out);
                 out.put_bytes(why.as_bytes());
+                out.put_u8(u8::from(*again));
             }
             ReplicaReply::Answer { id, height, answer } => {
                 out.put_u8(3);
@@ -365,7 +368,12 @@ impl Wire for ReplicaReply {
                 let text = input.get_bytes("reason", MAX_TEXT_BYTES)?;
                 let why =
                     std::str::from_utf8(&text).map_err(|_| input.invalid("reason", "it is not UTF-8"))?.to_owned();
-                Ok(ReplicaReply::Refused { bundle, why })
+                let again = match input.get_u8("refusal")? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(input.invalid("refusal", "it is neither for now nor for good")),
+                };
+                Ok(ReplicaReply::Refused { bundle, why, again })
             }
             3 => Ok(ReplicaReply::Answer {
                 id: input.get_u64("query id")?,

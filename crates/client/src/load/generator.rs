@@ -150,7 +150,7 @@ impl LoadGenerator {
             core,
             transport,
             replicas: replicas as u16,
-            wanted: Wanted { replicas, enough: session.quorum.quorum(), including },
+            wanted: Wanted { replicas, enough: session.quorum.quorum(), at_once: replicas, including },
             connect_timeout,
             preload_timeout,
             handle: LoadHandle { stop: Arc::default(), progress: Arc::new(Mutex::new(progress)) },

@@ -26,6 +26,8 @@ pub enum Manner {
     Silent,
     /// It refuses each bundle once and executes it when it comes again.
     RefusesOnce,
+    /// It refuses each bundle for good.
+    Rejects,
     /// It cannot be reached.
     Absent,
     /// It acknowledges without results.
@@ -158,7 +160,10 @@ impl Echo {
         let genuine = bundle.authenticator().is_none() || self.verifier.forged([bundle]).is_empty();
         assert!(genuine, "a client signs what it sends, if it signs");
         if self.manner == Manner::RefusesOnce && self.seen.insert(bundle.digest(), ()).is_none() {
-            return ReplicaReply::Refused { bundle: bundle.digest(), why: "come again".to_owned() };
+            return ReplicaReply::Refused { bundle: bundle.digest(), why: "come again".to_owned(), again: true };
+        }
+        if self.manner == Manner::Rejects {
+            return ReplicaReply::Refused { bundle: bundle.digest(), why: "not here".to_owned(), again: false };
         }
         let results = match self.manner {
             Manner::Lies => Results::collect(bundle.commands().map(|_| Outcome::Executed(b"a lie"))),

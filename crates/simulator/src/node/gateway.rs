@@ -96,7 +96,8 @@ impl<P: Protocol> Node<P> {
             let replica = &self.parts.replica;
             if !replica.is_known(bundle) || replica.is_executed(bundle) {
                 let why = "too many commands wait, or the reply is no longer kept".to_owned();
-                self.tell_clients(Arc::new(ReplicaReply::Refused { bundle: *bundle, why }), world);
+                let again = !replica.is_known(bundle);
+                self.tell_clients(Arc::new(ReplicaReply::Refused { bundle: *bundle, why, again }), world);
             }
         }
     }

@@ -166,7 +166,11 @@ pub fn reply() -> impl Strategy<Value = ReplicaReply> {
             height,
             results
         }),
-        (digest(), any::<String>()).prop_map(|(bundle, why)| ReplicaReply::Refused { bundle, why }),
+        (digest(), any::<String>(), any::<bool>()).prop_map(|(bundle, why, again)| ReplicaReply::Refused {
+            bundle,
+            why,
+            again
+        }),
         (any::<u64>(), height(), bytes(30)).prop_map(|(id, height, answer)| ReplicaReply::Answer {
             id,
             height,

@@ -1,0 +1,42 @@
+//! How many descriptors a replica may need, and how many its process may have.
+
+use crate::config::NodeConfig;
+use crate::error::NodeError;
+
+/// Descriptors besides those of links: listeners, polling, the journal and snapshots with their reserve, a recording, standard streams.
+pub(crate) const RESERVED_DESCRIPTORS: usize = 64;
+
+/// Raises the limit of open files as far as this process may, and returns it; none where the system does not tell.
+pub(crate) fn raise_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit to a place that holds one.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return None;
+    }
+    if limit.rlim_cur < limit.rlim_max {
+        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        // SAFETY: the kernel reads one rlimit from a place that holds one.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+            limit = raised;
+        }
+    }
+    #[allow(clippy::useless_conversion, reason = "a limit is no u64 on every system")]
+    Some(limit.rlim_cur.into())
+}
+
+/// Raises the limit, and refuses a configuration whose links do not fit below it: the replica would end, or lock clients out, when
+/// they come.
+pub(crate) fn check(config: &NodeConfig) -> Result<(), NodeError> {
+    let peers = config.members.len();
+    let needed = (config.tcp.most_links(peers) + RESERVED_DESCRIPTORS) as u64;
+    match raise_limit() {
+        Some(limit) if limit < needed => Err(NodeError::Descriptors {
+            limit,
+            needed,
+            clients: config.tcp.most_client_links,
+            unauthenticated: config.tcp.most_unauthenticated_links,
+            peers: 2 * peers,
+        }),
+        _ => Ok(()),
+    }
+}

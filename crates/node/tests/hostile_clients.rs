@@ -1,0 +1,286 @@
+//! Strangers without any key against real replicas: whatever they send, honest commands go on, memory stays bounded and no replica
+//! ends. The attackers speak the wire format over bare sockets. No verdict depends on how fast the machine is: counters are bounded, and
+//! honest commands are counted against what the attackers were served.
+
+use crate::support::TestClient;
+use quorate_crypto::{ClientIdentity, SchemeKind};
+use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
+use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, ReplicaId, Status, encode_message};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const NAME: &str = "test";
+const SCHEME: SchemeKind = SchemeKind::Ed25519;
+/// The memory that all clients of a replica have together in these tests.
+const CLIENT_MEMORY_BYTES: usize = 8 << 20;
+/// Between two rounds of an attacker, which shares the processors with those whom it attacks.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Honest commands that have to be executed while an attack is on.
+const HONEST_COMMANDS: usize = 20;
+
+fn start(vary: impl Fn(&mut NodeConfig)) -> EmbeddedCluster {
+    let mut template = NodeConfig::template(NAME);
+    // Nobody is to be deposed because the attackers' threads and the replicas' share the processors.
+    template.consensus.view_timeout_ms = 10_000;
+    template.consensus.batch_bytes = 1 << 20;
+    template.tcp.client_memory_bytes = CLIENT_MEMORY_BYTES;
+    let addresses = vec![([127, 0, 0, 1], 0).into(); 4];
+    EmbeddedCluster::start(&template, &addresses, vary, || Box::new(NoObserver)).expect("the cluster starts")
+}
+
+/// A replica and where it listens.
+type Target = (ReplicaId, SocketAddr);
+
+fn targets(cluster: &EmbeddedCluster) -> Vec<Target> {
+    let committee = cluster.committee();
+    committee.replicas().zip(committee.members.iter().map(|member| member.address)).collect()
+}
+
+/// A connection that has said who it claims to be. Layout: magic, version, cluster, role, id, expected replica, nonce.
+fn dial((replica, address): Target, client: u128) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_write_timeout(Some(Duration::from_millis(200)))?;
+    stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let mut hello = b"QUORATE\n".to_vec();
+    hello.push(quorate_types::codec::WIRE_VERSION);
+    hello.extend_from_slice(&ClusterId::from_name(NAME).0.0);
+    hello.push(2);
+    hello.extend_from_slice(&client.to_le_bytes());
+    hello.push(1);
+    hello.extend_from_slice(&replica.0.to_le_bytes());
+    hello.extend_from_slice(&[0; 32]);
+    stream.write_all(&hello)?;
+    Ok(stream)
+}
+
+fn frame(request: &ClientRequest) -> Vec<u8> {
+    let body = encode_message(request);
+    [&(body.len() as u32).to_le_bytes()[..], &body].concat()
+}
+
+/// A bundle in another's name, under a signature that is none.
+fn forged(number: u64) -> Bundle {
+    let identity = ClientIdentity::from_seed(&ClusterId::from_name(NAME), [99; 32]);
+    let mut builder = BundleBuilder::new(identity.origin());
+    builder.push(identity.origin(), number + 1, b"steal");
+    let mut body = identity.finish(builder).body().to_vec();
+    let last = body.len() - 1;
+    body[last] ^= 1;
+    Bundle::from_body(body.into()).expect("the form is kept")
+}
+
+fn forgers_id() -> u128 {
+    ClientIdentity::from_seed(&ClusterId::from_name(NAME), [99; 32]).origin().0
+}
+
+/// Attackers on threads of their own, until they are dropped.
+struct Attack {
+    stop: Arc<AtomicBool>,
+    /// Rounds of all attackers.
+    rounds: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Attack {
+    /// `round` is called again and again by a thread for each replica.
+    fn start<S: Send + Default + 'static>(
+        targets: &[Target],
+        round: impl Fn(Target, &mut S) + Send + Sync + 'static,
+    ) -> Attack {
+        let (stop, rounds, round) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)), Arc::new(round));
+        let threads = targets.iter().map(|target| {
+            let (target, stop, rounds, round) = (*target, stop.clone(), rounds.clone(), round.clone());
+            thread::spawn(move || {
+                let mut state = S::default();
+                while !stop.load(Ordering::Relaxed) {
+                    round(target, &mut state);
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                    thread::sleep(PAUSE);
+                }
+            })
+        });
+        let threads = threads.collect();
+        let attack = Attack { stop, rounds, threads };
+        while attack.rounds.load(Ordering::Relaxed) < 8 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        attack
+    }
+}
+
+impl Drop for Attack {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A client that was there before goes on, and one that comes new is served; then all replicas are asked how they are.
+fn honest_clients_go_on(cluster: &EmbeddedCluster, mut before: TestClient) -> Vec<Status> {
+    for number in 0..2 {
+        let mut newcomer = TestClient::new(cluster, SCHEME, 20 + number);
+        newcomer.connect(3);
+        let bundles: Vec<Bundle> = (0..HONEST_COMMANDS / 4).map(|_| newcomer.bundle(1, b"new")).collect();
+        newcomer.submit(&bundles, 1, 2);
+    }
+    let bundles: Vec<Bundle> = (0..HONEST_COMMANDS / 2).map(|_| before.bundle(1, b"old")).collect();
+    before.submit(&bundles, 1, 2);
+    assert_eq!(cluster.ended(), [], "no replica ends");
+    let short = |status: Status| Status { history: Vec::new(), ..status };
+    let statuses: Vec<Status> = (0..4).map(|replica| short(before.status(ReplicaId(replica)))).collect();
+    for status in &statuses {
+        assert!(status.client_memory_peak_bytes <= CLIENT_MEMORY_BYTES as u64, "{status:?}");
+    }
+    statuses
+}
+
+fn honest(cluster: &EmbeddedCluster) -> TestClient {
+    let mut client = TestClient::new(cluster, SCHEME, 7);
+    client.connect(4);
+    let bundle = client.bundle(1, b"first");
+    client.submit(&[bundle], 1, 4);
+    client
+}
+
+fn dropped(status: &Status, why: &str) -> u64 {
+    status.dropped.get(why).copied().unwrap_or(0)
+}
+
+#[test]
+fn a_flood_of_status_requests_holds_nobody_up_and_ends_with_its_link() {
+    let cluster = start(|_| {});
+    let mut client = honest(&cluster);
+    // Each costs the sender 15 bytes; the sender leaves at once.
+    let flood = frame(&ClientRequest::Status { id: 1, history: true }).repeat(20_000);
+    for target in targets(&cluster) {
+        let mut stream = dial(target, 1).expect("a place");
+        let _ = stream.write_all(&flood);
+    }
+    let before = client.status(ReplicaId(0)).messages_sent;
+    let statuses = honest_clients_go_on(&cluster, client);
+    let sent = statuses[0].messages_sent - before;
+    assert!(sent < 20_000, "{sent} messages: nobody reads the statuses any more");
+    assert!(statuses.iter().all(|status| status.client_memory_peak_bytes > 100_000), "the flood came: {statuses:?}");
+}
+
+#[test]
+fn a_stream_of_status_requests_is_answered_in_turn() {
+    let cluster = start(|_| {});
+    let client = honest(&cluster);
+    let flood = frame(&ClientRequest::Status { id: 1, history: true }).repeat(500);
+    let _attack = Attack::start(&targets(&cluster), move |target, link: &mut Option<TcpStream>| {
+        let mut stream = match link.take().map_or_else(|| dial(target, 1), Ok) {
+            Ok(stream) => stream,
+            Err(_) => return,
+        };
+        let mut answers = vec![0; 1 << 20];
+        if stream.write_all(&flood).is_ok() && stream.read(&mut answers).is_ok() {
+            *link = Some(stream);
+        }
+    });
+    honest_clients_go_on(&cluster, client);
+}
+
+#[test]
+fn squatters_lose_their_places_to_newcomers() {
+    let cluster = start(|config| {
+        config.tcp.most_client_links = 24;
+        config.tcp.most_unauthenticated_links = 12;
+    });
+    let client = honest(&cluster);
+    let links = thread::scope(|scope| {
+        // Each waits until the replica has answered, so that it has a client's place.
+        let squatter = |target: Target, id: u128| {
+            let mut stream = dial(target, id).ok()?;
+            stream.read_exact(&mut [0; 1]).ok().map(|()| stream)
+        };
+        let squat = move |target: Target| (0..60).filter_map(|id| squatter(target, id)).collect::<Vec<_>>();
+        let threads: Vec<_> = targets(&cluster).into_iter().map(|at| scope.spawn(move || squat(at))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no attacker panics")).collect::<Vec<_>>()
+    });
+    assert!(links.len() > 4 * 24, "{} squatters had a place for some time", links.len());
+    let statuses = honest_clients_go_on(&cluster, client);
+    assert!(statuses.iter().all(|status| dropped(status, "clients-cut") > 0), "{statuses:?}");
+}
+
+#[test]
+fn questions_whose_answers_nobody_reads_take_no_memory() {
+    let cluster = start(|config| config.tcp.client_stall_ms = 1_000);
+    let mut client = honest(&cluster);
+    let value = vec![7; 200_000];
+    let command = quorate_applications::KeyValueCommand::Put { key: b"BIG", value: &value }.to_vec();
+    let large = client.bundle(1, &command);
+    client.submit(&[large], 1, 4);
+    let question = quorate_applications::KeyValueCommand::Get { key: b"BIG" }.to_vec();
+    // 100 answers of 200 kB a link, 400 MB a replica if they were all queued.
+    let flood = frame(&ClientRequest::Query { id: 1, question: question.into() }).repeat(100);
+    let mut links = Vec::new();
+    for target in targets(&cluster) {
+        for id in 0..20 {
+            let mut stream = dial(target, id).expect("a place");
+            let _ = stream.write_all(&flood);
+            links.push(stream);
+        }
+    }
+    honest_clients_go_on(&cluster, client);
+}
+
+#[test]
+fn frames_that_never_become_whole_take_no_memory() {
+    let cluster = start(|config| config.tcp.client_frame_timeout_ms = 2_000);
+    let client = honest(&cluster);
+    let part = vec![7; 500_000];
+    let mut links = Vec::new();
+    for target in targets(&cluster) {
+        for id in 0..40 {
+            let Ok(mut stream) = dial(target, id) else { continue };
+            let _ = stream.write_all(&(1_u32 << 20).to_le_bytes()).and_then(|()| stream.write_all(&part));
+            links.push(stream);
+        }
+    }
+    let statuses = honest_clients_go_on(&cluster, client);
+    assert!(statuses.iter().all(|status| dropped(status, "clients-cut") > 0), "{statuses:?}");
+}
+
+#[test]
+fn forgers_go_to_the_back_and_are_cut() {
+    let cluster = start(|_| {});
+    let client = honest(&cluster);
+    let flood: Vec<u8> = (0..2_000).flat_map(|number| frame(&ClientRequest::Submit(forged(number)))).collect();
+    let attack = Attack::start(&targets(&cluster), move |target, _: &mut ()| {
+        if let Ok(mut stream) = dial(target, forgers_id()) {
+            let _ = stream.write_all(&flood);
+            let _ = stream.read(&mut [0; 4_096]);
+        }
+    });
+    let statuses = honest_clients_go_on(&cluster, client);
+    let rounds = attack.rounds.load(Ordering::Relaxed);
+    for status in &statuses {
+        assert!(dropped(status, "clients-cut") > 0, "{status:?}");
+        // A link is cut with 64 of its bundles forged; those of its last turn may be more.
+        let most = 64 + 256;
+        assert!(dropped(status, "forged-by-clients") <= rounds.max(8) * most, "{rounds} links: {status:?}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_message_end_their_link() {
+    let cluster = start(|_| {});
+    let client = honest(&cluster);
+    let garbage = [&[5, 0, 0, 0][..], &[255; 5]].concat().repeat(5_000);
+    let _attack = Attack::start(&targets(&cluster), move |target, _: &mut ()| {
+        if let Ok(mut stream) = dial(target, 1) {
+            let _ = stream.write_all(&garbage);
+            let _ = stream.read(&mut [0; 4_096]);
+        }
+    });
+    let statuses = honest_clients_go_on(&cluster, client);
+    assert!(statuses.iter().all(|status| dropped(status, "undecodable-from-clients") > 0), "{statuses:?}");
+    assert!(statuses.iter().any(|status| dropped(status, "clients-cut") > 0), "{statuses:?}");
+}
