@@ -1,0 +1,343 @@
+//! Strangers without keys against a cluster of four processes: six attacks, one after the other, and what honest clients notice.
+//!
+//! ```text
+//! cargo run --release -p quorate-node --example hostile -- [seconds per attack, 10] [descriptors per replica, 1024]
+//! ```
+//!
+//! Writes a testnet to a temporary directory and runs its replicas as processes with so many descriptors. One honest client, connected
+//! before, has a command executed every 50 ms; another connects anew for each of its commands. For each attack it prints the longest wait of
+//! both, how soon ten commands in a row are as fast as before once the attack is over, the highest memory of a replica and its memory
+//! afterwards. Exit status 1 if a replica ended or a command was not executed.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use quorate_applications::KeyValueCommand;
+use quorate_crypto::{ClientIdentity, SchemeKind};
+use quorate_node::{NoObserver, NodeConfig, run_directory, testnet};
+use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, Committee, ReplicaId, encode_message};
+use std::error::Error;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::TestClient;
+
+const NAME: &str = "hostile";
+const ATTACKS: [(&str, Attack); 7] = [
+    ("none", rest),
+    ("status", status),
+    ("squat", squat),
+    ("noread", noread),
+    ("partial", partial),
+    ("forged", forged),
+    ("flood", flood),
+];
+/// Between two commands of an honest client.
+const PACE: Duration = Duration::from_millis(50);
+/// How long after an attack the cluster is watched.
+const AFTERWARDS: Duration = Duration::from_secs(10);
+/// A value worth asking for.
+const LARGE_BYTES: usize = 1_000_000;
+
+type Attack = fn(&Ground, Target, &AtomicBool);
+type Target = (ReplicaId, SocketAddr);
+
+/// What attackers know: client.toml.
+struct Ground {
+    committee: Committee,
+    /// A bundle in somebody's name that nobody signed, thousands of times.
+    forged: Vec<u8>,
+    forged_origin: u128,
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [node, home] = &arguments[..]
+        && node == "node"
+    {
+        run_directory(Path::new(home), Box::new(NoObserver))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let number = |at: usize, default: u64| arguments.get(at).map_or(Ok(default), |text| text.parse());
+    let (seconds, descriptors) = (number(0, 10)?, number(1, 1_024)?);
+    let directory = std::env::temp_dir().join(format!("quorate-hostile-{}", std::process::id()));
+    let written = testnet::write(&NodeConfig::template(NAME), 4, free_ports(), &directory)?;
+    let mut nodes = Vec::new();
+    for home in &written.directories {
+        nodes.push(Node(start(home, descriptors)?));
+    }
+    let outcome = run(&written.configs[0].committee()?, &mut nodes, Duration::from_secs(seconds));
+    drop(nodes);
+    fs::remove_dir_all(&directory)?;
+    Ok(if outcome { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A process that is killed at the end.
+struct Node(Child);
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_ports() -> u16 {
+    let free = |base: &u16| (*base..base + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    (16_000..).step_by(4).find(free).expect("four free ports")
+}
+
+fn start(home: &Path, descriptors: u64) -> Result<Child, Box<dyn Error>> {
+    let limit = libc::rlimit { rlim_cur: descriptors, rlim_max: descriptors };
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("node").arg(home).stdin(Stdio::null());
+    // SAFETY: one system call between fork and exec, which touches no memory of ours.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    Ok(command.spawn()?)
+}
+
+/// The figure of a process in `/proc`, in MB.
+fn memory(node: &Node, figure: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/status", node.0.id())).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(figure));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1_000
+}
+
+fn highest(nodes: &[Node], figure: &str) -> u64 {
+    nodes.iter().map(|node| memory(node, figure)).max().unwrap_or(0)
+}
+
+fn identity(seed: u64) -> ClientIdentity {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    ClientIdentity::from_seed(&ClusterId::from_name(NAME), bytes)
+}
+
+fn run(committee: &Committee, nodes: &mut [Node], time: Duration) -> bool {
+    let ground = Arc::new(Ground::new(committee.clone()));
+    let mut honest = TestClient::of(committee.clone(), SchemeKind::Ed25519, identity(1));
+    honest.connect(4);
+    put(&mut honest, &[7; LARGE_BYTES]);
+    println!("attack   commands  longest  new client  back within  memory MB: highest  10 s later  alive");
+    let mut all_alive = true;
+    for (name, attack) in ATTACKS {
+        let stop = Arc::new(AtomicBool::new(false));
+        let connects = Arc::new(AtomicU64::new(0));
+        let (mut longest, mut commands) = (Duration::ZERO, 0);
+        let mut peak = 0;
+        thread::scope(|scope| {
+            for target in committee.replicas().zip(committee.members.iter().map(|member| member.address)) {
+                let (ground, stop) = (&ground, &stop);
+                scope.spawn(move || attack(ground, target, stop));
+            }
+            scope.spawn(|| newcomers(committee, &stop, &connects));
+            let began = Instant::now();
+            while began.elapsed() < time {
+                longest = longest.max(put(&mut honest, b"small"));
+                commands += 1;
+                peak = peak.max(highest(nodes, "VmRSS:"));
+                thread::sleep(PACE);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let ended = Instant::now();
+        let mut back = Duration::ZERO;
+        while ended.elapsed() < AFTERWARDS {
+            if put(&mut honest, b"small") > Duration::from_millis(500) {
+                back = ended.elapsed();
+            }
+            peak = peak.max(highest(nodes, "VmRSS:"));
+            thread::sleep(PACE);
+        }
+        let alive = nodes.iter_mut().filter_map(|node| node.0.try_wait().ok()).filter(Option::is_none).count();
+        all_alive &= alive == nodes.len();
+        println!(
+            "{name:8} {commands:8} {:7.2}s {:10.2}s {:11.1}s {peak:19} {:11} {alive:5}/4",
+            longest.as_secs_f64(),
+            Duration::from_micros(connects.load(Ordering::Relaxed)).as_secs_f64(),
+            back.as_secs_f64(),
+            highest(nodes, "VmRSS:"),
+        );
+    }
+    all_alive
+}
+
+/// Has one command executed; says how long that took.
+fn put(client: &mut TestClient, value: &[u8]) -> Duration {
+    let key: &[u8] = if value.len() == LARGE_BYTES { b"BIG" } else { b"key" };
+    let bundle = client.bundle(1, &KeyValueCommand::Put { key, value }.to_vec());
+    let began = Instant::now();
+    client.submit(&[bundle], 1, 2);
+    began.elapsed()
+}
+
+/// Clients that come, have one command executed, and go; `longest` in microseconds.
+fn newcomers(committee: &Committee, stop: &AtomicBool, longest: &AtomicU64) {
+    static NEXT: AtomicU64 = AtomicU64::new(1_000);
+    while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let seed = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut client = TestClient::of(committee.clone(), SchemeKind::Ed25519, identity(seed));
+        client.connect(3);
+        put(&mut client, b"new");
+        longest.fetch_max(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+        thread::sleep(PACE);
+    }
+}
+
+impl Ground {
+    fn new(committee: Committee) -> Ground {
+        let victim = identity(2);
+        let forged = (0..4_000).flat_map(|number| {
+            let mut builder = BundleBuilder::new(victim.origin());
+            builder.push(victim.origin(), number + 1, b"steal");
+            let mut body = victim.finish(builder).body().to_vec();
+            let last = body.len() - 1;
+            body[last] ^= 1;
+            frame(&ClientRequest::Submit(Bundle::from_body(body.into()).expect("the form is kept")))
+        });
+        Ground { committee, forged: forged.collect(), forged_origin: victim.origin().0 }
+    }
+
+    /// A link that says whom it claims to be.
+    fn dial(&self, (replica, address): Target, id: u128) -> std::io::Result<TcpStream> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_write_timeout(Some(Duration::from_millis(300)))?;
+        stream.set_read_timeout(Some(Duration::from_millis(300)))?;
+        let mut hello = b"QUORATE\n".to_vec();
+        hello.push(quorate_types::codec::WIRE_VERSION);
+        hello.extend_from_slice(&self.committee.cluster.0.0);
+        hello.push(2);
+        hello.extend_from_slice(&id.to_le_bytes());
+        hello.push(1);
+        hello.extend_from_slice(&replica.0.to_le_bytes());
+        hello.extend_from_slice(&[0; 32]);
+        stream.write_all(&hello)?;
+        Ok(stream)
+    }
+}
+
+fn frame(request: &ClientRequest) -> Vec<u8> {
+    let body = encode_message(request);
+    [&(body.len() as u32).to_le_bytes()[..], &body].concat()
+}
+
+fn rest(_: &Ground, _: Target, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(PACE);
+    }
+}
+
+/// Requests for the status with its history, 15 bytes each, as fast as the replica reads; the answers are read, too.
+fn status(ground: &Ground, target: Target, stop: &AtomicBool) {
+    let flood = frame(&ClientRequest::Status { id: 1, history: true }).repeat(2_000);
+    let mut answers = vec![0; 4 << 20];
+    while !stop.load(Ordering::Relaxed) {
+        let Ok(mut stream) = ground.dial(target, 1) else { continue };
+        while !stop.load(Ordering::Relaxed) && stream.write_all(&flood).is_ok() {
+            let _ = stream.read(&mut answers);
+        }
+    }
+}
+
+/// Links that say nothing after their hello, 1,100 at a time.
+fn squat(ground: &Ground, target: Target, stop: &AtomicBool) {
+    let mut links = std::collections::VecDeque::new();
+    for id in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        links.extend(ground.dial(target, id));
+        if links.len() > 1_100 {
+            links.pop_front();
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Questions for 1 MB each, 100 on each of 60 links, of which no answer is read.
+fn noread(ground: &Ground, target: Target, stop: &AtomicBool) {
+    let question = KeyValueCommand::Get { key: b"BIG" }.to_vec();
+    let flood = frame(&ClientRequest::Query { id: 1, question: question.into() }).repeat(100);
+    crowd(stop, 60, || {
+        let mut stream = ground.dial(target, 1)?;
+        stream.write_all(&flood).map(|()| stream)
+    });
+}
+
+/// Frames that announce 8 MB and stop short of it, on each of 100 links.
+fn partial(ground: &Ground, target: Target, stop: &AtomicBool) {
+    let part = vec![7; 7 << 20];
+    crowd(stop, 100, || {
+        let mut stream = ground.dial(target, 1)?;
+        stream.write_all(&(8_u32 << 20).to_le_bytes())?;
+        let _ = stream.write_all(&part);
+        Ok(stream)
+    });
+}
+
+/// Keeps so many links, and makes a new one for each that was cut.
+fn crowd(stop: &AtomicBool, most: usize, dial: impl Fn() -> std::io::Result<TcpStream>) {
+    let mut links: Vec<TcpStream> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        links.extend(dial());
+        links.retain(|link| {
+            let _ = link.set_nonblocking(true);
+            match link.peek(&mut [0]) {
+                Ok(0) => false,
+                Ok(_) => true,
+                Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+            }
+        });
+        if links.len() >= most {
+            thread::sleep(PACE);
+        }
+    }
+}
+
+/// Bundles that nobody signed, as fast as the replica reads, on a new link whenever one is cut.
+fn forged(ground: &Ground, target: Target, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok(mut stream) = ground.dial(target, ground.forged_origin) {
+            let _ = stream.write_all(&ground.forged);
+            let _ = stream.read(&mut [0; 65_536]);
+        }
+    }
+}
+
+/// Genuine commands of made-up clients, to one replica only: whoever can make a key can sign.
+fn flood(ground: &Ground, target: Target, stop: &AtomicBool) {
+    if target.0 != ReplicaId(1) {
+        return rest(ground, target, stop);
+    }
+    for client in 1_000_000.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let attacker = identity(client);
+        let mut frames = Vec::new();
+        for bundle in 0..200 {
+            let mut builder = BundleBuilder::new(attacker.origin());
+            for command in 0..100 {
+                builder.push(attacker.origin(), bundle * 100 + command + 1, &[0; 64]);
+            }
+            frames.extend(frame(&ClientRequest::Submit(attacker.finish(builder))));
+        }
+        if let Ok(mut stream) = ground.dial(target, attacker.origin().0) {
+            let _ = stream.write_all(&frames);
+            let _ = stream.read(&mut [0; 65_536]);
+        }
+    }
+}
