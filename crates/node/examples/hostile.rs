@@ -15,7 +15,7 @@ mod support;
 use quorate_applications::KeyValueCommand;
 use quorate_crypto::{ClientIdentity, SchemeKind};
 use quorate_node::{NoObserver, NodeConfig, run_directory, testnet};
-use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, Committee, ReplicaId, encode_message};
+use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, Committee, Height, ReplicaId, encode_message};
 use std::error::Error;
 use std::fs;
 use std::io::{Read, Write};
@@ -73,7 +73,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     for home in &written.directories {
         nodes.push(Node(start(home, descriptors)?));
     }
-    let outcome = run(&written.configs[0].committee()?, &mut nodes, Duration::from_secs(seconds));
+    let outcome = run(&written.client_committee()?, &mut nodes, Duration::from_secs(seconds));
     drop(nodes);
     fs::remove_dir_all(&directory)?;
     Ok(if outcome { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -91,7 +91,7 @@ impl Drop for Node {
 
 fn free_ports() -> u16 {
     let free = |base: &u16| (*base..base + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
-    (16_000..).step_by(4).find(free).expect("four free ports")
+    (16_000..).step_by(12).find(free).expect("free ports")
 }
 
 fn start(home: &Path, descriptors: u64) -> Result<Child, Box<dyn Error>> {
@@ -138,7 +138,8 @@ fn run(committee: &Committee, nodes: &mut [Node], time: Duration) -> bool {
         let (mut longest, mut commands) = (Duration::ZERO, 0);
         let mut peak = 0;
         thread::scope(|scope| {
-            for target in committee.replicas().zip(committee.members.iter().map(|member| member.address)) {
+            let addresses = committee.members.iter().filter_map(|member| member.address.socket());
+            for target in committee.replicas().zip(addresses) {
                 let (ground, stop) = (&ground, &stop);
                 scope.spawn(move || attack(ground, target, stop));
             }
@@ -201,7 +202,7 @@ impl Ground {
     fn new(committee: Committee) -> Ground {
         let victim = identity(2);
         let forged = (0..4_000).flat_map(|number| {
-            let mut builder = BundleBuilder::new(victim.origin());
+            let mut builder = BundleBuilder::new(victim.origin(), Height(0).latest_expiry());
             builder.push(victim.origin(), number + 1, b"steal");
             let mut body = victim.finish(builder).body().to_vec();
             let last = body.len() - 1;
@@ -329,7 +330,7 @@ fn flood(ground: &Ground, target: Target, stop: &AtomicBool) {
         let attacker = identity(client);
         let mut frames = Vec::new();
         for bundle in 0..200 {
-            let mut builder = BundleBuilder::new(attacker.origin());
+            let mut builder = BundleBuilder::new(attacker.origin(), Height(0).latest_expiry());
             for command in 0..100 {
                 builder.push(attacker.origin(), bundle * 100 + command + 1, &[0; 64]);
             }

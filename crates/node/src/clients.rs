@@ -214,7 +214,8 @@ impl<P: Protocol> Host<P> {
             return None;
         }
         if let Some(why) = bad_expiry(&bundle, self.devices.executor.height()) {
-            self.refuse(link, digest, why);
+            // Not for good: it may have come here before, and what became of it is told once it has expired.
+            self.refuse_for_now(link, digest, why);
             return None;
         }
         Some(bundle)
@@ -259,12 +260,16 @@ impl<P: Protocol> Host<P> {
             let gateway = &self.devices.gateway;
             let forgotten = gateway.answers_bundles() && gateway.kept_reply(&digest).is_none();
             if !self.replica.is_known(&digest) {
-                let full = ReplicaReply::Refused { bundle: digest, why: POOL_FULL.to_owned(), again: true };
-                self.devices.gateway.send(&mut *self.devices.transport, link, &full);
+                self.refuse_for_now(link, digest, POOL_FULL.to_owned());
             } else if forgotten && self.replica.is_executed(&digest) {
-                self.refuse(link, digest, FORGOTTEN_REPLY.to_owned());
+                self.refuse_for_now(link, digest, FORGOTTEN_REPLY.to_owned());
             }
         }
+    }
+
+    fn refuse_for_now(&mut self, link: LinkId, bundle: Digest, why: String) {
+        let refused = ReplicaReply::Refused { bundle, why, again: true };
+        self.devices.gateway.send(&mut *self.devices.transport, link, &refused);
     }
 
     /// Refuses a bundle for good.

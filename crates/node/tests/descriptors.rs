@@ -5,7 +5,7 @@ use crate::support::TestClient;
 use quorate_applications::KeyValueCommand;
 use quorate_crypto::{ClientIdentity, SchemeKind};
 use quorate_node::{NodeConfig, StderrObserver, run_directory, testnet};
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{ClusterId, Committee, ReplicaId};
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -52,7 +52,7 @@ impl Drop for Net {
 }
 
 impl Net {
-    fn new(name: &str) -> (Net, Vec<NodeConfig>) {
+    fn new(name: &str) -> (Net, Committee) {
         let directory = std::env::temp_dir().join(format!("quorate-descriptors-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
         let mut template = NodeConfig::template("descriptors");
@@ -60,7 +60,8 @@ impl Net {
         template.journal.segment_bytes = SEGMENT_BYTES;
         template.journal.snapshot_bytes = SEGMENT_BYTES;
         let written = testnet::write(&template, 4, free_ports(), &directory).expect("a testnet is written");
-        (Net { directory, nodes: Vec::new() }, written.configs)
+        let committee = written.client_committee().expect("it is valid");
+        (Net { directory, nodes: Vec::new() }, committee)
     }
 
     fn home(&self, at: usize) -> PathBuf {
@@ -89,13 +90,14 @@ impl Net {
     }
 }
 
-/// Four free consecutive ports, different in each test of this process.
+/// Free consecutive ports for a cluster, different in each test of this process.
 fn free_ports() -> u16 {
+    const PORTS: u16 = 4 * testnet::PORTS_PER_REPLICA as u16;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = 15_000 + (std::process::id() % 500) as u16 * 10;
+    let start = 15_000 + (std::process::id() % 200) as u16 * 24;
     loop {
-        let base = start + NEXT.fetch_add(4, Ordering::Relaxed);
-        if (base..base + 4).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+        let base = start + NEXT.fetch_add(PORTS, Ordering::Relaxed);
+        if (base..base + PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
             return base;
         }
     }
@@ -122,9 +124,9 @@ fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-fn client(configs: &[NodeConfig], seed: u8) -> TestClient {
+fn client(committee: &Committee, seed: u8) -> TestClient {
     let identity = ClientIdentity::from_seed(&ClusterId::from_name("descriptors"), [seed; 32]);
-    TestClient::of(configs[0].committee().expect("it is valid"), SchemeKind::Ed25519, identity)
+    TestClient::of(committee.clone(), SchemeKind::Ed25519, identity)
 }
 
 #[test]
@@ -134,8 +136,8 @@ fn links_that_cannot_fit_are_refused_at_the_start_and_the_soft_limit_is_raised()
     let status = net.nodes[0].wait().expect("it ends");
     let said = net.said(0);
     assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("may have 256 files open, and the configured links need 712"), "{said}");
-    assert!(said.contains("`ulimit -n 712`") && said.contains("`most_client_links`"), "{said}");
+    assert!(said.contains("may have 256 files open, and the configured links need 728"), "{said}");
+    assert!(said.contains("`ulimit -n 728`") && said.contains("`most_client_links`"), "{said}");
     net.start(0, 256, 1_024);
     wait_until("it listens", || net.said(0).contains("listening on"));
     let limits = fs::read_to_string(format!("/proc/{}/limits", net.nodes[1].id())).expect("it lives");
@@ -146,9 +148,9 @@ fn links_that_cannot_fit_are_refused_at_the_start_and_the_soft_limit_is_raised()
 #[test]
 fn a_replica_without_descriptors_keeps_its_disk_and_takes_clients_again_when_it_has_some() {
     const VICTIM: usize = 1;
-    let (mut net, configs) = Net::new("none");
+    let (mut net, committee) = Net::new("none");
     (0..4).for_each(|at| net.start(at, 1_024, 1_024));
-    let mut before = client(&configs, 7);
+    let mut before = client(&committee, 7);
     before.connect(4);
     let value = vec![7; 40_000];
     let command = KeyValueCommand::Put { key: b"key", value: &value }.to_vec();
@@ -157,7 +159,7 @@ fn a_replica_without_descriptors_keeps_its_disk_and_takes_clients_again_when_it_
     // Two are left, and strangers' connections take them.
     let victim = net.nodes[VICTIM].id();
     relimit(victim, open_files(victim) + 2);
-    let address = configs[0].members[VICTIM].address;
+    let address = committee.members[VICTIM].address.socket().expect("a number");
     let strangers: Vec<TcpStream> =
         (0..60).map(|_| TcpStream::connect(address).expect("the kernel queues it")).collect();
     for _ in 0..100 {
@@ -170,6 +172,6 @@ fn a_replica_without_descriptors_keeps_its_disk_and_takes_clients_again_when_it_
     assert!(files > 2, "segments were made meanwhile");
     relimit(victim, 1_024);
     drop(strangers);
-    client(&configs, 8).connect(4);
+    client(&committee, 8).connect(4);
     assert!(net.said(VICTIM).contains("Too many open files"), "it was out of descriptors: {}", net.said(VICTIM));
 }

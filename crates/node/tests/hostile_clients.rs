@@ -5,7 +5,7 @@
 use crate::support::TestClient;
 use quorate_crypto::{ClientIdentity, SchemeKind};
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
-use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, ReplicaId, Status, encode_message};
+use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, Height, ReplicaId, Status, encode_message};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -37,7 +37,10 @@ type Target = (ReplicaId, SocketAddr);
 
 fn targets(cluster: &EmbeddedCluster) -> Vec<Target> {
     let committee = cluster.committee();
-    committee.replicas().zip(committee.members.iter().map(|member| member.address)).collect()
+    committee
+        .replicas()
+        .zip(committee.members.iter().map(|member| member.address.socket().expect("a number")))
+        .collect()
 }
 
 /// A connection that has said who it claims to be. Layout: magic, version, cluster, role, id, expected replica, nonce.
@@ -65,7 +68,7 @@ fn frame(request: &ClientRequest) -> Vec<u8> {
 /// A bundle in another's name, under a signature that is none.
 fn forged(number: u64) -> Bundle {
     let identity = ClientIdentity::from_seed(&ClusterId::from_name(NAME), [99; 32]);
-    let mut builder = BundleBuilder::new(identity.origin());
+    let mut builder = BundleBuilder::new(identity.origin(), Height(0).latest_expiry());
     builder.push(identity.origin(), number + 1, b"steal");
     let mut body = identity.finish(builder).body().to_vec();
     let last = body.len() - 1;

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
+/// Most operators connected at a time; one more is refused.
+pub(crate) const MOST_OPERATORS: usize = 16;
+
 /// How a [`crate::TcpTransport`] treats its links. Nagle's algorithm is always off (`TCP_NODELAY`): what is to travel together is
 /// already written together.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -133,10 +136,10 @@ impl TcpConfig {
         Ok(())
     }
 
-    /// Most links at a time: clients, those that have yet to say who they are, and one or, while it is replaced, two for each of
-    /// `replicas`. Each takes a descriptor.
+    /// Most links at a time: clients, operators, those that have yet to say who they are, and one or, while it is replaced, two for
+    /// each of `replicas`. Each takes a descriptor.
     pub fn most_links(&self, replicas: usize) -> usize {
-        self.most_client_links + self.most_unauthenticated_links + 2 * replicas
+        self.most_client_links + MOST_OPERATORS + self.most_unauthenticated_links + 2 * replicas
     }
 
     /// Most bytes of one client's frame.

@@ -14,7 +14,7 @@ mod serve;
 mod sockets;
 mod sweep;
 
-use crate::config::TcpConfig;
+use crate::config::{MOST_OPERATORS, TcpConfig};
 use crate::error::{LinkError, Refusal, SetupError};
 use crate::{Counters, Event, LinkId, Remote, Transport};
 use bytes::Bytes;
@@ -42,8 +42,6 @@ const FIRST_LINK: usize = MOST_DOORS + 1;
 const MOST_READY: usize = 256;
 /// A client that leaves this part of `client_queue_bytes` unread is served no more until it reads.
 const CONGESTED_SHARE: usize = 4;
-/// Most operators connected at a time; one more is refused.
-const MOST_OPERATORS: usize = 16;
 /// Refusals kept for [`Transport::take_refusals`]; older ones are forgotten.
 const MOST_REFUSALS: usize = 64;
 
