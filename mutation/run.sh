@@ -1,0 +1,76 @@
+#!/bin/sh
+# Plays the mutants of mutants.patch against the judges that know nothing of the rules, and says which are killed.
+#
+#   mutation/run.sh [--keep DIRECTORY] [NUMBER...]       # without numbers: all
+#
+# Needs git and cargo. The working tree is copied as it was committed last; DIRECTORY keeps the copy and what was built for another run.
+# docs/MUTATION.md says what the numbers stand for.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+limit_s=${MUTATION_LIMIT_S:-900}
+copy=
+if [ "${1:-}" = "--keep" ]; then
+    mkdir -p "$2"
+    copy=$(cd "$2" && pwd)
+    shift 2
+fi
+if [ -z "$copy" ]; then
+    copy=$(mktemp -d)
+    trap 'git -C "$here" worktree remove --force "$copy/tree"; rm -rf "$copy"' EXIT INT TERM
+fi
+tree=$copy/tree
+if [ ! -e "$tree" ]; then
+    git -C "$here" worktree add --quiet --detach "$tree" HEAD
+    git -C "$tree" apply --3way "$here/mutation/mutants.patch"
+fi
+export CARGO_TARGET_DIR="$copy/target"
+
+# Builds the tests of a crate, and says where they are.
+binary() {
+    (cd "$tree" && cargo test --no-run -p "$1" --test tests 2>&1) | tee "$copy/build" | sed -n 's/.*Executable.*(\(.*\))$/\1/p'
+}
+twins=$(binary quorate-twins)
+simulator=$(binary quorate-simulator)
+byzantine=$(binary quorate-byzantine)
+if [ -z "$twins" ] || [ -z "$simulator" ] || [ -z "$byzantine" ]; then
+    cat "$copy/build" >&2
+    exit 2
+fi
+
+# What judges, from the quick to the slow. None of these tests names a rule; what they know is in crates/oracles and in the two judges.
+judge() {
+    case $1 in
+    ambush) cd "$tree/crates/twins" && set -- "$twins" ambush::a_liar ;;
+    twins) cd "$tree/crates/twins" && set -- "$twins" scenarios:: ;;
+    chaos) cd "$tree/crates/simulator" && set -- "$simulator" chaos::every ;;
+    conformance) cd "$tree/crates/byzantine" && set -- "$byzantine" conformance:: ;;
+    sweep) cd "$tree/crates/simulator" && set -- "$simulator" crash_sweep:: ;;
+    state) cd "$tree/crates/simulator" && set -- "$simulator" state_transfer:: ;;
+    esac
+    timeout "$limit_s" "$@"
+}
+judges=${MUTATION_JUDGES:-ambush chaos twins conformance sweep state}
+
+killed=0
+played=0
+[ $# -gt 0 ] || set -- $(sed -n 's/^| \([0-9][0-9]*\) |.*/\1/p' "$here/docs/MUTATION.md")
+for number in 0 "$@"; do
+    by=
+    for judge in $judges; do
+        (export QUORATE_MUTANT="$number"; judge "$judge") >"$copy/out" 2>&1 || by=$judge
+        [ -z "$by" ] || break
+    done
+    if [ "$number" = 0 ]; then
+        [ -z "$by" ] || { echo "without a mutant $by complains:"; tail -40 "$copy/out"; exit 2; }
+        continue
+    fi
+    played=$((played + 1))
+    if [ -n "$by" ]; then
+        killed=$((killed + 1))
+        echo "$number killed by $by: $(grep -m1 -E 'complaint|Complaint|panicked|left:' "$copy/out" | cut -c1-160)"
+    else
+        echo "$number SURVIVED"
+    fi
+done
+echo "$killed of $played killed"
