@@ -5,9 +5,12 @@ mod demo;
 mod failure;
 mod inspect;
 mod live;
+mod logging;
 mod museum;
 mod output;
 mod replay;
+mod shell;
+mod status;
 mod testnet;
 mod torture;
 mod twins;
@@ -24,7 +27,7 @@ use quorate_lab::spec::quote;
 use quorate_lab::twins::TwinsCommand;
 use quorate_lab::twins::museum::MuseumArgs;
 use quorate_lab::{BenchArgs, BenchSpec, render_html};
-use quorate_node::{StderrObserver, interrupt, run_directory};
+use quorate_node::{LogObserver, interrupt, run_directory};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,6 +36,7 @@ use std::process::ExitCode;
 #[command(
     name = "quorate",
     version,
+    long_version = shell::LONG_VERSION,
     about = "Byzantine-fault-tolerant replication, and a laboratory to measure it",
     max_term_width = 120
 )]
@@ -68,8 +72,15 @@ enum Command {
     /// Look into a replica's directory, running or not: what it remembers, whether it is sound, and the committed chain for others to check.
     #[command(after_help = INSPECT_EXIT_STATUS)]
     Inspect(InspectArgs),
+    /// Ask replicas how they are: views, heights, peers, and what needs attention.
+    #[command(after_help = status::STATUS_EXIT_STATUS)]
+    Status(status::StatusArgs),
     /// Talk to a running cluster.
     Client(client::ClientArgs),
+    /// Write the completions for a shell to standard output.
+    Completions(shell::CompletionsArgs),
+    /// Write the manual page to standard output, or those of all commands to a directory.
+    Man(shell::ManArgs),
 }
 
 #[derive(Args)]
@@ -115,6 +126,8 @@ struct NodeArgs {
     /// A replica's directory, such as DIR/replica-0 of a testnet.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
+    #[command(flatten)]
+    log: logging::LogArgs,
 }
 
 fn main() -> ExitCode {
@@ -170,6 +183,7 @@ impl Command {
             Command::Twins(command) => matches!(command, TwinsCommand::Run(_)),
             Command::Client(arguments) => arguments.is_load(),
             Command::Replay(_) | Command::Testnet(_) | Command::Node(_) | Command::Inspect(_) => false,
+            Command::Status(_) | Command::Completions(_) | Command::Man(_) => false,
         }
     }
 }
@@ -185,9 +199,12 @@ fn run(command: Command) -> Outcome {
         Command::Twins(command) => twins::run(&command),
         Command::Museum(arguments) => museum::run(&arguments),
         Command::Testnet(TestnetArgs { dir, cluster: ClusterArgs(spec), hosts }) => testnet::run(spec, &hosts, &dir),
-        Command::Node(NodeArgs { dir }) => run_node(&dir),
+        Command::Node(arguments) => run_node(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
         Command::Client(arguments) => client::run(arguments),
+        Command::Completions(arguments) => shell::completions(&arguments, Cli::command()),
+        Command::Man(arguments) => shell::manual(&arguments, Cli::command()),
     }
 }
 
@@ -227,8 +244,9 @@ fn calibrate(path: &Path) -> Outcome {
     outputs.deliver(&told, &[("--out", &|| table.to_toml())])
 }
 
-fn run_node(directory: &Path) -> Outcome {
+fn run_node(arguments: &NodeArgs) -> Outcome {
     interrupt::install().map_err(|error| format!("cannot handle signals: {error}"))?;
-    run_directory(directory, Box::new(StderrObserver))?;
+    arguments.log.begin();
+    run_directory(&arguments.dir, Box::new(LogObserver::default())).inspect_err(|error| arguments.log.end(error))?;
     Ok(())
 }

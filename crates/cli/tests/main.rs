@@ -6,6 +6,9 @@ mod command_line;
 mod common;
 mod disk_trouble;
 mod inspect;
+#[cfg(target_os = "linux")]
+mod offspring;
+mod operators;
 mod processes;
 mod replay;
 mod results;

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
+/// This file: what it says of the settings is what their documentation says.
+pub const SOURCE: &str = include_str!("config.rs");
 /// How long a client waits for connections, in milliseconds.
 pub const DEFAULT_CONNECT_TIMEOUT_MS: u64 = 5_000;
 /// How long a request may take with all its retries, in milliseconds.

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
+/// This file: what it says of the settings is what configuration files and their documentation say.
+pub const SOURCE: &str = include_str!("config.rs");
 /// Which share of a view timeout a leader waits at most. A backup's clock of a view may start when the first command comes, and
 /// runs until the next view's proposal: two waits and three hops must fit.
 pub const LONGEST_WAIT_SHARE: u32 = 4;

@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod calibrate;
+pub mod configuration;
 pub mod demo;
 pub mod input;
 pub mod inspect;
@@ -14,6 +15,7 @@ pub mod report;
 pub mod result;
 pub mod sim;
 pub mod spec;
+pub mod status;
 pub mod torture;
 pub mod twins;
 

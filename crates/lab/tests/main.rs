@@ -2,6 +2,7 @@
 
 mod chaos;
 mod common;
+mod configuration;
 mod inspect;
 mod misbehaviour;
 mod recording;

@@ -64,6 +64,7 @@ pub(crate) fn assemble(
     if let Some(finding) = finding {
         observer.observe(config.replica, NodeEvent::Journal(finding));
     }
+    let kept_in = directory.clone();
     let states = match directory {
         Some(directory) => States::in_files(SnapshotFiles::beside(&directory, identity), config.journal.snapshot_bytes),
         None => States::in_memory(),
@@ -76,7 +77,9 @@ pub(crate) fn assemble(
     let recorder = recording::begin(config, &committee, salt, &mut *observer)?;
     let fittings = Fittings {
         me: config.replica,
-        replicas: committee.len(),
+        quorum: committee.quorum,
+        fault: config.laboratory.as_ref().map(|laboratory| laboratory.fault),
+        directory: kept_in,
         cluster: committee.cluster,
         transport,
         crypto,

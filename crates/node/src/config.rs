@@ -4,6 +4,7 @@ use crate::config_file::{ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
+use crate::settings;
 use bytes::Bytes;
 use quorate_applications::ApplicationKind;
 use quorate_channels::ChannelKind;
@@ -192,9 +193,9 @@ impl NodeConfig {
         Ok(config)
     }
 
-    /// The text that [`NodeConfig::read`] reads, every key written out.
+    /// The text that [`NodeConfig::read`] reads, every key written out with what it is for.
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("every setting has a form in TOML")
+        settings::explain(&toml::to_string(self).expect("every setting has a form in TOML"))
     }
 
     /// Refuses what cannot work, by key.

@@ -11,6 +11,7 @@ use crate::snapshots::Snapshot;
 use crate::states::{Progress, States, Sum};
 use bytes::Bytes;
 use quorate_applications::{Checkpoint, Executor, Reply, RestoreError};
+use quorate_byzantine::Fault;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
@@ -19,7 +20,9 @@ use quorate_crypto::Crypto;
 use quorate_storage::Journal;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
-use quorate_types::{Block, Bundle, Certificate, ClusterId, Decoder, Encoder, Height, ReplicaId, Time, Vote, Wire};
+use quorate_types::{
+    Block, Bundle, Certificate, ClusterId, Decoder, Encoder, Height, Quorum, ReplicaId, Time, Vote, Wire,
+};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
@@ -38,6 +41,13 @@ struct Held<M> {
 pub(crate) struct Devices<M> {
     pub me: ReplicaId,
     pub replicas: u16,
+    pub quorum: Quorum,
+    /// How it misbehaves on purpose, if it does.
+    pub fault: Option<Fault>,
+    /// Where its journal is, if it is in files.
+    pub directory: Option<PathBuf>,
+    /// Why it says nothing, while it does not.
+    pub silence: Option<String>,
     pub cluster: ClusterId,
     pub transport: Box<dyn Transport>,
     pub crypto: Crypto,
@@ -96,7 +106,9 @@ fn read_frontier(bytes: Bytes) -> Result<Frontier, RestoreError> {
 /// The concrete devices of one replica.
 pub(crate) struct Fittings {
     pub me: ReplicaId,
-    pub replicas: usize,
+    pub quorum: Quorum,
+    pub fault: Option<Fault>,
+    pub directory: Option<PathBuf>,
     pub cluster: ClusterId,
     pub transport: Box<dyn Transport>,
     pub crypto: Crypto,
@@ -112,7 +124,9 @@ impl<M: Message> Devices<M> {
     pub fn new(fittings: Fittings) -> Devices<M> {
         let Fittings {
             me,
-            replicas,
+            quorum,
+            fault,
+            directory,
             cluster,
             transport,
             crypto,
@@ -128,7 +142,11 @@ impl<M: Message> Devices<M> {
         let keeps = journal.outlives_process();
         Devices {
             me,
-            replicas: u16::try_from(replicas).expect("a committee is narrower than that"),
+            replicas: u16::try_from(quorum.replicas()).expect("a committee is narrower than that"),
+            quorum,
+            fault,
+            directory,
+            silence: None,
             cluster,
             transport,
             crypto,
@@ -215,13 +233,25 @@ impl<M: Message> Devices<M> {
             Action::Mark(Mark::Fetches { height }) => self.tell(NodeEvent::FetchesState { height }),
             Action::Mark(Mark::Adopted { from, height }) => self.tell(NodeEvent::AdoptedState { from, height }),
             Action::Mark(Mark::Restarted { view, height }) => self.tell(NodeEvent::Restarted { view, height }),
-            Action::Mark(Mark::Forgot) => self.tell(NodeEvent::Forgot),
+            Action::Mark(Mark::Forgot) => {
+                self.silence = Some(
+                    "says nothing, because its journal is gone or was cut; it asks the others how far they are".into(),
+                );
+                self.tell(NodeEvent::Forgot);
+            }
             Action::Mark(Mark::Abstains { up_to }) => {
                 self.good_with = Some(RecordId(self.appended));
                 self.unwritten = true;
+                self.silence = Some(format!(
+                    "says nothing in views up to {up_to}, because its journal is gone or was cut; it takes part again once the others \
+                     have begun a later view"
+                ));
                 self.tell(NodeEvent::Abstains { up_to });
             }
-            Action::Mark(Mark::TakesPart { view }) => self.tell(NodeEvent::TakesPart(view)),
+            Action::Mark(Mark::TakesPart { view }) => {
+                self.silence = None;
+                self.tell(NodeEvent::TakesPart(view));
+            }
             Action::Mark(Mark::TimedOut(view)) => self.tell(NodeEvent::TimedOut(view)),
             Action::Mark(Mark::EnteredView { leader, .. }) => self.leader = leader.unwrap_or(self.leader),
             Action::Mark(_) => {}

@@ -282,8 +282,8 @@ impl<P: Protocol> Host<P> {
 
     fn tell_refusals(&mut self) {
         for refusal in self.devices.transport.take_refusals() {
-            let Refusal { address, why, .. } = refusal;
-            self.devices.tell(NodeEvent::Unauthenticated { address, why: why.to_string() });
+            let Refusal { address, dialled, why } = refusal;
+            self.devices.tell(NodeEvent::Unauthenticated { address, dialled, why: why.to_string() });
         }
     }
 
@@ -318,6 +318,10 @@ impl<P: Protocol> Host<P> {
             busy_ns: measure::thread_busy_ns(),
             peak_rss_kb: measure::peak_rss_kb(),
             client_memory_peak_bytes: counters.client_memory_peak_bytes,
+            uptime_ms: self.started.elapsed().as_millis() as u64,
+            peers: self.devices.quorum.replicas() - 1,
+            connected: self.connected(),
+            attention: self.attention(),
             dropped: self.dropped(&counters),
             evidence: self.replica.evidence().iter().map(ToString::to_string).collect(),
             history: if history { self.devices.executor.history() } else { Vec::new() },

@@ -93,6 +93,8 @@ pub enum NodeEvent {
     Unauthenticated {
         /// Where it comes from or leads to.
         address: Address,
+        /// Which replica was dialled; none if the other end dialled.
+        dialled: Option<ReplicaId>,
         /// Why.
         why: String,
     },
@@ -154,7 +156,10 @@ impl fmt::Display for NodeEvent {
             NodeEvent::RecordingFull => f.write_str("the recording has reached its limit, and ends"),
             NodeEvent::Connected(remote) => write!(f, "{} is connected", name(remote)),
             NodeEvent::Lost { remote, why } => write!(f, "{} is gone: {why}", name(remote)),
-            NodeEvent::Unauthenticated { address, why } => write!(f, "no link with {address}: {why}"),
+            NodeEvent::Unauthenticated { address, dialled: None, why } => write!(f, "no link with {address}: {why}"),
+            NodeEvent::Unauthenticated { address, dialled: Some(replica), why } => {
+                write!(f, "no link with replica {replica} at {address}: {why}")
+            }
             NodeEvent::Undecodable { from, why } => write!(f, "replica {from} sends what is no message: {why}"),
             NodeEvent::Forged { from } => write!(f, "replica {from} passes on a bundle that its client did not sign"),
             NodeEvent::TimedOut(view) => write!(f, "view {view} timed out"),

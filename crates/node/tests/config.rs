@@ -51,6 +51,23 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn every_key_that_is_written_says_what_it_is_for() {
+    let text = four().to_toml();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut keys = 0;
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains(" = ") && !line.starts_with('#')) {
+        let is_of_a_later_member = keys > 10 && (line.starts_with("address") || line.starts_with("public_key"));
+        keys += 1;
+        assert!(lines[at - 1].starts_with("# ") || is_of_a_later_member, "{line} has no comment: {text}");
+    }
+    assert!(keys > 60 && lines.iter().all(|line| line.len() <= 160), "{text}");
+    for absent in ["# client_listen =", "# admin_listen =", "# faults ="] {
+        assert!(lines.contains(&absent), "{absent} is told: {text}");
+    }
+    assert!(!text.contains("# consensus =") && !text.contains("# laboratory ="), "tables are no keys");
+}
+
+#[test]
 fn all_but_the_identity_and_the_members_has_defaults() {
     let config = four();
     let members: String = (config.members.iter())

@@ -6,6 +6,7 @@ mod config;
 mod descriptors;
 mod hostile_clients;
 mod interrupt;
+mod log;
 mod restart;
 mod snapshots;
 mod support;

@@ -7,6 +7,8 @@ use thiserror::Error;
 
 /// Most operators connected at a time; one more is refused.
 pub(crate) const MOST_OPERATORS: usize = 16;
+/// This file: what it says of the settings is what configuration files and their documentation say.
+pub const SOURCE: &str = include_str!("config.rs");
 
 /// How a [`crate::TcpTransport`] treats its links. Nagle's algorithm is always off (`TCP_NODELAY`): what is to travel together is
 /// already written together.

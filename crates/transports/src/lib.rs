@@ -9,7 +9,7 @@ pub mod framing;
 mod tcp;
 mod write_queue;
 
-pub use config::{ConfigError, TcpConfig};
+pub use config::{ConfigError, SOURCE as CONFIG_SOURCE, TcpConfig};
 pub use error::{LinkError, Refusal, SetupError};
 pub use tcp::{Listeners, TcpTransport, listen};
 pub use write_queue::WriteQueue;

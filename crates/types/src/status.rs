@@ -37,6 +37,18 @@ pub struct Status {
     /// Most memory that clients' links held at a time, in bytes: what was received and not served, and what was queued.
     #[serde(default)]
     pub client_memory_peak_bytes: u64,
+    /// How long it has been running, in milliseconds.
+    #[serde(default)]
+    pub uptime_ms: u64,
+    /// How many other replicas there are.
+    #[serde(default)]
+    pub peers: usize,
+    /// The other replicas that it is connected to.
+    #[serde(default)]
+    pub connected: Vec<ReplicaId>,
+    /// What an operator should look at, in sentences.
+    #[serde(default)]
+    pub attention: Vec<String>,
     /// Messages not acted on, by reason.
     pub dropped: BTreeMap<String, u64>,
     /// Proven misbehaviour, readable.

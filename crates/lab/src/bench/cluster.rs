@@ -1,6 +1,7 @@
 //! A cluster to measure: threads of this process, processes of this machine, or one that somebody else runs.
 
 use super::error::BenchError;
+use super::scratch::{Directory, Offspring};
 use crate::recording;
 use crate::spec::{BenchSpec, Dissemination, Fault, Fsync, Host, Journal, Reply, Retention, Scheme};
 use quorate_applications::ApplicationKind;
@@ -16,8 +17,7 @@ use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Lines of a dead replica's output that are shown.
@@ -27,8 +27,8 @@ pub(super) const PORTS: std::ops::Range<u16> = 10_000..21_000;
 
 /// The replicas of one benchmark.
 pub enum Cluster {
-    /// Threads of this process, and the directory of their journals.
-    Threads(EmbeddedCluster, Directory),
+    /// Threads of this process, and the directory of their journals, if these are in files.
+    Threads(EmbeddedCluster, Option<Directory>),
     /// A process each.
     Processes(Processes),
     /// Not ours to start or to stop.
@@ -37,7 +37,7 @@ pub enum Cluster {
 
 /// A replica's process.
 struct Process {
-    child: Child,
+    child: Offspring,
     config: NodeConfig,
     /// When its first life began.
     born: Instant,
@@ -52,25 +52,6 @@ pub struct Processes {
     committee: Committee,
     /// The last to go.
     _directory: Directory,
-}
-
-/// A directory for one run, which ends with this.
-pub struct Directory(PathBuf);
-
-impl Directory {
-    /// One that nobody else uses, not made yet.
-    fn new() -> Directory {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Directory(std::env::temp_dir().join(format!("quorate-bench-{}-{number}", std::process::id())))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // It may never have been made; what cannot be removed stays for the system to clean.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// The settings of every replica that a spec describes.
@@ -135,13 +116,14 @@ impl Cluster {
         match spec.host {
             Host::Threads => {
                 recording::make_room(spec)?;
-                let directory = Directory::new();
-                if spec.journal() == Journal::File {
-                    let unwritable = |source| BenchError::Write { path: directory.0.clone(), source };
-                    fs::create_dir_all(&directory.0).map_err(unwritable)?;
-                }
+                let directory = match spec.journal() {
+                    Journal::File => Some(directory()?),
+                    Journal::Memory => None,
+                };
                 let vary = |config: &mut NodeConfig| {
-                    config.journal.directory = directory.0.join(format!("journal-{}", config.replica.0));
+                    if let Some(directory) = &directory {
+                        config.journal.directory = directory.path().join(format!("journal-{}", config.replica.0));
+                    }
                     experiment(spec, config);
                 };
                 let addresses = addresses(spec.base_port, spec.replicas);
@@ -241,13 +223,18 @@ fn addresses(base_port: u16, replicas: u32) -> Vec<SocketAddr> {
     (0..replicas).map(|replica| SocketAddr::from((Ipv4Addr::LOCALHOST, port(replica)))).collect()
 }
 
+/// A directory for this run.
+fn directory() -> Result<Directory, BenchError> {
+    Directory::new().map_err(|(path, source)| BenchError::Write { path, source })
+}
+
 impl Processes {
     fn start(spec: &BenchSpec, template: &NodeConfig) -> Result<Processes, BenchError> {
         recording::make_room(spec)?;
-        let directory = Directory::new();
+        let directory = directory()?;
         let base_port =
             if spec.base_port == 0 { free_ports(spec.replicas * PORTS_PER_REPLICA as u32)? } else { spec.base_port };
-        let net = testnet::write(template, spec.replicas as usize, base_port, &directory.0)?;
+        let net = testnet::write(template, spec.replicas as usize, base_port, directory.path())?;
         let committee = net.client_committee().map_err(|fault| BenchError::Node(fault.into()))?;
         let mut cluster = Processes { processes: Vec::new(), committee, _directory: directory };
         for (mut config, home) in net.configs.into_iter().zip(&net.directories) {
@@ -338,7 +325,7 @@ impl Processes {
     pub fn kill(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
         let process = &mut self.processes[replica.index()];
         process.killed = true;
-        let ended = process.child.kill().and_then(|()| process.child.wait());
+        let ended = process.child.kill();
         ended.map(|_| ()).map_err(|source| BenchError::Spawn { replica, source })
     }
 
@@ -363,21 +350,20 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for process in &mut self.processes {
-            // Errors here mean that the process is gone already.
+            // An error means that the process is gone already.
             let _ = process.child.kill();
-            let _ = process.child.wait();
         }
     }
 }
 
 /// Starts the replica that lives in the directory of its log, to which it adds.
-fn spawn(replica: ReplicaId, log: &Path) -> Result<Child, BenchError> {
+fn spawn(replica: ReplicaId, log: &Path) -> Result<Offspring, BenchError> {
     let fail = |source| BenchError::Spawn { replica, source };
     let output = File::options().create(true).append(true).open(log).map_err(fail)?;
     let home = log.parent().expect("a log lies in its replica's directory");
     let mut command = Command::new(std::env::current_exe().map_err(fail)?);
     command.args(["node", "--dir"]).arg(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
-    command.spawn().map_err(fail)
+    Offspring::spawn(&mut command).map_err(fail)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), BenchError> {

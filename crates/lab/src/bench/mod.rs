@@ -5,6 +5,7 @@ mod course;
 mod error;
 mod measure;
 mod progress;
+mod scratch;
 
 pub use cluster::{Cluster, Processes, client_config, node_template};
 pub use error::BenchError;

@@ -1,0 +1,139 @@
+//! What an operator meets: status, logs, version, completions, the manual.
+
+use crate::common::*;
+use serde_json::Value;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that needs longer for anything has hung: a busy machine is slow.
+const HANG: Duration = Duration::from_secs(60);
+
+fn node(home: &str, log: &str, flags: &[&str]) -> Child {
+    let output = fs::File::create(log).expect("the scratch directory can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    command.args(["node", "--dir", home]).args(flags).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+    command.spawn().expect("a replica starts")
+}
+
+/// Asks until the status is as wanted.
+fn status(directory: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let start = Instant::now();
+    loop {
+        let output = quorate(&["status", "--dir", directory, "--json", "--timeout-ms", "5000"]);
+        let told: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+        let calm =
+            told["replicas"].as_array().expect("a list").iter().all(|of| of["attention"] == Value::Array(vec![]));
+        assert_eq!(
+            output.status.code(),
+            Some(i32::from(!calm)),
+            "the exit status says whether something needs attention"
+        );
+        if wanted(&told) {
+            return told;
+        }
+        assert!(start.elapsed() < HANG, "it stays as it is: {told}");
+    }
+}
+
+fn attention(of: &Value) -> String {
+    of["attention"].to_string()
+}
+
+#[test]
+fn the_status_tells_of_each_replica_and_of_what_needs_attention() {
+    let scratch = Scratch::new("status");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--dir", &net, "--protocol", "pbft", "--base-port", &free_ports().to_string()]);
+    let home = |at: usize| format!("{net}/replica-{at}");
+    let log = |at: usize| scratch.path(&format!("log-{at}"));
+    let mut nodes = Nodes((0..4).map(|at| node(&home(at), &log(at), &["--log-format", "json"])).collect());
+    succeeds(&["client", "--dir", &net, "put", "greeting", "hello"]);
+    let all = |told: &Value| told["replicas"].as_array().expect("a list").iter().all(|of| attention(of) == "[]");
+    let told = status(&net, |told| all(told) && told["replicas"][3]["status"]["height"].as_u64() > Some(0));
+    assert_eq!(told["replicas"][1]["lag"], 0);
+    assert_eq!(told["replicas"][1]["status"]["connected"], serde_json::json!([0, 2, 3]));
+    let table = text(&succeeds(&["status", "--dir", &net]).stdout);
+    assert!(table.contains("3 of 3") && table.contains("nothing needs attention"), "{table}");
+    let one = status(&home(2), |told| told["replicas"][0]["status"].is_object());
+    assert_eq!(one["replicas"].as_array().expect("a list").len(), 1, "a replica's directory is for it alone");
+
+    nodes.0[3].kill().and_then(|()| nodes.0[3].wait()).expect("it runs");
+    let told = status(&net, |told| attention(&told["replicas"][0]).contains("is not connected to replica 3"));
+    assert!(attention(&told["replicas"][3]).contains("does not answer: 127.0.0.1:"), "{told}");
+    // Without its journal it cannot know what it has said, and says nothing for the time being.
+    for entry in fs::read_dir(home(3)).expect("it is there").flatten() {
+        let name = entry.file_name().into_string().expect("UTF-8");
+        if name == "journal" || name == "journal.snapshots" {
+            fs::remove_dir_all(entry.path()).expect("it can be removed");
+        }
+    }
+    nodes.0[3] = node(&home(3), &log(3), &["--log-format", "json"]);
+    status(&net, |told| attention(&told["replicas"][3]).contains("because its journal is gone"));
+    nodes.0[2].kill().and_then(|()| nodes.0[2].wait()).expect("it runs");
+    nodes.0[1].kill().and_then(|()| nodes.0[1].wait()).expect("it runs");
+    status(&net, |told| attention(&told["replicas"][0]).contains("reaches 1 of 3 other replicas, and needs 2"));
+    let output = quorate(&["status", "--dir", &scratch.path("nowhere")]);
+    assert!(text(&output.stderr).contains("name a replica's directory, or that of a testnet"));
+
+    let lines = fs::read_to_string(log(0)).expect("it was written");
+    let events: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("each line is an object")).collect();
+    let lost = events.iter().find(|event| event["message"].as_str().is_some_and(|text| text.contains("is gone")));
+    let lost = lost.expect("the loss of a peer is told");
+    assert_eq!(
+        (&lost["level"], &lost["target"], &lost["replica"]),
+        (&"WARN".into(), &"quorate::network".into(), &0.into())
+    );
+    assert!(lost["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{lost}");
+    let dials =
+        events.iter().filter(|event| event["message"].as_str().is_some_and(|text| text.contains("replica 3 at")));
+    assert!(dials.count() <= 3, "a dead peer is told once, and after each silence: {lines}");
+}
+
+#[test]
+fn the_level_of_the_log_is_chosen_and_a_wrong_one_refused() {
+    let scratch = Scratch::new("levels");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let (loud, quiet) = (scratch.path("loud"), scratch.path("quiet"));
+    let flags = ["--log-level", "error,quorate::network=info"];
+    let nodes = Nodes(vec![
+        node(&format!("{net}/replica-0"), &loud, &flags),
+        node(&format!("{net}/replica-1"), &quiet, &["--log-level", "error"]),
+    ]);
+    let start = Instant::now();
+    while !fs::read_to_string(&loud).unwrap_or_default().contains("replica 1 is connected") {
+        assert!(start.elapsed() < HANG, "{}", fs::read_to_string(&loud).unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let line = fs::read_to_string(&loud).expect("it was written");
+    assert!(line.lines().all(|line| line.contains("quorate::network: ")), "{line}");
+    assert!(line.starts_with("20") && line.contains("Z  INFO quorate::network: listening on "), "{line}");
+    assert_eq!(fs::read_to_string(&quiet).expect("it was written"), "");
+    drop(nodes);
+    for wrong in ["loud", "info,network=debug", "quorate::network=loud", ""] {
+        let output = quorate(&["node", "--dir", &net, "--log-level", wrong]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(text(&output.stderr).contains("--log-level"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn version_completions_and_manual() {
+    let version = text(&succeeds(&["--version"]).stdout);
+    assert_eq!(text(&succeeds(&["-V"]).stdout), format!("quorate {}\n", env!("CARGO_PKG_VERSION")));
+    for line in ["commit  ", "target  ", "rustc   1.", "curve25519 backend: "] {
+        assert!(version.contains(line), "{version}");
+    }
+    for (shell, words) in [("bash", "complete -F"), ("zsh", "#compdef quorate"), ("fish", "complete -c quorate")] {
+        let script = text(&succeeds(&["completions", shell]).stdout);
+        assert!(script.contains(words) && script.contains("testnet"), "{shell}");
+    }
+    let page = text(&succeeds(&["man"]).stdout);
+    assert!(page.contains(".TH quorate 1") && page.contains("testnet"), "{page}");
+    let scratch = Scratch::new("man");
+    succeeds(&["man", "--dir", scratch.0.to_str().expect("UTF-8")]);
+    let node = fs::read_to_string(scratch.path("quorate-node.1")).expect("each command has a page");
+    assert!(node.contains("log\\-level"), "{node}");
+}

@@ -1,0 +1,35 @@
+//! `docs/CONFIGURATION.md`: every key of `config.toml` and `client.toml`, from the documentation of the fields that they become.
+
+use quorate_client::ClientConfig;
+use quorate_client::config::SOURCE as CLIENT;
+use quorate_node::settings::{Key, default_of, fields, keys, to_markdown};
+
+const HEAD: &str = "\
+# Configuration
+
+`quorate testnet` writes a `config.toml` for each replica, with these texts before the keys, and one `client.toml` for all clients. A key
+that is unknown is refused with its line. What has no default (`–`) is either needed or absent unless it is set. Times and sizes have their
+unit in the key's name. Replicas read their file when they start.
+
+This page is made from the documentation of the fields in the source; `QUORATE_GOLDEN=write cargo test -p quorate-lab --test tests
+configuration` writes it anew.
+
+## config.toml
+";
+
+/// The page.
+pub fn page() -> String {
+    let client: Vec<Key> =
+        [fields("", CLIENT, "ClientConfig"), fields("members", CLIENT, "ClientMember")].concat().into_iter().collect();
+    let client: Vec<Key> = client.into_iter().filter(|key| !(key.table.is_empty() && key.name == "members")).collect();
+    format!("{HEAD}{}\n## client.toml\n{}", to_markdown(&keys(), default_of), to_markdown(&client, client_default))
+}
+
+fn client_default(key: &Key) -> Option<String> {
+    const NEEDED: [&str; 1] = ["cluster"];
+    let config = ClientConfig::new("", quorate_crypto::SchemeKind::Ed25519, 0, &[]);
+    let mut config = toml::Table::try_from(config).expect("every setting has a form in TOML");
+    config.remove("faults");
+    let is_needed = !key.table.is_empty() || NEEDED.contains(&key.name.as_str());
+    config.get(&key.name).filter(|_| !is_needed).map(ToString::to_string)
+}

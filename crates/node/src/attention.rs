@@ -1,0 +1,43 @@
+//! What a replica says of itself that an operator should look at.
+
+use crate::host::Host;
+use crate::measure;
+use quorate_consensus::Protocol;
+use quorate_types::ReplicaId;
+
+/// A disk with less room than this needs attention: a journal grows by segments of 16 MiB, and a state is written beside the last one.
+const LEAST_FREE_BYTES: u64 = 512 << 20;
+
+impl<P: Protocol> Host<P> {
+    /// The other replicas that are connected.
+    pub(crate) fn connected(&self) -> Vec<ReplicaId> {
+        let all = (0..self.devices.replicas).map(ReplicaId);
+        all.filter(|peer| *peer != self.devices.me && self.devices.transport.is_connected(*peer)).collect()
+    }
+
+    /// What needs attention, in sentences whose subject is the replica.
+    pub(crate) fn attention(&self) -> Vec<String> {
+        let mut attention = Vec::new();
+        let devices = &self.devices;
+        if let Some(fault) = &devices.fault {
+            attention.push(format!("misbehaves on purpose: {fault}"));
+        }
+        let (connected, peers) = (self.connected(), devices.quorum.replicas() - 1);
+        let needed = devices.quorum.quorum() - 1;
+        if connected.len() < needed {
+            attention.push(format!("reaches {} of {peers} other replicas, and needs {needed}", connected.len()));
+        } else {
+            let missing = (0..devices.replicas).map(ReplicaId).filter(|peer| *peer != devices.me);
+            let missing = missing.filter(|peer| !connected.contains(peer));
+            attention.extend(missing.map(|peer| format!("is not connected to replica {peer}")));
+        }
+        attention.extend(devices.silence.clone());
+        let evidence = self.replica.evidence().iter();
+        attention.extend(evidence.map(|evidence| format!("holds proof against a replica: {evidence}")));
+        let free = devices.directory.as_deref().and_then(measure::free_bytes);
+        if let Some(free) = free.filter(|free| *free < LEAST_FREE_BYTES) {
+            attention.push(format!("the disk has {} MiB left", free >> 20));
+        }
+        attention
+    }
+}

@@ -1,0 +1,126 @@
+//! What a replica logs: events with level, target and fields, and no message again and again.
+
+use crate::observer::{NodeEvent, Observer};
+use quorate_transports::Remote;
+use quorate_types::ReplicaId;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// After a message, others of its kind about the same peer are left out for so long.
+pub const FIRST_SILENCE: Duration = Duration::from_secs(10);
+/// The silence doubles with each message that ends one, up to this.
+pub const LONGEST_SILENCE: Duration = Duration::from_secs(600);
+
+struct Silence {
+    since: Instant,
+    length: Duration,
+    left_out: u64,
+}
+
+/// Decides which messages are told: those of one kind about one peer at most once in each silence, with how many were left out.
+#[derive(Default)]
+pub struct Limiter(BTreeMap<(&'static str, Option<ReplicaId>), Silence>);
+
+impl Limiter {
+    /// Whether a message of that kind about that peer is told; if it is, how many were left out before it.
+    pub fn tell(&mut self, now: Instant, kind: &'static str, peer: Option<ReplicaId>) -> Option<u64> {
+        let fresh = |length| Silence { since: now, length, left_out: 0 };
+        let Some(silence) = self.0.get_mut(&(kind, peer)) else {
+            self.0.insert((kind, peer), fresh(FIRST_SILENCE));
+            return Some(0);
+        };
+        let passed = now.saturating_duration_since(silence.since);
+        if passed < silence.length {
+            silence.left_out += 1;
+            return None;
+        }
+        let left_out = silence.left_out;
+        // Quiet for twice as long as it had to be: this is a new occasion.
+        let is_new = left_out == 0 && passed >= silence.length * 2;
+        let length = if is_new { FIRST_SILENCE } else { (silence.length * 2).min(LONGEST_SILENCE) };
+        *silence = fresh(length);
+        Some(left_out)
+    }
+
+    /// Forgets a peer, so that the next message about it is told. Returns how many were left out.
+    pub fn forget(&mut self, peer: ReplicaId) -> u64 {
+        let mut left_out = 0;
+        self.0.retain(|(_, about), silence| {
+            let is_other = *about != Some(peer);
+            left_out += if is_other { 0 } else { silence.left_out };
+            is_other
+        });
+        left_out
+    }
+}
+
+/// Hands a node's life to `tracing`: with a level, a target (`quorate::network`, `::consensus`, `::journal`, `::state`, `::replica`), and
+/// the fields `replica` and, where messages were left out, `left_out`. Failures that repeat are [limited](Limiter).
+#[derive(Default)]
+pub struct LogObserver(Limiter);
+
+/// Emits an event whose text is formatted only if somebody wants it.
+macro_rules! emit {
+    ($level:ident, $target:literal, $replica:expr, $left_out:expr, $event:expr) => {
+        tracing::event!(
+            target: concat!("quorate::", $target),
+            tracing::Level::$level,
+            replica = $replica.0,
+            left_out = $left_out,
+            "{}",
+            $event
+        )
+    };
+}
+
+impl Observer for LogObserver {
+    fn observe(&mut self, replica: ReplicaId, event: NodeEvent) {
+        let left_out = match limited(&event) {
+            Some((kind, peer)) => match self.0.tell(Instant::now(), kind, peer) {
+                Some(left_out) => left_out,
+                None => return,
+            },
+            None => match event {
+                NodeEvent::Connected(Remote::Replica(peer)) => self.0.forget(peer),
+                _ => 0,
+            },
+        };
+        let left_out = (left_out > 0).then_some(left_out);
+        use NodeEvent::*;
+        match &event {
+            Connected(Remote::Replica(_)) => emit!(INFO, "network", replica, left_out, event),
+            Connected(_) | Lost { remote: Remote::Client(_) | Remote::Operator(_), .. } => {
+                emit!(DEBUG, "network", replica, left_out, event);
+            }
+            Listening(_) => emit!(INFO, "network", replica, left_out, event),
+            Lost { .. } | Unauthenticated { .. } | Undecodable { .. } | Forged { .. } => {
+                emit!(WARN, "network", replica, left_out, event);
+            }
+            Evidence(_) => emit!(ERROR, "consensus", replica, left_out, event),
+            Misbehaving(_) | Forgot | Abstains { .. } | TimedOut(_) => {
+                emit!(WARN, "consensus", replica, left_out, event);
+            }
+            TakesPart(_) => emit!(INFO, "consensus", replica, left_out, event),
+            Journal(_) => emit!(WARN, "journal", replica, left_out, event),
+            Restarted { .. } => emit!(INFO, "journal", replica, left_out, event),
+            FetchesState { .. } | ReceivesState { .. } | AdoptedState { .. } => {
+                emit!(INFO, "state", replica, left_out, event);
+            }
+            RecordingFull => emit!(WARN, "replica", replica, left_out, event),
+            Recording(_) | Stopped { .. } => emit!(INFO, "replica", replica, left_out, event),
+        }
+    }
+}
+
+/// The kind and the peer of a message that may come again and again.
+fn limited(event: &NodeEvent) -> Option<(&'static str, Option<ReplicaId>)> {
+    match event {
+        NodeEvent::Lost { remote: Remote::Replica(peer), .. } => Some(("lost", Some(*peer))),
+        NodeEvent::Unauthenticated { dialled, .. } => Some(("unauthenticated", *dialled)),
+        NodeEvent::Undecodable { from, .. } => Some(("undecodable", Some(*from))),
+        NodeEvent::Forged { from } => Some(("forged", Some(*from))),
+        NodeEvent::TimedOut(_) => Some(("timed-out", None)),
+        NodeEvent::Journal(_) => Some(("journal", None)),
+        _ => None,
+    }
+}

@@ -1,0 +1,192 @@
+//! What each key of `config.toml` is for: read from the documentation of the field that it becomes, so that there is one text for the
+//! source, for the file that `quorate testnet` writes and for `docs/CONFIGURATION.md`.
+
+use crate::config::NodeConfig;
+use quorate_consensus::config::{
+    BatchPolicy, Dissemination, LeaderKind, ProtocolKind, SOURCE as CONSENSUS, ViewDuration, VotesTo,
+};
+use quorate_transports::CONFIG_SOURCE as TCP;
+
+/// Columns of a comment in a configuration file.
+const COLUMNS: usize = 110;
+
+/// A key of a configuration file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Its table; empty outside all tables.
+    pub table: &'static str,
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub doc: String,
+}
+
+/// A table of `config.toml`, and the struct that it becomes.
+struct Table {
+    name: &'static str,
+    of: &'static str,
+    source: &'static str,
+}
+
+const TABLES: &[Table] = &[
+    Table { name: "", of: "NodeConfig", source: include_str!("config.rs") },
+    Table { name: "consensus", of: "Config", source: CONSENSUS },
+    Table { name: "tcp", of: "TcpConfig", source: TCP },
+    Table { name: "journal", of: "JournalConfig", source: include_str!("durability.rs") },
+    Table { name: "laboratory", of: "Laboratory", source: include_str!("laboratory.rs") },
+    Table { name: "recording", of: "RecordingConfig", source: include_str!("recording.rs") },
+    Table { name: "members", of: "MemberConfig", source: include_str!("config.rs") },
+];
+
+/// The keys of `config.toml`, in the order of the source.
+pub fn keys() -> Vec<Key> {
+    let is_table = |name: &str| TABLES.iter().any(|table| table.name == name);
+    let of = |table: &'static Table| fields(table.name, table.source, table.of);
+    let keys = TABLES.iter().flat_map(of).filter(|key| !(key.table.is_empty() && is_table(&key.name)));
+    keys.map(|key| Key { doc: with_choices(&key), ..key }).collect()
+}
+
+/// The public fields of a struct with their documentation; `table` is the table that it becomes.
+pub fn fields(table: &'static str, source: &str, of: &str) -> Vec<Key> {
+    let begin = format!("pub struct {of} {{");
+    let body = source.lines().skip_while(|line| *line != begin).skip(1).take_while(|line| *line != "}");
+    let (mut keys, mut doc) = (Vec::new(), String::new());
+    for line in body.map(str::trim) {
+        if let Some(text) = line.strip_prefix("///") {
+            doc += text;
+        } else if let Some((name, _)) = line.strip_prefix("pub ").and_then(|field| field.split_once(':')) {
+            keys.push(Key { table, name: name.to_owned(), doc: without_links(std::mem::take(&mut doc).trim()) });
+        }
+    }
+    keys
+}
+
+/// The text of links to other documentation, without where they lead.
+fn without_links(doc: &str) -> String {
+    let (mut text, mut rest) = (String::new(), doc);
+    while let Some((before, link)) = rest.split_once('[') {
+        let Some((inner, after)) = link.split_once(']') else { break };
+        text = text + before + inner;
+        rest = match after.strip_prefix('(').and_then(|target| target.split_once(')')) {
+            Some((_, after)) => after,
+            None => after,
+        };
+    }
+    text + rest
+}
+
+/// Adds the names that a key of a kind may have.
+fn with_choices(key: &Key) -> String {
+    let names = match (key.table, key.name.as_str()) {
+        ("consensus", "protocol") => names(ProtocolKind::ALL.iter().map(|kind| kind.name())),
+        ("consensus", "leader") => names(LeaderKind::ALL.iter().map(|kind| kind.name())),
+        ("consensus", "votes") => names(VotesTo::ALL.iter().map(|kind| kind.name())),
+        ("consensus", "batch_policy") => names(BatchPolicy::ALL.iter().map(|kind| kind.name())),
+        ("consensus", "dissemination") => names(Dissemination::ALL.iter().map(|kind| kind.name())),
+        ("consensus", "view_duration") => names(ViewDuration::ALL.iter().map(|kind| kind.name())),
+        _ => return key.doc.clone(),
+    };
+    format!("{} One of {names}.", key.doc)
+}
+
+fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    all.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The default of a key as TOML writes it; none if there is none, or if the key is absent by default.
+pub fn default_of(key: &Key) -> Option<String> {
+    const NEEDED: [&str; 2] = ["cluster", "replica"];
+    let template = toml::Table::try_from(NodeConfig::template("")).expect("every setting has a form in TOML");
+    let table = match key.table {
+        "" if NEEDED.contains(&key.name.as_str()) => return None,
+        "" => &template,
+        name => template.get(name)?.as_table()?,
+    };
+    table.get(&key.name).map(ToString::to_string)
+}
+
+/// Puts before each key what it is for; those that are absent come as comments.
+pub(crate) fn explain(text: &str) -> String {
+    let keys = keys();
+    let mut out = String::from(
+        "# The settings of one replica. docs/CONFIGURATION.md has all keys, also those that are absent here.\n",
+    );
+    let (mut table, mut seen) = (String::new(), Vec::new());
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let header = line.strip_prefix('[').map(|header| header.trim_matches(['[', ']']).to_owned());
+        if let Some(header) = header {
+            if table.is_empty() {
+                absent(&keys, &seen, &mut out);
+            }
+            out.push('\n');
+            if header == "members" && table != "members" {
+                comment("The committee, in the order of the replica ids.", &mut out);
+            }
+            table = header;
+        } else if let Some((name, _)) = line.split_once(" = ") {
+            let id = (table.clone(), name.to_owned());
+            let key = keys.iter().find(|key| key.table == id.0 && key.name == id.1);
+            if let Some(key) = key.filter(|_| !seen.contains(&id)) {
+                if table != "members" {
+                    out.push('\n');
+                }
+                comment(&told(key), &mut out);
+                seen.push(id);
+            }
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// The keys outside all tables that are not set.
+fn absent(keys: &[Key], seen: &[(String, String)], out: &mut String) {
+    let is_absent = |key: &&Key| key.table.is_empty() && !seen.iter().any(|(_, name)| *name == key.name);
+    for key in keys.iter().filter(is_absent) {
+        out.push('\n');
+        comment(&told(key), out);
+        out.push_str(&format!("# {} =\n", key.name));
+    }
+}
+
+/// What a key is for, and its default if that does not say it.
+fn told(key: &Key) -> String {
+    match default_of(key).filter(|_| !key.doc.to_lowercase().contains("default")) {
+        Some(default) => format!("{} Default: {default}.", key.doc),
+        None => key.doc.clone(),
+    }
+}
+
+fn comment(text: &str, out: &mut String) {
+    let mut line = String::from("#");
+    for word in text.split_whitespace() {
+        if line.len() + 1 + word.len() > COLUMNS {
+            out.push_str(&std::mem::replace(&mut line, "#".into()));
+            out.push('\n');
+        }
+        line = line + " " + word;
+    }
+    out.push_str(&line);
+    out.push('\n');
+}
+
+/// A section of `docs/CONFIGURATION.md` for each of the keys' tables.
+pub fn to_markdown(keys: &[Key], default_of: impl Fn(&Key) -> Option<String>) -> String {
+    let mut text = String::new();
+    let mut table = None;
+    for key in keys {
+        if table != Some(key.table) {
+            table = Some(key.table);
+            let title = match key.table {
+                "" => "Keys outside the tables".to_owned(),
+                "members" => "`[[members]]`, once for each replica".to_owned(),
+                name => format!("`[{name}]`"),
+            };
+            text.push_str(&format!("\n### {title}\n\n| key | default | what it is for |\n|---|---|---|\n"));
+        }
+        let default = default_of(key).map_or_else(|| "–".to_owned(), |default| format!("`{default}`"));
+        text.push_str(&format!("| `{}` | {default} | {} |\n", key.name, key.doc.replace('|', "\\|")));
+    }
+    text
+}
