@@ -5,7 +5,7 @@ use crate::output::{self, Outputs};
 use clap::Args;
 use quorate_lab::bench::{Progress, Watcher};
 use quorate_lab::demo::{self, SCENES, Scene};
-use quorate_lab::{Event, render_html};
+use quorate_lab::{Event, render_verdict};
 use std::error::Error;
 
 /// All flags of `quorate demo`.
@@ -41,7 +41,10 @@ pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     narrator.live.clear();
     let outcome = outcome?;
     let table = format!("{}\n\n{}", outcome.load.to_table().trim_end(), outcome.conclusion());
-    outputs.deliver(&table, &[("--json", &|| outcome.to_json()), ("--report", &|| render_html(&outcome.load))])?;
+    outputs.deliver(
+        &table,
+        &[("--json", &|| outcome.to_json()), ("--report", &|| render_verdict(&outcome.load, &outcome.verdict()))],
+    )?;
     match (outcome.passed(), outcome.unfinished()) {
         (true, None) => Ok(()),
         (true, Some(why)) => Err(why.into()),

@@ -48,7 +48,7 @@ impl Watcher for Live {
             load.p99_ms,
             load.in_flight,
         );
-        let _ = write!(stderr(), "\r\x1b[K{line}");
+        let _ = write!(stderr(), "\r\x1b[K{}", fit(&line, columns()));
     }
 
     fn event(&mut self, event: &Event) {
@@ -60,4 +60,19 @@ impl Watcher for Live {
         self.clear();
         output::complain(&format!("warning: {text}"));
     }
+}
+
+/// Columns of the terminal behind standard error, unless it does not tell.
+fn columns() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the kernel writes one winsize to a place that holds one.
+    let status = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (status == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// As much of a line as one row has room for: a longer one would wrap, and what has wrapped is not written over. The last column stays
+/// free, since a terminal may wrap once it is full.
+fn fit(line: &str, columns: Option<usize>) -> &str {
+    let most = columns.map_or(usize::MAX, |columns| columns.saturating_sub(1));
+    line.char_indices().nth(most).map_or(line, |(end, _)| &line[..end])
 }

@@ -1,9 +1,14 @@
 //! Results: where they go, that none is lost, and what the exit status says.
 
 use crate::common::*;
+use quorate_client::{ClientConfig, StatusProbe};
 use serde_json::Value;
 use std::fs;
 use std::fs::File;
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::fd::FromRawFd;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -207,6 +212,16 @@ fn what_is_read_has_a_limit_while_it_is_read() {
     }
 }
 
+/// Ticks of `/proc` in a second: on Linux always so many.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// Processor time of a process, user and system, in ticks.
+fn ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");
+    let after_name = stat.rsplit(')').next().expect("it has a part");
+    after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().expect("a number")).sum()
+}
+
 /// A run under way whose standard error goes into a file.
 struct Run {
     child: Child,
@@ -234,11 +249,7 @@ impl Run {
     fn await_work(&self, ticks: u64) {
         let start = Instant::now();
         loop {
-            let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it runs");
-            let after_name = stat.rsplit(')').next().expect("it has a part");
-            let used: u64 =
-                after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
-            if used >= ticks {
+            if self::ticks(self.child.id()) >= ticks {
                 return;
             }
             assert!(start.elapsed() < HANG, "it does not work");
@@ -317,4 +328,174 @@ fn a_load_that_a_signal_ends_is_reported() {
     let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("it is JSON");
     assert!(result["partial"].is_string() && result["committed_commands"].as_u64() > Some(0), "{result}");
     assert!(fs::read_to_string(&page).expect("it was written").contains("ended by SIGINT"));
+}
+
+/// A client that loads a running cluster describes that cluster, not the defaults of the bench.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads() {
+    let scratch = Scratch::new("described");
+    let (net, json) = (scratch.path("net"), scratch.path("result.json"));
+    let shape = ["--protocol", "pbft", "--batch", "50", "--window", "300", "--base-port", &free_ports().to_string()];
+    succeeds(&[&["testnet", "--dir", &net][..], &shape].concat());
+    let nodes = Nodes::start(&net);
+    let load = [
+        "client",
+        "--dir",
+        &net,
+        "load",
+        "--warmup",
+        "100ms",
+        "--duration",
+        "1s",
+        "--json",
+        &json,
+        "--payload",
+        "2000",
+    ];
+    let table = text(&succeeds(&load).stdout);
+    let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("it is JSON");
+    let spec = &result["spec"];
+    assert_eq!((&spec["protocol"], &spec["batch"], &spec["window"]), (&"pbft".into(), &50.into(), &300.into()));
+    assert_eq!((&spec["journal"], &spec["client_authentication"]), (&"file".into(), &"ed25519".into()));
+    assert!(spec["host"].is_null() && spec["base_port"].is_null(), "what is not known is left out: {spec}");
+    assert!(table.contains("pbft, 4 replicas, blocks of 50") && table.contains("journal in files"), "{table}");
+    let again = result["command"].as_str().expect("a text");
+    assert!(again.starts_with("quorate client --dir ") && again.contains(" load --payload 2000 "), "{again}");
+    assert!(!again.contains("pbft") && !again.contains("--client-authentication"), "{again}");
+
+    // What the replicas count of their processor time, against what the kernel counts of their processes.
+    let config = ClientConfig::load(&Path::new(&net).join("client.toml")).expect("it was written");
+    let mut probe = StatusProbe::connect(&config).expect("a socket");
+    let mut both = || {
+        let statuses = probe.read(HANG).expect("a status");
+        let told: u64 = statuses.iter().flatten().map(|status| status.cpu_ns).sum();
+        let spent: u64 = nodes.0.iter().map(|node| ticks(node.id()) * (1_000_000_000 / TICKS_PER_SECOND)).sum();
+        (told as f64, spent as f64)
+    };
+    let before = both();
+    succeeds(&load);
+    let after = both();
+    let ratio = (after.0 - before.0) / (after.1 - before.1);
+    assert!((0.9..1.1).contains(&ratio), "replicas told {ratio} of what they spent");
+}
+
+/// A replica that ends at once says why, though nobody could be reached.
+#[test]
+fn a_replica_that_dies_at_once_is_reported_with_its_own_words() {
+    let port = free_ports();
+    let taken: Vec<TcpListener> =
+        (0..2).map(|at| TcpListener::bind(("127.0.0.1", port + at)).expect("it was free")).collect();
+    let base = port.to_string();
+    let output = quorate(&[&["bench", "--host", "processes", "--base-port", &base], SHORT].concat());
+    drop(taken);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ended by itself") && said.contains("cannot listen on"), "{said}");
+}
+
+#[test]
+fn flags_without_effect_are_named() {
+    for (arguments, flags) in [
+        (
+            &["sim", "--host", "processes", "--base-port", "99", "--fsync", "never"][..],
+            &["--host:", "--base-port:", "--fsync:"][..],
+        ),
+        (
+            &["bench", "--records", "5", "--batch-wait-ms", "3", "--fsync", "never"],
+            &["--records:", "--batch-wait-ms:", "--fsync:"],
+        ),
+    ] {
+        let output = succeeds(&[arguments, SHORT].concat());
+        let told = text(&output.stdout);
+        flags
+            .iter()
+            .for_each(|flag| assert!(told.contains(flag) && told.contains("changes nothing"), "{flag}: {told}"));
+        let is_simulated = arguments[0] == "sim";
+        let memory = told.lines().find(|line| line.trim_start().starts_with("memory")).unwrap_or_default();
+        assert_eq!(told.contains("simulated disks") && memory.contains('–'), is_simulated, "{told}");
+    }
+}
+
+#[test]
+fn a_wrong_value_names_its_flag_and_what_to_write() {
+    let scratch = Scratch::new("texts");
+    let write = |name: &str, content: &str| {
+        fs::write(scratch.path(name), content).expect("it can be written");
+        scratch.path(name)
+    };
+    let (seed, twice) =
+        (write("seed.toml", "seed = 18446744073709551616\n"), write("twice.toml", "batch = 1\nbatch = 2\n"));
+    let net = scratch.path("a net");
+    let written = text(
+        &succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string(), "--replicas", "1"]).stdout,
+    );
+    assert!(written.contains("wrote 1 replica ") && written.contains(&format!("--dir '{net}/replica-0'")), "{written}");
+    for (arguments, words) in [
+        (&["bench", "--replicas", "-1"][..], &["--replicas", "a whole number from 1 to 256"][..]),
+        (&["bench", "--replicas", "abc"], &["--replicas", "a whole number from 1 to 256"]),
+        (&["bench", "--replicas", "4.5"], &["--replicas", "a whole number from 1 to 256"]),
+        (&["bench", "--replicas", "4294967296"], &["--replicas", "a whole number from 1 to 256"]),
+        (&["bench", "--seed", "-1"], &["--seed", "a whole number from 0"]),
+        (&["bench", "--duration", "-5s"], &["--duration", "`-5s` is no duration"]),
+        (&["torture", "--minutes", "-1"], &["--minutes", "a number above 0"]),
+        (&["museum", "--most-scenarios", "-1"], &["--most-scenarios"]),
+        (&["bench", "--spec", &seed], &["seed", "18446744073709551616 is out of range", "a whole number from 0"]),
+        (&["bench", "--spec", &twice], &["key `batch`", "keep one of the lines"]),
+        (&["bench", "--replicas", "0"], &["Usage: quorate bench [OPTIONS]"]),
+        (&["client", "--dir", &net, "load", "--clients", "0"], &["Usage: quorate client "]),
+        (&["testnet", "--dir", "x", "--base-port", "65534"], &["--base-port", "65532 at most"]),
+        (&["node", "--dir", &net], &["directory of a testnet", "replica-0"]),
+        (&["bench", "--payload", "4194304", "--outstanding", "1600"], &["--outstanding, --payload", "at most 15"]),
+    ] {
+        refused(arguments, words);
+    }
+    let told = quorate(&["bench", "--view-timeout-ms", "0"]);
+    assert_eq!(text(&told.stderr).matches("--view-timeout-ms").count(), 1, "once is enough");
+}
+
+/// Whoever starts a replica a second time is told who runs it, not which port is taken.
+#[test]
+fn a_second_start_names_the_process_that_has_the_journal() {
+    let scratch = Scratch::new("second");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
+    let nodes = Nodes::start(&net);
+    succeeds(&["client", "--dir", &net, "put", "a", "b"]);
+    let output = quorate(&["node", "--dir", &format!("{net}/replica-0")]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("process {}", nodes.0[0].id())), "{said}");
+}
+
+/// A line that wraps is not written over, and leaves a row behind each time.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_live_line_fits_the_terminal() {
+    const COLUMNS: u16 = 60;
+    let (mut ours, mut theirs) = (0, 0);
+    let size = libc::winsize { ws_row: 24, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the two descriptors are written to places that hold one each, and the size is only read.
+    let opened = unsafe {
+        libc::openpty(&raw mut ours, &raw mut theirs, std::ptr::null_mut(), std::ptr::null(), &raw const size)
+    };
+    assert_eq!(opened, 0, "the system has a terminal to spare");
+    // SAFETY: both descriptors were just opened, and nobody else has them.
+    let (mut ours, theirs) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    command
+        .args(["bench", "--warmup", "100ms", "--duration", "1s"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(theirs);
+    let mut child = command.spawn().expect("the binary runs");
+    drop(command);
+    let mut shown = Vec::new();
+    // The other end is closed when the process is over, which a terminal reports as an error.
+    let _ = ours.read_to_end(&mut shown);
+    assert!(child.wait().expect("it ends").success());
+    let shown = String::from_utf8_lossy(&shown);
+    let lines: Vec<&str> = shown.split("\r\u{1b}[K").filter(|line| line.contains("commands/s")).collect();
+    assert!(!lines.is_empty(), "it is live: {shown}");
+    lines.iter().for_each(|line| assert!(line.chars().count() < usize::from(COLUMNS), "{line}"));
 }

@@ -50,7 +50,7 @@ pub enum KeyFileFault {
     #[error("it exists already and is not overwritten; move it away first if its key is no longer needed")]
     Exists,
     /// The operating system refused.
-    #[error("cannot {0} it: {1}")]
+    #[error("cannot {0} it: {1}; restore it from a backup, or give this user the right to read it")]
     Io(
         /// What was tried.
         &'static str,
@@ -59,7 +59,7 @@ pub enum KeyFileFault {
         io::Error,
     ),
     /// It is a directory, a pipe or a device.
-    #[error("it is not a regular file")]
+    #[error("it is not a regular file; restore it from a backup, or correct `key_file`")]
     NotAFile,
     /// Others than its owner can get at it.
     #[error("others than its owner can access it (mode {mode:03o}); close it with `chmod 600 {}`", path.display())]
@@ -70,10 +70,15 @@ pub enum KeyFileFault {
         mode: u32,
     },
     /// It is too long to be a key file.
-    #[error("it is longer than {MAX_KEY_FILE_BYTES} bytes, so it is no key file")]
+    #[error(
+        "it is longer than {MAX_KEY_FILE_BYTES} bytes, so it is no key file; restore it from a backup, or correct `key_file`"
+    )]
     TooLong,
     /// It does not begin as a key file does.
-    #[error("its first line is not {:?}, so it is no key file", format!("{HEADER}{KEY_FILE_VERSION}"))]
+    #[error(
+        "its first line is not {:?}, so it is no key file; restore it from a backup, or correct `key_file`",
+        format!("{HEADER}{KEY_FILE_VERSION}")
+    )]
     NotAKeyFile,
     /// It has a version that this program does not know.
     #[error("it has the version {0:?} and this program reads version {KEY_FILE_VERSION}")]
@@ -109,7 +114,9 @@ pub enum KeyFileFault {
         found: ClusterId,
     },
     /// It is another replica's.
-    #[error("it belongs to replica {found}, not to replica {expected}")]
+    #[error(
+        "it belongs to replica {found}, not to replica {expected}; put back the one that belongs to this directory"
+    )]
     Replica {
         /// The replica asked for.
         expected: ReplicaId,

@@ -1,6 +1,7 @@
 //! The demonstration: four replicas as processes under load live through a Byzantine leader, a crash, and the crash of all.
 
 use crate::bench::{Bench, BenchError, Progress, Watcher};
+use crate::report::Verdict;
 use crate::result::{Agreement, BenchResult, Event, count};
 use crate::spec::{BenchSpec, Fault, Host, Interval, LeaderKind, Misbehaviour, Workload};
 use crate::torture::{Ground, TortureError, Witnesses};
@@ -176,8 +177,22 @@ impl Demonstration {
         self.load.partial.as_ref().map(|partial| format!("the demonstration is not over: {partial}"))
     }
 
+    /// What the report says of it.
+    pub fn verdict(&self) -> Verdict {
+        let claims = match self.passed() {
+            true => ["Linearizable", "Nothing acknowledged was lost"].map(str::to_owned).to_vec(),
+            false => vec!["The cluster broke its word".to_owned()],
+        };
+        let unfinished = self.unfinished().into_iter();
+        Verdict { passed: self.passed(), claims, reasons: unfinished.chain(self.sentences()).collect() }
+    }
+
     /// What it came to, in a few sentences.
     pub fn conclusion(&self) -> String {
+        self.sentences().join("\n")
+    }
+
+    fn sentences(&self) -> Vec<String> {
         let Testimony { operations, unanswered, keys, violations } = &self.witnesses;
         let mut lines = vec![format!(
             "{} commands of the load were answered; the longest time without an answer was {:.1} s.",
@@ -199,6 +214,6 @@ impl Demonstration {
             ),
         });
         lines.push(format!("In the end: {}.", self.load.agreement));
-        lines.join("\n")
+        lines
     }
 }

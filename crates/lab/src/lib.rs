@@ -19,6 +19,6 @@ pub mod status;
 pub mod torture;
 pub mod twins;
 
-pub use report::render_html;
+pub use report::{Verdict, render_html, render_verdict};
 pub use result::{BenchResult, Event};
 pub use spec::{BenchArgs, BenchSpec, SpecError};

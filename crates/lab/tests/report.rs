@@ -1,8 +1,8 @@
 //! The page is well-formed, asks nothing of any network, and shows hostile text as text.
 
-use quorate_lab::render_html;
 use quorate_lab::result::{Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Second};
 use quorate_lab::spec::{BenchSpec, Workload};
+use quorate_lab::{Verdict, render_html, render_verdict};
 
 /// Goes through the page as an XML parser would, and returns the names of its elements. Raw text of style and script is skipped.
 fn elements(page: &str) -> Vec<String> {
@@ -165,4 +165,81 @@ fn a_last_second_that_was_cut_short_is_no_drop() {
     let second = |second, ops| Second { second, ops, p50_ms: None, p99_ms: None };
     result.timeline = vec![second(0, 1000), second(1, 500)];
     assert!(render_html(&result).contains("1 to 1.5 s: 1,000 commands/s"));
+}
+
+fn narrow_charts(page: &str) -> Vec<&str> {
+    page.split("<div class=\"narrow\">").skip(1).filter_map(|part| part.split("</svg>").next()).collect()
+}
+
+#[test]
+fn a_verdict_stands_at_the_top() {
+    let verdict = Verdict {
+        passed: true,
+        claims: vec!["Linearizable".into()],
+        reasons: vec!["4 witnesses kept every answer.".into()],
+    };
+    let page = render_verdict(&crate::common::sample(), &verdict);
+    elements(&page);
+    let first_chart = page.find("<svg").expect("a chart");
+    for text in ["✓ Linearizable", "The cluster kept its word", "4 witnesses"] {
+        assert!(page.find(text).is_some_and(|at| at < first_chart), "`{text}` is not before the charts");
+    }
+    let broken = render_verdict(&crate::common::sample(), &Verdict { passed: false, ..verdict });
+    assert!(broken.contains("✗ Linearizable") && broken.contains("The cluster broke its word"));
+}
+
+#[test]
+fn evidence_is_folded_and_whole() {
+    let evidence = (0..5).map(|at| format!("replica 0 signed two blocks, {at}")).collect();
+    let page = render_html(&BenchResult { evidence, ..crate::common::sample() });
+    let folded = page.split("<details").find(|part| part.contains("5 proofs")).expect("it is folded");
+    assert_eq!(folded.matches("signed two blocks").count(), 5);
+}
+
+#[test]
+fn events_of_one_moment_share_a_label() {
+    let event = |time_s: f64, text: &str| Event { time_s, text: text.into() };
+    let events = [1.0, 4.0, 4.1, 4.2, 4.4, 8.0].map(|at| event(at, &format!("replica killed at {at}"))).to_vec();
+    let page = render_html(&BenchResult { events, ..crate::common::sample() });
+    let chart = narrow_charts(&page)[0];
+    let labels: Vec<&str> =
+        chart.split("class=\"label event\"").skip(1).filter_map(|part| part.split(['>', '<']).nth(1)).collect();
+    assert_eq!(labels, ["1", "2-5", "6"]);
+    assert!(chart.rfind("class=\"mark event\"") < chart.find("class=\"label event\""), "no line goes through a label");
+}
+
+#[test]
+fn latency_is_logarithmic_and_told_in_its_unit() {
+    let second =
+        |second| Second { second, ops: 1000, p50_ms: Some(2.0), p99_ms: Some(if second == 4 { 2900.0 } else { 9.0 }) };
+    let result = BenchResult { timeline: (0..10).map(second).collect(), ..crate::common::sample() };
+    let page = render_html(&result);
+    for tick in [">1 ms<", ">10 ms<", ">100 ms<", ">1 s<", ">10 s<"] {
+        assert!(page.contains(tick), "{tick}");
+    }
+    assert!(!page.contains("k ms"), "a thousand milliseconds are a second");
+    assert!(page.contains("<th scope=\"col\">") && page.contains("<th scope=\"row\">4 to 5 s</th>"));
+}
+
+#[test]
+fn numbers_below_a_narrow_chart_keep_apart() {
+    for result in [crate::common::sample(), empty()] {
+        let page = render_html(&result);
+        for chart in narrow_charts(&page) {
+            let ticks = chart.split("class=\"tick\"").skip(1).filter(|tick| tick.contains("\"middle\""));
+            let ends = ticks.map(|tick| {
+                let x: f64 = tick
+                    .split("x=\"")
+                    .nth(1)
+                    .and_then(|x| x.split('"').next())
+                    .expect("a place")
+                    .parse()
+                    .expect("a number");
+                let half = tick.split(['>', '<']).nth(1).expect("a text").chars().count() as f64 * 6.4 / 2.0;
+                (x - half, x + half)
+            });
+            let ends: Vec<(f64, f64)> = ends.collect();
+            assert!(ends.windows(2).all(|pair| pair[1].0 - pair[0].1 >= 10.0), "{ends:?}");
+        }
+    }
 }

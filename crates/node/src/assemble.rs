@@ -18,7 +18,7 @@ use quorate_consensus::Protocol;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_crypto::{BundleVerifier, Crypto, DEFAULT_CACHE_BUNDLES, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
 use quorate_recording::Recorder;
-use quorate_storage::Identity;
+use quorate_storage::{CpuAccount, Identity};
 use quorate_transports::{Listeners, TcpTransport, Transport, listen};
 use quorate_types::{Address, Committee};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -50,6 +50,12 @@ pub(crate) fn assemble(
         None => Arc::new(Keyring::new(config.scheme, &committee)?),
     };
     let crypto = Crypto::with_keyring(keyring, &committee, config.replica, key, DEFAULT_CACHE_CERTIFICATES)?;
+    let identity = Identity { cluster: committee.cluster, replica: config.replica };
+    // The journal's threads work for this replica, too.
+    let account = CpuAccount::current().unwrap_or_default();
+    let _journal_counts = account.lend();
+    // The lock of the journal knows better than the port who has this replica's place.
+    let Opened { journal, memory, mark, directory, finding } = durability::open(&config.journal, home, identity)?;
     let (transport, places) = transport(config, &committee, &crypto, listener)?;
     let waker = transport.waker();
     let salt = unguessable();
@@ -59,8 +65,6 @@ pub(crate) fn assemble(
     if let Some(laboratory) = &config.laboratory {
         observer.observe(config.replica, NodeEvent::Misbehaving(laboratory.fault));
     }
-    let identity = Identity { cluster: committee.cluster, replica: config.replica };
-    let Opened { journal, memory, mark, directory, finding } = durability::open(&config.journal, home, identity)?;
     if let Some(finding) = finding {
         observer.observe(config.replica, NodeEvent::Journal(finding));
     }
@@ -89,6 +93,7 @@ pub(crate) fn assemble(
         executor: Executor::new(config.application.build(), &committee.cluster).with_checkpoints(rule),
         gateway: Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, salt),
         observer,
+        settings: config.settings(),
     };
     let orders = Orders::default();
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };

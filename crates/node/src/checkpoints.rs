@@ -6,6 +6,7 @@
 use crate::error::HostError;
 use quorate_applications::{Checkpoint, CheckpointTask};
 use quorate_storage::Waker;
+use quorate_storage::account;
 use quorate_types::Height;
 use std::collections::VecDeque;
 use std::panic;
@@ -109,7 +110,7 @@ impl Run {
             // The replica may have ended, or gone over to another state: then nobody asks for it any more.
             let _ = sender.send(task.run());
         };
-        let thread = thread::Builder::new().name("checkpoint".to_owned()).spawn(run);
+        let thread = account::spawn(thread::Builder::new().name("checkpoint".to_owned()), run);
         Ok(Run { thread: thread.map_err(|source| HostError::Thread { source })?, result })
     }
 

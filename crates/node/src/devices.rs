@@ -21,7 +21,7 @@ use quorate_storage::Journal;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Decoder, Encoder, Height, Quorum, ReplicaId, Time, Vote, Wire,
+    Block, Bundle, Certificate, ClusterId, Decoder, Encoder, Height, Quorum, ReplicaId, Settings, Time, Vote, Wire,
 };
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -64,6 +64,8 @@ pub(crate) struct Devices<M> {
     pub leader: ReplicaId,
     pub states: States,
     pub checkpoints: Checkpoints,
+    /// What it tells of its configuration.
+    pub settings: Settings,
     /// What says that the replica has never run.
     mark: Option<PathBuf>,
     /// Blocks up to this height were executed in an earlier life, and their effect is in the state.
@@ -118,6 +120,7 @@ pub(crate) struct Fittings {
     pub executor: Executor,
     pub gateway: Gateway,
     pub observer: Box<dyn Observer>,
+    pub settings: Settings,
 }
 
 impl<M: Message> Devices<M> {
@@ -136,6 +139,7 @@ impl<M: Message> Devices<M> {
             executor,
             gateway,
             observer,
+            settings,
         } = fittings;
         let waker = transport.waker();
         journal.set_waker(waker.clone());
@@ -154,6 +158,7 @@ impl<M: Message> Devices<M> {
             executor,
             gateway,
             observer,
+            settings,
             alarms: Alarms::default(),
             local: VecDeque::new(),
             blocks: 0,

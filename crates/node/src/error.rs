@@ -189,6 +189,9 @@ pub enum NodeError {
     /// A testnet is to be written where something is already.
     #[error("{0} is not empty; name a directory that is, or that does not exist yet")]
     NotEmpty(PathBuf),
+    /// The directory of a whole testnet instead of a replica's.
+    #[error("{} is the directory of a testnet; name a replica's in it, such as {}", .0.display(), .0.join("replica-0").display())]
+    Testnet(PathBuf),
     /// A testnet's ports do not fit below 65536.
     #[error(
         "{}; set --base-port from 1 to {}",
@@ -229,9 +232,9 @@ pub enum NodeError {
 impl NodeError {
     /// Whether what the caller gave cannot be used, files included, as against what happened on the way.
     pub fn is_wrong_call(&self) -> bool {
-        use NodeError::{Config, ConfigFile, Crypto, HostName, KeyFile, NotEmpty, PlaceTaken, Ports, PortsOf};
+        use NodeError::{Config, ConfigFile, Crypto, HostName, KeyFile, NotEmpty, PlaceTaken, Ports, PortsOf, Testnet};
         matches!(self, ConfigFile(_) | Config(_) | KeyFile(_) | Crypto(_) | NotEmpty(_) | Ports { .. })
-            || matches!(self, HostName(_) | PlaceTaken(_) | PortsOf(_))
+            || matches!(self, HostName(_) | PlaceTaken(_) | PortsOf(_) | Testnet(_))
     }
 
     /// Whether a disk is full, fails, or may not be written, so that starting again is in vain until it has been seen to.

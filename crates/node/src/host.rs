@@ -18,6 +18,7 @@ use bytes::Bytes;
 use quorate_byzantine::Behaviour;
 use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
 use quorate_recording::Recorder;
+use quorate_storage::CpuAccount;
 use quorate_transports::{Counters, Event, Refusal, Remote};
 use quorate_types::{ReplicaId, Signers, Status, Time, decode_message};
 use std::collections::BTreeMap;
@@ -72,6 +73,7 @@ pub(crate) struct Host<P: Protocol> {
     behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub(crate) recorder: Option<Recorder>,
     orders: Orders,
+    account: CpuAccount,
     started: Instant,
     pub(crate) now: Time,
     pub(crate) actions: Vec<Action<P::Message>>,
@@ -84,6 +86,7 @@ pub(crate) struct Host<P: Protocol> {
 
 impl<P: Protocol> RunningNode for Host<P> {
     fn run(mut self: Box<Self>) -> Result<Status, HostError> {
+        let _counts = self.account.enter();
         self.recover(self.memory)?;
         self.feed(Input::Start)?;
         loop {
@@ -117,6 +120,7 @@ impl<P: Protocol> Host<P> {
             behaviour,
             recorder,
             orders,
+            account: CpuAccount::current().unwrap_or_default(),
             started: Instant::now(),
             now: Time(0),
             actions: Vec::new(),
@@ -314,7 +318,7 @@ impl<P: Protocol> Host<P> {
             verifications: self.devices.crypto.verifications() + self.devices.gateway.verifications(),
             bytes_sent: counters.bytes_sent,
             messages_sent: counters.frames_sent,
-            cpu_ns: measure::thread_cpu_ns(),
+            cpu_ns: self.account.spent_ns(),
             busy_ns: measure::thread_busy_ns(),
             peak_rss_kb: measure::peak_rss_kb(),
             client_memory_peak_bytes: counters.client_memory_peak_bytes,
@@ -325,6 +329,7 @@ impl<P: Protocol> Host<P> {
             dropped: self.dropped(&counters),
             evidence: self.replica.evidence().iter().map(ToString::to_string).collect(),
             history: if history { self.devices.executor.history() } else { Vec::new() },
+            settings: history.then(|| self.devices.settings.clone()),
         }
     }
 

@@ -33,6 +33,7 @@ pub mod settings;
 pub mod snapshots;
 mod states;
 pub mod testnet;
+mod told;
 pub mod turns;
 
 pub use config::{ConfigFault, NodeConfig, ReplyMode, TransportKind};

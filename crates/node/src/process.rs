@@ -7,17 +7,24 @@ use crate::error::NodeError;
 use crate::host::Order;
 use crate::interrupt;
 use crate::observer::Observer;
+use crate::testnet::replica_directory;
 use quorate_crypto::key_file;
-use quorate_types::{ClusterId, Status};
+use quorate_storage::CpuAccount;
+use quorate_types::{ClusterId, ReplicaId, Status};
 use std::path::Path;
 
 /// Runs the replica of a directory on this thread, until a signal asks it to end, if the process [handles](crate::interrupt::install)
 /// signals, or until it cannot go on.
 pub fn run_directory(directory: &Path, observer: Box<dyn Observer>) -> Result<Status, NodeError> {
+    let is_testnet = replica_directory(directory, ReplicaId(0)).is_dir() && !directory.join(CONFIG_FILE).exists();
+    if is_testnet {
+        return Err(NodeError::Testnet(directory.to_owned()));
+    }
     let config = NodeConfig::read(&directory.join(CONFIG_FILE))?;
     let cluster = ClusterId::from_name(&config.cluster);
     let key = key_file::read(&directory.join(&config.key_file), config.scheme, &cluster, config.replica)?;
     descriptors::check(&config)?;
+    let _all_counts = CpuAccount::of_process().lend();
     let assembled = assemble(&config, directory, key, None, None, observer)?;
     let (orders, waker) = (assembled.orders, assembled.waker);
     let _until_the_end = interrupt::when_requested(move || {

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use quorate_applications::FrozenState;
 use quorate_consensus::checkpoints::STATES_KEPT;
 use quorate_consensus::transfer::{MANIFEST, Part};
+use quorate_storage::account;
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Wire};
 use std::io;
@@ -355,7 +356,7 @@ fn begin_writing(
 ) -> Result<Work, HostError> {
     let (writer, certified) = (files.clone(), certificate.is_some());
     let write = move || writer.write(&Snapshot { height, certificate, state: state() });
-    let thread = thread::Builder::new().name("snapshot".to_owned()).spawn(write);
+    let thread = account::spawn(thread::Builder::new().name("snapshot".to_owned()), write);
     let thread = thread.map_err(|source| files.fault("write", &files.path(height), source))?;
     Ok(Work::Writing { height, certified, thread })
 }

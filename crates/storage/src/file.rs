@@ -1,5 +1,6 @@
 //! The journal of a replica that must not forget: a thread that writes, and a handle that never waits for it.
 
+use crate::account;
 use crate::directory::Directory;
 use crate::error::JournalError;
 use crate::format::Entry;
@@ -81,7 +82,7 @@ impl<M: Medium> FileJournal<M> {
             log: Mutex::new(log),
         });
         let of_writer = shared.clone();
-        let writer = thread::Builder::new().name("journal".to_owned()).spawn(move || write(&of_writer));
+        let writer = account::spawn(thread::Builder::new().name("journal".to_owned()), move || write(&of_writer));
         let writer = writer.map_err(|error| JournalError::io("start", "the thread that writes", error))?;
         Ok(FileJournal {
             shared,

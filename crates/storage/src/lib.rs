@@ -13,6 +13,7 @@
 //! The file and simulated kinds are one and the same code over a [`Medium`]; the layout on disk is described in
 //! `docs/adr/008-journal.md`.
 
+pub mod account;
 mod descriptors;
 mod directory;
 mod error;
@@ -32,6 +33,7 @@ mod stepped;
 mod supply;
 mod survey;
 
+pub use account::CpuAccount;
 pub use descriptors::{are_exhausted, with_descriptor};
 pub use directory::{Directory, DirectoryFile};
 pub use error::{JournalError, mend};

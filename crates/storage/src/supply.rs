@@ -1,5 +1,6 @@
 //! Where segments come from: the files of those that were cut, used again as they are, or else new files full of zeros.
 
+use crate::account;
 use crate::error::JournalError;
 use crate::format::{MOST_LIVES, SegmentHeader};
 use crate::medium::{Medium, MediumFile};
@@ -60,7 +61,7 @@ impl<M: Medium> Supply<M> {
         let (medium, retired, header) = (self.medium.clone(), self.retired.pop_front(), self.header(index));
         let thread = thread::Builder::new().name("journal-ahead".to_owned());
         // Without a thread the segment is prepared when it is needed.
-        if let Ok(handle) = thread.spawn(move || prepare(&medium, header, retired)) {
+        if let Ok(handle) = account::spawn(thread, move || prepare(&medium, header, retired)) {
             self.next = Next::Preparing(handle);
         }
     }

@@ -1,5 +1,6 @@
 //! The tests of this crate, as one binary: what they share is compiled and linked once.
 
+mod account;
 mod common;
 mod crash;
 mod damage;

@@ -32,5 +32,5 @@ pub use digest::{Digest, Hasher};
 pub use ids::{ClientId, ClusterId, Height, ReplicaId, View};
 pub use quorum::Quorum;
 pub use state::Manifest;
-pub use status::Status;
+pub use status::{Settings, Status};
 pub use time::Time;

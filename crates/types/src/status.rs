@@ -55,4 +55,51 @@ pub struct Status {
     pub evidence: Vec<String>,
     /// Rolling digest of everything executed, at sampled heights: equal histories have equal digests. Empty unless asked for.
     pub history: Vec<(Height, Digest)>,
+    /// What the replica is set to. None unless the history is asked for, and from older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Settings>,
+}
+
+/// What a replica is set to, by the names of its configuration's keys, as far as it matters to whoever measures the cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Who orders the commands and how.
+    pub protocol: String,
+    /// Who leads a view.
+    pub leader: String,
+    /// To whom votes go in a chained protocol.
+    pub votes: String,
+    /// Most commands in a block.
+    pub batch: u32,
+    /// When a leader proposes a block that is not full.
+    pub batch_policy: String,
+    /// Longest wait for a fuller block under `timed`.
+    pub batch_wait_ms: u64,
+    /// How commands reach the replicas.
+    pub dissemination: String,
+    /// Time without progress after which a view is given up.
+    pub view_timeout_ms: u64,
+    /// How the view timeout behaves from view to view.
+    pub view_duration: String,
+    /// PBFT: slots above the last stable checkpoint that may be in use.
+    pub window: u64,
+    /// Blocks from one checkpoint to the next.
+    pub checkpoint_interval: u64,
+    /// PBFT: slots that the primary has in flight at most.
+    pub pipeline: u64,
+    /// The signature scheme of votes and certificates.
+    pub scheme: String,
+    /// How clients show that commands are theirs.
+    pub client_authentication: String,
+    /// What protects messages on the way.
+    pub channel: String,
+    /// What carries them.
+    pub transport: String,
+    /// What executes the commands.
+    pub application: String,
+    /// `file` or `memory`.
+    pub journal: String,
+    /// `always` or `never`.
+    pub fsync: String,
 }

@@ -101,7 +101,8 @@ impl ClientArgs {
 }
 
 pub fn run(arguments: ClientArgs) -> Outcome {
-    let file = arguments.dir.join(CLIENT_CONFIG_FILE);
+    let directory = arguments.dir;
+    let file = directory.join(CLIENT_CONFIG_FILE);
     let mut config = ClientConfig::load(&file)?;
     config.client_authentication = arguments.client_authentication.unwrap_or(config.client_authentication);
     if let Some(timeout) = arguments.timeout {
@@ -142,7 +143,7 @@ pub fn run(arguments: ClientArgs) -> Outcome {
             let LoadArgs(spec) = *arguments;
             let outputs = Outputs::of_spec(&spec, &[&file])?;
             let mut live = Live::new();
-            let result = bench::load(&spec, &config, &mut live);
+            let result = bench::load(&spec, &config, &directory, &mut live);
             live.clear();
             let result = result?;
             outputs.deliver(

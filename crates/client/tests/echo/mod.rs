@@ -196,6 +196,7 @@ impl Echo {
             dropped: BTreeMap::new(),
             evidence: Vec::new(),
             history: Vec::new(),
+            settings: None,
         }
     }
 }

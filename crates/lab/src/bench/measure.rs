@@ -200,6 +200,7 @@ pub fn result(
         partial: partial(|| format!("after {:.1} s of {}", report.window.as_secs_f64(), spec.duration)),
         machine: Machine::here(),
         command: spec.command_line(),
+        loaded: None,
         version: version(),
     }
 }

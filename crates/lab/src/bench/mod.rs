@@ -3,12 +3,14 @@
 mod cluster;
 mod course;
 mod error;
+mod foreign;
 mod measure;
 mod progress;
 mod scratch;
 
 pub use cluster::{Cluster, Processes, client_config, node_template};
 pub use error::BenchError;
+pub use foreign::Loaded;
 pub(crate) use measure::{evidence, timeline};
 pub use progress::{Progress, Watcher};
 
@@ -24,6 +26,7 @@ use quorate_client::session::ReplyMode;
 use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, WorkloadKind, workload};
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity};
 use quorate_types::ClientId;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -101,8 +104,13 @@ impl Bench {
     }
 }
 
-/// Loads a cluster that runs already. Only what the clients see is reported.
-pub fn load(spec: &BenchSpec, config: &ClientConfig, watcher: &mut dyn Watcher) -> Result<BenchResult, BenchError> {
+/// Loads a cluster that runs already, which `directory` describes. Only what the clients see and the replicas tell is reported.
+pub fn load(
+    spec: &BenchSpec,
+    config: &ClientConfig,
+    directory: &Path,
+    watcher: &mut dyn Watcher,
+) -> Result<BenchResult, BenchError> {
     spec.validate()?;
     if spec.workload_kind().is_key_value() && config.application != ApplicationKind::KeyValue.name() {
         return Err(BenchError::Application {
@@ -111,8 +119,10 @@ pub fn load(spec: &BenchSpec, config: &ClientConfig, watcher: &mut dyn Watcher) 
         });
     }
     let (report, readings) = load_and_watch(spec, config, &mut Cluster::foreign(config), watcher)?;
-    let spec = BenchSpec { client_authentication: config.client_authentication, ..spec.clone() };
-    Ok(measure::result(&spec, &report, readings, Vec::new(), 0))
+    let loaded = Loaded::of(readings.end.iter().flatten());
+    let of_cluster = loaded.describe(spec, config);
+    let result = measure::result(&of_cluster, &report, readings, Vec::new(), 0);
+    Ok(BenchResult { command: foreign::command(spec, directory), loaded: Some(loaded), ..result })
 }
 
 fn load_and_watch(
@@ -134,7 +144,12 @@ fn load_and_watch(
     let (report, mut readings) = match (report, readings) {
         (Ok(report), Ok(readings)) if partial::goes_on() || !report.window.is_zero() => (report, readings),
         (Err(_), _) | (_, Err(_)) | (Ok(_), Ok(_)) if !partial::goes_on() => return Err(BenchError::Interrupted),
-        (report, readings) => (report?, readings?),
+        (report, readings) => {
+            // A replica that has ended says why nobody could be reached.
+            cluster.check()?;
+            let readings = readings?;
+            (report?, readings)
+        }
     };
     course::settle(&mut probe, &mut readings)?;
     Ok((report, readings))

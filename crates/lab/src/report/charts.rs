@@ -5,6 +5,8 @@ use crate::result::{BenchResult, Bucket, Second, count, figure};
 
 /// Most points that one line shows; a longer run is averaged.
 const MAX_POINTS: usize = 600;
+/// Events within so many seconds of the first are of one moment.
+const MOMENT_S: f64 = 0.5;
 /// Numbers on a vertical axis.
 const Y_TICKS: usize = 5;
 /// Numbers on a horizontal axis of time.
@@ -65,10 +67,52 @@ fn time_axis(result: &BenchResult, spans: &[Span]) -> Axis {
     Axis::exact("seconds", end, X_TICKS, short)
 }
 
+/// One mark for all events of one moment: their labels would lie on one another.
 fn event_marks(result: &BenchResult) -> Vec<Mark> {
-    let mark =
-        |event: &crate::result::Event| Mark { at: event.time_s.max(0.0), text: event.text.clone(), class: "event" };
-    result.events.iter().map(mark).collect()
+    let mut moments: Vec<(f64, Vec<usize>)> = Vec::new();
+    for (at, event) in result.events.iter().enumerate() {
+        let time = event.time_s.max(0.0);
+        match moments.last_mut().filter(|(first, _)| (time - *first).abs() <= MOMENT_S) {
+            Some((_, events)) => events.push(at),
+            None => moments.push((time, vec![at])),
+        }
+    }
+    let mark = |(at, events): &(f64, Vec<usize>)| {
+        let (first, last, name) = (events[0] + 1, events[events.len() - 1] + 1, &result.events[events[0]].text);
+        let (text, number) = match events.len() {
+            1 => (name.clone(), first.to_string()),
+            many => (format!("{name} and {} more", many - 1), format!("{first}-{last}")),
+        };
+        Mark { at: *at, text, number, class: "event" }
+    };
+    moments.iter().map(mark).collect()
+}
+
+/// A latency on an axis, given in milliseconds.
+fn time(ms: f64) -> String {
+    match ms {
+        ms if ms >= 1000.0 => format!("{} s", short(ms / 1000.0)),
+        ms if ms >= 1.0 || ms <= 0.0 => format!("{} ms", short(ms)),
+        ms => format!("{} µs", short(ms * 1000.0)),
+    }
+}
+
+/// A logarithmic axis of latencies, from a power of ten to another.
+fn latency_axis(least: f64, most: f64) -> Axis {
+    let power = |value: f64, round: fn(f64) -> f64| 10f64.powf(round(value.max(f64::MIN_POSITIVE).log10()));
+    let (least, most) = (least.clamp(1e-3, 1e6), most.clamp(1e-3, 1e9));
+    let (low, high) = (power(least, f64::floor), power(most, f64::ceil));
+    let mut axis = Axis::log("", low, high.max(low * 10.0), time);
+    // Powers of ten alone, where there are several: the rest crowds.
+    if high / low >= 1000.0 {
+        axis.ticks.retain(|(value, _)| (value.log10() - value.log10().round()).abs() < 1e-6);
+    }
+    axis
+}
+
+/// What the time lines show, as rows: from, to, commands a second, median and 99th percentile in milliseconds.
+pub fn rows_over_time(result: &BenchResult) -> Vec<(f64, f64, f64, Option<f64>, Option<f64>)> {
+    spans(result).iter().map(|span| (span.from_s, span.to_s, span.rate, span.p50_ms, span.p99_ms)).collect()
 }
 
 /// Commands completed in each second, with what happened marked.
@@ -98,7 +142,9 @@ pub fn throughput(result: &BenchResult) -> Chart {
 pub fn latency_over_time(result: &BenchResult) -> Option<Chart> {
     let spans = spans(result);
     let values = spans.iter().flat_map(|span| [span.p50_ms, span.p99_ms]).flatten();
-    let most = values.reduce(f64::max)?;
+    let (least, most) = values.fold(None, |range: Option<(f64, f64)>, value| {
+        Some(range.map_or((value, value), |(least, most)| (least.min(value), most.max(value))))
+    })?;
     let hover = |span: &Span| {
         let ms = |value: Option<f64>| value.map_or_else(|| "none".into(), |value| format!("{} ms", figure(value)));
         let text = format!(
@@ -113,7 +159,7 @@ pub fn latency_over_time(result: &BenchResult) -> Option<Chart> {
     Some(Chart {
         summary: format!("Latency over time, at most {} ms at the 99th percentile", figure(most)),
         x: time_axis(result, &spans),
-        y: Axis::linear("ms", most, Y_TICKS, short),
+        y: latency_axis(least, most),
         lines: vec![
             Line { class: "two", area: false, points: spans.iter().flat_map(|s| s.step(s.p99_ms)).collect() },
             Line { class: "one", area: false, points: spans.iter().flat_map(|s| s.step(s.p50_ms)).collect() },
@@ -145,7 +191,7 @@ pub fn histogram(result: &BenchResult) -> Option<Chart> {
     };
     Some(Chart {
         summary: format!("Histogram of latency from {} to {} ms", figure(first.from_ms), figure(last.to_ms)),
-        x: Axis::log("milliseconds, logarithmic", first.from_ms, last.to_ms, short),
+        x: Axis::log("logarithmic", first.from_ms, last.to_ms, time),
         y: Axis::linear("%", most, Y_TICKS, |value| format!("{} %", short(value))),
         lines: Vec::new(),
         bars: buckets
@@ -154,7 +200,9 @@ pub fn histogram(result: &BenchResult) -> Option<Chart> {
             .collect(),
         marks: marks
             .into_iter()
-            .filter_map(|(name, at)| Some(Mark { at: at?, text: name.into(), class: "percentile" }))
+            .filter_map(|(name, at)| {
+                Some(Mark { at: at?, text: name.into(), number: name.into(), class: "percentile" })
+            })
             .collect(),
         hovers: buckets.iter().map(hover).collect(),
     })
@@ -182,7 +230,7 @@ pub fn percentiles(result: &BenchResult) -> Option<Chart> {
     Some(Chart {
         summary: format!("Latency by percentile, at most {} ms", figure(most)),
         x: Axis { name: "percentile".into(), range: (0.0, end), log: false, ticks: ticks.collect() },
-        y: Axis::linear("ms", most, Y_TICKS, |value| format!("{} ms", short(value))),
+        y: latency_axis(first.from_ms, most),
         lines: vec![Line { class: "one", area: true, points }],
         bars: Vec::new(),
         marks: Vec::new(),

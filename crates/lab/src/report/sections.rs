@@ -1,12 +1,16 @@
 //! The parts of the page, from top to bottom.
 
-use super::charts;
 use super::html::{element, escape, text};
 use super::svg::Chart;
+use super::{Verdict, charts};
 use crate::result::{
-    Agreement, BenchResult, count, describe_limit, describe_load, describe_settings, figure, optional, shown_evidence,
+    Agreement, BenchResult, UNKNOWN, count, describe_limit, describe_load, describe_memory, describe_settings, figure,
+    optional,
 };
-use crate::spec::{CLUSTER, LOAD, OUTPUT, ProtocolKind, RUN};
+use crate::spec::{CLUSTER, LOAD, OUTPUT, ProtocolKind, RUN, Setting};
+
+/// Most proofs that a page holds.
+const MOST_PROOFS: usize = 100;
 
 /// What each figure means: the terms of the page, in its order.
 const DEFINITIONS: &[(&str, &str)] = &[
@@ -63,12 +67,12 @@ fn protocol_name(protocol: ProtocolKind) -> &'static str {
 
 /// The page's name in a list of tabs.
 pub fn title(result: &BenchResult) -> String {
-    let name = protocol_name(result.spec.protocol);
+    let name = if result.knows("protocol") { protocol_name(result.spec.protocol) } else { "A cluster" };
     format!("{name}, {} replicas: {} commands/s", result.spec.replicas, figure(result.throughput_ops))
 }
 
 /// The name of the run, the verdicts and the figures that matter most.
-pub fn headline(result: &BenchResult) -> String {
+pub fn headline(result: &BenchResult, verdict: Option<&Verdict>) -> String {
     let is_beyond = result.spec.beyond_faults().is_some();
     let (class, agreement) = match &result.agreement {
         Agreement::Agreed => ("good", "✓ All replicas agree"),
@@ -76,7 +80,10 @@ pub fn headline(result: &BenchResult) -> String {
         Agreement::Differs(_) => ("bad", "✗ Agreement is broken"),
         Agreement::Unknown(_) => ("warn", "Agreement not checked"),
     };
-    let mut chips = text("li", class, agreement);
+    let (judged, sign) = if verdict.is_some_and(|verdict| verdict.passed) { ("good", "✓") } else { ("bad", "✗") };
+    let claims = verdict.iter().flat_map(|verdict| &verdict.claims);
+    let mut chips: String = claims.map(|claim| text("li", judged, &format!("{sign} {claim}"))).collect();
+    chips += &text("li", class, agreement);
     chips += &match result.client_bound {
         true => text("li", "warn", "Limited by the clients"),
         false => text("li", "", "Not limited by the clients"),
@@ -98,13 +105,20 @@ pub fn headline(result: &BenchResult) -> String {
         tile("Longest gap", &optional(result.longest_gap_ms), "ms", ""),
     ]
     .concat();
-    let name = format!("{} on {} replicas", protocol_name(result.spec.protocol), result.spec.replicas);
+    let replicas = result.spec.replicas;
+    let (name, settings) = match result.knows("protocol") {
+        true => {
+            (format!("{} on {replicas} replicas", protocol_name(result.spec.protocol)), describe_settings(&result.spec))
+        }
+        false => (format!("{replicas} replicas"), UNKNOWN.to_owned()),
+    };
+    let kicker = if result.loaded.is_some() { "quorate client load" } else { "quorate bench" };
     format!(
         "<header>\n{}\n{}\n{}\n{}\n<ul class=\"chips\">{chips}</ul>\n</header>\n<section class=\"tiles\">{tiles}</section>\n",
-        text("p", "kicker", "quorate bench"),
+        text("p", "kicker", kicker),
         text("h1", "", &name),
         text("p", "lead", &describe_load(&result.spec)),
-        text("p", "lead", &describe_settings(&result.spec)),
+        text("p", "lead", &settings),
     )
 }
 
@@ -138,10 +152,33 @@ pub fn findings(result: &BenchResult) -> String {
     for line in &result.warnings {
         notes += &note("warn", "Warning", line);
     }
-    for line in &shown_evidence(result) {
-        notes += &note("bad", "Evidence of misbehaviour", line);
+    notes + &evidence(result)
+}
+
+/// The proofs of misbehaviour, folded: their digests fill a page, and a reader wants to know that there are some.
+fn evidence(result: &BenchResult) -> String {
+    let count = result.evidence.len();
+    if count == 0 {
+        return String::new();
     }
-    notes
+    let many = if count == 1 { "1 proof".to_owned() } else { format!("{} proofs", crate::result::count(count as u64)) };
+    let head = text("b", "", "Evidence of misbehaviour") + &text("span", "", &format!(" {many} that replicas kept"));
+    let mut lines: String = result.evidence.iter().take(MOST_PROOFS).map(|line| text("li", "", line)).collect();
+    if count > MOST_PROOFS {
+        lines += &text("li", "", &format!("and {} more, which the JSON has", count - MOST_PROOFS));
+    }
+    // Whoever was told to lie, and is caught, is what was to be shown.
+    let class = if result.spec.misbehaviour().next().is_some() { "warn" } else { "bad" };
+    let inner = element("summary", "", &head) + &element("ul", "proofs", &lines);
+    element("details", &format!("note {class}"), &inner) + "\n"
+}
+
+/// What was to be shown, and how it was found out.
+pub fn verdict(verdict: &Verdict) -> String {
+    let (class, head) =
+        if verdict.passed { ("good", "The cluster kept its word") } else { ("bad", "The cluster broke its word") };
+    let lines: String = verdict.reasons.iter().map(|reason| text("li", "", reason)).collect();
+    element("div", &format!("note {class}"), &(text("b", "", head) + &element("ul", "reasons", &lines))) + "\n"
 }
 
 fn note(class: &str, head: &str, content: &str) -> String {
@@ -171,12 +208,31 @@ pub fn over_time(result: &BenchResult) -> String {
     }
     let mut page = card("Throughput over time", &unit, &inner);
     if let Some(latency) = charts::latency_over_time(result) {
-        let legend = text("small", "", "ms")
+        let legend = text("small", "", "logarithmic")
             + &text("small", "key one", "median")
             + &text("small", "key two", "99th percentile");
-        page += &card("Latency over time", &legend, &chart(&latency, (1000.0, 220.0), (380.0, 210.0)));
+        page +=
+            &card("Latency over time", &legend, &(chart(&latency, (1000.0, 240.0), (380.0, 230.0)) + &seconds(result)));
     }
     page
+}
+
+/// The head of a column.
+fn head(name: &str) -> String {
+    format!("<th scope=\"col\">{}</th>", escape(name))
+}
+
+/// The same figures as a table, for readers who want numbers or cannot see lines.
+fn seconds(result: &BenchResult) -> String {
+    let heads: String = ["time", "commands/s", "median, ms", "99th percentile, ms"].map(head).concat();
+    let row = |(from, to, rate, p50, p99): &(f64, f64, f64, Option<f64>, Option<f64>)| {
+        let time = format!("<th scope=\"row\">{} to {} s</th>", charts::short(*from), charts::short(*to));
+        let cells = [figure(*rate), optional(*p50), optional(*p99)].map(|value| text("td", "", &value)).concat();
+        element("tr", "", &(time + &cells))
+    };
+    let rows: String = charts::rows_over_time(result).iter().map(row).collect();
+    let table = format!("<table class=\"seconds\"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>");
+    element("details", "", &(text("summary", "", "Second by second, as a table") + &element("div", "scroll", &table)))
 }
 
 /// Histogram, percentile curve and the percentiles as a table.
@@ -185,7 +241,7 @@ pub fn latency(result: &BenchResult) -> String {
         return card("Latency", "", &text("p", "", "No command was completed in the measured time."));
     };
     let rows = result.latency_ms.rows();
-    let heads: String = rows.iter().map(|(name, _)| text("th", "", name)).collect();
+    let heads: String = rows.iter().map(|(name, _)| head(name)).collect();
     let cells: String = rows.iter().map(|(_, value)| text("td", "", &optional(*value))).collect();
     let table = format!(
         "<div class=\"scroll\"><table><thead><tr>{heads}</tr></thead><tbody><tr>{cells}</tr></tbody></table></div>"
@@ -228,7 +284,7 @@ pub fn processor(result: &BenchResult) -> String {
         ("Verifications per block", optional(result.verifications_per_block)),
         ("Views", count(result.views)),
         ("View timeouts", count(result.view_timeouts)),
-        ("Peak memory", format!("{} MB", figure(result.peak_rss_mb))),
+        ("Peak memory", format!("{} MB", describe_memory(result))),
         ("Limit", describe_limit(result).to_string()),
     ];
     let facts: String = facts.iter().map(|(name, value)| fact(name, value, "")).collect();
@@ -252,7 +308,8 @@ pub fn configuration(result: &BenchResult) -> String {
     let mut inner = String::new();
     for heading in [CLUSTER, LOAD, RUN, OUTPUT] {
         let mut facts = String::new();
-        for setting in settings.iter().filter(|setting| setting.heading == heading) {
+        let key = |setting: &Setting| setting.flag.trim_start_matches('-').replace('-', "_");
+        for setting in settings.iter().filter(|setting| setting.heading == heading && result.knows(&key(setting))) {
             let value = if setting.values.is_empty() { "–".to_string() } else { setting.values.join(", ") };
             let class = if setting.is_default { "" } else { " class=\"set\"" };
             facts += &format!(

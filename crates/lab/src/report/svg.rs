@@ -112,6 +112,8 @@ pub struct Mark {
     pub at: f64,
     /// Its name.
     pub text: String,
+    /// What stands for the name where there is no room.
+    pub number: String,
     /// The class that colours it.
     pub class: &'static str,
 }
@@ -188,8 +190,12 @@ impl Chart {
         for line in &self.lines {
             draw_line(&frame, line, &mut svg);
         }
+        for (mark, (row, _)) in self.marks.iter().zip(&rows) {
+            draw_mark(&frame, mark, *row, &mut svg);
+        }
+        // After all lines, so that none goes through a label.
         for (mark, (row, text)) in self.marks.iter().zip(&rows) {
-            draw_mark(&frame, mark, *row, text, &mut svg);
+            draw_label(&frame, mark, *row, text, &mut svg);
         }
         for hover in &self.hovers {
             let (left, right) = (frame.x(hover.range.0), frame.x(hover.range.1));
@@ -218,8 +224,8 @@ fn mark_rows(chart: &Chart, width: f64) -> Vec<(usize, String)> {
 fn label_rows(chart: &Chart, width: f64, named: bool) -> Vec<(usize, String)> {
     let mut ends: Vec<Vec<(f64, f64)>> = Vec::new();
     let place = |mark: &Mark| LEFT + chart.x.place(mark.at) * (width - LEFT - RIGHT);
-    let labels = chart.marks.iter().enumerate().map(|(number, mark)| {
-        let text = if named { mark.text.clone() } else { (number + 1).to_string() };
+    let labels = chart.marks.iter().map(|mark| {
+        let text = if named { mark.text.clone() } else { mark.number.clone() };
         let extent = text.chars().count() as f64 * CHARACTER + 10.0;
         let left = label_left(place(mark), extent, width);
         let free = |row: &Vec<(f64, f64)>| row.iter().all(|(from, to)| left > *to || left + extent < *from);
@@ -255,7 +261,7 @@ fn draw_axes(frame: &Frame, svg: &mut String) {
     let mut free = f64::MIN;
     for (value, text) in &frame.chart.x.ticks {
         let x = frame.x(*value);
-        let half = text.chars().count() as f64 * CHARACTER / 2.0 + 4.0;
+        let half = text.chars().count() as f64 * CHARACTER / 2.0 + 8.0;
         if x - half < free {
             continue;
         }
@@ -297,12 +303,26 @@ fn draw_line(frame: &Frame, line: &Line, svg: &mut String) {
     }
 }
 
-fn draw_mark(frame: &Frame, mark: &Mark, row: usize, text: &str, svg: &mut String) {
-    let x = frame.x(mark.at);
-    let y = frame.top - 6.0 - LABEL * row as f64;
+/// Where the foot of a label in that row is.
+fn label_foot(frame: &Frame, row: usize) -> f64 {
+    frame.top - 6.0 - LABEL * row as f64
+}
+
+fn draw_mark(frame: &Frame, mark: &Mark, row: usize, svg: &mut String) {
+    let (x, y) = (frame.x(mark.at), label_foot(frame, row));
+    let _ = write!(svg, "<path class=\"mark {}\" d=\"M{x:.1} {:.1}V{:.1}\"/>", mark.class, y + 4.0, frame.bottom());
+}
+
+fn draw_label(frame: &Frame, mark: &Mark, row: usize, text: &str, svg: &mut String) {
+    let (x, y) = (frame.x(mark.at), label_foot(frame, row));
     let extent = text.chars().count() as f64 * CHARACTER + 10.0;
     let left = label_left(x, extent, frame.width) + extent / 2.0;
-    let _ = write!(svg, "<path class=\"mark {}\" d=\"M{x:.1} {:.1}V{:.1}\"/>", mark.class, y + 4.0, frame.bottom());
+    let _ = write!(
+        svg,
+        "<rect class=\"plate\" x=\"{:.1}\" y=\"{:.1}\" width=\"{extent:.1}\" height=\"{LABEL:.1}\"/>",
+        left - extent / 2.0,
+        y - LABEL + 4.0
+    );
     let _ = write!(
         svg,
         "<text class=\"label {}\" x=\"{left:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>",

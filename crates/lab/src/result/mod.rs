@@ -2,7 +2,8 @@
 //!
 //! A figure that is a ratio over what was committed, and any latency, is absent (`null`) when nothing was committed.
 
-use crate::spec::BenchSpec;
+use crate::bench::Loaded;
+use crate::spec::{BenchSpec, CLUSTER, LOAD, OUTPUT, heading_of};
 use hdrhistogram::Histogram;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,7 +16,8 @@ mod table;
 pub(crate) use growth::Growth;
 pub use machine::Machine;
 pub use table::{
-    count, describe_cluster, describe_limit, describe_load, describe_settings, figure, optional, shown_evidence,
+    UNKNOWN, count, describe_cluster, describe_limit, describe_load, describe_memory, describe_settings, figure,
+    optional, shown_evidence,
 };
 
 /// Buckets of [`BenchResult::latency_histogram`] in each factor of ten.
@@ -75,6 +77,9 @@ pub struct BenchResult {
     pub partial: Option<String>,
     /// Where it was measured.
     pub machine: Machine,
+    /// That a running cluster was loaded; none if the cluster was started for the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<Loaded>,
     /// The command that runs it again.
     pub command: String,
     /// The version of quorate.
@@ -270,14 +275,38 @@ impl BenchResult {
 
     /// The JSON of `--json`: indented, keys in the order above, a line feed at the end.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
+        let mut text = match self.loaded {
+            None => serde_json::to_string_pretty(self),
+            Some(_) => {
+                let mut json = serde_json::to_value(self).expect("a result is plain data");
+                if let Some(spec) = json["spec"].as_object_mut() {
+                    spec.retain(|key, _| self.knows(key));
+                }
+                serde_json::to_string_pretty(&json)
+            }
+        }
+        .expect("a result is plain data");
         text.push('\n');
         text
     }
 
+    /// Whether a key of the spec says something true: of a cluster that somebody else runs only what its replicas told is known.
+    pub fn knows(&self, key: &str) -> bool {
+        let Some(Loaded { settings }) = &self.loaded else { return true };
+        let heading = heading_of(key);
+        let of_client = ["replicas", "faults", "client_authentication"].contains(&key);
+        let told = heading == CLUSTER && key != "base_port" || ["journal", "fsync"].contains(&key);
+        of_client || [LOAD, OUTPUT].contains(&heading.as_str()) || settings.is_some() && told
+    }
+
     /// The table for a terminal.
     pub fn to_table(&self) -> String {
-        table::render(self)
+        table::render(self, table::describe_journal(self))
+    }
+
+    /// The same for a simulated run, which has no files.
+    pub(crate) fn to_table_of_simulation(&self) -> String {
+        table::render(self, "simulated disks".to_owned())
     }
 }
 

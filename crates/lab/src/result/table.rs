@@ -40,9 +40,16 @@ pub fn optional(value: Option<f64>) -> String {
 }
 
 /// The cluster in one line: protocol, size and settings.
-pub fn describe_cluster(spec: &BenchSpec) -> String {
-    format!("{}, {} replicas, {}", spec.protocol, spec.replicas, describe_settings(spec))
+pub fn describe_cluster(result: &BenchResult) -> String {
+    let spec = &result.spec;
+    match result.knows("protocol") {
+        true => format!("{}, {} replicas, {}", spec.protocol, spec.replicas, describe_settings(spec)),
+        false => format!("{} replicas, {UNKNOWN}", spec.replicas),
+    }
 }
+
+/// What is said of a cluster whose replicas do not tell what they are set to.
+pub const UNKNOWN: &str = "of a version that does not tell its settings";
 
 /// The cluster's settings in one line: blocks, scheme, whether clients sign, transport, leader.
 pub fn describe_settings(spec: &BenchSpec) -> String {
@@ -56,7 +63,11 @@ pub fn describe_settings(spec: &BenchSpec) -> String {
 }
 
 /// Where replicas keep what they promise, and whether it outlives a loss of power.
-fn describe_journal(spec: &BenchSpec) -> String {
+pub(super) fn describe_journal(result: &BenchResult) -> String {
+    let spec = &result.spec;
+    if !result.knows("journal") {
+        return "journal unknown".to_owned();
+    }
     match spec.journal() {
         Journal::Memory => "journal in memory".to_owned(),
         Journal::File => format!("journal in files, fsync {}", spec.fsync),
@@ -98,7 +109,7 @@ pub fn shown_evidence(result: &BenchResult) -> Vec<String> {
     lines
 }
 
-pub(super) fn render(result: &BenchResult) -> String {
+pub(super) fn render(result: &BenchResult, journal: String) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     for [name, value, unit, note] in rows(result) {
@@ -108,7 +119,7 @@ pub(super) fn render(result: &BenchResult) -> String {
         values.set_cell_alignment(CellAlignment::Right);
     }
     let spec = &result.spec;
-    let mut text = format!("\n {}\n {}\n {}\n\n", describe_cluster(spec), describe_load(spec), describe_journal(spec));
+    let mut text = format!("\n {}\n {}\n {}\n\n", describe_cluster(result), describe_load(spec), journal);
     text.push_str(&crate::partial::line(result.partial.as_ref()));
     for line in table.lines() {
         text.push_str(line.trim_end());
@@ -132,6 +143,11 @@ pub(super) fn render(result: &BenchResult) -> String {
     }
     text.push_str(&format!(" again      {}\n", result.command));
     text
+}
+
+/// The memory; a dash where it was not measured.
+pub fn describe_memory(result: &BenchResult) -> String {
+    optional((result.peak_rss_mb > 0.0).then_some(result.peak_rss_mb))
 }
 
 fn rows(result: &BenchResult) -> Vec<[String; 4]> {
@@ -179,6 +195,6 @@ fn rows(result: &BenchResult) -> Vec<[String; 4]> {
             format!("{} verifications", optional(result.verifications_per_block)),
         ),
         row("views", count(result.views), "entered", format!("{} timed out", count(result.view_timeouts))),
-        row("memory", figure(result.peak_rss_mb), "MB", "peak, all processes".into()),
+        row("memory", describe_memory(result), "MB", "peak, all processes".into()),
     ]
 }

@@ -74,7 +74,7 @@ impl SimResult {
 
     /// The table for a terminal.
     pub fn to_table(&self) -> String {
-        let mut text = self.bench.to_table();
+        let mut text = self.bench.to_table_of_simulation();
         text.push_str(&format!(
             " simulated  {:.3} s in {:.3} s, {} events, {} messages delivered\n trace      {}\n costs      {}\n",
             self.virtual_seconds,
@@ -184,6 +184,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     let replicas = per(sum(|status| status.cpu_ns) as f64 / 1e3, ordered);
     let clients = load.and_then(LoadReport::cpu_us_per_command);
     let mut warnings = spec.warnings();
+    warnings.extend(spec.idle_in_simulation());
     if spec.client_authentication != ClientAuthentication::None {
         warnings.push(format!(
             "--client-authentication {}: clients' signatures are not simulated, and cost nothing here",
@@ -229,6 +230,7 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
         partial: None,
         machine: Machine::here(),
         command: String::new(),
+        loaded: None,
         version: version(),
     }
 }

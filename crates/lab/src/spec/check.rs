@@ -1,6 +1,6 @@
 //! What cannot work together is refused before anything starts; what works but may surprise is said.
 
-use super::{BatchPolicy, BenchSpec, Fault, Host, Journal, Misbehaviour, Pacing, Problem, Scheme, SpecError};
+use super::{BatchPolicy, BenchSpec, Fault, Host, Journal, Misbehaviour, Pacing, Problem, Scheme, SpecError, Workload};
 use quorate_consensus::config::MAX_WINDOW;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
@@ -234,6 +234,59 @@ impl BenchSpec {
         }
     }
 
+    /// The keys that were set and change nothing, and why.
+    fn without_effect(&self) -> Vec<(&'static str, String)> {
+        let default = BenchSpec::default();
+        let is_ycsb = !matches!(self.workload, Workload::Fixed | Workload::File(_));
+        let keys = [
+            (
+                "pipeline",
+                self.pipeline != default.pipeline && !self.protocol.has_slots(),
+                format!("{} has no slots", self.protocol),
+            ),
+            (
+                "batch_wait_ms",
+                self.batch_wait_ms != default.batch_wait_ms && self.batch_policy != BatchPolicy::Timed,
+                format!("--batch-policy is {}, not timed", self.batch_policy),
+            ),
+            (
+                "records",
+                self.records != default.records && !is_ycsb,
+                format!("--workload {} has no records", self.workload),
+            ),
+            (
+                "payload",
+                self.payload != default.payload && matches!(self.workload, Workload::File(_)),
+                "the commands are those of the file".to_owned(),
+            ),
+            (
+                "fsync",
+                self.fsync != default.fsync && self.journal() == Journal::Memory,
+                "the journal is in memory".to_owned(),
+            ),
+            (
+                "record_limit_mb",
+                self.record_limit_mb != default.record_limit_mb && self.record.is_none(),
+                "nothing is recorded".to_owned(),
+            ),
+        ];
+        keys.into_iter().filter(|(_, is_idle, _)| *is_idle).map(|(key, _, why)| (key, why)).collect()
+    }
+
+    /// What to say of keys that were set and change nothing in a simulation: one sentence each.
+    pub fn idle_in_simulation(&self) -> Vec<String> {
+        let default = BenchSpec::default();
+        let keys = [
+            ("host", self.host != default.host),
+            ("base_port", self.base_port != default.base_port),
+            ("journal", self.journal.is_some()),
+            ("fsync", self.fsync != default.fsync && self.journal() != Journal::Memory),
+        ];
+        let idle = keys.into_iter().filter(|(_, is_set)| *is_set);
+        idle.map(|(key, _)| format!("{}: replicas, ports and disks are simulated, so that changes nothing", flag(key)))
+            .collect()
+    }
+
     /// What to say where more replicas misbehave than the cluster is built for; those that never speak are judged by themselves.
     pub fn beyond_faults(&self) -> Option<String> {
         let misbehaves = |fault: &&Fault| matches!(fault, Fault::Misbehave(..));
@@ -287,9 +340,11 @@ impl BenchSpec {
                 self.bundle
             ));
         }
-        if !self.protocol.has_slots() && self.pipeline != BenchSpec::default().pipeline {
-            warnings.push(format!("--pipeline: {} has no slots, so that changes nothing", self.protocol));
-        }
+        warnings.extend(
+            self.without_effect()
+                .into_iter()
+                .map(|(key, why)| format!("{}: {why}, so that changes nothing", flag(key))),
+        );
         let gone: Vec<ReplicaId> = self.silent().into_iter().chain(self.crashes().iter().map(|(id, _)| *id)).collect();
         if let Some(why) = self.consensus().stalls_with_silent(self.quorum(), &gone)
             && !self.crashes().is_empty()

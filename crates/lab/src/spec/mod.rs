@@ -18,7 +18,7 @@ pub use choices::{
 pub use error::{Problem, SpecError};
 pub use resolve::{
     BenchArgs, ClusterArgs, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, LoadArgs, Setting,
-    TortureArgs, quote,
+    TortureArgs, heading_of, quote,
 };
 pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
 pub use values::{BadValue, DEFAULT_AWAY, Fault, Interval, MAX_INTERVAL_MS, Misbehaviour, Record, Workload};

@@ -333,6 +333,13 @@ fn flag_table() -> Command {
     BenchSpec::augment_args(Command::new("bench"))
 }
 
+/// The heading under which the help has a key; empty for what is no key.
+pub fn heading_of(key: &str) -> String {
+    let table = flag_table();
+    let arg = table.get_arguments().find(|arg| arg.get_id() == key);
+    arg.and_then(|arg| arg.get_help_heading()).unwrap_or_default().to_owned()
+}
+
 fn flag(key: &str) -> String {
     format!("--{}", key.replace('_', "-"))
 }

@@ -72,6 +72,7 @@ pub fn sample() -> BenchResult {
         evidence: vec![],
         warnings: spec.warnings(),
         partial: None,
+        loaded: None,
         machine: Machine {
             cpu: "AMD EPYC 9V74 80-Core Processor".into(),
             cores: 2,

@@ -280,7 +280,7 @@ impl NetworkSpec {
         let spec: NetworkSpec = toml::from_str(text).map_err(|error| NetworkError {
             place: name.to_owned(),
             what: error.to_string().trim_end().to_owned(),
-            mend: "docs/SIMULATOR.md lists every key; `networks/lan.toml` is an example".into(),
+            mend: "docs/SIMULATOR.md lists every key, and crates/simulator/networks/lan.toml is an example".into(),
         })?;
         spec.validate(name)?;
         Ok(spec)
@@ -395,7 +395,7 @@ impl NetworkSpec {
                 true => Ok(()),
                 false => Err((
                     "delay.mean_ms",
-                    format!("is {mean_ms}, not between {least_ms} and {most_ms}"),
+                    format!("is {}, not between {} and {}", short(*mean_ms), short(*least_ms), short(*most_ms)),
                     "set least_ms <= mean_ms <= most_ms",
                 )),
             },
@@ -468,4 +468,9 @@ impl NetworkSpec {
         }
         all
     }
+}
+
+/// A number without hundreds of digits.
+fn short(number: f64) -> String {
+    if number.abs() < 1e9 { number.to_string() } else { format!("{number:e}") }
 }

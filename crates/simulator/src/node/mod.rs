@@ -543,6 +543,7 @@ impl<P: Protocol> Node<P> {
             dropped: self.parts.replica.dropped().iter().map(|(why, count)| (format!("{why:?}"), *count)).collect(),
             evidence: self.parts.replica.evidence().iter().map(ToString::to_string).collect(),
             history: if history { self.parts.executor.history() } else { Vec::new() },
+            settings: None,
         }
     }
 }

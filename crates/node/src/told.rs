@@ -1,0 +1,39 @@
+//! What a replica tells of its configuration.
+
+use crate::config::NodeConfig;
+use crate::durability::{FsyncPolicy, JournalKind};
+use quorate_types::Settings;
+
+impl NodeConfig {
+    /// What matters to whoever measures the cluster.
+    pub(crate) fn settings(&self) -> Settings {
+        let consensus = &self.consensus;
+        Settings {
+            protocol: consensus.protocol.to_string(),
+            leader: consensus.leader.to_string(),
+            votes: consensus.votes.to_string(),
+            batch: u32::try_from(consensus.batch).unwrap_or(u32::MAX),
+            batch_policy: consensus.batch_policy.to_string(),
+            batch_wait_ms: consensus.batch_wait_ms,
+            dissemination: consensus.dissemination.to_string(),
+            view_timeout_ms: consensus.view_timeout_ms,
+            view_duration: consensus.view_duration.to_string(),
+            window: consensus.window,
+            checkpoint_interval: consensus.checkpoint_interval,
+            pipeline: consensus.pipeline,
+            scheme: self.scheme.name().to_owned(),
+            client_authentication: self.client_authentication.to_string(),
+            channel: format!("{:?}", self.channel).to_lowercase(),
+            transport: format!("{:?}", self.transport).to_lowercase(),
+            application: self.application.name().to_owned(),
+            journal: match self.journal.kind {
+                JournalKind::File => "file".to_owned(),
+                JournalKind::Memory => "memory".to_owned(),
+            },
+            fsync: match self.journal.fsync {
+                FsyncPolicy::Always => "always".to_owned(),
+                FsyncPolicy::Never => "never".to_owned(),
+            },
+        }
+    }
+}
