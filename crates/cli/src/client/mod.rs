@@ -104,7 +104,10 @@ pub fn run(arguments: ClientArgs) -> Outcome {
     let directory = arguments.dir;
     let file = directory.join(CLIENT_CONFIG_FILE);
     let mut config = ClientConfig::load(&file)?;
-    config.client_authentication = arguments.client_authentication.unwrap_or(config.client_authentication);
+    // The load has a flag of the same name, which it refuses, and its default counts as given here.
+    if !matches!(arguments.request, Request::Load(_)) {
+        config.client_authentication = arguments.client_authentication.unwrap_or(config.client_authentication);
+    }
     if let Some(timeout) = arguments.timeout {
         (config.connect_timeout_ms, config.request_timeout_ms) = (timeout.as_millis(), timeout.as_millis());
     }
