@@ -4,6 +4,7 @@
 //! [`Input`](seam::Input) and answers with [`Action`](seam::Action)s; the host does the rest. Read `testdata/jolteon/happy.txt`
 //! first, then [`chained::rules::jolteon`], then [`replica`].
 
+pub mod alone;
 pub mod basic;
 pub mod batching;
 pub mod block_tree;

@@ -97,6 +97,9 @@ pub enum Mutant {
     /// After a restart heights count from 1 again. Here a height follows from the block before; what is put back is that a replica knows
     /// no block any more, and what it has said and in which views all the same.
     HeightsStartAgain,
+    /// A leader is blamed for a bundle that has waited long at a backup, whether or not the leader has it, and what f+1 relay waits behind
+    /// all that the leader has: a bug of our own. A client that sends the leader a backlog has one leader after the other replaced.
+    BlamedUnheard,
     /// A certificate of timeouts begins a view although the certificate of which a signer tells is not shown with it, and may not exist:
     /// a bug of our own. Aptos shows that certificate with the timeouts and compares (`TwoChainTimeoutCertificate`). The invariant had
     /// to be taken out too.
@@ -105,7 +108,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 35] = [
+    pub const ALL: [Mutant; 36] = [
         Mutant::CommitsAcrossViews,
         Mutant::CommitsOverMissing,
         Mutant::CertificateViewUnsigned,
@@ -141,6 +144,7 @@ impl Mutant {
         Mutant::OfferRestarts,
         Mutant::HeightsStartAgain,
         Mutant::TimeoutsAlone,
+        Mutant::BlamedUnheard,
     ];
 }
 

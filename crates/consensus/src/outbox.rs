@@ -1,9 +1,11 @@
 //! What a protocol wants done. Here a statement becomes a record and a message that waits for it.
 
 use crate::checkpoints::Meaning;
+use crate::fairness::Finding;
 use crate::journal::{BUNDLES_RECORD_BYTES, Record};
 use crate::mutants::{Mutant, is_not_durable, mutated};
 use crate::parts::Parts;
+use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::safety::Ballot;
 use crate::seam::{Action, Drop, Envelope, Evidence, Mark, Message, RecordId, Timer, To};
 use crate::store::Taken;
@@ -224,6 +226,25 @@ impl<M: Message> Outbox<M> {
                 sign: false,
             });
         }
+    }
+
+    /// Looks whether the leader passes a command over with what it proposed at `proposed`, and relays to it and the others what has waited
+    /// for a while.
+    pub fn hold_to_account(&mut self, now: Time, proposed: Time, leader: ReplicaId, parts: &mut Parts) -> bool {
+        for bundle in parts.fairness.to_relay(now, &parts.store.pool) {
+            self.relay(leader, vec![bundle]);
+        }
+        let finding = parts.fairness.judge(proposed, &parts.store.pool, parts.mutation);
+        if let Finding::Late(bundle) | Finding::Overdue(bundle) = finding {
+            self.relay(leader, parts.store.pool.oldest_pending_after(&bundle, MAX_RELAYED_BUNDLES));
+        }
+        if let Finding::Overdue(bundle) = finding
+            && let Some(bundle) = parts.store.pool.get(&bundle).cloned()
+        {
+            let message = Envelope::Relay(vec![bundle]);
+            self.actions.push(Action::Send { to: To::Others, message, after: None, sign: false });
+        }
+        finding == Finding::PassedOver
     }
 
     /// A quorum vouches for the state at a checkpoint.

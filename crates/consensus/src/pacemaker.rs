@@ -17,6 +17,9 @@ const ADAPTIVE_MULTIPLE: u32 = 8;
 /// than one.
 const FRUITLESS_TIMEOUTS: u32 = 8;
 
+/// Who has been in a view for so many view timeouts has not run meanwhile, or was cut off.
+const UNSEEN_TIMEOUTS: u32 = 2;
+
 /// The clock of views. It does not know the time; it is told.
 pub struct Pacemaker {
     kind: ViewDuration,
@@ -99,6 +102,14 @@ impl Pacemaker {
         }
     }
 
+    /// How long a view lasts at least before it is given up for its own sake.
+    pub fn shortest(&self) -> Duration {
+        match self.kind {
+            ViewDuration::Adaptive => self.least.min(self.base) / 2,
+            _ => self.base / 2,
+        }
+    }
+
     /// How long after a timeout message it is sent again.
     pub fn retransmission(&self) -> Duration {
         self.base.min(self.duration())
@@ -115,7 +126,10 @@ impl Pacemaker {
         if certified && self.working_since.is_some_and(|since| since <= self.entered) {
             self.measure(now.since(self.entered));
         }
-        if std::mem::take(&mut self.fruitful) || !certified {
+        // The alarm of a view rings long before that, unless the process did not run: what it hears now is not fruitless, but late.
+        let began = self.working_since.map_or(now, |since| since.max(self.entered));
+        let unseen = now.since(began) > self.duration() * UNSEEN_TIMEOUTS;
+        if std::mem::take(&mut self.fruitful) || !certified || unseen {
             self.fruitless_since = now;
         }
         self.view = view;

@@ -1,5 +1,6 @@
 //! What every protocol works with.
 
+use crate::alone::Alone;
 use crate::checkpoints::Checkpoints;
 use crate::config::Config;
 use crate::fairness::Fairness;
@@ -31,6 +32,8 @@ pub struct Parts {
     pub pacemaker: Pacemaker,
     /// Whether the leader passes commands over.
     pub fairness: Fairness,
+    /// Which bundles go along with proposals.
+    pub alone: Alone,
     /// Who leads.
     pub leaders: LeaderElection,
     /// Votes, but those on checkpoints.

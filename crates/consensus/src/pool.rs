@@ -99,7 +99,8 @@ impl Pool {
         Offered::New
     }
 
-    fn is_late(&self, bundle: &Bundle) -> bool {
+    /// Whether a bundle has expired, or will before it can be ordered.
+    pub fn is_late(&self, bundle: &Bundle) -> bool {
         bundle.expires().0 <= self.height.0.saturating_add(EXPIRY_MARGIN_BLOCKS)
     }
 
@@ -192,6 +193,32 @@ impl Pool {
             fits
         });
         fitting.map(|entry| entry.bundle.clone()).collect()
+    }
+
+    /// The same, with `first` before the others if it is pending.
+    pub fn oldest_pending_after(&self, first: &Digest, most: usize) -> Vec<Bundle> {
+        let first = self.entries.get(first).filter(|entry| entry.is_pending()).map(|entry| entry.bundle.clone());
+        let mut bundles = self.oldest_pending(most);
+        if let Some(first) = first {
+            bundles.retain(|bundle| bundle.digest() != first.digest());
+            bundles.truncate(most - 1);
+            bundles.insert(0, first);
+        }
+        bundles
+    }
+
+    /// Puts a bundle that waits at the head of the queue.
+    pub fn promote(&mut self, digest: &Digest) {
+        let Some(entry) = self.entries.get_mut(digest).filter(|entry| entry.is_pending()) else { return };
+        let at_head = self.queue.front().is_some_and(|(ticket, _)| entry.ticket == Some(*ticket));
+        if !at_head {
+            self.tickets += 1;
+            entry.ticket = Some(self.tickets);
+            self.queue.push_front((self.tickets, *digest));
+            if self.queue.len() > 2 * self.pending_bundles + QUEUE_SLACK {
+                self.compact();
+            }
+        }
     }
 
     /// The bundle that would be proposed next.

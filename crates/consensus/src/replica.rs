@@ -5,12 +5,14 @@
 
 mod checkpoints;
 mod recovery;
+mod relays;
 mod transfer;
 
 pub use crate::outbox::Outbox;
 pub use crate::parts::Parts;
 pub use crate::protocol::{Admission, Event, Protocol, Recalled};
 
+use crate::alone::Alone;
 use crate::checkpoints::Checkpoints;
 use crate::config::Config;
 use crate::digest_map::Salt;
@@ -82,7 +84,8 @@ impl<P: Protocol> Replica<P> {
             store: Store::new(&config, quorum, me, genesis.subject.digest, Salt(salt)),
             safety: Safety::new(genesis.subject),
             pacemaker: Pacemaker::new(&config, quorum),
-            fairness: Fairness::new(&config),
+            fairness: Fairness::new(&config, quorum),
+            alone: Alone::new(quorum),
             leaders: LeaderElection::new(config.leader, quorum).with_duties(P::duties()),
             tally: Tally::with(quorum, P::counting),
             checkpoints: Checkpoints::new(&config, quorum, genesis.clone()),
@@ -195,6 +198,7 @@ impl<P: Protocol> Replica<P> {
                 self.answer(from, !blocks.is_empty(), Envelope::Blocks(blocks));
             }
             Envelope::FetchBundles { digests, above } => {
+                self.parts.alone.asked(now, from, &digests, &self.parts.store.pool);
                 let bundles = self.parts.store.bundles(&digests);
                 if bundles.is_empty() && above < self.parts.store.whole_above() {
                     self.out.offer_state(&self.parts, from, above);
@@ -211,7 +215,8 @@ impl<P: Protocol> Replica<P> {
                 }
             }
             Envelope::Bundles(bundles) => self.take_fetched(now, from, bundles),
-            Envelope::Relay(bundles) => self.submit(now, from, bundles, false),
+            Envelope::Relay(bundles) => self.relayed(now, from, bundles),
+            Envelope::Noted { bundle } => self.parts.fairness.noted(now, from, &bundle),
             Envelope::Ask { nonce } => {
                 // Who has lost its memory has nothing to tell.
                 let knows = self.parts.safety.abstains() != FORGOTTEN && from != self.parts.me;

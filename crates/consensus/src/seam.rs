@@ -423,8 +423,13 @@ pub enum Envelope<M> {
     },
     /// Bundles that were asked for.
     Bundles(Vec<Bundle>),
-    /// Bundles that wait at a backup, for the leader to propose.
+    /// Bundles that wait at a backup, for the leader to propose; the first one has waited longest.
     Relay(Vec<Bundle>),
+    /// The answer to [`Envelope::Relay`]: the first of the bundles waits here too.
+    Noted {
+        /// That bundle.
+        bundle: Digest,
+    },
     /// How far are you?
     Ask {
         /// Tells the answers from those to earlier questions.
@@ -547,6 +552,10 @@ impl<M: Wire> Wire for Envelope<M> {
                 out.put_u8(12);
                 encode_list(bundles, out);
             }
+            Envelope::Noted { bundle } => {
+                out.put_u8(13);
+                bundle.encode(out);
+            }
         }
     }
 
@@ -575,6 +584,7 @@ impl<M: Wire> Wire for Envelope<M> {
                 bytes: input.get_bytes("part of a state", MAX_PART_BYTES)?,
             }),
             12 => Ok(Envelope::Relay(decode_list(input, "relayed bundles", MAX_RELAYED_BUNDLES, 4)?)),
+            13 => Ok(Envelope::Noted { bundle: Digest::decode(input)? }),
             _ => Err(input.invalid("envelope", "no such kind")),
         }
     }

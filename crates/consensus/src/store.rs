@@ -326,10 +326,25 @@ impl Store {
         if bundle.body().len() > self.largest_bundle {
             return Offered::Full;
         }
+        self.supply_if(bundle, false, leaders, whole)
+    }
+
+    /// The same, of a bundle for which there has to be room.
+    pub fn supply_owed(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
+        if bundle.body().len() > self.largest_bundle {
+            return Offered::Full;
+        }
+        if self.pool.is_late(&bundle) {
+            return Offered::Late;
+        }
+        self.supply_if(bundle, true, leaders, whole)
+    }
+
+    fn supply_if(&mut self, bundle: Bundle, owed: bool, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
         let digest = bundle.digest();
         self.wants.remove_bundle(&digest);
         let users = self.users.remove(&digest).unwrap_or_default();
-        let wanted = !users.is_empty();
+        let wanted = owed || !users.is_empty();
         let offered = self.pool.offer(bundle, wanted);
         for user in users {
             let Some(waiting) = self.waiting.get_mut(&user) else { continue };

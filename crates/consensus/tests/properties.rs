@@ -143,6 +143,7 @@ fn envelope() -> BoxedStrategy<Envelope<ChainedMessage>> {
         1 => collection::vec(digest(), 0..9).prop_flat_map(|digests| number().prop_map(move |above| Envelope::FetchBundles { digests: digests.clone(), above: Height(above) })),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Bundles),
         1 => collection::vec(bundle(), 0..4).prop_map(Envelope::Relay),
+        1 => digest().prop_map(|bundle| Envelope::Noted { bundle }),
         1 => number().prop_map(|nonce| Envelope::Ask { nonce }),
         1 => (number(), standing()).prop_map(|(nonce, standing)| Envelope::Standing { nonce, standing }),
         2 => vote().prop_map(Envelope::Checkpoint),
@@ -205,6 +206,7 @@ fn basic(envelope: Envelope<ChainedMessage>, phase: Option<Certificate>) -> Enve
         (Envelope::FetchBundles { digests, above }, None) => Envelope::FetchBundles { digests, above },
         (Envelope::Bundles(bundles), None) => Envelope::Bundles(bundles),
         (Envelope::Relay(bundles), None) => Envelope::Relay(bundles),
+        (Envelope::Noted { bundle }, None) => Envelope::Noted { bundle },
         (Envelope::Ask { nonce }, None) => Envelope::Ask { nonce },
         (Envelope::Standing { nonce, standing }, None) => Envelope::Standing { nonce, standing },
         (Envelope::Checkpoint(vote), None) => Envelope::Checkpoint(vote),
@@ -445,7 +447,7 @@ fn hostile_counts_are_refused_by_name() {
             "they cannot fit in what is left"
         );
     }
-    for kind in [0, 13, 255] {
+    for kind in [0, 14, 255] {
         assert_eq!(refused(kind, 0).what, "envelope");
     }
     for kind in [6, 7] {

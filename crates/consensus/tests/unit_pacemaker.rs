@@ -240,3 +240,15 @@ fn views_that_follow_each_other_without_a_commit_are_fruitless_after_a_while() {
     pacemaker.working(at(99_000), true);
     assert!(!pacemaker.is_fruitless(at(100_000)));
 }
+
+#[test]
+fn views_that_a_stopped_process_has_not_seen_are_not_fruitless() {
+    let mut pacemaker = pacemaker(ViewDuration::Fixed);
+    after_views(&mut pacemaker, &[500; 4]);
+    assert!(pacemaker.is_fruitless(at(30_000)), "nobody else would notice a leader that commits nothing");
+    pacemaker.gave_up();
+    for view in 6..20 {
+        pacemaker.enter(at(30_000), View(view), true);
+        assert!(!pacemaker.is_fruitless(at(30_000)), "it hears now of what others did meanwhile");
+    }
+}

@@ -11,16 +11,20 @@ const EXPRESSIBLE: [u8; 26] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19, 20, 21, 22, 23, 24, 26, 27, 28, 29];
 /// How many bugs the list has.
 const LISTED: u8 = 29;
+/// Bugs of our own, numbered on from there.
+const OWN: [u8; 1] = [31];
 /// Hunts that may take more are left to `quorate museum`.
 const CHEAP: u64 = 5000;
 
 #[test]
 fn every_bug_of_the_list_is_shown_or_said_to_be_absent() {
     let shown: BTreeSet<u8> = EXHIBITS.iter().map(|exhibit| exhibit.number).collect();
-    assert_eq!(shown.iter().copied().collect::<Vec<u8>>(), EXPRESSIBLE);
+    let (listed, own): (Vec<u8>, Vec<u8>) = shown.iter().partition(|number| **number <= LISTED);
+    assert_eq!((&listed[..], &own[..]), (&EXPRESSIBLE[..], &OWN[..]));
     let absent: BTreeSet<u8> = ABSENT.iter().map(|absent| absent.number).collect();
     assert!(shown.is_disjoint(&absent));
-    assert_eq!(shown.union(&absent).copied().collect::<Vec<u8>>(), (1..=LISTED).collect::<Vec<u8>>());
+    let told: BTreeSet<u8> = listed.into_iter().chain(absent).collect();
+    assert_eq!(told, (1..=LISTED).collect());
     let names: BTreeSet<String> = EXHIBITS.iter().map(Exhibit::name).collect();
     assert_eq!(names.len(), EXHIBITS.len(), "no two have one name");
     let mutants: BTreeSet<Mutant> = EXHIBITS.iter().filter_map(|exhibit| exhibit.mutant).collect();

@@ -437,6 +437,7 @@ impl PbftEngine {
         let pool = &mut turn.parts.store.pool;
         let before = pool.pending_commands();
         let payload = pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
+        turn.parts.alone.proposed(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(Block::of_slot(view, me, slot, payload));
         let bundles = carried_bundles(&block, turn.parts);
         let ballot =
@@ -476,7 +477,7 @@ impl PbftEngine {
 /// The commands that go with a PRE-PREPARE.
 pub(super) fn carried_bundles(block: &Block, parts: &Parts) -> Vec<quorate_types::Bundle> {
     match parts.config.dissemination {
-        Dissemination::Client => Vec::new(),
+        Dissemination::Client => parts.alone.carried(&block.payload, &parts.store.pool),
         Dissemination::Leader => {
             block.payload.iter().filter_map(|bundle| parts.store.pool.get(bundle).cloned()).collect()
         }

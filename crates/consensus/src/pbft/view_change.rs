@@ -7,7 +7,6 @@
 use super::engine::{PbftEngine, Turn};
 use super::message::{Declaration, NewView, PbftMessage, ViewChange};
 use super::selection::{Selection, is_well_formed};
-use crate::fairness::Finding;
 use crate::journal::{FORGOTTEN, Record};
 use crate::mutants::{Mutant, mutated};
 use crate::pacemaker::Alarm;
@@ -67,14 +66,10 @@ impl PbftEngine {
         let executed = self.log.slots.range(before.next()..=turn.committed());
         let proposed = executed.filter(|(_, slot)| slot.endorsed).filter_map(|(_, slot)| slot.since).max();
         let Some(proposed) = proposed.filter(|_| self.active && primary != turn.parts.me) else { return };
-        match turn.parts.fairness.judge(proposed, &turn.parts.store.pool) {
-            Finding::Fair => {}
-            Finding::Late => turn.out.relay(primary, turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES)),
-            Finding::PassedOver => {
-                let rule = "the primary passes over what has waited longest";
-                turn.out.mark(Mark::Refused { view: turn.view(), rule });
-                self.change_view(turn.view().next(), turn);
-            }
+        if turn.out.hold_to_account(turn.now, proposed, primary, turn.parts) {
+            let rule = "the primary passes over what has waited longest";
+            turn.out.mark(Mark::Refused { view: turn.view(), rule });
+            self.change_view(turn.view().next(), turn);
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Views<F: Family> {
     /// Whether somebody gave the current view up. It may lack a commit by a certificate that is no longer the highest, and that
     /// nobody with nothing to order would ever show it: further blocks bring it.
     urged: bool,
+    /// When each replica last had empty blocks proposed by giving a view up.
+    urged_by: BTreeMap<ReplicaId, Time>,
     /// Whether this replica alone knows the certificate that committed commands.
     unannounced: bool,
     /// The endorsements of recent proposals, by which a second one of the same leader is found out.
@@ -71,6 +73,7 @@ impl<F: Family> Views<F> {
             batching: Batching::new(config),
             ready_since: None,
             urged: false,
+            urged_by: BTreeMap::new(),
             unannounced: false,
             proposals: BTreeMap::new(),
             family: PhantomData,
@@ -229,6 +232,7 @@ impl<F: Family> Views<F> {
         parts.store.follow(justify.subject.digest);
         let before = parts.store.pool.pending_commands();
         let payload = parts.store.pool.select(parts.config.batch, parts.config.batch_bytes);
+        parts.alone.proposed(now, &payload, &parts.store.pool);
         let block = Arc::new(Block::new(view, parts.me, justify, payload));
         let ballot = match self.proposes_twice(parts) {
             true => Safety::new(parts.safety.lock()).propose(&block),
@@ -253,12 +257,22 @@ impl<F: Family> Views<F> {
     fn proposal(&self, block: Arc<Block>, endorsement: Vote, parts: &Parts) -> Proposal {
         let evidence = self.evidence.clone().filter(|_| !begins::<F>(block.view, &block.justify, None));
         let bundles = match parts.config.dissemination {
-            Dissemination::Client => Vec::new(),
+            Dissemination::Client => parts.alone.carried(&block.payload, &parts.store.pool),
             Dissemination::Leader => {
                 block.payload.iter().filter_map(|digest| parts.store.pool.get(digest).cloned()).collect()
             }
         };
         Proposal { block, evidence, endorsement, bundles }
+    }
+
+    /// Somebody gave the current view up. A faulty replica could have an idle cluster order empty blocks without end: each may urge
+    /// once in the time that an honest one takes to give a view up.
+    fn urge(&mut self, now: Time, by: ReplicaId, parts: &Parts) {
+        let last = self.urged_by.get(&by);
+        if last.is_none_or(|last| now.since(*last) >= parts.pacemaker.shortest()) {
+            self.urged_by.insert(by, now);
+            self.urged = true;
+        }
     }
 
     fn give_up(&mut self, parts: &mut Parts, out: &mut Outbox<F::Message>) {
@@ -384,7 +398,7 @@ impl<F: Family> ViewEngine<F> {
             return;
         }
         out.count(timeout.vote.clone());
-        self.views.urged = true;
+        self.views.urge(now, from, parts);
         self.views.work(now, parts, out);
         let voters = parts.tally.voters_with(Domain::Timeout, view, from);
         if view == parts.pacemaker.view() && voters >= parts.quorum.weak() && self.views.given_up.is_none() {

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod crashes;
+mod fair;
 mod gaps;
 mod light_load;
 mod poison;

@@ -143,3 +143,27 @@ pub fn command_sent_again(how: &Play) -> Ending {
         stage.heal((0..4).map(ReplicaId));
     })
 }
+
+/// Commands of a client that only the leader knows, one in a block: more than there are views in which something has to be executed.
+const BACKLOG: u64 = 60;
+
+/// 31: a client sends R0, which leads, a backlog, and the others one command.
+pub fn backlog_at_the_leader(how: &Play) -> Ending {
+    let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
+    setting.config.batch = 1;
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        stage.leaders_after([ReplicaId(0)]);
+        stage.supply(false);
+        stage.run_view(1);
+        let client = ClientId(77);
+        let bundle = |sequence| {
+            let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
+            builder.push(client, sequence, b"once");
+            builder.finish()
+        };
+        stage.submit(ActorId(0), (1..=BACKLOG).map(bundle).collect());
+        (1..4).map(ActorId).for_each(|backup| stage.submit(backup, vec![bundle(BACKLOG + 1)]));
+        run(stage, 2..=6);
+        stage.heal([ReplicaId(0)]);
+    })
+}

@@ -474,4 +474,15 @@ pub const EXHIBITS: &[Exhibit] = &[
         scene: certificates::timeouts_alone,
         hunts: &[(Hunt::Ambush, 200)],
     },
+    Exhibit {
+        number: 31,
+        letter: "",
+        bug: "an honest leader is blamed for what a client sent to all but it",
+        source: "our own",
+        mutant: Some(Mutant::BlamedUnheard),
+        protocol: Jolteon,
+        law: Law::Liveness,
+        scene: bounds::backlog_at_the_leader,
+        hunts: &[],
+    },
 ];

@@ -2,9 +2,7 @@
 
 use super::{REMEMBERED_PROPOSALS, Views};
 use crate::config::LeaderKind;
-use crate::fairness::Finding;
 use crate::mutants::{Mutant, mutated};
-use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::replica::{Outbox, Parts};
 use crate::seam::{Drop, Evidence, Mark, To};
 use crate::views::message::{Proposal, ViewMessage};
@@ -69,11 +67,7 @@ impl<F: Family> Views<F> {
         if leader == parts.me {
             return false;
         }
-        let finding = parts.fairness.judge(now, &parts.store.pool);
-        if finding == Finding::Late {
-            out.relay(leader, parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
-        }
-        finding == Finding::PassedOver
+        out.hold_to_account(now, now, leader, parts)
     }
 
     /// Whether the proposer leads the view of its block, on the basis that the proposal itself shows: the votes of the view

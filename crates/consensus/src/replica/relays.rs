@@ -1,0 +1,44 @@
+//! Bundles that others relay, because they have waited long there.
+
+use super::{Event, Protocol, Replica};
+use crate::mutants::{Mutant, mutated};
+use crate::pool::Offered;
+use crate::seam::{Action, Envelope, To};
+use quorate_types::{Bundle, Digest, ReplicaId, Time};
+
+impl<P: Protocol> Replica<P> {
+    /// Takes in what a peer relays. The first of it has waited longest there: what f+1 say that of is proposed next, and the peer is told
+    /// that it is here.
+    pub(super) fn relayed(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>) {
+        let Some(first) = bundles.first().cloned() else { return };
+        let (digest, fairness) = (first.digest(), &mut self.parts.fairness);
+        fairness.noted(now, from, &digest);
+        let owed = fairness.claim(from, digest);
+        let leader = fairness.leader();
+        if leader != Some(self.parts.me) && leader != Some(from) {
+            fairness.heard(now, from, first.clone());
+        }
+        if owed && !mutated(&self.parts, Mutant::BlamedUnheard) {
+            self.owe(now, first);
+        }
+        self.submit(now, from, bundles, false);
+        self.note(from, digest);
+    }
+
+    /// There is room for what is owed, and it waits before all else.
+    fn owe(&mut self, now: Time, bundle: Bundle) {
+        let (digest, commands) = (bundle.digest(), bundle.len());
+        let offered = self.parts.store.supply_owed(bundle, &self.parts.leaders, &mut self.out.whole);
+        self.parts.store.pool.promote(&digest);
+        if offered == Offered::New {
+            self.tell(now, Event::Work(commands));
+        }
+    }
+
+    fn note(&mut self, to: ReplicaId, bundle: Digest) {
+        if self.parts.store.pool.is_pending(&bundle) {
+            let message = Envelope::Noted { bundle };
+            self.out.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
+        }
+    }
+}
