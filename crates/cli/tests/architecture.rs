@@ -42,7 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "quorate-client",
         ],
     ),
-    ("quorate-twins", &["quorate-consensus", "quorate-byzantine", "quorate-oracles"]),
+    ("quorate-twins", &["quorate-consensus", "quorate-byzantine", "quorate-oracles", "quorate-applications"]),
     ("quorate-lab", &["quorate-node", "quorate-client", "quorate-simulator", "quorate-twins"]),
     ("quorate", &["quorate-lab"]),
 ];

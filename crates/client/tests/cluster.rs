@@ -107,6 +107,19 @@ fn a_cluster_for_measurements_has_no_results() {
 }
 
 #[test]
+fn a_command_that_expired_is_signed_again_and_one_that_was_forgotten_is_not() {
+    let cluster = EchoCluster::start(&[Manner::ExpiresOnce; 4]);
+    let mut client = Client::connect(&cluster.config).unwrap();
+    assert_eq!(client.execute(b"one").unwrap(), b"one");
+    assert_eq!(client.execute(b"two").unwrap(), b"two");
+    let cluster = EchoCluster::start(&[Manner::ForgetsOnce; 4]);
+    let mut client = Client::connect(&cluster.config).unwrap();
+    let error = client.execute(b"one").unwrap_err();
+    assert!(matches!(error, ClientError::OutcomeUnknown), "{error}");
+    assert_eq!(client.execute(b"two").unwrap(), b"two");
+}
+
+#[test]
 fn a_probe_reads_who_can_be_reached() {
     let cluster = EchoCluster::start(&[Manner::Honest, Manner::Absent, Manner::Honest, Manner::Honest]);
     let mut probe = StatusProbe::connect(&cluster.config).unwrap();

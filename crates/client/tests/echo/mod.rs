@@ -28,6 +28,10 @@ pub enum Manner {
     RefusesOnce,
     /// It refuses each bundle for good.
     Rejects,
+    /// It says of the first bundle that it expired, and is far ahead from then on.
+    ExpiresOnce,
+    /// It says of the first bundle that it has forgotten what became of it.
+    ForgetsOnce,
     /// It cannot be reached.
     Absent,
     /// It acknowledges without results.
@@ -78,7 +82,7 @@ impl EchoCluster {
         self.wakers.push(transport.waker());
         let stop = self.stop.clone();
         let verifier = BundleVerifier::new(ClientAuthentication::Ed25519, cluster, 0);
-        let echo = Echo { replica, manner, verifier, seen: BTreeMap::new() };
+        let echo = Echo { replica, manner, verifier, seen: BTreeMap::new(), void_sequence: None };
         self.threads.push(std::thread::spawn(move || echo.run(transport, &stop)));
     }
 
@@ -118,6 +122,7 @@ struct Echo {
     manner: Manner,
     verifier: BundleVerifier,
     seen: BTreeMap<Digest, ()>,
+    void_sequence: Option<u64>,
 }
 
 impl Echo {
@@ -152,7 +157,7 @@ impl Echo {
                 let json = serde_json::to_vec(&self.status()).unwrap();
                 ReplicaReply::Status { id, json: json.into() }
             }
-            ClientRequest::Height { id } => ReplicaReply::Height { id, height: Height(1) },
+            ClientRequest::Height { id } => ReplicaReply::Height { id, height: self.height() },
         })
     }
 
@@ -165,12 +170,32 @@ impl Echo {
         if self.manner == Manner::Rejects {
             return ReplicaReply::Refused { bundle: bundle.digest(), why: "not here".to_owned(), again: false };
         }
+        let void = match self.manner {
+            Manner::ExpiresOnce => Some(Outcome::Expired),
+            Manner::ForgetsOnce => Some(Outcome::Forgotten),
+            _ => None,
+        };
+        if let Some(void) = void.filter(|_| self.seen.is_empty() || self.seen.contains_key(&bundle.digest())) {
+            self.seen.insert(bundle.digest(), ());
+            self.void_sequence = bundle.commands().next().map(|command| command.sequence);
+            let results = Results::collect(bundle.commands().map(|_| void));
+            return ReplicaReply::Executed { bundle: bundle.digest(), height: Height(0), results };
+        }
+        if let Some(void) = self.void_sequence.take() {
+            assert_eq!(bundle.expires(), self.height().latest_expiry(), "it is signed for where the replicas are");
+            let again = bundle.commands().next().map(|command| command.sequence) == Some(void);
+            assert_eq!(again, self.manner == Manner::ExpiresOnce, "what may have been executed is never signed again");
+        }
         let results = match self.manner {
             Manner::Lies => Results::collect(bundle.commands().map(|_| Outcome::Executed(b"a lie"))),
             Manner::Acknowledges => Results::all_empty(0),
             _ => Results::collect(bundle.commands().map(|command| Outcome::Executed(command.payload))),
         };
         ReplicaReply::Executed { bundle: bundle.digest(), height: Height(1), results }
+    }
+
+    fn height(&self) -> Height {
+        Height(if self.seen.is_empty() || self.manner != Manner::ExpiresOnce { 1 } else { 2_000_000 })
     }
 
     fn status(&self) -> Status {

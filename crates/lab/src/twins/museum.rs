@@ -94,7 +94,7 @@ pub struct ExhibitResult {
     pub bug: &'static str,
     /// Who had it, or described it.
     pub source: &'static str,
-    /// The mutant; none if what is wrong is a configuration.
+    /// The mutant; none if what is wrong is a configuration, or not in the replica's core.
     pub mutant: Option<String>,
     /// The protocol that has it.
     pub protocol: ProtocolKind,

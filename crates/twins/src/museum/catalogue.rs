@@ -1,6 +1,6 @@
 //! What is shown, and what is not.
 
-use super::{Exhibit, Hunt, bounds, certificates, chains, recovery, transfer, views};
+use super::{Exhibit, Hunt, bounds, certificates, chains, recovery, sessions, transfer, views};
 use crate::judge::Law;
 use quorate_consensus::config::ProtocolKind::{BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft};
 use quorate_consensus::mutants::Mutant;
@@ -473,6 +473,17 @@ pub const EXHIBITS: &[Exhibit] = &[
         law: Law::Liveness,
         scene: certificates::timeouts_alone,
         hunts: &[(Hunt::Ambush, 200)],
+    },
+    Exhibit {
+        number: 30,
+        letter: "",
+        bug: "one owner's sessions evict everybody's, and an old signed command is executed again",
+        source: "our own",
+        mutant: None,
+        protocol: Jolteon,
+        law: Law::Validity,
+        scene: sessions::old_command_again,
+        hunts: &[],
     },
     Exhibit {
         number: 31,

@@ -12,6 +12,7 @@ mod chains;
 mod hunts;
 mod recovery;
 pub mod scene;
+mod sessions;
 mod transfer;
 mod views;
 
@@ -34,7 +35,8 @@ pub struct Exhibit {
     pub bug: &'static str,
     /// Who had it, or described it.
     pub source: &'static str,
-    /// What is put back; none if the bug is the choice of this protocol for a cluster of that shape.
+    /// What is put back; none if the bug is the choice of this protocol for a cluster of that shape, or is not in the replica's core: then
+    /// the scenario has it.
     pub mutant: Option<Mutant>,
     /// The protocol that has it.
     pub protocol: ProtocolKind,
