@@ -110,8 +110,11 @@ fn latency_axis(least: f64, most: f64) -> Axis {
     axis
 }
 
+/// From, to, commands a second, median and 99th percentile.
+pub type Row = (f64, f64, f64, Option<f64>, Option<f64>);
+
 /// What the time lines show, as rows: from, to, commands a second, median and 99th percentile in milliseconds.
-pub fn rows_over_time(result: &BenchResult) -> Vec<(f64, f64, f64, Option<f64>, Option<f64>)> {
+pub fn rows_over_time(result: &BenchResult) -> Vec<Row> {
     spans(result).iter().map(|span| (span.from_s, span.to_s, span.rate, span.p50_ms, span.p99_ms)).collect()
 }
 

@@ -225,7 +225,7 @@ fn head(name: &str) -> String {
 /// The same figures as a table, for readers who want numbers or cannot see lines.
 fn seconds(result: &BenchResult) -> String {
     let heads: String = ["time", "commands/s", "median, ms", "99th percentile, ms"].map(head).concat();
-    let row = |(from, to, rate, p50, p99): &(f64, f64, f64, Option<f64>, Option<f64>)| {
+    let row = |(from, to, rate, p50, p99): &charts::Row| {
         let time = format!("<th scope=\"row\">{} to {} s</th>", charts::short(*from), charts::short(*to));
         let cells = [figure(*rate), optional(*p50), optional(*p99)].map(|value| text("td", "", &value)).concat();
         element("tr", "", &(time + &cells))
