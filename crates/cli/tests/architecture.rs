@@ -9,6 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-consensus", &["quorate-types"]),
     ("quorate-byzantine", &["quorate-consensus"]),
     ("quorate-oracles", &["quorate-consensus"]),
+    ("quorate-gateway", &[]),
     ("quorate-crypto", &["quorate-types"]),
     ("quorate-channels", &["quorate-types"]),
     ("quorate-transports", &["quorate-types", "quorate-channels"]),
@@ -19,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "quorate-node",
         &[
             "quorate-consensus",
+            "quorate-gateway",
             "quorate-byzantine",
             "quorate-recording",
             "quorate-crypto",
@@ -33,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "quorate-simulator",
         &[
             "quorate-consensus",
+            "quorate-gateway",
             "quorate-recording",
             "quorate-byzantine",
             "quorate-oracles",

@@ -1,6 +1,6 @@
 //! What a replica does for its clients: whose frame is next, what it costs, and what is said to those who are not served.
 //!
-//! Links take [turns](crate::turns) by cost. In each turn of the host, those that have shown something genuine get up to
+//! Links take [turns](quorate_gateway::turns) by cost. In each turn of the host, those that have shown something genuine get up to
 //! [`GENUINE_NS_PER_TURN`] of work, and all others together up to [`STRANGERS_NS_PER_TURN`]: so much can somebody without keys delay
 //! everything else at a time. Signatures of the two are checked apart, so that no forged one has a genuine one checked twice.
 
@@ -8,23 +8,19 @@ use crate::devices::Devices;
 use crate::error::HostError;
 use crate::gateway::{Checked, FORGED, bad_expiry};
 use crate::host::Host;
-use crate::turns::{Standing, Turns};
 use bytes::Bytes;
 use quorate_consensus::seam::Drop as DropReason;
 use quorate_consensus::{Action, Input, Mark, Protocol};
+use quorate_gateway::budget::{
+    BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MOST_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
+    STRANGERS_NS_PER_TURN,
+};
+use quorate_gateway::turns::{Standing, Turns};
 use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, Time, decode_message};
 use std::time::Instant;
 
-/// Most frames of clients in one turn, so that peers do not wait long behind them.
-const CLIENT_FRAMES_PER_TURN: usize = 256;
-/// Most bytes of clients' frames in one turn: each byte is hashed.
-const CLIENT_BYTES_PER_TURN: usize = 256 << 10;
-/// Most work for genuine clients in one turn, in nanoseconds: more than [`CLIENT_FRAMES_PER_TURN`] bundles of one command take.
-const GENUINE_NS_PER_TURN: u64 = 20_000_000;
-/// Most work for all other clients in one turn, in nanoseconds.
-const STRANGERS_NS_PER_TURN: u64 = 2_000_000;
 /// What a frame is charged besides what follows, in nanoseconds.
 const FRAME_NS: u64 = 1_000;
 /// What a byte of a bundle is charged, for being hashed.
@@ -33,12 +29,6 @@ const BYTE_NS: u64 = 2;
 const SIGNATURE_NS: u64 = 50_000;
 /// What a forged bundle is charged besides: it is found among 256 by checking 8 batches more.
 const FORGED_NS: u64 = 8 * SIGNATURE_NS;
-/// A link is cut with so many forged bundles or frames that are no message.
-const MOST_FAULTS: u32 = 64;
-/// A status is made anew for at most one part in so many of the time; in between the last one is sent again.
-const STATUS_SHARE: u64 = 20;
-/// So much time for statuses is saved up, in nanoseconds: a client that asks now and then always gets a new one.
-const STATUS_SAVED_NS: u64 = 100_000_000;
 
 struct ClientFrame {
     client: ClientId,
@@ -109,7 +99,7 @@ impl<P: Protocol> Host<P> {
         let (mut spent_ns, mut bytes, mut frames) = (0, 0, 0);
         let mut bundles = Vec::new();
         self.clients.submitted.clear();
-        while frames < CLIENT_FRAMES_PER_TURN && bytes < CLIENT_BYTES_PER_TURN && spent_ns < most_ns {
+        while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < most_ns {
             let Some((link, waiting)) = self.clients.turns.next(standing) else { break };
             if self.devices.transport.is_congested(link) {
                 self.clients.turns.park(link, waiting);

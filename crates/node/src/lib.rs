@@ -34,7 +34,6 @@ pub mod snapshots;
 mod states;
 pub mod testnet;
 mod told;
-pub mod turns;
 
 pub use config::{ConfigFault, NodeConfig, ReplyMode, TransportKind};
 pub use durability::{FsyncPolicy, JournalConfig, JournalKind};

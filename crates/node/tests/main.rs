@@ -10,5 +10,4 @@ mod log;
 mod restart;
 mod snapshots;
 mod support;
-mod turns;
 mod villain;

@@ -29,6 +29,8 @@ pub struct Charges {
     pub flush: Duration,
     pub client_command: u64,
     pub client_reply: u64,
+    pub status: u64,
+    pub status_bytes: u64,
 }
 
 impl Charges {
@@ -55,6 +57,8 @@ impl Charges {
             flush: Duration::from_nanos(us(table.journal.flush_us) / PS_PER_NS),
             client_command: us(table.client.command_us),
             client_reply: us(table.client.reply_us),
+            status: us(table.gateway.status_us),
+            status_bytes: u64::from(table.gateway.status_bytes),
         }
     }
 

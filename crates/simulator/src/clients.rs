@@ -101,6 +101,7 @@ impl Clients {
                 _ => panic!("a load sends requests that can be decoded"),
             };
             oracle.submitted(&bundle);
+            oracle.awaits(now, &bundle);
             spent += bundle.len() as u64 * charges.client_command + bytes as u64 * charges.hash_byte;
             let one = match to {
                 Destination::All => None,

@@ -26,6 +26,9 @@ pub struct CostTable {
     pub journal: JournalCosts,
     /// The clients' thread.
     pub client: ClientCosts,
+    /// What clients may ask for besides commands. Files from before it was a table of its own are read with what was measured then.
+    #[serde(default)]
+    pub gateway: GatewayCosts,
 }
 
 /// The replica's core, microseconds.
@@ -96,6 +99,23 @@ pub struct ClientCosts {
     pub reply_us: f64,
 }
 
+/// What clients may ask for besides commands.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayCosts {
+    /// Making a status with its history, microseconds.
+    pub status_us: f64,
+    /// Bytes of one.
+    pub status_bytes: u32,
+}
+
+impl Default for GatewayCosts {
+    /// Of a replica with a history of 1024 blocks.
+    fn default() -> GatewayCosts {
+        GatewayCosts { status_us: 6400.0, status_bytes: 113_000 }
+    }
+}
+
 /// A cost table that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{place}: {what}; {mend}")]
@@ -131,6 +151,7 @@ impl CostTable {
             signatures: SignatureCosts { sign_us: 0.0, verify_us: vec![(1, 0.0)] },
             journal: JournalCosts { flush_us: 0.0 },
             client: ClientCosts { command_us: 0.0, reply_us: 0.0 },
+            gateway: GatewayCosts { status_us: 0.0, status_bytes: 0 },
         }
     }
 
@@ -153,8 +174,8 @@ impl CostTable {
         toml::to_string(self).expect("a table of numbers has a form in TOML")
     }
 
-    fn figures(&self) -> [(&'static str, f64); 15] {
-        let CostTable { core, wire, hash, signatures, journal, client, .. } = self;
+    fn figures(&self) -> [(&'static str, f64); 16] {
+        let CostTable { core, wire, hash, signatures, journal, client, gateway, .. } = self;
         [
             ("core.turn_us", core.turn_us),
             ("core.step_us", core.step_us),
@@ -171,6 +192,7 @@ impl CostTable {
             ("journal.flush_us", journal.flush_us),
             ("client.command_us", client.command_us),
             ("client.reply_us", client.reply_us),
+            ("gateway.status_us", gateway.status_us),
         ]
     }
 

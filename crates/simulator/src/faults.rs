@@ -1,6 +1,7 @@
 //! What goes wrong, and when, on a schedule.
 
 use crate::clock::TRUE_RATE;
+use crate::hostile::{Hostility, SERVED_WITHIN_MS};
 use crate::network::End;
 use crate::node::{Leaves, Point};
 use quorate_byzantine::{Fault, Misbehaviour};
@@ -123,6 +124,22 @@ pub enum FaultSpec {
         /// How, and perhaps a parameter: `silent`, `slow=50`, `equivocate`; [`Fault`] lists them.
         fault: Fault,
     },
+    /// A client without replicas' keys does its worst. As long as nothing else goes wrong in the schedule, each bundle of the honest has
+    /// to be executed within a bound.
+    Hostile {
+        /// From when.
+        at_ms: f64,
+        /// How long.
+        for_ms: f64,
+        /// What it does.
+        client: Hostility,
+        /// Whether it comes over the link of the honest, as through a proxy: then there is one queue for all, and the bound is not kept.
+        #[serde(default)]
+        shares_link: bool,
+        /// The bound, in milliseconds.
+        #[serde(default = "served_within_ms")]
+        within_ms: f64,
+    },
 }
 
 impl FaultSpec {
@@ -164,6 +181,7 @@ impl FaultSpec {
             | FaultSpec::Drift { replica, .. }
             | FaultSpec::Misbehave { replica, .. } => vec![*replica],
             FaultSpec::Cut { .. } | FaultSpec::Spike { .. } => self.ends().filter_map(replica).collect(),
+            FaultSpec::Hostile { .. } => Vec::new(),
         }
     }
 
@@ -176,6 +194,9 @@ impl FaultSpec {
             FaultSpec::Pause { at_ms, for_ms, .. }
             | FaultSpec::Restart { at_ms, for_ms, .. }
             | FaultSpec::Cut { at_ms, for_ms, .. } => times(at_ms, for_ms),
+            FaultSpec::Hostile { at_ms, for_ms, within_ms, .. } => {
+                [times(at_ms, for_ms), vec![("within_ms", *within_ms, 0.0, MOST_MS)]].concat()
+            }
             FaultSpec::Strike { for_ms, point, .. } => {
                 [times(&0.0, for_ms), vec![("point", *point as f64, 1.0, f64::MAX)]].concat()
             }
@@ -200,6 +221,19 @@ impl FaultSpec {
             _ => None,
         }
     }
+}
+
+fn served_within_ms() -> f64 {
+    SERVED_WITHIN_MS
+}
+
+/// How long an honest client may wait beside the hostile ones of a schedule; none if something else goes wrong in it too.
+pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
+    let within = faults.iter().map(|fault| match fault {
+        FaultSpec::Hostile { within_ms, .. } => Some(time(*within_ms).since(Time(0))),
+        _ => None,
+    });
+    within.collect::<Option<Vec<Duration>>>()?.into_iter().max()
 }
 
 /// Who misbehaves according to a schedule, and how.
@@ -259,6 +293,8 @@ pub enum Change {
     Cut(Vec<(usize, usize)>, bool),
     /// Pairs are slower by so many nanoseconds.
     Spike(Vec<(usize, usize)>, u64),
+    /// A hostile client works until then; whether it shares the link of the honest.
+    Hostile(Hostility, bool, Time),
 }
 
 impl fmt::Display for Change {
@@ -281,6 +317,7 @@ impl fmt::Display for Change {
             }
             Change::Cut(pairs, true) => write!(f, "cut: {}", ways(pairs)),
             Change::Cut(pairs, false) => write!(f, "no longer cut: {}", ways(pairs)),
+            Change::Hostile(client, _, until) => write!(f, "a hostile client until {until:?}: {client}"),
             Change::Spike(pairs, by_ns) => write!(f, "{} ms later: {}", *by_ns as f64 / NS_PER_MS, ways(pairs)),
         }
     }
@@ -368,6 +405,10 @@ pub fn changes(faults: &[FaultSpec], replicas: usize) -> Vec<(Time, Change)> {
                 let (replica, gain) = (usize::from(*replica), ppm.clamp(-MOST_LOSS_PPM, MOST_GAIN_PPM) as i64);
                 changes.push((time(*at_ms), Change::Clock(replica, TRUE_RATE.saturating_add_signed(gain))));
                 changes.push((time(at_ms + for_ms), Change::Clock(replica, TRUE_RATE)));
+            }
+            FaultSpec::Hostile { at_ms, for_ms, client, shares_link, .. } => {
+                let until = time(at_ms + for_ms);
+                changes.push((time(*at_ms), Change::Hostile(*client, *shares_link, until)));
             }
             FaultSpec::Misbehave { .. } | FaultSpec::Strike { .. } => {}
         }

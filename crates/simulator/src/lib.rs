@@ -15,6 +15,7 @@ mod clients;
 mod clock;
 pub mod costs;
 pub mod faults;
+pub mod hostile;
 pub mod network;
 mod node;
 mod oracle;

@@ -7,8 +7,9 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::digest_map::{DigestMap, Salt};
 use quorate_consensus::{Envelope, Evidence, Malleable};
 use quorate_oracles::{Breach, Statements};
-use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject};
-use std::collections::BTreeMap;
+use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Words of a set of replicas.
 const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
@@ -16,7 +17,7 @@ const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
 /// Something that must not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Complaint {
-    /// `agreement`, `contiguity`, `validity`, `one-statement`, `statement-order`, `backing`, `liveness`, `spin` or `panic`.
+    /// `agreement`, `contiguity`, `validity`, `one-statement`, `statement-order`, `backing`, `liveness`, `served`, `spin` or `panic`.
     pub oracle: &'static str,
     /// What was seen.
     pub what: String,
@@ -56,6 +57,11 @@ pub struct Oracle {
     signed: Vec<Signed>,
     /// What replicas sign, held against what they signed before and what others have.
     statements: Statements,
+    /// Bundles of honest clients in the order in which they were sent, as far as they wait to be executed; if somebody watches that.
+    awaited: Option<VecDeque<(Time, Digest)>>,
+    /// How long they may.
+    served_within: Duration,
+    quorum: Quorum,
     /// The first thing that was wrong.
     pub complaint: Option<Complaint>,
 }
@@ -74,6 +80,9 @@ impl Oracle {
             bundles: DigestMap::with_hasher(Salt(0)),
             checkpoints: BTreeMap::new(),
             signed: (0..replicas).map(|_| Signed::default()).collect(),
+            awaited: None,
+            served_within: Duration::ZERO,
+            quorum,
             complaint: None,
         }
     }
@@ -111,6 +120,33 @@ impl Oracle {
     /// A client has sent a bundle.
     pub fn submitted(&mut self, bundle: &Bundle) {
         self.bundles.entry(bundle.digest()).or_default();
+    }
+
+    /// From the beginning on, watches how long bundles of honest clients take.
+    pub fn watch_service(&mut self, within: Duration) {
+        (self.awaited, self.served_within) = (Some(VecDeque::new()), within);
+    }
+
+    /// An honest client has sent a bundle.
+    pub fn awaits(&mut self, now: Time, bundle: &Bundle) {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.push_back((now, bundle.digest()));
+        }
+    }
+
+    /// Looks whether a bundle of an honest client waits for longer than it may until f+1 replicas have executed it.
+    pub fn is_served(&mut self, now: Time) {
+        let Some(awaited) = &mut self.awaited else { return };
+        let executed = |digest: &Digest| {
+            let by = self.bundles.get(digest).map_or(0, |bundle| bundle.by.iter().map(|word| word.count_ones()).sum());
+            by as usize >= self.quorum.weak()
+        };
+        while awaited.pop_front_if(|(_, digest)| executed(digest)).is_some() {}
+        let Some((sent, digest)) = awaited.front().copied() else { return };
+        if now.since(sent) > self.served_within {
+            let what = format!("bundle {digest:?} of an honest client, sent at {sent:?}, is not executed at {now:?}");
+            self.complain("served", what);
+        }
     }
 
     /// Whether so many of these replicas have executed a bundle.

@@ -4,7 +4,7 @@ use crate::assemble::{Outcome, Run, run_once};
 use crate::chaos::Chaos;
 use crate::chronicle::Chronicle;
 use crate::clients::Clients;
-use crate::faults::misbehaviour;
+use crate::faults::{misbehaviour, served_within};
 use crate::network::{Links, Loss, NetworkSpec};
 use crate::node::{Node, Parts, Point, Reborn};
 use crate::oracle::{Complaint, Oracle};
@@ -196,6 +196,9 @@ pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome 
     let clients = Clients::new(&spec.load, spec.quorum, spec.consensus.dissemination, spec.reply, workload());
     let links = Links::new(&spec.network, replicas, seed);
     let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), spec.consensus.protocol);
+    if let Some(within) = served_within(&spec.network.faults).filter(|_| chaos.is_none()) {
+        oracle.watch_service(within);
+    }
     for (replica, misbehaviour) in misbehaviour(&spec.network.faults) {
         oracle.distrust(replica, misbehaviour.fault.lies());
     }

@@ -1,22 +1,62 @@
 //! The clients' door of a simulated replica.
 
 use super::{Destination, Node, Surroundings};
+use crate::charges::{Charges, nanos};
+use crate::hostile::{MOST_UNREAD_BYTES, Request};
 use crate::parcel::Parcel;
 use quorate_applications::Reply;
 use quorate_client::ReplyMode;
 use quorate_consensus::digest_map::{DigestMap, Salt};
 use quorate_consensus::seam::Drop as DropReason;
 use quorate_consensus::{Action, Input, Mark, Protocol};
-use quorate_types::{Bundle, Digest, ReplicaId, ReplicaReply, Results};
-use std::collections::VecDeque;
+use quorate_gateway::budget::{
+    BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MOST_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
+    STRANGERS_NS_PER_TURN,
+};
+use quorate_gateway::turns::Standing;
+use quorate_types::{Bundle, Digest, ReplicaId, ReplicaReply, Results, Time};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Most bundles of clients in one turn.
-const FRAMES_PER_TURN: usize = 256;
-/// Most bytes of clients in one turn.
-const BYTES_PER_TURN: usize = 256 << 10;
+/// The link over which the honest clients come.
+pub const HONEST_LINK: u16 = 0;
 /// Replies that are kept for clients that ask again.
 const REPLIES_KEPT: usize = 1 << 16;
+
+/// What a replica remembers of those whom it serves.
+#[derive(Default)]
+pub struct Door {
+    /// Bytes of answers that nobody reads, by link.
+    unread: BTreeMap<u16, u64>,
+    /// Time that went into statuses, in nanoseconds, beyond what was allowed for them since.
+    status_ns: u64,
+    status_at: Time,
+}
+
+impl Door {
+    fn is_unread(&self, link: u16) -> bool {
+        self.unread.get(&link).is_some_and(|bytes| *bytes >= MOST_UNREAD_BYTES)
+    }
+
+    fn answers_unread(&mut self, link: u16, bytes: u64) {
+        if link != HONEST_LINK {
+            *self.unread.entry(link).or_default() += bytes;
+        }
+    }
+
+    /// What answering with a status costs, in picoseconds: it is made anew, or the last one is sent again.
+    fn status(&mut self, now: Time, charges: &Charges) -> u64 {
+        let allowed = now.since(self.status_at).as_nanos() as u64 / STATUS_SHARE;
+        self.status_at = now;
+        self.status_ns = self.status_ns.saturating_sub(allowed);
+        let sent = charges.status_bytes * charges.send_byte;
+        if self.status_ns >= STATUS_SAVED_NS {
+            return sent;
+        }
+        self.status_ns += nanos(charges.status);
+        sent + charges.status
+    }
+}
 
 /// The latest replies; the earliest give way.
 pub struct Replies {
@@ -51,28 +91,64 @@ impl Replies {
 }
 
 impl<P: Protocol> Node<P> {
-    /// Takes in what clients sent; the bundles reach the replica as one input.
+    /// Something has come over a client's link. The honest are known to be genuine from the beginning.
+    pub fn ask(&mut self, link: u16, request: Request, bytes: u32) {
+        self.requests.push(link, (request, bytes));
+        if link == HONEST_LINK {
+            self.requests.set_standing(link, Standing::Genuine);
+        }
+    }
+
+    /// Takes in what clients sent, as the node does: first the genuine, then strangers.
     pub(super) fn serve_clients(&mut self, world: &mut Surroundings<'_, P::Message>) {
         if self.requests.is_empty() {
             return;
         }
         self.spent += world.charges.read_call;
-        let (mut bytes, mut bundles) = (0, Vec::new());
-        for _ in 0..FRAMES_PER_TURN {
-            let Some((bundle, size)) = self.requests.pop_front() else { break };
-            bytes += size as usize;
+        self.serve_some(Standing::Genuine, GENUINE_NS_PER_TURN, world);
+        self.serve_some(Standing::Stranger, STRANGERS_NS_PER_TURN, world);
+    }
+
+    /// Serves links in turns by cost; the bundles reach the replica as one input.
+    fn serve_some(&mut self, standing: Standing, most_ns: u64, world: &mut Surroundings<'_, P::Message>) {
+        let (mut frames, mut bytes, mut spent_ns, mut bundles) = (0, 0, 0, Vec::new());
+        while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < most_ns {
+            let Some((link, (request, size))) = self.requests.next(standing) else { break };
+            if self.door.is_unread(link) {
+                self.requests.park(link, (request, size));
+                continue;
+            }
+            (frames, bytes) = (frames + 1, bytes + size as usize);
+            let before = self.spent;
             self.spent +=
                 world.charges.receive + u64::from(size) * (world.charges.receive_byte + world.charges.hash_byte);
-            match self.replies.get(&bundle.digest()) {
-                Some(reply) => self.tell_clients(reply, world),
-                None => match self.parts.executor.settled(&bundle) {
-                    Some(reply) => self.answer_again(reply, world),
-                    None => bundles.push(bundle),
+            match request {
+                Request::Bundle(bundle) => match self.replies.get(&bundle.digest()) {
+                    Some(reply) => self.tell_clients(reply, world),
+                    None => match self.parts.executor.settled(&bundle) {
+                        Some(reply) => self.answer_again(reply, world),
+                        None => {
+                            self.requests.set_standing(link, Standing::Genuine);
+                            bundles.push(bundle);
+                        }
+                    },
                 },
+                Request::Forged => {
+                    self.spent += world.charges.verify(1);
+                    self.requests.set_standing(link, Standing::Stranger);
+                    if self.requests.fault(link) >= MOST_FAULTS {
+                        self.requests.forget(link);
+                    }
+                }
+                Request::Status => self.spent += self.door.status(self.now, world.charges),
+                Request::Query(answer) => {
+                    self.spent += answer * world.charges.send_byte;
+                    self.door.answers_unread(link, answer);
+                }
             }
-            if bytes >= BYTES_PER_TURN {
-                break;
-            }
+            let cost_ns = nanos(self.spent - before);
+            self.requests.charge(link, cost_ns);
+            spent_ns += cost_ns;
         }
         if bundles.is_empty() {
             return;

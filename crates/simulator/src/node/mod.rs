@@ -9,18 +9,20 @@ mod sending;
 mod states;
 mod transfer;
 
+pub use gateway::HONEST_LINK;
 pub use journal::Leaves;
 
 use crate::charges::{Charges, nanos};
 use crate::chronicle::Chronicle;
 use crate::clock::Clock;
 use crate::faults::FULL_SPEED;
+use crate::hostile::Request;
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
 use crate::signatures::Device;
 use crate::transcript::Transcript;
 use crate::world::Landmarks;
-use gateway::Replies;
+use gateway::{Door, Replies};
 use journal::Journal;
 use quorate_applications::{Executor, Reply};
 use quorate_byzantine::Behaviour;
@@ -28,6 +30,7 @@ use quorate_client::ReplyMode;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Input, Mark, Protocol, Replica, Timer, To};
+use quorate_gateway::turns::Turns;
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
 use quorate_types::{Block, Bundle, Certificate, ClusterId, Height, ReplicaId, Status, Time};
@@ -147,7 +150,9 @@ pub struct Node<P: Protocol> {
     /// The earliest alarm that the world knows of.
     pub alarm_known: Time,
     peers: VecDeque<FromPeer<P::Message>>,
-    requests: VecDeque<(Bundle, u32)>,
+    /// What clients ask for, and with how many bytes, by link.
+    requests: Turns<u16, (Request, u32)>,
+    door: Door,
     local: VecDeque<Input<P::Message>>,
     actions: Vec<Action<P::Message>>,
     alarms: [Time; Timer::ALL.len()],
@@ -192,7 +197,8 @@ impl<P: Protocol> Node<P> {
             disk: FULL_SPEED,
             alarm_known: NEVER,
             peers: VecDeque::new(),
-            requests: VecDeque::new(),
+            requests: Turns::default(),
+            door: Door::default(),
             local: VecDeque::new(),
             actions: Vec::new(),
             alarms: [NEVER; Timer::ALL.len()],
@@ -219,7 +225,7 @@ impl<P: Protocol> Node<P> {
     pub fn take_in(&mut self, from: usize, parcel: Parcel<P::Message>) {
         match parcel.body {
             Body::Peer(message) => self.peers.push_back((from as u16, parcel.bytes, message)),
-            Body::Request(bundle) => self.requests.push_back((bundle, parcel.bytes)),
+            Body::Request(bundle) => self.ask(HONEST_LINK, Request::Bundle(bundle), parcel.bytes),
             Body::Reply(_) => unreachable!("replies go to the clients"),
         }
     }
@@ -471,7 +477,7 @@ impl<P: Protocol> Node<P> {
     pub fn crash(&mut self, returns: Option<Leaves>) {
         (self.alive, self.returns) = (false, returns);
         self.peers.clear();
-        self.requests.clear();
+        (self.requests, self.door) = (Turns::default(), Door::default());
         self.local.clear();
         self.held.clear();
     }

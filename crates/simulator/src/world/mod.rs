@@ -3,6 +3,7 @@
 //! This file has the events and the loop; [`turns`] gives processors to those who have something to do, [`shipping`] carries parcels,
 //! [`trouble`] changes the world, [`liveness`] heals it and asks whether it works, and [`lasso`] looks whether it goes round in circles.
 
+mod hostility;
 mod lasso;
 mod liveness;
 mod lives;
@@ -27,6 +28,7 @@ use crate::schedule::Schedule;
 use crate::spec::SimSpec;
 use crate::trace::Trace;
 use crate::transcript::Transcript;
+use hostility::Attack;
 use liveness::Probe;
 use lives::Lives;
 use quorate_client::load::Stage;
@@ -83,6 +85,8 @@ enum Event<M> {
     Change(u32),
     /// A replica comes back.
     Restart(u16, u32),
+    /// A hostile client sends.
+    Hostile(u16),
     Heal,
     Probe,
 }
@@ -116,6 +120,7 @@ pub struct World<'a, P: Protocol> {
     /// Whether the load was stopped before its time.
     pub stopped: bool,
     probe: Option<Probe>,
+    attacks: Vec<Attack>,
     pub crashed: Vec<ReplicaId>,
     pub restarts: u64,
     outgoing: Vec<(Destination, Parcel<P::Message>)>,
@@ -172,6 +177,7 @@ impl<'a, P: Protocol> World<'a, P> {
             goes_on,
             stopped: false,
             probe: None,
+            attacks: Vec::new(),
             crashed: Vec::new(),
             restarts: 0,
             outgoing: Vec::new(),
@@ -302,6 +308,7 @@ impl<'a, P: Protocol> World<'a, P> {
                     self.restart(usize::from(replica));
                 }
             }
+            Event::Hostile(number) => self.hostile_tick(usize::from(number)),
             Event::Heal => self.heal(),
             Event::Probe => self.probe(),
         }

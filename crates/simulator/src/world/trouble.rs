@@ -81,6 +81,7 @@ impl<P: Protocol> World<'_, P> {
                 let until = *paused;
                 self.schedule.push(until, Event::Resume(replica as u16));
             }
+            Change::Hostile(kind, shares_link, until) => self.attack(kind, shares_link, until),
             Change::Speed(replica, thousandths) => self.nodes[replica].speed = thousandths,
             Change::Disk(replica, thousandths) => self.nodes[replica].disk = thousandths,
             Change::Clock(replica, rate) => self.drift(replica, rate),

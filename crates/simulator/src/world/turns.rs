@@ -139,6 +139,7 @@ impl<P: Protocol> World<'_, P> {
         let elapsed = self.clients.turn(self.now, &self.charges, &mut self.oracle, &mut requests);
         let (end, me) = (self.now + Duration::from_nanos(elapsed), self.replicas());
         for (one, bundle, bytes) in requests.drain(..) {
+            self.overhear(&bundle);
             let parcel = Parcel::request(bundle, bytes);
             match one {
                 Some(to) => self.ship(end, me, to.index(), parcel),

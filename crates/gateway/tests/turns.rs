@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use quorate_node::turns::{MAX_DEBT_NS, QUANTUM_NS, Standing, Turns};
+use quorate_gateway::turns::{MAX_DEBT_NS, QUANTUM_NS, Standing, Turns};
 use std::collections::BTreeMap;
 
 /// A link that floods and one that asks once: how much work of the flood is done before the one is served.

@@ -1,0 +1,7 @@
+//! quorate: whom of its clients a replica serves next, and what it spends on them.
+//!
+//! The node and the simulator serve clients by the same [`turns`] and the same [`budget`], so that what the simulator's hostile clients
+//! cannot do to honest ones, strangers cannot do to a real replica. Nothing here knows a clock, a socket or a message.
+
+pub mod budget;
+pub mod turns;

@@ -1,0 +1,3 @@
+//! The tests of this crate, as one binary.
+
+mod turns;
