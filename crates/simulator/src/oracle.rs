@@ -7,7 +7,9 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::digest_map::{DigestMap, Salt};
 use quorate_consensus::{Envelope, Evidence, Malleable};
 use quorate_oracles::{Breach, Statements};
-use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time};
+use quorate_types::{
+    Attachment, Block, Bundle, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
