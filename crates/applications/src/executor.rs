@@ -14,6 +14,9 @@ use quorate_types::{
 /// Once the results of a bundle take this many bytes, the rest of its commands are refused: a few bytes of questions could
 /// otherwise ask for more than fits a reply, or memory.
 pub const MAX_RESULTS_BYTES: usize = 28 << 20;
+/// The same of all bundles of a block together, whose results are held at once: 16 kB of questions in one block could ask for
+/// 400 MiB. Whoever is refused for what others have asked may send the command again.
+pub const MAX_BLOCK_RESULTS_BYTES: usize = 64 << 20;
 
 /// Most bytes in the application's part of a snapshot.
 const MAX_APPLICATION_SNAPSHOT_BYTES: usize = u32::MAX as usize;
@@ -47,6 +50,8 @@ pub struct Executor {
     bytes_since_kept: u64,
     /// Whether the last block ends with such a checkpoint.
     keeps_here: bool,
+    /// Bytes of the results of the bundles of this block that are executed.
+    block_results_bytes: usize,
     /// Reused from bundle to bundle.
     results: ResultsBuilder,
     /// Reused from command to command.
@@ -69,6 +74,7 @@ impl Executor {
             rule: None,
             bytes_since_kept: 0,
             keeps_here: false,
+            block_results_bytes: 0,
             results: ResultsBuilder::default(),
             result: Vec::new(),
         }
@@ -94,6 +100,7 @@ impl Executor {
         let mut rolling = Hasher::new(*b"qX01");
         rolling.update(&self.history.last().0);
         rolling.update(&height.0.to_le_bytes());
+        self.block_results_bytes = 0;
         for bundle in bundles {
             let results = match bundle.expires() {
                 expires if expires < height => self.settle(bundle),
@@ -159,8 +166,9 @@ impl Executor {
 
     fn execute_bundle(&mut self, bundle: &Bundle, expires: Height) -> Results {
         let mut executed = 0;
+        let most_bytes = MAX_RESULTS_BYTES.min(MAX_BLOCK_RESULTS_BYTES.saturating_sub(self.block_results_bytes));
         for command in bundle.commands() {
-            if self.results.bytes() >= MAX_RESULTS_BYTES {
+            if self.results.bytes() >= most_bytes {
                 self.results.push(Outcome::Refused);
                 continue;
             }
@@ -180,6 +188,7 @@ impl Executor {
         }
         self.commands += executed;
         self.application.bundle_executed(&bundle.digest());
+        self.block_results_bytes += self.results.bytes();
         self.results.finish()
     }
 

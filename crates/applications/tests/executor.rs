@@ -3,10 +3,10 @@
 use crate::common::{bundle, executor, get, put, step};
 use bytes::Bytes;
 use proptest::prelude::*;
-use quorate_applications::executor::MAX_RESULTS_BYTES;
+use quorate_applications::executor::{MAX_BLOCK_RESULTS_BYTES, MAX_RESULTS_BYTES};
 use quorate_applications::key_value::MAX_VALUE_BYTES;
 use quorate_applications::{
-    Application, ApplicationKind, Executor, Frozen, KeyValueResult, RestoreError, compare_histories,
+    Application, ApplicationKind, Executor, Frozen, KeyValueResult, Reply, RestoreError, compare_histories,
 };
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, ClusterId, Command, Height, Outcome, ReplicaId, ReplicaReply, Results, Wire,
@@ -122,6 +122,25 @@ fn results_never_outgrow_a_frame() {
 }
 
 /// Blocks of bundles of few clients, numbers and keys.
+/// A block of small questions for large values: the results that are held at once are bounded, and the next block begins anew.
+#[test]
+fn replies_of_one_block_are_bounded() {
+    let mut executor = executor(ApplicationKind::KeyValue);
+    let (write, read) = (put(b"k", &vec![7; MAX_VALUE_BYTES]), get(b"k"));
+    step(&mut executor, &[bundle(1, &[(1, 1, &write)])]);
+    let questions: Vec<Bundle> = (2..402).map(|client| bundle(client, &[(client, 1, &read)])).collect();
+    let replies = step(&mut executor, &questions);
+    let held: usize = replies.iter().map(|reply| reply.results.body().len()).sum();
+    assert!(held < MAX_BLOCK_RESULTS_BYTES + 2 * MAX_VALUE_BYTES, "{held} bytes of results are held at once");
+    let executed = |reply: &&Reply| reply.results.outcomes().all(|outcome| matches!(outcome, Outcome::Executed(_)));
+    let served = replies.iter().take_while(executed).count();
+    assert_eq!(served, MAX_BLOCK_RESULTS_BYTES.div_ceil(MAX_VALUE_BYTES + 10));
+    let refused = |reply: &Reply| reply.results.outcomes().all(|outcome| outcome == Outcome::Refused);
+    assert!(replies[served..].iter().all(refused), "the rest is refused");
+    let again = step(&mut executor, &questions[served..served + 1]);
+    assert!(again.iter().all(|reply| executed(&reply)), "it may come again in the next block");
+}
+
 fn blocks() -> impl Strategy<Value = Vec<Vec<Bundle>>> {
     let word = || prop::collection::vec(0u8..3, 0..3);
     let payload = prop_oneof![

@@ -180,9 +180,9 @@ pub struct Config {
     pub leader: LeaderKind,
     /// To whom votes go in a chained protocol. Default `collector`.
     pub votes: VotesTo,
-    /// Most commands in a block. Default 400.
+    /// Most commands in a block of several bundles. Replicas vote for no larger one: the same on every replica. Default 400.
     pub batch: usize,
-    /// Most bytes of commands in a block. Default 8 MiB.
+    /// Most bytes of bundles in a block. Replicas vote for no larger block: the same on every replica. Default 8 MiB.
     pub batch_bytes: usize,
     /// When a leader proposes. Default `eager`.
     pub batch_policy: BatchPolicy,
@@ -196,7 +196,8 @@ pub struct Config {
     pub view_timeout_ms: u64,
     /// The shortest view timeout that `adaptive` may choose. Default 50.
     pub least_view_timeout_ms: u64,
-    /// Most bundles' bytes that wait for a proposal; further ones are refused. Default 256 MiB.
+    /// Most bundles' bytes that wait for a proposal; further ones are refused. A proposal is not voted for while twice as many wait for
+    /// execution. Default 256 MiB.
     pub pool_bytes: usize,
     /// Most bundles that wait for a proposal; further ones are refused. Default 1,000,000.
     pub pool_bundles: usize,
@@ -209,6 +210,9 @@ pub struct Config {
     pub fetch_delay_ms: u64,
     /// When another replica is asked for what the last one did not send. Default 100.
     pub fetch_retry_ms: u64,
+    /// Most bytes of answers to one peer in a second: blocks, bundles, states, and what is said again to one who fell behind. A message
+    /// counts as 4 KiB at least. Default 64 MiB.
+    pub answer_bytes_per_second: usize,
     /// PBFT: how many slots above the last stable checkpoint may be in use; at least twice `checkpoint_interval`. In every protocol others'
     /// votes on checkpoints further ahead are not counted. Default 1000.
     pub window: u64,
@@ -249,6 +253,7 @@ impl Default for Config {
             retained_bytes: 64 << 20,
             fetch_delay_ms: 10,
             fetch_retry_ms: 100,
+            answer_bytes_per_second: 64 << 20,
             window: 1000,
             checkpoint_interval: 128,
             pipeline: 4,
@@ -287,6 +292,7 @@ impl Config {
             ("pool_bundles", self.pool_bundles as u64),
             ("retained_blocks", self.retained_blocks as u64),
             ("fetch_retry_ms", self.fetch_retry_ms),
+            ("answer_bytes_per_second", self.answer_bytes_per_second as u64),
             ("window", self.window),
             ("checkpoint_interval", self.checkpoint_interval),
             ("pipeline", self.pipeline),

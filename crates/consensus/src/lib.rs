@@ -5,8 +5,10 @@
 //! first, then [`chained::rules::jolteon`], then [`replica`].
 
 pub mod alone;
+pub mod answers;
 pub mod basic;
 pub mod batching;
+pub mod block_limits;
 pub mod block_tree;
 pub mod chained;
 pub mod checkpoints;

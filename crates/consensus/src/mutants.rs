@@ -73,6 +73,10 @@ pub enum Mutant {
     FarTimeoutsCounted,
     /// What others claim to have executed is kept however far ahead: hyperledger-labs/SmartBFT pull request 482, in review.
     FarClaimsKept,
+    /// PRE-PREPAREs of a view that is not open are kept however many, of whatever size and though they are the same.
+    EarlyKept,
+    /// Every question of a peer is answered, however often it asks.
+    AnswersUnlimited,
     /// safeNode without its second line, the newer certificate: linera-io/linera-protocol pull request 891.
     NoLivenessBranch,
     /// A proposal without justification is not held against the lock: projnanda/nandatown pull request 191. Here every block carries a
@@ -108,7 +112,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 36] = [
+    pub const ALL: [Mutant; 38] = [
         Mutant::CommitsAcrossViews,
         Mutant::CommitsOverMissing,
         Mutant::CertificateViewUnsigned,
@@ -133,6 +137,8 @@ impl Mutant {
         Mutant::FarVotesCounted,
         Mutant::FarTimeoutsCounted,
         Mutant::FarClaimsKept,
+        Mutant::EarlyKept,
+        Mutant::AnswersUnlimited,
         Mutant::NoLivenessBranch,
         Mutant::OmittedJustification,
         Mutant::AnyProposer,

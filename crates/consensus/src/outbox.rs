@@ -5,7 +5,7 @@ use crate::fairness::Finding;
 use crate::journal::{BUNDLES_RECORD_BYTES, Record};
 use crate::mutants::{Mutant, is_not_durable, mutated};
 use crate::parts::Parts;
-use crate::pool::MAX_RELAYED_BUNDLES;
+use crate::pool::{MAX_RELAYED_BUNDLES, Need};
 use crate::safety::Ballot;
 use crate::seam::{Action, Drop, Envelope, Evidence, Mark, Message, RecordId, Timer, To};
 use crate::store::Taken;
@@ -213,7 +213,7 @@ impl<M: Message> Outbox<M> {
 
     /// Takes in a bundle that came with a proposal.
     pub fn supply(&mut self, parts: &mut Parts, bundle: Bundle) {
-        parts.store.supply(bundle, &parts.leaders, &mut self.whole);
+        parts.store.supply_for(bundle, Need::Proposed, &parts.leaders, &mut self.whole);
     }
 
     /// Sends bundles that wait here to the replica that should propose them.

@@ -1,6 +1,7 @@
 //! What every protocol works with.
 
 use crate::alone::Alone;
+use crate::answers::Answers;
 use crate::checkpoints::Checkpoints;
 use crate::config::Config;
 use crate::fairness::Fairness;
@@ -40,6 +41,8 @@ pub struct Parts {
     pub tally: Tally,
     /// What quorums vouch for.
     pub checkpoints: Checkpoints,
+    /// What peers were answered lately.
+    pub answers: Answers,
     /// Which bug was put back: none.
     pub mutation: Mutation,
 }

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::digest_map::{DigestMap, Salt};
-use quorate_types::{Bundle, Digest, Height};
+use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 
@@ -15,6 +15,8 @@ const MAX_RELAYED_BYTES: usize = 8 << 20;
 pub const EXPIRY_MARGIN_BLOCKS: u64 = 4096;
 /// After how many heights the pool looks what is about to expire: well within the margin.
 const EXPIRY_INTERVAL_BLOCKS: u64 = EXPIRY_MARGIN_BLOCKS / 4;
+/// The relays of all peers together may take one part in so many of the pool.
+const RELAYS_PART: usize = 2;
 /// How many void tickets the queue may hold, besides as many as there are good ones.
 const QUEUE_SLACK: usize = 1024;
 
@@ -25,6 +27,8 @@ struct Held {
     /// How many of these lie on branches that were left for another.
     aside: u32,
     executed: bool,
+    /// The peer in whose share it is, until it is executed.
+    relayer: Option<ReplicaId>,
     /// Its ticket in the queue while it waits there.
     ticket: Option<u64>,
 }
@@ -57,15 +61,35 @@ pub struct Pool {
     pending_bundles: usize,
     pending_commands: usize,
     pending_bytes: usize,
+    /// Bytes of all that is not executed, proposed or not.
+    open_bytes: usize,
     most_bundles: usize,
     most_bytes: usize,
     /// What is committed.
     height: Height,
+    /// Bundles that are not executed, and their bytes, in the share of each peer.
+    relayed: Vec<(usize, usize)>,
+}
+
+/// Why a bundle is taken in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// A client wants it ordered: there may be no room.
+    Offered,
+    /// A peer passes it on: of all room its relays may take a share, so that no one peer crowds clients out.
+    Relayed(ReplicaId),
+    /// f+1 replicas have relayed it as what waited longest there: there has to be room.
+    Owed,
+    /// A proposal names it. It is refused only when twice as much as may be offered waits for execution, proposed or not: no flood of
+    /// commands keeps a proposal from becoming whole, and no flood of proposals fills the memory.
+    Proposed,
+    /// A quorum has spoken for a block that names it, or it is one's own: it is never refused.
+    Certified,
 }
 
 impl Pool {
     /// An empty pool.
-    pub fn new(config: &Config, salt: Salt) -> Self {
+    pub fn new(config: &Config, quorum: Quorum, salt: Salt) -> Self {
         Pool {
             entries: DigestMap::with_hasher(salt),
             queue: VecDeque::new(),
@@ -73,29 +97,58 @@ impl Pool {
             pending_bundles: 0,
             pending_commands: 0,
             pending_bytes: 0,
+            open_bytes: 0,
             most_bundles: config.pool_bundles,
             most_bytes: config.pool_bytes,
             height: Height(0),
+            relayed: vec![(0, 0); quorum.replicas()],
         }
     }
 
-    /// Takes a bundle in. `wanted` ones, which a block needs, are never refused.
-    pub fn offer(&mut self, bundle: Bundle, wanted: bool) -> Offered {
+    /// Takes a bundle in, if there is room for what it is needed for, and it is not about to expire.
+    pub fn offer(&mut self, bundle: Bundle, need: Need) -> Offered {
         let is_late = self.is_late(&bundle);
-        let Entry::Vacant(place) = self.entries.entry(bundle.digest()) else { return Offered::Known };
-        if !wanted && is_late {
+        let place = match self.entries.entry(bundle.digest()) {
+            Entry::Vacant(place) => place,
+            Entry::Occupied(known) => {
+                if need == Need::Offered {
+                    // Its client has sent it here too.
+                    release(&mut self.relayed, known.into_mut());
+                }
+                return Offered::Known;
+            }
+        };
+        if is_late && matches!(need, Need::Offered | Need::Relayed(_) | Need::Owed) {
             return Offered::Late;
         }
-        let bytes = self.pending_bytes + bundle.body().len();
-        if !wanted && (self.pending_bundles >= self.most_bundles || bytes > self.most_bytes) {
+        let size = bundle.body().len();
+        let crowded = self.pending_bundles >= self.most_bundles || self.pending_bytes + size > self.most_bytes;
+        let full = match need {
+            Need::Offered => crowded,
+            Need::Relayed(peer) => {
+                let (bundles, bytes) = self.relayed[peer.index()];
+                let parts = RELAYS_PART * self.relayed.len();
+                let used_up = bundles >= self.most_bundles.div_ceil(parts) || bytes + size > self.most_bytes / parts;
+                crowded || (used_up && bundles > 0)
+            }
+            Need::Proposed => self.open_bytes + size > self.most_bytes.saturating_mul(2),
+            Need::Owed | Need::Certified => false,
+        };
+        if full {
             return Offered::Full;
         }
         self.pending_bundles += 1;
         self.pending_commands += bundle.len();
-        self.pending_bytes = bytes;
+        self.pending_bytes += size;
+        self.open_bytes += size;
         self.tickets += 1;
         self.queue.push_back((self.tickets, bundle.digest()));
-        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, ticket: Some(self.tickets) });
+        let relayer = if let Need::Relayed(peer) = need { Some(peer) } else { None };
+        if let Some(peer) = relayer {
+            let (bundles, bytes) = &mut self.relayed[peer.index()];
+            (*bundles, *bytes) = (*bundles + 1, *bytes + size);
+        }
+        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, relayer, ticket: Some(self.tickets) });
         Offered::New
     }
 
@@ -118,10 +171,12 @@ impl Pool {
         };
         let late = self.queue.iter().filter_map(waits).map(|entry| &entry.bundle).filter(|bundle| self.is_late(bundle));
         for digest in late.map(Bundle::digest).collect::<Vec<_>>() {
-            let Held { bundle, .. } = self.entries.remove(&digest).expect("it was just found");
+            let mut entry = self.entries.remove(&digest).expect("it was just found");
+            release(&mut self.relayed, &mut entry);
             self.pending_bundles -= 1;
-            self.pending_commands -= bundle.len();
-            self.pending_bytes -= bundle.body().len();
+            self.pending_commands -= entry.bundle.len();
+            self.pending_bytes -= entry.bundle.body().len();
+            self.open_bytes -= entry.bundle.body().len();
         }
         self.compact();
     }
@@ -315,7 +370,10 @@ impl Pool {
     pub fn executed(&mut self, digest: &Digest) -> Bundle {
         let entry = self.entries.get_mut(digest).expect("a committed block has its bundles");
         assert!(entry.proposals > entry.aside, "a committed block refers to it");
-        entry.executed = true;
+        if !std::mem::replace(&mut entry.executed, true) {
+            self.open_bytes -= entry.bundle.body().len();
+            release(&mut self.relayed, entry);
+        }
         entry.bundle.clone()
     }
 
@@ -325,9 +383,10 @@ impl Pool {
         let kept: Vec<Bundle> = needed.into_iter().filter_map(|digest| self.get(digest).cloned()).collect();
         self.entries.clear();
         self.queue.clear();
-        (self.pending_bundles, self.pending_commands, self.pending_bytes) = (0, 0, 0);
+        (self.pending_bundles, self.pending_commands, self.pending_bytes, self.open_bytes) = (0, 0, 0, 0);
+        self.relayed.fill((0, 0));
         for bundle in kept {
-            self.offer(bundle, true);
+            self.offer(bundle, Need::Certified);
         }
     }
 
@@ -336,7 +395,16 @@ impl Pool {
         assert!(self.pending_bundles <= self.entries.len(), "a pending bundle is in the pool");
         assert!(self.pending_bundles <= self.pending_commands, "a bundle carries a command");
         assert!(self.pending_commands <= self.pending_bytes, "a command has bytes");
+        assert!(self.pending_bytes <= self.open_bytes, "what is pending is not executed");
         assert!(self.pending_bundles <= self.queue.len(), "a pending bundle is queued");
         assert!(self.queue.len() <= 2 * self.pending_bundles + QUEUE_SLACK, "the queue is compacted");
+    }
+}
+
+/// A bundle is in the share of no peer any more.
+fn release(relayed: &mut [(usize, usize)], entry: &mut Held) {
+    if let Some(peer) = entry.relayer.take() {
+        let (bundles, bytes) = &mut relayed[peer.index()];
+        (*bundles, *bytes) = (*bundles - 1, *bytes - entry.bundle.body().len());
     }
 }

@@ -3,6 +3,7 @@
 //! It keeps strangers and nonsense out, has certificates checked before the protocol sees them, counts votes, fetches what is
 //! missing and answers who lacks something. What is left for the protocol is the protocol.
 
+mod answers;
 mod checkpoints;
 mod recovery;
 mod relays;
@@ -13,18 +14,19 @@ pub use crate::parts::Parts;
 pub use crate::protocol::{Admission, Event, Protocol, Recalled};
 
 use crate::alone::Alone;
+use crate::answers::Answers;
 use crate::checkpoints::Checkpoints;
 use crate::config::Config;
 use crate::digest_map::Salt;
 use crate::fairness::Fairness;
 use crate::jobs::Jobs;
-use crate::journal::{Asking, FORGOTTEN, Standing};
+use crate::journal::{Asking, Standing};
 use crate::leader::{LeaderElection, LeaderScript};
 use crate::mutants::{Mutant, Mutation, mutated};
 use crate::pacemaker::Pacemaker;
-use crate::pool::Offered;
+use crate::pool::{Need, Offered};
 use crate::safety::Safety;
-use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, MAX_FETCHED_BLOCKS, Timer, To};
+use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, Timer, To};
 use crate::store::Store;
 use crate::tally::{Counted, Tally};
 use crate::transfer::Transfer;
@@ -33,20 +35,34 @@ use quorate_types::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use recovery::Recollection;
 
 /// Most questions about one peer's messages that may be with the crypto device at a time.
 const MAX_CHECKS_PER_PEER: usize = 256;
-/// Most contradictions of one peer that are looked into: one proves the point, and each costs two verifications.
-const MAX_SUSPICIONS_PER_PEER: usize = 16;
+/// Most contradictions of one peer that are looked into at once: one proves the point, and each costs three verifications at most.
+const MAX_SUSPICIONS_PER_PEER: u32 = 16;
+/// After this time one more is: a peer that sends what proves nothing does not spend what a proof needs.
+const SUSPICION_INTERVAL: Duration = Duration::from_secs(1);
 
 enum Pending<M> {
-    Message { from: ReplicaId, message: M },
+    Message {
+        from: ReplicaId,
+        message: M,
+    },
     Quorum(Subject),
     Evidence(Box<Evidence>),
-    Standing { from: ReplicaId, standing: Standing },
-    Offer { from: ReplicaId, checkpoint: Box<Certificate> },
+    /// Two statements of which one is not genuine: whether that is the first.
+    First(Box<Evidence>),
+    Standing {
+        from: ReplicaId,
+        standing: Standing,
+    },
+    Offer {
+        from: ReplicaId,
+        checkpoint: Box<Certificate>,
+    },
 }
 
 /// One replica of a protocol.
@@ -56,7 +72,8 @@ pub struct Replica<P: Protocol> {
     out: Outbox<P::Message>,
     jobs: Jobs<Pending<P::Message>>,
     checks: Vec<usize>,
-    suspicions: Vec<usize>,
+    /// Until when each peer's contradictions have used up their turns.
+    suspected_until: Vec<Time>,
     fetch_armed: Option<Time>,
     evidence: Vec<Evidence>,
     salt: u64,
@@ -89,6 +106,7 @@ impl<P: Protocol> Replica<P> {
             leaders: LeaderElection::new(config.leader, quorum).with_duties(P::duties()),
             tally: Tally::with(quorum, P::counting),
             checkpoints: Checkpoints::new(&config, quorum, genesis.clone()),
+            answers: Answers::new(&config, quorum),
             mutation: Mutation::default(),
             config,
             quorum,
@@ -102,7 +120,7 @@ impl<P: Protocol> Replica<P> {
             out: Outbox::new(),
             jobs: Jobs::new(),
             checks: vec![0; quorum.replicas()],
-            suspicions: vec![0; quorum.replicas()],
+            suspected_until: vec![Time(0); quorum.replicas()],
             fetch_armed: None,
             evidence: Vec::new(),
             salt,
@@ -123,7 +141,7 @@ impl<P: Protocol> Replica<P> {
             Input::Start => self.start(now),
             Input::Summarize => self.summarize(),
             Input::Receive { from, message } => self.receive(now, from, message),
-            Input::Submit(bundles) => self.submit(now, self.parts.me, bundles, true),
+            Input::Submit(bundles) => self.submit(now, self.parts.me, bundles, Need::Offered),
             Input::Timeout(Timer::Fetch) => self.fetch_armed = None,
             Input::Timeout(timer) => self.tell(now, Event::Timeout(timer)),
             Input::Verdict { job, genuine } => self.verdict(now, job, genuine),
@@ -170,6 +188,7 @@ impl<P: Protocol> Replica<P> {
             self.parts.safety.invariants();
             self.parts.tally.invariants();
             self.parts.checkpoints.invariants();
+            self.parts.answers.invariants();
             self.transfer.iter().for_each(Transfer::invariants);
         }
         // Actions are large: the list changes hands, and none is copied.
@@ -190,21 +209,8 @@ impl<P: Protocol> Replica<P> {
                 Admission::Check(certificates) => self.check(now, from, message, certificates, Vec::new()),
                 Admission::CheckSigned(certificates, votes) => self.check(now, from, message, certificates, votes),
             },
-            Envelope::FetchBlocks { digest, above, most } => {
-                if above < self.parts.store.whole_above() && self.out.offer_state(&self.parts, from, above) {
-                    return;
-                }
-                let blocks = self.parts.store.blocks(digest, above, usize::from(most).min(MAX_FETCHED_BLOCKS));
-                self.answer(from, !blocks.is_empty(), Envelope::Blocks(blocks));
-            }
-            Envelope::FetchBundles { digests, above } => {
-                self.parts.alone.asked(now, from, &digests, &self.parts.store.pool);
-                let bundles = self.parts.store.bundles(&digests);
-                if bundles.is_empty() && above < self.parts.store.whole_above() {
-                    self.out.offer_state(&self.parts, from, above);
-                }
-                self.answer(from, !bundles.is_empty(), Envelope::Bundles(bundles));
-            }
+            Envelope::FetchBlocks { digest, above, most } => self.answer_blocks(now, from, digest, above, most),
+            Envelope::FetchBundles { digests, above } => self.answer_bundles(now, from, &digests, above),
             Envelope::Blocks(blocks) => {
                 for block in blocks {
                     if !self.parts.store.wants_block(&block.digest()) {
@@ -217,28 +223,15 @@ impl<P: Protocol> Replica<P> {
             Envelope::Bundles(bundles) => self.take_fetched(now, from, bundles),
             Envelope::Relay(bundles) => self.relayed(now, from, bundles),
             Envelope::Noted { bundle } => self.parts.fairness.noted(now, from, &bundle),
-            Envelope::Ask { nonce } => {
-                // Who has lost its memory has nothing to tell.
-                let knows = self.parts.safety.abstains() != FORGOTTEN && from != self.parts.me;
-                let standing = self.protocol.standing(&self.parts);
-                self.answer(from, knows, Envelope::Standing { nonce, standing });
-            }
+            Envelope::Ask { nonce } => self.answer_how_far(now, from, nonce),
             Envelope::Standing { nonce, standing } => self.check_standing(now, from, nonce, standing),
             Envelope::Checkpoint(vote) => match self.parts.checkpoints.refuses(from, &vote, self.committed_height()) {
                 Some(why) => self.drop_message(from, why),
                 None => self.count(now, vote),
             },
             Envelope::Offer { checkpoint } => self.check_offer(now, from, *checkpoint),
-            Envelope::FetchState { height, part } => {
-                self.out.actions.push(Action::ReadState { to: from, height, part });
-            }
+            Envelope::FetchState { height, part } => self.read_state(now, from, height, part),
             Envelope::StatePart { height, part, bytes } => self.take_part(now, from, height, part, bytes),
-        }
-    }
-
-    fn answer(&mut self, to: ReplicaId, any: bool, message: Envelope<P::Message>) {
-        if any {
-            self.out.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
         }
     }
 
@@ -252,18 +245,18 @@ impl<P: Protocol> Replica<P> {
             self.drop_message(from, Drop::Unasked);
         }
         if !bundles.is_empty() {
-            self.submit(now, from, bundles, false);
+            self.submit(now, from, bundles, Need::Proposed);
             self.parts.store.answered(now, from);
         }
     }
 
-    fn submit(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>, by_client: bool) {
+    fn submit(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>, need: Need) {
         let mut news = 0;
         for bundle in bundles {
             let commands = bundle.len();
-            match self.parts.store.supply(bundle, &self.parts.leaders, &mut self.out.whole) {
+            match self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole) {
                 Offered::New => news += commands,
-                Offered::Known if by_client => self.drop_message(from, Drop::Repeated),
+                Offered::Known if need == Need::Offered => self.drop_message(from, Drop::Repeated),
                 Offered::Known => {}
                 Offered::Full => self.drop_message(from, Drop::PoolFull),
                 Offered::Late => self.drop_message(from, Drop::Expired),
@@ -307,7 +300,20 @@ impl<P: Protocol> Replica<P> {
                 self.evidence.push((*evidence).clone());
                 self.out.actions.push(Action::Accuse(evidence));
             }
-            Some(Pending::Evidence(_)) => {}
+            // The first one was counted as it came. If it is the bad one, it must not hide what its voter says besides.
+            Some(Pending::Evidence(evidence)) => {
+                let votes = vec![evidence.first.clone()];
+                let job = self.jobs.ask(Pending::First(evidence));
+                self.out.actions.push(Action::Verify { job, certificates: Vec::new(), votes });
+            }
+            Some(Pending::First(_)) if genuine => {}
+            Some(Pending::First(evidence)) => {
+                let Evidence { first, second } = *evidence;
+                if self.tally_of(&first.subject).strike_vote(&first) {
+                    self.drop_message(first.voter, Drop::NotGenuine);
+                    self.count(now, second);
+                }
+            }
             Some(Pending::Standing { from, standing }) => {
                 self.checks[from.index()] -= 1;
                 match genuine {
@@ -397,11 +403,12 @@ impl<P: Protocol> Replica<P> {
             } else if let Some(vote) = self.out.votes.pop() {
                 self.count(now, vote);
             } else if let Some(evidence) = self.out.suspects.pop() {
-                let voter = evidence.second.voter.index();
-                if self.suspicions[voter] >= MAX_SUSPICIONS_PER_PEER {
+                let until = &mut self.suspected_until[evidence.second.voter.index()];
+                let next = (*until).max(now) + SUSPICION_INTERVAL;
+                if next > now + SUSPICION_INTERVAL * MAX_SUSPICIONS_PER_PEER {
                     continue;
                 }
-                self.suspicions[voter] += 1;
+                *until = next;
                 let votes = vec![evidence.first.clone(), evidence.second.clone()];
                 let job = self.jobs.ask(Pending::Evidence(Box::new(evidence)));
                 self.out.actions.push(Action::Verify { job, certificates: Vec::new(), votes });

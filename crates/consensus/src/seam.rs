@@ -46,7 +46,8 @@ impl Timer {
 ///
 /// Where clients are authenticated, no bundle gets in that its client did not sign, neither in [`Input::Submit`] nor in
 /// [`Input::Receive`] ([`Envelope::bundles`]): that is the host's to check. A bundle's digest covers its authenticator, so what one
-/// honest replica lets in, all do, and a block that names a forged bundle never becomes whole anywhere.
+/// honest replica lets in, all do, and a block that names a forged bundle never becomes whole anywhere. Nor does a bundle get in that
+/// was executed before, in [`Input::Submit`] or relayed ([`Envelope::retain_relayed`]), as far as the host remembers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input<M> {
     /// What the journal holds, record by record in the order of their ids, before [`Input::Start`]. The committed blocks are to be
@@ -363,6 +364,14 @@ pub enum Mark {
     },
 }
 
+impl Mark {
+    /// Whether the replica must not go on: what it holds, or what others hold, is wrong beyond repair. A host stops at it. All other
+    /// marks only tell.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Mark::Unreadable { .. } | Mark::Diverged { .. } | Mark::Conflict { .. })
+    }
+}
+
 /// Why a message is not acted on; counted by kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Drop {
@@ -380,6 +389,8 @@ pub enum Drop {
     ViewNotJustified,
     /// Its parts contradict each other.
     Malformed,
+    /// Its block holds more commands or bytes than `batch` and `batch_bytes` allow.
+    TooLarge,
     /// Its sender does not lead that view.
     NotTheLeader,
     /// The same was said before.
@@ -474,6 +485,14 @@ impl<M: Message> Envelope<M> {
             Envelope::Protocol(message) => message.bundles(),
             Envelope::Bundles(bundles) | Envelope::Relay(bundles) => bundles,
             _ => &[],
+        }
+    }
+
+    /// Takes out of relayed bundles those that were executed before: that is the host's to know, as of what clients send. Whoever has
+    /// seen a bundle can repeat it, and the log has no room for the past.
+    pub fn retain_relayed(&mut self, mut is_executed: impl FnMut(&Bundle) -> bool) {
+        if let Envelope::Relay(bundles) = self {
+            bundles.retain(|bundle| !is_executed(bundle));
         }
     }
 

@@ -7,6 +7,9 @@
 //! Whoever is behind fetches blocks from the newest down, and a block's bundles only when the blocks below it are here down to the
 //! tree: else it would ask for what it never comes to use when the others no longer have the blocks in between.
 
+pub(crate) mod answers;
+
+use crate::block_limits::{BlockLimits, Load};
 use crate::block_tree::BlockTree;
 use crate::config::Config;
 use crate::digest_map::{DigestMap, Salt};
@@ -14,7 +17,7 @@ use crate::frontier::Frontier;
 use crate::leader::LeaderElection;
 use crate::ledger::Ledger;
 use crate::mutants::{Mutant, Mutation};
-use crate::pool::{Offered, Pool};
+use crate::pool::{Need, Offered, Pool};
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS};
 use crate::wants::Wants;
 use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time};
@@ -23,11 +26,6 @@ use std::time::Duration;
 
 /// Most blocks that wait for what they lack; then the highest one goes.
 const MAX_WAITING_BLOCKS: usize = 16_384;
-/// Most bytes of payloads and proofs in one answer to a fetch of blocks that is not a single one.
-const MAX_BLOCKS_ANSWER_BYTES: usize = 8 << 20;
-/// Most bytes in one answer to a fetch of bundles that is not a single one: what else the link and its ends have to do waits as long.
-const MAX_BUNDLES_ANSWER_BYTES: usize = 1 << 20;
-
 /// What a bundle that is kept takes besides its body: its entries in tables and queues, and its share of a receive buffer.
 const BUNDLE_OVERHEAD_BYTES: usize = 256;
 
@@ -36,6 +34,10 @@ struct Waiting {
     source: ReplicaId,
     lacks_parent: bool,
     lacks_bundles: usize,
+    /// What those of its bundles come to that are here.
+    load: Load,
+    /// Whether it is known as a proposal only, so that the limits of a block are held against it.
+    is_proposal: bool,
     /// Whether all blocks below it are here, down to the tree: then its bundles are asked for.
     is_rooted: bool,
 }
@@ -44,8 +46,7 @@ struct Waiting {
 pub struct Store {
     me: ReplicaId,
     quorum: Quorum,
-    /// In bytes.
-    largest_bundle: usize,
+    limits: BlockLimits,
     delay: Duration,
     /// The blocks that are whole.
     pub tree: BlockTree,
@@ -78,6 +79,8 @@ pub enum Taken {
     Late,
     /// Too many wait.
     Overload,
+    /// Its bundles come to more than a block may hold.
+    TooLarge,
 }
 
 impl Store {
@@ -87,10 +90,10 @@ impl Store {
         Store {
             me,
             quorum,
-            largest_bundle: config.batch_bytes,
+            limits: BlockLimits::new(config),
             delay: Duration::from_millis(config.fetch_delay_ms),
             tree: BlockTree::new(genesis, salt),
-            pool: Pool::new(config, salt),
+            pool: Pool::new(config, quorum, salt),
             tip: genesis,
             checked_tip: None,
             ledger: Ledger::new(config.retained_blocks, config.retained_bytes, lookback),
@@ -151,8 +154,8 @@ impl Store {
                 self.tree.set_journaled(&digest);
             }
         }
-        for Waiting { block, source, .. } in waiting {
-            self.offer(now, block, source, leaders, whole);
+        for Waiting { block, source, is_proposal, .. } in waiting {
+            self.take(now, block, source, is_proposal, leaders, whole);
         }
         self.forget_overtaken();
     }
@@ -187,7 +190,7 @@ impl Store {
         }
         let mut whole = Vec::new();
         for bundle in bundles {
-            self.pool.offer(bundle, true);
+            self.pool.offer(bundle, Need::Certified);
         }
         let source = self.me;
         let taken = self.offer(Time(0), block, source, leaders, &mut whole);
@@ -205,12 +208,26 @@ impl Store {
         self.wants.has_bundle(digest)
     }
 
-    /// Takes a block in. The blocks that became whole by it are appended to `whole`, itself included.
+    /// Takes a block in. The blocks that became whole by it are appended to `whole`, itself included. Another's block that was not asked
+    /// for is a proposal, and never becomes whole if it is over the limits of a block: nobody votes for it then.
     pub fn offer(
         &mut self,
         now: Time,
         block: Arc<Block>,
         source: ReplicaId,
+        leaders: &LeaderElection,
+        whole: &mut Vec<Digest>,
+    ) -> Taken {
+        let is_proposal = source != self.me && !self.wants.has_block(&block.digest());
+        self.take(now, block, source, is_proposal, leaders, whole)
+    }
+
+    fn take(
+        &mut self,
+        now: Time,
+        block: Arc<Block>,
+        source: ReplicaId,
+        is_proposal: bool,
         leaders: &LeaderElection,
         whole: &mut Vec<Digest>,
     ) -> Taken {
@@ -225,7 +242,10 @@ impl Store {
             return Taken::Waiting;
         }
         let lacks_parent = !block.is_unlinked() && !self.tree.contains(&block.parent());
-        let lacking = self.lacking(&block);
+        let (lacking, load) = self.look_at_payload(&block);
+        if is_proposal && !self.limits.allow(&load) {
+            return Taken::TooLarge;
+        }
         if (!lacks_parent || self.mutation.is(Mutant::CommitsOverMissing)) && lacking.is_empty() {
             self.wants.remove_block(&digest);
             self.admit(block, leaders, whole);
@@ -249,7 +269,8 @@ impl Store {
         // Who sent the block has its bundles. Whoever is far behind lacks so many that each peer is to send a part, and all have those.
         let is_far_behind = was_fetched && self.waiting.len() >= MAX_FETCHED_BLOCKS;
         let source = if is_far_behind { self.any_peer(&digest) } else { source };
-        let waiting = Waiting { block, source, lacks_parent, lacks_bundles: lacking.len(), is_rooted: false };
+        let lacks_bundles = lacking.len();
+        let waiting = Waiting { block, source, lacks_parent, lacks_bundles, load, is_proposal, is_rooted: false };
         self.waiting.insert(digest, waiting);
         if is_rooted {
             self.root(now + self.delay, digest);
@@ -281,23 +302,40 @@ impl Store {
     fn evict_above(&mut self, height: Height) -> bool {
         let highest = self.waiting.iter().map(|(digest, waiting)| (waiting.block.height, *digest)).max();
         let Some((_, digest)) = highest.filter(|(highest, _)| *highest > height) else { return false };
-        let waiting = self.waiting.remove(&digest).expect("it was just found");
+        self.give_up(&digest);
+        true
+    }
+
+    /// A block waits no longer, nor what only it lacks; no other stands on it.
+    fn give_up(&mut self, digest: &Digest) {
+        let Some(waiting) = self.waiting.remove(digest) else { return };
         for bundle in &waiting.block.payload {
             let Some(users) = self.users.get_mut(bundle) else { continue };
-            users.retain(|user| *user != digest);
+            users.retain(|user| user != digest);
             if users.is_empty() {
                 self.users.remove(bundle);
                 self.wants.remove_bundle(bundle);
             }
         }
         if let Some(siblings) = self.children.get_mut(&waiting.block.parent()) {
-            siblings.retain(|child| *child != digest);
+            siblings.retain(|child| child != digest);
         }
-        true
     }
 
     fn lacking(&self, block: &Block) -> Vec<Digest> {
         block.payload.iter().copied().filter(|bundle| !self.pool.contains(bundle)).collect()
+    }
+
+    /// The bundles of a block that are not here, and what the others come to.
+    fn look_at_payload(&self, block: &Block) -> (Vec<Digest>, Load) {
+        let (mut lacking, mut load) = (Vec::new(), Load::default());
+        for digest in &block.payload {
+            match self.pool.get(digest) {
+                Some(bundle) => load.add(Load::of(bundle)),
+                None => lacking.push(*digest),
+            }
+        }
+        (lacking, load)
     }
 
     /// Asks for a block that somebody's certificate names.
@@ -311,7 +349,11 @@ impl Store {
     }
 
     fn want_block_at(&mut self, due: Time, digest: Digest, height: Height, source: ReplicaId) {
-        if height <= self.committed() || self.tree.contains(&digest) || self.waiting.contains_key(&digest) {
+        if let Some(waiting) = self.waiting.get_mut(&digest) {
+            waiting.is_proposal = false;
+            return;
+        }
+        if height <= self.committed() || self.tree.contains(&digest) {
             return;
         }
         if self.mutation.is(Mutant::UnknownBlockIgnored) {
@@ -320,35 +362,42 @@ impl Store {
         self.wants.add_block(due, digest, height, source);
     }
 
-    /// Takes a bundle in. The blocks that became whole by it are appended to `whole`.
+    /// Takes a bundle in that a client sent, or a peer whose bundles are asked for. The blocks that became whole by it are appended to
+    /// `whole`.
     pub fn supply(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
-        // No block holds a larger one, and the journal need not either.
-        if bundle.body().len() > self.largest_bundle {
-            return Offered::Full;
-        }
-        self.supply_if(bundle, false, leaders, whole)
+        self.supply_for(bundle, Need::Offered, leaders, whole)
     }
 
-    /// The same, of a bundle for which there has to be room.
-    pub fn supply_owed(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
-        if bundle.body().len() > self.largest_bundle {
-            return Offered::Full;
-        }
-        if self.pool.is_late(&bundle) {
-            return Offered::Late;
-        }
-        self.supply_if(bundle, true, leaders, whole)
-    }
-
-    fn supply_if(&mut self, bundle: Bundle, owed: bool, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
-        let digest = bundle.digest();
+    /// The same, if no block needs it, for this.
+    pub fn supply_for(
+        &mut self,
+        bundle: Bundle,
+        need: Need,
+        leaders: &LeaderElection,
+        whole: &mut Vec<Digest>,
+    ) -> Offered {
+        let (digest, load) = (bundle.digest(), Load::of(&bundle));
         self.wants.remove_bundle(&digest);
         let users = self.users.remove(&digest).unwrap_or_default();
-        let wanted = owed || !users.is_empty();
-        let offered = self.pool.offer(bundle, wanted);
+        let is_proposal = |user: &Digest| self.waiting.get(user).is_none_or(|waiting| waiting.is_proposal);
+        let need = match users.iter().all(is_proposal) {
+            true if users.is_empty() => need,
+            true => Need::Proposed,
+            false => Need::Certified,
+        };
+        // No honest leader proposes a larger one, and the journal need not hold it either.
+        let offered = match need == Need::Certified || self.limits.allow_bundle(&bundle) {
+            true => self.pool.offer(bundle, need),
+            false => Offered::Full,
+        };
         for user in users {
             let Some(waiting) = self.waiting.get_mut(&user) else { continue };
             waiting.lacks_bundles -= 1;
+            waiting.load.add(load);
+            if offered == Offered::Full || (waiting.is_proposal && !self.limits.allow(&waiting.load)) {
+                self.give_up(&user);
+                continue;
+            }
             if let Some(block) = self.take_whole(&user) {
                 self.admit(block, leaders, whole);
             }
@@ -543,33 +592,6 @@ impl Store {
     /// A peer's answer has brought some of the bundles that it was asked for.
     pub fn answered(&mut self, now: Time, peer: ReplicaId) {
         self.wants.answered(now, peer);
-    }
-
-    /// The answer to a request for a block and its ancestors.
-    pub fn blocks(&self, digest: Digest, above: Height, most: usize) -> Vec<Arc<Block>> {
-        let (mut blocks, mut bytes) = (Vec::new(), 0);
-        let mut at = self.tree.get(&digest).or_else(|| self.waiting.get(&digest).map(|waiting| &waiting.block));
-        while let Some(block) = at.filter(|block| block.height > above && blocks.len() < most) {
-            bytes += block.justify.proof.len() + block.payload.len() * size_of::<Digest>();
-            if bytes > MAX_BLOCKS_ANSWER_BYTES && !blocks.is_empty() {
-                break;
-            }
-            blocks.push(block.clone());
-            at = self.tree.parent(block);
-        }
-        blocks
-    }
-
-    /// The answer to a request for bundles: as many as fit.
-    pub fn bundles(&self, digests: &[Digest]) -> Vec<Bundle> {
-        let mut bytes = 0;
-        let held = digests.iter().filter_map(|digest| self.pool.get(digest).cloned());
-        let fitting = held.take_while(|bundle| {
-            let fits = bytes == 0 || bytes + bundle.body().len() <= MAX_BUNDLES_ANSWER_BYTES;
-            bytes += bundle.body().len();
-            fits
-        });
-        fitting.collect()
     }
 
     /// Holds after every step. That a block is here is looked up when the step may have changed it.

@@ -104,6 +104,17 @@ impl Tally {
         }
     }
 
+    /// Takes out exactly this vote, which is not genuine, so that its voter may vote; whether it was there. While a quorum with it is
+    /// checked it stays: it is struck then.
+    pub fn strike_vote(&mut self, vote: &Vote) -> bool {
+        let key = self.key(&vote.subject);
+        let Some(round) = self.rounds.get_mut(&key).filter(|round| round.checking.is_none()) else { return false };
+        let before = round.votes.len();
+        round.votes.retain(|counted| counted != vote);
+        round.voters = round.votes.iter().map(|counted| counted.voter).collect();
+        round.votes.len() < before
+    }
+
     /// How many rounds there are.
     pub fn rounds(&self) -> usize {
         self.rounds.len()

@@ -7,6 +7,7 @@ mod golden_files;
 mod golden_prose;
 mod pbft;
 mod properties;
+mod questions;
 mod restart;
 mod scenarios;
 mod transfer;

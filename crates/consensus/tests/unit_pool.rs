@@ -5,12 +5,12 @@ use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
 use quorate_consensus::digest_map::Salt;
-use quorate_consensus::pool::{Offered, Pool};
+use quorate_consensus::pool::{Need, Offered, Pool};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn pool(pool_bundles: usize, pool_bytes: usize) -> Pool {
-    Pool::new(&Config { pool_bundles, pool_bytes, ..config() }, Salt(0))
+    Pool::new(&Config { pool_bundles, pool_bytes, ..config() }, quorum(4), Salt(0))
 }
 
 fn digests(bundles: &[Bundle]) -> Vec<Digest> {
@@ -21,8 +21,8 @@ fn digests(bundles: &[Bundle]) -> Vec<Digest> {
 fn bundles_are_proposed_in_the_order_of_their_coming() {
     let mut pool = pool(100, 1 << 20);
     let bundles: Vec<Bundle> = (0..10).map(|number| bundle(number, 2, 0)).collect();
-    bundles.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), false), Offered::New));
-    assert_eq!(pool.offer(bundles[3].clone(), false), Offered::Known);
+    bundles.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), Need::Offered), Offered::New));
+    assert_eq!(pool.offer(bundles[3].clone(), Need::Offered), Offered::Known);
     assert_eq!(pool.pending_commands(), 20);
     pool.proposed(&bundles[1].digest());
     assert_eq!(pool.oldest_pending(2), [bundles[0].clone(), bundles[2].clone()]);
@@ -37,8 +37,8 @@ fn bundles_are_proposed_in_the_order_of_their_coming() {
 fn one_bundle_is_selected_however_large() {
     let mut pool = pool(100, 1 << 20);
     let (large, small) = (bundle(1, 50, 10), bundle(2, 1, 0));
-    pool.offer(large.clone(), false);
-    pool.offer(small.clone(), false);
+    pool.offer(large.clone(), Need::Offered);
+    pool.offer(small.clone(), Need::Offered);
     assert_eq!(pool.select(10, 100), [large.digest()]);
     assert_eq!(pool.select(10, 100), [large.digest()], "it waits until a block refers to it");
     pool.proposed(&large.digest());
@@ -51,10 +51,10 @@ fn one_bundle_is_selected_however_large() {
 fn what_an_abandoned_block_proposed_waits_again_ahead_of_the_rest() {
     let mut pool = pool(100, 1 << 20);
     let (first, second) = (bundle(1, 1, 0), bundle(2, 1, 0));
-    pool.offer(first.clone(), false);
+    pool.offer(first.clone(), Need::Offered);
     assert_eq!(pool.select(10, 1000), [first.digest()]);
     pool.proposed(&first.digest());
-    pool.offer(second.clone(), false);
+    pool.offer(second.clone(), Need::Offered);
     pool.released(&first.digest());
     assert_eq!(pool.select(10, 1000), digests(&[first, second]));
 }
@@ -63,12 +63,12 @@ fn what_an_abandoned_block_proposed_waits_again_ahead_of_the_rest() {
 fn the_room_is_for_what_waits_and_not_for_what_is_kept() {
     let large = bundle(1, 1, 1000);
     let mut pool = pool(100, large.body().len() + 10);
-    assert_eq!(pool.offer(large.clone(), false), Offered::New);
-    assert_eq!(pool.offer(bundle(2, 1, 0), false), Offered::Full);
-    assert_eq!(pool.offer(bundle(2, 1, 0), true), Offered::New, "a block needs it");
+    assert_eq!(pool.offer(large.clone(), Need::Offered), Offered::New);
+    assert_eq!(pool.offer(bundle(2, 1, 0), Need::Offered), Offered::Full);
+    assert_eq!(pool.offer(bundle(2, 1, 0), Need::Certified), Offered::New, "a block needs it");
     pool.proposed(&large.digest());
     pool.executed(&large.digest());
-    assert_eq!(pool.offer(bundle(3, 1, 0), false), Offered::New);
+    assert_eq!(pool.offer(bundle(3, 1, 0), Need::Offered), Offered::New);
     assert_eq!(pool.get(&large.digest()), Some(&large), "it is kept for those who lag behind");
 }
 
@@ -77,10 +77,10 @@ fn the_room_is_for_what_waits_and_not_for_what_is_kept() {
 fn a_backup_forgets_what_others_proposed() {
     let mut pool = pool(100, 1 << 20);
     let stuck = bundle(0, 1, 0);
-    pool.offer(stuck.clone(), false);
+    pool.offer(stuck.clone(), Need::Offered);
     for number in 1..10_000 {
         let passing = bundle(number, 1, 0);
-        assert_eq!(pool.offer(passing.clone(), false), Offered::New);
+        assert_eq!(pool.offer(passing.clone(), Need::Offered), Offered::New);
         pool.proposed(&passing.digest());
         pool.executed(&passing.digest());
         pool.released(&passing.digest());
@@ -95,12 +95,12 @@ fn a_bundle_that_comes_again_after_it_was_forgotten_is_proposed_once() {
     let mut pool = pool(100, 1 << 20);
     let again = bundle(1, 1, 0);
     for _ in 0..3 {
-        assert_eq!(pool.offer(again.clone(), false), Offered::New);
+        assert_eq!(pool.offer(again.clone(), Need::Offered), Offered::New);
         pool.proposed(&again.digest());
         pool.executed(&again.digest());
         pool.released(&again.digest());
     }
-    pool.offer(again.clone(), false);
+    pool.offer(again.clone(), Need::Offered);
     assert_eq!(pool.select(100, 1 << 20), [again.digest()]);
 }
 
@@ -282,7 +282,8 @@ proptest! {
                         naive.held.insert(number, Held::default());
                         naive.line.push(number);
                     }
-                    prop_assert_eq!(pool.offer(naive.bundles[number].clone(), wanted), expected);
+                    let need = if wanted { Need::Certified } else { Need::Offered };
+                    prop_assert_eq!(pool.offer(naive.bundles[number].clone(), need), expected);
                 }
                 Step::Select { commands, bytes } => {
                     let selected = pool.select(commands, bytes);
@@ -323,4 +324,27 @@ proptest! {
             naive.check(&pool);
         }
     }
+}
+
+/// What one peer relays takes a share of the pool, which is free again when it is executed or the client sends it too.
+#[test]
+fn a_peers_relays_take_a_share() {
+    let mut pool = pool(80, 1 << 20);
+    let relayed: Vec<Bundle> = (0..30).map(|number| bundle(number, 1, 10)).collect();
+    let by = |pool: &mut Pool, peer: u16| {
+        let taken = |bundle: &&Bundle| pool.offer((*bundle).clone(), Need::Relayed(ReplicaId(peer))) == Offered::New;
+        relayed.iter().filter(taken).count()
+    };
+    assert_eq!(by(&mut pool, 1), 10, "an eighth of the pool, with four replicas");
+    assert_eq!(by(&mut pool, 1), 0);
+    assert_eq!(by(&mut pool, 2), 10, "another peer has its own share");
+    assert_eq!(pool.offer(relayed[0].clone(), Need::Offered), Offered::Known);
+    assert_eq!(by(&mut pool, 1), 1, "a client has sent one of them here too");
+    pool.proposed(&relayed[1].digest());
+    pool.executed(&relayed[1].digest());
+    assert_eq!(by(&mut pool, 1), 1, "and one is executed");
+    let clients: Vec<Bundle> = (100..200).map(|number| bundle(number, 1, 10)).collect();
+    let room = clients.iter().filter(|bundle| pool.offer((*bundle).clone(), Need::Offered) == Offered::New).count();
+    assert!(room >= 50, "{room} of a client's are taken");
+    pool.invariants();
 }

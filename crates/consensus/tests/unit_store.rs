@@ -212,7 +212,7 @@ fn a_request_names_no_more_bundles_than_are_allowed() {
 
 #[test]
 fn an_answer_of_blocks_is_bounded_in_count_and_bytes_and_stops_at_what_is_known() {
-    let mut host = Host::new(config());
+    let mut host = Host::new(Config { batch: limits::MAX_BLOCK_BUNDLES, ..config() });
     let blocks = chain(&[1, 2, 3, 4, 5, 6]);
     blocks.iter().for_each(|block| drop(host.offer(block)));
     let heights = |host: &Host, of: &Block, above, most| -> Vec<u64> {
@@ -478,4 +478,73 @@ fn a_state_takes_the_place_of_the_blocks_before_it() {
     assert_eq!(host.supply(&missing).1, [eighth.digest()]);
     assert_eq!(host.commit(&eighth), [7, 8]);
     assert_eq!(host.store.blocks(eighth.digest(), Height(6), 64).len(), 2);
+}
+
+/// A proposal of several bundles that come to more than a block may hold never becomes whole, in whatever order they come, and lacks
+/// nothing any more; a block that a certificate names is taken as it is.
+#[test]
+fn a_proposal_over_the_limits_never_becomes_whole() {
+    let (few, many) = (Config { batch: 4, ..config() }, Config { batch_bytes: 1000, ..config() });
+    for (limits, commands, bytes) in [(few, 3, 0), (many, 1, 600)] {
+        let bundles = [bundle(1, commands, bytes), bundle(2, commands, bytes)];
+        let large = block(1, 0, genesis(), bundles.iter().map(Bundle::digest).collect());
+        let alone = block(1, 0, genesis(), vec![bundles[0].digest()]);
+        for here in 0..=2 {
+            let mut host = Host::new(limits.clone());
+            bundles[..here].iter().for_each(|bundle| assert_eq!(host.supply(bundle).0, Offered::New));
+            let taken = host.offer(&large).0;
+            assert_eq!(taken, if here == 2 { Taken::TooLarge } else { Taken::Waiting });
+            let whole: Vec<Digest> = bundles[here..].iter().flat_map(|bundle| host.supply(bundle).1).collect();
+            assert_eq!(whole, [], "{here} of its bundles were here when it came");
+            assert!(!host.store.tree.contains(&large.digest()) && host.store.next_request().is_none());
+            host.store.want_block(host.now, large.digest(), large.height, SOURCE);
+            assert_eq!(host.offer(&large).0, Taken::Whole, "a quorum has voted for it");
+        }
+        let mut host = Host::new(limits);
+        host.supply(&bundles[0]);
+        assert_eq!(host.offer(&alone).0, Taken::Whole);
+    }
+}
+
+/// A bundle that no block may hold is not taken for a proposal either.
+#[test]
+fn a_bundle_over_the_limits_of_a_block() {
+    let mut host = Host::new(Config { batch_bytes: 1000, ..config() });
+    let large = bundle(2, 1, 1000);
+    assert_eq!(host.supply(&large), (Offered::Full, vec![]));
+    let proposal = block(1, 0, genesis(), vec![large.digest()]);
+    assert_eq!(host.offer(&proposal).0, Taken::Waiting);
+    assert_eq!(host.supply(&large), (Offered::Full, vec![]));
+    assert!(host.store.next_request().is_none(), "nobody is asked for it again");
+}
+
+/// What proposals name may take twice as much memory as what clients send, all that is not executed together; what a quorum has spoken
+/// for is not refused.
+#[test]
+fn the_bundles_of_proposals_are_bounded() {
+    let mut host = Host::new(Config { pool_bytes: 1000, ..config() });
+    let bundles: Vec<Bundle> = (1..=5).map(|number| bundle(number, 1, 600)).collect();
+    let slots: Vec<_> = (1..=5).zip(&bundles).map(|(slot, bundle)| slot_block(slot, vec![bundle.digest()])).collect();
+    slots.iter().for_each(|block| assert_eq!(host.offer(block).0, Taken::Waiting));
+    let offered: Vec<Offered> = bundles.iter().map(|bundle| host.supply(bundle).0).collect();
+    assert_eq!(offered, [Offered::New, Offered::New, Offered::New, Offered::Full, Offered::Full]);
+    host.store.want_block(host.now, slots[3].digest(), slots[3].height, SOURCE);
+    assert_eq!(host.offer(&slots[3]).0, Taken::Waiting, "it was given up, and is asked for now");
+    assert_eq!(host.supply(&bundles[3]), (Offered::New, vec![slots[3].digest()]));
+}
+
+/// A proposal that waits for its bundles is certified: from then on no limit is held against it.
+#[test]
+fn a_certificate_lifts_the_limits() {
+    let mut host = Host::new(Config { batch: 4, ..config() });
+    let bundles = [bundle(1, 3, 0), bundle(2, 3, 0)];
+    let large = block(1, 0, genesis(), bundles.iter().map(Bundle::digest).collect());
+    assert_eq!(host.offer(&large).0, Taken::Waiting);
+    host.store.want_block(host.now, large.digest(), large.height, SOURCE);
+    host.supply(&bundles[0]);
+    assert_eq!(host.supply(&bundles[1]), (Offered::New, vec![large.digest()]));
+}
+
+fn slot_block(slot: u64, payload: Vec<Digest>) -> Arc<Block> {
+    Arc::new(Block::of_slot(View(1), ReplicaId(0), Height(slot), payload))
 }

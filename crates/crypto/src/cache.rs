@@ -1,8 +1,9 @@
-//! What was found valid: certificates, and clients' bundles.
+//! What was found valid, certificates and clients' bundles, and what was signed.
 
-use quorate_types::Digest;
+use bytes::Bytes;
+use quorate_types::{Digest, Hasher};
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasherDefault;
 
 /// Verified certificates to remember unless configured otherwise: some hundreds of views, in about 100 kB.
@@ -51,5 +52,46 @@ impl VerifiedCache {
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
+    }
+}
+
+/// The signatures of what was signed last, first in first out.
+pub struct SignatureCache {
+    capacity: usize,
+    known: HashMap<Digest, Bytes, BuildHasherDefault<DefaultHasher>>,
+    order: VecDeque<Digest>,
+    made: u64,
+}
+
+impl SignatureCache {
+    /// A cache of at most `capacity` signatures; of none, if that is 0.
+    pub fn new(capacity: usize) -> SignatureCache {
+        SignatureCache { capacity, known: HashMap::default(), order: VecDeque::new(), made: 0 }
+    }
+
+    /// The signature of a statement, which `sign` makes if it is not kept.
+    pub fn get_or_sign(&mut self, statement: &[u8], sign: impl FnOnce() -> Bytes) -> Bytes {
+        let mut hasher = Hasher::new(*b"qN01");
+        hasher.update(statement);
+        let fingerprint = hasher.finish();
+        if let Some(kept) = self.known.get(&fingerprint) {
+            return kept.clone();
+        }
+        self.made += 1;
+        let signature = sign();
+        if self.capacity > 0 {
+            if self.order.len() == self.capacity {
+                let oldest = self.order.pop_front().expect("a full cache of a capacity above zero holds something");
+                self.known.remove(&oldest);
+            }
+            self.order.push_back(fingerprint);
+            self.known.insert(fingerprint, signature.clone());
+        }
+        signature
+    }
+
+    /// How many signatures were made.
+    pub fn made(&self) -> u64 {
+        self.made
     }
 }

@@ -1,7 +1,7 @@
 //! One replica's signing and checking device.
 
 use crate::bisect::find_bad;
-use crate::cache::VerifiedCache;
+use crate::cache::{SignatureCache, VerifiedCache};
 use crate::error::{CertificateError, CryptoError};
 use crate::key_pair::KeyPair;
 use crate::keyring::{Claim, Keyring};
@@ -13,6 +13,9 @@ use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Signe
 use std::mem::discriminant;
 use std::sync::Arc;
 
+/// Own statements whose signatures are kept: more than a window of PBFT's slots, in about half a megabyte.
+pub const KEPT_SIGNATURES: usize = 2048;
+
 /// Signs for one replica, checks the votes of all, makes certificates and remembers the valid ones.
 ///
 /// Certificates exist in the domains Vote and Timeout, and need a quorum there. A certificate that a signer attached
@@ -23,6 +26,7 @@ pub struct Crypto {
     identity: Arc<Identity>,
     genesis: Certificate,
     cache: VerifiedCache,
+    signed: SignatureCache,
     verifications: u64,
     cache_hits: u64,
 }
@@ -82,6 +86,7 @@ impl Crypto {
             keyring,
             identity: Arc::new(Identity { replica: me, key }),
             cache: VerifiedCache::new(cache_certificates),
+            signed: SignatureCache::new(KEPT_SIGNATURES),
             verifications: 0,
             cache_hits: 0,
         })
@@ -90,6 +95,17 @@ impl Crypto {
     /// This replica's signature of a statement.
     pub fn sign(&self, statement: &Statement) -> Bytes {
         self.identity.key.sign(statement.as_bytes())
+    }
+
+    /// The same, kept for when the statement is made again: whoever falls behind has it repeated, and costs no signature by that.
+    pub fn sign_once(&mut self, statement: &Statement) -> Bytes {
+        let key = &self.identity.key;
+        self.signed.get_or_sign(statement.as_bytes(), || key.sign(statement.as_bytes()))
+    }
+
+    /// Signatures made for [`Crypto::sign_once`].
+    pub fn signatures(&self) -> u64 {
+        self.signed.made()
     }
 
     /// Whether a vote, of any domain, is signed by its voter.

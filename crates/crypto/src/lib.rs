@@ -23,9 +23,9 @@ mod keyring;
 mod scheme;
 
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
-pub use cache::{DEFAULT_CACHE_CERTIFICATES, VerifiedCache};
+pub use cache::{DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
 pub use client::{ClientAuthentication, ClientIdentity, UnknownClientAuthentication};
-pub use crypto::{Crypto, verify_certificate};
+pub use crypto::{Crypto, KEPT_SIGNATURES, verify_certificate};
 pub use error::{CertificateError, CryptoError};
 pub use key_pair::{KeyPair, SEED_BYTES};
 pub use keyring::{Claim, Keyring};

@@ -1,8 +1,8 @@
 //! The cache of verified certificates is bounded, keyed by all of a certificate, and holds successes only.
 
 use crate::common::*;
-use quorate_crypto::{Crypto, SchemeKind, VerifiedCache};
-use quorate_types::{Certificate, Digest, Domain, ReplicaId};
+use quorate_crypto::{Crypto, KEPT_SIGNATURES, SchemeKind, VerifiedCache};
+use quorate_types::{Attachment, Certificate, Digest, Domain, ReplicaId, Statement};
 
 const KIND: SchemeKind = SchemeKind::Ed25519;
 
@@ -74,4 +74,21 @@ fn refusals_are_not_remembered_and_push_nothing_out() {
         crypto.verify_certificate(&good).unwrap();
         assert_eq!(crypto.cache_hits(), times);
     }
+}
+
+/// Whoever falls behind has statements repeated: each is signed once, while it is among the last that were made.
+#[test]
+fn a_statement_made_again_is_not_signed_again() {
+    let mut device = device(1);
+    let cluster = committee(KIND, 4).cluster;
+    let statement = |view| Statement::new(&cluster, &subject(Domain::Prepare, view), &Attachment::None);
+    for _ in 0..3 {
+        for view in 1..=100 {
+            assert_eq!(device.sign_once(&statement(view)), device.sign(&statement(view)));
+        }
+    }
+    assert_eq!(device.signatures(), 100);
+    (0..KEPT_SIGNATURES as u64).for_each(|view| drop(device.sign_once(&statement(1000 + view))));
+    device.sign_once(&statement(1));
+    assert_eq!(device.signatures(), 101 + KEPT_SIGNATURES as u64, "the oldest were forgotten");
 }

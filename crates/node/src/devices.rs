@@ -231,10 +231,7 @@ impl<M: Message> Devices<M> {
             Action::KeepChunk { height, chunk, bytes } => self.states.keep_chunk(height, chunk, bytes),
             Action::AdoptState { checkpoint } => self.adopt(*checkpoint)?,
             Action::Accuse(evidence) => self.tell(NodeEvent::Evidence(*evidence)),
-            Action::Mark(Mark::Unreadable { id, why }) => {
-                return Err(HostError::Unreadable { id: id.0, why: why.to_string() });
-            }
-            Action::Mark(Mark::Diverged { height }) => return Err(HostError::Diverged { height }),
+            Action::Mark(mark) if mark.is_fatal() => return Err(HostError::fatal(mark)),
             Action::Mark(Mark::Fetches { height }) => self.tell(NodeEvent::FetchesState { height }),
             Action::Mark(Mark::Adopted { from, height }) => self.tell(NodeEvent::AdoptedState { from, height }),
             Action::Mark(Mark::Restarted { view, height }) => self.tell(NodeEvent::Restarted { view, height }),
@@ -442,7 +439,7 @@ impl<M: Message> Devices<M> {
     fn sign(&mut self, message: &mut Envelope<M>) {
         let vote = message.vote_to_sign().expect("a message that is to be signed has a vote in it");
         assert_eq!(vote.voter, self.me, "a replica signs for itself");
-        vote.signature = self.crypto.sign(&vote.statement(&self.cluster));
+        vote.signature = self.crypto.sign_once(&vote.statement(&self.cluster));
     }
 
     fn encode(&mut self, message: &Envelope<M>) -> Bytes {

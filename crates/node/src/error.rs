@@ -5,6 +5,7 @@ use crate::config_file::ConfigFileError;
 use crate::descriptors::RESERVED_DESCRIPTORS;
 use crate::testnet::PORTS_PER_REPLICA;
 use quorate_applications::RestoreError;
+use quorate_consensus::Mark;
 use quorate_crypto::CryptoError;
 use quorate_crypto::key_file::KeyFileError;
 use quorate_recording::RecordingError;
@@ -77,6 +78,14 @@ pub enum HostError {
         /// The height of the checkpoint.
         height: Height,
     },
+    /// A certificate contradicts what this replica has committed.
+    #[error(
+        "a quorum contradicts what this replica has committed at height {height}: more replicas lie than the cluster bears, or this is a bug of          quorate; keep all journals, and compare them with `quorate inspect --verify`"
+    )]
+    Conflict {
+        /// The height of the block that was to be committed.
+        height: Height,
+    },
     /// The mark of a replica that has never run cannot be removed.
     #[error(
         "cannot remove {}: {source}; while it is there the replica could forget that it has run, and has said nothing; {}",
@@ -94,6 +103,19 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// Why a replica stops that has told of something beyond repair.
+    ///
+    /// # Panics
+    /// If the mark is not [fatal](Mark::is_fatal).
+    pub(crate) fn fatal(mark: Mark) -> HostError {
+        match mark {
+            Mark::Unreadable { id, why } => HostError::Unreadable { id: id.0, why: why.to_string() },
+            Mark::Diverged { height } => HostError::Diverged { height },
+            Mark::Conflict { height } => HostError::Conflict { height },
+            mark => unreachable!("{mark:?} stops nobody"),
+        }
+    }
+
     fn is_disk_trouble(&self) -> bool {
         match self {
             HostError::Journal(error) => error.is_disk_trouble(),

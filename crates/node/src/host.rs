@@ -14,6 +14,7 @@ use crate::durability::Memory;
 use crate::error::HostError;
 use crate::measure;
 use crate::observer::NodeEvent;
+use crate::peers::PeerFrames;
 use bytes::Bytes;
 use quorate_byzantine::Behaviour;
 use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
@@ -79,6 +80,7 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) actions: Vec<Action<P::Message>>,
     pub(crate) events: Vec<Event>,
     pub(crate) clients: Clients,
+    peers: PeerFrames,
     /// Peers whose present link has carried a frame that is no message, or a forged bundle.
     garbling: Signers,
     undecodable_from_peers: u64,
@@ -113,6 +115,7 @@ impl<P: Protocol> Host<P> {
         recorder: Option<Recorder>,
         orders: Orders,
     ) -> Host<P> {
+        let peers = PeerFrames::new(usize::from(devices.replicas));
         Host {
             replica,
             devices,
@@ -126,6 +129,7 @@ impl<P: Protocol> Host<P> {
             actions: Vec::new(),
             events: Vec::new(),
             clients: Clients::default(),
+            peers,
             garbling: Signers::empty(),
             undecodable_from_peers: 0,
         }
@@ -142,9 +146,10 @@ impl<P: Protocol> Host<P> {
         self.read_clock();
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
-            self.take_event(event)?;
+            self.take_event(event);
         }
         self.events = events;
+        self.hear_peers()?;
         self.tell_refusals();
         self.devices.take_checkpoints()?;
         self.feed_local()?;
@@ -237,9 +242,9 @@ impl<P: Protocol> Host<P> {
         Ok(())
     }
 
-    fn take_event(&mut self, event: Event) -> Result<(), HostError> {
+    fn take_event(&mut self, event: Event) {
         match event {
-            Event::Received { remote: Remote::Replica(from), frame, .. } => return self.take_peer_frame(from, frame),
+            Event::Received { remote: Remote::Replica(from), frame, .. } => self.peers.push(from, frame),
             Event::Received { remote: Remote::Operator(_), link, frame } => self.serve_operator(link, frame),
             Event::Received { remote: Remote::Client(client), link, frame } => self.clients.push(link, client, frame),
             Event::Connected { link, remote } => {
@@ -260,15 +265,22 @@ impl<P: Protocol> Host<P> {
                 self.devices.tell(NodeEvent::Lost { remote, why });
             }
         }
+    }
+
+    fn hear_peers(&mut self) -> Result<(), HostError> {
+        while let Some((from, frame)) = self.peers.pop() {
+            self.take_peer_frame(from, frame)?;
+        }
         Ok(())
     }
 
     fn take_peer_frame(&mut self, from: ReplicaId, frame: Bytes) -> Result<(), HostError> {
         match decode_message::<Envelope<P::Message>>(frame) {
-            Ok(message) if self.devices.gateway.vouches(message.bundles()) => {
-                self.feed(Input::Receive { from, message })
-            }
-            Ok(_) => {
+            Ok(mut message) => {
+                message.retain_relayed(|bundle| self.devices.executor.settled(bundle).is_some());
+                if self.devices.gateway.vouches(message.bundles()) {
+                    return self.feed(Input::Receive { from, message });
+                }
                 if self.garbling.insert(from) {
                     self.devices.tell(NodeEvent::Forged { from });
                 }

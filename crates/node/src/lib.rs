@@ -24,6 +24,7 @@ pub mod laboratory;
 pub mod log;
 mod measure;
 pub mod observer;
+pub mod peers;
 mod process;
 mod receiving;
 pub mod recording;

@@ -7,6 +7,7 @@ mod descriptors;
 mod hostile_clients;
 mod interrupt;
 mod log;
+mod peers;
 mod restart;
 mod snapshots;
 mod support;

@@ -33,13 +33,15 @@ pub enum Law {
     Views,
     /// Tables stay within their bounds.
     Memory,
+    /// What others ask costs an honest replica a bounded number of messages.
+    Work,
     /// Nothing makes a replica panic.
     Panic,
 }
 
 impl Law {
     /// Every law.
-    pub const ALL: [Law; 11] = [
+    pub const ALL: [Law; 12] = [
         Law::Agreement,
         Law::Contiguity,
         Law::OneStatement,
@@ -50,6 +52,7 @@ impl Law {
         Law::Backing,
         Law::Views,
         Law::Memory,
+        Law::Work,
         Law::Panic,
     ];
 
@@ -66,6 +69,7 @@ impl Law {
             Law::Backing => quorate_oracles::Law::Backing.name(),
             Law::Views => "view-gap",
             Law::Memory => "memory",
+            Law::Work => "work",
             Law::Panic => "panic",
         }
     }

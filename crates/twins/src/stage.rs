@@ -39,6 +39,9 @@ const FETCH: Duration = Duration::from_millis(1);
 pub const HEALED_VIEWS: u64 = 12;
 /// Deliveries in one view after which the replicas are said to talk without end.
 const MOST_DELIVERIES: u64 = 200_000;
+/// Messages to single others in one view after which the others are said to have an honest replica work for them: many times what
+/// votes, fetching and catching up take in a view of a script.
+pub(super) const MOST_TOLD: u32 = 2000;
 
 /// What the sender of a message is to the stage.
 #[derive(Clone, Copy)]
@@ -98,6 +101,8 @@ pub struct Stage<P: Protocol> {
     lose: Option<Lose<P::Message>>,
     fetch_tries: usize,
     deliveries: u64,
+    /// Messages that each actor has sent to one other in the present view.
+    told: Vec<u32>,
     /// Whether actors have journals.
     journals: bool,
     /// Whether actors keep the state at each checkpoint, for those who were away.
@@ -151,6 +156,7 @@ impl<P: Protocol> Stage<P> {
             lose: None,
             fetch_tries: cast.replicas(),
             deliveries: 0,
+            told: vec![0; cast.len()],
             journals: true,
             keeps_states: false,
             transcript: None,
@@ -182,6 +188,7 @@ impl<P: Protocol> Stage<P> {
         self.answers.clear();
         self.actions.clear();
         self.limit = View(0);
+        self.told.fill(0);
         self.now = Time(0);
         self.lose = None;
         self.transcript = None;
@@ -370,6 +377,7 @@ impl<P: Protocol> Stage<P> {
         self.limit = View(view);
         self.now = self.now.max(Time(VIEW.as_nanos() as u64 * view));
         self.deliveries = 0;
+        self.told.fill(0);
         self.announce_script();
         if self.transcript.is_some() {
             self.head(view);

@@ -5,6 +5,7 @@
 
 use super::engine::{PbftEngine, Turn, carried_bundles};
 use super::message::{MAX_DECIDED, PbftMessage, PrePrepare};
+use crate::answers::Question;
 use crate::mutants::{Mutant, mutated};
 use crate::replica::Admission;
 use crate::seam::To;
@@ -14,6 +15,8 @@ use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, 
 pub(super) const MAX_CLAIMED: u64 = 1024;
 /// Most slots whose votes are sent again to one who asks.
 const MAX_RESENT_SLOTS: usize = 64;
+/// Most bytes of commands that go with them.
+const MAX_RESENT_BUNDLE_BYTES: usize = 1 << 20;
 
 impl PbftEngine {
     /// Tells the others where this replica is.
@@ -60,13 +63,25 @@ impl PbftEngine {
             return;
         }
         let behind = view < turn.view() || (view == turn.view() && !active);
-        if let Some(opening) = self.opening.as_ref().filter(|_| behind && self.active) {
+        let opening = self.opening.as_ref().filter(|_| behind && self.active);
+        let lacks = committed < turn.committed();
+        let votes_with = self.active && active && view == turn.view();
+        let any_votes = votes_with && self.log.slots.range(committed.next()..).next().is_some();
+        if opening.is_none() && !lacks && !any_votes {
+            return;
+        }
+        let mutation = turn.parts.mutation;
+        if let Err(why) = turn.parts.answers.admit(turn.now, to, Question::Place(view, committed), mutation) {
+            return turn.out.drop_message(to, why);
+        }
+        if let Some(opening) = opening {
+            turn.parts.answers.charge(to, opening.proof_bytes());
             turn.out.send(To::One(to), PbftMessage::NewView(opening.clone()));
         }
-        if committed < turn.committed() {
+        if lacks {
             self.tell_decided(to, committed, turn);
         }
-        if self.active && active && view == turn.view() {
+        if any_votes {
             self.resend(to, committed, turn);
         }
     }
@@ -75,6 +90,7 @@ impl PbftEngine {
         let kept = turn.parts.store.tree.committed_above(above).take(MAX_DECIDED);
         let contiguous = kept.zip(above.0 + 1..).filter(|((slot, _), expected)| slot.0 == *expected);
         let digests: Vec<Digest> = contiguous.map(|((_, digest), _)| digest).collect();
+        turn.parts.answers.charge(to, digests.len() * size_of::<Digest>());
         if digests.is_empty() && turn.out.offer_state(turn.parts, to, above) {
             return;
         }
@@ -84,7 +100,8 @@ impl PbftEngine {
         }
     }
 
-    /// Sends again what this replica said in the current view of the slots above `committed`.
+    /// Sends again what this replica said in the current view of the slots above `committed`. What does not fit of the commands that went
+    /// with it is fetched.
     pub(super) fn resend(&mut self, to: ReplicaId, committed: Height, turn: &mut Turn<'_>) {
         let (view, me) = (turn.view(), turn.parts.me);
         let primary = self.primary(view, turn.parts) == me;
@@ -92,13 +109,18 @@ impl PbftEngine {
             let subject = Subject { domain, view, height, digest };
             Vote { subject, attachment: Attachment::None, voter: me, signature: bytes::Bytes::new() }
         };
+        let mut bundle_bytes = 0;
         for (slot, entry) in self.log.slots.range(committed.next()..).take(MAX_RESENT_SLOTS) {
             if let Some(digest) = entry.prepare_cast {
                 let prepare = vote(Domain::Prepare, *slot, digest);
                 let fresh = turn.parts.store.tree.get(&digest).filter(|block| primary && block.view == view);
                 let message = match fresh.filter(|block| !block.payload.is_empty()) {
                     Some(block) => {
-                        let bundles = carried_bundles(block, turn.parts);
+                        let mut bundles = carried_bundles(block, turn.parts);
+                        bundle_bytes += bundles.iter().map(|bundle| bundle.body().len()).sum::<usize>();
+                        if bundle_bytes > MAX_RESENT_BUNDLE_BYTES {
+                            bundles.clear();
+                        }
                         PbftMessage::PrePrepare(Box::new(PrePrepare {
                             endorsement: prepare,
                             block: block.clone(),
@@ -107,12 +129,15 @@ impl PbftEngine {
                     }
                     None => PbftMessage::Prepare(prepare),
                 };
+                turn.parts.answers.charge(to, 0);
                 turn.out.recast(To::One(to), message);
             }
             if let Some(digest) = entry.commit_cast {
+                turn.parts.answers.charge(to, 0);
                 turn.out.recast_unsigned(To::One(to), PbftMessage::Commit(vote(Domain::Commit, *slot, digest)));
             }
         }
+        turn.parts.answers.charge(to, bundle_bytes.min(MAX_RESENT_BUNDLE_BYTES));
     }
 
     pub(super) fn on_decided(

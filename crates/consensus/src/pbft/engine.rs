@@ -1,15 +1,17 @@
 //! The normal case: slots from PRE-PREPARE to execution, and checkpoints. [`view_change`](super) replaces a primary, and
 //! `catch_up` repairs what was lost.
 
+use super::early::{Early, Kept, MAX_EARLY_PER_PRIMARY};
 use super::log::Log;
 use super::message::{NewView, PbftMessage, PrePrepare, ViewChange};
 use super::recovery::{Recall, spoken_up_to};
 use crate::batching::{Batching, Decision, Situation};
+use crate::block_limits::are_named;
 use crate::config::{Config, Dissemination};
 use crate::journal::{Record, Standing};
 use crate::mutants::{Mutant, mutated};
 use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
-use crate::seam::{Drop, Mark, Timer, To};
+use crate::seam::{Drop, Evidence, Mark, Timer, To};
 use crate::store::Taken;
 use crate::tally::Counting;
 use quorate_types::{
@@ -21,8 +23,6 @@ use std::time::Duration;
 
 /// How far ahead of one's own view votes are counted, for a replica that hears of a new view a little later than the others.
 const MAX_VIEW_GAP: u64 = 8;
-/// Most PRE-PREPAREs that wait for the view change that is to precede them.
-const MAX_EARLY: usize = 64;
 
 /// What the parts of the engine work with during one event.
 pub(super) struct Turn<'a> {
@@ -54,7 +54,7 @@ pub struct PbftEngine {
     /// The smoothed time from a slot's proposal to its execution.
     slot_time: Option<Duration>,
     /// PRE-PREPAREs of views that have not been opened here.
-    pub(super) early: Vec<(ReplicaId, Box<PrePrepare>)>,
+    pub(super) early: Early,
     /// What was prepared in such views.
     pub(super) ahead: Vec<Certificate>,
     /// The last view change of each replica.
@@ -90,7 +90,7 @@ impl PbftEngine {
             batching: Batching::new(config),
             ready_since: None,
             slot_time: None,
-            early: Vec::new(),
+            early: Early::default(),
             ahead: Vec::new(),
             changes: BTreeMap::new(),
             seeks: BTreeMap::new(),
@@ -115,6 +115,11 @@ impl PbftEngine {
         self.claims.len()
     }
 
+    /// How many PRE-PREPAREs wait for their view to be opened, and how many bytes they take.
+    pub fn early(&self) -> (usize, usize) {
+        self.early.share(None)
+    }
+
     /// Whether the current view has been opened here.
     pub fn is_active(&self) -> bool {
         self.active
@@ -130,7 +135,8 @@ impl PbftEngine {
         if message.endorsement.voter != from {
             return Admission::Drop(Drop::NotTheSender);
         }
-        if !message.is_well_formed() || message.block.payload.len() > parts.config.batch {
+        let carried = are_named(&message.block.payload, &message.bundles) || mutated(parts, Mutant::EarlyKept);
+        if !message.is_well_formed() || message.block.payload.len() > parts.config.batch || !carried {
             return Admission::Drop(Drop::Malformed);
         }
         if view < current {
@@ -187,11 +193,7 @@ impl PbftEngine {
             return turn.out.drop_message(from, Drop::Stale);
         }
         if message.view() > turn.view() || !self.active {
-            match self.early.len() < MAX_EARLY {
-                true => self.early.push((from, message)),
-                false => turn.out.drop_message(from, Drop::Overload),
-            }
-            return;
+            return self.keep_early(from, message, turn);
         }
         turn.out.count(message.endorsement.clone());
         let entry = self.log.slot(slot);
@@ -204,12 +206,27 @@ impl PbftEngine {
         for bundle in &message.bundles {
             turn.out.supply(turn.parts, bundle.clone());
         }
-        if turn.out.offer(turn.now, turn.parts, message.block, from) == Taken::Overload {
-            turn.out.drop_message(from, Drop::Overload);
+        match turn.out.offer(turn.now, turn.parts, message.block, from) {
+            Taken::Overload => turn.out.drop_message(from, Drop::Overload),
+            Taken::TooLarge => turn.out.drop_message(from, Drop::TooLarge),
+            Taken::Whole | Taken::Waiting | Taken::Late => {}
         }
         turn.parts.store.take_up(&digest);
         self.try_prepare(slot, turn);
         self.watch(turn);
+    }
+
+    fn keep_early(&mut self, from: ReplicaId, message: Box<PrePrepare>, turn: &mut Turn<'_>) {
+        let (second, parts) = (message.endorsement.clone(), &turn.parts);
+        match self.early.keep(message, turn.view(), parts.config.batch_bytes, parts.mutation) {
+            Kept::Waits => {}
+            Kept::Repeated => turn.out.drop_message(from, Drop::Repeated),
+            Kept::Full => turn.out.drop_message(from, Drop::Overload),
+            Kept::Contradicts(first) => {
+                turn.out.drop_message(from, Drop::Contradiction);
+                turn.out.suspect(Evidence { first: *first, second });
+            }
+        }
     }
 
     /// Says PREPARE of what the current view gave to a slot, once its commands are here.
@@ -565,7 +582,9 @@ impl Protocol for PbftEngine {
         assert!(self.log.decided.keys().all(|slot| *slot > committed), "what is executed is no longer to be");
         assert!(self.next > low, "a primary gives away slots in the window");
         assert!(!self.active || self.change.is_none(), "who has asked for a view takes no part in another");
-        assert!(self.early.len() <= MAX_EARLY && self.changes.len() <= parts.quorum.replicas(), "tables are bounded");
+        let (early, bound) = (self.early().0, MAX_EARLY_PER_PRIMARY * parts.quorum.replicas());
+        assert!(early <= bound || mutated(parts, Mutant::EarlyKept), "early PRE-PREPAREs are bounded");
+        assert!(self.changes.len() <= parts.quorum.replicas(), "a replica has one view change");
         let last = self.log.slots.last_key_value().map(|(slot, _)| *slot);
         assert!(
             last.is_none_or(|last| last <= high.max(Height(committed.0 + super::catch_up::MAX_CLAIMED))),

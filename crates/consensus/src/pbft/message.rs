@@ -237,6 +237,13 @@ impl NewView {
         hasher.finish()
     }
 
+    /// About what its proofs and declarations take on the wire.
+    pub fn proof_bytes(&self) -> usize {
+        let proofs = self.prepared.iter().chain([&self.checkpoint]).map(|certificate| certificate.proof.len());
+        let declared: usize = self.changes.iter().map(|change| change.prepared.len() + 2).sum();
+        proofs.sum::<usize>() + declared * size_of::<Subject>()
+    }
+
     /// Who takes part in it.
     pub fn voters(&self) -> impl Iterator<Item = ReplicaId> {
         self.changes.iter().map(|change| change.vote.voter)

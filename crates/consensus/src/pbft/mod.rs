@@ -18,6 +18,7 @@
 //!   further behind needs a snapshot, and waits until there are any.
 
 mod catch_up;
+mod early;
 pub mod engine;
 pub mod log;
 pub mod message;

@@ -154,20 +154,25 @@ impl PbftEngine {
             return;
         }
         if self.changes.get(&from).is_none_or(|known| known.view() < view) {
-            // What is known here to be prepared is shown to others by the proof that was checked here: the sender's may be void.
-            for proof in &mut change.prepared {
-                if let Some(checked) = self.log.proof(&proof.subject) {
-                    *proof = checked.clone();
-                }
-            }
-            if change.checkpoint.subject == self.log.stable.subject {
-                change.checkpoint = self.log.stable.clone();
-            }
+            self.show_own_proofs(&mut change.prepared, &mut change.checkpoint);
             self.changes.insert(from, *change);
         }
         self.join(turn);
         self.try_open(turn);
         self.watch(turn);
+    }
+
+    /// What is known here to be prepared, or stable, is kept and shown to others by the proof that was checked here: the sender's was not
+    /// looked at, and may be void.
+    fn show_own_proofs(&self, prepared: &mut [Certificate], checkpoint: &mut Certificate) {
+        for proof in prepared {
+            if let Some(checked) = self.log.proof(&proof.subject) {
+                *proof = checked.clone();
+            }
+        }
+        if checkpoint.subject == self.log.stable.subject {
+            *checkpoint = self.log.stable.clone();
+        }
     }
 
     /// Of f+1 who ask for higher views one is honest: at least as high a view as that one's is what this replica asks for too.
@@ -249,12 +254,13 @@ impl PbftEngine {
         )
     }
 
-    pub(super) fn on_new_view(&mut self, from: ReplicaId, new_view: Box<NewView>, turn: &mut Turn<'_>) {
+    pub(super) fn on_new_view(&mut self, from: ReplicaId, mut new_view: Box<NewView>, turn: &mut Turn<'_>) {
         let view = new_view.view();
         if self.is_over(view, turn.parts) {
             return turn.out.drop_message(from, Drop::Stale);
         }
         let selection = Selection::of(&new_view.changes).expect("its admission has looked");
+        self.show_own_proofs(&mut new_view.prepared, &mut new_view.checkpoint);
         if view > turn.view() {
             turn.parts.pacemaker.enter(turn.now, view, false);
         }
@@ -273,8 +279,8 @@ impl PbftEngine {
         for slot in self.log.slots.keys().copied().collect::<Vec<_>>() {
             self.try_prepare(slot, turn);
         }
-        for (from, message) in std::mem::take(&mut self.early) {
-            self.on_pre_prepare(from, message, turn);
+        for message in self.early.take() {
+            self.on_pre_prepare(message.block.author, message, turn);
         }
         for certificate in std::mem::take(&mut self.ahead) {
             self.on_prepared(certificate, turn);

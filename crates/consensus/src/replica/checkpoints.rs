@@ -1,10 +1,8 @@
-//! Vouching for what was executed, and handing the state out to those who were away.
+//! Vouching for what was executed.
 
 use super::{Protocol, Replica};
-use crate::seam::{Action, Envelope, To};
-use crate::transfer::Part;
-use bytes::Bytes;
-use quorate_types::{Certificate, Digest, Height, ReplicaId};
+use crate::seam::{Envelope, To};
+use quorate_types::{Certificate, Digest, Height};
 
 impl<P: Protocol> Replica<P> {
     /// All up to a checkpoint is executed.
@@ -21,14 +19,5 @@ impl<P: Protocol> Replica<P> {
         self.parts.checkpoints.raise(checkpoint.clone());
         self.parts.checkpoints.offer(checkpoint);
         self.parts.store.keep_above(self.parts.checkpoints.needed_above());
-    }
-
-    /// A part of a state that a peer has asked for; if it is gone, a newer one is offered.
-    pub(super) fn state_read(&mut self, to: ReplicaId, height: Height, part: Part, bytes: Option<Bytes>) {
-        if bytes.is_none() {
-            self.out.offer_state(&self.parts, to, height);
-        }
-        let message = Envelope::StatePart { height, part, bytes: bytes.unwrap_or_default() };
-        self.out.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
     }
 }

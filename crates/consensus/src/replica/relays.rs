@@ -2,7 +2,7 @@
 
 use super::{Event, Protocol, Replica};
 use crate::mutants::{Mutant, mutated};
-use crate::pool::Offered;
+use crate::pool::{Need, Offered};
 use crate::seam::{Action, Envelope, To};
 use quorate_types::{Bundle, Digest, ReplicaId, Time};
 
@@ -21,14 +21,14 @@ impl<P: Protocol> Replica<P> {
         if owed && !mutated(&self.parts, Mutant::BlamedUnheard) {
             self.owe(now, first);
         }
-        self.submit(now, from, bundles, false);
+        self.submit(now, from, bundles, Need::Relayed(from));
         self.note(from, digest);
     }
 
     /// There is room for what is owed, and it waits before all else.
     fn owe(&mut self, now: Time, bundle: Bundle) {
         let (digest, commands) = (bundle.digest(), bundle.len());
-        let offered = self.parts.store.supply_owed(bundle, &self.parts.leaders, &mut self.out.whole);
+        let offered = self.parts.store.supply_for(bundle, Need::Owed, &self.parts.leaders, &mut self.out.whole);
         self.parts.store.pool.promote(&digest);
         if offered == Offered::New {
             self.tell(now, Event::Work(commands));

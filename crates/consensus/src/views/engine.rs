@@ -7,6 +7,7 @@ mod voting;
 
 use super::message::{FromView, Proposal, Timeout, ViewMessage};
 use super::{Family, begins, builds_on, shows_what_it_tells};
+use crate::answers::Question;
 use crate::batching::{Batching, Decision, Situation};
 use crate::config::{Config, Dissemination, LeaderKind};
 use crate::journal::{Record, Standing};
@@ -18,7 +19,7 @@ use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
 use crate::safety::Safety;
 use crate::seam::{Drop, Mark, Timer, To};
 use crate::store::Taken;
-use quorate_types::{Block, Certificate, ClusterId, Domain, ReplicaId, Subject, Time, View, Vote};
+use quorate_types::{Block, Certificate, ClusterId, Domain, Height, ReplicaId, Subject, Time, View, Vote};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -215,9 +216,14 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Shows a replica that fell behind how the current view began.
-    fn show(&self, to: ReplicaId, out: &mut Outbox<F::Message>) {
+    /// Shows a replica that fell behind, and gave up a view, how the current view began.
+    fn show(&self, now: Time, to: ReplicaId, asked_in: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+        if let Err(why) = parts.answers.admit(now, to, Question::Place(asked_in, Height(0)), parts.mutation) {
+            return out.drop_message(to, why);
+        }
         let evidence = self.evidence.clone().map(Box::new);
+        let proofs = evidence.iter().map(|evidence| evidence.proof.len()).sum::<usize>() + self.high.proof.len();
+        parts.answers.charge(to, proofs);
         out.send(To::One(to), ViewMessage::Advance { high: Box::new(self.high.clone()), evidence }.into());
     }
 
@@ -370,8 +376,10 @@ impl<F: Family> ViewEngine<F> {
         for bundle in &proposal.bundles {
             out.supply(parts, bundle.clone());
         }
-        if out.offer(now, parts, block.clone(), from) == Taken::Overload {
-            return out.drop_message(from, Drop::Overload);
+        match out.offer(now, parts, block.clone(), from) {
+            Taken::Overload => return out.drop_message(from, Drop::Overload),
+            Taken::TooLarge => return out.drop_message(from, Drop::TooLarge),
+            Taken::Whole | Taken::Waiting | Taken::Late => {}
         }
         if first && block.view == parts.pacemaker.view() {
             self.views.candidates.push(proposal);
@@ -392,7 +400,7 @@ impl<F: Family> ViewEngine<F> {
         self.learn_from(now, from, &timeout.high, timeout.evidence.as_ref(), parts, out);
         let over = view < parts.pacemaker.view();
         if from != parts.me && (over || high < self.views.high.view()) {
-            self.views.show(from, out);
+            self.views.show(now, from, view, parts, out);
         }
         if over {
             return;

@@ -79,6 +79,8 @@ pub struct World<P: Play> {
     pub crypto_time: Duration,
     /// Messages that replicas sent to others so far, lost ones included.
     pub messages: u64,
+    /// How many of them each replica sent to each other, and of how many bytes.
+    pub said: BTreeMap<(u16, u16), (u64, u64)>,
     /// The state is kept at each so-manieth checkpoint.
     pub keeps_every: u64,
     /// Least bytes of a state that is kept.
@@ -130,6 +132,7 @@ impl<P: Play> World<P> {
             story: None,
             crypto_time: Duration::ZERO,
             messages: 0,
+            said: BTreeMap::new(),
             keeps_every: 2,
             state_bytes: 0,
             chain: Vec::new(),
@@ -415,8 +418,7 @@ impl<P: Play> World<P> {
                 }
             }
             Action::Mark(mark) => {
-                let fatal = matches!(mark, Mark::Conflict { .. } | Mark::Unreadable { .. } | Mark::Diverged { .. });
-                assert!(!fatal, "{me:?} cannot go on: {mark:?}");
+                assert!(!mark.is_fatal(), "{me:?} cannot go on: {mark:?}");
                 if let Some(story) = &mut self.story {
                     story.marked(self.now, me, &mark);
                 }
@@ -502,11 +504,13 @@ impl<P: Play> World<P> {
     fn transmit(&mut self, from: ReplicaId, to: ReplicaId, letter: Letter<P::Message>) {
         self.messages += 1;
         let arrivals = self.network.carry(Flight { now: self.now, from, to, letter: &letter });
+        let mut out = Encoder::with_capacity(512);
+        letter.encode(&mut out);
+        let (messages, bytes) = self.said.entry((from.0, to.0)).or_default();
+        (*messages, *bytes) = (*messages + 1, *bytes + out.len() as u64);
         if arrivals.is_empty() {
             return;
         }
-        let mut out = Encoder::with_capacity(512);
-        letter.encode(&mut out);
         let mut input = Decoder::new(out.finish());
         let letter = Letter::decode(&mut input).expect("a replica can read what another wrote");
         assert_eq!(input.left(), 0, "a message is read to its end");

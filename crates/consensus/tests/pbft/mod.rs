@@ -3,8 +3,10 @@
 mod attacks;
 mod chaos;
 mod cost;
+mod floods;
 mod gaps;
 mod golden;
 mod life;
 mod memory;
 mod parts;
+mod proofs;

@@ -10,7 +10,9 @@ use quorate_consensus::safety::timeout_subject;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::views::message::{FromView, Proposal, ViewMessage};
 use quorate_consensus::{Action, Config};
-use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote};
+use quorate_types::{
+    Attachment, Block, Bundle, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +33,8 @@ crate::for_every_protocol! {
     an_impostor,
     /// Votes and proposals in another's name.
     borrowed_names,
+    /// A leader's block that holds more than the configuration allows, or that comes with bundles that it does not name.
+    oversized_proposals,
 }
 
 /// What a certificate that ends a view is about.
@@ -209,5 +213,27 @@ mod bodies {
         world.inject(2, 1, ViewMessage::Vote(vote).into());
         world.run_for(Duration::from_millis(10));
         assert_eq!(dropped(&world, 1, Drop::NotTheSender), 2);
+    }
+
+    pub fn oversized_proposals<R: Viewed>() {
+        let mut world = World::<R>::started(4, Config { batch: 4, ..config::<R>() }, 1);
+        let genesis = Certificate::genesis(&world.keys.cluster);
+        let bundles: Vec<Bundle> = (0..3).map(|_| world.bundle(3)).collect();
+        let payload: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
+        let propose = |keys: &Keys, payload: &[Digest], bundles: &[Bundle]| -> R::Message {
+            let block = Arc::new(Block::new(View(1), ReplicaId(0), genesis.clone(), payload.to_vec()));
+            let endorsement = keys.vote(ReplicaId(0), block.subject(Domain::Proposal), Attachment::None);
+            ViewMessage::Proposal(Arc::new(Proposal { block, evidence: None, endorsement, bundles: bundles.to_vec() }))
+                .into()
+        };
+        world.inject(0, 1, propose(&world.keys, &payload[..1], &bundles[..2]));
+        world.inject(0, 1, propose(&world.keys, &payload[..2], &[bundles[1].clone(), bundles[0].clone()]));
+        world.run_for(Duration::from_millis(5));
+        assert_eq!(dropped(&world, 1, Drop::Malformed), 2, "its bundles are those that it names, in that order");
+        assert!(bundles.iter().all(|bundle| !world.replica(1).is_known(&bundle.digest())));
+        world.inject(0, 1, propose(&world.keys, &payload, &bundles));
+        world.run_for(Duration::from_millis(5));
+        assert_eq!(dropped(&world, 1, Drop::TooLarge), 1, "nine commands where four are allowed");
+        assert_eq!(world.replica(1).parts().safety.voted(), View(0));
     }
 }

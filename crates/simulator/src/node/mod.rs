@@ -304,7 +304,8 @@ impl<P: Protocol> Node<P> {
                 self.spent += world.charges.read_call;
             }
             self.spent += world.charges.receive + u64::from(bytes) * world.charges.receive_byte;
-            let message = Arc::unwrap_or_clone(message);
+            let mut message = Arc::unwrap_or_clone(message);
+            message.retain_relayed(|bundle| self.parts.executor.settled(bundle).is_some());
             if let Envelope::Bundles(_) | Envelope::Relay(_) | Envelope::StatePart { .. } = message {
                 self.spent += u64::from(bytes) * world.charges.hash_byte;
             }

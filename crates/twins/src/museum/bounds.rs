@@ -12,10 +12,12 @@ use quorate_consensus::chained::rules::{ChainedHotStuff, Jolteon};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::pbft;
 use quorate_consensus::pbft::engine::PbftEngine;
-use quorate_consensus::pbft::message::{MAX_DECIDED, PbftMessage};
+use quorate_consensus::pbft::message::{MAX_DECIDED, PbftMessage, PrePrepare};
 use quorate_consensus::safety::timeout_subject;
 use quorate_consensus::{Config, Envelope};
-use quorate_types::{Attachment, BundleBuilder, ClientId, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
+use quorate_types::{
+    Attachment, Block, BundleBuilder, ClientId, Digest, Domain, Height, ReplicaId, Subject, View, Vote,
+};
 use std::sync::Arc;
 
 /// Messages of a hostile peer, each for another view.
@@ -90,6 +92,48 @@ pub fn flood_of_claims(how: &Play) -> Ending {
         if claimed > MOST_CLAIMED {
             let what = format!("R0 keeps what one peer claims of {claimed} slots");
             stage.judge().complain(Law::Memory, what);
+        }
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 32: R3, who lies, says again and again that it has executed nothing.
+pub fn flood_of_questions(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Pbft, 4);
+    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+        stage.misbehave(ActorId(3), unjudged());
+        (1..=3).for_each(|view| go_on(stage, view));
+        for _ in 0..FLOOD {
+            let status = PbftMessage::Status { view: View(1), committed: Height(0) };
+            stage.inject(ReplicaId(3), ActorId(0), View(3), Envelope::Protocol(status));
+        }
+        stage.settle();
+        stage.heal((0..4).map(ReplicaId));
+    })
+}
+
+/// 33: R3, who lies and will lead view 8, sends R0 one PRE-PREPARE of that view again and again.
+pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
+    let setting = Setting::new(ProtocolKind::Pbft, 4);
+    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+        stage.misbehave(ActorId(3), unjudged());
+        go_on(stage, 1);
+        let block = Arc::new(Block::of_slot(View(8), ReplicaId(3), Height(60), vec![word(1)]));
+        let endorsement = Vote {
+            subject: block.subject(Domain::Prepare),
+            attachment: Attachment::None,
+            voter: ReplicaId(3),
+            signature: Bytes::from_static(b"none"),
+        };
+        for _ in 0..FLOOD {
+            let (endorsement, block) = (endorsement.clone(), block.clone());
+            let early = PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles: Vec::new() }));
+            stage.inject(ReplicaId(3), ActorId(0), View(1), Envelope::Protocol(early));
+        }
+        stage.settle();
+        let (early, _) = stage.replica(ActorId(0)).protocol().early();
+        if early > 1 {
+            stage.judge().complain(Law::Memory, format!("R0 keeps one PRE-PREPARE of a later view {early} times"));
         }
         stage.heal((0..4).map(ReplicaId));
     })

@@ -9,7 +9,7 @@ use quorate_consensus::chained::engine::ChainedEngine;
 use quorate_consensus::chained::replica;
 use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::seam::Action;
+use quorate_consensus::seam::{Action, Drop, Mark, To};
 use quorate_consensus::transfer::MANIFEST;
 use quorate_types::ReplicaId;
 use std::sync::Arc;
@@ -65,6 +65,14 @@ fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite
     let mut offered: Option<Envelope<M>> = None;
     Box::new(move |_, actions| {
         actions.retain_mut(|action| {
+            // Its own replica does not answer the same question time and again; the liar does.
+            if let Action::Mark(Mark::Dropped { from, why: Drop::Repeated }) = action
+                && let Some(offer) = offered.clone()
+                && asked.fetch_add(1, Ordering::Relaxed) < MOST_QUESTIONS
+            {
+                *action = Action::Send { to: To::One(*from), message: offer, after: None, sign: false };
+                return true;
+            }
             let Action::Send { message, .. } = action else { return true };
             match message {
                 Envelope::Offer { .. } => offered = Some(message.clone()),

@@ -1,6 +1,6 @@
 //! What a host does for its replica, all of it at once: it delivers, signs, checks, remembers and executes.
 
-use super::{Answer, MOST_DELIVERIES, Parcel, Stage};
+use super::{Answer, MOST_DELIVERIES, MOST_TOLD, Parcel, Stage};
 use crate::cast::{ActorId, ActorSet};
 use crate::judge::Law;
 use crate::notary::statement;
@@ -198,6 +198,9 @@ impl<P: Protocol> Stage<P> {
         // What is not of the protocol belongs to the view of its sender, whatever it is: no kind passes unfiltered.
         let own = if let Envelope::Protocol(message) = &*message { message.view() } else { None };
         let view = own.unwrap_or_else(|| self.actors[actor.0].replica.view());
+        if matches!(to, To::One(one) if one != identity) {
+            self.count_work(actor);
+        }
         let itself: ActorSet = 1 << actor.0;
         let meant = match to {
             To::One(one) => self.instances[one.index()],
@@ -209,6 +212,17 @@ impl<P: Protocol> Stage<P> {
             transcript.sends(&self.cast, actor, (reached, meant & !reached), message);
         }
         self.spread(actor, reached, view, message);
+    }
+
+    /// What is said to one other is an answer to it, or a vote that it collects.
+    fn count_work(&mut self, actor: ActorId) {
+        let told = &mut self.told[actor.0];
+        *told = told.saturating_add(1);
+        if *told == MOST_TOLD + 1 && self.judge.trusts(actor) {
+            let what =
+                format!("{} sends more than {MOST_TOLD} messages to single others in a view", self.cast.name(actor));
+            self.judge.complain(Law::Work, what);
+        }
     }
 
     fn spread(&mut self, actor: ActorId, reached: ActorSet, view: View, message: &mut Envelope<P::Message>) {

@@ -1,6 +1,7 @@
 //! A cheap look at what peers say, before anything in it is checked.
 
 use super::{MAX_VIEW_GAP, Views, may_be_forced};
+use crate::block_limits::are_named;
 use crate::mutants::{Mutant, mutated};
 use crate::replica::{Admission, Parts};
 use crate::safety::timeout_subject;
@@ -21,7 +22,8 @@ impl<F: Family> Views<F> {
             .evidence
             .as_ref()
             .is_some_and(|evidence| evidence.subject.domain == F::ENDS_VIEW && evidence.view() == block.justify.view());
-        if !fits || slanders || block.payload.len() > parts.config.batch {
+        let carried = are_named(&block.payload, &proposal.bundles);
+        if !fits || slanders || block.payload.len() > parts.config.batch || !carried {
             return Admission::Drop(Drop::Malformed);
         }
         if block.height <= parts.store.committed() && from != parts.me {

@@ -1,0 +1,77 @@
+//! Answering peers who lack something, within what each of them may ask.
+
+use super::{Protocol, Replica};
+use crate::answers::Question;
+use crate::journal::FORGOTTEN;
+use crate::seam::{Action, Envelope, MAX_FETCHED_BLOCKS, To};
+use crate::store::answers::bytes_of;
+use crate::transfer::Part;
+use bytes::Bytes;
+use quorate_types::{Digest, Height, ReplicaId, Time};
+
+impl<P: Protocol> Replica<P> {
+    /// Whether a peer's question is to be answered; if not, that is counted.
+    fn admits(&mut self, now: Time, from: ReplicaId, question: Question) -> bool {
+        let refused = self.parts.answers.admit(now, from, question, self.parts.mutation);
+        refused.map_err(|why| self.drop_message(from, why)).is_ok()
+    }
+
+    /// Sends an answer of so many bytes, apart from what is small.
+    fn answer(&mut self, to: ReplicaId, bytes: usize, message: Envelope<P::Message>) {
+        self.parts.answers.charge(to, bytes);
+        self.out.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
+    }
+
+    pub(super) fn answer_blocks(&mut self, now: Time, from: ReplicaId, digest: Digest, above: Height, most: u16) {
+        if !self.admits(now, from, Question::Blocks(digest, above)) {
+            return;
+        }
+        if above < self.parts.store.whole_above() && self.out.offer_state(&self.parts, from, above) {
+            return self.parts.answers.charge(from, 0);
+        }
+        let blocks = self.parts.store.blocks(digest, above, usize::from(most).min(MAX_FETCHED_BLOCKS));
+        if !blocks.is_empty() {
+            let bytes = blocks.iter().map(|block| bytes_of(block)).sum();
+            self.answer(from, bytes, Envelope::Blocks(blocks));
+        }
+    }
+
+    pub(super) fn answer_bundles(&mut self, now: Time, from: ReplicaId, digests: &[Digest], above: Height) {
+        if !self.admits(now, from, Question::Bundles(digests.first().copied(), digests.len())) {
+            return;
+        }
+        self.parts.alone.asked(now, from, digests, &self.parts.store.pool);
+        let bundles = self.parts.store.bundles(digests);
+        if !bundles.is_empty() {
+            let bytes = bundles.iter().map(|bundle| bundle.body().len()).sum();
+            self.answer(from, bytes, Envelope::Bundles(bundles));
+        } else if above < self.parts.store.whole_above() && self.out.offer_state(&self.parts, from, above) {
+            self.parts.answers.charge(from, 0);
+        }
+    }
+
+    /// Who has lost its memory has nothing to tell.
+    pub(super) fn answer_how_far(&mut self, now: Time, from: ReplicaId, nonce: u64) {
+        let knows = self.parts.safety.abstains() != FORGOTTEN && from != self.parts.me;
+        if knows && self.admits(now, from, Question::Standing(nonce)) {
+            let standing = self.protocol.standing(&self.parts);
+            let bytes = standing.certificates.iter().map(|certificate| certificate.proof.len()).sum();
+            self.answer(from, bytes, Envelope::Standing { nonce, standing });
+        }
+    }
+
+    pub(super) fn read_state(&mut self, now: Time, from: ReplicaId, height: Height, part: Part) {
+        if self.admits(now, from, Question::State(height, part)) {
+            self.out.actions.push(Action::ReadState { to: from, height, part });
+        }
+    }
+
+    /// A part of a state that a peer has asked for; if it is gone, a newer one is offered.
+    pub(super) fn state_read(&mut self, to: ReplicaId, height: Height, part: Part, bytes: Option<Bytes>) {
+        if bytes.is_none() {
+            self.out.offer_state(&self.parts, to, height);
+        }
+        let bytes = bytes.unwrap_or_default();
+        self.answer(to, bytes.len(), Envelope::StatePart { height, part, bytes });
+    }
+}
