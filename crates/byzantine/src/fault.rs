@@ -88,6 +88,12 @@ pub enum Fault {
     /// `forge-evidence`: once in each view shows a certificate of its timeouts that nobody has signed; in a VIEW-CHANGE, a proof that a
     /// block which there is not was prepared.
     ForgeEvidence,
+    /// `pester`, `pester=QUESTIONS`: after whatever it says asks each of the others so many questions, 8 unless it is said, whose answers it
+    /// has: for a block and its ancestors, and under PBFT for all that was decided since genesis.
+    Pester {
+        /// How many.
+        questions: u32,
+    },
     /// `KIND#K`, of a kind that lies: honest up to the K-th chance to lie, so that whoever learns to distrust it at the first lie has
     /// trusted it until then.
     Later {
@@ -150,7 +156,7 @@ const HIGHEST: u64 = 1 << 63;
 
 impl Fault {
     /// All of them, with their default parameters, and from the first chance on.
-    pub const ALL: [Fault; 19] = [
+    pub const ALL: [Fault; 20] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -170,6 +176,7 @@ impl Fault {
         Fault::RepeatOffers,
         Fault::AssembleCertificate { views: HIGHEST },
         Fault::ForgeEvidence,
+        Fault::Pester { questions: 8 },
     ];
 
     /// Its name, without a parameter.
@@ -194,6 +201,7 @@ impl Fault {
             Fault::RepeatOffers => "repeat-offers",
             Fault::AssembleCertificate { .. } => "assemble-certificate",
             Fault::ForgeEvidence => "forge-evidence",
+            Fault::Pester { .. } => "pester",
             Fault::Later { lie, .. } => lie.fault().name(),
         }
     }
@@ -219,7 +227,8 @@ impl Fault {
             | Fault::Selective { .. }
             | Fault::ForgeState
             | Fault::StallState
-            | Fault::RepeatOffers => false,
+            | Fault::RepeatOffers
+            | Fault::Pester { .. } => false,
             Fault::Fork
             | Fault::Equivocate
             | Fault::DoubleVote
@@ -246,6 +255,7 @@ impl fmt::Display for Fault {
             Fault::InflateView { by } => write!(f, "{name}={by}"),
             Fault::Delay { ms } => write!(f, "{name}={ms}"),
             Fault::AssembleCertificate { views } => write!(f, "{name}={views}"),
+            Fault::Pester { questions } => write!(f, "{name}={questions}"),
             Fault::Later { chance, .. } => write!(f, "{name}#{chance}"),
             Fault::Selective { deaf } => {
                 let deaf: Vec<String> = deaf.iter().map(|replica| replica.to_string()).collect();
@@ -292,6 +302,7 @@ impl FromStr for Fault {
             Fault::InflateView { .. } => Fault::InflateView { by: number(1)? },
             Fault::Delay { .. } => Fault::Delay { ms: number(0)? },
             Fault::AssembleCertificate { .. } => Fault::AssembleCertificate { views: number(0)? },
+            Fault::Pester { .. } => Fault::Pester { questions: number(1)? as u32 },
             Fault::Selective { .. } => Fault::Selective { deaf: replicas(parameter).map_err(bad)? },
             _ => return Err(bad(format!("`{name}` takes no parameter"))),
         })

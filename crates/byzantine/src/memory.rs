@@ -79,6 +79,11 @@ impl Memory {
         self.bundles.push_back(bundle.clone());
     }
 
+    /// The name of the last block that it heard of.
+    pub fn last_block(&self) -> Option<Digest> {
+        self.blocks.back().map(|block| block.digest())
+    }
+
     /// A block by its name.
     pub fn block(&self, digest: &Digest) -> Option<&Arc<Block>> {
         self.blocks.iter().rev().find(|block| block.digest() == *digest)

@@ -10,9 +10,9 @@ use crate::fault::{Fault, Misbehaviour};
 use crate::lie;
 use crate::memory::Memory;
 use quorate_consensus::malleable::Purpose;
-use quorate_consensus::seam::RecordId;
+use quorate_consensus::seam::{MAX_FETCHED_BLOCKS, RecordId};
 use quorate_consensus::{Action, Envelope, Input, Malleable, To};
-use quorate_types::{Block, Digest, ReplicaId, Signers, Time, Vote};
+use quorate_types::{Block, Digest, Height, ReplicaId, Signers, Time, Vote};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +111,7 @@ impl<M: Malleable> Wrapper<M> {
             Fault::WithholdCertificates if purpose == Some(Purpose::Certificate) => {}
             Fault::Selective { deaf } => self.select(deaf, sent, out),
             Fault::RepeatOffers => self.repeat_offers(sent, out),
+            Fault::Pester { questions } => self.pester(questions, sent, out),
             _ => match &sent.message {
                 Envelope::Protocol(message) => self.lie(&message.clone(), sent, out),
                 Envelope::Checkpoint(vote) => self.lie_of_checkpoint(&vote.clone(), sent, out),
@@ -144,6 +145,18 @@ impl<M: Malleable> Wrapper<M> {
             }
             Fault::CorruptShare if self.seizes() => out.push(saying(lie::corrupt_checkpoint(vote), false)),
             _ => out.push(sent.action()),
+        }
+    }
+
+    fn pester(&mut self, questions: u32, sent: Sent<M>, out: &mut Vec<Action<M>>) {
+        let view = if let Envelope::Protocol(message) = &sent.message { message.view() } else { None };
+        let decided = view.and_then(M::asking).map(Envelope::Protocol);
+        let last = self.memory.last_block();
+        let blocks =
+            last.map(|digest| Envelope::FetchBlocks { digest, above: Height(0), most: MAX_FETCHED_BLOCKS as u16 });
+        out.push(sent.action());
+        for message in (0..questions).flat_map(|_| decided.iter().chain(&blocks)) {
+            out.push(Action::Send { to: To::Others, message: message.clone(), after: None, sign: false });
         }
     }
 

@@ -10,7 +10,7 @@ use crate::pbft::message::{Declaration, PbftMessage, ViewChange};
 use crate::safety::timeout_subject;
 use crate::seam::Message;
 use crate::views::message::{Proposal, Timeout, ViewMessage};
-use quorate_types::{Attachment, Block, Bundle, Certificate, Domain, View, Vote};
+use quorate_types::{Attachment, Block, Bundle, Certificate, Domain, Height, View, Vote};
 use std::sync::Arc;
 
 /// What a message is for, in terms that all protocols share.
@@ -72,6 +72,11 @@ pub trait Malleable: Message {
     /// A message that shows certificates for their own sake, where the protocol has one: the highest that one may build on, and perhaps
     /// what began the view.
     fn showing(_high: Certificate, _evidence: Option<Certificate>) -> Option<Self> {
+        None
+    }
+
+    /// A message by which a replica in a view asks for all that it lacks, having executed nothing, where the protocol has one.
+    fn asking(_view: View) -> Option<Self> {
         None
     }
 
@@ -291,6 +296,10 @@ impl Malleable for PbftMessage {
             }
             _ => {}
         }
+    }
+
+    fn asking(view: View) -> Option<Self> {
+        Some(PbftMessage::Status { view, committed: Height(0) })
     }
 
     fn claim_prepared(&mut self, proof: Certificate) -> bool {

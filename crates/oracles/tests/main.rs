@@ -3,3 +3,4 @@
 mod backing;
 mod order;
 mod stage;
+mod work;

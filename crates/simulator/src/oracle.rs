@@ -6,7 +6,7 @@ use quorate_applications::Reply;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::digest_map::{DigestMap, Salt};
 use quorate_consensus::{Envelope, Evidence, Malleable};
-use quorate_oracles::{Breach, Statements};
+use quorate_oracles::{Breach, Statements, Work};
 use quorate_types::{
     Attachment, Block, Bundle, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
 };
@@ -19,7 +19,7 @@ const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
 /// Something that must not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Complaint {
-    /// `agreement`, `contiguity`, `validity`, `one-statement`, `statement-order`, `backing`, `liveness`, `served`, `spin` or `panic`.
+    /// `agreement`, `contiguity`, `validity`, `one-statement`, `statement-order`, `backing`, `work`, `liveness`, `served`, `spin` or `panic`.
     pub oracle: &'static str,
     /// What was seen.
     pub what: String,
@@ -64,6 +64,8 @@ pub struct Oracle {
     /// How long they may.
     served_within: Duration,
     quorum: Quorum,
+    /// What replicas do for one peer, and for one block.
+    work: Work,
     /// The first thing that was wrong.
     pub complaint: Option<Complaint>,
 }
@@ -75,6 +77,7 @@ impl Oracle {
         Oracle {
             slotted: protocol.has_slots(),
             statements: Statements::new(protocol, replicas, quorum.faults()),
+            work: Work::new(replicas),
             chain: vec![genesis],
             heights: vec![0; replicas],
             faulty: Signers::empty(),
@@ -175,6 +178,27 @@ impl Oracle {
     pub fn says<M: Malleable>(&mut self, replica: ReplicaId, message: &mut Envelope<M>) {
         let said = self.statements.says(replica, message);
         self.breached(said);
+    }
+
+    /// Whether a message to one replica is an answer to it.
+    pub fn is_answer<M: Malleable>(&self, message: &Envelope<M>) -> bool {
+        quorate_oracles::is_answer(message, self.slotted)
+    }
+
+    /// A replica sends so many bytes to another in answer to something, and made a signature for that or not.
+    pub fn answers(&mut self, by: ReplicaId, to: ReplicaId, now: Time, bytes: u64, signed: bool) {
+        if !self.faulty.contains(by)
+            && let Some(what) = self.work.answers(by, to, now, bytes, signed)
+        {
+            self.complain("work", what);
+        }
+    }
+
+    /// A replica holds so many bytes of results of one block.
+    pub fn results(&mut self, replica: ReplicaId, bytes: u64) {
+        if let Some(what) = self.work.results(replica, bytes) {
+            self.complain("work", what);
+        }
     }
 
     /// A replica's step is over.

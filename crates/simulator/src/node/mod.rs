@@ -467,6 +467,7 @@ impl<P: Protocol> Node<P> {
         self.spent += DIGEST_BYTES * bundles.len() as u64 * world.charges.hash_byte;
         let mut executed = std::mem::take(&mut self.executed);
         self.parts.executor.execute(block.height, bundles, &mut executed);
+        world.oracle.results(me, executed.iter().map(|reply| reply.results.body().len() as u64).sum());
         for reply in executed.drain(..) {
             world.oracle.executed(me, &reply);
             self.reply(reply, world);

@@ -48,7 +48,12 @@ impl<P: Protocol> Node<P> {
         if copies == 0 {
             return;
         }
+        let answered =
+            if let To::One(one) = to { Some(one).filter(|_| world.oracle.is_answer(&message)) } else { None };
         let parcel = Parcel::peer(message, world.scratch);
+        if let Some(one) = answered {
+            world.oracle.answers(me, one, self.now, u64::from(parcel.bytes), sign);
+        }
         self.spent += world.charges.send;
         self.departs(destination, parcel, copies as u64, world);
         self.passes();
