@@ -9,6 +9,7 @@ mod interrupt;
 mod log;
 mod peers;
 mod restart;
+mod sessions;
 mod snapshots;
 mod support;
 mod villain;

@@ -101,6 +101,17 @@ impl TestClient {
         self.identity.finish(builder)
     }
 
+    /// A command in each of these sessions.
+    pub fn crowd(&self, sessions: &[u16]) -> Bundle {
+        let mut builder = BundleBuilder::new(self.id(), Height(0).latest_expiry());
+        sessions.iter().for_each(|session| builder.push(self.id().with_session(*session), 1, b"crowd"));
+        self.identity.finish(builder)
+    }
+
+    pub fn sign(&self, builder: BundleBuilder) -> Bundle {
+        self.identity.finish(builder)
+    }
+
     /// Goes on after so many commands of the same identity that were sent elsewhere.
     pub fn skip(&mut self, commands: u64) {
         self.next_sequence += commands;
