@@ -146,7 +146,9 @@ impl Oracle {
             let by = self.bundles.get(digest).map_or(0, |bundle| bundle.by.iter().map(|word| word.count_ones()).sum());
             by as usize >= self.quorum.weak()
         };
-        while awaited.pop_front_if(|(_, digest)| executed(digest)).is_some() {}
+        while awaited.front().is_some_and(|(_, digest)| executed(digest)) {
+            awaited.pop_front();
+        }
         let Some((sent, digest)) = awaited.front().copied() else { return };
         if now.since(sent) > self.served_within {
             let what = format!("bundle {digest:?} of an honest client, sent at {sent:?}, is not executed at {now:?}");

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 
 /// How a replica behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "the benchmark uses a part")]
 pub enum Manner {
     /// The result of a command is its payload.
     Honest,

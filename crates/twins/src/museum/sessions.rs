@@ -20,7 +20,7 @@ const LIMIT: usize = MAX_SESSION_UNITS;
 
 /// The sessions of a replica.
 enum Table {
-    Sound(Sessions),
+    Sound(Box<Sessions>),
     /// The bug: whoever's session was used least recently gives way, and nothing is left of it.
     Forgetful(VecDeque<(ClientId, BTreeSet<u64>)>),
 }
@@ -86,7 +86,7 @@ pub fn old_command_again(how: &Play) -> Ending {
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
         let table = match how.broken {
             true => Table::Forgetful(VecDeque::new()),
-            false => Table::Sound(Sessions::with_limit(LIMIT)),
+            false => Table::Sound(Box::new(Sessions::with_limit(LIMIT))),
         };
         let executed = Arc::new(Mutex::new(Executed { table, times: BTreeMap::new() }));
         stage.misbehave(ActorId(0), executes(&executed));
