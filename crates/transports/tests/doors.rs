@@ -4,7 +4,8 @@ use crate::support::*;
 use bytes::Bytes;
 use quorate_transports::{Event, Listeners, Remote, TcpConfig, TcpTransport};
 use quorate_types::{Address, ClientId, Committee, ReplicaId};
-use std::net::TcpListener;
+use std::io::{ErrorKind, Read};
+use std::net::{TcpListener, TcpStream};
 
 fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").expect("a free port")
@@ -15,7 +16,7 @@ fn address_of(listener: &TcpListener) -> Address {
 }
 
 /// Replica 1 of two, with three doors, and the committee as those see it who knock at each.
-fn house() -> (End, [Committee; 3], Ground) {
+fn house(config: TcpConfig) -> (End, [Committee; 3], Ground) {
     let ground = Ground::new(2);
     let doors = [listener(), listener(), listener()];
     let seen = [0, 1, 2].map(|door| {
@@ -26,7 +27,7 @@ fn house() -> (End, [Committee; 3], Ground) {
     let [peers, clients, operators] = doors.map(Some);
     let listeners = Listeners { peers, clients, operators };
     let end = replica_end(ground.committee.cluster, 1, 1);
-    let house = TcpTransport::replica(&seen[0], listeners, end, quick()).expect("a transport");
+    let house = TcpTransport::replica(&seen[0], listeners, end, config).expect("a transport");
     (End::new(Box::new(house)), seen, ground)
 }
 
@@ -38,7 +39,7 @@ fn client_of(committee: &Committee, id: u64) -> End {
 
 #[test]
 fn each_door_admits_its_own_and_shows_others_out() {
-    let (mut house, [peers, clients, operators], mut ground) = house();
+    let (mut house, [peers, clients, operators], mut ground) = house(quick());
     let mut lost = client_of(&peers, 7);
     drive([&mut house, &mut lost], "a client at the peers' door", |[house, _]| {
         house.refused_with("a client dialled the listener for peers") && house.refused_with("`client_listen`")
@@ -72,6 +73,36 @@ fn each_door_admits_its_own_and_shows_others_out() {
     let mut late = client_of(&clients, 10);
     drive([&mut house, &mut late], "nobody is let in any more", |[_, late]| late.refused_with("dialling failed"));
     assert!(house.lost(client(8)).is_none(), "who is in stays in");
+}
+
+#[test]
+fn a_crowd_at_the_clients_door_keeps_no_peer_out() {
+    const PLACES: usize = 4;
+    let config = TcpConfig {
+        most_unauthenticated_links: PLACES,
+        most_unauthenticated_links_per_address: PLACES,
+        handshake_timeout_ms: 60_000,
+        ..quick()
+    };
+    let (mut house, [peers, clients, _], _ground) = house(config);
+    let knock = |committee: &Committee| {
+        let address = committee.members[1].address.to_string();
+        let stream = TcpStream::connect(address).expect("somebody listens");
+        stream.set_nonblocking(true).expect("a mode of the socket");
+        stream
+    };
+    let mut at_peers = knock(&peers);
+    drive_with([&mut house], "the first is greeted", |_| at_peers.read(&mut [0; 1024]).is_ok());
+    let mut crowd: Vec<TcpStream> = (0..3 * PLACES).map(|_| knock(&clients)).collect();
+    let is_open = |stream: &mut TcpStream| match stream.read(&mut [0; 1024]) {
+        Ok(bytes) => bytes > 0,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    };
+    drive_with([&mut house], "the crowd is thinned out", |_| {
+        let open = crowd.iter_mut().filter_map(|stream| is_open(stream).then_some(())).count();
+        open < PLACES
+    });
+    assert!(is_open(&mut at_peers), "the oldest of all waits at another door");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! runs out, the links go first that have shown nothing genuine ([`Transport::vouch`]): of memory the one that holds the most, of
 //! places the one that was idle for longest, of the address that has the most of them.
 
+use super::doors::Door;
 use super::link::Link;
 use super::links::index;
 use super::*;
@@ -244,24 +245,29 @@ impl TcpTransport {
         true
     }
 
-    /// Makes room for a newcomer that has yet to authenticate itself: silent strangers must not keep honest ones out.
-    pub(super) fn make_entrance(&mut self, address: SocketAddr) {
+    /// Makes room at a door for a newcomer that has yet to authenticate itself: silent strangers must not keep honest ones out, and a
+    /// crowd at the clients' door none of the peers.
+    pub(super) fn make_entrance(&mut self, address: SocketAddr, door: Door) {
         let source = source(address.ip());
-        let most = self.config.most_unauthenticated_links_per_address;
-        let waiting = |link: &&Link| link.remote().is_none() && link.dialled.is_none();
-        let of_source = self.links.iter().filter(waiting).filter(|link| link.share.source == source);
-        if of_source.count() >= most {
-            self.evict_oldest(Some(source));
+        let of_source = |link: &Link| link.door == door && link.share.source == source;
+        if self.waiting().filter(|link| of_source(link)).count() >= self.config.most_unauthenticated_links_per_address {
+            self.evict_oldest(of_source);
         }
         if self.unauthenticated >= self.config.most_unauthenticated_links {
-            self.evict_oldest(None);
+            let crowd = |door: Door| self.waiting().filter(|link| link.door == door).count();
+            let crowded = Door::ALL.into_iter().max_by_key(|door| crowd(*door)).expect("there are doors");
+            self.evict_oldest(|link| link.door == crowded);
         }
     }
 
-    /// Cuts the link that has waited longest for its handshake, if there is one.
-    pub(super) fn evict_oldest(&mut self, of: Option<IpAddr>) -> bool {
-        let waiting = self.links.iter().filter(|link| link.remote().is_none() && link.dialled.is_none());
-        let candidates = waiting.filter(|link| of.is_none_or(|source| link.share.source == source));
+    /// The links that were accepted and have yet to authenticate themselves.
+    fn waiting(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().filter(|link| link.remote().is_none() && link.dialled.is_none())
+    }
+
+    /// Cuts the link that has waited longest for its handshake, of those that `may_go`, if there is one.
+    pub(super) fn evict_oldest(&mut self, may_go: impl Fn(&Link) -> bool) -> bool {
+        let candidates = self.waiting().filter(|link| may_go(link));
         let oldest = candidates.min_by_key(|link| (link.deadline, link.id)).map(|link| index(link.id));
         let Some(at) = oldest else { return false };
         self.cut(at, LinkError::Crowded);

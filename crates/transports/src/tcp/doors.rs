@@ -23,6 +23,9 @@ pub enum Door {
 }
 
 impl Door {
+    /// All of them.
+    pub const ALL: [Door; 4] = [Door::Anybody, Door::Peers, Door::Clients, Door::Operators];
+
     /// Who the authenticated remote is to this transport; an error if it is at the wrong door.
     pub fn admits(self, remote: Remote) -> Result<Remote, LinkError> {
         match (self, remote) {

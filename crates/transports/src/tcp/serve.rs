@@ -409,13 +409,13 @@ impl TcpTransport {
                     let address = self.doors.address(&[door]).unwrap_or(([0, 0, 0, 0], 0).into());
                     self.refuse(address.into(), None, LinkError::Io(error));
                     // The descriptor of somebody who has shown nothing serves the disk, or the next one who has.
-                    let _ = self.evict_oldest(None) || self.cut_idle(None, LinkError::Descriptors);
+                    let _ = self.evict_oldest(|_| true) || self.cut_idle(None, LinkError::Descriptors);
                     self.accept_at = Some(now + ACCEPT_PAUSE);
                     self.due(self.accept_at);
                     return;
                 }
             };
-            self.make_entrance(address);
+            self.make_entrance(address, door);
             self.unauthenticated += 1;
             let opened = sockets::set_stream(&socket, &self.config)
                 .map_err(LinkError::Io)
