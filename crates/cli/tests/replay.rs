@@ -54,7 +54,7 @@ fn a_simulated_run_is_recorded_replayed_told_and_found_altered() {
     fs::write(&file, damaged).expect("the directory can be written");
     let output = quorate(&["replay", &file]);
     let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains(&file) && said.contains("the recording is damaged: chunk"), "{said}");
 }
 
@@ -95,11 +95,11 @@ fn wrong_calls_say_what_helps() {
     for (arguments, status, words) in [
         (&["replay"][..], 2, "<FILE>"),
         (&["replay", &text_file, "--until", "0"], 2, "--until"),
-        (&["replay", &text_file], 1, "this is no recording"),
-        (&["replay", "no-such-file"], 1, "no-such-file"),
+        (&["replay", &text_file], 2, "this is no recording"),
+        (&["replay", "no-such-file"], 2, "no-such-file"),
         (&["bench", "--record", "9:file"], 2, "there is no replica 9"),
-        (&["sim", "--record", "1:file"], 1, "without `1:`"),
-        (&["sim", "--record", &text_file, "--seeds", "1..4"], 1, "--seeds 1..2"),
+        (&["sim", "--record", "1:file"], 2, "without `1:`"),
+        (&["sim", "--record", &text_file, "--seeds", "1..4"], 2, "--seeds 1..2"),
     ] {
         let output = quorate(arguments);
         let said = text(&output.stderr);

@@ -352,6 +352,9 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
         &json,
         "--payload",
         "2000",
+        // A block of this cluster takes no larger bundle.
+        "--bundle",
+        "50",
     ];
     let table = text(&succeeds(&load).stdout);
     let result: Value = serde_json::from_slice(&fs::read(&json).expect("it was written")).expect("it is JSON");
@@ -361,7 +364,10 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
     assert!(spec["host"].is_null() && spec["base_port"].is_null(), "what is not known is left out: {spec}");
     assert!(table.contains("pbft, 4 replicas, blocks of 50") && table.contains("journal in files"), "{table}");
     let again = result["command"].as_str().expect("a text");
-    assert!(again.starts_with("quorate client --dir ") && again.contains(" load --payload 2000 "), "{again}");
+    assert!(
+        again.starts_with("quorate client --dir ") && again.contains(" load ") && again.contains(" --payload 2000 "),
+        "{again}"
+    );
     assert!(!again.contains("pbft") && !again.contains("--client-authentication"), "{again}");
 
     // What the replicas count of their processor time, against what the kernel counts of their processes.

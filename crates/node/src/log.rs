@@ -120,7 +120,6 @@ fn limited(event: &NodeEvent) -> Option<(&'static str, Option<ReplicaId>)> {
         NodeEvent::Undecodable { from, .. } => Some(("undecodable", Some(*from))),
         NodeEvent::Forged { from } => Some(("forged", Some(*from))),
         NodeEvent::TimedOut(_) => Some(("timed-out", None)),
-        NodeEvent::Journal(_) => Some(("journal", None)),
         _ => None,
     }
 }

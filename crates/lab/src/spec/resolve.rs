@@ -283,7 +283,8 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
         let entry = table.iter().find(|(_, value)| value.span().contains(&at));
         let key = entry.map(|(key, _)| key.as_ref().as_ref());
         let mend = entry.map_or_else(String::new, |(key, value)| mend_value(&command, key.as_ref().as_ref(), value));
-        let is_number = entry.is_some_and(|(_, value)| matches!(value.as_ref(), DeValue::Integer(_)));
+        let is_number = entry.is_some_and(|(_, value)| matches!(value.as_ref(), DeValue::Integer(_)))
+            && !e.message().contains("expected a string");
         match key.filter(|key| is_number && super::check::range(key).is_some()) {
             // Serde tells a number that does not fit in words of Rust.
             Some(number) => {

@@ -327,7 +327,7 @@ pub const EXHIBITS: &[Exhibit] = &[
         source: "several; no one of them is the first",
         mutant: Some(Mutant::FarTimeoutsCounted),
         protocol: Jolteon,
-        law: Law::Memory,
+        law: Law::Work,
         scene: bounds::flood_of_timeouts,
         hunts: &[],
     },

@@ -8,13 +8,14 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{BundleVerifier, ClientAuthentication, Keyring, SchemeKind, verify_certificate};
 use quorate_types::digest::{Hasher, encode_hex};
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Committee, Digest, Domain, Height, Member, Quorum, ReplicaId, Subject, View,
+    Block, Bundle, Certificate, ClusterId, Committee, Decoder, Digest, Domain, Height, Member, Outcome, Quorum,
+    ReplicaId, Results, Subject, View, Wire,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// The form that is understood.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What is kept of a block: it may be what a later certificate is of.
 struct Kept {
@@ -207,11 +208,15 @@ impl Reader {
         if bundles.len() != block.payload.len() {
             return Err(format!("it names {} bundles, and {} are there", block.payload.len(), bundles.len()));
         }
-        let mut signed = Vec::new();
+        let (mut signed, height) = (Vec::new(), block.height);
+        let mut results_of = results.as_deref().unwrap_or_default().iter();
         for (Hex(body), expected) in bundles.into_iter().zip(&block.payload) {
             let bundle = Bundle::from_body(Bytes::from(body)).map_err(|error| format!("a bundle: {error}"))?;
             if bundle.digest() != *expected {
                 return Err(format!("a bundle is not what its digest {expected} says"));
+            }
+            if let Some(Hex(results)) = results_of.next() {
+                check_results(results, &bundle, height)?;
             }
             self.checked.commands += bundle.len() as u64;
             if bundle.authenticator().is_some() {
@@ -222,7 +227,7 @@ impl Reader {
             return Err("a client's signature is void, or of another key than its origin's".into());
         }
         self.checked.client_signatures += signed.len() as u64;
-        let (height, digest) = (block.height.0, block.digest());
+        let (height, digest) = (height.0, block.digest());
         self.checked.blocks += 1;
         self.last_committed = Some((height, digest));
         self.checked.committed_height = height;
@@ -351,6 +356,24 @@ impl Reader {
                 "it claims a proof up to height {proven}, and the lines before prove height {proven_height}"
             )),
         }
+    }
+}
+
+/// That a bundle in a block of this height can have had these results: what has expired is not executed, nor what expires too late.
+fn check_results(results: &[u8], bundle: &Bundle, height: Height) -> Result<(), String> {
+    let mut input = Decoder::new(Bytes::copy_from_slice(results));
+    let results = Results::decode(&mut input).and_then(|results| input.finish("results").map(|()| results));
+    let results = results.map_err(|error| format!("the results of bundle {}: {error}", bundle.digest()))?;
+    let (expires, outcomes) = (bundle.expires(), results.outcomes());
+    let is_possible = |outcome: Outcome<'_>| match outcome {
+        Outcome::Executed(_) => height <= expires && expires <= height.latest_expiry(),
+        Outcome::Duplicate | Outcome::Forgotten => expires <= height.latest_expiry(),
+        Outcome::Refused => height <= expires,
+        Outcome::Expired => expires < height,
+    };
+    match results.len() == bundle.len() && outcomes.into_iter().all(is_possible) {
+        true => Ok(()),
+        false => Err(format!("bundle {}, which expires at height {expires}, has impossible results", bundle.digest())),
     }
 }
 
