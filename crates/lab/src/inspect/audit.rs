@@ -341,7 +341,7 @@ impl<'a> Audit<'a> {
         let by_rule = self.chain.proof.as_ref().map(|proof| proof.height);
         let proven = self.last_root.max(by_rule.max(self.states.proven()).unwrap_or_default()).min(committed.0);
         let executed = self.states.executed().filter(|height| *height <= committed.0);
-        self.judge_state(root, committed.0);
+        self.judge_state(root, committed.0, result.journal.held_by_process.is_some());
         self.take_notes(proven, committed.0, executed, states);
         let verification = Verification {
             sound: self.fault_count == 0,
@@ -382,8 +382,8 @@ impl<'a> Audit<'a> {
     }
 
     /// That the replica has the state on which its journal begins: without it, it refuses to start. A state above all that is committed
-    /// was taken over from others, and the journal does not tell of it yet.
-    fn judge_state(&mut self, root: Height, committed: Height) {
+    /// was taken over from others, and the journal does not tell of it yet. A replica `at_work` may replace its snapshots while they are read.
+    fn judge_state(&mut self, root: Height, committed: Height, at_work: bool) {
         let executed = self.states.executed();
         if !self.any || self.leftovers || self.broken || executed >= Some(committed) {
             return;
@@ -396,7 +396,12 @@ impl<'a> Audit<'a> {
                 format!("it commits up to height {committed}, and only height {executed} could be executed")
             }
         };
-        self.fault(None, what);
+        match at_work {
+            true => {
+                self.notes.push(format!("{what}; the replica is at work and may have replaced its snapshots meanwhile"))
+            }
+            false => self.fault(None, what),
+        }
     }
 
     fn take_notes(&mut self, proven: Height, committed: Height, executed: Option<Height>, states: u64) {
