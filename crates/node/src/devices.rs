@@ -232,16 +232,24 @@ impl<M: Message> Devices<M> {
             Action::AdoptState { checkpoint } => self.adopt(*checkpoint)?,
             Action::Accuse(evidence) => self.tell(NodeEvent::Evidence(*evidence)),
             Action::Mark(mark) if mark.is_fatal() => return Err(HostError::fatal(mark)),
-            Action::Mark(Mark::Fetches { height }) => self.tell(NodeEvent::FetchesState { height }),
-            Action::Mark(Mark::Adopted { from, height }) => self.tell(NodeEvent::AdoptedState { from, height }),
-            Action::Mark(Mark::Restarted { view, height }) => self.tell(NodeEvent::Restarted { view, height }),
-            Action::Mark(Mark::Forgot) => {
+            Action::Mark(mark) => self.note(mark),
+        }
+        Ok(())
+    }
+
+    /// Tells of what the replica has marked, and keeps what a status shows of it.
+    fn note(&mut self, mark: Mark) {
+        match mark {
+            Mark::Fetches { height } => self.tell(NodeEvent::FetchesState { height }),
+            Mark::Adopted { from, height } => self.tell(NodeEvent::AdoptedState { from, height }),
+            Mark::Restarted { view, height } => self.tell(NodeEvent::Restarted { view, height }),
+            Mark::Forgot => {
                 self.silence = Some(
                     "says nothing, because its journal is gone or was cut; it asks the others how far they are".into(),
                 );
                 self.tell(NodeEvent::Forgot);
             }
-            Action::Mark(Mark::Abstains { up_to }) => {
+            Mark::Abstains { up_to } => {
                 self.good_with = Some(RecordId(self.appended));
                 self.unwritten = true;
                 self.silence = Some(format!(
@@ -250,15 +258,14 @@ impl<M: Message> Devices<M> {
                 ));
                 self.tell(NodeEvent::Abstains { up_to });
             }
-            Action::Mark(Mark::TakesPart { view }) => {
+            Mark::TakesPart { view } => {
                 self.silence = None;
                 self.tell(NodeEvent::TakesPart(view));
             }
-            Action::Mark(Mark::TimedOut(view)) => self.tell(NodeEvent::TimedOut(view)),
-            Action::Mark(Mark::EnteredView { leader, .. }) => self.leader = leader.unwrap_or(self.leader),
-            Action::Mark(_) => {}
+            Mark::TimedOut(view) => self.tell(NodeEvent::TimedOut(view)),
+            Mark::EnteredView { leader, .. } => self.leader = leader.unwrap_or(self.leader),
+            _ => {}
         }
-        Ok(())
     }
 
     fn keep(&mut self, id: RecordId, record: &Record) -> Result<(), HostError> {
