@@ -1,5 +1,5 @@
 //! Ending in order: a replica that is asked to stop takes no more connections, makes durable what it has said, sends what waits for
-//! that, and leaves. Nothing depends on it (a replica may be killed at any moment), but its peers need not repeat what it has sent.
+//! that, and leaves. Clients that do not read are not waited for: the transport cuts them. Nothing depends on it (a replica may be killed at any moment), but its peers need not repeat what it has sent.
 
 use crate::error::HostError;
 use crate::host::Host;

@@ -121,7 +121,8 @@ pub trait Transport: Send {
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
     }
-    /// Closes the listeners: the links that live go on, and nobody new is accepted.
+    /// Closes the listeners, to end soon: the links that live go on, nobody new is accepted, and clients that take nothing of what is
+    /// queued for them are cut after half a second.
     fn stop_accepting(&mut self);
     /// Whether something that was queued on a link has not been given to the operating system yet.
     fn has_unsent(&self) -> bool;

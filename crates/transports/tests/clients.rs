@@ -99,6 +99,26 @@ fn a_client_that_reads_nothing_is_cut() {
     assert!(counters.client_memory_peak_bytes <= (1 << 20) + 100_004, "{counters:?}");
 }
 
+/// Whoever ends waits for clients that read, and not for one that does not, though it would else be given an hour.
+#[test]
+fn the_end_does_not_wait_for_a_client_that_reads_nothing() {
+    const FRAMES: usize = 10;
+    let config = TcpConfig { client_queue_bytes: 32 << 20, client_stall_ms: 3_600_000, ..quick() };
+    let (ground, mut a) = alone(config);
+    let mut reads = ground.client::<TcpPlain>(6);
+    drive([&mut a, &mut reads], "it connects", |[a, c]| a.link_to(client(6)).is_some() && c.link_to(R0).is_some());
+    let (_silent, silent) = dial(&ground, &mut a, 5, 1);
+    let frame = Bytes::from(vec![1; 100_000]);
+    (0..20 * FRAMES).for_each(|_| a.transport.send(silent, frame.clone()));
+    let reading = a.link_to(client(6)).expect("just seen");
+    (0..FRAMES).for_each(|_| a.transport.send(reading, frame.clone()));
+    a.transport.stop_accepting();
+    assert!(a.transport.has_unsent());
+    drive([&mut a, &mut reads], "nothing is left", |[a, _]| !a.transport.has_unsent());
+    assert!(is_lost(&a, 5) && !is_lost(&a, 6), "{:?} {:?}", a.lost(client(5)), a.lost(client(6)));
+    drive([&mut a, &mut reads], "all of it is read", |[_, c]| c.received() == FRAMES);
+}
+
 #[test]
 fn a_frame_has_to_become_whole() {
     let (ground, mut a) = alone(TcpConfig { client_frame_timeout_ms: 200, client_frame_bytes: 1 << 20, ..quick() });

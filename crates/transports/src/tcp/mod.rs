@@ -294,6 +294,7 @@ impl Transport for TcpTransport {
 
     fn stop_accepting(&mut self) {
         self.doors.close(self.poll.registry());
+        self.hurry_clients(Instant::now());
     }
 
     fn has_unsent(&self) -> bool {

@@ -275,7 +275,7 @@ impl TcpTransport {
     }
 
     /// Makes sure that timers run no later than `at`.
-    fn due(&mut self, at: Option<Instant>) {
+    pub(super) fn due(&mut self, at: Option<Instant>) {
         self.next_timer = [self.next_timer, at].into_iter().flatten().min();
     }
 

@@ -12,6 +12,10 @@ const LONGEST_PERIOD: Duration = Duration::from_millis(500);
 /// The shortest.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
+/// How long a client may take nothing of what is queued for it once the listeners are closed: whoever ends has no time for those who
+/// do not read.
+const FAREWELL_STALL_MS: u64 = 500;
+
 /// Since when something has been waiting without any progress.
 #[derive(Default)]
 pub struct Stuck {
@@ -41,6 +45,13 @@ impl TcpTransport {
         let TcpConfig { client_frame_timeout_ms, client_stall_ms, unacknowledged_ms, .. } = self.config;
         let shortest = client_frame_timeout_ms.min(client_stall_ms).min(unacknowledged_ms);
         (Duration::from_millis(shortest) / SWEEPS_PER_LIMIT).clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
+    }
+
+    /// From now on waits little for clients that do not read.
+    pub(super) fn hurry_clients(&mut self, now: Instant) {
+        self.config.client_stall_ms = self.config.client_stall_ms.min(FAREWELL_STALL_MS);
+        self.sweep_at = self.sweep_at.map(|at| at.min(now + self.sweep_period()));
+        self.due(self.sweep_at);
     }
 
     /// Looks all links over, and ends those that have come to nothing.
