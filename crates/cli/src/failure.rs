@@ -1,4 +1,4 @@
-//! Exit status: 2 for whatever the caller gave, files included, 1 for what happened on the way, 3 for a replica's disk; 128 and the
+//! Exit status: 2 for whatever the caller gave, files included, 1 for what happened on the way, 3 for a replica's disk, its own or that of one it started; 128 and the
 //! signal's number for a run that a signal ended.
 
 use quorate_client::config::ConfigError;
@@ -11,13 +11,11 @@ use quorate_lab::spec::SpecError;
 use quorate_lab::torture::TortureError;
 use quorate_lab::twins::TwinsError;
 use quorate_lab::twins::museum::NoSuchExhibit;
-use quorate_node::{NodeError, interrupt};
+use quorate_node::{DISK_TROUBLE_STATUS, NodeError, interrupt};
 use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit status of a replica whose disk is full, fails, or may not be written: whoever starts it again has to see to the disk first.
-const DISK_TROUBLE: u8 = 3;
 /// The exit status of a wrong call, which is clap's too.
 const WRONG_CALL: u8 = 2;
 /// That of everything else.
@@ -50,8 +48,12 @@ pub fn exit_code(outcome: &Result<(), Box<dyn Error>>, ends_with_signal: bool) -
 }
 
 fn status(error: &(dyn Error + 'static)) -> u8 {
-    if error.downcast_ref().is_some_and(NodeError::is_disk_trouble) {
-        return DISK_TROUBLE;
+    let is_disk_trouble = error.downcast_ref().is_some_and(NodeError::is_disk_trouble)
+        || error.downcast_ref().is_some_and(BenchError::is_disk_trouble)
+        || error.downcast_ref().is_some_and(TortureError::is_disk_trouble)
+        || error.downcast_ref().is_some_and(DemoError::is_disk_trouble);
+    if is_disk_trouble {
+        return DISK_TROUBLE_STATUS;
     }
     let is_wrong_call = error.is::<WrongCall>()
         || error.is::<SpecError>()

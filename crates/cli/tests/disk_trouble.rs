@@ -432,3 +432,25 @@ fn a_journal_that_is_full_because_no_state_was_written() {
         endures(&mut net, |net| net.wait_for_trouble(&full), mend);
     });
 }
+
+/// Replicas of a bench that have no room at the start, and others that run out of it on the way.
+#[test]
+fn a_bench_whose_replicas_have_no_room() {
+    with_own_mounts("bench", |directory| {
+        for (name, room) in [("start", 3 << 20), ("way", 300 << 20)] {
+            let place = directory.join(name);
+            fs::create_dir(&place).expect("a place for the disk");
+            mount_memory(&place, room);
+            let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+            command.args(["bench", "--host", "processes", "--payload", "4096", "--duration", "10m"]);
+            let output = command.env("TMPDIR", &place).stdin(Stdio::null()).output().expect("the binary runs");
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), DISK_TROUBLE, "{name}: {said}");
+            for words in ["ended by itself (exit status: 3: its disk)", "No space left on device", "make room"] {
+                assert!(said.contains(words), "{name} does not say {words:?}: {said}");
+            }
+            assert!(!said.contains("replicas are connected"), "{name}: {said}");
+            assert_eq!(said.contains("stage: warmup"), name == "way", "{said}");
+        }
+    });
+}

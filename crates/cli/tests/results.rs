@@ -386,6 +386,24 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
     assert!((0.9..1.1).contains(&ratio), "replicas told {ratio} of what they spent");
 }
 
+/// The cluster is asked what fits a block of it, before anything is sent.
+#[test]
+fn a_load_whose_bundles_do_not_fit_the_cluster_is_refused() {
+    let scratch = Scratch::new("bundles");
+    let net = scratch.path("net");
+    succeeds(&["testnet", "--dir", &net, "--batch", "50", "--base-port", &free_ports().to_string()]);
+    let _nodes = Nodes::start(&net);
+    let load = ["client", "--dir", &net, "load", "--warmup", "0s", "--duration", "300ms"];
+    refused(
+        &[&load[..], &["--bundle", "51"]].concat(),
+        &["--bundle: 51 commands do not fit a block of this cluster, which takes 50; help: set at most 50"],
+    );
+    let output = succeeds(&load);
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    let lowered = "bundles hold 50, not 100";
+    assert!(said.contains(lowered) && told.contains(lowered), "its own default is lowered: {told}{said}");
+}
+
 /// A replica that ends at once says why, though nobody could be reached.
 #[test]
 fn a_replica_that_dies_at_once_is_reported_with_its_own_words() {

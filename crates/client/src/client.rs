@@ -157,7 +157,7 @@ impl Client {
             Dissemination::Leader => replicas,
         };
         let wanted = Wanted { replicas, enough: needed, at_once, including: None };
-        let (reach, enough) = await_replicas(&mut *transport, &mut log, wanted, connect_timeout)?;
+        let (reach, enough) = await_replicas(&mut *transport, &mut log, wanted, connect_timeout, || true)?;
         if !enough {
             return Err(ClientError::Unreachable { reach, needed });
         }

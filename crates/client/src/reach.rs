@@ -82,13 +82,15 @@ pub struct Wanted {
     pub including: Option<ReplicaId>,
 }
 
-/// Polls until as many replicas are connected as need no others, or enough of them and [`GRACE`] is over, or the time is over. Says how things stand and
-/// whether that is enough. Nothing was asked yet, so what is received meanwhile is dropped.
+/// Polls until as many replicas are connected as need no others, or enough of them and [`GRACE`] is over, or the time is over, or the
+/// caller does not want to go on. Says how things stand and whether that is enough. Nothing was asked yet, so what is received meanwhile
+/// is dropped.
 pub fn await_replicas(
     transport: &mut dyn Transport,
     log: &mut ReachLog,
     wanted: Wanted,
     timeout: Duration,
+    goes_on: impl Fn() -> bool,
 ) -> io::Result<(Reach, bool)> {
     let start = Instant::now();
     let mut events = Vec::new();
@@ -101,6 +103,7 @@ pub fn await_replicas(
         if (enough && connected.len() >= wanted.at_once)
             || connected.len() == wanted.replicas
             || waited >= timeout
+            || !goes_on()
             || (enough && waited >= GRACE)
         {
             return Ok((log.reach(transport, wanted.replicas), enough));

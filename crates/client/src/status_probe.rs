@@ -34,12 +34,17 @@ impl StatusProbe {
 
     /// Asks every replica, also for its history; those that have not answered when the time is over are missing.
     pub fn read_histories(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
-        self.ask(true, timeout)
+        self.ask(true, self.replicas, timeout)
+    }
+
+    /// Asks every replica, also for its history and settings, and takes the first answer; none if the time is over.
+    pub fn read_first(&mut self, timeout: Duration) -> io::Result<Option<Status>> {
+        Ok(self.ask(true, 1, timeout)?.into_iter().flatten().next())
     }
 
     /// Asks every replica; those that have not answered when the time is over are missing. Position is replica id.
     pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
-        self.ask(false, timeout)
+        self.ask(false, self.replicas, timeout)
     }
 
     /// Which replicas are connected.
@@ -47,7 +52,8 @@ impl StatusProbe {
         self.log.reach(&mut *self.transport, self.replicas)
     }
 
-    fn ask(&mut self, history: bool, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
+    /// Asks every replica, and returns once `enough` of them have answered or the time is over.
+    fn ask(&mut self, history: bool, enough: usize, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
         self.id += 1;
         let question = encode_message(&ClientRequest::Status { id: self.id, history });
         let mut asked = vec![false; self.replicas];
@@ -61,7 +67,7 @@ impl StatusProbe {
                 }
             }
             let left = timeout.saturating_sub(start.elapsed());
-            if left.is_zero() || answers.iter().all(Option::is_some) {
+            if left.is_zero() || answers.iter().flatten().count() >= enough {
                 return Ok(answers);
             }
             self.transport.poll(Some(left.min(SLICE)), &mut self.events)?;

@@ -216,3 +216,24 @@ fn a_load_on_an_absent_cluster_is_an_error() {
     let error = load.run().unwrap_err();
     assert!(matches!(&error, LoadError::Unreachable { needed: 3, .. }), "{error}");
 }
+
+/// An hour is granted to a cluster that is not there, or that never says where it is, and nobody waits for it.
+#[test]
+fn a_load_that_is_abandoned_waits_for_nothing() {
+    for manners in [[Manner::Absent; 4], [Manner::Silent; 4]] {
+        let cluster = EchoCluster::start(&manners);
+        let identity = new_identity(&cluster.config).unwrap();
+        let transport = cluster.transport(identity.origin());
+        let session = SessionOptions::new(Quorum::of(4).unwrap());
+        let workload = Box::new(FixedWorkload::new(0, 1).unwrap());
+        let options = LoadOptions::default();
+        let load = LoadGenerator::new(transport, identity, session, options, workload, SECOND * 3600).unwrap();
+        let handle = load.handle();
+        let load = std::thread::spawn(move || load.run());
+        std::thread::sleep(SECOND / 5);
+        assert!(!load.is_finished(), "it waits for {manners:?}");
+        handle.abandon();
+        let error = load.join().unwrap().unwrap_err();
+        assert!(matches!(error, LoadError::Abandoned), "{error}");
+    }
+}

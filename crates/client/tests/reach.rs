@@ -48,7 +48,8 @@ fn polls(connected: u16, at_once: usize) -> usize {
     let mut transport = Partly { connected, after: 2, polls: 0 };
     let wanted = Wanted { replicas: 4, enough: 2, at_once, including: None };
     let (reach, enough) =
-        await_replicas(&mut transport, &mut ReachLog::default(), wanted, Duration::from_secs(5)).expect("it polls");
+        await_replicas(&mut transport, &mut ReachLog::default(), wanted, Duration::from_secs(5), || true)
+            .expect("it polls");
     assert!(enough && reach.reached.len() == usize::from(connected));
     transport.polls
 }

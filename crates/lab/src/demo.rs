@@ -108,6 +108,14 @@ pub enum DemoError {
 }
 
 impl DemoError {
+    /// Whether a replica's disk ended the run.
+    pub fn is_disk_trouble(&self) -> bool {
+        match self {
+            DemoError::Bench(error) => error.is_disk_trouble(),
+            DemoError::Witnesses(error) => error.is_disk_trouble(),
+        }
+    }
+
     /// Whether what the caller gave cannot be used, as against what happened on the way.
     pub fn is_wrong_call(&self) -> bool {
         match self {

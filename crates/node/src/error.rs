@@ -126,6 +126,10 @@ impl HostError {
     }
 }
 
+/// The exit status of a replica's process whose disk is full, fails, or may not be written: whoever starts it again has to see to the
+/// disk first.
+pub const DISK_TROUBLE_STATUS: u8 = 3;
+
 /// Why a node cannot start or has ended.
 #[derive(Debug, Error)]
 pub enum NodeError {

@@ -39,7 +39,7 @@ mod told;
 pub use config::{ConfigFault, NodeConfig, ReplyMode, TransportKind};
 pub use durability::{FsyncPolicy, JournalConfig, JournalKind};
 pub use embedded::EmbeddedCluster;
-pub use error::{HostError, NodeError};
+pub use error::{DISK_TROUBLE_STATUS, HostError, NodeError};
 pub use laboratory::Laboratory;
 pub use log::LogObserver;
 pub use observer::{Listening, NoObserver, NodeEvent, Observer, StderrObserver};

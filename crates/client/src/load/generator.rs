@@ -58,6 +58,9 @@ pub enum LoadError {
         /// What a replica said, if one refused.
         refusal: Option<String>,
     },
+    /// [`LoadHandle::abandon`] ended it.
+    #[error("the load was abandoned")]
+    Abandoned,
     /// The transport failed.
     #[error("the client's transport failed: {0}")]
     Transport(#[from] io::Error),
@@ -98,6 +101,7 @@ pub struct LoadProgress {
 #[derive(Clone)]
 pub struct LoadHandle {
     stop: Arc<AtomicBool>,
+    abandon: Arc<AtomicBool>,
     progress: Arc<Mutex<LoadProgress>>,
 }
 
@@ -105,6 +109,15 @@ impl LoadHandle {
     /// Ends the load soon; its report covers what was measured until then.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the load at once, whatever it waits for, without a report.
+    pub fn abandon(&self) {
+        self.abandon.store(true, Ordering::Relaxed);
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        if self.abandon.load(Ordering::Relaxed) { Err(LoadError::Abandoned) } else { Ok(()) }
     }
 
     /// How the load goes.
@@ -153,7 +166,11 @@ impl LoadGenerator {
             wanted: Wanted { replicas, enough: session.quorum.quorum(), at_once: replicas, including },
             connect_timeout,
             preload_timeout,
-            handle: LoadHandle { stop: Arc::default(), progress: Arc::new(Mutex::new(progress)) },
+            handle: LoadHandle {
+                stop: Arc::default(),
+                abandon: Arc::default(),
+                progress: Arc::new(Mutex::new(progress)),
+            },
             clock: Instant::now(),
             log: ReachLog::default(),
             malformed: 0,
@@ -171,7 +188,10 @@ impl LoadGenerator {
 
     /// Runs the load to its end on the calling thread.
     pub fn run(mut self) -> Result<LoadReport, LoadError> {
-        let (reach, enough) = await_replicas(&mut *self.transport, &mut self.log, self.wanted, self.connect_timeout)?;
+        let (transport, handle) = (&mut *self.transport, &self.handle);
+        let goes_on = || handle.check().is_ok();
+        let (reach, enough) = await_replicas(transport, &mut self.log, self.wanted, self.connect_timeout, goes_on)?;
+        handle.check()?;
         if !enough {
             let Wanted { enough: needed, including: observer, .. } = self.wanted;
             return Err(LoadError::Unreachable { reach, needed, observer });
@@ -182,6 +202,7 @@ impl LoadGenerator {
         let mut edges = Edges::default();
         let mut stage = self.core.stage();
         loop {
+            self.handle.check()?;
             let now = self.now();
             self.take_events(now);
             if self.handle.stop.load(Ordering::Relaxed) {
@@ -208,6 +229,7 @@ impl LoadGenerator {
         let start = Instant::now();
         let mut asked = None;
         while self.core.heights_told() < needed {
+            self.handle.check()?;
             if asked.is_none_or(|at: Instant| at.elapsed() >= HEIGHT_RETRY) {
                 if asked.is_some() {
                     needed = self.core.believed();

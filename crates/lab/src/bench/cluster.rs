@@ -1,6 +1,7 @@
 //! A cluster to measure: threads of this process, processes of this machine, or one that somebody else runs.
 
 use super::error::BenchError;
+use super::last_words::Words;
 use super::scratch::{Directory, Offspring};
 use crate::recording;
 use crate::spec::{BenchSpec, Dissemination, Fault, Fsync, Host, Journal, Reply, Retention, Scheme};
@@ -13,15 +14,13 @@ use quorate_node::{
     EmbeddedCluster, FsyncPolicy, JournalConfig, JournalKind, Laboratory, NoObserver, NodeConfig, ReplyMode, testnet,
 };
 use quorate_types::{Committee, ReplicaId};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Lines of a dead replica's output that are shown.
-const LOG_LINES_SHOWN: usize = 20;
 /// Where free ports are looked for: below those that systems give to connections, or one could be taken while its replica is away.
 pub(super) const PORTS: std::ops::Range<u16> = 10_000..21_000;
 
@@ -41,7 +40,8 @@ struct Process {
     config: NodeConfig,
     /// When its first life began.
     born: Instant,
-    log: PathBuf,
+    home: PathBuf,
+    said: Words,
     killed: bool,
 }
 
@@ -242,9 +242,10 @@ impl Processes {
             if config.laboratory.is_some() || config.recording.is_some() {
                 write(&home.join(CONFIG_FILE), &config.to_toml())?;
             }
-            let log = home.join("log.txt");
-            let child = spawn(config.replica, &log)?;
-            cluster.processes.push(Process { child, config, born: Instant::now(), log, killed: false });
+            let said = Words::new(home).map_err(|source| BenchError::Spawn { replica: config.replica, source })?;
+            let child = spawn(config.replica, home, &said)?;
+            let home = home.clone();
+            cluster.processes.push(Process { child, config, born: Instant::now(), home, said, killed: false });
         }
         Ok(cluster)
     }
@@ -265,8 +266,7 @@ impl Processes {
 
     /// How many times replicas have said something.
     pub fn said(&self, words: &str) -> usize {
-        let logs = self.processes.iter().map(|process| fs::read_to_string(&process.log).unwrap_or_default());
-        logs.map(|log| log.matches(words).count()).sum()
+        self.processes.iter().map(|process| process.said.text().matches(words).count()).sum()
     }
 
     /// What clients have to know.
@@ -285,10 +285,9 @@ impl Processes {
             let mut config = process.config.clone();
             let start_ms = laboratory.start_ms.saturating_sub(process.born.elapsed().as_millis() as u64);
             config.laboratory = Some(Laboratory { start_ms, ..laboratory });
-            let home = process.log.parent().expect("a log lies in its replica's directory");
-            write(&home.join(CONFIG_FILE), &config.to_toml())?;
+            write(&process.home.join(CONFIG_FILE), &config.to_toml())?;
         }
-        process.child = spawn(replica, &process.log)?;
+        process.child = spawn(replica, &process.home, &process.said)?;
         process.killed = false;
         Ok(())
     }
@@ -337,10 +336,8 @@ impl Processes {
         for (replica, process) in self.processes.iter_mut().enumerate().filter(|(_, process)| !process.killed) {
             if let Ok(Some(status)) = process.child.try_wait() {
                 process.killed = true;
-                let text = fs::read_to_string(&process.log).unwrap_or_default();
-                let lines: Vec<&str> = text.lines().collect();
-                let log = lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n");
-                return Err(BenchError::Ended { replica: ReplicaId(replica as u16), status: status.to_string(), log });
+                let (replica, log) = (ReplicaId(replica as u16), process.said.last());
+                return Err(BenchError::Ended { replica, status, log });
             }
         }
         Ok(())
@@ -356,11 +353,10 @@ impl Drop for Processes {
     }
 }
 
-/// Starts the replica that lives in the directory of its log, to which it adds.
-fn spawn(replica: ReplicaId, log: &Path) -> Result<Offspring, BenchError> {
+/// Starts the replica that lives in `home`.
+fn spawn(replica: ReplicaId, home: &Path, said: &Words) -> Result<Offspring, BenchError> {
     let fail = |source| BenchError::Spawn { replica, source };
-    let output = File::options().create(true).append(true).open(log).map_err(fail)?;
-    let home = log.parent().expect("a log lies in its replica's directory");
+    let output = said.stdio().map_err(fail)?;
     let mut command = Command::new(std::env::current_exe().map_err(fail)?);
     command.args(["node", "--dir"]).arg(home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
     Offspring::spawn(&mut command).map_err(fail)

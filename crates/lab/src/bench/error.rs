@@ -6,11 +6,17 @@ use quorate_client::ConnectError;
 use quorate_client::config::ConfigError;
 use quorate_client::load::LoadError;
 use quorate_client::workload::WorkloadError;
-use quorate_node::NodeError;
+use quorate_node::{DISK_TROUBLE_STATUS, NodeError};
 use quorate_types::ReplicaId;
 use std::io;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use thiserror::Error;
+
+/// Whether a replica's process ended because its disk is full, fails, or may not be written.
+fn is_disk_trouble(status: ExitStatus) -> bool {
+    status.code() == Some(i32::from(DISK_TROUBLE_STATUS))
+}
 
 /// What went wrong, where, and what helps.
 #[derive(Debug, Error)]
@@ -66,12 +72,12 @@ pub enum BenchError {
         source: io::Error,
     },
     /// A replica's process ended although nobody killed it.
-    #[error("replica {replica} ended by itself ({status}); it said:\n{log}")]
+    #[error("replica {replica} ended by itself ({status}{}); it said:\n{log}", if is_disk_trouble(*.status) { ": its disk" } else { "" })]
     Ended {
         /// The replica.
         replica: ReplicaId,
         /// How.
-        status: String,
+        status: ExitStatus,
         /// The end of what it wrote.
         log: String,
     },
@@ -87,6 +93,15 @@ pub enum BenchError {
 }
 
 impl BenchError {
+    /// Whether a replica's disk ended the run.
+    pub fn is_disk_trouble(&self) -> bool {
+        match self {
+            BenchError::Node(error) => error.is_disk_trouble(),
+            BenchError::Ended { status, .. } => is_disk_trouble(*status),
+            _ => false,
+        }
+    }
+
     /// Whether what the caller gave cannot be used, as against what happened on the way.
     pub fn is_wrong_call(&self) -> bool {
         match self {

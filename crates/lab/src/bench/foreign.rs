@@ -1,10 +1,15 @@
 //! A cluster that somebody else runs: what is known of it is what its replicas tell.
 
-use crate::spec::{BenchSpec, LOAD, OUTPUT, quote};
-use quorate_client::ClientConfig;
+use super::error::BenchError;
+use crate::spec::{BenchSpec, LOAD, OUTPUT, Problem, SpecError, quote};
+use quorate_client::{ClientConfig, StatusProbe};
 use quorate_types::{Settings, Status};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::time::Duration;
+
+/// How long replicas may take to tell what they are set to. If none does, the load finds out what is wrong.
+const ASK_TIMEOUT: Duration = Duration::from_millis(2000);
 
 /// That a running cluster was loaded, and what is known of it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -15,6 +20,31 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Asks the replicas, and believes the first that answers.
+    pub(super) fn ask(config: &ClientConfig) -> Result<Loaded, BenchError> {
+        let told = StatusProbe::connect(config)?.read_first(ASK_TIMEOUT)?;
+        Ok(Loaded::of(told.iter()))
+    }
+
+    /// How many commands a bundle may hold at most. The default is lowered to what a block takes, and a warning says so.
+    pub(super) fn bundle(&self, spec: &BenchSpec) -> Result<(u32, Option<String>), SpecError> {
+        let bundle = spec.bundle;
+        let Some(batch) = self.settings.as_ref().map(|told| told.batch).filter(|batch| bundle > *batch) else {
+            return Ok((bundle, None));
+        };
+        if bundle == BenchSpec::default().bundle {
+            let warning = format!(
+                "--bundle: a block of this cluster takes {batch} commands, so bundles hold {batch}, not {bundle}"
+            );
+            return Ok((batch, Some(warning)));
+        }
+        Err(SpecError::Impossible(vec![Problem {
+            place: "--bundle".into(),
+            what: format!("{bundle} commands do not fit a block of this cluster, which takes {batch}"),
+            mend: format!("set at most {batch}, or raise `batch` in config.toml of every replica"),
+        }]))
+    }
+
     /// From what replicas told.
     pub(super) fn of<'a>(mut statuses: impl Iterator<Item = &'a Status>) -> Loaded {
         Loaded { settings: statuses.find_map(|status| status.settings.clone()) }

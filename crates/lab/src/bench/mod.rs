@@ -4,6 +4,7 @@ mod cluster;
 mod course;
 mod error;
 mod foreign;
+mod last_words;
 mod measure;
 mod progress;
 mod scratch;
@@ -118,10 +119,16 @@ pub fn load(
             application: config.application.clone(),
         });
     }
-    let (report, readings) = load_and_watch(spec, config, &mut Cluster::foreign(config), watcher)?;
+    let asked = Loaded::ask(config)?;
+    let (bundle, warning) = asked.bundle(spec)?;
+    let warnings: Vec<String> = warning.into_iter().collect();
+    warnings.iter().for_each(|warning| watcher.warn(warning));
+    let spec = &BenchSpec { bundle, ..spec.clone() };
+    let fitting = asked.describe(spec, config);
+    let (report, readings) = load_and_watch(&fitting, config, &mut Cluster::foreign(config), watcher)?;
     let loaded = Loaded::of(readings.end.iter().flatten());
     let of_cluster = loaded.describe(spec, config);
-    let result = measure::result(&of_cluster, &report, readings, Vec::new(), 0);
+    let result = measure::result(&of_cluster, &report, readings, warnings, 0);
     Ok(BenchResult { command: foreign::command(spec, directory), loaded: Some(loaded), ..result })
 }
 
@@ -137,7 +144,7 @@ fn load_and_watch(
     let mut probe = StatusProbe::connect(config)?;
     let readings = Course::new(spec, cluster, &mut probe, watcher).watch(&handle, || loading.is_finished());
     if readings.is_err() {
-        handle.stop();
+        handle.abandon();
     }
     let report = loading.join().expect("the load generator does not panic");
     // Who was asked to end need not know why it then did not work.

@@ -52,6 +52,11 @@ pub enum TortureError {
 }
 
 impl TortureError {
+    /// Whether a replica's disk ended the run.
+    pub fn is_disk_trouble(&self) -> bool {
+        matches!(self, TortureError::Bench(error) if error.is_disk_trouble())
+    }
+
     /// Whether what the caller gave cannot be used, as against what happened on the way.
     pub fn is_wrong_call(&self) -> bool {
         matches!(self, TortureError::Bench(error) if error.is_wrong_call())
