@@ -50,8 +50,8 @@ fn a_wrong_value_shows_the_forms() {
     check(&["--fault", "selective=9:1"], &["--fault", "names replica 9, and the last one is 3"]);
     check(&["--fault", "equivocate:1@10s"], &["--fault, --duration", "after the measured 10s"]);
     check(&["--faults", "silent:3"], &["did you mean `--fault silent:3`?"]);
-    check(&["--rate", "18446744073709551615"], &["--rate", "out of range", "mend: set 1 to"]);
-    check(&["--seed", "18446744073709551615"], &["--seed", "out of range", "mend: set 0 to"]);
+    check(&["--rate", "18446744073709551615"], &["--rate", "out of range", "help: set 1 to"]);
+    check(&["--seed", "18446744073709551615"], &["--seed", "out of range", "help: set 0 to"]);
 }
 
 #[test]
@@ -59,35 +59,35 @@ fn a_replica_that_is_to_come_back_is_a_process() {
     let spec = BenchSpec { fault: vec!["restart:2@4s".parse().expect("a fault")], ..BenchSpec::default() };
     spec.validate().expect("a simulated one comes back");
     let message = spec.validate_real().expect_err("a thread does not").to_string();
-    for part in ["--fault, --host", "`restart:2@4s`", "mend: set --host processes"] {
+    for part in ["--fault, --host", "`restart:2@4s`", "help: set --host processes"] {
         assert!(message.contains(part), "{message}");
     }
     let spec = BenchSpec { host: Host::Processes, ..spec };
     spec.validate_real().expect("a process does");
     let forgetful = BenchSpec { journal: Some(Journal::Memory), ..spec };
     let message = forgetful.validate_real().expect_err("it would contradict itself").to_string();
-    for part in ["--fault, --journal", "forgets", "mend: set --journal file"] {
+    for part in ["--fault, --journal", "forgets", "help: set --journal file"] {
         assert!(message.contains(part), "{message}");
     }
 }
 
 #[test]
 fn what_cannot_work_together_is_refused_with_the_mend() {
-    check(&["--rate", "100", "--outstanding", "5"], &["--rate, --outstanding", "mend: leave --outstanding out"]);
-    check(&["--replicas", "0"], &["--replicas", "not 0", "mend: set 4"]);
-    check(&["--replicas", "4", "--faults", "2"], &["--faults", "at least 7 are needed", "mend: set --faults 1"]);
-    check(&["--clients", "0"], &["--clients: 0 is out of range", "mend: set 1 to"]);
-    check(&["--batch", "0"], &["--batch", "mend: "]);
-    check(&["--payload", "4194305"], &["--payload", "mend: set 0 to 4194304"]);
-    check(&["--base-port", "65534"], &["--base-port", "beyond 65535", "mend: set a lower port"]);
-    check(&["--fault", "silent:9"], &["--fault", "the last one is 3", "mend: name a replica from 0 to 3"]);
-    check(&["--fault", "silent:3", "silent:3"], &["--fault", "cannot both happen to replica 3", "mend: keep one"]);
-    let twice = &["--fault", "cannot both happen to replica 2", "mend: keep one"];
+    check(&["--rate", "100", "--outstanding", "5"], &["--rate, --outstanding", "help: leave --outstanding out"]);
+    check(&["--replicas", "0"], &["--replicas", "not 0", "help: set 4"]);
+    check(&["--replicas", "4", "--faults", "2"], &["--faults", "at least 7 are needed", "help: set --faults 1"]);
+    check(&["--clients", "0"], &["--clients: 0 is out of range", "help: set 1 to"]);
+    check(&["--batch", "0"], &["--batch: 0 is out of range; help: set 1 to 65536"]);
+    check(&["--payload", "4194305"], &["--payload", "help: set 0 to 4194304"]);
+    check(&["--base-port", "65534"], &["--base-port", "beyond 65535", "help: set a lower port"]);
+    check(&["--fault", "silent:9"], &["--fault", "the last one is 3", "help: name a replica from 0 to 3"]);
+    check(&["--fault", "silent:3", "silent:3"], &["--fault", "cannot both happen to replica 3", "help: keep one"]);
+    let twice = &["--fault", "cannot both happen to replica 2", "help: keep one"];
     check(&["--fault", "restart:2@4s+2s", "restart:2@5s"], twice);
     check(&["--fault", "crash:2@1s", "restart:2@5s"], twice);
     check(&["--fault", "silent:2", "restart:2@5s"], twice);
-    check(&["--fault", "crash:2@10s"], &["--fault, --duration", "after the measured 10s", "mend: let it come earlier"]);
-    check(&["--fault", "silent:3", "silent:2"], &["--fault", "2 of 4 replicas speak", "mend: take away"]);
+    check(&["--fault", "crash:2@10s"], &["--fault, --duration", "after the measured 10s", "help: let it come earlier"]);
+    check(&["--fault", "silent:3", "silent:2"], &["--fault", "2 of 4 replicas speak", "help: take away"]);
     check(
         &["--protocol", "chained-hotstuff", "--leader", "round-robin", "--fault", "silent:3"],
         &[
@@ -100,19 +100,19 @@ fn what_cannot_work_together_is_refused_with_the_mend() {
             "`jolteon`",
         ],
     );
-    check(&["--protocol", "pbft", "--votes", "all"], &["--votes", "is `all`", "phases of pbft", "mend: leave it out"]);
+    check(&["--protocol", "pbft", "--votes", "all"], &["--votes", "is `all`", "phases of pbft", "help: leave it out"]);
     let of_slots = |flags: &[&str], parts: &[&str]| check(&[&["--protocol", "pbft"], flags].concat(), parts);
-    of_slots(&["--window", "0"], &["--window", "is 0", "mend: set at least 1"]);
-    of_slots(&["--window", "20000"], &["--window", "is 20000", "mend: set at most 16384"]);
-    of_slots(&["--window", "250"], &["--window", "every 128 slots", "mend: set at least twice"]);
-    of_slots(&["--checkpoint-interval", "501"], &["--window", "every 501 slots", "mend: set at least twice"]);
-    of_slots(&["--pipeline", "1001"], &["--pipeline", "above the window of 1000", "mend: set it below"]);
-    check(&["--checkpoint-interval", "18446744073709551615"], &["--checkpoint-interval", "mend: set at most 8192"]);
-    check(&["--pipeline", "18446744073709551615"], &["--pipeline", "mend: set at most 16384"]);
+    of_slots(&["--window", "0"], &["--window: 0 is out of range", "help: set 1 to 16384"]);
+    of_slots(&["--window", "20000"], &["--window: 20000 is out of range", "help: set 1 to 16384"]);
+    of_slots(&["--window", "250"], &["--window", "every 128 slots", "help: set at least twice"]);
+    of_slots(&["--checkpoint-interval", "501"], &["--window", "every 501 slots", "help: set at least twice"]);
+    of_slots(&["--pipeline", "1001"], &["--pipeline", "above the window of 1000", "help: set it below"]);
+    check(&["--checkpoint-interval", "18446744073709551615"], &["--checkpoint-interval", "help: set 1 to 8192"]);
+    check(&["--pipeline", "18446744073709551615"], &["--pipeline", "help: set 1 to 16384"]);
     check(&["--record", ""], &["--record", "(where?)", "R:FILE"]);
     check(&["--record", "2:"], &["--record", "(where?)", "R:FILE"]);
-    check(&["--record-limit-mb", "0"], &["--record-limit-mb", "out of range", "mend: set 1 to"]);
-    check(&["--report", ""], &["--report: the path is empty", "mend: name a file"]);
+    check(&["--record-limit-mb", "0"], &["--record-limit-mb", "out of range", "help: set 1 to"]);
+    check(&["--report", ""], &["--report: the path is empty", "help: name a file"]);
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn torture_refuses_what_cannot_work_with_its_own_defaults() {
     let of_torture = |flags: &[&str], parts: &[&str]| check_of::<TortureArgs>(flags, parts);
     let pbft = ["--protocol", "pbft"];
     let too_seldom = [&pbft[..], &["--checkpoint-interval", "100"]].concat();
-    of_torture(&too_seldom, &["--window: is 64", "every 100 slots", "mend: set at least twice"]);
+    of_torture(&too_seldom, &["--window: the value is 64", "every 100 slots", "help: set at least twice"]);
     let too_few = [&pbft[..], &["--window", "20"]].concat();
-    of_torture(&too_few, &["--window: is 20", "every 16 slots", "mend: set at least twice"]);
-    of_torture(&["--window", "0"], &["--window: is 0", "mend: set at least 1"]);
-    of_torture(&["--window", "16385"], &["--window: is 16385", "mend: set at most 16384"]);
-    of_torture(&["--checkpoint-interval", "0"], &["--checkpoint-interval: is 0", "mend: set at least 1"]);
+    of_torture(&too_few, &["--window: the value is 20", "every 16 slots", "help: set at least twice"]);
+    of_torture(&["--window", "0"], &["--window: 0 is out of range; help: set 1 to 16384"]);
+    of_torture(&["--window", "16385"], &["--window: 16385 is out of range; help: set 1 to 16384"]);
+    of_torture(&["--checkpoint-interval", "0"], &["--checkpoint-interval: 0 is out of range; help: set 1 to 8192"]);
     of_torture(&["--journal", "memory"], &["--journal", "no flag of the torture"]);
 }
 
@@ -150,7 +150,7 @@ fn every_problem_is_told_at_once() {
 fn check_file(text: &str, line: usize, parts: &[&str]) {
     let message = BenchSpec::from_toml(text, "bench.toml").expect_err("a wrong file").to_string();
     let place = format!("bench.toml, line {line}");
-    for part in parts.iter().copied().chain([place.as_str(), "mend: "]) {
+    for part in parts.iter().copied().chain([place.as_str(), "help: "]) {
         assert!(message.contains(part), "should say `{part}`, and says:\n{message}");
     }
 }
@@ -182,9 +182,9 @@ fn a_file_may_hold_values_that_cannot_work_together() {
 fn a_missing_file_is_named() {
     check(
         &["--spec", "/nowhere/at/all.toml"],
-        &["--spec /nowhere/at/all.toml", "cannot be read", "mend: give the path"],
+        &["--spec /nowhere/at/all.toml", "cannot be read", "help: give the path"],
     );
-    check(&["--spec", "/"], &["--spec /", "mend: "]);
+    check(&["--spec", "/"], &["--spec /", "help: "]);
 }
 
 #[test]

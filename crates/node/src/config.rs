@@ -10,7 +10,7 @@ use quorate_applications::ApplicationKind;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
-use quorate_transports::TcpConfig;
+use quorate_transports::{ConfigError as TcpConfigError, TcpConfig};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
@@ -279,11 +279,7 @@ impl NodeConfig {
             });
         }
         self.journal.validate(self.consensus.batch_bytes)?;
-        self.tcp.validate().map_err(|error| ConfigFault {
-            place: Place::table("tcp"),
-            why: error.to_string(),
-            mend: "every key of it has a default and can be left out".into(),
-        })?;
+        self.tcp.validate().map_err(tcp_fault)?;
         if let Some(recording) = &self.recording {
             recording.validate()?;
         }
@@ -355,6 +351,16 @@ pub struct ConfigFault {
     pub why: String,
     /// What to do.
     pub mend: String,
+}
+
+fn tcp_fault(error: TcpConfigError) -> ConfigFault {
+    let (key, why, mend) = match error {
+        TcpConfigError::Zero(key) => (key, "is 0".into(), "set at least 1, or leave it out for its default"),
+        TcpConfigError::Reconnect { min, max } => {
+            ("reconnect_min_ms", format!("is {min}, over `reconnect_max_ms`, which is {max}"), "exchange them")
+        }
+    };
+    ConfigFault { place: Place::in_table("tcp", key), why, mend: mend.to_owned() }
 }
 
 fn write_hex<S: Serializer>(key: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {

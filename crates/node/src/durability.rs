@@ -126,7 +126,7 @@ impl JournalConfig {
         self.options().validate().map_err(|error| ConfigFault {
             place: Place::table("journal"),
             why: error.to_string(),
-            mend: "every key of it has a default and can be left out".into(),
+            mend: "correct the key, or leave it out for its default".into(),
         })
     }
 }

@@ -202,7 +202,7 @@ impl CostTable {
         };
         let sound = |value: f64| (0.0..=MOST_US).contains(&value);
         if let Some((key, value)) = self.figures().into_iter().find(|(_, value)| !sound(*value)) {
-            return refuse(key, format!("is {value}"), "set it between 0 and 1000000");
+            return refuse(key, format!("{value} is out of range"), "set it between 0 and 1000000");
         }
         let steps = &self.signatures.verify_us;
         let ascends = steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
@@ -210,7 +210,7 @@ impl CostTable {
         if !ascends || !starts || steps.iter().any(|(_, cost)| !sound(*cost)) {
             return refuse(
                 "signatures.verify_us",
-                format!("is {steps:?}"),
+                format!("{steps:?} does not ascend from one signature"),
                 "write pairs such as [[1, 16.0], [3, 31.0]], both ascending, the first for one signature",
             );
         }

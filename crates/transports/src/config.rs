@@ -98,10 +98,10 @@ impl Default for TcpConfig {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ConfigError {
     /// A setting has to be positive.
-    #[error("`{0}` is 0: set it to at least 1, or leave it out for its default")]
+    #[error("`{0}` is 0; set at least 1, or leave it out for its default")]
     Zero(&'static str),
     /// The waits are the wrong way round.
-    #[error("`reconnect_min_ms` is {min}, over `reconnect_max_ms`, which is {max}: exchange them")]
+    #[error("`reconnect_min_ms` is {min}, over `reconnect_max_ms`, which is {max}; exchange them")]
     Reconnect {
         /// The shortest wait.
         min: u64,

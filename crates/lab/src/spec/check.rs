@@ -102,7 +102,11 @@ impl BenchSpec {
 
     fn check_ranges(&self, problems: &mut Vec<Problem>) {
         let values = [
+            ("batch", self.batch.into()),
             ("batch_wait_ms", self.batch_wait_ms),
+            ("window", self.window),
+            ("checkpoint_interval", self.checkpoint_interval),
+            ("pipeline", self.pipeline),
             ("view_timeout_ms", self.view_timeout_ms),
             ("payload", self.payload.into()),
             ("records", self.records),
@@ -146,7 +150,7 @@ impl BenchSpec {
         if let Err(e) = self.consensus().validate()
             && !problems.iter().any(|told| told.place == flag(e.key))
         {
-            problems.push(problem(&flag(e.key), e.why, e.mend));
+            problems.push(problem(&flag(e.key), format!("the value {}", e.why), e.mend));
         }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {

@@ -16,7 +16,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n  mend: {}", self.place, self.what, self.mend)
+        write!(f, "{}: {}; help: {}", self.place, self.what, self.mend)
     }
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Problem {
 #[derive(Debug, Error)]
 pub enum SpecError {
     /// The file cannot be read.
-    #[error("--spec {path}: cannot be read: {source}\n  mend: give the path of an experiment file")]
+    #[error("--spec {path}: cannot be read: {source}; help: give the path of an experiment file")]
     Read {
         /// As given.
         path: String,
@@ -32,7 +32,7 @@ pub enum SpecError {
         source: std::io::Error,
     },
     /// The file is no spec.
-    #[error("{path}, line {line}{}: {what}\n  mend: {mend}", .key.as_ref().map(|key| format!(", key `{key}`")).unwrap_or_default())]
+    #[error("{path}, line {line}{}: {what}; help: {mend}", .key.as_ref().map(|key| format!(", key `{key}`")).unwrap_or_default())]
     File {
         /// As given.
         path: String,

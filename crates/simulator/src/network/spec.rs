@@ -341,25 +341,25 @@ impl NetworkSpec {
         };
         for (key, value) in self.times() {
             if !(0.0..=MOST_MS).contains(&value) {
-                return refuse(key, format!("is {value}"), "set it between 0 and 3600000 milliseconds");
+                return refuse(key, format!("{value} is out of range"), "set it between 0 and 3600000 milliseconds");
             }
         }
         for (at, fault) in self.faults.iter().enumerate() {
             for (key, value, least, most) in fault.numbers() {
                 if !(least..=most).contains(&value) {
                     let mend = format!("set it between {least} and {most}");
-                    return refuse(format!("faults[{at}].{key}"), format!("is {value}"), &mend);
+                    return refuse(format!("faults[{at}].{key}"), format!("{value} is out of range"), &mend);
                 }
             }
         }
         for (key, value) in self.probabilities() {
             if !(0.0..=1.0).contains(&value) {
-                return refuse(key, format!("is {value}"), "set a probability from 0 to 1");
+                return refuse(key, format!("{value} is out of range"), "set a probability from 0 to 1");
             }
         }
         let Packets { mtu_bytes, header_bytes, .. } = self.packets;
         if mtu_bytes < LEAST_MTU_BYTES || header_bytes >= mtu_bytes {
-            let what = format!("is {mtu_bytes} with headers of {header_bytes}");
+            let what = format!("{mtu_bytes} bytes are too few for headers of {header_bytes}");
             return refuse("packets.mtu_bytes".into(), what, "set at least 64, and more than the headers");
         }
         for (key, value) in [
@@ -367,7 +367,11 @@ impl NetworkSpec {
             ("bandwidth.ingress_mbit_per_s", self.bandwidth.ingress_mbit_per_s),
         ] {
             if !(value == 0.0 || (0.001..=1e6).contains(&value)) {
-                return refuse(key.into(), format!("is {value}"), "set 0.001 to 1000000, or 0 for no limit");
+                return refuse(
+                    key.into(),
+                    format!("{value} is out of range"),
+                    "set 0.001 to 1000000, or 0 for no limit",
+                );
             }
         }
         let Transport { rto_initial_ms, rto_least_ms, rto_most_ms, .. } = self.transport;
