@@ -4,6 +4,7 @@ mod architecture;
 mod client_commands;
 mod command_line;
 mod common;
+mod cuts;
 mod disk_trouble;
 mod inspect;
 #[cfg(target_os = "linux")]

@@ -4,6 +4,8 @@
 
 #[cfg(target_os = "linux")]
 pub mod disks;
+#[cfg(target_os = "linux")]
+pub mod wire;
 
 use serde_json::Value;
 use std::fs;
