@@ -45,12 +45,14 @@ judge() {
     twins) cd "$tree/crates/twins" && set -- "$twins" scenarios:: ;;
     chaos) cd "$tree/crates/simulator" && set -- "$simulator" chaos::every ;;
     conformance) cd "$tree/crates/byzantine" && set -- "$byzantine" conformance:: ;;
+    hostile) cd "$tree/crates/simulator" && set -- "$simulator" hostile:: ;;
+    hardship) cd "$tree/crates/simulator" && set -- "$simulator" hardships:: ;;
     sweep) cd "$tree/crates/simulator" && set -- "$simulator" crash_sweep:: ;;
     state) cd "$tree/crates/simulator" && set -- "$simulator" state_transfer:: ;;
     esac
     timeout "$limit_s" "$@"
 }
-judges=${MUTATION_JUDGES:-ambush chaos twins conformance sweep state}
+judges=${MUTATION_JUDGES:-ambush chaos twins hostile hardship conformance sweep state}
 
 killed=0
 played=0

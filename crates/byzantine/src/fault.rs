@@ -94,6 +94,15 @@ pub enum Fault {
         /// How many.
         questions: u32,
     },
+    /// `barren`: as a leader builds on the grandparent and proposes the commands of the parent, which it skips, again with the new ones.
+    /// Where that may be voted for, its blocks are certified and hold what everybody waits for, and none of them is ever committed.
+    Barren,
+    /// `invent-answers`: whoever asks gets an answer that it has made up: a state of a checkpoint that there is not, with bytes that
+    /// can be fetched; other blocks and bundles; a standing far ahead; under PBFT a block that nobody decided. Castro and Liskov, "Practical
+    /// Byzantine fault tolerance", OSDI 1999, section 4.4, take the word of f+1 for this reason.
+    InventAnswers,
+    /// `withhold-answers`: answers no question, and does everything else.
+    WithholdAnswers,
     /// `KIND#K`, of a kind that lies: honest up to the K-th chance to lie, so that whoever learns to distrust it at the first lie has
     /// trusted it until then.
     Later {
@@ -156,7 +165,7 @@ const HIGHEST: u64 = 1 << 63;
 
 impl Fault {
     /// All of them, with their default parameters, and from the first chance on.
-    pub const ALL: [Fault; 20] = [
+    pub const ALL: [Fault; 23] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -177,6 +186,9 @@ impl Fault {
         Fault::AssembleCertificate { views: HIGHEST },
         Fault::ForgeEvidence,
         Fault::Pester { questions: 8 },
+        Fault::Barren,
+        Fault::InventAnswers,
+        Fault::WithholdAnswers,
     ];
 
     /// Its name, without a parameter.
@@ -202,6 +214,9 @@ impl Fault {
             Fault::AssembleCertificate { .. } => "assemble-certificate",
             Fault::ForgeEvidence => "forge-evidence",
             Fault::Pester { .. } => "pester",
+            Fault::Barren => "barren",
+            Fault::InventAnswers => "invent-answers",
+            Fault::WithholdAnswers => "withhold-answers",
             Fault::Later { lie, .. } => lie.fault().name(),
         }
     }
@@ -228,7 +243,8 @@ impl Fault {
             | Fault::ForgeState
             | Fault::StallState
             | Fault::RepeatOffers
-            | Fault::Pester { .. } => false,
+            | Fault::Pester { .. }
+            | Fault::WithholdAnswers => false,
             Fault::Fork
             | Fault::Equivocate
             | Fault::DoubleVote
@@ -238,6 +254,8 @@ impl Fault {
             | Fault::CorruptShare
             | Fault::AssembleCertificate { .. }
             | Fault::ForgeEvidence
+            | Fault::Barren
+            | Fault::InventAnswers
             | Fault::InflateView { .. } => true,
             Fault::Later { lie, .. } => lie.fault().lies(),
         }

@@ -5,11 +5,12 @@
 //! said wrong is signed by the one who says it, and by nobody else.
 //!
 //! Read [`fault`] for what there is, [`lie`] for how one message is turned into another, [`assembler`] for certificates that a
-//! liar makes, and [`wrapper`] for who hears what.
+//! liar makes, [`inventor`] for answers that it makes up, and [`wrapper`] for who hears what.
 
 pub mod assembler;
 pub mod behaviour;
 pub mod fault;
+pub mod inventor;
 pub mod lie;
 pub mod memory;
 pub mod wrapper;

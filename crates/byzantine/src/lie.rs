@@ -33,6 +33,17 @@ pub fn fork<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     Some(lie)
 }
 
+/// The proposal again, on the grandparent, with the commands of the parent before its own. Slots have no parents to skip.
+pub fn barren<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
+    let (block, bundles) = message.proposed().filter(|(block, _)| !block.is_unlinked())?;
+    let mut payload = memory.block(&block.parent())?.payload.clone();
+    payload.extend(block.payload.iter().copied().filter(|own| !payload.contains(own)).collect::<Vec<_>>());
+    let mut lie = fork(message, memory)?;
+    let moved = lie.proposed().map(|(block, _)| with_payload(block, payload))?;
+    lie.propose(moved, bundles.to_vec());
+    Some(lie)
+}
+
 /// Another valid proposal for the same place: its commands in another order, or where there are fewer than two, others.
 pub fn rival<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     let (block, bundles) = message.proposed()?;

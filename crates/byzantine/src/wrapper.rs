@@ -7,6 +7,7 @@
 use crate::assembler::Assembler;
 use crate::behaviour::{Behaviour, Context};
 use crate::fault::{Fault, Misbehaviour};
+use crate::inventor::Inventor;
 use crate::lie;
 use crate::memory::Memory;
 use quorate_consensus::malleable::Purpose;
@@ -62,6 +63,7 @@ pub struct Wrapper<M> {
     /// The state that each replica was offered last.
     offered: BTreeMap<ReplicaId, Envelope<M>>,
     assembler: Assembler<M>,
+    inventor: Inventor<M>,
     /// Lies told.
     lies: u64,
     /// Chances to lie that it lets pass yet.
@@ -79,6 +81,7 @@ impl<M: Malleable> Wrapper<M> {
             fault,
             patience,
             assembler: Assembler::default(),
+            inventor: Inventor::default(),
             start: Time(0) + misbehaviour.start,
             context,
             memory: Memory::default(),
@@ -109,6 +112,11 @@ impl<M: Malleable> Wrapper<M> {
             // A block of its own would help those out whom its certificates have stopped.
             Fault::AssembleCertificate { .. } if purpose == Some(Purpose::Proposal) => {}
             Fault::WithholdCertificates if purpose == Some(Purpose::Certificate) => {}
+            Fault::WithholdAnswers if is_answer(&sent.message) => {}
+            Fault::InventAnswers => {
+                let instead = self.inventor.instead(&self.context, sent.to, &sent.message);
+                out.push(instead.map_or(sent.clone(), |message| Sent { message, ..sent }).action());
+            }
             Fault::Selective { deaf } => self.select(deaf, sent, out),
             Fault::RepeatOffers => self.repeat_offers(sent, out),
             Fault::Pester { questions } => self.pester(questions, sent, out),
@@ -183,6 +191,7 @@ impl<M: Malleable> Wrapper<M> {
                 return out.extend(second.map(Sent::action));
             }
             Fault::Fork => self.proposal_instead(message, lie::fork).or_else(|| self.vote_instead(message)),
+            Fault::Barren => self.proposal_instead(message, lie::barren).or_else(|| self.vote_instead(message)),
             Fault::WithholdCertificates => lie::hide_prepared(message),
             Fault::StaleCertificate => {
                 let (least, most) = (*STALE_STEPS.start(), *STALE_STEPS.end());
@@ -270,10 +279,11 @@ impl<M: Malleable> Wrapper<M> {
         out.extend(hearing.map(|one| Sent { to: To::One(one), ..sent.clone() }.action()));
     }
 
-    /// Shows certificates that it has made, besides what the replica has to say.
-    fn make_certificates(&mut self, now: Time, actions: &mut Vec<Action<M>>) {
+    /// Says what it has made up, besides what the replica has to say.
+    fn add_inventions(&mut self, now: Time, actions: &mut Vec<Action<M>>) {
         match self.fault {
             _ if now < self.start => {}
+            Fault::InventAnswers => self.inventor.act(actions),
             Fault::AssembleCertificate { views } => self.assembler.assemble(&self.context, views, actions),
             Fault::ForgeEvidence => {
                 let said = actions.iter().filter_map(|action| match action {
@@ -301,6 +311,9 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
         self.memory.hear(input);
         if let Fault::AssembleCertificate { .. } | Fault::ForgeEvidence = self.fault {
             self.assembler.hear(&self.context, input);
+        }
+        if self.fault == Fault::InventAnswers {
+            self.inventor.hear(&self.context, input);
         }
         if let Input::Receive { from, message: Envelope::Protocol(message) } = input
             && self.fault == Fault::Replay
@@ -335,7 +348,7 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
                 self.misbehave(now, Sent { to, message, after, sign }, actions);
             }
         }
-        self.make_certificates(now, actions);
+        self.add_inventions(now, actions);
     }
 
     fn next(&self) -> Option<Time> {
@@ -351,4 +364,16 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
     fn answers_clients(&self, now: Time) -> bool {
         self.fault != Fault::Silent || now < self.start
     }
+}
+
+/// Whether a message answers what its recipient has asked for.
+fn is_answer<M>(message: &Envelope<M>) -> bool {
+    matches!(
+        message,
+        Envelope::Blocks(_)
+            | Envelope::Bundles(_)
+            | Envelope::Offer { .. }
+            | Envelope::StatePart { .. }
+            | Envelope::Standing { .. }
+    )
 }

@@ -10,7 +10,7 @@ use crate::pbft::message::{Declaration, PbftMessage, ViewChange};
 use crate::safety::timeout_subject;
 use crate::seam::Message;
 use crate::views::message::{Proposal, Timeout, ViewMessage};
-use quorate_types::{Attachment, Block, Bundle, Certificate, Domain, Height, View, Vote};
+use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height, View, Vote};
 use std::sync::Arc;
 
 /// What a message is for, in terms that all protocols share.
@@ -77,6 +77,16 @@ pub trait Malleable: Message {
 
     /// A message by which a replica in a view asks for all that it lacks, having executed nothing, where the protocol has one.
     fn asking(_view: View) -> Option<Self> {
+        None
+    }
+
+    /// The height up to which its sender has executed, if it asks for what was decided above.
+    fn asks_above(&self) -> Option<Height> {
+        None
+    }
+
+    /// A message that tells which blocks were decided above a height, where the protocol has one.
+    fn telling(_above: Height, _decided: Vec<Digest>) -> Option<Self> {
         None
     }
 
@@ -300,6 +310,17 @@ impl Malleable for PbftMessage {
 
     fn asking(view: View) -> Option<Self> {
         Some(PbftMessage::Status { view, committed: Height(0) })
+    }
+
+    fn asks_above(&self) -> Option<Height> {
+        match self {
+            PbftMessage::Status { committed, .. } => Some(*committed),
+            _ => None,
+        }
+    }
+
+    fn telling(above: Height, digests: Vec<Digest>) -> Option<Self> {
+        Some(PbftMessage::Decided { above, digests, checkpoint: None })
     }
 
     fn claim_prepared(&mut self, proof: Certificate) -> bool {

@@ -45,17 +45,20 @@ pub enum Hostility {
     OneBackupOnly,
     /// Bundles that honest clients sent before.
     Replay,
+    /// Commands that it sent before, each time in another bundle.
+    Repeat,
 }
 
 impl Hostility {
     /// Every kind.
-    pub const ALL: [Hostility; 6] = [
+    pub const ALL: [Hostility; 7] = [
         Hostility::Flood,
         Hostility::Forged,
         Hostility::Status,
         Hostility::NoRead,
         Hostility::OneBackupOnly,
         Hostility::Replay,
+        Hostility::Repeat,
     ];
 
     /// Frames to each replica in a [`TICK`].
@@ -65,6 +68,7 @@ impl Hostility {
             Hostility::Forged => 60,
             Hostility::Status | Hostility::NoRead => 100,
             Hostility::OneBackupOnly => 1,
+            Hostility::Repeat => 2,
         }
     }
 
@@ -83,6 +87,7 @@ impl fmt::Display for Hostility {
             Hostility::NoRead => "no-read",
             Hostility::OneBackupOnly => "one-backup-only",
             Hostility::Replay => "replay",
+            Hostility::Repeat => "repeat",
         })
     }
 }
@@ -122,6 +127,11 @@ impl Attacker {
         (self.kind == Hostility::OneBackupOnly).then_some(replicas - 1)
     }
 
+    /// Whether commands of its come in more than one bundle.
+    pub fn repeats(&self) -> bool {
+        self.kind == Hostility::Repeat
+    }
+
     /// An honest client sends a bundle, and anybody may have heard it.
     pub fn overhears(&mut self, bundle: &Bundle) {
         if self.kind == Hostility::Replay {
@@ -139,7 +149,7 @@ impl Attacker {
 
     fn send(&mut self, height: Height) -> Option<(Request, u32)> {
         match self.kind {
-            Hostility::Flood | Hostility::OneBackupOnly => {
+            Hostility::Flood | Hostility::OneBackupOnly | Hostility::Repeat => {
                 let bundle = self.bundle(height);
                 let bytes = bundle.body().len() as u32;
                 Some((Request::Bundle(bundle), bytes))
@@ -160,6 +170,14 @@ impl Attacker {
         let session = self.commands / SESSION_COMMANDS;
         let client = ClientId((FIRST_OWNER + u128::from(self.number)) << 16 | u128::from(session as u16));
         let mut builder = BundleBuilder::new(client, height.latest_expiry());
+        if self.kind == Hostility::Repeat {
+            // The last command of the bundle before, and then a new one.
+            let last = self.commands.max(1);
+            builder.push(client, last, &[0; PAYLOAD_BYTES]);
+            builder.push(client, last + 1, &[0; PAYLOAD_BYTES]);
+            self.commands = last + 1;
+            return builder.finish();
+        }
         for _ in 0..self.kind.commands() {
             builder.push(client, 1 + self.commands % SESSION_COMMANDS, &[0; PAYLOAD_BYTES]);
             self.commands += 1;

@@ -8,9 +8,9 @@ use quorate_consensus::digest_map::{DigestMap, Salt};
 use quorate_consensus::{Envelope, Evidence, Malleable};
 use quorate_oracles::{Breach, Statements, Work};
 use quorate_types::{
-    Attachment, Block, Bundle, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
+    Attachment, Block, Bundle, ClientId, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Words of a set of replicas.
@@ -59,6 +59,9 @@ pub struct Oracle {
     signed: Vec<Signed>,
     /// What replicas sign, held against what they signed before and what others have.
     statements: Statements,
+    /// The commands of bundles that repeat some, and which of them each replica has executed.
+    repeated: DigestMap<Vec<(ClientId, u64)>>,
+    done: Vec<BTreeSet<(ClientId, u64)>>,
     /// Bundles of honest clients in the order in which they were sent, as far as they wait to be executed; if somebody watches that.
     awaited: Option<VecDeque<(Time, Digest)>>,
     /// How long they may.
@@ -85,6 +88,8 @@ impl Oracle {
             bundles: DigestMap::with_hasher(Salt(0)),
             checkpoints: BTreeMap::new(),
             signed: (0..replicas).map(|_| Signed::default()).collect(),
+            repeated: DigestMap::with_hasher(Salt(0)),
+            done: vec![BTreeSet::new(); replicas],
             awaited: None,
             served_within: Duration::ZERO,
             quorum,
@@ -125,6 +130,12 @@ impl Oracle {
     /// A client has sent a bundle.
     pub fn submitted(&mut self, bundle: &Bundle) {
         self.bundles.entry(bundle.digest()).or_default();
+    }
+
+    /// A client has sent a bundle with commands that were in others before: each of them counts by itself.
+    pub fn repeats(&mut self, bundle: &Bundle) {
+        let commands = bundle.commands().map(|command| (command.client, command.sequence));
+        self.repeated.insert(bundle.digest(), commands.collect());
     }
 
     /// From the beginning on, watches how long bundles of honest clients take.
@@ -230,6 +241,7 @@ impl Oracle {
     /// A replica comes back from a crash. It executes once more what it has committed, to be where it was; what it has signed holds.
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.heights[replica.index()] = 0;
+        self.done[replica.index()].clear();
         let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
         // The order in which they are visited is seen nowhere.
         self.bundles.values_mut().for_each(|bundle| bundle.by[word] &= !bit);
@@ -279,6 +291,14 @@ impl Oracle {
         who[word] |= bit;
         if again && reply.results.outcomes().any(|outcome| matches!(outcome, Outcome::Executed(_))) {
             let what = format!("replica {replica} executes commands of bundle {:?} a second time", reply.bundle);
+            self.complain("validity", what);
+        }
+        let Some(commands) = self.repeated.get(&reply.bundle) else { return };
+        let done = &mut self.done[replica.index()];
+        let executed = reply.results.outcomes().zip(commands);
+        let executed = executed.filter(|(outcome, _)| matches!(outcome, Outcome::Executed(_)));
+        if let Some((_, (client, sequence))) = executed.into_iter().find(|(_, command)| !done.insert(**command)) {
+            let what = format!("replica {replica} executes command {sequence} of client {client:?} a second time");
             self.complain("validity", what);
         }
     }

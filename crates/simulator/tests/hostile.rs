@@ -75,6 +75,11 @@ fn the_honest_are_served_beside_old_bundles_and_nothing_is_executed_twice() {
     the_honest_are_served_beside(Hostility::Replay);
 }
 
+#[test]
+fn the_honest_are_served_beside_commands_in_two_bundles_and_nothing_is_executed_twice() {
+    the_honest_are_served_beside(Hostility::Repeat);
+}
+
 /// The judge can tell: with one queue for all, as replicas had before links took turns, the honest wait behind what the hostile sent.
 #[test]
 fn one_queue_for_all_keeps_the_honest_waiting() {

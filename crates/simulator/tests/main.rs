@@ -5,6 +5,7 @@ mod chaos;
 mod common;
 mod crash_sweep;
 mod determinism;
+mod hardships;
 mod hostile;
 mod network;
 mod state_transfer;

@@ -42,6 +42,9 @@ impl<P: Protocol> World<'_, P> {
         for (request, _) in &sends {
             if let Request::Bundle(bundle) = request {
                 self.oracle.submitted(bundle);
+                if attacker.repeats() {
+                    self.oracle.repeats(bundle);
+                }
             }
         }
         for to in (0..replicas).filter(|to| only.is_none_or(|only| only == *to)) {

@@ -288,10 +288,21 @@ fn make_trouble<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
     honest_lead(stage);
 }
 
-/// One of the replicas misbehaves, in a way that needs no clock and no state that is fetched.
+/// One of the replicas misbehaves, in a way that needs no clock and nobody who asks it for a state or for anything else. Nor is it barren, which
+/// takes a leader for many views.
 fn misbehaves<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
     let liar = dice.actor();
-    let needs_state = |fault: &Fault| matches!(fault, Fault::ForgeState | Fault::StallState | Fault::RepeatOffers);
+    let needs_state = |fault: &Fault| {
+        matches!(
+            fault,
+            Fault::ForgeState
+                | Fault::StallState
+                | Fault::RepeatOffers
+                | Fault::InventAnswers
+                | Fault::WithholdAnswers
+                | Fault::Barren
+        )
+    };
     // Who makes certificates has to hear what others say: that is another hunt.
     let needs_ears = |fault: &Fault| matches!(fault, Fault::AssembleCertificate { .. } | Fault::ForgeEvidence);
     let faults: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !needs_state(fault) && !needs_ears(fault)).collect();

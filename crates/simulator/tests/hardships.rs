@@ -1,0 +1,138 @@
+//! What a cluster has to bear without anybody's malice: a network slower than the first view, a clock that nearly stands still, and
+//! replicas that lose their memory in the midst of what they said.
+
+use crate::common::{commands, spec};
+use quorate_byzantine::Fault;
+use quorate_client::load::LoadMode;
+use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_simulator::faults::FaultSpec;
+use quorate_simulator::network::{Delay, End, LinkSpec, TransportKind};
+use quorate_simulator::{Leaves, NetworkSpec, SimSpec, run};
+use std::time::Duration;
+
+const VIEW_TIMEOUT_MS: u64 = 20;
+
+/// A light load for a good while.
+fn light(protocol: ProtocolKind, leader: LeaderKind, duration: Duration) -> SimSpec {
+    let mut spec = spec(protocol);
+    (spec.consensus.leader, spec.consensus.view_timeout_ms) = (leader, VIEW_TIMEOUT_MS);
+    spec.load.clients = 1;
+    spec.load.mode = LoadMode::Closed { outstanding: 10 };
+    (spec.load.warmup, spec.load.duration, spec.load.drain) = (Duration::ZERO, duration, Duration::ZERO);
+    spec
+}
+
+/// Each message takes four times as long as the first view is given. Partial synchrony knows no bound beforehand: views have to become
+/// as long as it takes.
+#[test]
+fn a_network_slower_than_the_first_view_is_borne() {
+    for protocol in ProtocolKind::ALL {
+        for leader in protocol.leaders() {
+            let mut spec = light(*protocol, *leader, Duration::from_secs(3600));
+            spec.network = NetworkSpec::default();
+            spec.network.delay = Delay::Constant { mean_ms: (4 * VIEW_TIMEOUT_MS) as f64 };
+            spec.network.heal_at_ms = Some(1.0);
+            let report = run(&spec, 1, &commands);
+            assert_eq!(report.complaint, None, "{protocol}, {leader}: {}", report.transcript.join("\n"));
+        }
+    }
+}
+
+/// A replica's clock runs at a hundredth of its rate, and it is needed to give a view up, as another one is silent: it joins those whose
+/// clocks tell the time. Nothing waits for longer than an eighth of what its own clock would take.
+#[test]
+fn one_slow_clock_holds_nobody_up() {
+    const SLOWER: u64 = 100;
+    for protocol in ProtocolKind::ALL {
+        let mut spec = light(*protocol, LeaderKind::Fixed, Duration::from_secs(1));
+        let loss_ppm = 1e6 - 1e6 / SLOWER as f64;
+        spec.network.faults = vec![
+            FaultSpec::Misbehave { at_ms: 50.0, replica: 0, fault: Fault::Silent },
+            FaultSpec::Drift { at_ms: 0.0, for_ms: 20_000.0, replica: 3, ppm: -loss_ppm },
+        ];
+        let report = run(&spec, 1, &commands);
+        assert_eq!(report.complaint, None, "{protocol}: {}", report.transcript.join("\n"));
+        let load = report.load.expect("it came to its end");
+        let most = Duration::from_millis(SLOWER * VIEW_TIMEOUT_MS / 8);
+        assert!(load.completed > 0 && load.longest_gap < most, "{protocol}: nothing for {:?}", load.longest_gap);
+    }
+}
+
+/// From when on a leader loses its memory, in milliseconds, in how many runs, each so much later; and for how long it is down.
+const FORGETS_FROM_MS: f64 = 3.0;
+const FORGETS_TIMES: u32 = 6;
+const FORGETS_STEP_MS: f64 = 0.37;
+const DOWN_MS: f64 = 1.0;
+/// How much a fast clock gains, in parts in a million.
+const FAST_PPM: f64 = 400_000.0;
+/// One way to whoever is near, in milliseconds.
+const NEAR_MS: f64 = 0.01;
+
+/// As many replicas as may be faulty lose their memory at the same time, the leader among them, and are back before anybody misses them. The
+/// first to answer is one who was cut off, and knows nothing of what they said. They contradict nothing of it.
+fn forgets(protocol: ProtocolKind) {
+    for number in 0..FORGETS_TIMES {
+        let at_ms = FORGETS_FROM_MS + FORGETS_STEP_MS * f64::from(number);
+        for (replicas, forgetful) in [(4, &[0][..]), (7, &[0, 1])] {
+            let near = replicas - 1;
+            let mut spec = light(protocol, LeaderKind::Fixed, Duration::from_millis(400));
+            spec.quorum = quorate_types::Quorum::of(usize::from(replicas)).expect("a sound size");
+            spec.load.mode = LoadMode::Open { rate: 20_000.0, most_outstanding: 10_000 };
+            spec.consensus.fetch_delay_ms = 0;
+            // The others wait until it is back.
+            spec.consensus.least_view_timeout_ms = VIEW_TIMEOUT_MS;
+            spec.network.transport.kind = TransportKind::Datagram;
+            let down = |replica: &u16| FaultSpec::Restart {
+                at_ms,
+                for_ms: DOWN_MS,
+                replica: *replica,
+                journal: Leaves::Nothing,
+            };
+            spec.network.faults = forgetful.iter().map(down).collect();
+            let others = || (0..near).map(End::Replica);
+            if number % 2 == 0 {
+                spec.network.faults.push(FaultSpec::Cut {
+                    at_ms: 1.0,
+                    for_ms: at_ms + DOWN_MS - 1.0,
+                    from: vec![End::Replica(near)],
+                    to: others().collect(),
+                    one_way: false,
+                });
+            }
+            // One clock is fast: what its replica shows brings the leader to where it was, before others give the view up too.
+            spec.network.faults.push(FaultSpec::Drift { at_ms: 0.0, for_ms: 1000.0, replica: 2, ppm: FAST_PPM });
+            let close = |(from, to)| LinkSpec { from, to, delay_ms: Some(NEAR_MS), loss: None };
+            let near = End::Replica(near);
+            spec.network.links =
+                others().flat_map(|other| [(near.clone(), other.clone()), (other, near.clone())]).map(close).collect();
+            spec.network.heal_at_ms = Some(80.0);
+            let report = run(&spec, 1, &commands);
+            let case = format!("{protocol}: {forgetful:?} of {replicas} forget at {at_ms} ms");
+            assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+            assert_eq!(report.restarts, forgetful.len() as u64, "{case}");
+        }
+    }
+}
+
+macro_rules! for_every_protocol {
+    ($($name:ident = $kind:ident),+ $(,)?) => {
+        mod who_forgets_contradicts_nothing {
+            use super::*;
+            $(#[test] fn $name() { forgets(ProtocolKind::$kind); })+
+        }
+
+        #[test]
+        fn no_protocol_is_missing() {
+            assert_eq!([$(ProtocolKind::$kind),+].len(), ProtocolKind::ALL.len());
+        }
+    };
+}
+
+for_every_protocol! {
+    chained_hotstuff = ChainedHotStuff,
+    simple_hotstuff = SimpleHotStuff,
+    fast_hotstuff = FastHotStuff,
+    jolteon = Jolteon,
+    basic_hotstuff = BasicHotStuff,
+    pbft = Pbft,
+}
