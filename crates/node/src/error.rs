@@ -35,12 +35,14 @@ pub enum HostError {
         /// What the operating system says.
         source: io::Error,
     },
-    /// The operating system gave no thread to encode and hash the state on.
+    /// The operating system gave no thread.
     #[error(
-        "cannot start a thread to encode the state on: {source}; let its user have more threads (`ulimit -u`) or the machine more memory, and \
+        "cannot start a thread to {purpose}: {source}; let its user have more threads (`ulimit -u`) or the machine more memory, and \
          start the replica again"
     )]
     Thread {
+        /// What it was for.
+        purpose: &'static str,
         /// What the operating system says.
         source: io::Error,
     },

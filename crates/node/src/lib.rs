@@ -23,6 +23,7 @@ pub mod interrupt;
 pub mod laboratory;
 pub mod log;
 mod measure;
+pub mod memory;
 pub mod observer;
 pub mod peers;
 mod process;

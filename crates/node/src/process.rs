@@ -3,9 +3,10 @@
 use crate::assemble::assemble;
 use crate::config::{CONFIG_FILE, NodeConfig};
 use crate::descriptors;
-use crate::error::NodeError;
+use crate::error::{HostError, NodeError};
 use crate::host::Order;
 use crate::interrupt;
+use crate::memory::Returning;
 use crate::observer::Observer;
 use crate::testnet::replica_directory;
 use quorate_crypto::key_file;
@@ -31,5 +32,8 @@ pub fn run_directory(directory: &Path, observer: Box<dyn Observer>) -> Result<St
         orders.give(Order::Finish);
         waker();
     });
-    assembled.node.run().map_err(|source| NodeError::Host { replica: config.replica, source })
+    let failed = |source| NodeError::Host { replica: config.replica, source };
+    let no_thread = |source| failed(HostError::Thread { purpose: "give memory back on", source });
+    let _while_it_runs = Returning::start().map_err(no_thread)?;
+    assembled.node.run().map_err(failed)
 }

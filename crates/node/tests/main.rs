@@ -7,6 +7,7 @@ mod descriptors;
 mod hostile_clients;
 mod interrupt;
 mod log;
+mod memory;
 mod peers;
 mod restart;
 mod sessions;
