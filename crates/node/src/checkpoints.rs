@@ -111,7 +111,10 @@ impl Run {
             let _ = sender.send(task.run());
         };
         let thread = account::spawn(thread::Builder::new().name("checkpoint".to_owned()), run);
-        Ok(Run { thread: thread.map_err(|source| HostError::Thread { purpose: "encode the state on", source })?, result })
+        Ok(Run {
+            thread: thread.map_err(|source| HostError::Thread { purpose: "encode the state on", source })?,
+            result,
+        })
     }
 
     /// The thread has ended without a result.

@@ -22,7 +22,8 @@ fn resident_bytes() -> usize {
 #[test]
 fn what_a_peak_took_goes_back() {
     let before = held().expect("this allocator tells");
-    let mut pieces: Vec<Option<Box<[u8; PIECE_BYTES]>>> = (0..PIECES).map(|_| Some(Box::new([1; PIECE_BYTES]))).collect();
+    let mut pieces: Vec<Option<Box<[u8; PIECE_BYTES]>>> =
+        (0..PIECES).map(|_| Some(Box::new([1; PIECE_BYTES]))).collect();
     let at_the_peak = resident_bytes();
     assert!(held().expect("it tells").used_bytes >= before.used_bytes + 200 * MB, "the pieces are in use");
     for (at, piece) in pieces.iter_mut().enumerate() {
