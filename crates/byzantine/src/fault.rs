@@ -103,6 +103,10 @@ pub enum Fault {
     InventAnswers,
     /// `withhold-answers`: answers no question, and does everything else.
     WithholdAnswers,
+    /// `pass-over`: as a leader acknowledges whatever it is told of, and never proposes one bundle in eight, by its name. All others are
+    /// ordered as fast as ever. Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4: the timer of a backup is there
+    /// for that.
+    PassOver,
     /// `KIND#K`, of a kind that lies: honest up to the K-th chance to lie, so that whoever learns to distrust it at the first lie has
     /// trusted it until then.
     Later {
@@ -165,7 +169,7 @@ const HIGHEST: u64 = 1 << 63;
 
 impl Fault {
     /// All of them, with their default parameters, and from the first chance on.
-    pub const ALL: [Fault; 23] = [
+    pub const ALL: [Fault; 24] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -189,6 +193,7 @@ impl Fault {
         Fault::Barren,
         Fault::InventAnswers,
         Fault::WithholdAnswers,
+        Fault::PassOver,
     ];
 
     /// Its name, without a parameter.
@@ -217,6 +222,7 @@ impl Fault {
             Fault::Barren => "barren",
             Fault::InventAnswers => "invent-answers",
             Fault::WithholdAnswers => "withhold-answers",
+            Fault::PassOver => "pass-over",
             Fault::Later { lie, .. } => lie.fault().name(),
         }
     }
@@ -255,6 +261,7 @@ impl Fault {
             | Fault::AssembleCertificate { .. }
             | Fault::ForgeEvidence
             | Fault::Barren
+            | Fault::PassOver
             | Fault::InventAnswers
             | Fault::InflateView { .. } => true,
             Fault::Later { lie, .. } => lie.fault().lies(),

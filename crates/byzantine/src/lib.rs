@@ -5,10 +5,11 @@
 //! said wrong is signed by the one who says it, and by nobody else.
 //!
 //! Read [`fault`] for what there is, [`lie`] for how one message is turned into another, [`assembler`] for certificates that a
-//! liar makes, [`inventor`] for answers that it makes up, and [`wrapper`] for who hears what.
+//! liar makes, [`inventor`] for answers that it makes up, [`censor`] for what it leaves out, and [`wrapper`] for who hears what.
 
 pub mod assembler;
 pub mod behaviour;
+pub mod censor;
 pub mod fault;
 pub mod inventor;
 pub mod lie;

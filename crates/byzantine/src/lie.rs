@@ -64,7 +64,8 @@ pub fn rival<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     Some(lie)
 }
 
-fn with_payload(block: &Block, payload: Vec<Digest>) -> Arc<Block> {
+/// The block with other commands.
+pub fn with_payload(block: &Block, payload: Vec<Digest>) -> Arc<Block> {
     Block::new(block.view, block.author, block.justify.clone(), payload).into()
 }
 

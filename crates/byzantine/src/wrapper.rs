@@ -6,6 +6,7 @@
 
 use crate::assembler::Assembler;
 use crate::behaviour::{Behaviour, Context};
+use crate::censor::Censor;
 use crate::fault::{Fault, Misbehaviour};
 use crate::inventor::Inventor;
 use crate::lie;
@@ -64,6 +65,7 @@ pub struct Wrapper<M> {
     offered: BTreeMap<ReplicaId, Envelope<M>>,
     assembler: Assembler<M>,
     inventor: Inventor<M>,
+    censor: Censor,
     /// Lies told.
     lies: u64,
     /// Chances to lie that it lets pass yet.
@@ -82,6 +84,7 @@ impl<M: Malleable> Wrapper<M> {
             patience,
             assembler: Assembler::default(),
             inventor: Inventor::default(),
+            censor: Censor::default(),
             start: Time(0) + misbehaviour.start,
             context,
             memory: Memory::default(),
@@ -191,6 +194,7 @@ impl<M: Malleable> Wrapper<M> {
                 return out.extend(second.map(Sent::action));
             }
             Fault::Fork => self.proposal_instead(message, lie::fork).or_else(|| self.vote_instead(message)),
+            Fault::PassOver => self.without_the_victim(message).or_else(|| self.vote_instead(message)),
             Fault::Barren => self.proposal_instead(message, lie::barren).or_else(|| self.vote_instead(message)),
             Fault::WithholdCertificates => lie::hide_prepared(message),
             Fault::StaleCertificate => {
@@ -214,11 +218,26 @@ impl<M: Malleable> Wrapper<M> {
 
     /// What was or is now made up beside a proposal.
     fn proposal_instead(&mut self, message: &M, make: fn(&M, &Memory) -> Option<M>) -> Option<M> {
+        self.made_up_before(message).or_else(|| {
+            let lie = make(message, &self.memory).filter(|_| self.seizes())?;
+            self.make_up(message, lie)
+        })
+    }
+
+    fn without_the_victim(&mut self, message: &M) -> Option<M> {
+        self.made_up_before(message).or_else(|| {
+            let lie = self.censor.pass_over(message)?;
+            self.make_up(message, lie)
+        })
+    }
+
+    fn made_up_before(&self, message: &M) -> Option<M> {
         let honest = message.proposed()?.0.digest();
-        if let Some((_, lie)) = self.made_up.iter().find(|(digest, _)| *digest == honest) {
-            return Some(lie.clone());
-        }
-        let lie = make(message, &self.memory).filter(|_| self.seizes())?;
+        self.made_up.iter().find(|(digest, _)| *digest == honest).map(|(_, lie)| lie.clone())
+    }
+
+    fn make_up(&mut self, message: &M, lie: M) -> Option<M> {
+        let honest = message.proposed()?.0.digest();
         self.memory.read(&Envelope::Protocol(lie.clone()));
         if self.made_up.len() == MADE_UP_KEPT {
             self.made_up.pop_front();
@@ -284,6 +303,7 @@ impl<M: Malleable> Wrapper<M> {
         match self.fault {
             _ if now < self.start => {}
             Fault::InventAnswers => self.inventor.act(actions),
+            Fault::PassOver => self.censor.acknowledge(actions),
             Fault::AssembleCertificate { views } => self.assembler.assemble(&self.context, views, actions),
             Fault::ForgeEvidence => {
                 let said = actions.iter().filter_map(|action| match action {
@@ -312,8 +332,10 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
         if let Fault::AssembleCertificate { .. } | Fault::ForgeEvidence = self.fault {
             self.assembler.hear(&self.context, input);
         }
-        if self.fault == Fault::InventAnswers {
-            self.inventor.hear(&self.context, input);
+        match self.fault {
+            Fault::InventAnswers => self.inventor.hear(&self.context, input),
+            Fault::PassOver => self.censor.hear(input),
+            _ => {}
         }
         if let Input::Receive { from, message: Envelope::Protocol(message) } = input
             && self.fault == Fault::Replay

@@ -1,6 +1,7 @@
 //! Every behaviour under every protocol, in the simulator: nobody honest disagrees or is accused, and where the protocol promises it the
 //! cluster goes on.
 
+mod voted_out;
 mod world;
 
 use quorate_byzantine::Fault;

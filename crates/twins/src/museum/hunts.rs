@@ -301,6 +301,7 @@ fn misbehaves<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
                 | Fault::InventAnswers
                 | Fault::WithholdAnswers
                 | Fault::Barren
+                | Fault::PassOver
         )
     };
     // Who makes certificates has to hear what others say: that is another hunt.

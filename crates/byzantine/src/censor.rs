@@ -1,0 +1,65 @@
+//! A leader that leaves some commands out. It hears and acknowledges what it is told of them, as an honest one does, and has others ordered
+//! as fast as ever: no clock of views rings.
+
+use crate::lie;
+use quorate_consensus::malleable::Malleable;
+use quorate_consensus::{Action, Envelope, Input, To};
+use quorate_types::{Bundle, Digest, ReplicaId};
+
+/// A bundle is left out if the first byte of its name is below this: one in eight.
+const LEFT_OUT_BELOW: u8 = 32;
+
+/// What it has to say and to propose besides.
+#[derive(Default)]
+pub struct Censor {
+    /// The last bundle that it does not leave out.
+    other: Option<Bundle>,
+    /// What is to be acknowledged, and to whom.
+    owed: Vec<(ReplicaId, Digest)>,
+}
+
+fn is_left_out(bundle: &Digest) -> bool {
+    bundle.0[0] < LEFT_OUT_BELOW
+}
+
+impl Censor {
+    /// Hears what clients say, and what peers relay.
+    pub fn hear<M: Malleable>(&mut self, input: &Input<M>) {
+        match input {
+            Input::Submit(bundles) => {
+                let other = bundles.iter().rev().find(|bundle| !is_left_out(&bundle.digest()));
+                self.other = other.or(self.other.as_ref()).cloned();
+            }
+            Input::Receive { from, message: Envelope::Relay(bundles) } => {
+                let first = bundles.first().map(Bundle::digest).filter(is_left_out);
+                self.owed.extend(first.map(|first| (*from, first)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Acknowledges what it was told of. The replica inside would not while it believes that it has proposed it.
+    pub fn acknowledge<M>(&mut self, actions: &mut Vec<Action<M>>) {
+        let note = |(to, bundle)| {
+            let message = Envelope::Noted { bundle };
+            Action::Send { to: To::One(to), message, after: None, sign: false }
+        };
+        actions.extend(self.owed.drain(..).map(note));
+    }
+
+    /// The proposal without what is left out. A slot is not left empty: it gets what somebody else sent last.
+    pub fn pass_over<M: Malleable>(&self, message: &M) -> Option<M> {
+        let (block, carried) = message.proposed()?;
+        let mut payload: Vec<Digest> = block.payload.iter().copied().filter(|digest| !is_left_out(digest)).collect();
+        if payload.len() == block.payload.len() {
+            return None;
+        }
+        if payload.is_empty() && block.is_unlinked() {
+            payload.push(self.other.as_ref()?.digest());
+        }
+        let carried = carried.iter().filter(|bundle| !is_left_out(&bundle.digest())).cloned().collect();
+        let mut lie = message.clone();
+        lie.propose(lie::with_payload(block, payload), carried);
+        Some(lie)
+    }
+}
