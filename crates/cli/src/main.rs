@@ -59,12 +59,12 @@ enum Command {
     Calibrate(CalibrateArgs),
     /// Kill, stop and start the replicas of a cluster of processes again and again under load, and judge what its clients saw.
     Torture(torture::TortureArgs),
-    /// Play scenarios of twins and partitions: replicas with a double, and a network that a script divides anew in each view.
+    /// Hunt for forks with Twins: some replicas run twice with one key, and the network is partitioned anew in each view.
     #[command(subcommand)]
     Twins(TwinsCommand),
-    /// Put historical bugs back, one at a time, and show what finds each: scenarios written for it, and hunts that know nothing of it.
+    /// Put historical bugs back, one at a time, and show what finds each: a scenario written for it, or a hunt that does not know it.
     Museum(MuseumArgs),
-    /// Write the configuration and keys of a cluster on this machine: a directory for each replica, and client.toml.
+    /// Write the configuration and keys of a cluster, on this machine or on --hosts: a directory for each replica, and client.toml.
     Testnet(TestnetArgs),
     /// Run one replica from its directory, until a signal asks it to end.
     #[command(after_help = NODE_EXIT_STATUS)]
@@ -75,7 +75,7 @@ enum Command {
     /// Ask replicas how they are: views, heights, peers, and what needs attention.
     #[command(after_help = status::STATUS_EXIT_STATUS)]
     Status(status::StatusArgs),
-    /// Talk to a running cluster.
+    /// Talk to a running cluster: read and write its key-value store, or load it.
     Client(client::ClientArgs),
     /// Write the completions for a shell to standard output.
     Completions(shell::CompletionsArgs),

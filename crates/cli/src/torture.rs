@@ -9,7 +9,7 @@ use std::error::Error;
 /// All flags of `quorate torture`.
 #[derive(Args)]
 pub struct TortureArgs {
-    /// How long blows fall, in minutes.
+    /// How long replicas are killed, stopped and started, in minutes.
     #[arg(long, value_name = "MINUTES", default_value_t = 5.0, value_parser = parse_minutes)]
     minutes: f64,
     #[command(flatten)]

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct ClientArgs {
-    /// The directory of the testnet, in which client.toml lies.
+    /// The directory with client.toml, such as that of a testnet.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// How to show that commands are one's own [default: what client.toml says].
@@ -36,6 +36,7 @@ pub struct ClientArgs {
 enum Request {
     /// Set a key to a value.
     Put {
+        /// The key.
         key: String,
         /// The value; without it, standard input to its end.
         value: Option<String>,
@@ -44,6 +45,7 @@ enum Request {
     },
     /// Read a key.
     Get {
+        /// The key.
         key: String,
         /// Ask f+1 replicas for their state without ordering the question: quicker, but possibly stale.
         #[arg(long)]
@@ -53,6 +55,7 @@ enum Request {
     },
     /// Remove a key.
     Delete {
+        /// The key.
         key: String,
         #[command(flatten)]
         form: Form,
@@ -60,6 +63,7 @@ enum Request {
     /// Set a key to a value if it has the expected one; exit status 1 if it has another.
     #[command(visible_alias = "cas")]
     CompareAndSet {
+        /// The key.
         key: String,
         /// The value; without it, standard input to its end.
         value: Option<String>,

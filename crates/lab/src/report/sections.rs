@@ -297,7 +297,10 @@ fn fact(name: &str, value: &str, class: &str) -> String {
 
 /// The command, to copy.
 pub fn again(result: &BenchResult) -> String {
-    let command = format!("<pre><code id=\"command\">{}</code></pre>", escape(&result.command));
+    // A line breaks between words, not after the dashes of a flag.
+    let word = |word: &str| format!("<span>{}</span>", escape(word));
+    let words: Vec<String> = result.command.split(' ').map(word).collect();
+    let command = format!("<pre><code id=\"command\">{}</code></pre>", words.join(" "));
     let button = "<button id=\"copy\" type=\"button\" hidden=\"hidden\">Copy</button>";
     card("Run it again", button, &command)
 }

@@ -61,8 +61,8 @@ pub struct SimOptions {
     /// The network: lan, wan4, us4, or a file that docs/SIMULATOR.md describes.
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4", default_value = "lan")]
     pub network: String,
-    /// Part of all packets that is lost, from 0 to 1, instead of what the network says.
-    #[arg(long, help_heading = SIMULATION, value_name = "PART", value_parser = parse_loss)]
+    /// Fraction of all packets that are lost, from 0 to 1, instead of what the network says.
+    #[arg(long, help_heading = SIMULATION, value_name = "FRACTION", value_parser = parse_loss)]
     pub loss: Option<f64>,
     /// Trouble drawn from the seed for the duration; then a core of n-f replicas is healed and has to make progress.
     #[arg(long, help_heading = SIMULATION)]
@@ -219,7 +219,7 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 
 fn parse_loss(text: &str) -> Result<f64, String> {
     let loss = text.parse::<f64>().ok().filter(|loss| (0.0..=1.0).contains(loss));
-    loss.ok_or_else(|| "write a part from 0 to 1; one percent is 0.01".into())
+    loss.ok_or_else(|| "write a fraction from 0 to 1; one percent is 0.01".into())
 }
 
 fn parse_cores(text: &str) -> Result<usize, String> {

@@ -71,16 +71,17 @@ pub struct BenchSpec {
     /// What protects the messages on the way.
     #[arg(long, help_heading = CLUSTER, default_value = "plain", value_parser = choice::<Channel>())]
     pub channel: Channel,
-    /// Who leads a view.
+    /// Who leads: one replica until it fails, all in turns, or all in turns but those that were silent lately.
     #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     pub leader: LeaderKind,
-    /// To whom votes go in a chained protocol: to who collects them for the next view, or to all.
+    /// Who gets the votes in a chained protocol: the collector, who leads the next view, or all replicas.
     #[arg(long, help_heading = CLUSTER, default_value = "collector", value_parser = choice::<VotesTo>())]
     pub votes: VotesTo,
     /// Most commands in a block.
     #[arg(long, help_heading = CLUSTER, value_name = "COMMANDS", default_value_t = 400, value_parser = check::number::<u32>("batch"))]
     pub batch: u32,
-    /// When a leader proposes a block that is not full.
+    /// When a leader proposes a block that is not full: at once (eager), after --batch-wait-ms (timed), once it has the commands that a
+    /// view usually brings (adaptive), or only after a quarter of the view timeout (full).
     #[arg(long, help_heading = CLUSTER, default_value = "eager", value_parser = choice::<BatchPolicy>())]
     pub batch_policy: BatchPolicy,
     /// Longest wait for a fuller block under `timed`, in milliseconds.
@@ -92,16 +93,16 @@ pub struct BenchSpec {
     /// Time without progress after which a view is given up, in milliseconds.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("view_timeout_ms"))]
     pub view_timeout_ms: u64,
-    /// How the view timeout behaves from view to view.
+    /// The view timeout: always the same, doubled after each failed view, or adapted to how long views take.
     #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
     pub view_duration: ViewDuration,
-    /// PBFT: how many slots above the last stable checkpoint may be in use.
+    /// PBFT: most slots in use above the last stable checkpoint.
     #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000, value_parser = check::number::<u64>("window"))]
     pub window: u64,
-    /// After how many blocks the replicas agree on a checkpoint; PBFT then forgets older votes.
+    /// Blocks from one checkpoint to the next; PBFT forgets the votes before a checkpoint.
     #[arg(long, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128, value_parser = check::number::<u64>("checkpoint_interval"))]
     pub checkpoint_interval: u64,
-    /// PBFT: how many slots the primary has in flight at most; while so many are, commands wait and fill the next block.
+    /// PBFT: most slots that the primary has in flight; commands beyond them wait for the next block.
     #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4, value_parser = check::number::<u64>("pipeline"))]
     pub pipeline: u64,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
@@ -139,31 +140,32 @@ pub struct BenchSpec {
     /// Time measured: 500ms, 10s, 1m.
     #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "10s")]
     pub duration: Interval,
-    /// Seed of everything random in the load.
+    /// Seed of all randomness in the load.
     #[arg(long, help_heading = LOAD, default_value_t = 1, value_parser = check::number::<u64>("seed"))]
     pub seed: u64,
 
     /// Where the replicas live: threads of this process, or a process each.
     #[arg(long, help_heading = RUN, default_value = "threads", value_parser = choice::<Host>())]
     pub host: Host,
-    /// Where replicas keep what they promise: in files in the system's directory for temporary ones, or in memory, from which nobody
-    /// comes back [default: file for a process each, memory for threads].
+    /// Where replicas keep their journals: in files below the temporary directory (TMPDIR), or in memory, where a replica that is
+    /// killed loses its own for good [default: file for processes, memory for threads].
     #[arg(long, help_heading = RUN, value_parser = choice::<Journal>())]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<Journal>,
-    /// When what is in a file counts as written: always after it was flushed to the disk, or, for experiments, never flushed.
+    /// Whether journals in files are flushed to the disk before a replica relies on them; `never` is for experiments.
     #[arg(long, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
     pub fsync: Fsync,
     /// What goes wrong, any number of times: a replica misbehaves (silent:3, slow=50:1, equivocate:0@4s; docs/BYZANTINE.md lists the
-    /// kinds) or is killed (crash:2@4s). Replicas count from 0, time from the end of the warm-up.
+    /// kinds) is killed (crash:2@4s), or is killed and started again (restart:1@4s+500ms, with --host processes). Replicas count from
+    /// 0, time from the end of the warm-up.
     #[arg(long, help_heading = RUN, value_name = "FAULT", num_args = 1.., value_delimiter = ',')]
     pub fault: Vec<Fault>,
-    /// Record all that replicas take, for `quorate replay`: bench into a file for each in directory DIR, or with R:FILE replica R
-    /// alone into FILE; sim all into one file.
+    /// Record every input of the replicas for `quorate replay`. `bench` writes a file for each replica into directory DIR, or with
+    /// R:FILE that of replica R into FILE; `sim` writes all into one file.
     #[arg(long, help_heading = RUN, value_name = "DIR|R:FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<Record>,
-    /// How large each recording may become, in MB; it ends there, and the run goes on.
+    /// Largest size of each recording, in MB; the run goes on without recording.
     #[arg(long, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB, value_parser = check::number::<u64>("record_limit_mb"))]
     pub record_limit_mb: u64,
     /// Write the result as JSON to this file; - is standard output.

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 /// Help headings.
 const SCENARIOS: &str = "Scenarios";
-const WHICH: &str = "Which of them";
+const WHICH: &str = "Selection";
 /// Most scenarios of one run.
 const MOST_SCENARIOS: u64 = 1 << 40;
 /// Most threads.
@@ -34,10 +34,10 @@ pub enum TwinsCommand {
 /// What scenarios have in common.
 #[derive(Args, Clone, Debug)]
 pub struct ShapeArgs {
-    /// Replicas.
+    /// Number of replicas.
     #[arg(long, help_heading = SCENARIOS, value_name = "N", default_value_t = 4)]
     pub replicas: usize,
-    /// Faults that the protocol is to bear [default: as many as the replicas can].
+    /// Byzantine replicas to tolerate, f [default: as many as the replicas allow].
     #[arg(long, help_heading = SCENARIOS, value_name = "F")]
     pub faults: Option<usize>,
     /// Replicas that have a twin: a second instance with the same key. With more than --faults nothing is promised.
@@ -60,16 +60,16 @@ pub struct ShapeArgs {
 /// Which scenarios.
 #[derive(Args, Clone, Debug)]
 pub struct ChoiceArgs {
-    /// Draw so many, each from all alike [default: all of them in order].
+    /// Draw N scenarios at random, all with equal chances [default: all of them in order].
     #[arg(long, help_heading = WHICH, value_name = "N", conflicts_with = "first", value_parser = parse_count)]
     pub sample: Option<u64>,
-    /// The first so many in order.
+    /// Take the first N in order.
     #[arg(long, help_heading = WHICH, value_name = "N", value_parser = parse_count)]
     pub first: Option<u64>,
-    /// What decides the sample.
+    /// Seed of the sample.
     #[arg(long, help_heading = WHICH, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Of what is chosen, the K-th of N parts, for N machines.
+    /// Take the K-th of N parts of the selection, for N machines.
     #[arg(long, help_heading = WHICH, value_name = "K/N", default_value = "1/1", value_parser = parse_shard)]
     pub shard: Shard,
 }
@@ -83,10 +83,10 @@ pub struct GenerateArgs {
     /// Which.
     #[command(flatten)]
     pub choice: ChoiceArgs,
-    /// Say how many there are, and write none.
+    /// Print the number of scenarios, and write none.
     #[arg(long)]
     pub count: bool,
-    /// Where they go; - is standard output.
+    /// Write them to this file; - is standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub out: String,
 }
@@ -112,10 +112,10 @@ pub struct RunArgs {
         ]
     )]
     pub input: Option<PathBuf>,
-    /// Threads [default: all cores].
+    /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
-    /// Where scenarios go that break a law; the file is written only if there are any.
+    /// Write scenarios that break a law to this file, if there are any.
     #[arg(long, value_name = "FILE", default_value = "twins-found.jsonl")]
     pub save: PathBuf,
     /// Write the result as JSON to this file; - is standard output.
