@@ -9,7 +9,7 @@ use quorate_lab::inspect::check::{Checked, check};
 use quorate_lab::inspect::{InspectArgs, InspectError, Memory, run};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig, testnet};
-use quorate_types::{Block, Domain};
+use quorate_types::{Block, Certificate, Domain};
 use serde_json::Value;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -135,17 +135,53 @@ fn block_at(records: &[Record], nth: usize) -> usize {
     blocks.map(|(at, _)| at).nth(nth).expect("there are so many blocks")
 }
 
+fn spoil(certificate: &mut Certificate) {
+    let mut proof = certificate.proof.to_vec();
+    proof[70] ^= 1;
+    certificate.proof = proof.into();
+}
+
+/// A block's digest does not cover the proof that goes with it, and whoever sent it to an honest replica may have put anything there.
+#[test]
+fn a_void_proof_that_came_with_a_block_is_noted_and_not_exported() {
+    let remains = Remains::of(ProtocolKind::Jolteon, "void-proof");
+    let (sound, whole) = remains.export(1);
+    rewrite(&remains.home(1), |mut records| {
+        let at = block_at(&records, 5);
+        let Record::Block(block) = &records[at] else { unreachable!("it is a block") };
+        let mut justify = block.justify.clone();
+        spoil(&mut justify);
+        records[at] = Record::Block(Block::new(block.view, block.author, justify, block.payload.clone()).into());
+        records
+    });
+    let (result, export) = remains.export(1);
+    assert_eq!(result.failure(), None);
+    let verification = result.verification.as_ref().expect("it was verified");
+    assert!(verification.notes.iter().any(|note| note.contains("void proof")), "{:?}", verification.notes);
+    let proven = sound.verification.as_ref().expect("it was verified").proven_height;
+    assert_eq!(verification.proven_height, proven, "later certificates prove as much");
+    let theirs = crate::stranger::check(&export).expect("a stranger can check it");
+    assert_eq!((theirs.committed, theirs.proven), (verification.committed_height, proven));
+    assert_eq!(checked(&remains, &export).expect("and so can this program").proven_height, proven);
+    assert_eq!(export.matches("\"unproven\":true").count(), 1);
+    // Nobody can have a certificate prove something by leaving its proof out.
+    let (last, mut line) = find_line(&whole, |line| line["certificate"]["domain"] == Domain::Checkpoint as u8);
+    let form = line["certificate"].as_object_mut().expect("it has a certificate");
+    form.remove("signatures");
+    form.insert("unproven".into(), Value::Bool(true));
+    assert!(checked(&remains, &with_line(&whole, last, &line)).is_err(), "an unproven checkpoint passes --check");
+    assert!(crate::stranger::check(&with_line(&whole, last, &line)).is_err(), "an unproven checkpoint passes");
+}
+
 #[test]
 fn what_no_checksum_shows_is_found_by_verification() {
     let remains = Remains::of(ProtocolKind::Jolteon, "tampered");
     is_noticed(&remains, 1, "is void", |mut records| {
-        let at = block_at(&records, 5);
-        let Record::Block(block) = &records[at] else { unreachable!("it is a block") };
-        let mut justify = block.justify.clone();
-        let mut proof = justify.proof.to_vec();
-        proof[70] ^= 1;
-        justify.proof = proof.into();
-        records[at] = Record::Block(Block::new(block.view, block.author, justify, block.payload.clone()).into());
+        let certificate = records.iter_mut().rev().find_map(|record| match record {
+            Record::Certificate(certificate) if !certificate.proof.is_empty() => Some(certificate),
+            _ => None,
+        });
+        spoil(certificate.expect("it has kept one"));
         records
     });
     is_noticed(&remains, 1, "is not in the journal before it", |mut records| {

@@ -114,6 +114,8 @@ pub(super) struct Audit<'a> {
     summary: Vec<(u64, Record)>,
     /// Whether the records are those of a summary.
     summing: bool,
+    /// Blocks that came from a peer with a void proof, and the height of the first.
+    unproven: (u64, Option<Height>),
     /// Whether the chain broke, so that what comes after cannot be judged.
     broken: bool,
     notes: Vec<String>,
@@ -138,6 +140,7 @@ impl<'a> Audit<'a> {
             leftovers: false,
             summary: Vec::new(),
             summing: false,
+            unproven: (0, None),
             broken: false,
             notes: Vec::new(),
             faults: Vec::new(),
@@ -230,9 +233,8 @@ impl<'a> Audit<'a> {
             Record::Summary { height, digest } => self.summary(id, height, digest),
             Record::Summed => self.summing = false,
             Record::Ancestor { block, candidates } => {
-                if block.justify.view().0 > 0 && !block.is_unlinked() && !block.justify.proof.is_empty() {
-                    self.certificate(id, &block.justify);
-                }
+                let has_proof = !block.is_unlinked() && !block.justify.proof.is_empty();
+                let block = if has_proof && block.justify.view().0 > 0 { self.link(id, block) } else { block };
                 if !self.broken && self.chain.awaits_ancestors {
                     let outcome = self.chain.ancestor(block, candidates);
                     self.broken = !self.demand(id, outcome);
@@ -257,14 +259,25 @@ impl<'a> Audit<'a> {
         }
     }
 
+    /// The block with the certificate of its parent, and without the proof if that is void. A block's digest does not cover the proof: one
+    /// that was fetched by its digest has whatever the peer put there, and the replica relies on none of it.
+    fn link(&mut self, id: u64, block: Arc<Block>) -> Arc<Block> {
+        if self.certificates.is_genuine(&block.justify) {
+            self.certificate(id, &block.justify);
+            return block;
+        }
+        self.unproven.0 += 1;
+        let _ = self.unproven.1.get_or_insert(block.height);
+        let justify = Certificate { proof: bytes::Bytes::new(), ..block.justify.clone() };
+        Block::new(block.view, block.author, justify, block.payload.clone()).into()
+    }
+
     fn block(&mut self, id: u64, block: Arc<Block>) {
         let bundles = std::mem::take(&mut self.bundles);
         if self.broken {
             return;
         }
-        if !block.is_unlinked() {
-            self.certificate(id, &block.justify);
-        }
+        let block = if block.is_unlinked() { block } else { self.link(id, block) };
         let outcome = self.chain.insert(block, bundles);
         self.broken = !self.demand(id, outcome);
     }
@@ -410,6 +423,12 @@ impl<'a> Audit<'a> {
                 "that the blocks from height {} to {committed} are committed is this replica's word: what proves it came after its last \
                  record, or will",
                 proven.next()
+            ));
+        }
+        if let (blocks, Some(first)) = self.unproven {
+            self.notes.push(format!(
+                "the certificate in {blocks} of the blocks, the first at height {first}, has a void proof, which a peer has put there: nothing \
+                 rests on it, and an export is without it"
             ));
         }
         if executed.is_some() && self.last_root > Height(0) && states == 0 {

@@ -32,6 +32,13 @@ impl<'a> Certificates<'a> {
         Certificates { place, cache, certified: BTreeMap::new(), checked: 0 }
     }
 
+    /// Whether the proof of a certificate is a quorum's, whatever else may be wrong.
+    pub fn is_genuine(&self, certificate: &Certificate) -> bool {
+        *certificate == Certificate::genesis(&self.place.committee.cluster)
+            || self.cache.contains(&certificate.fingerprint())
+            || verify_certificate(&self.place.keyring, certificate).is_ok()
+    }
+
     /// Checks a certificate, and the highest one that its signers attached: a protocol relies on no other of those, and a liar may
     /// have attached anything.
     pub fn check(&mut self, certificate: &Certificate) -> Result<(), String> {

@@ -103,6 +103,8 @@ struct CertificateForm {
     signatures: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     proof: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unproven: bool,
 }
 
 #[derive(Serialize)]
@@ -187,6 +189,7 @@ impl Writer {
     fn form(&self, certificate: &Certificate) -> CertificateForm {
         assert!(certificate.attachments.is_empty(), "certificates of blocks and states have no attachments");
         let width = self.scheme.signature_bytes();
+        let unproven = width > 0 && certificate.proof.is_empty() && !certificate.signers.is_empty();
         let listed = self.scheme == SchemeKind::Ed25519;
         CertificateForm {
             domain: certificate.subject.domain as u8,
@@ -194,8 +197,9 @@ impl Writer {
             height: certificate.subject.height.0,
             digest: certificate.subject.digest,
             signers: certificate.signers.iter().map(|replica| replica.0).collect(),
-            signatures: listed.then(|| certificate.proof.chunks(width).map(encode_hex).collect()),
-            proof: (!listed).then(|| encode_hex(&certificate.proof)),
+            signatures: (listed && !unproven).then(|| certificate.proof.chunks(width).map(encode_hex).collect()),
+            proof: (!listed && !unproven).then(|| encode_hex(&certificate.proof)),
+            unproven,
         }
     }
 

@@ -78,6 +78,8 @@ pub struct CertificateForm {
     pub signers: Vec<u16>,
     pub signatures: Option<Vec<Hex>>,
     pub proof: Option<Hex>,
+    #[serde(default)]
+    pub unproven: bool,
 }
 
 #[derive(Deserialize)]

@@ -171,7 +171,9 @@ impl Reader {
         }
         let payload = form.payload.iter().map(|Name(digest)| *digest).collect();
         let (view, author) = (View(form.view), ReplicaId(form.author));
-        let justify = form.justify.map(|form| self.certificate(form)).transpose()?;
+        let is_proven = form.justify.as_ref().is_some_and(|form| !form.unproven);
+        let justify =
+            form.justify.map(|form| if is_proven { self.certificate(form) } else { self.link(form) }).transpose()?;
         let extends = |head: Digest| justify.as_ref().is_none_or(|parent| parent.subject.digest == head);
         let is_above = |parent: &Subject| parent.height.0 == slot && parent.view < view;
         let is_newer = justify.as_ref().is_none_or(|parent| is_above(&parent.subject));
@@ -194,7 +196,7 @@ impl Reader {
         self.head = Some((form.height, digest));
         let kept = Kept { height: form.height, view: form.view, parent: block.parent(), committed: form.committed };
         self.blocks.insert(digest, kept);
-        if let Some(certificate) = justify {
+        if let Some(certificate) = justify.filter(|_| is_proven) {
             self.learn(&certificate);
         }
         Ok(())
@@ -254,6 +256,19 @@ impl Reader {
 
     /// The certificate of a form, if it is genuine.
     fn certificate(&mut self, form: CertificateForm) -> Result<Certificate, String> {
+        if form.unproven {
+            return Err("a certificate that is to prove something is unproven".into());
+        }
+        let certificate = self.link(form)?;
+        let Subject { view, height, .. } = certificate.subject;
+        verify_certificate(&self.keyring, &certificate)
+            .map_err(|why| format!("the certificate of view {view}, height {height} is void: {why}"))?;
+        self.checked.signatures += certificate.signers.len() as u64;
+        Ok(certificate)
+    }
+
+    /// The certificate of a form, genuine or not: it tells which block is extended, and proves nothing.
+    fn link(&self, form: CertificateForm) -> Result<Certificate, String> {
         let domain = Domain::ALL.into_iter().find(|domain| *domain as u8 == form.domain);
         let domain = domain.ok_or_else(|| format!("a certificate of the unknown domain {}", form.domain))?;
         let is_ascending = form.signers.windows(2).all(|pair| pair[0] < pair[1]);
@@ -265,19 +280,16 @@ impl Reader {
                 signatures.into_iter().flat_map(|Hex(signature)| signature).collect::<Vec<u8>>()
             }
             (None, Some(Hex(proof))) => proof,
+            (None, None) if form.unproven => Vec::new(),
             _ => return Err("a certificate has a signature for each signer, or a proof".into()),
         };
         let (view, height, digest) = (View(form.view), Height(form.height), form.digest.0);
-        let certificate = Certificate {
+        Ok(Certificate {
             subject: Subject { domain, view, height, digest },
             signers: form.signers.into_iter().map(ReplicaId).collect(),
             attachments: Vec::new(),
             proof: proof.into(),
-        };
-        verify_certificate(&self.keyring, &certificate)
-            .map_err(|why| format!("the certificate of view {view}, height {height} is void: {why}"))?;
-        self.checked.signatures += certificate.signers.len() as u64;
-        Ok(certificate)
+        })
     }
 
     /// What a genuine certificate proves to be committed, by the table in `docs/EXPORT.md`.
