@@ -1,5 +1,8 @@
 //! Nothing is executed twice, whatever is ordered how often: honest clients among floods of sessions, evictions, snapshots, and everything
 //! that was ever signed ordered again at any time.
+//!
+//! Without the watermarks of owners (`Sessions::watermark_of` returning 0) the property fails within its cases, and so does the test of
+//! an evicted session: that was tried.
 
 use crate::common::executor;
 use proptest::prelude::*;
