@@ -2,6 +2,7 @@
 
 use crate::clock::TRUE_RATE;
 use crate::faults::{Change, FULL_SPEED, pairs};
+use crate::network::{Delay, End, LinkSpec, NetworkSpec};
 use crate::node::Leaves;
 use crate::random::{Purpose, Random};
 use quorate_types::Time;
@@ -13,6 +14,37 @@ const MOST_PACKETS: f64 = 0.1;
 const MOST_FLUSH: Duration = Duration::from_millis(5);
 /// A clock gains or loses at most so many parts in a million.
 const MOST_DRIFT_PPM: u64 = 200_000;
+
+/// In one of so many seeds, those with the highest remainder, links differ.
+const UNEQUAL_EVERY: u64 = 3;
+/// How near a replica may be, in parts of the farthest.
+const NEAREST: f64 = 0.05;
+/// The longest way between two replicas, in parts of a view timeout.
+const FARTHEST_VIEW_TIMEOUTS: f64 = 0.125;
+
+/// Links of which each has its own latency, for a part of the seeds and where the network says nothing of that: partial synchrony does not
+/// grant that all are equally far, and who is near hears first and is heard first. Other seeds are what they were before there was this.
+pub fn unequal_links(seed: u64, network: &NetworkSpec, replicas: usize, view_timeout: Duration) -> Vec<LinkSpec> {
+    let mean_ms = match &network.delay {
+        Delay::Constant { mean_ms } | Delay::Normal { mean_ms, .. } => *mean_ms,
+        Delay::Matrix { .. } => return Vec::new(),
+    };
+    if seed % UNEQUAL_EVERY != UNEQUAL_EVERY - 1 || !network.links.is_empty() {
+        return Vec::new();
+    }
+    let mut random = Random::new(seed, Purpose::Distances, 0);
+    let farthest_ms = view_timeout.as_secs_f64() * 1000.0 * FARTHEST_VIEW_TIMEOUTS;
+    // Evenly by the order of magnitude: from differences of the usual size to such as nearly fill a view.
+    let scale_ms = mean_ms * (farthest_ms / mean_ms).max(1.0).powf(random.unit());
+    let places: Vec<f64> = (0..replicas).map(|_| NEAREST + random.unit() * (1.0 - NEAREST)).collect();
+    let name = |at: usize| End::Replica(at as u16);
+    let all: Vec<usize> = (0..replicas).collect();
+    let link = |(from, to): (usize, usize)| {
+        let delay_ms = Some(scale_ms * (places[from] + places[to]) / 2.0);
+        LinkSpec { from: name(from), to: name(to), delay_ms, loss: None }
+    };
+    pairs(&all, &all, false).into_iter().map(link).collect()
+}
 
 /// Trouble drawn from a seed.
 pub struct Chaos {

@@ -19,6 +19,8 @@ pub enum Purpose {
     Salts = 3,
     /// The replicas' keys.
     Keys = 4,
+    /// How far replicas are from each other, under chaos.
+    Distances = 5,
 }
 
 /// A stream of numbers.

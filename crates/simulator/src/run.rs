@@ -1,7 +1,7 @@
 //! Runs a seed, or many on all cores.
 
 use crate::assemble::{Outcome, Run, run_once};
-use crate::chaos::Chaos;
+use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
 use crate::clients::Clients;
 use crate::faults::{misbehaviour, served_within};
@@ -157,7 +157,12 @@ pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome 
     let Run { spec, seed, workload, transcript, mut recorder, goes_on } = run;
     let (trouble, chaos) = trouble(spec, seed);
     let network = match &chaos {
-        Some(chaos) => troubled(&spec.network, chaos),
+        Some(chaos) => {
+            let mut network = troubled(&spec.network, chaos);
+            let links = unequal_links(seed, &network, spec.quorum.replicas(), spec.consensus.view_timeout());
+            network.links.extend(links);
+            network
+        }
         None => spec.network.clone(),
     };
     let spec = &SimSpec { network, ..spec.clone() };

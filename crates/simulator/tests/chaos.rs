@@ -4,8 +4,9 @@ use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_simulator::chaos::unequal_links;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::run;
+use quorate_simulator::{NetworkSpec, run};
 use std::time::Duration;
 
 /// Seeds of each protocol; `QUORATE_SIM_SEEDS=<count>` runs more.
@@ -32,6 +33,25 @@ fn every_protocol_outlives_trouble() {
             assert!(report.virtual_time >= Duration::from_secs(2));
         }
     }
+}
+
+/// For a third of the seeds replicas are not equally far from each other, by a lot or by little; for the others nothing changes.
+#[test]
+fn a_part_of_the_seeds_has_unequal_links() {
+    let network = NetworkSpec::default();
+    let links = |seed| unequal_links(seed, &network, 4, Duration::from_millis(100));
+    let (mut near, mut far) = (f64::MAX, 0.0f64);
+    for seed in 0..60 {
+        let links = links(seed);
+        assert_eq!(links.len(), if seed % 3 == 2 { 12 } else { 0 }, "seed {seed}");
+        let delays = || links.iter().filter_map(|link| link.delay_ms);
+        assert!(links.is_empty() || delays().any(|delay| Some(delay) != links[0].delay_ms), "seed {seed}: {links:?}");
+        near = delays().fold(near, f64::min);
+        far = delays().fold(far, f64::max);
+    }
+    assert!(near < 0.02 && (4.0..12.5).contains(&far), "from {near} to {far} ms");
+    let given = NetworkSpec { links: links(2), ..NetworkSpec::default() };
+    assert_eq!(unequal_links(5, &given, 4, Duration::from_millis(100)), [], "what a network file says of links holds");
 }
 
 /// Three certified views in a row take four live leaders in a row: with a silent one of four that take turns, nothing is ever committed,
