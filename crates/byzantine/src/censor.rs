@@ -26,7 +26,7 @@ impl Censor {
     /// Hears what clients say, and what peers relay.
     pub fn hear<M: Malleable>(&mut self, input: &Input<M>) {
         match input {
-            Input::Submit(bundles) => {
+            Input::Submit { bundles, .. } => {
                 let other = bundles.iter().rev().find(|bundle| !is_left_out(&bundle.digest()));
                 self.other = other.or(self.other.as_ref()).cloned();
             }

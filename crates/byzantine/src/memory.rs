@@ -26,7 +26,7 @@ impl Memory {
     pub fn hear<M: Malleable>(&mut self, input: &Input<M>) {
         match input {
             Input::Receive { message, .. } => self.read(message),
-            Input::Submit(bundles) => bundles.iter().for_each(|bundle| self.keep_bundle(bundle)),
+            Input::Submit { bundles, .. } => bundles.iter().for_each(|bundle| self.keep_bundle(bundle)),
             Input::Assembled { result: Ok(certificate), .. } => self.keep_certificate(certificate),
             _ => {}
         }

@@ -12,7 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-gateway", &[]),
     ("quorate-crypto", &["quorate-types"]),
     ("quorate-channels", &["quorate-types"]),
-    ("quorate-transports", &["quorate-types", "quorate-channels"]),
+    ("quorate-transports", &["quorate-types", "quorate-channels", "quorate-gateway"]),
     ("quorate-storage", &["quorate-types"]),
     ("quorate-applications", &["quorate-types"]),
     ("quorate-recording", &["quorate-consensus"]),

@@ -4,6 +4,9 @@
 //! sends so all the time would hold up every block, and with it the commands of all others. The leader notices by what it is asked for:
 //! a bundle for which f+1 ask is missing where it is needed for a quorum. Of an owner of whom that is so again and again, the bundles go
 //! along with the leader's proposals for a while, and for twice as long each time that it turns out to be still so afterwards.
+//!
+//! An owner is the address over whose links the bundles come, because keys can be made without end; where no address is known, it is
+//! the owner of the key.
 
 use crate::pool::Pool;
 use quorate_types::{Bundle, Digest, Quorum, ReplicaId, Signers, Time};
@@ -35,11 +38,22 @@ struct Owner {
     span: Duration,
 }
 
+/// By what an owner is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    Address(u64),
+    Key(u128),
+}
+
+fn whose(bundle: &Bundle, pool: &Pool) -> Whose {
+    pool.crowd_of(&bundle.digest()).map_or(Whose::Key(bundle.origin().owner()), Whose::Address)
+}
+
 /// What a leader knows of the owners of such bundles.
 pub struct Alone {
     quorum: Quorum,
     asked: BTreeMap<Digest, Signers>,
-    owners: BTreeMap<u128, Owner>,
+    owners: BTreeMap<Whose, Owner>,
     now: Time,
 }
 
@@ -60,12 +74,12 @@ impl Alone {
             let before = askers.len();
             askers.insert(from);
             if before < askers.len() && askers.len() == self.quorum.weak() {
-                self.missed(now, bundle.origin().owner());
+                self.missed(now, whose(bundle, pool));
             }
         }
     }
 
-    fn missed(&mut self, now: Time, owner: u128) {
+    fn missed(&mut self, now: Time, owner: Whose) {
         if self.owners.len() >= MAX_OWNERS && !self.owners.contains_key(&owner) {
             let first = self.owners.iter().min_by_key(|(_, known)| known.until).map(|(first, _)| *first);
             first.and_then(|first| self.owners.remove(&first));
@@ -87,7 +101,7 @@ impl Alone {
             return;
         }
         for bundle in payload.iter().filter_map(|digest| pool.get(digest)) {
-            let owner = bundle.origin().owner();
+            let owner = whose(bundle, pool);
             let Some(known) = self.owners.get_mut(&owner).filter(|known| known.until <= now) else { continue };
             known.proposed += 1;
             if known.proposed >= SAMPLE {
@@ -104,8 +118,7 @@ impl Alone {
         if self.owners.is_empty() {
             return Vec::new();
         }
-        let goes =
-            |bundle: &&Bundle| self.owners.get(&bundle.origin().owner()).is_some_and(|known| known.until > self.now);
+        let goes = |bundle: &&Bundle| self.owners.get(&whose(bundle, pool)).is_some_and(|known| known.until > self.now);
         let mut bytes = 0;
         let fitting = payload.iter().filter_map(|digest| pool.get(digest)).filter(goes).take_while(|bundle| {
             let fits = bytes == 0 || bytes + bundle.body().len() <= MAX_CARRIED_BYTES;

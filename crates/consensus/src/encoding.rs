@@ -4,6 +4,7 @@
 //! [`Fingerprint`] in place of an encoding that could be read back.
 
 use crate::journal::Record;
+use crate::lanes::Source;
 use crate::seam::{Action, Input, Job, MAX_PART_BYTES, Mark, RecordId, Timer, To};
 use crate::transfer::Part;
 use quorate_types::codec::{decode_list, encode_list};
@@ -25,6 +26,32 @@ impl Wire for Timer {
     }
 }
 
+impl Wire for Source {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Source::Unnamed => out.put_u8(0),
+            Source::Peer(peer) => {
+                out.put_u8(1);
+                peer.encode(out);
+            }
+            Source::Client { crowd, link } => {
+                out.put_u8(2);
+                out.put_u64(*crowd);
+                out.put_u64(*link);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        match input.get_u8("source of a bundle")? {
+            0 => Ok(Source::Unnamed),
+            1 => Ok(Source::Peer(Wire::decode(input)?)),
+            2 => Ok(Source::Client { crowd: input.get_u64("crowd")?, link: input.get_u64("link")? }),
+            _ => Err(input.invalid("source of a bundle", "no such kind")),
+        }
+    }
+}
+
 impl<M: Wire> Wire for Input<M> {
     fn encode(&self, out: &mut Encoder) {
         match self {
@@ -34,9 +61,14 @@ impl<M: Wire> Wire for Input<M> {
                 from.encode(out);
                 message.encode(out);
             }
-            Input::Submit(bundles) => {
+            Input::Submit { bundles, sources } => {
                 out.put_u8(3);
                 encode_list(bundles, out);
+                encode_list(sources, out);
+            }
+            Input::Left(source) => {
+                out.put_u8(16);
+                source.encode(out);
             }
             Input::Timeout(timer) => {
                 out.put_u8(4);
@@ -98,7 +130,15 @@ impl<M: Wire> Wire for Input<M> {
         Ok(match input.get_u8("input")? {
             1 => Input::Start,
             2 => Input::Receive { from: Wire::decode(input)?, message: Wire::decode(input)? },
-            3 => Input::Submit(decode_list(input, "submitted bundles", MAX_SUBMITTED_BUNDLES, 4)?),
+            3 => {
+                let bundles = decode_list(input, "submitted bundles", MAX_SUBMITTED_BUNDLES, 4)?;
+                let sources: Vec<Source> = decode_list(input, "sources of bundles", MAX_SUBMITTED_BUNDLES, 1)?;
+                if !sources.is_empty() && sources.len() != bundles.len() {
+                    return Err(input.invalid("sources of bundles", "neither none nor one for each bundle"));
+                }
+                Input::Submit { bundles, sources }
+            }
+            16 => Input::Left(Wire::decode(input)?),
             4 => Input::Timeout(Wire::decode(input)?),
             5 => Input::Verdict { job: Job(input.get_u64("job")?), genuine: decode_flag(input, "verdict")? },
             6 => Input::Assembled { job: Job(input.get_u64("job")?), result: Ok(Wire::decode(input)?) },

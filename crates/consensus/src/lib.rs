@@ -19,6 +19,7 @@ pub mod fairness;
 pub mod frontier;
 mod jobs;
 pub mod journal;
+pub mod lanes;
 pub mod leader;
 pub mod ledger;
 pub mod malleable;

@@ -104,6 +104,8 @@ pub enum Mutant {
     /// A leader is blamed for a bundle that has waited long at a backup, whether or not the leader has it, and what f+1 relay waits behind
     /// all that the leader has: a bug of our own. A client that sends the leader a backlog has one leader after the other replaced.
     BlamedUnheard,
+    /// All bundles wait in one queue, whatever link they came over: a bug of our own. Whoever makes keys puts a backlog before everybody.
+    OneQueue,
     /// A certificate of timeouts begins a view although the certificate of which a signer tells is not shown with it, and may not exist:
     /// a bug of our own. Aptos shows that certificate with the timeouts and compares (`TwoChainTimeoutCertificate`). The invariant had
     /// to be taken out too.
@@ -112,7 +114,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 38] = [
+    pub const ALL: [Mutant; 39] = [
         Mutant::CommitsAcrossViews,
         Mutant::CommitsOverMissing,
         Mutant::CertificateViewUnsigned,
@@ -151,6 +153,7 @@ impl Mutant {
         Mutant::HeightsStartAgain,
         Mutant::TimeoutsAlone,
         Mutant::BlamedUnheard,
+        Mutant::OneQueue,
     ];
 }
 

@@ -2,8 +2,9 @@
 
 use crate::config::Config;
 use crate::digest_map::{DigestMap, Salt};
+pub use crate::lanes::Source;
+use crate::lanes::{Lanes, Place};
 use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
-use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 
 /// Most pending bundles that a backup relays to its leader at a time.
@@ -17,7 +18,7 @@ pub const EXPIRY_MARGIN_BLOCKS: u64 = 4096;
 const EXPIRY_INTERVAL_BLOCKS: u64 = EXPIRY_MARGIN_BLOCKS / 4;
 /// The relays of all peers together may take one part in so many of the pool.
 const RELAYS_PART: usize = 2;
-/// How many void tickets the queue may hold, besides as many as there are good ones.
+/// How many void tickets the queues may hold, besides as many as there are good ones.
 const QUEUE_SLACK: usize = 1024;
 
 struct Held {
@@ -29,13 +30,19 @@ struct Held {
     executed: bool,
     /// The peer in whose share it is, until it is executed.
     relayer: Option<ReplicaId>,
-    /// Its ticket in the queue while it waits there.
-    ticket: Option<u64>,
+    /// Where it waits while it does.
+    place: Option<Place>,
+    /// The address of the client's link that it came over, if it came over one.
+    crowd: Option<u64>,
 }
 
 impl Held {
     fn is_pending(&self) -> bool {
         self.proposals == self.aside && !self.executed
+    }
+
+    fn has_ticket(&self, ticket: u64) -> bool {
+        self.place.is_some_and(|place| place.ticket == ticket)
     }
 }
 
@@ -55,9 +62,8 @@ pub enum Offered {
 /// All bundles that a replica holds.
 pub struct Pool {
     entries: DigestMap<Held>,
-    /// Tickets, some of which are void by now: a bundle that waits for a second time has another ticket.
-    queue: VecDeque<(u64, Digest)>,
-    tickets: u64,
+    /// What is pending, in the order in which it is to be proposed.
+    lanes: Lanes,
     pending_bundles: usize,
     pending_commands: usize,
     pending_bytes: usize,
@@ -74,8 +80,8 @@ pub struct Pool {
 /// Why a bundle is taken in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// A client wants it ordered: there may be no room.
-    Offered,
+    /// A client wants it ordered: there may be no room, for all or for its source.
+    Offered(Source),
     /// A peer passes it on: of all room its relays may take a share, so that no one peer crowds clients out.
     Relayed(ReplicaId),
     /// f+1 replicas have relayed it as what waited longest there: there has to be room.
@@ -92,8 +98,7 @@ impl Pool {
     pub fn new(config: &Config, quorum: Quorum, salt: Salt) -> Self {
         Pool {
             entries: DigestMap::with_hasher(salt),
-            queue: VecDeque::new(),
-            tickets: 0,
+            lanes: Lanes::new(config),
             pending_bundles: 0,
             pending_commands: 0,
             pending_bytes: 0,
@@ -108,23 +113,33 @@ impl Pool {
     /// Takes a bundle in, if there is room for what it is needed for, and it is not about to expire.
     pub fn offer(&mut self, bundle: Bundle, need: Need) -> Offered {
         let is_late = self.is_late(&bundle);
-        let place = match self.entries.entry(bundle.digest()) {
+        let (digest, commands, size) = (bundle.digest(), bundle.len(), bundle.body().len());
+        let place = match self.entries.entry(digest) {
             Entry::Vacant(place) => place,
             Entry::Occupied(known) => {
-                if need == Need::Offered {
-                    // Its client has sent it here too.
-                    release(&mut self.relayed, known.into_mut());
+                if let Need::Offered(source) = need {
+                    let known = known.into_mut();
+                    release(&mut self.relayed, known);
+                    hasten(&mut self.lanes, known, source);
+                    if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
+                        self.compact();
+                    }
                 }
                 return Offered::Known;
             }
         };
-        if is_late && matches!(need, Need::Offered | Need::Relayed(_) | Need::Owed) {
+        if is_late && matches!(need, Need::Offered(_) | Need::Relayed(_) | Need::Owed) {
             return Offered::Late;
         }
-        let size = bundle.body().len();
         let crowded = self.pending_bundles >= self.most_bundles || self.pending_bytes + size > self.most_bytes;
         let full = match need {
-            Need::Offered => crowded,
+            Need::Offered(source) => {
+                crowded
+                    || source.crowd().is_some() && {
+                        let free = (self.most_bundles - self.pending_bundles, self.most_bytes - self.pending_bytes);
+                        !self.lanes.have_room(source, size, free)
+                    }
+            }
             Need::Relayed(peer) => {
                 let (bundles, bytes) = self.relayed[peer.index()];
                 let parts = RELAYS_PART * self.relayed.len();
@@ -135,21 +150,75 @@ impl Pool {
             Need::Owed | Need::Certified => false,
         };
         if full {
-            return Offered::Full;
+            return match need {
+                Need::Offered(source) if !crowded && self.make_room(source, size) => self.squeeze_in(bundle, source),
+                _ => Offered::Full,
+            };
         }
         self.pending_bundles += 1;
-        self.pending_commands += bundle.len();
+        self.pending_commands += commands;
         self.pending_bytes += size;
         self.open_bytes += size;
-        self.tickets += 1;
-        self.queue.push_back((self.tickets, bundle.digest()));
-        let relayer = if let Need::Relayed(peer) = need { Some(peer) } else { None };
+        let (source, relayer) = match need {
+            Need::Offered(source) => (source, None),
+            Need::Relayed(peer) => (Source::Peer(peer), Some(peer)),
+            Need::Owed | Need::Proposed | Need::Certified => (Source::Unnamed, None),
+        };
         if let Some(peer) = relayer {
             let (bundles, bytes) = &mut self.relayed[peer.index()];
             (*bundles, *bytes) = (*bundles + 1, *bytes + size);
         }
-        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, relayer, ticket: Some(self.tickets) });
+        let waits = Some(self.lanes.push(source, digest, commands, size));
+        let crowd = source.crowd();
+        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, relayer, place: waits, crowd });
         Offered::New
+    }
+
+    /// Drops the newest of what waits for the largest lane of a source's crowd, if that has much more waiting than the source. Its client
+    /// sends it again later, if there still is one.
+    fn make_room(&mut self, source: Source, size: usize) -> bool {
+        let Some(lane) = self.lanes.larger(source, size) else { return false };
+        while let Some((ticket, digest)) = self.lanes.newest(lane) {
+            if self.entries.get(&digest).is_some_and(|entry| entry.has_ticket(ticket)) {
+                self.discard(&digest);
+                return true;
+            }
+            self.lanes.drop_newest(lane);
+        }
+        false
+    }
+
+    fn squeeze_in(&mut self, bundle: Bundle, source: Source) -> Offered {
+        let digest = bundle.digest();
+        self.offer(bundle, Need::Owed);
+        move_to(&mut self.lanes, self.entries.get_mut(&digest).expect("it was just taken in"), source);
+        Offered::New
+    }
+
+    /// Forgets a bundle that waits, and that no block refers to.
+    fn discard(&mut self, digest: &Digest) {
+        let mut entry = self.entries.remove(digest).expect("the caller has found it");
+        release(&mut self.relayed, &mut entry);
+        let size = entry.bundle.body().len();
+        self.lanes.take(entry.place.expect("it waits"), size);
+        self.pending_bundles -= 1;
+        self.pending_commands -= entry.bundle.len();
+        self.pending_bytes -= size;
+        self.open_bytes -= size;
+    }
+
+    /// A client's link is gone. What came over it goes on waiting, with all else that came from its address over links that are gone.
+    pub fn leave(&mut self, source: Source) {
+        let Some((joined, tickets)) = self.lanes.leave(source) else { return };
+        for (ticket, digest) in tickets {
+            let Some(entry) = self.entries.get_mut(&digest).filter(|entry| entry.has_ticket(ticket)) else { continue };
+            move_to(&mut self.lanes, entry, joined);
+        }
+    }
+
+    /// The address of the client's link that a bundle came over, if it is here and came over one.
+    pub fn crowd_of(&self, digest: &Digest) -> Option<u64> {
+        self.entries.get(digest)?.crowd
     }
 
     /// Whether a bundle has expired, or will before it can be ordered.
@@ -166,17 +235,13 @@ impl Pool {
     }
 
     fn drop_late(&mut self) {
-        let waits = |(ticket, digest): &(u64, Digest)| {
-            self.entries.get(digest).filter(|entry| entry.ticket == Some(*ticket) && entry.proposals == 0)
+        let waits = |(ticket, digest): (u64, &Digest)| {
+            self.entries.get(digest).filter(|entry| entry.has_ticket(ticket) && entry.proposals == 0)
         };
-        let late = self.queue.iter().filter_map(waits).map(|entry| &entry.bundle).filter(|bundle| self.is_late(bundle));
+        let pending = self.lanes.in_order().filter_map(waits);
+        let late = pending.map(|entry| &entry.bundle).filter(|bundle| self.is_late(bundle));
         for digest in late.map(Bundle::digest).collect::<Vec<_>>() {
-            let mut entry = self.entries.remove(&digest).expect("it was just found");
-            release(&mut self.relayed, &mut entry);
-            self.pending_bundles -= 1;
-            self.pending_commands -= entry.bundle.len();
-            self.pending_bytes -= entry.bundle.body().len();
-            self.open_bytes -= entry.bundle.body().len();
+            self.discard(&digest);
         }
         self.compact();
     }
@@ -211,23 +276,19 @@ impl Pool {
         self.pending_commands
     }
 
-    /// The next bundles to propose, oldest first: at most so many commands and bytes, but at least one bundle if there is any. They
-    /// wait until a block refers to them.
+    /// The next bundles to propose, in the order of the [lanes](crate::lanes): at most so many commands and bytes, but at least one
+    /// bundle if there is any. They wait until a block refers to them.
     pub fn select(&mut self, most_commands: usize, most_bytes: usize) -> Vec<Digest> {
         let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
-        let entries = &self.entries;
-        let held = |(ticket, digest): &(u64, Digest)| entries.get(digest).filter(|entry| entry.ticket == Some(*ticket));
-        while self.queue.front().is_some_and(|front| held(front).is_none()) {
-            self.queue.pop_front();
-        }
-        for place in &self.queue {
-            let Some(entry) = held(place) else { continue };
+        self.trim();
+        for (ticket, digest) in self.lanes.in_order() {
+            let Some(entry) = self.entries.get(digest).filter(|entry| entry.has_ticket(ticket)) else { continue };
             commands += entry.bundle.len();
             bytes += entry.bundle.body().len();
             if !selected.is_empty() && (commands > most_commands || bytes > most_bytes) {
                 break;
             }
-            selected.push(place.1);
+            selected.push(*digest);
             if commands >= most_commands {
                 break;
             }
@@ -235,14 +296,17 @@ impl Pool {
         selected
     }
 
-    /// The oldest pending bundles, as many as one message holds, without taking them.
+    fn trim(&mut self) {
+        let entries = &self.entries;
+        self.lanes.trim(|digest, ticket| entries.get(digest).is_some_and(|entry| entry.has_ticket(ticket)));
+    }
+
+    /// The pending bundles that would be proposed next, as many as one message holds, without taking them.
     pub fn oldest_pending(&self, most: usize) -> Vec<Bundle> {
-        let pending = self
-            .queue
-            .iter()
-            .filter_map(|(ticket, digest)| self.entries.get(digest).filter(|entry| entry.ticket == Some(*ticket)));
+        let waits =
+            |(ticket, digest): (u64, &Digest)| self.entries.get(digest).filter(|entry| entry.has_ticket(ticket));
         let mut bytes = 0;
-        let fitting = pending.take(most).take_while(|entry| {
+        let fitting = self.lanes.in_order().filter_map(waits).take(most).take_while(|entry| {
             let fits = bytes == 0 || bytes + entry.bundle.body().len() <= MAX_RELAYED_BYTES;
             bytes += entry.bundle.body().len();
             fits
@@ -262,15 +326,14 @@ impl Pool {
         bundles
     }
 
-    /// Puts a bundle that waits at the head of the queue.
+    /// Puts a bundle that waits before all others.
     pub fn promote(&mut self, digest: &Digest) {
+        let first = self.oldest();
         let Some(entry) = self.entries.get_mut(digest).filter(|entry| entry.is_pending()) else { return };
-        let at_head = self.queue.front().is_some_and(|(ticket, _)| entry.ticket == Some(*ticket));
-        if !at_head {
-            self.tickets += 1;
-            entry.ticket = Some(self.tickets);
-            self.queue.push_front((self.tickets, *digest));
-            if self.queue.len() > 2 * self.pending_bundles + QUEUE_SLACK {
+        if first != Some(*digest) {
+            self.lanes.take(entry.place.take().expect("it waits"), entry.bundle.body().len());
+            entry.place = Some(self.lanes.push_ahead(*digest));
+            if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
                 self.compact();
             }
         }
@@ -278,13 +341,8 @@ impl Pool {
 
     /// The bundle that would be proposed next.
     pub fn oldest(&mut self) -> Option<Digest> {
-        while let Some((ticket, digest)) = self.queue.front() {
-            if self.entries.get(digest).is_some_and(|entry| entry.ticket == Some(*ticket)) {
-                return Some(*digest);
-            }
-            self.queue.pop_front();
-        }
-        None
+        self.trim();
+        self.lanes.first()
     }
 
     /// A block of the tree refers to the bundle, which is here.
@@ -307,20 +365,17 @@ impl Pool {
 
     /// The bundle waits no more, if it did.
     fn claim(&mut self, digest: &Digest) -> &mut Held {
-        if self.queue.len() > 2 * self.pending_bundles.saturating_sub(1) + QUEUE_SLACK {
+        if self.lanes.queued() > 2 * self.pending_bundles.saturating_sub(1) + QUEUE_SLACK {
             self.compact();
         }
         let entry = self.entries.get_mut(digest).expect("a block enters the tree with its bundles");
-        if entry.is_pending() {
+        if let Some(place) = entry.place.take() {
+            let size = entry.bundle.body().len();
             self.pending_bundles -= 1;
             self.pending_commands -= entry.bundle.len();
-            self.pending_bytes -= entry.bundle.body().len();
+            self.pending_bytes -= size;
+            self.lanes.take(place, size);
         }
-        // Whoever proposes takes the bundles in the order of the queue.
-        if self.queue.front().is_some_and(|(ticket, _)| entry.ticket == Some(*ticket)) {
-            self.queue.pop_front();
-        }
-        entry.ticket = None;
         entry
     }
 
@@ -331,16 +386,14 @@ impl Pool {
             self.pending_bundles += 1;
             self.pending_commands += entry.bundle.len();
             self.pending_bytes += entry.bundle.body().len();
-            self.tickets += 1;
-            entry.ticket = Some(self.tickets);
-            self.queue.push_front((self.tickets, *digest));
+            entry.place = Some(self.lanes.push_ahead(*digest));
         }
     }
 
-    /// Takes the void tickets out of the queue. A backup never selects, so that its queue would grow for ever.
+    /// Takes the void tickets out of the queues. A backup never selects, so that its queues would grow for ever.
     fn compact(&mut self) {
         let entries = &self.entries;
-        self.queue.retain(|(ticket, digest)| entries.get(digest).is_some_and(|entry| entry.ticket == Some(*ticket)));
+        self.lanes.compact(|digest, ticket| entries.get(digest).is_some_and(|entry| entry.has_ticket(ticket)));
     }
 
     /// A block that referred to the bundle and was set aside is no longer kept.
@@ -382,7 +435,7 @@ impl Pool {
     pub fn begin_again<'a>(&mut self, needed: impl IntoIterator<Item = &'a Digest>) {
         let kept: Vec<Bundle> = needed.into_iter().filter_map(|digest| self.get(digest).cloned()).collect();
         self.entries.clear();
-        self.queue.clear();
+        self.lanes.clear();
         (self.pending_bundles, self.pending_commands, self.pending_bytes, self.open_bytes) = (0, 0, 0, 0);
         self.relayed.fill((0, 0));
         for bundle in kept {
@@ -396,8 +449,11 @@ impl Pool {
         assert!(self.pending_bundles <= self.pending_commands, "a bundle carries a command");
         assert!(self.pending_commands <= self.pending_bytes, "a command has bytes");
         assert!(self.pending_bytes <= self.open_bytes, "what is pending is not executed");
-        assert!(self.pending_bundles <= self.queue.len(), "a pending bundle is queued");
-        assert!(self.queue.len() <= 2 * self.pending_bundles + QUEUE_SLACK, "the queue is compacted");
+        assert!(self.pending_bundles <= self.lanes.queued(), "a pending bundle is queued");
+        if cfg!(debug_assertions) {
+            self.lanes.invariants();
+        }
+        assert!(self.lanes.queued() <= 2 * self.pending_bundles + QUEUE_SLACK, "the queue is compacted");
     }
 }
 
@@ -407,4 +463,19 @@ fn release(relayed: &mut [(usize, usize)], entry: &mut Held) {
         let (bundles, bytes) = &mut relayed[peer.index()];
         (*bundles, *bytes) = (*bundles - 1, *bytes - entry.bundle.body().len());
     }
+}
+
+/// A client has sent a bundle that waits: over a link of which it would be proposed earlier, it waits there.
+fn hasten(lanes: &mut Lanes, entry: &mut Held, source: Source) {
+    if source != Source::Unnamed && entry.place.is_some_and(|place| lanes.would_gain(place, source)) {
+        move_to(lanes, entry, source);
+    }
+}
+
+/// A bundle that waits does so in another lane from now on.
+fn move_to(lanes: &mut Lanes, entry: &mut Held, source: Source) {
+    let (commands, size) = (entry.bundle.len(), entry.bundle.body().len());
+    lanes.take(entry.place.take().expect("it waits"), size);
+    entry.place = Some(lanes.push(source, entry.bundle.digest(), commands, size));
+    entry.crowd = source.crowd();
 }

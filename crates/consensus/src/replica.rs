@@ -24,7 +24,7 @@ use crate::journal::{Asking, Standing};
 use crate::leader::{LeaderElection, LeaderScript};
 use crate::mutants::{Mutant, Mutation, mutated};
 use crate::pacemaker::Pacemaker;
-use crate::pool::{Need, Offered};
+use crate::pool::{Need, Offered, Source};
 use crate::safety::Safety;
 use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, Timer, To};
 use crate::store::Store;
@@ -141,7 +141,15 @@ impl<P: Protocol> Replica<P> {
             Input::Start => self.start(now),
             Input::Summarize => self.summarize(),
             Input::Receive { from, message } => self.receive(now, from, message),
-            Input::Submit(bundles) => self.submit(now, self.parts.me, bundles, Need::Offered),
+            Input::Submit { bundles, mut sources } => {
+                if mutated(&self.parts, Mutant::OneQueue) {
+                    sources.clear();
+                }
+                let needs =
+                    sources.into_iter().map(Need::Offered).chain(std::iter::repeat(Need::Offered(Source::Unnamed)));
+                self.submit(now, self.parts.me, bundles.into_iter().zip(needs));
+            }
+            Input::Left(source) => self.parts.store.pool.leave(source),
             Input::Timeout(Timer::Fetch) => self.fetch_armed = None,
             Input::Timeout(timer) => self.tell(now, Event::Timeout(timer)),
             Input::Verdict { job, genuine } => self.verdict(now, job, genuine),
@@ -245,18 +253,18 @@ impl<P: Protocol> Replica<P> {
             self.drop_message(from, Drop::Unasked);
         }
         if !bundles.is_empty() {
-            self.submit(now, from, bundles, Need::Proposed);
+            self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Proposed)));
             self.parts.store.answered(now, from);
         }
     }
 
-    fn submit(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>, need: Need) {
+    fn submit(&mut self, now: Time, from: ReplicaId, bundles: impl Iterator<Item = (Bundle, Need)>) {
         let mut news = 0;
-        for bundle in bundles {
+        for (bundle, need) in bundles {
             let commands = bundle.len();
             match self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole) {
                 Offered::New => news += commands,
-                Offered::Known if need == Need::Offered => self.drop_message(from, Drop::Repeated),
+                Offered::Known if matches!(need, Need::Offered(_)) => self.drop_message(from, Drop::Repeated),
                 Offered::Known => {}
                 Offered::Full => self.drop_message(from, Drop::PoolFull),
                 Offered::Late => self.drop_message(from, Drop::Expired),

@@ -6,7 +6,7 @@
 
 use crate::frontier::Frontier;
 use crate::journal::{RecallError, Record, Standing};
-use crate::pool::MAX_RELAYED_BUNDLES;
+use crate::pool::{MAX_RELAYED_BUNDLES, Source};
 use crate::transfer::Part;
 use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
@@ -73,7 +73,14 @@ pub enum Input<M> {
         message: Envelope<M>,
     },
     /// Commands from clients.
-    Submit(Vec<Bundle>),
+    Submit {
+        /// The bundles.
+        bundles: Vec<Bundle>,
+        /// Where each of them came in; empty if that does not matter.
+        sources: Vec<Source>,
+    },
+    /// A client's link is gone, over which bundles came in.
+    Left(Source),
     /// An alarm rang.
     Timeout(Timer),
     /// The answer to [`Action::Verify`].

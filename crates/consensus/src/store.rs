@@ -17,7 +17,7 @@ use crate::frontier::Frontier;
 use crate::leader::LeaderElection;
 use crate::ledger::Ledger;
 use crate::mutants::{Mutant, Mutation};
-use crate::pool::{Need, Offered, Pool};
+use crate::pool::{Need, Offered, Pool, Source};
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS};
 use crate::wants::Wants;
 use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time};
@@ -365,7 +365,7 @@ impl Store {
     /// Takes a bundle in that a client sent, or a peer whose bundles are asked for. The blocks that became whole by it are appended to
     /// `whole`.
     pub fn supply(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
-        self.supply_for(bundle, Need::Offered, leaders, whole)
+        self.supply_for(bundle, Need::Offered(Source::Unnamed), leaders, whole)
     }
 
     /// The same, if no block needs it, for this.

@@ -9,7 +9,7 @@ pub fn input<M: Message>(input: &Input<M>) -> String {
     match input {
         Input::Start => "the start".into(),
         Input::Receive { from, message } => format!("from {from:?}: {}", envelope(message)),
-        Input::Submit(bundles) => format!("from clients: {}", bundle_list(bundles)),
+        Input::Submit { bundles, .. } => format!("from clients: {}", bundle_list(bundles)),
         Input::Timeout(timer) => format!("the alarm {timer:?}"),
         Input::Verdict { job, genuine: true } => format!("the answer to question {}: genuine", job.0),
         Input::Verdict { job, genuine: false } => format!("the answer to question {}: not genuine", job.0),
@@ -35,6 +35,7 @@ pub fn input<M: Message>(input: &Input<M>) -> String {
         }
         Input::Adopted { checkpoint, .. } => format!("that its state is now that of {}", certificate_name(checkpoint)),
         Input::Recall { id, record: recalled } => format!("record {} of the journal: {}", id.0, record(recalled)),
+        Input::Left(source) => format!("that a link is gone: {source:?}"),
         Input::Forgot => "that the journal is not whole".into(),
         Input::Summarize => "that the journal is to be summed up".into(),
     }

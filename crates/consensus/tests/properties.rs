@@ -13,6 +13,7 @@ use quorate_consensus::config::{Dissemination, LeaderKind};
 use quorate_consensus::encoding::Fingerprint;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::journal::{Record, Standing};
+use quorate_consensus::lanes::Source;
 use quorate_consensus::safety::{Promise, timeout_subject};
 use quorate_consensus::seam::{Drop, Job, MAX_FETCHED_BLOCKS, RecordId};
 use quorate_consensus::views::{Family, ViewEngine};
@@ -244,6 +245,14 @@ fn record() -> BoxedStrategy<Record> {
     .boxed()
 }
 
+fn source() -> impl Strategy<Value = Source> {
+    prop_oneof![
+        Just(Source::Unnamed),
+        any::<u16>().prop_map(|peer| Source::Peer(ReplicaId(peer))),
+        (number(), number()).prop_map(|(crowd, link)| Source::Client { crowd, link }),
+    ]
+}
+
 fn input() -> BoxedStrategy<Input<ChainedMessage>> {
     let voters = collection::vec(any::<u16>().prop_map(ReplicaId), 0..5);
     prop_oneof![
@@ -253,7 +262,11 @@ fn input() -> BoxedStrategy<Input<ChainedMessage>> {
         2 => (number(), record()).prop_map(|(id, record)| Input::Recall { id: RecordId(id), record }),
         4 => (any::<u16>(), envelope())
             .prop_map(|(from, message)| Input::Receive { from: ReplicaId(from), message }),
-        2 => collection::vec(bundle(), 0..4).prop_map(Input::Submit),
+        2 => (collection::vec((bundle(), source()), 0..4), any::<bool>()).prop_map(|(offers, named)| {
+            let (bundles, sources) = offers.into_iter().unzip();
+            Input::Submit { bundles, sources: if named { sources } else { Vec::new() } }
+        }),
+        1 => source().prop_map(Input::Left),
         1 => prop::sample::select(&Timer::ALL[..]).prop_map(Input::Timeout),
         1 => (number(), any::<bool>()).prop_map(|(job, genuine)| Input::Verdict { job: Job(job), genuine }),
         1 => (number(), certificate())

@@ -5,9 +5,12 @@ use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
 use quorate_consensus::digest_map::Salt;
-use quorate_consensus::pool::{Need, Offered, Pool};
+use quorate_consensus::pool::{Need, Offered, Pool, Source};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A client wants it ordered, wherever it came in.
+const OFFERED: Need = Need::Offered(Source::Unnamed);
 
 fn pool(pool_bundles: usize, pool_bytes: usize) -> Pool {
     Pool::new(&Config { pool_bundles, pool_bytes, ..config() }, quorum(4), Salt(0))
@@ -21,8 +24,8 @@ fn digests(bundles: &[Bundle]) -> Vec<Digest> {
 fn bundles_are_proposed_in_the_order_of_their_coming() {
     let mut pool = pool(100, 1 << 20);
     let bundles: Vec<Bundle> = (0..10).map(|number| bundle(number, 2, 0)).collect();
-    bundles.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), Need::Offered), Offered::New));
-    assert_eq!(pool.offer(bundles[3].clone(), Need::Offered), Offered::Known);
+    bundles.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), OFFERED), Offered::New));
+    assert_eq!(pool.offer(bundles[3].clone(), OFFERED), Offered::Known);
     assert_eq!(pool.pending_commands(), 20);
     pool.proposed(&bundles[1].digest());
     assert_eq!(pool.oldest_pending(2), [bundles[0].clone(), bundles[2].clone()]);
@@ -37,8 +40,8 @@ fn bundles_are_proposed_in_the_order_of_their_coming() {
 fn one_bundle_is_selected_however_large() {
     let mut pool = pool(100, 1 << 20);
     let (large, small) = (bundle(1, 50, 10), bundle(2, 1, 0));
-    pool.offer(large.clone(), Need::Offered);
-    pool.offer(small.clone(), Need::Offered);
+    pool.offer(large.clone(), OFFERED);
+    pool.offer(small.clone(), OFFERED);
     assert_eq!(pool.select(10, 100), [large.digest()]);
     assert_eq!(pool.select(10, 100), [large.digest()], "it waits until a block refers to it");
     pool.proposed(&large.digest());
@@ -51,10 +54,10 @@ fn one_bundle_is_selected_however_large() {
 fn what_an_abandoned_block_proposed_waits_again_ahead_of_the_rest() {
     let mut pool = pool(100, 1 << 20);
     let (first, second) = (bundle(1, 1, 0), bundle(2, 1, 0));
-    pool.offer(first.clone(), Need::Offered);
+    pool.offer(first.clone(), OFFERED);
     assert_eq!(pool.select(10, 1000), [first.digest()]);
     pool.proposed(&first.digest());
-    pool.offer(second.clone(), Need::Offered);
+    pool.offer(second.clone(), OFFERED);
     pool.released(&first.digest());
     assert_eq!(pool.select(10, 1000), digests(&[first, second]));
 }
@@ -63,12 +66,12 @@ fn what_an_abandoned_block_proposed_waits_again_ahead_of_the_rest() {
 fn the_room_is_for_what_waits_and_not_for_what_is_kept() {
     let large = bundle(1, 1, 1000);
     let mut pool = pool(100, large.body().len() + 10);
-    assert_eq!(pool.offer(large.clone(), Need::Offered), Offered::New);
-    assert_eq!(pool.offer(bundle(2, 1, 0), Need::Offered), Offered::Full);
+    assert_eq!(pool.offer(large.clone(), OFFERED), Offered::New);
+    assert_eq!(pool.offer(bundle(2, 1, 0), OFFERED), Offered::Full);
     assert_eq!(pool.offer(bundle(2, 1, 0), Need::Certified), Offered::New, "a block needs it");
     pool.proposed(&large.digest());
     pool.executed(&large.digest());
-    assert_eq!(pool.offer(bundle(3, 1, 0), Need::Offered), Offered::New);
+    assert_eq!(pool.offer(bundle(3, 1, 0), OFFERED), Offered::New);
     assert_eq!(pool.get(&large.digest()), Some(&large), "it is kept for those who lag behind");
 }
 
@@ -77,10 +80,10 @@ fn the_room_is_for_what_waits_and_not_for_what_is_kept() {
 fn a_backup_forgets_what_others_proposed() {
     let mut pool = pool(100, 1 << 20);
     let stuck = bundle(0, 1, 0);
-    pool.offer(stuck.clone(), Need::Offered);
+    pool.offer(stuck.clone(), OFFERED);
     for number in 1..10_000 {
         let passing = bundle(number, 1, 0);
-        assert_eq!(pool.offer(passing.clone(), Need::Offered), Offered::New);
+        assert_eq!(pool.offer(passing.clone(), OFFERED), Offered::New);
         pool.proposed(&passing.digest());
         pool.executed(&passing.digest());
         pool.released(&passing.digest());
@@ -95,12 +98,12 @@ fn a_bundle_that_comes_again_after_it_was_forgotten_is_proposed_once() {
     let mut pool = pool(100, 1 << 20);
     let again = bundle(1, 1, 0);
     for _ in 0..3 {
-        assert_eq!(pool.offer(again.clone(), Need::Offered), Offered::New);
+        assert_eq!(pool.offer(again.clone(), OFFERED), Offered::New);
         pool.proposed(&again.digest());
         pool.executed(&again.digest());
         pool.released(&again.digest());
     }
-    pool.offer(again.clone(), Need::Offered);
+    pool.offer(again.clone(), OFFERED);
     assert_eq!(pool.select(100, 1 << 20), [again.digest()]);
 }
 
@@ -282,7 +285,7 @@ proptest! {
                         naive.held.insert(number, Held::default());
                         naive.line.push(number);
                     }
-                    let need = if wanted { Need::Certified } else { Need::Offered };
+                    let need = if wanted { Need::Certified } else { OFFERED };
                     prop_assert_eq!(pool.offer(naive.bundles[number].clone(), need), expected);
                 }
                 Step::Select { commands, bytes } => {
@@ -338,13 +341,154 @@ fn a_peers_relays_take_a_share() {
     assert_eq!(by(&mut pool, 1), 10, "an eighth of the pool, with four replicas");
     assert_eq!(by(&mut pool, 1), 0);
     assert_eq!(by(&mut pool, 2), 10, "another peer has its own share");
-    assert_eq!(pool.offer(relayed[0].clone(), Need::Offered), Offered::Known);
+    assert_eq!(pool.offer(relayed[0].clone(), OFFERED), Offered::Known);
     assert_eq!(by(&mut pool, 1), 1, "a client has sent one of them here too");
     pool.proposed(&relayed[1].digest());
     pool.executed(&relayed[1].digest());
     assert_eq!(by(&mut pool, 1), 1, "and one is executed");
     let clients: Vec<Bundle> = (100..200).map(|number| bundle(number, 1, 10)).collect();
-    let room = clients.iter().filter(|bundle| pool.offer((*bundle).clone(), Need::Offered) == Offered::New).count();
+    let room = clients.iter().filter(|bundle| pool.offer((*bundle).clone(), OFFERED) == Offered::New).count();
     assert!(room >= 50, "{room} of a client's are taken");
     pool.invariants();
+}
+
+fn from(crowd: u64, link: u64) -> Need {
+    Need::Offered(Source::Client { crowd, link })
+}
+
+/// Where a bundle comes in the order of the proposals.
+fn position(pool: &Pool, bundle: &Bundle) -> usize {
+    pool.oldest_pending(usize::MAX).iter().position(|other| other.digest() == bundle.digest()).expect("it waits")
+}
+
+#[test]
+fn a_flood_over_other_links_is_before_a_bundle_with_one_round_only() {
+    let honest = bundle(0, 1, 0);
+    for (source, behind) in [(from(1, 99), 20), (OFFERED, 1000)] {
+        let mut pool = pool(10_000, 1 << 26);
+        for number in 0..1000 {
+            // With lanes for their links, and without.
+            let need = if source == OFFERED { OFFERED } else { from(1, number % 20) };
+            assert_eq!(pool.offer(bundle(1 + number, 100, 0), need), Offered::New);
+        }
+        pool.offer(honest.clone(), source);
+        assert_eq!(position(&pool, &honest), behind);
+        pool.invariants();
+    }
+}
+
+/// A key costs nothing, and neither does a link for each key, one after the other.
+#[test]
+fn links_that_are_gone_wait_together() {
+    let mut pool = pool(10_000, 1 << 26);
+    for number in 0..1000 {
+        assert_eq!(pool.offer(bundle(1 + number, 100, 0), from(1, number)), Offered::New);
+        pool.leave(Source::Client { crowd: 1, link: number });
+        pool.invariants();
+    }
+    let honest = bundle(0, 1, 0);
+    pool.offer(honest.clone(), from(1, 5000));
+    assert_eq!(position(&pool, &honest), 1, "after the one that is next");
+    assert_eq!(pool.select(usize::MAX, usize::MAX).len(), 1001, "and nothing is lost");
+}
+
+#[test]
+fn an_address_with_many_links_has_the_share_of_one_with_a_single_link() {
+    let mut pool = pool(100_000, 1 << 26);
+    for number in 0..5000 {
+        pool.offer(bundle(10_000 + number, 1, 10), from(1, number % 100));
+    }
+    let single: Vec<Bundle> = (0..100).map(|number| bundle(number, 1, 10)).collect();
+    single.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), from(2, 500)), Offered::New));
+    // The first round of the hundred links came before there was anything to share.
+    let last = position(&pool, &single[99]);
+    assert!((190..=320).contains(&last), "{last} before it, and 99 of them its own link's");
+}
+
+#[test]
+fn whoever_fills_the_pool_leaves_room_for_others() {
+    let mut pool = pool(1000, 1 << 26);
+    let mut number = 0;
+    let mut take = |pool: &mut Pool, need: Need| {
+        number += 1;
+        pool.offer(bundle(number, 1, 0), need) == Offered::New
+    };
+    let full = (0..2000).filter(|at| take(&mut pool, from(1, at % 50))).count();
+    assert!((700..900).contains(&full), "{full} of an address with fifty links");
+    let before = pool.pending_commands();
+    assert!((0..10).filter(|_| take(&mut pool, from(2, 100))).count() == 10, "another address finds room");
+    assert!(
+        (0..5).filter(|_| take(&mut pool, from(1, 101))).count() == 5,
+        "and another link of the same address, at its crowd's cost"
+    );
+    assert_eq!(pool.pending_commands(), before + 10, "what another link waited with gave way");
+    pool.invariants();
+}
+
+#[test]
+fn a_bundle_waits_where_it_is_proposed_earliest() {
+    let mut pool = pool(10_000, 1 << 26);
+    let honest = bundle(0, 1, 0);
+    for number in 1..100 {
+        pool.offer(bundle(number, 100, 0), from(1, 1));
+    }
+    assert_eq!(pool.offer(honest.clone(), from(1, 1)), Offered::New, "somebody has repeated it first");
+    assert_eq!(position(&pool, &honest), 99);
+    assert_eq!(pool.offer(honest.clone(), from(1, 2)), Offered::Known);
+    assert_eq!(position(&pool, &honest), 1, "its client has sent it");
+    for number in 200..300 {
+        pool.offer(bundle(number, 100, 0), from(1, 3));
+    }
+    assert_eq!(pool.offer(honest.clone(), from(1, 3)), Offered::Known);
+    assert_eq!(position(&pool, &honest), 1, "and nobody can put it off");
+    pool.invariants();
+}
+
+proptest! {
+    /// Whatever comes, leaves and is proposed: each pending bundle is in the order once, and of one link they keep their order.
+    #[test]
+    fn lanes_lose_nothing(steps in collection::vec((0..6u8, 0..4u64, 0..3u64), 1..300)) {
+        let mut pool = pool(1 << 20, 1 << 30);
+        let mut waiting: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
+        for (number, (step, link, crowd)) in (0..).zip(steps) {
+            let key = crowd * 10 + link;
+            match step {
+                0..=2 => {
+                    pool.offer(bundle(number, 1 + number % 7, link as usize), from(crowd, key));
+                    waiting.insert(number, (key, true));
+                }
+                3 => {
+                    pool.leave(Source::Client { crowd, link: key });
+                    waiting.values_mut().filter(|(of, _)| *of == key).for_each(|(_, ordered)| *ordered = false);
+                }
+                4 => {
+                    for digest in pool.select(1 + link as usize, 1 << 20) {
+                        let number = *waiting.keys().find(|number| named(**number, &waiting) == digest).expect("it waits");
+                        pool.proposed(&digest);
+                        waiting.remove(&number);
+                    }
+                }
+                _ => {
+                    if let Some(number) = waiting.keys().nth(key as usize).copied() {
+                        pool.promote(&named(number, &waiting));
+                        waiting.get_mut(&number).expect("it waits").1 = false;
+                    }
+                }
+            }
+            pool.invariants();
+            let order: Vec<Digest> = pool.oldest_pending(usize::MAX).iter().map(Bundle::digest).collect();
+            prop_assert_eq!(order.len(), waiting.len());
+            for key in 0..30 {
+                let of = waiting.iter().filter(|(_, (of, ordered))| *of == key && *ordered);
+                let places: Vec<_> = of.map(|(number, _)| order.iter().position(|other| *other == named(*number, &waiting))).collect();
+                prop_assert!(places.is_sorted() && places.iter().all(Option::is_some));
+            }
+        }
+    }
+}
+
+/// The digest of a bundle of [`lanes_lose_nothing`].
+fn named(number: u64, waiting: &BTreeMap<u64, (u64, bool)>) -> Digest {
+    let link = waiting[&number].0 % 10;
+    bundle(number, 1 + number % 7, link as usize).digest()
 }

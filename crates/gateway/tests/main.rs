@@ -1,3 +1,4 @@
 //! The tests of this crate, as one binary.
 
+mod places;
 mod turns;

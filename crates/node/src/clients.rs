@@ -9,6 +9,7 @@ use crate::error::HostError;
 use crate::gateway::{Checked, FORGED, bad_expiry};
 use crate::host::Host;
 use bytes::Bytes;
+use quorate_consensus::pool::Source;
 use quorate_consensus::seam::Drop as DropReason;
 use quorate_consensus::{Action, Input, Mark, Protocol};
 use quorate_gateway::budget::{
@@ -16,9 +17,10 @@ use quorate_gateway::budget::{
     STRANGERS_NS_PER_TURN,
 };
 use quorate_gateway::turns::{Standing, Turns};
-use quorate_transports::LinkId;
+use quorate_transports::{LinkId, Transport};
 use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, Time, decode_message};
+use std::collections::HashMap;
 use std::time::Instant;
 
 /// What a frame is charged besides what follows, in nanoseconds.
@@ -40,6 +42,10 @@ pub(crate) struct Clients {
     turns: Turns<LinkId, ClientFrame>,
     /// The bundles of this turn and the links they came on.
     submitted: Vec<(LinkId, Digest)>,
+    /// The links over which bundles came in.
+    sources: HashMap<LinkId, Source>,
+    /// Those of links that are gone, of which the replica does not know yet.
+    left: Vec<Source>,
     statuses: Statuses,
     undecodable: u64,
 }
@@ -55,7 +61,14 @@ struct Statuses {
 impl Default for Clients {
     fn default() -> Self {
         let statuses = Statuses { json: [None, None], saved_ns: STATUS_SAVED_NS, saved_at: Time(0) };
-        Clients { turns: Turns::default(), submitted: Vec::new(), statuses, undecodable: 0 }
+        Clients {
+            turns: Turns::default(),
+            submitted: Vec::new(),
+            sources: HashMap::new(),
+            left: Vec::new(),
+            statuses,
+            undecodable: 0,
+        }
     }
 }
 
@@ -74,6 +87,23 @@ impl Clients {
     /// Drops what waits on a link that is gone.
     pub fn forget(&mut self, link: LinkId) {
         self.turns.forget(link);
+        self.left.extend(self.sources.remove(&link));
+    }
+
+    /// Where each of the submitted bundles came in. Those of a link come in a row.
+    fn sources(&mut self, transport: &dyn Transport) -> Vec<Source> {
+        let mut last = None;
+        let (submitted, sources) = (&self.submitted, &mut self.sources);
+        let source = |(link, _): &(LinkId, Digest)| match last {
+            Some((before, source)) if before == *link => source,
+            _ => {
+                let named = || Source::Client { crowd: transport.crowd(*link), link: link.0 };
+                let source = *sources.entry(*link).or_insert_with(named);
+                last = Some((*link, source));
+                source
+            }
+        };
+        submitted.iter().map(source).collect()
     }
 
     /// Frames that are no message.
@@ -87,6 +117,10 @@ impl<P: Protocol> Host<P> {
     pub(crate) fn serve_clients(&mut self) -> Result<(), HostError> {
         let transport = &self.devices.transport;
         self.clients.turns.resume(|link| !transport.is_congested(link));
+        for source in std::mem::take(&mut self.clients.left) {
+            self.consume(Input::Left(source));
+            self.perform()?;
+        }
         if self.clients.are_served() {
             return Ok(());
         }
@@ -127,7 +161,8 @@ impl<P: Protocol> Host<P> {
         if bundles.is_empty() {
             return Ok(());
         }
-        self.consume(Input::Submit(bundles));
+        let sources = self.clients.sources(&*self.devices.transport);
+        self.consume(Input::Submit { bundles, sources });
         let is_turned_away = |action: &Action<P::Message>| {
             matches!(action, Action::Mark(Mark::Dropped { why: DropReason::PoolFull | DropReason::Repeated, .. }))
         };

@@ -7,7 +7,9 @@ use quorate_types::{Bundle, BundleBuilder, ClientId, Height};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
+use thiserror::Error;
 
 /// How often hostile clients send.
 pub const TICK: Duration = Duration::from_millis(1);
@@ -26,12 +28,16 @@ const PAYLOAD_BYTES: usize = 64;
 const QUESTION_BYTES: u32 = 32;
 /// Bytes of a value that is asked for: the largest that fits an answer.
 const VALUE_BYTES: u64 = 1_000_000;
+/// Links that a squatter dials in a tick, to each replica: a hundred milliseconds take all places several times.
+const LINKS_PER_TICK: u64 = 20;
+/// After so many ticks the honest clients hang up where there are squatters.
+const LEASE_TICKS: u64 = 50;
 /// Honest bundles that are remembered to be sent again.
 const REMEMBERED: usize = 4096;
 
 /// What hostile clients do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(into = "String", try_from = "String")]
 pub enum Hostility {
     /// Genuine bundles of one command, to all replicas.
     Flood,
@@ -47,11 +53,13 @@ pub enum Hostility {
     Replay,
     /// Commands that it sent before, each time in another bundle.
     Repeat,
+    /// Links that say nothing, so many that there is no place for others.
+    Squat,
 }
 
 impl Hostility {
     /// Every kind.
-    pub const ALL: [Hostility; 7] = [
+    pub const ALL: [Hostility; 8] = [
         Hostility::Flood,
         Hostility::Forged,
         Hostility::Status,
@@ -59,6 +67,7 @@ impl Hostility {
         Hostility::OneBackupOnly,
         Hostility::Replay,
         Hostility::Repeat,
+        Hostility::Squat,
     ];
 
     /// Frames to each replica in a [`TICK`].
@@ -69,6 +78,7 @@ impl Hostility {
             Hostility::Status | Hostility::NoRead => 100,
             Hostility::OneBackupOnly => 1,
             Hostility::Repeat => 2,
+            Hostility::Squat => LINKS_PER_TICK,
         }
     }
 
@@ -88,9 +98,38 @@ impl fmt::Display for Hostility {
             Hostility::OneBackupOnly => "one-backup-only",
             Hostility::Replay => "replay",
             Hostility::Repeat => "repeat",
+            Hostility::Squat => "squat",
         })
     }
 }
+
+impl From<Hostility> for String {
+    fn from(hostility: Hostility) -> String {
+        hostility.to_string()
+    }
+}
+
+impl FromStr for Hostility {
+    type Err = UnknownHostility;
+
+    fn from_str(text: &str) -> Result<Hostility, UnknownHostility> {
+        let named = |hostility: &Hostility| hostility.to_string() == text;
+        Hostility::ALL.into_iter().find(named).ok_or_else(|| UnknownHostility(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Hostility {
+    type Error = UnknownHostility;
+
+    fn try_from(text: String) -> Result<Hostility, UnknownHostility> {
+        text.parse()
+    }
+}
+
+/// A name that no kind of hostile client has.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("`{0}` is no kind of hostile client; use {list}", list = Hostility::ALL.map(|kind| kind.to_string()).join(", "))]
+pub struct UnknownHostility(String);
 
 /// What a client asks of a replica.
 #[derive(Clone, Debug)]
@@ -103,6 +142,8 @@ pub enum Request {
     Status,
     /// For a value of so many bytes.
     Query(u64),
+    /// For nothing: it dials, and says no more.
+    Nothing,
 }
 
 /// A hostile client at work.
@@ -114,12 +155,13 @@ pub struct Attacker {
     /// What honest clients sent, and which of it is sent again next.
     seen: VecDeque<Bundle>,
     next: usize,
+    ticks: u64,
 }
 
 impl Attacker {
     /// One that has done nothing; attackers of one run have different numbers.
     pub fn new(kind: Hostility, number: u16) -> Attacker {
-        Attacker { kind, number, commands: 0, seen: VecDeque::new(), next: 0 }
+        Attacker { kind, number, commands: 0, seen: VecDeque::new(), next: 0, ticks: 0 }
     }
 
     /// The one replica that it talks to, if it is one.
@@ -130,6 +172,12 @@ impl Attacker {
     /// Whether commands of its come in more than one bundle.
     pub fn repeats(&self) -> bool {
         self.kind == Hostility::Repeat
+    }
+
+    /// Whether the honest clients hang up now: they do so now and then beside a squatter, who does no harm to those that have a place.
+    pub fn ends_a_lease(&mut self) -> bool {
+        self.ticks += 1;
+        self.kind == Hostility::Squat && self.ticks.is_multiple_of(LEASE_TICKS)
     }
 
     /// An honest client sends a bundle, and anybody may have heard it.
@@ -157,6 +205,7 @@ impl Attacker {
             Hostility::Forged => Some((Request::Forged, self.bundle(height).body().len() as u32)),
             Hostility::Status => Some((Request::Status, QUESTION_BYTES)),
             Hostility::NoRead => Some((Request::Query(VALUE_BYTES), QUESTION_BYTES)),
+            Hostility::Squat => Some((Request::Nothing, 0)),
             Hostility::Replay => {
                 self.next = (self.next + 1) % self.seen.len().max(1);
                 let bundle = self.seen.get(self.next)?.clone();

@@ -4,7 +4,7 @@ use crate::common::{commands, spec};
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::hostile::{Hostility, SERVED_WITHIN_MS};
+use quorate_simulator::hostile::Hostility;
 use quorate_simulator::{SimReport, run};
 use std::time::Duration;
 
@@ -13,22 +13,20 @@ const WITHIN_MS: f64 = 250.0;
 
 /// A small load, with a hostile client at work from the first tenth of a second for as long as it takes to see the bound broken.
 fn beside(protocol: ProtocolKind, client: Hostility, shares_link: bool) -> SimReport {
-    beside_within(protocol, client, shares_link, WITHIN_MS, 600)
+    simulate(protocol, client, shares_link, 600)
 }
 
-fn beside_within(
-    protocol: ProtocolKind,
-    client: Hostility,
-    shares_link: bool,
-    within_ms: f64,
-    load_ms: u64,
-) -> SimReport {
+fn beside_within(protocol: ProtocolKind, client: Hostility, load_ms: u64) -> SimReport {
+    simulate(protocol, client, false, load_ms)
+}
+
+fn simulate(protocol: ProtocolKind, client: Hostility, shares_link: bool, load_ms: u64) -> SimReport {
     let mut spec = spec(protocol);
     spec.load.clients = 1;
     spec.load.mode = LoadMode::Closed { outstanding: 4 };
     spec.load.bundle = 1;
     spec.load.duration = Duration::from_millis(load_ms);
-    let faults = FaultSpec::Hostile { at_ms: 100.0, for_ms: 300.0, client, shares_link, within_ms };
+    let faults = FaultSpec::Hostile { at_ms: 100.0, for_ms: 300.0, client, shares_link, within_ms: WITHIN_MS };
     spec.network.faults = vec![faults];
     run(&spec, 1, &commands)
 }
@@ -61,13 +59,34 @@ fn the_honest_are_served_beside_those_who_read_no_answers() {
     the_honest_are_served_beside(Hostility::NoRead);
 }
 
-/// A leader that lacks what a backup holds may be blamed for it and replaced, which takes a view timeout.
 #[test]
 fn the_honest_are_served_beside_one_who_favours_a_backup() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
-        let report = beside_within(protocol, Hostility::OneBackupOnly, false, SERVED_WITHIN_MS, 3000);
+        let report = beside_within(protocol, Hostility::OneBackupOnly, 3000);
         assert_eq!(report.complaint, None, "{protocol}");
     }
+}
+
+#[test]
+fn the_honest_find_places_beside_a_squatter() {
+    the_honest_are_served_beside(Hostility::Squat);
+}
+
+/// The judge can tell: where places belong to whoever came first, honest clients that dial anew find none.
+#[test]
+fn places_that_nobody_gives_up_keep_the_honest_out() {
+    let report = beside(ProtocolKind::Jolteon, Hostility::Squat, true);
+    assert_eq!(report.complaint.map(|complaint| complaint.oracle), Some("served"));
+}
+
+#[test]
+fn each_kind_of_hostile_client_has_one_name() {
+    for kind in Hostility::ALL {
+        assert_eq!(kind.to_string().parse(), Ok(kind));
+        assert_eq!(String::from(kind), kind.to_string());
+    }
+    let error = "flod".parse::<Hostility>().expect_err("no such kind").to_string();
+    assert!(error.contains("flood, forged"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The settings of a TCP transport.
 
+use quorate_gateway::places::{MOST_LINKS, MOST_LINKS_PER_ADDRESS};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -84,8 +85,8 @@ impl Default for TcpConfig {
             silent_remote_ms: 20_000,
             unacknowledged_ms: 2_000,
             dial_timeout_ms: 1_000,
-            most_client_links: 512,
-            most_client_links_per_address: 448,
+            most_client_links: MOST_LINKS,
+            most_client_links_per_address: MOST_LINKS_PER_ADDRESS,
             most_unauthenticated_links: 128,
             most_unauthenticated_links_per_address: 96,
             send_buffer_bytes: 0,

@@ -111,6 +111,10 @@ pub trait Transport: Send {
     fn is_congested(&self, link: LinkId) -> bool;
     /// Says of a client's link whether what came over it is genuine: such links keep their places and memory before all others.
     fn vouch(&mut self, link: LinkId, genuine: bool);
+    /// A number for the address of a link's remote, or for its /64 network of IPv6; the same for all if the transport knows no addresses.
+    fn crowd(&self, _link: LinkId) -> u64 {
+        0
+    }
     /// Ends a link, once what is queued on it is written as far as its socket takes it; the next poll reports it.
     fn close(&mut self, link: LinkId, why: String);
     /// Whether a replica is connected now.

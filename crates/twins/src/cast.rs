@@ -1,5 +1,6 @@
 //! Who plays: replicas, and twins of some of them.
 
+use crate::hostile::HostileClient;
 use quorate_types::{Quorum, ReplicaId};
 use std::fmt;
 
@@ -24,6 +25,7 @@ pub type ActorSet = u64;
 pub struct Cast {
     quorum: Quorum,
     identities: Vec<ReplicaId>,
+    hostile: Option<HostileClient>,
 }
 
 impl Cast {
@@ -36,7 +38,17 @@ impl Cast {
         assert!(quorum.replicas() + twins <= MAX_ACTORS, "a stage has room for {MAX_ACTORS} actors");
         let first = (0..quorum.replicas() as u16).map(ReplicaId);
         let second = (0..twins as u16).map(ReplicaId);
-        Cast { quorum, identities: first.chain(second).collect() }
+        Cast { quorum, identities: first.chain(second).collect(), hostile: None }
+    }
+
+    /// The same, and a hostile client.
+    pub fn with_hostile(self, hostile: Option<HostileClient>) -> Cast {
+        Cast { hostile, ..self }
+    }
+
+    /// What the hostile client does, if there is one.
+    pub fn hostile(&self) -> Option<HostileClient> {
+        self.hostile
     }
 
     /// n and f.

@@ -5,6 +5,7 @@
 
 mod actor;
 pub mod cast;
+pub mod hostile;
 pub mod judge;
 pub mod links;
 pub mod museum;

@@ -1,5 +1,6 @@
 //! Plays a scenario: each of its rounds is a view, and then all is healed.
 
+use crate::hostile::BATCH;
 use crate::judge::{Complaint, Law};
 use crate::scenario::Scenario;
 use crate::stage::{Stage, stage_config};
@@ -69,7 +70,11 @@ impl<P: Protocol> Player<P> {
                 stage
             }
             _ => {
-                let mut stage = Stage::new(stage_config(self.protocol), scenario.cast.clone(), self.make);
+                let mut config = stage_config(self.protocol);
+                if scenario.cast.hostile().is_some() {
+                    config.batch = BATCH;
+                }
+                let mut stage = Stage::new(config, scenario.cast.clone(), self.make);
                 stage.mutate(self.mutant);
                 // A scenario crashes nobody.
                 stage.keep_journals(false);

@@ -1,6 +1,7 @@
 //! Scenarios: who leads each view of a script, and whom messages reach in it; and their files.
 
 use crate::cast::{ActorId, ActorSet, Cast, MAX_ACTORS};
+use crate::hostile::HostileClient;
 use crate::judge::{Complaint, Law};
 use quorate_consensus::config::ProtocolKind;
 use quorate_types::{Quorum, ReplicaId};
@@ -71,6 +72,8 @@ struct EntryText {
     faults: Option<usize>,
     #[serde(default)]
     twins: usize,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    hostile: Option<HostileClient>,
     rounds: Vec<RoundText>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     found: Option<FoundText>,
@@ -121,6 +124,7 @@ impl Entry {
             replicas: cast.replicas(),
             faults: (cast.quorum() != usual).then(|| cast.quorum().faults()),
             twins: cast.twins(),
+            hostile: cast.hostile(),
             rounds: rounds.iter().map(round).collect(),
             found: self
                 .found
@@ -136,7 +140,7 @@ impl Entry {
     /// What is wrong with it.
     pub fn from_line(line: &str) -> Result<Entry, ScenarioError> {
         let text: EntryText = serde_json::from_str(line)?;
-        let cast = cast(text.replicas, text.faults, text.twins)?;
+        let cast = cast(text.replicas, text.faults, text.twins)?.with_hostile(text.hostile);
         if text.rounds.is_empty() || text.rounds.len() > MAX_ROUNDS {
             let what = format!("a scenario has between 1 and {MAX_ROUNDS} rounds, not {}", text.rounds.len());
             return Err(invalid(what, "write another number of rounds"));

@@ -49,7 +49,7 @@ fn with_round(scenario: &Scenario, at: usize, round: Round) -> Scenario {
 /// The last twin is an honest replica again: its first instance.
 fn without_twin(scenario: &Scenario) -> Option<Scenario> {
     let twins = scenario.cast.twins().checked_sub(1)?;
-    let cast = Cast::new(scenario.cast.quorum(), twins);
+    let cast = Cast::new(scenario.cast.quorum(), twins).with_hostile(scenario.cast.hostile());
     let rounds = scenario.rounds.iter().map(|round| restrict(round, cast.everybody())).collect();
     Some(Scenario { cast, rounds })
 }

@@ -11,6 +11,7 @@ mod letters;
 use self::letters::{Letters, Place};
 use crate::actor::Actor;
 use crate::cast::{ActorId, ActorSet, Cast};
+use crate::hostile::{HONEST_LINK, HOSTILE_LINK, HostileClient};
 use crate::judge::{Complaint, Judge, Law};
 use crate::links::Links;
 use crate::notary::Notary;
@@ -20,6 +21,7 @@ use quorate_byzantine::Behaviour;
 use quorate_consensus::config::{LeaderKind, ProtocolKind, ViewDuration};
 use quorate_consensus::leader::LeaderScript;
 use quorate_consensus::mutants::Mutant;
+use quorate_consensus::pool::Source;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::{Action, Envelope, Input, Job, Timer};
@@ -306,7 +308,14 @@ impl<P: Protocol> Stage<P> {
     /// Sends a bundle of a client to an actor.
     pub fn submit(&mut self, actor: ActorId, bundles: Vec<Bundle>) {
         bundles.iter().for_each(|bundle| self.judge.submits(bundle));
-        self.step(actor, Input::Submit(bundles));
+        self.step(actor, Input::Submit { bundles, sources: Vec::new() });
+    }
+
+    /// The same, over a client's link.
+    pub fn submit_over(&mut self, actor: ActorId, bundles: Vec<Bundle>, link: u64) {
+        bundles.iter().for_each(|bundle| self.judge.submits(bundle));
+        let sources = vec![Source::Client { crowd: 0, link }; bundles.len()];
+        self.step(actor, Input::Submit { bundles, sources });
     }
 
     /// Puts a message into the queue as if an identity had sent it in a view.
@@ -404,12 +413,32 @@ impl<P: Protocol> Stage<P> {
             return;
         }
         self.rounds += 1;
+        self.send_hostile_commands();
         for bundle in self.stock.of_round(self.rounds) {
             self.judge.submits(bundle);
         }
         for at in 0..self.actors.len() {
             let bundles = self.stock.for_actor(self.rounds, ActorId(at));
-            self.step(ActorId(at), Input::Submit(bundles));
+            let sources = if self.cast.hostile().is_some() { vec![HONEST_LINK; bundles.len()] } else { Vec::new() };
+            self.step(ActorId(at), Input::Submit { bundles, sources });
+        }
+    }
+
+    /// A hostile client sends what it sends in this view, if there is one.
+    fn send_hostile_commands(&mut self) {
+        let Some(hostile) = self.cast.hostile() else { return };
+        let only = match hostile {
+            HostileClient::Flood => None,
+            HostileClient::LeaderOnly => Some(self.script.leader(self.limit)),
+            HostileClient::OneBackupOnly => Some(self.script.leader(self.limit.next())),
+        };
+        let bundles = self.stock.hostile_of_round(self.rounds).to_vec();
+        bundles.iter().for_each(|bundle| self.judge.admits(bundle));
+        for at in
+            self.cast.actors().filter(|at| only.is_none_or(|only| only == self.cast.identity(*at))).collect::<Vec<_>>()
+        {
+            let sources = vec![HOSTILE_LINK; bundles.len()];
+            self.step(at, Input::Submit { bundles: bundles.clone(), sources });
         }
     }
 

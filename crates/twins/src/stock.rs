@@ -1,7 +1,11 @@
 //! The commands that clients send in each view: made once, shared by all scenarios.
 
 use crate::cast::{ActorId, Cast};
+use crate::hostile::BUNDLES_PER_VIEW;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Height};
+
+/// The owner of the first made-up key.
+const FIRST_MADE_UP: u128 = 1 << 32;
 
 /// Bundles by round: one, or two where there are twins. The second instances get them in the other order, so that twins which
 /// lead propose different blocks.
@@ -9,6 +13,7 @@ pub(crate) struct Stock {
     first_instances: usize,
     each_round: usize,
     bundles: Vec<Bundle>,
+    hostile: Vec<Bundle>,
 }
 
 impl Stock {
@@ -17,6 +22,7 @@ impl Stock {
             first_instances: cast.replicas(),
             each_round: if cast.twins() > 0 { 2 } else { 1 },
             bundles: Vec::new(),
+            hostile: Vec::new(),
         }
     }
 
@@ -30,6 +36,18 @@ impl Stock {
             self.bundles.push(builder.finish());
         }
         &self.bundles[start..end]
+    }
+
+    /// What a hostile client sends in a round, each bundle under a key of its own.
+    pub fn hostile_of_round(&mut self, round: u64) -> &[Bundle] {
+        let (start, end) = ((round as usize - 1) * BUNDLES_PER_VIEW, round as usize * BUNDLES_PER_VIEW);
+        while self.hostile.len() < end {
+            let client = ClientId((FIRST_MADE_UP + self.hostile.len() as u128) << ClientId::SESSION_BITS);
+            let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
+            builder.push(client, 1, &[]);
+            self.hostile.push(builder.finish());
+        }
+        &self.hostile[start..end]
     }
 
     /// The bundles of a round as an actor gets them.

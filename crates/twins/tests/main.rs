@@ -3,5 +3,6 @@
 mod ambush;
 mod counts;
 mod files;
+mod hostile;
 mod museum;
 mod scenarios;

@@ -195,7 +195,7 @@ impl<M: Sample> Mouth<M> {
             builder.push(ClientId(1), number as u64 + 1, command);
             let bundle = builder.finish();
             digests.push(bundle.digest());
-            self.behaviour.observe(&Input::Submit(vec![bundle]));
+            self.behaviour.observe(&Input::Submit { bundles: vec![bundle], sources: Vec::new() });
         }
         digests
     }

@@ -21,7 +21,7 @@ impl<P: Protocol> Replica<P> {
         if owed && !mutated(&self.parts, Mutant::BlamedUnheard) {
             self.owe(now, first);
         }
-        self.submit(now, from, bundles, Need::Relayed(from));
+        self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Relayed(from))));
         self.note(from, digest);
     }
 

@@ -330,7 +330,9 @@ impl<P: Play> World<P> {
                 }
                 self.step(replica, input);
             }
-            Happening::Submit { replica, bundle } => self.step(replica, Input::Submit(vec![bundle])),
+            Happening::Submit { replica, bundle } => {
+                self.step(replica, Input::Submit { bundles: vec![bundle], sources: Vec::new() })
+            }
         }
     }
 

@@ -115,7 +115,7 @@ fn what_is_said_again_waits_for_its_record_too() {
     primary.step(now, Input::Start, &mut actions);
     let mut bundle = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
     bundle.push(ClientId(1), 1, b"command");
-    primary.step(now, Input::Submit(vec![bundle.finish()]), &mut actions);
+    primary.step(now, Input::Submit { bundles: vec![bundle.finish()], sources: Vec::new() }, &mut actions);
     let is_promise = |action: &Action<PbftMessage>| match action {
         Action::Persist { id, record: Record::Promise(promise) } if promise.subject.domain == Domain::Prepare => {
             Some(*id)

@@ -95,7 +95,9 @@ impl ForProtocol for Life {
         inputs.extend((0..REPLICAS).map(|me| (me, Input::Start)));
         let mut now = Time(0);
         for round in 0..self.rounds {
-            inputs.extend((0..REPLICAS).map(|me| (me, Input::Submit(vec![bundle(round)]))));
+            inputs.extend(
+                (0..REPLICAS).map(|me| (me, Input::Submit { bundles: vec![bundle(round)], sources: Vec::new() })),
+            );
             while let Some((me, input)) = inputs.pop_front() {
                 now = now + STEP;
                 let mut actions = Vec::new();

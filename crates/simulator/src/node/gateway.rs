@@ -7,12 +7,14 @@ use crate::parcel::Parcel;
 use quorate_applications::Reply;
 use quorate_client::ReplyMode;
 use quorate_consensus::digest_map::{DigestMap, Salt};
+use quorate_consensus::pool::Source;
 use quorate_consensus::seam::Drop as DropReason;
 use quorate_consensus::{Action, Input, Mark, Protocol};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MOST_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
 };
+use quorate_gateway::places::{self, Entrance, Holder, MOST_LINKS, MOST_LINKS_PER_ADDRESS};
 use quorate_gateway::turns::Standing;
 use quorate_types::{Bundle, Digest, ReplicaId, ReplicaReply, Results, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +22,8 @@ use std::sync::Arc;
 
 /// The link over which the honest clients come.
 pub const HONEST_LINK: u16 = 0;
+/// All clients come from one address, which is the harder case: hostile and honest share what it may have.
+const ADDRESS: u64 = 0;
 /// Replies that are kept for clients that ask again.
 const REPLIES_KEPT: usize = 1 << 16;
 
@@ -31,9 +35,47 @@ pub struct Door {
     /// Time that went into statuses, in nanoseconds, beyond what was allowed for them since.
     status_ns: u64,
     status_at: Time,
+    /// The links that have places, but for those of hostile clients that say something: those dial again at once.
+    places: Vec<Holder<u64, u64>>,
+    /// Links that were dialled, for their names and for when that was.
+    dialled: u64,
+    /// Places are a proxy's, which keeps whoever came first.
+    proxied: bool,
 }
 
+/// The name of the honest clients' link among those that have places; all others have later ones.
+const HONEST_PLACE: u64 = 0;
+
 impl Door {
+    /// Somebody dials and says nothing.
+    fn squat(&mut self) {
+        self.dialled += 1;
+        self.enter(self.dialled);
+    }
+
+    /// The honest clients speak, and dial before that if they have no place. Whether they have one.
+    fn lets_honest_in(&mut self) -> bool {
+        self.dialled += 1;
+        if !self.places.iter().any(|holder| holder.id == HONEST_PLACE) && !self.enter(HONEST_PLACE) {
+            return false;
+        }
+        let honest = self.places.iter_mut().find(|holder| holder.id == HONEST_PLACE).expect("they have a place");
+        (honest.genuine, honest.active) = (true, self.dialled);
+        true
+    }
+
+    fn enter(&mut self, id: u64) -> bool {
+        let full = self.places.len() >= MOST_LINKS_PER_ADDRESS;
+        match places::entrance(&self.places, ADDRESS, MOST_LINKS, MOST_LINKS_PER_ADDRESS) {
+            _ if self.proxied && full => return false,
+            Entrance::Free => {}
+            Entrance::Instead(other) => self.places.retain(|holder| holder.id != other),
+            Entrance::AddressFull | Entrance::Full => return false,
+        }
+        self.places.push(Holder { id, address: ADDRESS, genuine: false, silent: false, active: self.dialled });
+        true
+    }
+
     fn is_unread(&self, link: u16) -> bool {
         self.unread.get(&link).is_some_and(|bytes| *bytes >= MOST_UNREAD_BYTES)
     }
@@ -93,10 +135,22 @@ impl Replies {
 impl<P: Protocol> Node<P> {
     /// Something has come over a client's link. The honest are known to be genuine from the beginning.
     pub fn ask(&mut self, link: u16, request: Request, bytes: u32) {
+        if let Request::Nothing = request {
+            self.door.proxied |= link == HONEST_LINK;
+            return self.door.squat();
+        }
+        if link == HONEST_LINK && !self.door.lets_honest_in() {
+            return;
+        }
         self.requests.push(link, (request, bytes));
         if link == HONEST_LINK {
             self.requests.set_standing(link, Standing::Genuine);
         }
+    }
+
+    /// The honest clients hang up: they dial again when they have something to say. What they have said is served.
+    pub fn hang_up(&mut self) {
+        self.door.places.retain(|holder| holder.id != HONEST_PLACE);
     }
 
     /// Takes in what clients sent, as the node does: first the genuine, then strangers.
@@ -111,7 +165,8 @@ impl<P: Protocol> Node<P> {
 
     /// Serves links in turns by cost; the bundles reach the replica as one input.
     fn serve_some(&mut self, standing: Standing, most_ns: u64, world: &mut Surroundings<'_, P::Message>) {
-        let (mut frames, mut bytes, mut spent_ns, mut bundles) = (0, 0, 0, Vec::new());
+        let (mut frames, mut bytes, mut spent_ns) = (0, 0, 0);
+        let (mut bundles, mut sources) = (Vec::new(), Vec::new());
         while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < most_ns {
             let Some((link, (request, size))) = self.requests.next(standing) else { break };
             if self.door.is_unread(link) {
@@ -130,6 +185,7 @@ impl<P: Protocol> Node<P> {
                         None => {
                             self.requests.set_standing(link, Standing::Genuine);
                             bundles.push(bundle);
+                            sources.push(Source::Client { crowd: ADDRESS, link: u64::from(link) });
                         }
                     },
                 },
@@ -140,6 +196,7 @@ impl<P: Protocol> Node<P> {
                         self.requests.forget(link);
                     }
                 }
+                Request::Nothing => unreachable!("whoever says nothing is not served"),
                 Request::Status => self.spent += self.door.status(self.now, world.charges),
                 Request::Query(answer) => {
                     self.spent += answer * world.charges.send_byte;
@@ -154,7 +211,7 @@ impl<P: Protocol> Node<P> {
             return;
         }
         let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
-        self.think(Input::Submit(bundles), world);
+        self.think(Input::Submit { bundles, sources }, world);
         self.refuse_those_not_taken(&digests, world);
         self.misbehave();
         self.perform_all(world);

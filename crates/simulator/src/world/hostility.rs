@@ -36,7 +36,7 @@ impl<P: Protocol> World<'_, P> {
         if self.now >= *until {
             return;
         }
-        let (link, only) = (*link, attacker.only_to(replicas));
+        let (link, only, hangs_up) = (*link, attacker.only_to(replicas), attacker.ends_a_lease());
         let sends = attacker.sends(height);
         self.trace.add(self.now.0, 1 << 33 | number as u64, sends.len() as u64);
         for (request, _) in &sends {
@@ -49,6 +49,9 @@ impl<P: Protocol> World<'_, P> {
         }
         for to in (0..replicas).filter(|to| only.is_none_or(|only| only == *to)) {
             if self.nodes[to].alive {
+                if hangs_up {
+                    self.nodes[to].hang_up();
+                }
                 sends.iter().for_each(|(request, bytes)| self.nodes[to].ask(link, request.clone(), *bytes));
                 self.wake(to);
             }

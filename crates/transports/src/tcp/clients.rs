@@ -8,7 +8,7 @@ use super::doors::Door;
 use super::link::Link;
 use super::links::index;
 use super::*;
-use std::collections::HashMap;
+use quorate_gateway::places::{self, Entrance, Holder};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// What a received frame takes besides its bytes while it waits to be served.
@@ -61,6 +61,14 @@ impl Share {
     #[inline]
     pub fn handed_out(&mut self, bytes: usize) {
         self.unserved += bytes + FRAME_OVERHEAD_BYTES;
+    }
+
+    /// Where it comes from, as a number: an IPv4 address, or the network part of an IPv6 one.
+    pub fn crowd(&self) -> u64 {
+        match self.source {
+            IpAddr::V4(four) => u64::from(four.to_bits()),
+            IpAddr::V6(six) => (six.to_bits() >> 64) as u64,
+        }
     }
 
     /// It waits for this end, not for its remote.
@@ -212,36 +220,33 @@ impl TcpTransport {
     pub(super) fn make_place(&mut self, newcomer: &Link) -> Result<(), LinkError> {
         let source = newcomer.share.source;
         let (all, most) = (self.config.most_client_links, self.config.most_client_links_per_address);
-        let of_source = self.clients_links().filter(|link| link.share.source == source).count();
-        if of_source >= most && !self.cut_idle(Some(source), LinkError::Idle) {
-            return Err(LinkError::TooManyFromAddress { address: source, links: most });
-        }
-        if self.clients >= all && !self.cut_idle(None, LinkError::Idle) {
-            return Err(LinkError::TooManyClients(all));
+        match places::entrance(&self.holders(), source, all, most) {
+            Entrance::Free => {}
+            Entrance::Instead(id) => self.cut(index(LinkId(id)), LinkError::Idle),
+            Entrance::AddressFull => return Err(LinkError::TooManyFromAddress { address: source, links: most }),
+            Entrance::Full => return Err(LinkError::TooManyClients(all)),
         }
         Ok(())
     }
 
-    fn clients_links(&self) -> impl Iterator<Item = &Link> {
-        self.links.iter().filter(|link| matches!(link.remote(), Some(Remote::Client(_))))
+    /// The clients' links that have a place.
+    fn holders(&self) -> Vec<Holder<IpAddr, Instant>> {
+        let now = Instant::now();
+        let clients = self.links.iter().filter(|link| matches!(link.remote(), Some(Remote::Client(_))));
+        let holder = |link: &Link| Holder {
+            id: link.id.0,
+            address: link.share.source,
+            genuine: link.share.genuine,
+            silent: now.duration_since(link.share.active) >= GENUINE_IDLE,
+            active: link.share.active,
+        };
+        clients.map(holder).collect()
     }
 
-    /// Cuts the client's link that is missed least, of one source or of all: one that has shown nothing genuine, of the source with
-    /// the most of those, the one that was idle for longest; or else the one of a client that is not heard any more.
-    pub(super) fn cut_idle(&mut self, of: Option<IpAddr>, why: LinkError) -> bool {
-        let mut strangers: HashMap<IpAddr, usize> = HashMap::new();
-        for link in self.clients_links().filter(|link| !link.share.genuine) {
-            *strangers.entry(link.share.source).or_default() += 1;
-        }
-        let now = Instant::now();
-        let candidates = self.clients_links().filter(|link| of.is_none_or(|source| link.share.source == source));
-        let may_go = |link: &&Link| !link.share.genuine || now.duration_since(link.share.active) >= GENUINE_IDLE;
-        let rank = |link: &&Link| {
-            let crowd = if link.share.genuine { 0 } else { strangers[&link.share.source] };
-            (!link.share.genuine, crowd, std::cmp::Reverse(link.share.active), std::cmp::Reverse(link.id))
-        };
-        let Some(at) = candidates.filter(may_go).max_by_key(rank).map(|link| index(link.id)) else { return false };
-        self.cut(at, why);
+    /// Cuts the client's link that is missed least; whether there was one.
+    pub(super) fn cut_idle(&mut self, why: LinkError) -> bool {
+        let Some(id) = places::gives_way(&self.holders(), None) else { return false };
+        self.cut(index(LinkId(id)), why);
         true
     }
 

@@ -269,6 +269,10 @@ impl Transport for TcpTransport {
         }
     }
 
+    fn crowd(&self, link: LinkId) -> u64 {
+        self.links.get(link).map_or(0, |link| link.share.crowd())
+    }
+
     fn close(&mut self, link: LinkId, why: String) {
         let Some(found) = self.links.get_mut(link) else { return };
         // What does not leave now is lost with the link, whatever the reason.

@@ -409,7 +409,7 @@ impl TcpTransport {
                     let address = self.doors.address(&[door]).unwrap_or(([0, 0, 0, 0], 0).into());
                     self.refuse(address.into(), None, LinkError::Io(error));
                     // The descriptor of somebody who has shown nothing serves the disk, or the next one who has.
-                    let _ = self.evict_oldest(|_| true) || self.cut_idle(None, LinkError::Descriptors);
+                    let _ = self.evict_oldest(|_| true) || self.cut_idle(LinkError::Descriptors);
                     self.accept_at = Some(now + ACCEPT_PAUSE);
                     self.due(self.accept_at);
                     return;

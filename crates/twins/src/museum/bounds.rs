@@ -211,3 +211,38 @@ pub fn backlog_at_the_leader(how: &Play) -> Ending {
         stage.heal([ReplicaId(0)]);
     })
 }
+
+/// Within so many views a command is executed that has waited for nothing but one round of links.
+const VIEWS_OF_A_ROUND: u64 = 10;
+
+/// 34: somebody sends everybody a backlog, each command under a key that was made for it, before an honest client sends one command.
+pub fn flood_of_made_up_keys(how: &Play) -> Ending {
+    let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
+    setting.config.batch = 1;
+    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+        let bundle = |owner: u64| {
+            let client = ClientId(u128::from(1000 + owner) << ClientId::SESSION_BITS);
+            let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
+            builder.push(client, 1, b"once");
+            builder.finish()
+        };
+        stage.supply(false);
+        stage.run_view(1);
+        let actors: Vec<ActorId> = stage.cast().actors().collect();
+        for actor in &actors {
+            stage.submit_over(*actor, (1..=BACKLOG).map(bundle).collect(), 1);
+        }
+        let backlog = stage.judge().submitted();
+        for actor in &actors {
+            stage.submit_over(*actor, vec![bundle(0)], 2);
+        }
+        run(stage, 2..=1 + VIEWS_OF_A_ROUND);
+        let everybody = stage.cast().everybody();
+        if !stage.judge().all_executed_after(backlog, everybody) {
+            let what =
+                format!("a command that was sent behind {BACKLOG} of made-up keys waits for {VIEWS_OF_A_ROUND} views");
+            stage.judge().complain(Law::Liveness, what);
+        }
+        stage.heal((0..4).map(ReplicaId));
+    })
+}

@@ -518,4 +518,15 @@ pub const EXHIBITS: &[Exhibit] = &[
         scene: bounds::flood_of_early_pre_prepares,
         hunts: &[],
     },
+    Exhibit {
+        number: 34,
+        letter: "",
+        bug: "a backlog that somebody sends under made-up keys waits before everybody's commands",
+        source: "our own, found by review",
+        mutant: Some(Mutant::OneQueue),
+        protocol: Jolteon,
+        law: Law::Liveness,
+        scene: bounds::flood_of_made_up_keys,
+        hunts: &[],
+    },
 ];

@@ -1,0 +1,377 @@
+//! The order in which bundles are proposed: each source that they come from has a lane, and lanes share blocks fairly.
+//!
+//! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) over shares of a block. A bundle gets a start when it comes: where the
+//! one before it in its lane ended, or now if that is later. Bundles are proposed by their starts, so a lane with a backlog of any length
+//! delays a bundle of another lane by about one bundle. Bundles end later the more lanes of their crowd wait: a crowd with many
+//! links gets no larger share than one with a single link. Keys have no lanes, since anybody can make keys; the argument is in
+//! `docs/adr/025-a-share-for-each-source.md`.
+
+use crate::config::Config;
+use quorate_types::{Digest, ReplicaId};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+/// A crowd may hold so many times the room that is left, and a link so many times what is left to its crowd: somebody new always finds room.
+const SHARE_OF_FREE: usize = 4;
+/// The share of a block that is one unit of virtual time is 2^-20, kept with 12 bits more until it is summed up.
+const UNIT_BITS: u32 = 20;
+const EXTRA_BITS: u32 = 12;
+/// The link of the lane in which a crowd's bundles wait whose links are gone. Transports count their links from zero.
+const GONE: u64 = u64::MAX;
+/// The lane of what waits ahead of all lanes.
+const AHEAD: u32 = u32::MAX;
+
+/// Where a bundle came in at this replica.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Source {
+    /// The host does not say, or the bundle came with a block.
+    #[default]
+    Unnamed,
+    /// A peer relayed it.
+    Peer(ReplicaId),
+    /// A client's link.
+    Client {
+        /// The address, or the network, of the link: what is hard to have many of.
+        crowd: u64,
+        /// The link.
+        link: u64,
+    },
+}
+
+/// Where a bundle waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    lane: u32,
+    pub ticket: u64,
+    start: u64,
+}
+
+/// Start, ticket and digest of a bundle that waits, unless its ticket is void: it waits elsewhere by now, or no more.
+type Ticket = (u64, u64, Digest);
+
+struct Lane {
+    source: Source,
+    crowd: u32,
+    queue: VecDeque<Ticket>,
+    /// The start of the next bundle, if that is not past.
+    end: u64,
+    bundles: usize,
+    bytes: usize,
+}
+
+#[derive(Default)]
+struct Crowd {
+    key: Option<u64>,
+    lanes: u32,
+    /// Lanes in which something waits.
+    busy: u64,
+    bundles: usize,
+    bytes: usize,
+}
+
+/// All that waits, by source.
+pub(crate) struct Lanes {
+    per_command: u64,
+    per_byte: u64,
+    ahead: VecDeque<Ticket>,
+    lanes: Vec<Option<Lane>>,
+    by_source: BTreeMap<Source, u32>,
+    /// The lane that was looked up last: bundles of one link come in a row.
+    last: Option<(Source, u32)>,
+    crowds: Vec<Crowd>,
+    by_crowd: BTreeMap<Option<u64>, u32>,
+    tickets: u64,
+    /// The start of what is proposed next, when that was looked up last.
+    clock: u64,
+    /// The latest end of all.
+    latest: u64,
+    /// Bundles that wait in lanes.
+    waiting: usize,
+    /// Tickets, void ones included.
+    queued: usize,
+}
+
+impl Lanes {
+    pub fn new(config: &Config) -> Lanes {
+        let share_of = |whole: usize| (1 << (UNIT_BITS + EXTRA_BITS)) / whole.max(1) as u64;
+        Lanes {
+            per_command: share_of(config.batch),
+            per_byte: share_of(config.batch_bytes),
+            ahead: VecDeque::new(),
+            lanes: Vec::new(),
+            by_source: BTreeMap::new(),
+            last: None,
+            crowds: Vec::new(),
+            by_crowd: BTreeMap::new(),
+            tickets: 0,
+            clock: 0,
+            latest: 0,
+            waiting: 0,
+            queued: 0,
+        }
+    }
+
+    /// Whether a client's link may have a bundle of so many bytes wait, with room left for so many bundles and bytes of all.
+    pub fn have_room(&mut self, source: Source, bytes: usize, (free_bundles, free_bytes): (usize, usize)) -> bool {
+        let (lane, crowd) = self.lane_and_crowd(source);
+        let bundles_of_crowd = SHARE_OF_FREE * free_bundles;
+        let bytes_of_crowd = SHARE_OF_FREE * free_bytes;
+        crowd.bundles < bundles_of_crowd
+            && crowd.bytes + bytes <= bytes_of_crowd
+            && lane.bundles < SHARE_OF_FREE * (bundles_of_crowd - crowd.bundles)
+            && lane.bytes + bytes <= SHARE_OF_FREE * (bytes_of_crowd - crowd.bytes)
+    }
+
+    /// The lane of a source's crowd in which most bytes wait, if they are more than twice as many as the source's would be with `bytes` more.
+    pub fn larger(&mut self, source: Source, bytes: usize) -> Option<usize> {
+        let (lane, _) = self.lane_and_crowd(source);
+        let (crowd, least) = (lane.crowd, 2 * (lane.bytes + bytes));
+        let lanes = self.lanes.iter().zip(0..).filter_map(|(lane, at)| Some((lane.as_ref()?, at)));
+        let of_crowd = lanes.filter(|(lane, _)| lane.crowd == crowd && lane.bytes > least);
+        of_crowd.max_by_key(|(lane, _)| lane.bytes).map(|(_, at)| at)
+    }
+
+    /// The last ticket of a lane.
+    pub fn newest(&self, lane: usize) -> Option<(u64, Digest)> {
+        let (_, ticket, digest) = self.lanes[lane].as_ref()?.queue.back()?;
+        Some((*ticket, *digest))
+    }
+
+    /// Takes the last ticket out of a lane: it is void.
+    pub fn drop_newest(&mut self, lane: usize) {
+        let lane = self.lanes[lane].as_mut().expect("its newest ticket was just looked at");
+        self.queued -= usize::from(lane.queue.pop_back().is_some());
+    }
+
+    /// Appends a bundle to the lane of its source.
+    pub fn push(&mut self, source: Source, digest: Digest, commands: usize, bytes: usize) -> Place {
+        let share = (commands as u64 * self.per_command + bytes as u64 * self.per_byte) >> EXTRA_BITS;
+        let (clock, ticket) = (self.clock, self.tickets + 1);
+        let (lane, crowd) = self.lane_and_crowd(source);
+        crowd.busy += u64::from(lane.bundles == 0);
+        (lane.bundles, crowd.bundles) = (lane.bundles + 1, crowd.bundles + 1);
+        (lane.bytes, crowd.bytes) = (lane.bytes + bytes, crowd.bytes + bytes);
+        let start = lane.end.max(clock);
+        lane.end = start.saturating_add(share.saturating_mul(crowd.busy));
+        lane.queue.push_back((start, ticket, digest));
+        let end = lane.end;
+        self.latest = self.latest.max(end);
+        (self.tickets, self.waiting, self.queued) = (ticket, self.waiting + 1, self.queued + 1);
+        let lane = self.last.expect("it was just looked up").1;
+        Place { lane, ticket, start }
+    }
+
+    /// Puts a bundle before all others.
+    pub fn push_ahead(&mut self, digest: Digest) -> Place {
+        self.tickets += 1;
+        self.queued += 1;
+        self.ahead.push_front((0, self.tickets, digest));
+        Place { lane: AHEAD, ticket: self.tickets, start: 0 }
+    }
+
+    /// A bundle of so many bytes waits no more where it did.
+    pub fn take(&mut self, place: Place, bytes: usize) {
+        let is_first = |queue: &VecDeque<Ticket>| queue.front().is_some_and(|front| front.1 == place.ticket);
+        if place.lane == AHEAD {
+            if is_first(&self.ahead) {
+                self.ahead.pop_front();
+                self.queued -= 1;
+            }
+            return;
+        }
+        let lane = self.lanes[place.lane as usize].as_mut().expect("a lane lives while something waits in it");
+        let crowd = &mut self.crowds[lane.crowd as usize];
+        // Whoever proposes takes the bundles in the order of the queue.
+        if is_first(&lane.queue) {
+            lane.queue.pop_front();
+            self.queued -= 1;
+        }
+        (lane.bundles, crowd.bundles) = (lane.bundles - 1, crowd.bundles - 1);
+        (lane.bytes, crowd.bytes) = (lane.bytes - bytes, crowd.bytes - bytes);
+        self.waiting -= 1;
+        if self.waiting == 0 {
+            self.clock = self.latest;
+        }
+        if lane.bundles == 0 {
+            crowd.busy -= 1;
+            if matches!(lane.source, Source::Client { link: GONE, .. }) {
+                self.remove(place.lane);
+            }
+        }
+    }
+
+    /// Whether a bundle that waits at `place` would be proposed earlier if it had come from `source`.
+    pub fn would_gain(&mut self, place: Place, source: Source) -> bool {
+        let clock = self.clock;
+        place.lane != AHEAD && self.lane_and_crowd(source).0.end.max(clock) < place.start
+    }
+
+    /// A link is gone. What waits in its lane, void tickets included, is to be [pushed](Lanes::push) again, for the source that is
+    /// returned. The lane is gone when all of it is taken.
+    pub fn leave(&mut self, source: Source) -> Option<(Source, Vec<(u64, Digest)>)> {
+        let Source::Client { crowd, .. } = source else { return None };
+        let at = *self.by_source.get(&source)?;
+        let lane = self.lanes[at as usize].as_mut().expect("a lane that can be looked up is there");
+        if lane.bundles == 0 {
+            self.remove(at);
+            return None;
+        }
+        // From now on it goes as soon as it is empty, as the lane of those without a link does.
+        lane.source = Source::Client { crowd, link: GONE };
+        let tickets = lane.queue.iter().map(|(_, ticket, digest)| (*ticket, *digest)).collect();
+        self.by_source.remove(&source);
+        self.last = None;
+        Some((Source::Client { crowd, link: GONE }, tickets))
+    }
+
+    /// Takes void tickets off the heads of the queues and looks what time it is.
+    pub fn trim(&mut self, is_good: impl Fn(&Digest, u64) -> bool) {
+        let queues = self.lanes.iter_mut().flatten().map(|lane| &mut lane.queue);
+        for queue in queues.chain([&mut self.ahead]) {
+            while queue.front().is_some_and(|(_, ticket, digest)| !is_good(digest, *ticket)) {
+                queue.pop_front();
+                self.queued -= 1;
+            }
+        }
+        let starts = self.lanes.iter().flatten().filter_map(|lane| Some(lane.queue.front()?.0));
+        self.clock = self.clock.max(starts.min().unwrap_or_default());
+    }
+
+    /// What is to be proposed next, if the queues are [trimmed](Lanes::trim).
+    pub fn first(&self) -> Option<Digest> {
+        let heads = self.lanes.iter().flatten().filter_map(|lane| lane.queue.front());
+        self.ahead.front().or_else(|| heads.min_by_key(|(start, ticket, _)| (*start, *ticket))).map(|head| head.2)
+    }
+
+    /// Takes all void tickets out.
+    pub fn compact(&mut self, is_good: impl Fn(&Digest, u64) -> bool) {
+        let queues = self.lanes.iter_mut().flatten().map(|lane| &mut lane.queue);
+        self.queued = 0;
+        for queue in queues.chain([&mut self.ahead]) {
+            queue.retain(|(_, ticket, digest)| is_good(digest, *ticket));
+            self.queued += queue.len();
+        }
+    }
+
+    /// Tickets, void ones included.
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Nothing waits, and nothing is known of any source.
+    pub fn clear(&mut self) {
+        self.ahead.clear();
+        self.lanes.clear();
+        self.by_source.clear();
+        self.crowds.clear();
+        self.by_crowd.clear();
+        (self.last, self.waiting, self.queued) = (None, 0, 0);
+        self.clock = self.latest;
+    }
+
+    /// All tickets in the order in which their bundles are to be proposed.
+    pub fn in_order(&self) -> InOrder<'_> {
+        let heads = self.lanes.iter().zip(0..).filter_map(|(lane, at)| {
+            let (start, ticket, _) = lane.as_ref()?.queue.front()?;
+            Some(Reverse((*start, *ticket, at, 0)))
+        });
+        InOrder { lanes: self, ahead: 0, heads: heads.collect() }
+    }
+
+    pub fn invariants(&self) {
+        let lanes = || self.lanes.iter().flatten();
+        assert_eq!(lanes().map(|lane| lane.bundles).sum::<usize>(), self.waiting, "what waits has a lane");
+        assert_eq!(self.crowds.iter().map(|crowd| crowd.bundles).sum::<usize>(), self.waiting, "and a crowd");
+        let busy: u64 = self.crowds.iter().map(|crowd| crowd.busy).sum();
+        assert_eq!(lanes().filter(|lane| lane.bundles > 0).count() as u64, busy, "a busy lane is counted");
+        assert!(lanes().all(|lane| lane.bundles <= lane.queue.len()), "what waits has a ticket");
+        let queued = lanes().map(|lane| lane.queue.len()).sum::<usize>() + self.ahead.len();
+        assert_eq!(queued, self.queued, "tickets are counted");
+    }
+
+    fn lane_and_crowd(&mut self, source: Source) -> (&mut Lane, &mut Crowd) {
+        let at = match self.last {
+            Some((last, at)) if last == source => at,
+            _ => {
+                let at = self.by_source.get(&source).copied().unwrap_or_else(|| self.open(source));
+                self.last = Some((source, at));
+                at
+            }
+        };
+        let lane = self.lanes[at as usize].as_mut().expect("a lane that can be looked up is there");
+        let crowd = &mut self.crowds[lane.crowd as usize];
+        (lane, crowd)
+    }
+
+    fn open(&mut self, source: Source) -> u32 {
+        let key = source.crowd();
+        let crowd = self.by_crowd.get(&key).copied().unwrap_or_else(|| {
+            let free = self.crowds.iter().position(|crowd| crowd.lanes == 0).unwrap_or(self.crowds.len());
+            if free == self.crowds.len() {
+                self.crowds.push(Crowd::default());
+            }
+            self.crowds[free] = Crowd { key, ..Crowd::default() };
+            self.by_crowd.insert(key, free as u32);
+            free as u32
+        });
+        self.crowds[crowd as usize].lanes += 1;
+        let at = self.lanes.iter().position(Option::is_none).unwrap_or(self.lanes.len());
+        if at == self.lanes.len() {
+            self.lanes.push(None);
+        }
+        self.lanes[at] = Some(Lane { source, crowd, queue: VecDeque::new(), end: 0, bundles: 0, bytes: 0 });
+        self.by_source.insert(source, at as u32);
+        at as u32
+    }
+
+    fn remove(&mut self, at: u32) {
+        let lane = self.lanes[at as usize].take().expect("the caller has just used it");
+        self.queued -= lane.queue.len();
+        if self.by_source.get(&lane.source) == Some(&at) {
+            self.by_source.remove(&lane.source);
+        }
+        let crowd = &mut self.crowds[lane.crowd as usize];
+        crowd.lanes -= 1;
+        if crowd.lanes == 0 {
+            self.by_crowd.remove(&crowd.key);
+        }
+        self.last = None;
+    }
+}
+
+impl Source {
+    /// The address that shares of others' are not taken from, if it is a client's.
+    pub fn crowd(&self) -> Option<u64> {
+        match self {
+            Source::Client { crowd, .. } => Some(*crowd),
+            Source::Unnamed | Source::Peer(_) => None,
+        }
+    }
+}
+
+/// Tickets in the order of their starts.
+pub(crate) struct InOrder<'a> {
+    lanes: &'a Lanes,
+    ahead: usize,
+    /// Start and ticket, lane and place in its queue.
+    heads: BinaryHeap<Reverse<(u64, u64, usize, usize)>>,
+}
+
+impl<'a> Iterator for InOrder<'a> {
+    type Item = (u64, &'a Digest);
+
+    fn next(&mut self) -> Option<(u64, &'a Digest)> {
+        if let Some((_, ticket, digest)) = self.lanes.ahead.get(self.ahead) {
+            self.ahead += 1;
+            return Some((*ticket, digest));
+        }
+        let mut head = self.heads.peek_mut()?;
+        let Reverse((_, ticket, lane, at)) = *head;
+        let queue = &self.lanes.lanes[lane].as_ref().expect("it was there a moment ago").queue;
+        match queue.get(at + 1) {
+            Some((start, next, _)) => *head = Reverse((*start, *next, lane, at + 1)),
+            None => drop(std::collections::binary_heap::PeekMut::pop(head)),
+        }
+        Some((ticket, &queue[at].2))
+    }
+}
