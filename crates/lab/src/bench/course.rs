@@ -155,7 +155,7 @@ impl<'a> Course<'a> {
 
 fn deeds(spec: &BenchSpec) -> VecDeque<(Duration, ReplicaId, Deed)> {
     let of = |fault: &Fault| match *fault {
-        Fault::Misbehave(..) => Vec::new(),
+        Fault::Misbehave(..) | Fault::Hostile(..) => Vec::new(),
         Fault::Crash(replica, at) => vec![(at.into(), replica, Deed::Kill)],
         Fault::Restart(replica, at, away) => {
             let at = Duration::from(at);

@@ -15,6 +15,7 @@ use quorate_client::ReplyMode;
 use quorate_recording::Recorder;
 pub use quorate_simulator::SimReport;
 use quorate_simulator::faults::FaultSpec;
+use quorate_simulator::hostile::SERVED_WITHIN_MS;
 use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimSpec, run_recorded, run_seeds_while};
 use std::ops::Range;
 use std::path::Path;
@@ -89,6 +90,11 @@ pub(crate) fn sim_spec_on(
     network.faults.extend(spec.fault.iter().map(|fault| {
         let at_ms = fault.at().map_or(0.0, |at| warmup_ms + at.as_millis() as f64);
         match *fault {
+            Fault::Hostile(client, _, time) => {
+                let whole_ms = warmup_ms + Duration::from(spec.duration).as_millis() as f64;
+                let for_ms = time.map_or(whole_ms - at_ms, |time| time.as_millis() as f64);
+                FaultSpec::Hostile { at_ms, for_ms, client, shares_link: false, within_ms: SERVED_WITHIN_MS }
+            }
             Fault::Misbehave(replica, fault, _) => FaultSpec::Misbehave { at_ms, replica: replica.0, fault },
             Fault::Crash(replica, _) => FaultSpec::Crash { at_ms, replica: replica.0 },
             Fault::Restart(replica, _, away) => FaultSpec::Restart {

@@ -87,6 +87,11 @@ impl BenchSpec {
     /// The flags at fault and the mend.
     pub fn validate_real(&self) -> Result<(), SpecError> {
         let comes_back = self.fault.iter().find(|fault| matches!(fault, Fault::Restart(..)));
+        if let Some(fault) = self.fault.iter().find(|fault| matches!(fault, Fault::Hostile(..))) {
+            let what = format!("`{fault}` is a simulated client");
+            let mend = "use `quorate sim`, or the example `hostile` of quorate-node";
+            return Err(SpecError::Impossible(vec![problem("--fault", what, mend)]));
+        }
         match comes_back {
             Some(fault) if self.host == Host::Threads => {
                 let what = format!("`{fault}` wants a replica back that ends with its thread");
@@ -211,18 +216,21 @@ impl BenchSpec {
         }
         let mut seen: Vec<Fault> = Vec::new();
         for fault in &self.fault {
-            let replica = fault.replica();
-            if replica.index() >= quorum.replicas() {
+            if let Some(replica) = fault.replica()
+                && replica.index() >= quorum.replicas()
+            {
                 let last = quorum.replicas() - 1;
                 let what = format!("`{fault}` names replica {replica}, and the last one is {last}");
                 problems.push(problem("--fault", what, format!("name a replica from 0 to {last}")));
             }
-            if let Some(other) = seen.iter().find(|other| clash(**other, *fault)) {
+            if let Some(other) = seen.iter().find(|other| clash(**other, *fault))
+                && let Some(replica) = fault.replica()
+            {
                 let what = format!("`{other}` and `{fault}` cannot both happen to replica {replica}");
                 problems.push(problem("--fault", what, "keep one of them"));
             }
-            if let Fault::Misbehave(_, how, _) = fault
-                && let Some(why) = how.misfit(replica, quorum.replicas())
+            if let Fault::Misbehave(replica, how, _) = fault
+                && let Some(why) = how.misfit(*replica, quorum.replicas())
             {
                 problems.push(problem("--fault", format!("`{fault}` {why}"), "name other replicas, or none after it"));
             }
@@ -294,7 +302,8 @@ impl BenchSpec {
     /// What to say where more replicas misbehave than the cluster is built for; those that never speak are judged by themselves.
     pub fn beyond_faults(&self) -> Option<String> {
         let misbehaves = |fault: &&Fault| matches!(fault, Fault::Misbehave(..));
-        let liars: BTreeSet<ReplicaId> = self.fault.iter().filter(misbehaves).map(|fault| fault.replica()).collect();
+        let liars: BTreeSet<ReplicaId> =
+            self.fault.iter().filter(misbehaves).filter_map(|fault| fault.replica()).collect();
         let faults = self.quorum().faults();
         (liars.len() > faults).then(|| {
             let names: Vec<String> = liars.iter().map(ToString::to_string).collect();
@@ -371,7 +380,7 @@ fn clash(one: Fault, other: Fault) -> bool {
         (false, false) => is_over_before(one, other) || is_over_before(other, one),
         _ => !never_speaks(one) && !never_speaks(other),
     };
-    one.replica() == other.replica() && !fit
+    one.replica().is_some() && one.replica() == other.replica() && !fit
 }
 
 fn flag(key: &str) -> String {

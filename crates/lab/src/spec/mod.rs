@@ -270,7 +270,7 @@ impl BenchSpec {
     /// The replicas that never speak.
     pub fn silent(&self) -> Vec<ReplicaId> {
         let is_silent = |fault: &Fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, None));
-        let silent = |fault: &Fault| is_silent(fault).then(|| fault.replica());
+        let silent = |fault: &Fault| fault.replica().filter(|_| is_silent(fault));
         self.fault.iter().filter_map(silent).collect()
     }
 

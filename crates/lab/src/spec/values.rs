@@ -1,6 +1,7 @@
 //! The keys of a spec whose value has a little grammar of its own: durations, faults and workloads.
 
 use super::choices::nearest;
+use quorate_simulator::hostile::Hostility;
 use quorate_types::ReplicaId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -117,6 +118,9 @@ pub enum Fault {
     Misbehave(ReplicaId, Misbehaviour, Option<Interval>),
     /// `crash:2@4s`: the replica is killed that long after the measurement began.
     Crash(ReplicaId, Interval),
+    /// `hostile:flood`, `hostile:flood@1s+500ms`: a client without keys does its worst, from the start or from so long after the
+    /// measurement began, to the end or for so long; in the simulator only.
+    Hostile(Hostility, Option<Interval>, Option<Interval>),
     /// `restart:2@8s+500ms`: the replica is killed that long after the measurement began, and started again so much later;
     /// [`DEFAULT_AWAY`] if that is left out.
     Restart(ReplicaId, Interval, Interval),
@@ -129,17 +133,18 @@ pub const DEFAULT_AWAY: Interval = Interval::from_millis(1000);
 pub use quorate_byzantine::Fault as Misbehaviour;
 
 impl Fault {
-    /// The replica it happens to.
-    pub fn replica(self) -> ReplicaId {
+    /// The replica it happens to, if it happens to one.
+    pub fn replica(self) -> Option<ReplicaId> {
         match self {
-            Fault::Misbehave(replica, ..) | Fault::Crash(replica, _) | Fault::Restart(replica, ..) => replica,
+            Fault::Misbehave(replica, ..) | Fault::Crash(replica, _) | Fault::Restart(replica, ..) => Some(replica),
+            Fault::Hostile(..) => None,
         }
     }
 
     /// How long after the measurement began it happens; none if from the start.
     pub fn at(self) -> Option<Interval> {
         match self {
-            Fault::Misbehave(_, _, at) => at,
+            Fault::Misbehave(_, _, at) | Fault::Hostile(_, at, _) => at,
             Fault::Crash(_, at) | Fault::Restart(_, at, _) => Some(at),
         }
     }
@@ -148,7 +153,7 @@ impl Fault {
     pub fn over_ms(self) -> Option<u64> {
         match self {
             Fault::Restart(_, at, away) => Some(at.as_millis() + away.as_millis()),
-            Fault::Misbehave(..) | Fault::Crash(..) => None,
+            Fault::Misbehave(..) | Fault::Crash(..) | Fault::Hostile(..) => None,
         }
     }
 }
@@ -159,6 +164,9 @@ impl fmt::Display for Fault {
             Fault::Misbehave(replica, how, None) => write!(f, "{how}:{replica}"),
             Fault::Misbehave(replica, how, Some(at)) => write!(f, "{how}:{replica}@{at}"),
             Fault::Crash(replica, at) => write!(f, "crash:{replica}@{at}"),
+            Fault::Hostile(client, None, _) => write!(f, "hostile:{client}"),
+            Fault::Hostile(client, Some(at), None) => write!(f, "hostile:{client}@{at}"),
+            Fault::Hostile(client, Some(at), Some(time)) => write!(f, "hostile:{client}@{at}+{time}"),
             Fault::Restart(replica, at, DEFAULT_AWAY) => write!(f, "restart:{replica}@{at}"),
             Fault::Restart(replica, at, away) => write!(f, "restart:{replica}@{at}+{away}"),
         }
@@ -168,6 +176,7 @@ impl fmt::Display for Fault {
 /// The names of the faults that are no misbehaviour.
 const CRASH: &str = "crash";
 const RESTART: &str = "restart";
+const HOSTILE: &str = "hostile";
 
 impl FromStr for Fault {
     type Err = BadValue;
@@ -177,14 +186,17 @@ impl FromStr for Fault {
             kind: "fault",
             given: text.to_string(),
             why,
-            forms: "KIND:R or KIND:R@TIME, where R is a replica from 0, as in silent:3, slow=50:1, equivocate:0@4s, crash:2@4s, restart:1@4s+500ms; \
-                    docs/BYZANTINE.md lists the kinds",
+            forms: "KIND:R or KIND:R@TIME, where R is a replica from 0, as in silent:3, slow=50:1, equivocate:0@4s, crash:2@4s, restart:1@4s+500ms, \
+                    or hostile:CLIENT@TIME+TIME as in hostile:flood; docs/BYZANTINE.md and docs/SIMULATOR.md list the kinds",
         };
         let (kind, rest) = text.split_once(':').ok_or_else(|| bad(" (which replica?)".into()))?;
         let (number, at) = match rest.split_once('@') {
             Some((number, at)) => (number, Some(at)),
             None => (rest, None),
         };
+        if kind == HOSTILE {
+            return hostile(number, at).map_err(|why| bad(format!(" ({why})")));
+        }
         let replica = match number.parse::<u16>() {
             Ok(replica) => ReplicaId(replica),
             Err(_) => return Err(bad(format!(" (`{number}` is no replica)"))),
@@ -205,7 +217,8 @@ impl FromStr for Fault {
             let forms = "crash:R@TIME, where R is a replica from 0, as in crash:2@4s";
             return at.map(|at| Fault::Crash(replica, at)).ok_or_else(|| BadValue { forms, ..bad(" (when?)".into()) });
         }
-        let names: Vec<&str> = Misbehaviour::ALL.iter().map(|how| how.name()).chain([CRASH, RESTART]).collect();
+        let names: Vec<&str> =
+            Misbehaviour::ALL.iter().map(|how| how.name()).chain([CRASH, RESTART, HOSTILE]).collect();
         let name = kind.split_once(['=', '#']).map_or(kind, |(name, _)| name);
         match kind.parse::<Misbehaviour>() {
             Ok(how) => Ok(Fault::Misbehave(replica, how, at)),
@@ -216,6 +229,18 @@ impl FromStr for Fault {
             })),
         }
     }
+}
+
+/// Reads what follows `hostile:`.
+fn hostile(client: &str, times: Option<&str>) -> Result<Fault, String> {
+    let client = client.parse::<Hostility>().map_err(|error| error.to_string())?;
+    let (at, time) = match times.map(|times| times.split_once('+').map_or((times, None), |(at, time)| (at, Some(time))))
+    {
+        None => (None, None),
+        Some((at, time)) => (Some(at), time),
+    };
+    let interval = |text: &str| text.parse::<Interval>().map_err(|error| error.to_string());
+    Ok(Fault::Hostile(client, at.map(interval).transpose()?, time.map(interval).transpose()?))
 }
 
 as_text!(Fault);

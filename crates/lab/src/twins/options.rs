@@ -2,6 +2,7 @@
 
 use crate::spec::{ProtocolKind, choice};
 use clap::{Args, Subcommand};
+use quorate_twins::hostile::HostileClient;
 use quorate_twins::run::{Choice, Shard};
 use quorate_twins::scenario::{MAX_ROUNDS, ScenarioError};
 use quorate_twins::space::SpaceError;
@@ -43,6 +44,9 @@ pub struct ShapeArgs {
     /// Replicas that have a twin: a second instance with the same key. With more than --faults nothing is promised.
     #[arg(long, help_heading = SCENARIOS, value_name = "N", default_value_t = 1)]
     pub twins: usize,
+    /// A hostile client sends more than blocks hold, under made-up keys: flood, leader-only or one-backup-only [default: none].
+    #[arg(long, help_heading = SCENARIOS, value_name = "CLIENT")]
+    pub hostile: Option<HostileClient>,
     /// Most groups into which a round divides the actors.
     #[arg(long, help_heading = SCENARIOS, value_name = "N", default_value_t = 2)]
     pub partitions: usize,
@@ -108,7 +112,7 @@ pub struct RunArgs {
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "replicas", "faults", "twins", "partitions", "rounds", "one_way", "unpruned", "sample", "first", "seed"
+            "replicas", "faults", "twins", "hostile", "partitions", "rounds", "one_way", "unpruned", "sample", "first", "seed"
         ]
     )]
     pub input: Option<PathBuf>,
@@ -227,7 +231,7 @@ impl ShapeArgs {
     /// # Errors
     /// If there is no such cast, or there are too many scenarios to count.
     pub fn space(&self) -> Result<Space, TwinsError> {
-        let cast = scenario::cast(self.replicas, self.faults, self.twins)?;
+        let cast = scenario::cast(self.replicas, self.faults, self.twins)?.with_hostile(self.hostile);
         let (partitions, rounds, one_way) = (self.partitions, self.rounds, self.one_way);
         Ok(Space::new(Shape { cast, partitions, rounds, one_way, pruned: !self.unpruned })?)
     }
