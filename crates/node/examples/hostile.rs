@@ -1,13 +1,14 @@
-//! Strangers without keys against a cluster of four processes: six attacks, one after the other, and what honest clients notice.
+//! Strangers without keys against a cluster of four processes: seven attacks, one after the other, and what honest clients notice.
 //!
 //! ```text
 //! cargo run --release -p quorate-node --example hostile -- [seconds per attack, 10] [descriptors per replica, 1024]
 //! ```
 //!
 //! Writes a testnet to a temporary directory and runs its replicas as processes with so many descriptors. One honest client, connected
-//! before, has a command executed every 50 ms; another connects anew for each of its commands. For each attack it prints the longest wait of
-//! both, how soon ten commands in a row are as fast as before once the attack is over, the highest memory of a replica and its memory
-//! afterwards. Exit status 1 if a replica ended or a command was not executed.
+//! before, has a command executed every 50 ms; another connects anew for each of its commands; a third one sends at a fixed rate. For
+//! each attack it prints the longest wait of the first two, the third one's rate before and during the attack and how long after it
+//! that rate was back, the highest memory of a replica and its memory afterwards. Exit status 1 if one of the goals below is missed or
+//! a replica ended.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -23,14 +24,21 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::TestClient;
 
 const NAME: &str = "hostile";
-const ATTACKS: [(&str, Attack); 7] = [
+/// No honest command may take longer while an attack is on.
+const GOAL_LONGEST: Duration = Duration::from_secs(2);
+/// No replica may take more memory.
+const GOAL_MEMORY_MB: u64 = 600;
+/// So soon after an attack the honest rate is to be back ..
+const GOAL_BACK: Duration = Duration::from_secs(5);
+/// .. at so much of what it was before.
+const GOAL_RATE: f64 = 0.9;
+const ATTACKS: [(&str, Attack); 8] = [
     ("none", rest),
     ("status", status),
     ("squat", squat),
@@ -38,11 +46,19 @@ const ATTACKS: [(&str, Attack); 7] = [
     ("partial", partial),
     ("forged", forged),
     ("flood", flood),
+    ("keys", keys),
 ];
 /// Between two commands of an honest client.
 const PACE: Duration = Duration::from_millis(50);
 /// How long after an attack the cluster is watched.
 const AFTERWARDS: Duration = Duration::from_secs(10);
+/// The rate after an attack is measured over so long, again and again.
+const WINDOW: Duration = Duration::from_millis(500);
+/// The client with a fixed rate sends so many bundles of so many commands ..
+const LOAD_BUNDLES: usize = 10;
+const LOAD_COMMANDS: usize = 100;
+/// .. so often: 20,000 commands a second.
+const LOAD_PACE: Duration = Duration::from_millis(50);
 /// A value worth asking for.
 const LARGE_BYTES: usize = 1_000_000;
 
@@ -125,54 +141,115 @@ fn identity(seed: u64) -> ClientIdentity {
     ClientIdentity::from_seed(&ClusterId::from_name(NAME), bytes)
 }
 
+/// What honest clients noticed of an attack.
+struct Noticed {
+    commands: u64,
+    longest: Duration,
+    new_client: Duration,
+    /// Commands a second at the fixed rate, before and meanwhile.
+    rates: [f64; 2],
+    back: Option<Duration>,
+    peak_mb: u64,
+}
+
+impl Noticed {
+    fn meets_the_goals(&self) -> bool {
+        self.longest.max(self.new_client) <= GOAL_LONGEST
+            && self.back.is_some_and(|back| back <= GOAL_BACK)
+            && self.peak_mb <= GOAL_MEMORY_MB
+    }
+}
+
 fn run(committee: &Committee, nodes: &mut [Node], time: Duration) -> bool {
-    let ground = Arc::new(Ground::new(committee.clone()));
+    let ground = Ground::new(committee.clone());
     let mut honest = TestClient::of(committee.clone(), SchemeKind::Ed25519, identity(1));
     honest.connect(4);
     put(&mut honest, &[7; LARGE_BYTES]);
-    println!("attack   commands  longest  new client  back within  memory MB: highest  10 s later  alive");
-    let mut all_alive = true;
-    for (name, attack) in ATTACKS {
-        let stop = Arc::new(AtomicBool::new(false));
-        let connects = Arc::new(AtomicU64::new(0));
-        let (mut longest, mut commands) = (Duration::ZERO, 0);
-        let mut peak = 0;
-        thread::scope(|scope| {
-            let addresses = committee.members.iter().filter_map(|member| member.address.socket());
-            for target in committee.replicas().zip(addresses) {
-                let (ground, stop) = (&ground, &stop);
-                scope.spawn(move || attack(ground, target, stop));
-            }
-            scope.spawn(|| newcomers(committee, &stop, &connects));
-            let began = Instant::now();
-            while began.elapsed() < time {
-                longest = longest.max(put(&mut honest, b"small"));
-                commands += 1;
-                peak = peak.max(highest(nodes, "VmRSS:"));
-                thread::sleep(PACE);
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
-        let ended = Instant::now();
-        let mut back = Duration::ZERO;
-        while ended.elapsed() < AFTERWARDS {
-            if put(&mut honest, b"small") > Duration::from_millis(500) {
-                back = ended.elapsed();
-            }
-            peak = peak.max(highest(nodes, "VmRSS:"));
+    let (done, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    println!(
+        "attack   commands  longest  new client  commands/s before   during  back within  memory MB: highest   after  alive  goals"
+    );
+    thread::scope(|scope| {
+        scope.spawn(|| load(committee, &done, &over));
+        let mut all_well = true;
+        for (name, attack) in ATTACKS {
+            let noticed = suffer(&ground, attack, nodes, &mut honest, &done, time);
+            let alive = nodes.iter_mut().filter_map(|node| node.0.try_wait().ok()).filter(Option::is_none).count();
+            let well = alive == nodes.len() && noticed.meets_the_goals();
+            all_well &= well;
+            println!(
+                "{name:8} {:8} {:7.2}s {:10.2}s {:17.0} {:8.0} {:>12} {:18} {:7} {alive:4}/4  {}",
+                noticed.commands,
+                noticed.longest.as_secs_f64(),
+                noticed.new_client.as_secs_f64(),
+                noticed.rates[0],
+                noticed.rates[1],
+                noticed.back.map_or("never".into(), |back| format!("{:.1}s", back.as_secs_f64())),
+                noticed.peak_mb,
+                highest(nodes, "VmRSS:"),
+                if well { "met" } else { "missed" },
+            );
+        }
+        over.store(true, Ordering::Relaxed);
+        all_well
+    })
+}
+
+/// Lives through an attack and what follows it.
+fn suffer(
+    ground: &Ground,
+    attack: Attack,
+    nodes: &[Node],
+    honest: &mut TestClient,
+    done: &AtomicU64,
+    time: Duration,
+) -> Noticed {
+    let (stop, connects) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (mut longest, mut commands, mut peak_mb) = (Duration::ZERO, 0, 0);
+    let mut live = |honest: &mut TestClient, time: Duration| {
+        let (began, before) = (Instant::now(), done.load(Ordering::Relaxed));
+        while began.elapsed() < time {
+            longest = longest.max(put(honest, b"small"));
+            commands += 1;
+            peak_mb = peak_mb.max(highest(nodes, "VmRSS:"));
             thread::sleep(PACE);
         }
-        let alive = nodes.iter_mut().filter_map(|node| node.0.try_wait().ok()).filter(Option::is_none).count();
-        all_alive &= alive == nodes.len();
-        println!(
-            "{name:8} {commands:8} {:7.2}s {:10.2}s {:11.1}s {peak:19} {:11} {alive:5}/4",
-            longest.as_secs_f64(),
-            Duration::from_micros(connects.load(Ordering::Relaxed)).as_secs_f64(),
-            back.as_secs_f64(),
-            highest(nodes, "VmRSS:"),
-        );
+        (done.load(Ordering::Relaxed) - before) as f64 / began.elapsed().as_secs_f64()
+    };
+    let before = live(honest, 4 * WINDOW);
+    let during = thread::scope(|scope| {
+        let addresses = ground.committee.members.iter().filter_map(|member| member.address.socket());
+        for target in ground.committee.replicas().zip(addresses) {
+            let stop = &stop;
+            scope.spawn(move || attack(ground, target, stop));
+        }
+        scope.spawn(|| newcomers(&ground.committee, &stop, &connects));
+        let during = live(honest, time);
+        stop.store(true, Ordering::Relaxed);
+        during
+    });
+    let (ended, mut back) = (Instant::now(), None);
+    while ended.elapsed() < AFTERWARDS {
+        if live(honest, WINDOW) >= GOAL_RATE * before {
+            back.get_or_insert(ended.elapsed());
+        }
     }
-    all_alive
+    let new_client = Duration::from_micros(connects.load(Ordering::Relaxed));
+    Noticed { commands, longest, new_client, rates: [before, during], back, peak_mb }
+}
+
+/// An honest client that sends at a fixed rate as long as it is answered, and counts the commands that were executed.
+fn load(committee: &Committee, done: &AtomicU64, over: &AtomicBool) {
+    let mut client = TestClient::of(committee.clone(), SchemeKind::Ed25519, identity(3));
+    client.connect(4);
+    let command = KeyValueCommand::Put { key: b"load", value: b"small" }.to_vec();
+    while !over.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let bundles: Vec<Bundle> = (0..LOAD_BUNDLES).map(|_| client.bundle(LOAD_COMMANDS, &command)).collect();
+        client.submit(&bundles, LOAD_BUNDLES, 2);
+        done.fetch_add((LOAD_BUNDLES * LOAD_COMMANDS) as u64, Ordering::Relaxed);
+        thread::sleep(LOAD_PACE.saturating_sub(began.elapsed()));
+    }
 }
 
 /// Has one command executed; says how long that took.
@@ -320,16 +397,26 @@ fn forged(ground: &Ground, target: Target, stop: &AtomicBool) {
 
 /// Genuine commands of made-up clients, to one replica only: whoever can make a key can sign.
 fn flood(ground: &Ground, target: Target, stop: &AtomicBool) {
-    if target.0 != ReplicaId(1) {
-        return rest(ground, target, stop);
+    match target.0 {
+        ReplicaId(1) => send_made_up(ground, target, stop, 200),
+        _ => rest(ground, target, stop),
     }
-    for client in 1_000_000.. {
+}
+
+/// The same to each replica, from other clients to each, with a key and a link for every few bundles.
+fn keys(ground: &Ground, target: Target, stop: &AtomicBool) {
+    send_made_up(ground, target, stop, 10);
+}
+
+/// Genuine bundles of one made-up client after the other, so many of each.
+fn send_made_up(ground: &Ground, target: Target, stop: &AtomicBool, bundles: u64) {
+    for number in 1_000_000.. {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        let attacker = identity(client);
+        let attacker = identity((u64::from(target.0.0) << 32) + (bundles << 48) + number);
         let mut frames = Vec::new();
-        for bundle in 0..200 {
+        for bundle in 0..bundles {
             let mut builder = BundleBuilder::new(attacker.origin(), Height(0).latest_expiry());
             for command in 0..100 {
                 builder.push(attacker.origin(), bundle * 100 + command + 1, &[0; 64]);
