@@ -117,7 +117,7 @@ impl<M: Malleable> Assembler<M> {
             true => Attachment::HighCertificate(Box::new(high.clone())),
             false => Attachment::HighView(View(0)),
         };
-        let evidence = lie::in_the_names_of_a_quorum(subject, told, context.quorum);
+        let evidence = lie::in_the_names_of_a_quorum(subject, told, context);
         actions.extend(show(high, evidence));
     }
 }

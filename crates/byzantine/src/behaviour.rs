@@ -1,6 +1,7 @@
 //! What a host knows of misbehaviour.
 
 use quorate_consensus::{Action, Input};
+use quorate_types::identity::ProofShape;
 use quorate_types::{Quorum, ReplicaId, Time};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub struct Context {
     pub me: ReplicaId,
     /// n and f.
     pub quorum: Quorum,
+    /// How long signatures and proofs are: a forged one has the length of a genuine one.
+    pub shape: ProofShape,
     /// The base of view timeouts.
     pub view_timeout: Duration,
 }

@@ -83,7 +83,7 @@ impl<M: Malleable> Inventor<M> {
                     let view = View(certificate.view().0 + VIEWS_AHEAD);
                     let subject = Subject { view, ..certificate.subject };
                     let said = certificate.attachments.first().cloned().unwrap_or(Attachment::None);
-                    lie::in_the_names_of_a_quorum(subject, said, context.quorum)
+                    lie::in_the_names_of_a_quorum(subject, said, context)
                 };
                 let certificates = standing.certificates.iter().map(further).collect();
                 Envelope::Standing { nonce: *nonce, standing: Standing { certificates, votes: standing.votes.clone() } }
@@ -103,7 +103,7 @@ impl<M: Malleable> Inventor<M> {
             self.fetching.insert(one, claimed);
         }
         let subject = Subject { height: claimed, ..checkpoint.subject };
-        let checkpoint = Box::new(lie::in_the_names_of_a_quorum(subject, Attachment::None, context.quorum));
+        let checkpoint = Box::new(lie::in_the_names_of_a_quorum(subject, Attachment::None, context));
         Envelope::Offer { checkpoint }
     }
 

@@ -1,19 +1,19 @@
 //! One message turned into another. Each lie takes what the honest replica has to say and returns what is said instead, or nothing where
 //! it has no use for that message or not yet the means.
 
+use crate::behaviour::Context;
 use crate::memory::Memory;
 use bytes::Bytes;
 use quorate_consensus::Malleable;
 use quorate_consensus::malleable::{Purpose, Role};
 use quorate_consensus::transfer::Part;
+use quorate_types::identity::ProofShape;
 use quorate_types::{
-    Attachment, Block, Bundle, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Signers, Subject, View, Vote,
+    Attachment, Block, Bundle, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote,
 };
 use std::sync::Arc;
 
-/// Bytes of a signature that is none: as many as Ed25519 has.
-const SIGNATURE_BYTES: usize = 64;
-/// What it consists of.
+/// What a signature that is none consists of.
 const NOT_A_SIGNATURE: u8 = 0xa5;
 /// How old a forged aggregate says that the highest certificate is, in certificates.
 const FORGED_AGE: usize = 2;
@@ -113,7 +113,7 @@ pub fn show_stale<M: Malleable>(message: &M, memory: &Memory, steps: usize) -> O
 
 /// The message with forged certificates. Where an aggregate of timeouts says how old a certificate may be it is forged to allow an older
 /// one, which is shown; else the certificates are of blocks that there are not.
-pub fn forge<M: Malleable>(message: &M, memory: &Memory, quorum: Quorum) -> Option<M> {
+pub fn forge<M: Malleable>(message: &M, memory: &Memory, context: &Context) -> Option<M> {
     let shown = message.certificates();
     let find = |wanted: Role| shown.iter().find(|(role, _)| *role == wanted).map(|(_, certificate)| *certificate);
     let aggregate = find(Role::Evidence).filter(|evidence| evidence.highest_attached_view().is_some());
@@ -138,7 +138,7 @@ pub fn forge<M: Malleable>(message: &M, memory: &Memory, quorum: Quorum) -> Opti
             Role::Base => view.map_or(Some(shown.view().next()), |view| view.0.checked_sub(1).map(View)),
             _ => Some(shown.view()),
         };
-        let forged = of_view.map(|view| forged_certificate(shown, view, quorum));
+        let forged = of_view.map(|view| forged_certificate(shown, view, context));
         changed |= forged.is_some();
         Some(forged.unwrap_or_else(|| shown.clone()))
     });
@@ -146,32 +146,33 @@ pub fn forge<M: Malleable>(message: &M, memory: &Memory, quorum: Quorum) -> Opti
 }
 
 /// A certificate of an invented block, in the names of those who signed the one at hand, or of a quorum.
-fn forged_certificate(like: &Certificate, view: View, quorum: Quorum) -> Certificate {
+fn forged_certificate(like: &Certificate, view: View, context: &Context) -> Certificate {
     let subject = Subject { view, digest: invented(&like.subject.digest), ..like.subject };
     let signers = match like.signers.is_empty() {
-        true => (0..quorum.quorum() as u16).map(ReplicaId).collect(),
+        true => (0..context.quorum.quorum() as u16).map(ReplicaId).collect(),
         false => like.signers,
     };
-    let length = if like.proof.is_empty() { signers.len() * SIGNATURE_BYTES } else { like.proof.len() };
-    Certificate { subject, signers, attachments: Vec::new(), proof: not_signatures(length) }
+    let proof = not_signatures(context.shape.proof_bytes(signers.len()));
+    Certificate { subject, signers, attachments: Vec::new(), proof }
 }
 
 /// A certificate in the names of a quorum, each of whom is to have said this besides.
-pub fn in_the_names_of_a_quorum(subject: Subject, said: Attachment, quorum: Quorum) -> Certificate {
-    let signers: Signers = (0..quorum.quorum() as u16).map(ReplicaId).collect();
+pub fn in_the_names_of_a_quorum(subject: Subject, said: Attachment, context: &Context) -> Certificate {
+    let signers: Signers = (0..context.quorum.quorum() as u16).map(ReplicaId).collect();
     let attachments = if said == Attachment::None { Vec::new() } else { vec![said; signers.len()] };
-    Certificate { subject, signers, attachments, proof: not_signatures(signers.len() * SIGNATURE_BYTES) }
+    let proof = not_signatures(context.shape.proof_bytes(signers.len()));
+    Certificate { subject, signers, attachments, proof }
 }
 
 /// The VIEW-CHANGE with the claim that a block which there is not was prepared in the slot after all others that it tells of, in the
 /// view before.
-pub fn claim_prepared<M: Malleable>(message: &M, quorum: Quorum) -> Option<M> {
+pub fn claim_prepared<M: Malleable>(message: &M, context: &Context) -> Option<M> {
     let view = View(message.view()?.0.checked_sub(1)?);
     let shown = message.certificates();
     let last = shown.iter().map(|(_, shown)| shown.subject).max_by_key(|subject| subject.height)?;
     let subject = Subject { domain: Domain::Prepare, view, height: last.height.next(), digest: invented(&last.digest) };
     let mut lie = message.clone();
-    lie.claim_prepared(in_the_names_of_a_quorum(subject, Attachment::None, quorum)).then_some(lie)
+    lie.claim_prepared(in_the_names_of_a_quorum(subject, Attachment::None, context)).then_some(lie)
 }
 
 /// An aggregate whose signers say that `highest` is the highest certificate they know.
@@ -185,11 +186,11 @@ fn forged_aggregate(like: &Certificate, highest: &Certificate) -> Certificate {
 }
 
 /// The vote or timeout with a signature that is none; the host must not sign it.
-pub fn corrupt<M: Malleable>(message: &M) -> Option<M> {
+pub fn corrupt<M: Malleable>(message: &M, shape: ProofShape) -> Option<M> {
     let mut lie = message.clone();
     let share = matches!(message.purpose(), Purpose::Vote | Purpose::Timeout);
     let vote: &mut Vote = lie.vote_to_sign().filter(|_| share)?;
-    vote.signature = not_signatures(SIGNATURE_BYTES);
+    vote.signature = not_signatures(shape.signature_bytes);
     Some(lie)
 }
 
@@ -199,8 +200,8 @@ pub fn contradict_checkpoint(vote: &Vote) -> Vote {
 }
 
 /// The vote on a checkpoint with a signature that is none; the host must not sign it.
-pub fn corrupt_checkpoint(vote: &Vote) -> Vote {
-    Vote { signature: not_signatures(SIGNATURE_BYTES), ..vote.clone() }
+pub fn corrupt_checkpoint(vote: &Vote, shape: ProofShape) -> Vote {
+    Vote { signature: not_signatures(shape.signature_bytes), ..vote.clone() }
 }
 
 /// A part of a state with one bit changed, a different one for each part.
@@ -219,8 +220,9 @@ pub fn inflate<M: Malleable>(message: &M, by: u64) -> Option<M> {
     Some(lie)
 }
 
+/// So many bytes; one where genuine signatures have none, or they would be genuine too.
 fn not_signatures(length: usize) -> Bytes {
-    vec![NOT_A_SIGNATURE; length].into()
+    vec![NOT_A_SIGNATURE; length.max(1)].into()
 }
 
 /// The name of nothing, made of the name of something.

@@ -154,7 +154,9 @@ impl<M: Malleable> Wrapper<M> {
             Fault::DoubleVote if self.seizes() => {
                 out.extend([vote.clone(), lie::contradict_checkpoint(vote)].map(|vote| saying(vote, true)))
             }
-            Fault::CorruptShare if self.seizes() => out.push(saying(lie::corrupt_checkpoint(vote), false)),
+            Fault::CorruptShare if self.seizes() => {
+                out.push(saying(lie::corrupt_checkpoint(vote, self.context.shape), false))
+            }
             _ => out.push(sent.action()),
         }
     }
@@ -202,13 +204,15 @@ impl<M: Malleable> Wrapper<M> {
                 let steps = least + self.lies % (most - least + 1);
                 lie::show_stale(message, &self.memory, steps as usize)
             }
-            Fault::ForgeCertificate => lie::forge(message, &self.memory, self.context.quorum),
+            Fault::ForgeCertificate => lie::forge(message, &self.memory, &self.context),
             Fault::CorruptShare if sent.sign => {
-                let Some(lie) = lie::corrupt(message).filter(|_| self.seizes()) else { return out.push(sent.action()) };
+                let Some(lie) = lie::corrupt(message, self.context.shape).filter(|_| self.seizes()) else {
+                    return out.push(sent.action());
+                };
                 return out.push(Sent { sign: false, ..sent.saying(lie) }.action());
             }
             Fault::InflateView { by } => lie::inflate(message, by),
-            Fault::ForgeEvidence => lie::claim_prepared(message, self.context.quorum),
+            Fault::ForgeEvidence => lie::claim_prepared(message, &self.context),
             _ => None,
         };
         let waits = matches!(self.fault, Fault::StaleCertificate | Fault::ForgeCertificate);

@@ -74,7 +74,7 @@ pub struct ClientMember {
 }
 
 fn default_scheme() -> SchemeKind {
-    SchemeKind::Ed25519
+    SchemeKind::ED25519
 }
 fn default_application() -> String {
     "kv".to_owned()

@@ -6,17 +6,14 @@ use quorate_types::{Member, ReplicaId};
 use std::path::Path;
 
 fn members(scheme: SchemeKind) -> Vec<Member> {
-    let key = |at: u16| match scheme {
-        SchemeKind::Ed25519 => KeyPair::from_seed(scheme, [at as u8 + 1; 32]).public_key(),
-        SchemeKind::None => bytes::Bytes::new(),
-    };
+    let key = |at: u16| KeyPair::from_seed(scheme, [at as u8 + 1; 32]).public_key();
     (0..4)
         .map(|at| Member { public_key: key(at), address: format!("127.0.0.1:{}", 7000 + at).parse().unwrap() })
         .collect()
 }
 
 fn config() -> ClientConfig {
-    ClientConfig::new("a \"quoted\" name", SchemeKind::Ed25519, 1, &members(SchemeKind::Ed25519))
+    ClientConfig::new("a \"quoted\" name", SchemeKind::ED25519, 1, &members(SchemeKind::ED25519))
 }
 
 fn parse(text: &str) -> Result<ClientConfig, ConfigError> {

@@ -1,5 +1,6 @@
 //! The settings of the consensus core, and the check that refuses combinations which cannot work.
 
+use quorate_types::identity::ProofRequirements;
 use quorate_types::{Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -84,6 +85,11 @@ impl ProtocolKind {
             ProtocolKind::Pbft => &[LeaderKind::Fixed],
             _ => LeaderKind::ALL,
         }
+    }
+
+    /// What it asks of signatures: each of them shows certificates to others, in proposals or in view changes.
+    pub fn requires(self) -> ProofRequirements {
+        ProofRequirements { transferable: true }
     }
 
     /// Whether it agrees on each slot by itself, in a window of slots.

@@ -13,7 +13,7 @@ const CACHE: usize = 1024;
 fn key(replica: u16) -> KeyPair {
     let mut seed = [0; 32];
     seed[..2].copy_from_slice(&replica.to_le_bytes());
-    KeyPair::from_seed(SchemeKind::Ed25519, seed)
+    KeyPair::from_seed(SchemeKind::ED25519, seed)
 }
 
 /// The device of replica 0 that remembers `cache` certificates, and a quorum of votes on one block. The committee is the smallest whose
@@ -36,7 +36,7 @@ fn quorum_of(quorum: usize, cache: usize) -> (Crypto, Subject, Vec<Vote>) {
             vote
         })
         .collect();
-    let crypto = Crypto::new(SchemeKind::Ed25519, &committee, ReplicaId(0), key(0), cache).expect("a device");
+    let crypto = Crypto::new(SchemeKind::ED25519, &committee, ReplicaId(0), key(0), cache).expect("a device");
     (crypto, subject, votes)
 }
 

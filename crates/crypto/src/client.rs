@@ -86,14 +86,14 @@ impl ClientIdentity {
                 Ok(ClientIdentity::claimed(ClientId(u128::from_le_bytes(random)).with_session(0)))
             }
             ClientAuthentication::Ed25519 => {
-                Ok(ClientIdentity::of_key(cluster, KeyPair::generate(SchemeKind::Ed25519)?))
+                Ok(ClientIdentity::of_key(cluster, KeyPair::generate(SchemeKind::ED25519)?))
             }
         }
     }
 
     /// The identity that a seed stands for; whoever knows the seed has it.
     pub fn from_seed(cluster: &ClusterId, seed: [u8; SEED_BYTES]) -> ClientIdentity {
-        ClientIdentity::of_key(cluster, KeyPair::from_seed(SchemeKind::Ed25519, seed))
+        ClientIdentity::of_key(cluster, KeyPair::from_seed(SchemeKind::ED25519, seed))
     }
 
     /// An origin that is only claimed: its bundles have no authenticator.

@@ -4,9 +4,10 @@ use crate::bisect::find_bad;
 use crate::cache::{SignatureCache, VerifiedCache};
 use crate::error::{CertificateError, CryptoError};
 use crate::key_pair::KeyPair;
-use crate::keyring::{Claim, Keyring};
-use crate::scheme::SchemeKind;
-use bytes::{Bytes, BytesMut};
+use crate::keyring::Keyring;
+use crate::scheme::{Claim, ProofFault, Recipients, SchemeKind};
+use crate::statements::Statements;
+use bytes::Bytes;
 use quorate_types::digest::encode_hex;
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
@@ -18,7 +19,7 @@ pub const KEPT_SIGNATURES: usize = 2048;
 
 /// Signs for one replica, checks the votes of all, makes certificates and remembers the valid ones.
 ///
-/// Certificates exist in the domains Vote and Timeout, and need a quorum there. A certificate that a signer attached
+/// Certificates exist in every domain but that of proposals, and need a quorum. A certificate that a signer attached
 /// ([`Attachment::HighCertificate`]) is not verified along with the one that carries it: the signature covers only its subject, and
 /// protocols such as Fast-HotStuff verify none but the highest of a quorum. Consensus asks for that one by itself.
 pub struct Crypto {
@@ -58,7 +59,8 @@ impl Crypto {
         key: KeyPair,
         cache_certificates: usize,
     ) -> Result<Crypto, CryptoError> {
-        Crypto::with_keyring(Arc::new(Keyring::new(kind, committee)?), committee, me, key, cache_certificates)
+        let keyring = Keyring::of_member(kind, committee, me, &key)?;
+        Crypto::with_keyring(Arc::new(keyring), committee, me, key, cache_certificates)
     }
 
     /// The same with a keyring of this committee that other replicas of the process share.
@@ -94,13 +96,13 @@ impl Crypto {
 
     /// This replica's signature of a statement.
     pub fn sign(&self, statement: &Statement) -> Bytes {
-        self.identity.key.sign(statement.as_bytes())
+        self.keyring.sign(&self.identity.key, statement.as_bytes(), Recipients::All)
     }
 
     /// The same, kept for when the statement is made again: whoever falls behind has it repeated, and costs no signature by that.
     pub fn sign_once(&mut self, statement: &Statement) -> Bytes {
-        let key = &self.identity.key;
-        self.signed.get_or_sign(statement.as_bytes(), || key.sign(statement.as_bytes()))
+        let (keyring, key) = (&self.keyring, &self.identity.key);
+        self.signed.get_or_sign(statement.as_bytes(), || keyring.sign(key, statement.as_bytes(), Recipients::All))
     }
 
     /// Signatures made for [`Crypto::sign_once`].
@@ -136,7 +138,8 @@ impl Crypto {
         if !misfits.is_empty() {
             return Err(misfits);
         }
-        let statements = statements(&self.keyring, subject, votes.iter().map(|vote| &vote.attachment));
+        let attachments = votes.iter().map(|vote| &vote.attachment);
+        let statements = Statements::new(self.keyring.cluster(), subject, attachments);
         let claims: Vec<Claim<'_>> =
             (votes.iter().enumerate()).map(|(at, vote)| (vote.voter, statements.at(at), &vote.signature[..])).collect();
         let bad = find_bad(&claims, |claims| self.check(claims));
@@ -144,7 +147,8 @@ impl Crypto {
             return Err(bad.into_iter().map(|(replica, ..)| *replica).collect());
         }
 
-        let certificate = certificate(subject, votes, self.keyring.kind());
+        let proof = self.keyring.assemble(&claims);
+        let certificate = certificate(subject, votes, proof);
         self.cache.insert(certificate.fingerprint());
         Ok(certificate)
     }
@@ -163,8 +167,11 @@ impl Crypto {
             self.cache_hits += 1;
             return Ok(());
         }
-        self.verifications += certificate.signers.len() as u64;
-        check_signatures(&self.keyring, certificate)?;
+        let proven = check_proof(&self.keyring, certificate);
+        if !matches!(proven, Err(CertificateError::ProofLength { .. })) {
+            self.verifications += certificate.signers.len() as u64;
+        }
+        proven?;
         self.cache.insert(fingerprint);
         Ok(())
     }
@@ -222,12 +229,12 @@ pub fn verify_certificate(keyring: &Keyring, certificate: &Certificate) -> Resul
         return Ok(());
     }
     check_structure(keyring, certificate)?;
-    check_signatures(keyring, certificate)
+    check_proof(keyring, certificate)
 }
 
 fn check_structure(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
-    let Certificate { subject, signers, attachments, proof } = certificate;
-    let (quorum, width) = (keyring.quorum(), keyring.kind().signature_bytes());
+    let Certificate { subject, signers, attachments, .. } = certificate;
+    let quorum = keyring.quorum();
     match subject.domain {
         Domain::Proposal => return Err(CertificateError::Domain(subject.domain)),
         Domain::Vote if subject.view == View(0) => return Err(CertificateError::NotGenesis),
@@ -244,64 +251,22 @@ fn check_structure(keyring: &Keyring, certificate: &Certificate) -> Result<(), C
     if !attachments.is_empty() && (attachments.len() != count || said != count) {
         return Err(CertificateError::Attachments { attachments: said, signers: count });
     }
-    if proof.len() != count * width {
-        return Err(CertificateError::ProofLength { found: proof.len(), expected: count * width });
-    }
     Ok(())
 }
 
 /// Of a certificate whose structure is sound.
-fn check_signatures(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
-    let (subject, width) = (&certificate.subject, keyring.kind().signature_bytes());
-    let statements = statements(keyring, subject, certificate.attachments.iter());
-    let claims: Vec<Claim<'_>> = (certificate.signers.iter().enumerate())
-        .map(|(at, signer)| (signer, statements.at(at), &certificate.proof[at * width..(at + 1) * width]))
-        .collect();
-    match keyring.verify_many(&claims) {
-        true => Ok(()),
-        false => Err(CertificateError::Signature { domain: subject.domain, view: subject.view }),
-    }
+fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
+    let Certificate { subject, signers, attachments, proof } = certificate;
+    let statements = Statements::new(keyring.cluster(), subject, attachments.iter());
+    keyring.verify_proof(signers, &statements, proof).map_err(|fault| match fault {
+        ProofFault::Length { expected } => CertificateError::ProofLength { found: proof.len(), expected },
+        ProofFault::Signature => CertificateError::Signature { domain: subject.domain, view: subject.view },
+    })
 }
 
-fn statements<'a>(
-    keyring: &Keyring,
-    subject: &Subject,
-    attachments: impl Iterator<Item = &'a Attachment> + Clone,
-) -> Statements {
-    let make = |attachment| Statement::new(keyring.cluster(), subject, attachment);
-    if attachments.clone().all(|attachment| *attachment == Attachment::None) {
-        return Statements::Common(make(&Attachment::None));
-    }
-    Statements::Each(attachments.map(make).collect())
-}
-
-/// What the signers of one certificate signed.
-enum Statements {
-    /// All the same, for lack of attachments.
-    Common(Statement),
-    /// One for each, in order.
-    Each(Vec<Statement>),
-}
-
-impl Statements {
-    fn at(&self, position: usize) -> &[u8] {
-        match self {
-            Statements::Common(statement) => statement.as_bytes(),
-            Statements::Each(statements) => statements[position].as_bytes(),
-        }
-    }
-}
-
-/// Puts checked votes, in the voters' order, together.
-fn certificate(subject: &Subject, votes: Vec<Vote>, kind: SchemeKind) -> Certificate {
+/// Puts checked votes, in the voters' order, and their proof together.
+fn certificate(subject: &Subject, votes: Vec<Vote>, proof: Bytes) -> Certificate {
     let signers: Signers = votes.iter().map(|vote| vote.voter).collect();
-    let mut proof = BytesMut::with_capacity(votes.len() * kind.signature_bytes());
-    let mut attachments = Vec::new();
-    for vote in votes {
-        proof.extend_from_slice(&vote.signature);
-        if vote.attachment != Attachment::None {
-            attachments.push(vote.attachment);
-        }
-    }
-    Certificate { subject: *subject, signers, attachments, proof: proof.freeze() }
+    let said = votes.into_iter().map(|vote| vote.attachment).filter(|said| *said != Attachment::None);
+    Certificate { subject: *subject, signers, attachments: said.collect(), proof }
 }

@@ -8,8 +8,8 @@
 //! scheme = ed25519
 //! cluster = 7d0c..., 64 hexadecimal digits
 //! replica = 3
-//! public_key = 64 hexadecimal digits
-//! secret_key = 64 hexadecimal digits, the private key of RFC 8032
+//! public_key = hexadecimal digits, 64 for Ed25519
+//! secret_key = hexadecimal digits as the scheme has it; for Ed25519 the 64 of the private key of RFC 8032
 //! ```
 //!
 //! The two last lines are missing in the scheme `none`. The public key is there to tell a damaged file and to fill in the committee.
@@ -168,9 +168,10 @@ fn render(cluster: &ClusterId, replica: ReplicaId, key: &KeyPair) -> Zeroizing<S
     put("scheme", key.kind().name());
     put("cluster", &cluster.0.to_hex());
     put("replica", &replica.to_string());
-    if let Some(seed) = key.seed() {
+    let secret = key.encode();
+    if !secret.is_empty() {
         put("public_key", &encode_hex(&key.public_key()));
-        put("secret_key", &Zeroizing::new(encode_hex(seed)));
+        put("secret_key", &Zeroizing::new(encode_hex(&secret)));
     }
     text
 }
@@ -240,7 +241,9 @@ impl<'a> Fields<'a> {
 
 fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<KeyPair, KeyFileFault> {
     let fields = Fields::read(text)?;
-    let scheme = fields.get("scheme", "names no signature scheme that there is", |value| value.parse().ok())?;
+    // The scheme that is asked for need not be in the list.
+    let named = |value: &str| if value == kind.name() { Some(kind) } else { value.parse().ok() };
+    let scheme = fields.get("scheme", "names no signature scheme that there is", named)?;
     let found = ClusterId(fields.get("cluster", "is not 64 hexadecimal digits", Digest::from_hex)?);
     let owner = ReplicaId(fields.get("replica", "is not a replica id", |value| value.parse().ok())?);
     if found != *cluster {
@@ -252,15 +255,13 @@ fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) 
     if scheme != kind {
         return Err(KeyFileFault::Scheme { expected: kind, found: scheme });
     }
-    if kind == SchemeKind::None {
+    if kind.profile().public_key_bytes == 0 {
         return Ok(KeyPair::from_seed(kind, [0; SEED_BYTES]));
     }
     let public_key = fields.get("public_key", "is not hexadecimal", decode_hex)?;
-    let seed = fields.get("secret_key", "is not 64 hexadecimal digits", |value| {
-        let bytes = Zeroizing::new(decode_hex(value)?);
-        Some(Zeroizing::new(<[u8; SEED_BYTES]>::try_from(bytes.as_slice()).ok()?))
+    let key = fields.get("secret_key", "is no private key of that scheme in hexadecimal digits", |value| {
+        KeyPair::decode(kind, &Zeroizing::new(decode_hex(value)?))
     })?;
-    let key = KeyPair::from_seed(kind, *seed);
     if key.public_key() != public_key {
         return Err(KeyFileFault::Damaged);
     }

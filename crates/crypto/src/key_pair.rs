@@ -1,9 +1,8 @@
 //! A replica's private key.
 
 use crate::error::CryptoError;
-use crate::scheme::SchemeKind;
+use crate::scheme::{PrivateKey, SchemeKind};
 use bytes::Bytes;
-use ed25519_zebra::{SigningKey, VerificationKeyBytes};
 use quorate_types::digest::encode_hex;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -13,14 +12,9 @@ pub const SEED_BYTES: usize = 32;
 
 /// A private key and the public key that goes with it. It is wiped from memory when dropped, and never printed.
 pub struct KeyPair {
+    kind: SchemeKind,
     public_key: Bytes,
-    secret: Secret,
-}
-
-/// The key sits in a box of its own, so that moving a [`KeyPair`] leaves no copy of it behind.
-enum Secret {
-    Ed25519(Box<Zeroizing<SigningKey>>),
-    None,
+    private_key: Box<dyn PrivateKey>,
 }
 
 impl KeyPair {
@@ -30,53 +24,53 @@ impl KeyPair {
     /// [`CryptoError::Randomness`] if there is none to be had.
     pub fn generate(kind: SchemeKind) -> Result<KeyPair, CryptoError> {
         let mut seed = Zeroizing::new([0; SEED_BYTES]);
-        if kind != SchemeKind::None {
-            getrandom::fill(seed.as_mut()).map_err(|error| CryptoError::Randomness(error.to_string()))?;
-        }
+        getrandom::fill(seed.as_mut()).map_err(|error| CryptoError::Randomness(error.to_string()))?;
         Ok(KeyPair::from_seed(kind, *seed))
     }
 
-    /// The key that a seed stands for: the 32-byte private key of RFC 8032 itself. For tests, key files and testnets that are to be
-    /// reproduced; whoever knows the seed has the key.
+    /// The key that a seed stands for. For tests, key files and testnets that are to be reproduced; whoever knows the seed has the key.
     pub fn from_seed(kind: SchemeKind, seed: [u8; SEED_BYTES]) -> KeyPair {
         let seed = Zeroizing::new(seed);
-        match kind {
-            SchemeKind::Ed25519 => {
-                let key = Box::new(Zeroizing::new(SigningKey::from_bytes(&seed)));
-                let public_key = <[u8; 32]>::from(VerificationKeyBytes::from(&**key));
-                KeyPair { public_key: Bytes::copy_from_slice(&public_key), secret: Secret::Ed25519(key) }
-            }
-            SchemeKind::None => KeyPair { public_key: Bytes::new(), secret: Secret::None },
-        }
+        KeyPair::new(kind, kind.scheme().derive(&seed))
+    }
+
+    /// The key that a key file holds; nothing if it is none of that scheme.
+    pub(crate) fn decode(kind: SchemeKind, secret: &[u8]) -> Option<KeyPair> {
+        Some(KeyPair::new(kind, kind.scheme().decode(secret)?))
+    }
+
+    fn new(kind: SchemeKind, private_key: Box<dyn PrivateKey>) -> KeyPair {
+        KeyPair { kind, public_key: private_key.public_key(), private_key }
     }
 
     /// The scheme it signs by.
     pub fn kind(&self) -> SchemeKind {
-        match self.secret {
-            Secret::Ed25519(_) => SchemeKind::Ed25519,
-            Secret::None => SchemeKind::None,
-        }
+        self.kind
     }
 
-    /// What the committee lists for this key: 32 bytes for Ed25519, none for the scheme `none`.
+    /// What the committee lists for this key; nothing in the scheme `none`.
     pub fn public_key(&self) -> Bytes {
         self.public_key.clone()
     }
 
-    /// Signs bytes: 64 bytes for Ed25519, none for the scheme `none`. The same message has the same signature always.
-    pub fn sign(&self, message: &[u8]) -> Bytes {
-        match &self.secret {
-            Secret::Ed25519(key) => Bytes::copy_from_slice(&key.sign(message).to_bytes()),
-            Secret::None => Bytes::new(),
-        }
+    /// What the committee lists beside it where the scheme asks for a proof of possession.
+    pub fn prove_possession(&self) -> Bytes {
+        self.private_key.prove_possession()
     }
 
-    /// The seed, for a key file; none in the scheme `none`.
-    pub(crate) fn seed(&self) -> Option<&[u8; SEED_BYTES]> {
-        match &self.secret {
-            Secret::Ed25519(key) => Some(key.as_bytes()),
-            Secret::None => None,
-        }
+    /// Signs bytes; without effect in the scheme `none`. The same message has the same signature always.
+    pub fn sign(&self, message: &[u8]) -> Bytes {
+        self.private_key.sign(message)
+    }
+
+    /// The private key itself, for the [keys](crate::scheme::Keys) of its scheme.
+    pub fn private_key(&self) -> &dyn PrivateKey {
+        &*self.private_key
+    }
+
+    /// The key as a key file holds it; empty in the scheme `none`.
+    pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        self.private_key.encode()
     }
 }
 

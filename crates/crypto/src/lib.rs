@@ -20,7 +20,9 @@ mod error;
 pub mod key_file;
 mod key_pair;
 mod keyring;
-mod scheme;
+pub mod scheme;
+pub mod schemes;
+pub mod statements;
 
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
 pub use cache::{DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
@@ -28,5 +30,6 @@ pub use client::{ClientAuthentication, ClientIdentity, UnknownClientAuthenticati
 pub use crypto::{Crypto, KEPT_SIGNATURES, verify_certificate};
 pub use error::{CertificateError, CryptoError};
 pub use key_pair::{KeyPair, SEED_BYTES};
-pub use keyring::{Claim, Keyring};
-pub use scheme::{SchemeKind, UnknownScheme};
+pub use keyring::Keyring;
+pub use scheme::{Claim, SchemeKind, SchemeProfile, UnknownScheme};
+pub use zeroize::Zeroizing;

@@ -4,7 +4,7 @@ use crate::common::*;
 use quorate_crypto::{Crypto, KEPT_SIGNATURES, SchemeKind, VerifiedCache};
 use quorate_types::{Attachment, Certificate, Digest, Domain, ReplicaId, Statement};
 
-const KIND: SchemeKind = SchemeKind::Ed25519;
+const KIND: SchemeKind = SchemeKind::ED25519;
 
 fn fingerprint(number: u64) -> Digest {
     let mut bytes = [0; 32];

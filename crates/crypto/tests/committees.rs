@@ -8,7 +8,7 @@ use quorate_crypto::{Crypto, CryptoError, Keyring, SchemeKind};
 use quorate_types::{Domain, ReplicaId};
 use std::sync::Arc;
 
-const KIND: SchemeKind = SchemeKind::Ed25519;
+const KIND: SchemeKind = SchemeKind::ED25519;
 
 /// What setting up replica 0 says if replica 2 of four has another public key.
 fn refusal(public_key: Vec<u8>) -> CryptoError {
@@ -47,15 +47,15 @@ fn another_replicas_private_key_is_refused() {
     let error = new(3, key(KIND, 2)).unwrap();
     assert!(matches!(error, CryptoError::KeyMismatch { replica: ReplicaId(3), .. }), "{error}");
     assert_eq!(new(4, key(KIND, 4)), Some(CryptoError::Stranger { replica: ReplicaId(4), members: 4 }));
-    let scheme = CryptoError::Scheme { replica: ReplicaId(3), expected: KIND, found: SchemeKind::None };
-    assert_eq!(new(3, key(SchemeKind::None, 3)), Some(scheme));
+    let scheme = CryptoError::Scheme { replica: ReplicaId(3), expected: KIND, found: SchemeKind::NONE };
+    assert_eq!(new(3, key(SchemeKind::NONE, 3)), Some(scheme));
 }
 
 #[test]
 fn a_scheme_without_keys_takes_none() {
-    let mut committee = committee(SchemeKind::None, 4);
+    let mut committee = committee(SchemeKind::NONE, 4);
     committee.members[1].public_key = Bytes::from_static(b"key");
-    let error = Keyring::new(SchemeKind::None, &committee).err().unwrap().to_string();
+    let error = Keyring::new(SchemeKind::NONE, &committee).err().unwrap().to_string();
     assert!(error.contains("replica 1") && error.contains("none"), "{error}");
 }
 
@@ -74,9 +74,9 @@ fn replicas_of_one_process_share_a_keyring() {
 #[test]
 fn schemes_have_names() {
     for kind in SchemeKind::ALL {
-        assert_eq!(kind.to_string().parse(), Ok(kind));
+        assert_eq!(kind.to_string().parse(), Ok(*kind));
     }
     let error = "rsa".parse::<SchemeKind>().unwrap_err().to_string();
     assert!(error.contains("\"rsa\"") && error.contains("ed25519, none"), "{error}");
-    assert_eq!(format!("{:>8}|", SchemeKind::None), "    none|");
+    assert_eq!(format!("{:>8}|", SchemeKind::NONE), "    none|");
 }

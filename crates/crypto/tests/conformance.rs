@@ -1,6 +1,7 @@
 //! One body of demands on every signature scheme. A scheme without signatures is held to those about structure.
 
 use crate::common::*;
+use crate::toy::AGGREGATE;
 use bytes::Bytes;
 use quorate_crypto::{CertificateError, Crypto, SchemeKind};
 use quorate_types::{
@@ -9,11 +10,15 @@ use quorate_types::{
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn every_scheme(demand: impl Fn(SchemeKind)) {
-    SchemeKind::ALL.into_iter().for_each(demand);
+    SchemeKind::ALL.iter().copied().chain([AGGREGATE]).for_each(demand);
 }
 
 fn signs(kind: SchemeKind) -> bool {
-    kind.signature_bytes() > 0
+    kind.profile().unforgeable
+}
+
+fn proof_bytes(kind: SchemeKind, size: u16, signers: u16) -> usize {
+    kind.profile().shape(size.into()).proof_bytes(signers.into())
 }
 
 fn flipped(bytes: &Bytes, at: usize) -> Bytes {
@@ -75,7 +80,7 @@ fn own_signatures_verify_everywhere() {
 #[test]
 fn a_device_can_be_sent_to_a_thread() {
     fn is_send<T: Send>(_: &T) {}
-    is_send(&crypto(SchemeKind::Ed25519, 1, 0));
+    is_send(&crypto(SchemeKind::ED25519, 1, 0));
 }
 
 #[test]
@@ -89,7 +94,7 @@ fn a_quorum_makes_a_certificate_that_others_accept() {
             votes.reverse();
             let certificate = maker.assemble(&subject, votes).unwrap();
             assert_eq!(certificate.signers, (size - needed..size).map(ReplicaId).collect::<Signers>());
-            assert_eq!(certificate.proof.len(), usize::from(needed) * kind.signature_bytes());
+            assert_eq!(certificate.proof.len(), proof_bytes(kind, size, needed));
             assert!(certificate.attachments.is_empty());
             let sent: Certificate = decode_message(encode_message(&certificate)).unwrap();
             assert_eq!(other.verify_certificate(&sent), Ok(()));
@@ -149,14 +154,14 @@ fn attachments_stand_in_the_signers_order_and_are_covered() {
 fn structure_is_checked_before_signatures() {
     every_scheme(|kind| {
         let subject = subject(Domain::Vote, 5);
-        let width = kind.signature_bytes();
+        let proof_bytes = |signers| proof_bytes(kind, 4, signers);
         let good = crypto(kind, 4, 0).assemble(&subject, votes(kind, subject, 0..3)).unwrap();
         let mut other = crypto(kind, 4, 1);
         let mut refused = |certificate: &Certificate| other.verify_certificate(certificate).unwrap_err();
 
         let mut few = good.clone();
         few.signers = [0, 1].map(ReplicaId).into_iter().collect();
-        few.proof.truncate(2 * width);
+        few.proof.truncate(proof_bytes(2));
         assert_eq!(refused(&few), CertificateError::TooFewSigners { signers: 2, quorum: 3 });
         let mut stranger = good.clone();
         stranger.signers = [0, 1, 4].map(ReplicaId).into_iter().collect();
@@ -165,7 +170,10 @@ fn structure_is_checked_before_signatures() {
         assert_eq!(refused(&stranger), CertificateError::Stranger { replica: ReplicaId(255), members: 4 });
         let mut long = good.clone();
         long.proof = [&good.proof[..], b"x"].concat().into();
-        assert_eq!(refused(&long), CertificateError::ProofLength { found: 3 * width + 1, expected: 3 * width });
+        assert_eq!(
+            refused(&long),
+            CertificateError::ProofLength { found: proof_bytes(3) + 1, expected: proof_bytes(3) }
+        );
         let mut proposal = good.clone();
         proposal.subject.domain = Domain::Proposal;
         assert_eq!(refused(&proposal), CertificateError::Domain(Domain::Proposal));
@@ -228,8 +236,8 @@ fn exactly_the_bad_votes_are_blamed() {
 #[test]
 fn finding_one_bad_vote_takes_few_checks() {
     let subject = subject(Domain::Vote, 5);
-    let mut crypto = crypto(SchemeKind::Ed25519, 61, 0);
-    let mut votes = votes(SchemeKind::Ed25519, subject, 0..41);
+    let mut crypto = crypto(SchemeKind::ED25519, 61, 0);
+    let mut votes = votes(SchemeKind::ED25519, subject, 0..41);
     votes[40] = spoilt(votes[40].clone());
     assert_eq!(crypto.assemble(&subject, votes), Err(vec![ReplicaId(40)]));
     assert!(crypto.verifications() <= 2 * 41, "{} checks", crypto.verifications());
@@ -302,9 +310,9 @@ fn genesis_needs_no_proof_and_has_one_form() {
 fn what_is_assembled_survives_the_wire() {
     let subject = subject(Domain::Timeout, 5);
     let genesis = Attachment::HighCertificate(Box::new(Certificate::genesis(&cluster())));
-    let votes = (0..3).map(|voter| vote_in(&cluster(), SchemeKind::Ed25519, subject, genesis.clone(), voter)).collect();
-    let certificate = crypto(SchemeKind::Ed25519, 4, 0).assemble(&subject, votes).unwrap();
+    let votes = (0..3).map(|voter| vote_in(&cluster(), SchemeKind::ED25519, subject, genesis.clone(), voter)).collect();
+    let certificate = crypto(SchemeKind::ED25519, 4, 0).assemble(&subject, votes).unwrap();
     let back: Certificate = decode_message(encode_message(&certificate)).unwrap();
     assert_eq!(back, certificate);
-    assert_eq!(crypto(SchemeKind::Ed25519, 4, 2).verify_certificate(&back), Ok(()));
+    assert_eq!(crypto(SchemeKind::ED25519, 4, 2).verify_certificate(&back), Ok(()));
 }

@@ -1,6 +1,7 @@
 //! Key files come back as they were written, and are refused by name when they are not for the one who reads them.
 
 use crate::common::*;
+use crate::toy::AGGREGATE;
 use proptest::prelude::*;
 use quorate_crypto::key_file::{self, KeyFileFault, MAX_KEY_FILE_BYTES};
 use quorate_crypto::{KeyPair, SchemeKind};
@@ -9,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-const KIND: SchemeKind = SchemeKind::Ed25519;
+const KIND: SchemeKind = SchemeKind::ED25519;
 const ME: ReplicaId = ReplicaId(3);
 
 /// A directory of one test, removed after it.
@@ -57,7 +58,7 @@ fn refusal(path: &Path, text: &str) -> String {
 
 #[test]
 fn a_key_comes_back() {
-    for kind in SchemeKind::ALL {
+    for kind in SchemeKind::ALL.iter().copied().chain([AGGREGATE]) {
         let directory = Directory::new(&format!("round-{kind}"));
         let path = directory.file();
         let key = KeyPair::generate(kind).unwrap();
@@ -116,7 +117,7 @@ fn somebody_elses_file_is_refused_by_name() {
     let another = ClusterId::from_name("another");
     let error = key_file::read(&path, KIND, &another, ME).unwrap_err().to_string();
     assert!(error.contains(&cluster().0.to_hex()) && error.contains(&another.0.to_hex()), "{error}");
-    let error = key_file::read(&path, SchemeKind::None, &cluster(), ME).unwrap_err().to_string();
+    let error = key_file::read(&path, SchemeKind::NONE, &cluster(), ME).unwrap_err().to_string();
     assert!(error.contains("for the scheme ed25519, not for none"), "{error}");
 }
 
@@ -142,7 +143,7 @@ fn damage_is_named_and_the_secret_is_not_shown() {
         (text.replace("replica = 3", "replica = 70000"), format!("line {} is not a replica", line("replica"))),
         (text.replace("secret_key = ", "secret = "), format!("line {} has a field", line("secret_key"))),
         (text.replace("secret_key = ", ""), format!("line {} is not of the form", line("secret_key"))),
-        (text.replace(&secret, &secret[..62]), format!("line {} is not 64", line("secret_key"))),
+        (text.replace(&secret, &secret[..62]), format!("line {} is no private key of that scheme", line("secret_key"))),
         (text.replace(&secret, &"0".repeat(64)), "does not belong to its secret_key".to_owned()),
         (text.clone() + &"#".repeat(MAX_KEY_FILE_BYTES), "longer than".to_owned()),
     ];

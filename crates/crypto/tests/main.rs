@@ -6,4 +6,6 @@ mod committees;
 mod common;
 mod conformance;
 mod key_files;
+mod pairs;
+mod toy;
 mod zip215;

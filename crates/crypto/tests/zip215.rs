@@ -208,7 +208,7 @@ fn the_vectors_of_the_rfc_hold() {
         "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da",
         "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
     ));
-    let key = quorate_crypto::KeyPair::from_seed(quorate_crypto::SchemeKind::Ed25519, seed);
+    let key = quorate_crypto::KeyPair::from_seed(quorate_crypto::SchemeKind::ED25519, seed);
     assert_eq!(key.public_key(), public);
     assert_eq!(key.sign(&[0x72]), signature);
     let table = KeyTable::new(&[public.try_into().unwrap()]).unwrap();

@@ -3,13 +3,16 @@
 use crate::partial;
 use bytes::Bytes;
 use quorate_applications::{ApplicationKind, Executor, Reply};
-use quorate_crypto::{Claim, CryptoError, KeyPair, Keyring, SchemeKind};
+use quorate_crypto::scheme::Recipients;
+use quorate_crypto::statements::Statements;
+use quorate_crypto::{Claim, CryptoError, KeyPair, Keyring, SEED_BYTES, SchemeKind};
 use quorate_simulator::CostTable;
-use quorate_types::identity::Verifier;
+use quorate_simulator::costs::{SignatureCosts, Steps};
 use quorate_types::{
-    Address, Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Committee, Hasher, Height, Member, ReplicaId,
-    decode_message, encode_message,
+    Address, Attachment, Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Committee, Digest, Domain, Hasher,
+    Height, Member, ReplicaId, Signers, Subject, View, decode_message, encode_message,
 };
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -67,8 +70,7 @@ pub fn measure() -> Result<CostTable, CalibrateError> {
     let source = format!("calibrated: {}, {} cores, {}", machine.cpu, machine.cores, machine.kernel);
     let stages: [(&str, Stage); 5] = [
         ("signatures", |table| {
-            let (sign, verify) = signatures()?;
-            (table.signatures.sign_us, table.signatures.verify_us) = (sign, verify);
+            table.signatures = signatures()?;
             Ok(())
         }),
         ("hashing", |table| {
@@ -113,31 +115,48 @@ fn hashing() -> f64 {
     hash / HASHED_BYTES as f64
 }
 
-fn signatures() -> Result<(f64, Vec<(u32, f64)>), CalibrateError> {
+/// What each scheme's signatures cost.
+fn signatures() -> Result<BTreeMap<String, SignatureCosts>, CalibrateError> {
+    let costing = SchemeKind::ALL.iter().filter(|kind| kind.profile().unforgeable);
+    costing.map(|kind| Ok((kind.name().to_owned(), signatures_of(*kind)?))).collect()
+}
+
+fn signatures_of(kind: SchemeKind) -> Result<SignatureCosts, CalibrateError> {
     let most = BATCHES[BATCHES.len() - 1];
-    let keys: Vec<KeyPair> = (0..most).map(|at| KeyPair::from_seed(SchemeKind::Ed25519, [at as u8 + 1; 32])).collect();
+    let keys: Vec<KeyPair> = (0..most).map(|at| KeyPair::from_seed(kind, [at as u8 + 1; SEED_BYTES])).collect();
     let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
     let members = keys.iter().map(|key| Member { public_key: key.public_key(), address: address.clone() }).collect();
     let committee = Committee::new(ClusterId::from_name("calibrate"), members).expect("the size is sound");
-    let keyring = Keyring::new(SchemeKind::Ed25519, &committee)?;
-    let message = [9; SMALL_BYTES];
+    let keyring = Keyring::of_member(kind, &committee, ReplicaId(0), &keys[0])?;
+    let subject = Subject { domain: Domain::Vote, view: View(1), height: Height(1), digest: Digest::ZERO };
+    let statements = Statements::new(&committee.cluster, &subject, [Attachment::None].iter());
+    let message = statements.at(0);
     let sign = time(|| {
-        black_box(keys[0].sign(black_box(&message)));
+        black_box(keyring.sign(&keys[0], black_box(message), Recipients::All));
     });
-    let signed: Vec<Bytes> = keys.iter().map(|key| key.sign(&message)).collect();
-    let mut verify: Vec<(u32, f64)> = Vec::new();
+    let signed: Vec<Bytes> = keys.iter().map(|key| keyring.sign(key, message, Recipients::All)).collect();
+    let (mut verify, mut verify_proof, mut assemble) = (Vec::new(), Vec::new(), Vec::new());
     for count in BATCHES {
-        let claims: Vec<Claim<'_>> =
-            (0..count).map(|at| (ReplicaId(at as u16), &message[..], &signed[at][..])).collect();
-        let took = match count {
-            1 => time(|| assert!(keyring.verify(claims[0].0, claims[0].1, claims[0].2))),
-            _ => time(|| assert!(keyring.verify_many(black_box(&claims)))),
-        };
-        // Noise must not make more signatures cheaper than fewer.
-        let floor = verify.last().map_or(0.0, |(_, cost)| *cost);
-        verify.push((count as u32, (took * US_PER_NS).max(floor)));
+        let claims: Vec<Claim<'_>> = (0..count).map(|at| (ReplicaId(at as u16), message, &signed[at][..])).collect();
+        let (signers, proof): (Signers, Bytes) =
+            (claims.iter().map(|claim| claim.0).collect(), keyring.assemble(&claims));
+        step(&mut verify, count, time(|| assert!(keyring.verify_many(black_box(&claims)))));
+        let proven = || assert!(keyring.verify_proof(&signers, &statements, black_box(&proof)).is_ok());
+        step(&mut verify_proof, count, time(proven));
+        step(&mut assemble, count, time(|| drop(black_box(keyring.assemble(black_box(&claims))))));
     }
-    Ok((sign * US_PER_NS, verify))
+    Ok(SignatureCosts {
+        sign_us: sign * US_PER_NS,
+        verify_us: verify,
+        verify_proof_us: verify_proof,
+        assemble_us: assemble,
+    })
+}
+
+/// Adds what a count costs. Noise must not make more cheaper than fewer.
+fn step(steps: &mut Steps, count: usize, took_ns: f64) {
+    let floor = steps.last().map_or(0.0, |(_, cost)| *cost);
+    steps.push((count as u32, (took_ns * US_PER_NS).max(floor)));
 }
 
 fn bundle(payload_bytes: usize, commands: usize) -> Bundle {

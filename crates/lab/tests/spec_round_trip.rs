@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use quorate_lab::spec::{
     BatchPolicy, BenchArgs, BenchSpec, ClientAuthentication, ClusterArgs, DEFAULT_OUTSTANDING,
     DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, Journal,
-    LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, Reply, Retention, Scheme, TortureArgs,
+    LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, Reply, Retention, SchemeKind, TortureArgs,
     ViewDuration, VotesTo, Workload,
 };
 use quorate_types::ReplicaId;
@@ -101,7 +101,7 @@ fn faults() -> impl Strategy<Value = Vec<Fault>> {
 
 prop_compose! {
     fn cluster()(
-        protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in any_of(Scheme::ALL),
+        protocol in any_of(ProtocolKind::ALL), replicas in 4u32..50, scheme in any_of(SchemeKind::ALL),
         leader in any::<prop::sample::Index>(), batch in 1u32..60_000, batch_policy in any_of(BatchPolicy::ALL),
         batch_wait_ms in 0u64..50, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),

@@ -120,7 +120,8 @@ impl ForProtocol for Hosting<'_> {
         let consensus = config.consensus.clone();
         let view_timeout = consensus.view_timeout();
         let replica = make(consensus, committee.quorum, committee.cluster, config.replica, salt);
-        let context = Context { me: config.replica, quorum: committee.quorum, view_timeout };
+        let shape = config.scheme.profile().shape(committee.len());
+        let context = Context { me: config.replica, quorum: committee.quorum, shape, view_timeout };
         let behaviour = config.laboratory.as_ref().map(|laboratory| laboratory.misbehaviour().behaviour(context));
         Box::new(Host::new(replica, Devices::new(fittings), memory, behaviour, recorder, orders.clone()))
     }

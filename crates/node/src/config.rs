@@ -133,7 +133,7 @@ pub struct NodeConfig {
 }
 
 fn default_scheme() -> SchemeKind {
-    SchemeKind::Ed25519
+    SchemeKind::ED25519
 }
 
 fn default_application() -> ApplicationKind {
@@ -223,7 +223,7 @@ impl NodeConfig {
     fn validate_members(&self) -> Result<(), ConfigFault> {
         let fault =
             |at, key, why, mend: &str| Err(ConfigFault { place: Place::member(at, key), why, mend: mend.into() });
-        let wanted = self.scheme.public_key_bytes();
+        let wanted = self.scheme.profile().public_key_bytes;
         for (at, member) in self.members.iter().enumerate() {
             if member.public_key.len() != wanted {
                 let why = format!("has {} bytes, and keys of {} have {wanted}", member.public_key.len(), self.scheme);
@@ -271,6 +271,14 @@ impl NodeConfig {
             why: error.why,
             mend: error.mend,
         })?;
+        let protocol = self.consensus.protocol;
+        if let Some(why) = self.scheme.profile().lacks(protocol.requires()) {
+            return Err(ConfigFault {
+                place: Place::key("scheme"),
+                why: format!("is {}, which {why}, and {protocol} shows proofs to others", self.scheme),
+                mend: format!("choose one whose proofs convince everybody, such as {}", SchemeKind::ED25519),
+            });
+        }
         if self.consensus.batch_bytes < MIN_BATCH_BYTES {
             return Err(ConfigFault {
                 place: Place::in_table("consensus", "batch_bytes"),

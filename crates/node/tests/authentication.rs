@@ -18,7 +18,7 @@ use quorate_types::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const SCHEME: SchemeKind = SchemeKind::Ed25519;
+const SCHEME: SchemeKind = SchemeKind::ED25519;
 
 fn template() -> NodeConfig {
     let mut template = NodeConfig::template("test");

@@ -1,6 +1,7 @@
 //! Whole clusters in this process over real sockets, as a client sees them.
 
 use crate::support::TestClient;
+use crate::toy::{AGGREGATE, TAGS};
 use bytes::Bytes;
 use quorate_applications::{ApplicationKind, compare_histories};
 use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind};
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const SCHEME: SchemeKind = SchemeKind::Ed25519;
+const SCHEME: SchemeKind = SchemeKind::ED25519;
 
 fn template() -> NodeConfig {
     let mut template = NodeConfig::template("test");
@@ -79,6 +80,32 @@ fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Di
     }
     assert!(cluster.ended().is_empty());
     assert!(agreed(cluster, stopped) > Height(0), "{protocol} {leader}");
+}
+
+#[test]
+fn a_scheme_of_one_file_carries_every_protocol() {
+    for protocol in ProtocolKind::ALL {
+        let mut template = template();
+        template.consensus.protocol = *protocol;
+        template.consensus.leader = protocol.leaders()[0];
+        template.scheme = AGGREGATE;
+        let cluster = start(&template, 4);
+        let quorum = cluster.committee().quorum;
+        let mut client = TestClient::new(&cluster, AGGREGATE, 7);
+        client.connect(4);
+        let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"payload")).collect();
+        client.submit(&bundles, 8, quorum.weak());
+        assert!(agreed(cluster, Vec::new()) > Height(0), "{protocol}");
+    }
+}
+
+#[test]
+fn a_scheme_whose_proofs_convince_nobody_else_is_refused_by_name() {
+    let mut template = template();
+    template.scheme = TAGS;
+    let refused = EmbeddedCluster::start(&template, &free(4), |_| {}, || Box::new(NoObserver));
+    let text = refused.err().expect("jolteon needs more").to_string();
+    assert!(text.contains("toy-tags") && text.contains("jolteon") && text.contains("ed25519"), "{text}");
 }
 
 macro_rules! orders_commands_and_stands_a_crash {
@@ -295,9 +322,9 @@ fn a_full_pool_refuses_for_now() {
 fn in_reply_mode_none_one_bare_acknowledgement_comes() {
     let mut template = template();
     template.reply = ReplyMode::None;
-    template.scheme = SchemeKind::None;
+    template.scheme = SchemeKind::NONE;
     let cluster = start(&template, 4);
-    let mut client = TestClient::new(&cluster, SchemeKind::None, 7);
+    let mut client = TestClient::new(&cluster, SchemeKind::NONE, 7);
     client.connect(4);
     let bundles: Vec<_> = (0..10).map(|_| client.bundle(10, b"x")).collect();
     assert!(client.submit(&bundles, 3, 1).iter().all(Results::is_bare));

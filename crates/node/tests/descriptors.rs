@@ -126,7 +126,7 @@ fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
 
 fn client(committee: &Committee, seed: u8) -> TestClient {
     let identity = ClientIdentity::from_seed(&ClusterId::from_name("descriptors"), [seed; 32]);
-    TestClient::of(committee.clone(), SchemeKind::Ed25519, identity)
+    TestClient::of(committee.clone(), SchemeKind::ED25519, identity)
 }
 
 #[test]

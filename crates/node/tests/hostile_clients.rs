@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const NAME: &str = "test";
-const SCHEME: SchemeKind = SchemeKind::Ed25519;
+const SCHEME: SchemeKind = SchemeKind::ED25519;
 /// The memory that all clients of a replica have together in these tests.
 const CLIENT_MEMORY_BYTES: usize = 8 << 20;
 /// Between two rounds of an attacker, which shares the processors with those whom it attacks.

@@ -13,4 +13,6 @@ mod restart;
 mod sessions;
 mod snapshots;
 mod support;
+#[path = "../../crypto/tests/toy/mod.rs"]
+mod toy;
 mod villain;

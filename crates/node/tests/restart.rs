@@ -101,7 +101,7 @@ impl Net {
 
     fn client(&self) -> TestClient {
         let identity = ClientIdentity::from_seed(&self.committee.cluster, [7; 32]);
-        TestClient::of(self.committee.clone(), SchemeKind::Ed25519, identity)
+        TestClient::of(self.committee.clone(), SchemeKind::ED25519, identity)
     }
 }
 

@@ -7,7 +7,7 @@ use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
 use quorate_types::{Bundle, BundleBuilder, ClientRequest, Height, Outcome, ReplicaId, ReplicaReply};
 use std::net::SocketAddr;
 
-const SCHEME: SchemeKind = SchemeKind::Ed25519;
+const SCHEME: SchemeKind = SchemeKind::ED25519;
 /// Commands of a block, and of a bundle of the flood.
 const BATCH: usize = 400;
 

@@ -44,7 +44,7 @@ impl Villain {
     }
 
     fn new(committee: Committee, key: KeyPair, listener: TcpListener) -> Villain {
-        let crypto = Crypto::new(SchemeKind::Ed25519, &committee, Villain::ID, key, 16).unwrap();
+        let crypto = Crypto::new(SchemeKind::ED25519, &committee, Villain::ID, key, 16).unwrap();
         let channels = ChannelConfig {
             kind: ChannelKind::Plain,
             cluster: committee.cluster,

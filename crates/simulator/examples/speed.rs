@@ -34,7 +34,7 @@ fn main() {
         let spec = SimSpec {
             consensus: Config { protocol, ..Config::default() },
             quorum: Quorum::of(replicas).expect("a sound size"),
-            scheme: SchemeKind::None,
+            scheme: SchemeKind::NONE,
             signatures: Signatures::Modelled,
             application: ApplicationKind::Log,
             reply: ReplyMode::Each,

@@ -1,6 +1,6 @@
 //! A cost table in whole numbers, so that sums are the same on every machine.
 
-use crate::costs::CostTable;
+use crate::costs::{CostTable, SignatureCosts, Steps};
 use std::time::Duration;
 
 /// Picoseconds in a microsecond.
@@ -25,7 +25,9 @@ pub struct Charges {
     pub send_byte: u64,
     pub hash_byte: u64,
     pub sign: u64,
-    verify: Vec<(u64, u64)>,
+    verify: Ladder,
+    verify_proof: Ladder,
+    assemble: Ladder,
     pub flush: Duration,
     pub client_command: u64,
     pub client_reply: u64,
@@ -34,12 +36,11 @@ pub struct Charges {
 }
 
 impl Charges {
-    /// Of a table that was validated; signatures are free in the scheme `none`.
-    pub fn new(table: &CostTable, signed: bool) -> Charges {
+    /// Of a table that was validated, and of what signatures cost.
+    pub fn new(table: &CostTable, signatures: &SignatureCosts) -> Charges {
         let us = |value: f64| (value * PS_PER_US) as u64;
         let per_byte = |value: f64| us(value / NS_PER_US);
-        let verify = table.signatures.verify_us.iter();
-        let scale = u64::from(signed);
+        let ladder = |steps: &Steps| Ladder(steps.iter().map(|(count, cost)| (u64::from(*count), us(*cost))).collect());
         Charges {
             turn: us(table.core.turn_us),
             step: us(table.core.step_us),
@@ -52,8 +53,10 @@ impl Charges {
             receive_byte: per_byte(table.wire.receive_byte_ns),
             send_byte: per_byte(table.wire.send_byte_ns),
             hash_byte: per_byte(table.hash.byte_ns),
-            sign: us(table.signatures.sign_us) * scale,
-            verify: verify.map(|(count, cost)| (u64::from(*count), us(*cost) * scale)).collect(),
+            sign: us(signatures.sign_us),
+            verify: ladder(&signatures.verify_us),
+            verify_proof: ladder(&signatures.verify_proof_us),
+            assemble: ladder(&signatures.assemble_us),
             flush: Duration::from_nanos(us(table.journal.flush_us) / PS_PER_NS),
             client_command: us(table.client.command_us),
             client_reply: us(table.client.reply_us),
@@ -62,20 +65,40 @@ impl Charges {
         }
     }
 
-    /// What checking so many signatures at once costs: between two figures interpolated, beyond the last in proportion.
+    /// What checking so many signatures at once costs.
     pub fn verify(&self, count: u64) -> u64 {
+        self.verify.cost(count)
+    }
+
+    /// What checking a proof of so many signers costs.
+    pub fn verify_proof(&self, signers: u64) -> u64 {
+        self.verify_proof.cost(signers)
+    }
+
+    /// What making a proof of so many checked signatures costs.
+    pub fn assemble(&self, signers: u64) -> u64 {
+        self.assemble.cost(signers)
+    }
+}
+
+/// Costs by a count: between two figures interpolated, beyond the last in proportion, and nothing costs nothing.
+#[derive(Clone, Debug)]
+struct Ladder(Vec<(u64, u64)>);
+
+impl Ladder {
+    fn cost(&self, count: u64) -> u64 {
         if count == 0 {
             return 0;
         }
-        let above = self.verify.iter().position(|(known, _)| *known >= count);
-        match above {
-            Some(0) => self.verify[0].1,
+        let Ladder(steps) = self;
+        match steps.iter().position(|(known, _)| *known >= count) {
+            Some(0) => steps[0].1,
             Some(at) => {
-                let ((low, cheap), (high, dear)) = (self.verify[at - 1], self.verify[at]);
+                let ((low, cheap), (high, dear)) = (steps[at - 1], steps[at]);
                 cheap + (dear - cheap) * (count - low) / (high - low)
             }
             None => {
-                let (most, cost) = self.verify[self.verify.len() - 1];
+                let (most, cost) = steps[steps.len() - 1];
                 cost * count / most
             }
         }

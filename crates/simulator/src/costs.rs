@@ -1,6 +1,8 @@
 //! What a replica's work costs, in time on a processor: the table that a simulation charges from.
 
+use quorate_crypto::SchemeKind;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The table that is used where none was measured.
@@ -20,8 +22,8 @@ pub struct CostTable {
     pub wire: WireCosts,
     /// SHA-256.
     pub hash: HashCosts,
-    /// Signatures of the scheme `ed25519`.
-    pub signatures: SignatureCosts,
+    /// Signatures, by the name of the scheme.
+    pub signatures: BTreeMap<String, SignatureCosts>,
     /// The journal.
     pub journal: JournalCosts,
     /// The clients' thread.
@@ -78,8 +80,23 @@ pub struct SignatureCosts {
     /// Making one, microseconds.
     pub sign_us: f64,
     /// Checking so many at once: pairs of a count and microseconds, both ascending. Between two, the cost is interpolated.
-    pub verify_us: Vec<(u32, f64)>,
+    pub verify_us: Steps,
+    /// Checking a proof of so many signers.
+    pub verify_proof_us: Steps,
+    /// Making a proof of so many signatures that are checked.
+    pub assemble_us: Steps,
 }
+
+impl SignatureCosts {
+    /// Of signatures that cost nothing.
+    pub fn free() -> SignatureCosts {
+        let nothing = || vec![(1, 0.0)];
+        SignatureCosts { sign_us: 0.0, verify_us: nothing(), verify_proof_us: nothing(), assemble_us: nothing() }
+    }
+}
+
+/// What a number of things cost: pairs of a count and microseconds.
+pub type Steps = Vec<(u32, f64)>;
 
 /// The journal.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -148,7 +165,10 @@ impl CostTable {
                 send_byte_ns: 0.0,
             },
             hash: HashCosts { byte_ns: 0.0 },
-            signatures: SignatureCosts { sign_us: 0.0, verify_us: vec![(1, 0.0)] },
+            signatures: SchemeKind::ALL
+                .iter()
+                .map(|scheme| (scheme.name().to_owned(), SignatureCosts::free()))
+                .collect(),
             journal: JournalCosts { flush_us: 0.0 },
             client: ClientCosts { command_us: 0.0, reply_us: 0.0 },
             gateway: GatewayCosts { status_us: 0.0, status_bytes: 0 },
@@ -174,8 +194,8 @@ impl CostTable {
         toml::to_string(self).expect("a table of numbers has a form in TOML")
     }
 
-    fn figures(&self) -> [(&'static str, f64); 16] {
-        let CostTable { core, wire, hash, signatures, journal, client, gateway, .. } = self;
+    fn figures(&self) -> [(&'static str, f64); 15] {
+        let CostTable { core, wire, hash, journal, client, gateway, .. } = self;
         [
             ("core.turn_us", core.turn_us),
             ("core.step_us", core.step_us),
@@ -188,12 +208,29 @@ impl CostTable {
             ("wire.receive_byte_ns", wire.receive_byte_ns),
             ("wire.send_byte_ns", wire.send_byte_ns),
             ("hash.byte_ns", hash.byte_ns),
-            ("signatures.sign_us", signatures.sign_us),
             ("journal.flush_us", journal.flush_us),
             ("client.command_us", client.command_us),
             ("client.reply_us", client.reply_us),
             ("gateway.status_us", gateway.status_us),
         ]
+    }
+
+    /// What signatures of a scheme cost; nothing where anybody can forge them.
+    ///
+    /// # Errors
+    /// If the table does not say.
+    pub fn signatures_of(&self, scheme: SchemeKind) -> Result<SignatureCosts, CostError> {
+        if !scheme.profile().unforgeable {
+            return Ok(SignatureCosts::free());
+        }
+        self.signatures.get(scheme.name()).cloned().ok_or_else(|| CostError {
+            place: format!("`[signatures.{scheme}]`"),
+            what: format!(
+                "the cost table, {:?}, does not say what signatures of the scheme {scheme} cost",
+                self.source
+            ),
+            mend: "measure them with `quorate calibrate`".into(),
+        })
     }
 
     fn validate(&self, name: &str) -> Result<(), CostError> {
@@ -204,15 +241,24 @@ impl CostTable {
         if let Some((key, value)) = self.figures().into_iter().find(|(_, value)| !sound(*value)) {
             return refuse(key, format!("{value} is out of range"), "set it between 0 and 1000000");
         }
-        let steps = &self.signatures.verify_us;
-        let ascends = steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
-        let starts = steps.first().is_some_and(|(count, _)| *count == 1);
-        if !ascends || !starts || steps.iter().any(|(_, cost)| !sound(*cost)) {
-            return refuse(
-                "signatures.verify_us",
-                format!("{steps:?} does not ascend from one signature"),
-                "write pairs such as [[1, 16.0], [3, 31.0]], both ascending, the first for one signature",
-            );
+        for (scheme, costs) in &self.signatures {
+            let SignatureCosts { sign_us, verify_us, verify_proof_us, assemble_us } = costs;
+            if !sound(*sign_us) {
+                let key = format!("signatures.{scheme}.sign_us");
+                return refuse(&key, format!("{sign_us} is out of range"), "set it between 0 and 1000000");
+            }
+            let tables = [("verify_us", verify_us), ("verify_proof_us", verify_proof_us), ("assemble_us", assemble_us)];
+            for (key, steps) in tables {
+                let ascends = steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
+                let starts = steps.first().is_some_and(|(count, _)| *count == 1);
+                if !ascends || !starts || steps.iter().any(|(_, cost)| !sound(*cost)) {
+                    return refuse(
+                        &format!("signatures.{scheme}.{key}"),
+                        format!("{steps:?} does not ascend from one signature"),
+                        "write pairs such as [[1, 16.0], [3, 31.0]], both ascending, the first for one signature",
+                    );
+                }
+            }
         }
         Ok(())
     }

@@ -19,13 +19,13 @@ use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::{Config, Malleable};
-use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring, SchemeKind};
+use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{Address, ClusterId, Committee, Member, ReplicaId, Status, Time};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The name of every simulated cluster.
@@ -262,7 +262,12 @@ fn checkpoints(config: &Config) -> CheckpointRule {
 fn behaviour<M: Malleable>(spec: &SimSpec, me: ReplicaId) -> Option<Box<dyn Behaviour<M>>> {
     let (_, misbehaviour) = misbehaviour(&spec.network.faults).find(|(replica, _)| *replica == me)?;
     let view_timeout = spec.consensus.view_timeout();
-    Some(misbehaviour.behaviour(Context { me, quorum: spec.quorum, view_timeout }))
+    Some(misbehaviour.behaviour(Context {
+        me,
+        quorum: spec.quorum,
+        shape: spec.scheme.profile().shape(spec.quorum.replicas()),
+        view_timeout,
+    }))
 }
 
 /// The network under chaos.
@@ -278,10 +283,10 @@ fn troubled(network: &NetworkSpec, chaos: &Chaos) -> NetworkSpec {
 
 fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     let replicas = spec.quorum.replicas();
-    let signed = spec.scheme != SchemeKind::None;
-    if spec.signatures == Signatures::Modelled || !signed {
+    let profile = spec.scheme.profile();
+    if spec.signatures == Signatures::Modelled || !profile.unforgeable {
         return (0..replicas)
-            .map(|_| Device::Modelled(Box::new(Modelled::new(cluster, spec.quorum, signed))))
+            .map(|_| Device::Modelled(Box::new(Modelled::new(cluster, spec.quorum, profile))))
             .collect();
     }
     let mut random = Random::new(seed, Purpose::Keys, 0);
@@ -296,10 +301,8 @@ fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     let members =
         seeds.iter().map(|seed| Member { public_key: key(seed).public_key(), address: address.clone() }).collect();
     let committee = Committee { cluster, quorum: spec.quorum, members };
-    let keyring = Arc::new(Keyring::new(spec.scheme, &committee).expect("keys that were just made are sound"));
     let device = |(at, seed): (usize, &[u8; 32])| {
-        let me = ReplicaId(at as u16);
-        let crypto = Crypto::with_keyring(keyring.clone(), &committee, me, key(seed), DEFAULT_CACHE_CERTIFICATES);
+        let crypto = Crypto::new(spec.scheme, &committee, ReplicaId(at as u16), key(seed), DEFAULT_CACHE_CERTIFICATES);
         Device::Real(Box::new(crypto.expect("keys that were just made are sound")))
     };
     seeds.iter().enumerate().map(device).collect()

@@ -3,19 +3,14 @@
 use crate::charges::Charges;
 use crate::trace::mix;
 use bytes::Bytes;
-use quorate_crypto::Crypto;
-use quorate_types::{
-    Attachment, Certificate, ClusterId, Quorum, ReplicaId, Signers, Subject, Vote, limits::MAX_REPLICAS,
-};
+use quorate_crypto::{Crypto, SchemeProfile};
+use quorate_types::identity::ProofShape;
+use quorate_types::{Attachment, Certificate, ClusterId, Quorum, ReplicaId, Signers, Subject, Vote};
 use std::collections::{BTreeSet, VecDeque};
 use std::mem::discriminant;
 
-/// Bytes of a modelled signature: those of Ed25519.
-const SIGNATURE_BYTES: usize = 64;
 /// Certificates that a modelled device remembers as verified, as the real one does.
 const CACHE: usize = quorate_crypto::DEFAULT_CACHE_CERTIFICATES;
-
-static ZEROS: [u8; MAX_REPLICAS * SIGNATURE_BYTES] = [0; MAX_REPLICAS * SIGNATURE_BYTES];
 
 /// Signs and checks.
 pub enum Device {
@@ -29,7 +24,11 @@ pub enum Device {
 pub struct Modelled {
     genesis: Certificate,
     quorum: Quorum,
-    width: usize,
+    shape: ProofShape,
+    /// Whether signatures are to be checked at all.
+    is_signed: bool,
+    /// As many zeros as the longest proof has bytes: every signature and every proof is of these.
+    zeros: Bytes,
     /// Names of certificates that are known to be genuine.
     known: BTreeSet<u64>,
     order: VecDeque<u64>,
@@ -37,15 +36,31 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// Signatures of a committee; without size and cost in the scheme `none`.
-    pub fn new(cluster: ClusterId, quorum: Quorum, signed: bool) -> Modelled {
-        let width = if signed { SIGNATURE_BYTES } else { 0 };
-        let genesis = Certificate::genesis(&cluster);
-        Modelled { genesis, quorum, width, known: BTreeSet::new(), order: VecDeque::new(), verifications: 0 }
+    /// Signatures of a committee, as long as those of a scheme.
+    pub fn new(cluster: ClusterId, quorum: Quorum, profile: &SchemeProfile) -> Modelled {
+        let shape = profile.shape(quorum.replicas());
+        Modelled {
+            genesis: Certificate::genesis(&cluster),
+            quorum,
+            shape,
+            is_signed: profile.unforgeable,
+            zeros: vec![0; shape.proof_bytes(quorum.replicas())].into(),
+            known: BTreeSet::new(),
+            order: VecDeque::new(),
+            verifications: 0,
+        }
+    }
+
+    fn signature(&self) -> Bytes {
+        self.zeros.slice(..self.shape.signature_bytes)
+    }
+
+    fn proof(&self, signers: usize) -> Bytes {
+        self.zeros.slice(..self.shape.proof_bytes(signers))
     }
 
     fn remember(&mut self, certificate: &Certificate) {
-        if self.width == 0 {
+        if !self.is_signed {
             return;
         }
         let key = name(certificate);
@@ -65,8 +80,8 @@ impl Modelled {
         let signers = certificate.signers.len();
         let sound = signers >= self.quorum.quorum()
             && certificate.signers.highest().is_none_or(|highest| highest.index() < self.quorum.replicas())
-            && certificate.proof == ZEROS[..signers * self.width];
-        if self.width == 0 || !sound || self.known.contains(&name(certificate)) {
+            && certificate.proof[..] == self.zeros[..self.shape.proof_bytes(signers)];
+        if !self.is_signed || !sound || self.known.contains(&name(certificate)) {
             return (sound, 0);
         }
         self.verifications += signers as u64;
@@ -75,7 +90,7 @@ impl Modelled {
     }
 
     fn is_genuine(&self, vote: &Vote) -> bool {
-        vote.signature == ZEROS[..self.width]
+        vote.signature[..] == self.zeros[..self.shape.signature_bytes]
     }
 
     fn assemble(&mut self, subject: &Subject, mut votes: Vec<Vote>) -> (Result<Certificate, Vec<ReplicaId>>, u64) {
@@ -97,9 +112,9 @@ impl Modelled {
         let signers: Signers = votes.iter().map(|vote| vote.voter).collect();
         let said = votes.into_iter().map(|vote| vote.attachment).filter(|said| *said != Attachment::None);
         let attachments = said.collect();
-        let proof = Bytes::from_static(&ZEROS[..count * self.width]);
+        let proof = self.proof(count);
         let certificate = Certificate { subject: *subject, signers, attachments, proof };
-        let checked = if self.width == 0 { 0 } else { count as u64 };
+        let checked = if self.is_signed { count as u64 } else { 0 };
         self.verifications += checked;
         self.remember(&certificate);
         (Ok(certificate), checked)
@@ -118,7 +133,7 @@ impl Device {
     pub fn sign(&self, vote: &mut Vote, cluster: &ClusterId) {
         vote.signature = match self {
             Device::Real(crypto) => crypto.sign(&vote.statement(cluster)),
-            Device::Modelled(modelled) => Bytes::from_static(&ZEROS[..modelled.width]),
+            Device::Modelled(modelled) => modelled.signature(),
         };
     }
 
@@ -135,7 +150,7 @@ impl Device {
                 Device::Modelled(modelled) => modelled.check(certificate),
             };
             genuine &= sound;
-            cost += charges.verify(checked);
+            cost += charges.verify_proof(checked);
         }
         for vote in votes {
             cost += charges.verify(1);
@@ -159,13 +174,16 @@ impl Device {
     ) -> (Result<Certificate, Vec<ReplicaId>>, u64) {
         match self {
             Device::Real(crypto) => {
-                let before = crypto.verifications();
+                let (before, signers) = (crypto.verifications(), votes.len() as u64);
                 let result = crypto.assemble(subject, votes);
-                (result, charges.verify(crypto.verifications() - before))
+                let assembled = if result.is_ok() { charges.assemble(signers) } else { 0 };
+                (result, charges.verify(crypto.verifications() - before) + assembled)
             }
             Device::Modelled(modelled) => {
+                let signers = votes.len() as u64;
                 let (result, checked) = modelled.assemble(subject, votes);
-                (result, charges.verify(checked))
+                let assembled = if result.is_ok() { charges.assemble(signers) } else { 0 };
+                (result, charges.verify(checked) + assembled)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What is simulated.
 
-use crate::costs::CostTable;
+use crate::costs::{CostTable, SignatureCosts};
 use crate::network::NetworkSpec;
 use quorate_applications::ApplicationKind;
 use quorate_client::ReplyMode;
@@ -47,6 +47,16 @@ pub struct SimSpec {
     pub load: LoadOptions,
     /// Trouble drawn from the seed for so long; then a core is healed and has to make progress.
     pub chaos: Option<Duration>,
+}
+
+impl SimSpec {
+    /// What signatures cost.
+    ///
+    /// # Panics
+    /// If the table does not say: whoever makes a spec asks [`CostTable::signatures_of`] first.
+    pub fn signature_costs(&self) -> SignatureCosts {
+        self.costs.signatures_of(self.scheme).expect("the table has the scheme's costs")
+    }
 }
 
 /// Makes the commands of one run.

@@ -1,7 +1,10 @@
 //! One seed, one run.
 
 use crate::common::{commands, spec};
+use crate::toy::AGGREGATE;
 use quorate_consensus::config::ProtocolKind;
+use quorate_crypto::SchemeKind;
+use quorate_simulator::costs::SignatureCosts;
 use quorate_simulator::network::Loss;
 use quorate_simulator::{NetworkSpec, Signatures, run, run_seeds};
 use std::time::Duration;
@@ -44,7 +47,18 @@ fn a_run_has_the_same_name_on_every_machine() {
 
 #[test]
 fn real_signatures_change_no_decision() {
+    hold_real_signatures_against_modelled_ones(SchemeKind::ED25519);
+}
+
+#[test]
+fn nor_do_those_of_a_scheme_that_no_list_knows() {
+    hold_real_signatures_against_modelled_ones(AGGREGATE);
+}
+
+fn hold_real_signatures_against_modelled_ones(scheme: SchemeKind) {
     let mut spec = spec(ProtocolKind::Jolteon);
+    spec.scheme = scheme;
+    spec.costs.signatures.insert(scheme.name().to_owned(), SignatureCosts::free());
     spec.load.duration = Duration::from_millis(50);
     spec.network = NetworkSpec::default();
     let modelled = run(&spec, 1, &commands);

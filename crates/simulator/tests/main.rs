@@ -9,4 +9,6 @@ mod hardships;
 mod hostile;
 mod network;
 mod state_transfer;
+#[path = "../../crypto/tests/toy/mod.rs"]
+mod toy;
 mod transfers;

@@ -56,7 +56,7 @@ fn cost_tables_are_read_and_refused() {
     let shipped = CostTable::shipped();
     assert_eq!(CostTable::parse(&shipped.to_toml(), "again"), Ok(shipped.clone()));
     let mut wrong = shipped.clone();
-    wrong.signatures.verify_us = vec![(3, 10.0), (1, 2.0)];
+    wrong.signatures.get_mut("ed25519").expect("it is shipped").verify_us = vec![(3, 10.0), (1, 2.0)];
     assert!(
         CostTable::parse(&wrong.to_toml(), "costs.toml").expect_err("it descends").to_string().contains("verify_us")
     );

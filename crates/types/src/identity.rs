@@ -4,6 +4,29 @@
 use crate::ids::ReplicaId;
 use bytes::Bytes;
 
+/// How long the signatures and proofs of a cluster are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProofShape {
+    /// Bytes of one signature.
+    pub signature_bytes: usize,
+    /// Whether a proof is one value, however many signed; else it is the list of their signatures.
+    pub is_aggregate: bool,
+}
+
+impl ProofShape {
+    /// Bytes of a proof of so many signers.
+    pub fn proof_bytes(self, signers: usize) -> usize {
+        if self.is_aggregate { self.signature_bytes } else { signers * self.signature_bytes }
+    }
+}
+
+/// What somebody asks of signatures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProofRequirements {
+    /// Whoever receives a signature or a proof can convince others with it.
+    pub transferable: bool,
+}
+
 /// Holds one replica's private key.
 pub trait Signer: Send + Sync {
     /// Whose key it is.

@@ -12,10 +12,10 @@ pub const MAX_BUNDLE_COMMANDS: usize = 65_536;
 pub const MAX_BUNDLE_BYTES: usize = 32 << 20;
 /// Most bundles that one block refers to.
 pub const MAX_BLOCK_BUNDLES: usize = 65_536;
-/// Most bytes in the proof of one certificate: 256 signatures of 512 bytes, the widest scheme planned (RSA-4096).
-pub const MAX_PROOF_BYTES: usize = MAX_REPLICAS * 512;
-/// Most bytes in one signature.
-pub const MAX_SIGNATURE_BYTES: usize = 1024;
+/// Most bytes in the proof of one certificate: as many signatures as there may be replicas.
+pub const MAX_PROOF_BYTES: usize = MAX_REPLICAS * MAX_SIGNATURE_BYTES;
+/// Most bytes in one signature: a vector of authentication codes of 16 bytes for each of 256 replicas, or one of ML-DSA-65 (3,309).
+pub const MAX_SIGNATURE_BYTES: usize = 4096;
 /// Most bytes in one error or status text on the wire.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Most heights between the one at which a bundle is executed and the one at which it expires: 17 minutes at 1000 blocks a second.

@@ -51,7 +51,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
             ..Config::default()
         },
         quorum: Quorum::of(4).expect("a sound size"),
-        scheme: SchemeKind::Ed25519,
+        scheme: SchemeKind::ED25519,
         signatures: Signatures::Modelled,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,

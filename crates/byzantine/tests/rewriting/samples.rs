@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Who misbehaves.
+/// Of a list of signatures of 64 bytes.
+const SHAPE: quorate_types::identity::ProofShape =
+    quorate_types::identity::ProofShape { signature_bytes: 64, is_aggregate: false };
 pub const ME: ReplicaId = ReplicaId(0);
 /// The base of view timeouts.
 pub const VIEW_TIMEOUT: Duration = Duration::from_millis(1000);
@@ -173,7 +176,7 @@ impl<M: Sample> Mouth<M> {
 
     /// Misbehaves so, in a committee of that size.
     pub fn of(misbehaviour: Misbehaviour, quorum: Quorum) -> Mouth<M> {
-        let context = Context { me: ME, quorum, view_timeout: VIEW_TIMEOUT };
+        let context = Context { me: ME, quorum, shape: SHAPE, view_timeout: VIEW_TIMEOUT };
         Mouth { behaviour: misbehaviour.behaviour(context) }
     }
 

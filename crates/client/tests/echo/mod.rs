@@ -48,7 +48,7 @@ pub struct EchoCluster {
 
 impl EchoCluster {
     pub fn start(manners: &[Manner]) -> EchoCluster {
-        let scheme = SchemeKind::Ed25519;
+        let scheme = SchemeKind::ED25519;
         let keys: Vec<KeyPair> = (0..manners.len()).map(|at| KeyPair::from_seed(scheme, [at as u8 + 1; 32])).collect();
         let listeners: Vec<TcpListener> = manners.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let member = |(key, listener): (&KeyPair, &TcpListener)| Member {

@@ -4,10 +4,10 @@ use super::error::BenchError;
 use super::last_words::Words;
 use super::scratch::{Directory, Offspring};
 use crate::recording;
-use crate::spec::{BenchSpec, Dissemination, Fault, Fsync, Host, Journal, Reply, Retention, Scheme};
+use crate::spec::{BenchSpec, Dissemination, Fault, Fsync, Host, Journal, Reply, Retention};
 use quorate_applications::ApplicationKind;
 use quorate_client::{ClientConfig, session};
-use quorate_crypto::SchemeKind;
+
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::PORTS_PER_REPLICA;
 use quorate_node::{
@@ -58,7 +58,7 @@ pub struct Processes {
 pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     let mut config = NodeConfig::template("quorate");
     config.faults = spec.faults.map(|faults| faults as usize);
-    config.scheme = scheme(spec.scheme);
+    config.scheme = spec.scheme;
     config.client_authentication = spec.client_authentication;
     config.application =
         if spec.workload_kind().is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
@@ -85,13 +85,6 @@ fn journal(kind: Journal, fsync: Fsync) -> JournalConfig {
     }
 }
 
-fn scheme(scheme: Scheme) -> SchemeKind {
-    match scheme {
-        Scheme::Ed25519 => SchemeKind::Ed25519,
-        Scheme::None => SchemeKind::None,
-    }
-}
-
 /// What a client of such a cluster has to know.
 pub fn client_config(
     spec: &BenchSpec,
@@ -99,7 +92,7 @@ pub fn client_config(
     cluster: &str,
     application: ApplicationKind,
 ) -> ClientConfig {
-    let mut config = ClientConfig::new(cluster, scheme(spec.scheme), committee.quorum.faults(), &committee.members);
+    let mut config = ClientConfig::new(cluster, spec.scheme, committee.quorum.faults(), &committee.members);
     config.client_authentication = spec.client_authentication;
     config.application = application.name().to_owned();
     config.dissemination = match spec.dissemination {

@@ -10,7 +10,7 @@ use super::states::States;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::journal::Record;
-use quorate_crypto::{ClientAuthentication, SchemeKind};
+use quorate_crypto::ClientAuthentication;
 use quorate_storage::Inspection;
 use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height};
 use serde::Serialize;
@@ -437,8 +437,8 @@ impl<'a> Audit<'a> {
                     .to_owned(),
             );
         }
-        if self.place.config.scheme == SchemeKind::None {
-            self.notes.push("the scheme is none: certificates prove nothing".to_owned());
+        if !self.place.config.scheme.profile().unforgeable {
+            self.notes.push(format!("the scheme is {}: certificates prove nothing", self.place.config.scheme));
         }
         if self.place.config.client_authentication == ClientAuthentication::None {
             self.notes.push("clients are not authenticated: whose the commands are is not proven".to_owned());

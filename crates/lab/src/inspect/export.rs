@@ -7,8 +7,8 @@ use super::place::Place;
 use super::states::{Executed, Opening};
 use quorate_applications::Reply;
 use quorate_consensus::frontier::Frontier;
-use quorate_crypto::SchemeKind;
 use quorate_types::digest::encode_hex;
+use quorate_types::identity::ProofShape;
 use quorate_types::{Block, Certificate, Digest, Height};
 use serde::Serialize;
 use std::fs::{self, File};
@@ -116,7 +116,9 @@ struct FrontierForm {
 /// Writes an export while the journal is read. The first error ends it, and is told in the end.
 pub(super) struct Writer {
     part: PathBuf,
-    scheme: SchemeKind,
+    shape: ProofShape,
+    /// Whether proofs are lists of signatures.
+    is_listed: bool,
     file: Result<BufWriter<File>, io::Error>,
     blocks: u64,
 }
@@ -126,8 +128,10 @@ impl Writer {
     pub fn create(part: &Path, place: &Place) -> Writer {
         let scheme = place.config.scheme;
         let file = File::create(part).map(BufWriter::new);
-        let mut writer = Writer { part: part.to_owned(), scheme, file, blocks: 0 };
-        let quorum = place.committee.quorum;
+        let (profile, quorum) = (scheme.profile(), place.committee.quorum);
+        let shape = profile.shape(quorum.replicas());
+        let is_listed = profile.unforgeable && !profile.aggregatable;
+        let mut writer = Writer { part: part.to_owned(), shape, is_listed, file, blocks: 0 };
         writer.line(&Line::Cluster {
             format: FORMAT,
             name: &place.config.cluster,
@@ -188,9 +192,8 @@ impl Writer {
     /// A certificate of an attachment has no place here: none of those is on a block or a state.
     fn form(&self, certificate: &Certificate) -> CertificateForm {
         assert!(certificate.attachments.is_empty(), "certificates of blocks and states have no attachments");
-        let width = self.scheme.signature_bytes();
+        let (listed, width) = (self.is_listed, self.shape.signature_bytes);
         let unproven = width > 0 && certificate.proof.is_empty() && !certificate.signers.is_empty();
-        let listed = self.scheme == SchemeKind::Ed25519;
         CertificateForm {
             domain: certificate.subject.domain as u8,
             view: certificate.subject.view.0,

@@ -106,6 +106,7 @@ pub(crate) fn sim_spec_on(
         }
     }));
     network.fits(spec.quorum().replicas(), &options.network)?;
+    costs.signatures_of(template.scheme)?;
     let mut load = load_options(spec);
     let chaos = options.chaos.then(|| spec.duration.into());
     if options.chaos {

@@ -1,6 +1,6 @@
 //! What cannot work together is refused before anything starts; what works but may surprise is said.
 
-use super::{BatchPolicy, BenchSpec, Fault, Host, Journal, Misbehaviour, Pacing, Problem, Scheme, SpecError, Workload};
+use super::{BatchPolicy, BenchSpec, Fault, Host, Journal, Misbehaviour, Pacing, Problem, SpecError, Workload};
 use quorate_consensus::config::MAX_WINDOW;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
@@ -330,7 +330,7 @@ impl BenchSpec {
     /// What works but may surprise: one sentence each, for the terminal and the report. Of a validated spec.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.scheme == Scheme::None {
+        if !self.scheme.profile().unforgeable {
             warnings.push(
                 "--scheme none: nothing is signed, so one lying replica can break agreement; a baseline only".into(),
             );

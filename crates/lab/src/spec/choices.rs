@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use quorate_consensus::config::UnknownName;
 pub use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind, ViewDuration, VotesTo};
-pub use quorate_crypto::ClientAuthentication;
+pub use quorate_crypto::{ClientAuthentication, SchemeKind};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fmt;
@@ -80,17 +80,8 @@ macro_rules! choices {
     };
 }
 
-named!(ProtocolKind, LeaderKind, BatchPolicy, Dissemination, ViewDuration, VotesTo, ClientAuthentication);
+named!(ProtocolKind, LeaderKind, BatchPolicy, Dissemination, ViewDuration, VotesTo, ClientAuthentication, SchemeKind);
 
-choices!(
-    /// The signature scheme of votes and certificates.
-    Scheme, "scheme" {
-        /// Ed25519, verified a quorum at a time.
-        Ed25519 = "ed25519",
-        /// No signatures at all: a baseline to measure against.
-        None = "none",
-    }
-);
 choices!(
     /// What carries the messages.
     Transport, "transport" {

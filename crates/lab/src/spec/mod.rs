@@ -13,7 +13,7 @@ mod values;
 
 pub use choices::{
     BatchPolicy, Channel, Choice, ClientAuthentication, Dissemination, Fsync, Host, Journal, LeaderKind, ProtocolKind,
-    Reply, Scheme, Transport, ViewDuration, VotesTo, choice, nearest,
+    Reply, SchemeKind, Transport, ViewDuration, VotesTo, choice, nearest,
 };
 pub use error::{Problem, SpecError};
 pub use resolve::{
@@ -60,8 +60,8 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, value_name = "F", value_parser = resolve::parse_faults)]
     pub faults: Option<u32>,
     /// Signature scheme of votes and certificates.
-    #[arg(long, help_heading = CLUSTER, default_value = "ed25519", value_parser = choice::<Scheme>())]
-    pub scheme: Scheme,
+    #[arg(long, help_heading = CLUSTER, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
+    pub scheme: SchemeKind,
     /// How clients show that commands are theirs: by a signature on each bundle, or not at all.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
     pub client_authentication: ClientAuthentication,

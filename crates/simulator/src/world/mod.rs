@@ -150,7 +150,7 @@ impl<'a, P: Protocol> World<'a, P> {
     pub fn new(parts: Parts<'a, P>) -> World<'a, P> {
         let Parts { spec, nodes, remake, salts, clients, links, oracle, trouble, goes_on } = parts;
         let ends = nodes.len() + 1;
-        let mut charges = Charges::new(&spec.costs, spec.scheme != quorate_crypto::SchemeKind::None);
+        let mut charges = Charges::new(&spec.costs, &spec.signature_costs());
         charges.flush = charges.flush.max(trouble.flush);
         World {
             spec,

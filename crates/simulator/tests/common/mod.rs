@@ -21,7 +21,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
     SimSpec {
         consensus: Config { protocol, ..Config::default() },
         quorum: Quorum::of(4).expect("a sound size"),
-        scheme: SchemeKind::Ed25519,
+        scheme: SchemeKind::ED25519,
         signatures: Signatures::Modelled,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,

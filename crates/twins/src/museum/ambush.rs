@@ -2,13 +2,13 @@
 //! certificates of it, and shows them first. Liveness is judged while it goes on.
 
 use super::certificates::judge_view_gap;
+use super::hunts::context_of;
 use super::hunts::{Dice, REPLICAS, honest_lead};
 use super::scene::run;
 use crate::stage::Stage;
-use quorate_byzantine::{Context, Fault, Lie, Misbehaviour};
+use quorate_byzantine::{Fault, Lie, Misbehaviour};
 use quorate_consensus::replica::Protocol;
 use quorate_types::ReplicaId;
-use std::time::Duration;
 
 /// Rounds before all links are open.
 const ROUNDS: u64 = 8;
@@ -40,7 +40,7 @@ fn lie(dice: &mut Dice) -> Fault {
 pub fn lie_in_ambush<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
     let (liar, everybody) = (dice.actor(), stage.cast().everybody());
     let me = ReplicaId(liar.0 as u16);
-    let context = Context { me, quorum: stage.cast().quorum(), view_timeout: Duration::ZERO };
+    let context = context_of(stage.cast(), me);
     stage.behave(liar, Misbehaviour::always(lie(dice)).behaviour(context));
     if !dice.one_in(FAR) {
         stage.bring_near(me);

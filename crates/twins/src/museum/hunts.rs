@@ -8,6 +8,7 @@ use super::certificates::judge_view_gap;
 use super::scene::{Keeper, Play, Setting, go_on, let_go, play, run};
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::judge::Complaint;
+use crate::notary::SHAPE;
 use crate::play::Player;
 use crate::run::draw;
 use crate::space::{Shape, Space};
@@ -172,13 +173,13 @@ impl Change {
     ];
 
     /// What is said instead; the message as it is where the change means nothing for it.
-    fn of<M: Malleable>(self, message: &M, memory: &Memory, quorum: Quorum) -> Option<M> {
+    fn of<M: Malleable>(self, message: &M, memory: &Memory, context: &Context) -> Option<M> {
         let changed = match self {
             Change::Omitted => return None,
             Change::OtherBlock => lie::rival(message, memory).or_else(|| lie::contradict(message, memory)),
             Change::OldParent => lie::fork(message, memory),
             Change::OlderCertificates => lie::show_stale(message, memory, 1),
-            Change::ForgedCertificates => lie::forge(message, memory, quorum),
+            Change::ForgedCertificates => lie::forge(message, memory, context),
             Change::NothingPrepared => lie::hide_prepared(message),
             Change::NextView => lie::inflate(message, 1),
             Change::LastView => message.view().and_then(|view| view.0.checked_sub(1)).map(|view| {
@@ -186,15 +187,20 @@ impl Change {
                 changed.claim_view(View(view));
                 changed
             }),
-            Change::BadSignature => lie::corrupt(message),
+            Change::BadSignature => lie::corrupt(message, context.shape),
         };
         Some(changed.unwrap_or_else(|| message.clone()))
     }
 }
 
+/// What a liar on a stage knows.
+pub(super) fn context_of(cast: &Cast, me: ReplicaId) -> Context {
+    Context { me, quorum: cast.quorum(), shape: SHAPE, view_timeout: Duration::ZERO }
+}
+
 /// What one replica says to some others in some views is changed.
-fn changes<M: Malleable>(liar: ReplicaId, quorum: Quorum, rounds: BTreeMap<View, (Change, ActorSet)>) -> Rewrite<M> {
-    let mut memory = Memory::default();
+fn changes<M: Malleable>(context: Context, rounds: BTreeMap<View, (Change, ActorSet)>) -> Rewrite<M> {
+    let (liar, mut memory) = (context.me, Memory::default());
     Box::new(move |_, actions| {
         for action in std::mem::take(actions) {
             let Action::Send { to, message, after, sign } = action else {
@@ -217,7 +223,7 @@ fn changes<M: Malleable>(liar: ReplicaId, quorum: Quorum, rounds: BTreeMap<View,
             };
             for one in (0..REPLICAS as u16).map(ReplicaId).filter(hears) {
                 let changed = one != liar && hearing >> one.index() & 1 == 1;
-                let said = if changed { change.of(said, &memory, quorum) } else { Some(said.clone()) };
+                let said = if changed { change.of(said, &memory, &context) } else { Some(said.clone()) };
                 let sign = sign && !(changed && matches!(change, Change::BadSignature));
                 actions.extend(said.map(|said| {
                     let message = Envelope::Protocol(said);
@@ -235,7 +241,7 @@ fn mutate_rounds<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
         let (view, change) = (View(1 + dice.below(MUTATED_ROUNDS)), dice.pick(&Change::ALL));
         rounds.insert(view, (change, dice.some_of(everybody)));
     }
-    stage.misbehave(liar, changes(ReplicaId(liar.0 as u16), stage.cast().quorum(), rounds));
+    stage.misbehave(liar, changes(context_of(stage.cast(), ReplicaId(liar.0 as u16)), rounds));
     for view in 1..=MUTATED_ROUNDS {
         stage.leader(view, ReplicaId(dice.actor().0 as u16));
     }
@@ -313,7 +319,7 @@ fn misbehaves<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
             fault => break fault,
         }
     };
-    let context = Context { me: ReplicaId(liar.0 as u16), quorum: stage.cast().quorum(), view_timeout: Duration::ZERO };
+    let context = context_of(stage.cast(), ReplicaId(liar.0 as u16));
     let mut wrapper = Wrapper::<P::Message>::new(Misbehaviour::always(fault), context);
     stage.misbehave(liar, Box::new(move |now, actions| wrapper.rewrite(now, actions)));
     liar

@@ -81,8 +81,8 @@ impl Reader {
         if let Some(what) = trusted.and_then(|trusted| difference(&checked, trusted)) {
             return Err(what);
         }
-        if scheme == SchemeKind::None {
-            checked.notes.push("the scheme is none: certificates prove nothing".into());
+        if !scheme.profile().unforgeable {
+            checked.notes.push(format!("the scheme is {scheme}: certificates prove nothing"));
         }
         Ok(Reader {
             keyring,

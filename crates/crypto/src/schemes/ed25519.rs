@@ -1,0 +1,106 @@
+//! Ed25519: one signature for each signer, checked many at a time.
+
+use super::{assemble_list, verify_list};
+use crate::ed25519::{KeyTable, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
+use crate::error::CryptoError;
+use crate::key_pair::{KeyPair, SEED_BYTES};
+use crate::scheme::{Claim, Keys, PrivateKey, ProofFault, Scheme, SchemeProfile, SignatureSize};
+use crate::statements::Statements;
+use bytes::Bytes;
+use ed25519_zebra::{SigningKey, VerificationKeyBytes};
+use quorate_types::{Committee, ReplicaId, Signers};
+use std::collections::BTreeMap;
+use zeroize::Zeroizing;
+
+/// The scheme.
+pub struct Ed25519;
+
+static PROFILE: SchemeProfile = SchemeProfile {
+    name: "ed25519",
+    summary: "Ed25519 by the rules of ZIP-215, verified a quorum at a time",
+    unforgeable: true,
+    transferable: true,
+    attributable: true,
+    aggregatable: false,
+    batchable: true,
+    needs_possession: false,
+    public_key_bytes: PUBLIC_KEY_BYTES,
+    signature: SignatureSize::Fixed(SIGNATURE_BYTES),
+};
+
+impl Scheme for Ed25519 {
+    fn profile(&self) -> &SchemeProfile {
+        &PROFILE
+    }
+
+    /// The seed is the 32-byte private key of RFC 8032 itself.
+    fn derive(&self, seed: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey> {
+        let key = Zeroizing::new(SigningKey::from_bytes(seed));
+        let public_key = <[u8; PUBLIC_KEY_BYTES]>::from(VerificationKeyBytes::from(&*key));
+        Box::new(Secret { key, public_key: Bytes::copy_from_slice(&public_key) })
+    }
+
+    fn decode(&self, secret: &[u8]) -> Option<Box<dyn PrivateKey>> {
+        let seed = Zeroizing::new(<[u8; SEED_BYTES]>::try_from(secret).ok()?);
+        Some(self.derive(&seed))
+    }
+
+    fn keys(&self, committee: &Committee, _: Option<(ReplicaId, &KeyPair)>) -> Result<Box<dyn Keys>, CryptoError> {
+        let encoded: Vec<[u8; PUBLIC_KEY_BYTES]> = (committee.members.iter())
+            .map(|member| member.public_key[..].try_into().expect("the lengths were checked"))
+            .collect();
+        let table =
+            KeyTable::new(&encoded).map_err(|at| CryptoError::PublicKeyInvalid { replica: ReplicaId(at as u16) })?;
+        let mut owners = BTreeMap::new();
+        for replica in committee.replicas() {
+            if table.is_weak(replica.index()) {
+                return Err(CryptoError::PublicKeyWeak { replica });
+            }
+            if let Some(first) = owners.insert(table.canonical(replica.index()), replica) {
+                return Err(CryptoError::PublicKeyShared { first, second: replica });
+            }
+        }
+        Ok(Box::new(table))
+    }
+}
+
+/// The secret sits in the box that the scheme returns, so that moving a key leaves no copy of it behind.
+struct Secret {
+    key: Zeroizing<SigningKey>,
+    public_key: Bytes,
+}
+
+impl PrivateKey for Secret {
+    fn public_key(&self) -> Bytes {
+        self.public_key.clone()
+    }
+
+    fn sign(&self, message: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(&self.key.sign(message).to_bytes())
+    }
+
+    fn encode(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.key.as_bytes().to_vec())
+    }
+}
+
+impl Keys for KeyTable {
+    fn verify(&self, (replica, message, signature): Claim<'_>) -> bool {
+        KeyTable::verify(self, replica.index(), message, signature)
+    }
+
+    fn verify_many(&self, claims: &[Claim<'_>]) -> bool {
+        match claims {
+            [claim] => Keys::verify(self, *claim),
+            _ => KeyTable::verify_many(self, claims.iter().map(|claim| (claim.0.index(), claim.1, claim.2))),
+        }
+    }
+
+    fn assemble(&self, claims: &[Claim<'_>]) -> Bytes {
+        assemble_list(claims)
+    }
+
+    fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
+        verify_list(signers, statements, proof, SIGNATURE_BYTES, |claims| Keys::verify_many(self, claims))
+    }
+}

@@ -1,0 +1,34 @@
+//! Proofs that are the signatures of all signers, one after the other.
+
+use crate::scheme::{Claim, ProofFault};
+use crate::statements::Statements;
+use bytes::{Bytes, BytesMut};
+use quorate_types::Signers;
+
+/// The signatures of claims, one after the other.
+pub fn assemble_list(claims: &[Claim<'_>]) -> Bytes {
+    let mut proof = BytesMut::with_capacity(claims.iter().map(|(_, _, signature)| signature.len()).sum());
+    claims.iter().for_each(|(_, _, signature)| proof.extend_from_slice(signature));
+    proof.freeze()
+}
+
+/// Whether all signatures of such a list hold, each of `width` bytes, as `verify_many` says.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn verify_list(
+    signers: &Signers,
+    statements: &Statements,
+    proof: &[u8],
+    width: usize,
+    verify_many: impl FnOnce(&[Claim<'_>]) -> bool,
+) -> Result<(), ProofFault> {
+    let expected = signers.len() * width;
+    if proof.len() != expected {
+        return Err(ProofFault::Length { expected });
+    }
+    let claims: Vec<Claim<'_>> = (signers.iter().enumerate())
+        .map(|(at, signer)| (signer, statements.at(at), &proof[at * width..(at + 1) * width]))
+        .collect();
+    verify_many(&claims).then_some(()).ok_or(ProofFault::Signature)
+}

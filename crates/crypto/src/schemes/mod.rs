@@ -1,0 +1,18 @@
+//! The signature schemes. One more is one file here and one line in [`SchemeKind::ALL`].
+
+mod ed25519;
+mod listed;
+mod unsigned;
+
+use crate::scheme::SchemeKind;
+pub use listed::{assemble_list, verify_list};
+
+impl SchemeKind {
+    /// Ed25519 (RFC 8032), checked by the rules of ZIP-215.
+    pub const ED25519: SchemeKind = SchemeKind::of(&ed25519::Ed25519);
+    /// No signatures, for baselines.
+    pub const NONE: SchemeKind = SchemeKind::of(&unsigned::Unsigned);
+
+    /// Every scheme, in the order in which errors list them.
+    pub const ALL: &'static [SchemeKind] = &[SchemeKind::ED25519, SchemeKind::NONE];
+}
