@@ -107,6 +107,18 @@ pub enum Fault {
     /// ordered as fast as ever. Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4: the timer of a backup is there
     /// for that.
     PassOver,
+    /// `flood-relays`, `flood-relays=BUNDLES`: relays whatever clients send it to all others at once, and after whatever it says so many
+    /// bundles that clients sent before, 16 unless it is said, executed or not.
+    FloodRelays {
+        /// How many old ones.
+        bundles: u32,
+    },
+    /// `overfill`, `overfill=BUNDLES`: as a leader proposes so many bundles more than its blocks may hold, 16 unless it is said, as far as
+    /// clients have sent it others.
+    Overfill {
+        /// How many.
+        bundles: u32,
+    },
     /// `KIND#K`, of a kind that lies: honest up to the K-th chance to lie, so that whoever learns to distrust it at the first lie has
     /// trusted it until then.
     Later {
@@ -169,7 +181,7 @@ const HIGHEST: u64 = 1 << 63;
 
 impl Fault {
     /// All of them, with their default parameters, and from the first chance on.
-    pub const ALL: [Fault; 24] = [
+    pub const ALL: [Fault; 26] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
         Fault::Fork,
@@ -194,6 +206,8 @@ impl Fault {
         Fault::InventAnswers,
         Fault::WithholdAnswers,
         Fault::PassOver,
+        Fault::FloodRelays { bundles: 16 },
+        Fault::Overfill { bundles: 16 },
     ];
 
     /// Its name, without a parameter.
@@ -223,6 +237,8 @@ impl Fault {
             Fault::InventAnswers => "invent-answers",
             Fault::WithholdAnswers => "withhold-answers",
             Fault::PassOver => "pass-over",
+            Fault::FloodRelays { .. } => "flood-relays",
+            Fault::Overfill { .. } => "overfill",
             Fault::Later { lie, .. } => lie.fault().name(),
         }
     }
@@ -250,6 +266,7 @@ impl Fault {
             | Fault::StallState
             | Fault::RepeatOffers
             | Fault::Pester { .. }
+            | Fault::FloodRelays { .. }
             | Fault::WithholdAnswers => false,
             Fault::Fork
             | Fault::Equivocate
@@ -262,6 +279,7 @@ impl Fault {
             | Fault::ForgeEvidence
             | Fault::Barren
             | Fault::PassOver
+            | Fault::Overfill { .. }
             | Fault::InventAnswers
             | Fault::InflateView { .. } => true,
             Fault::Later { lie, .. } => lie.fault().lies(),
@@ -281,6 +299,7 @@ impl fmt::Display for Fault {
             Fault::Delay { ms } => write!(f, "{name}={ms}"),
             Fault::AssembleCertificate { views } => write!(f, "{name}={views}"),
             Fault::Pester { questions } => write!(f, "{name}={questions}"),
+            Fault::FloodRelays { bundles } | Fault::Overfill { bundles } => write!(f, "{name}={bundles}"),
             Fault::Later { chance, .. } => write!(f, "{name}#{chance}"),
             Fault::Selective { deaf } => {
                 let deaf: Vec<String> = deaf.iter().map(|replica| replica.to_string()).collect();
@@ -328,6 +347,8 @@ impl FromStr for Fault {
             Fault::Delay { .. } => Fault::Delay { ms: number(0)? },
             Fault::AssembleCertificate { .. } => Fault::AssembleCertificate { views: number(0)? },
             Fault::Pester { .. } => Fault::Pester { questions: number(1)? as u32 },
+            Fault::FloodRelays { .. } => Fault::FloodRelays { bundles: number(0)? as u32 },
+            Fault::Overfill { .. } => Fault::Overfill { bundles: number(1)? as u32 },
             Fault::Selective { .. } => Fault::Selective { deaf: replicas(parameter).map_err(bad)? },
             _ => return Err(bad(format!("`{name}` takes no parameter"))),
         })

@@ -8,6 +8,7 @@ use crate::assembler::Assembler;
 use crate::behaviour::{Behaviour, Context};
 use crate::censor::Censor;
 use crate::fault::{Fault, Misbehaviour};
+use crate::hoard::Hoard;
 use crate::inventor::Inventor;
 use crate::lie;
 use crate::memory::Memory;
@@ -66,6 +67,7 @@ pub struct Wrapper<M> {
     assembler: Assembler<M>,
     inventor: Inventor<M>,
     censor: Censor,
+    hoard: Hoard,
     /// Lies told.
     lies: u64,
     /// Chances to lie that it lets pass yet.
@@ -85,6 +87,7 @@ impl<M: Malleable> Wrapper<M> {
             assembler: Assembler::default(),
             inventor: Inventor::default(),
             censor: Censor::default(),
+            hoard: Hoard::default(),
             start: Time(0) + misbehaviour.start,
             context,
             memory: Memory::default(),
@@ -197,6 +200,7 @@ impl<M: Malleable> Wrapper<M> {
             }
             Fault::Fork => self.proposal_instead(message, lie::fork).or_else(|| self.vote_instead(message)),
             Fault::PassOver => self.without_the_victim(message).or_else(|| self.vote_instead(message)),
+            Fault::Overfill { bundles } => self.overfilled(message, bundles).or_else(|| self.vote_instead(message)),
             Fault::Barren => self.proposal_instead(message, lie::barren).or_else(|| self.vote_instead(message)),
             Fault::WithholdCertificates => lie::hide_prepared(message),
             Fault::StaleCertificate => {
@@ -231,6 +235,13 @@ impl<M: Malleable> Wrapper<M> {
     fn without_the_victim(&mut self, message: &M) -> Option<M> {
         self.made_up_before(message).or_else(|| {
             let lie = self.censor.pass_over(message)?;
+            self.make_up(message, lie)
+        })
+    }
+
+    fn overfilled(&mut self, message: &M, bundles: u32) -> Option<M> {
+        self.made_up_before(message).or_else(|| {
+            let lie = self.hoard.overfill(message, bundles as usize)?;
             self.make_up(message, lie)
         })
     }
@@ -308,6 +319,7 @@ impl<M: Malleable> Wrapper<M> {
             _ if now < self.start => {}
             Fault::InventAnswers => self.inventor.act(actions),
             Fault::PassOver => self.censor.acknowledge(actions),
+            Fault::FloodRelays { bundles } => self.hoard.flood(bundles as usize, actions),
             Fault::AssembleCertificate { views } => self.assembler.assemble(&self.context, views, actions),
             Fault::ForgeEvidence => {
                 let said = actions.iter().filter_map(|action| match action {
@@ -339,6 +351,7 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
         match self.fault {
             Fault::InventAnswers => self.inventor.hear(&self.context, input),
             Fault::PassOver => self.censor.hear(input),
+            Fault::FloodRelays { .. } | Fault::Overfill { .. } => self.hoard.hear(input),
             _ => {}
         }
         if let Input::Receive { from, message: Envelope::Protocol(message) } = input

@@ -19,6 +19,8 @@ fn every_fault_has_a_name_of_its_own_and_is_read_back() {
         (Fault::Delay { ms: 500 }, "delay=500"),
         (Fault::Selective { deaf }, "selective=2+3"),
         (Fault::AssembleCertificate { views: 0 }, "assemble-certificate=0"),
+        (Fault::FloodRelays { bundles: 0 }, "flood-relays=0"),
+        (Fault::Overfill { bundles: 1 }, "overfill=1"),
         (Fault::Later { lie: Lie::ForgeState, chance: 3 }, "forge-state#3"),
     ] {
         assert_eq!((fault.to_string().as_str(), text.parse()), (text, Ok(fault)));

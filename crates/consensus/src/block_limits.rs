@@ -38,6 +38,12 @@ impl BlockLimits {
         BlockLimits { commands: config.batch, bytes: config.batch_bytes }
     }
 
+    /// None, for [`Mutant::BlocksUnbounded`](crate::mutants::Mutant::BlocksUnbounded).
+    #[cfg(feature = "mutants")]
+    pub fn none() -> BlockLimits {
+        BlockLimits { commands: usize::MAX, bytes: usize::MAX }
+    }
+
     /// Whether some block may hold this bundle.
     pub fn allow_bundle(&self, bundle: &Bundle) -> bool {
         bundle.body().len() <= self.bytes

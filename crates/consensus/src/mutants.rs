@@ -110,10 +110,19 @@ pub enum Mutant {
     /// a bug of our own. Aptos shows that certificate with the timeouts and compares (`TwoChainTimeoutCertificate`). The invariant had
     /// to be taken out too.
     TimeoutsAlone,
+    /// Voters do not hold the commands and bytes of a block against `batch` and `batch_bytes`: a bug of our own.
+    BlocksUnbounded,
+    /// What one peer relays may take all of the pool: a bug of our own.
+    RelaysUnbounded,
+    /// Relayed bundles enter the pool although their commands were executed: a bug of our own. The past then takes the room of what is new.
+    RelaysUnscreened,
 }
 
 impl Mutant {
-    /// All of them.
+    /// Those that show under load and not in a scenario: the simulator's `work` oracle finds them (`crates/twins/tests/simulated.rs`).
+    pub const UNDER_LOAD: [Mutant; 3] = [Mutant::BlocksUnbounded, Mutant::RelaysUnbounded, Mutant::RelaysUnscreened];
+
+    /// All others. The museum has an exhibit of each.
     pub const ALL: [Mutant; 39] = [
         Mutant::CommitsAcrossViews,
         Mutant::CommitsOverMissing,

@@ -47,7 +47,7 @@ impl Timer {
 /// Where clients are authenticated, no bundle gets in that its client did not sign, neither in [`Input::Submit`] nor in
 /// [`Input::Receive`] ([`Envelope::bundles`]): that is the host's to check. A bundle's digest covers its authenticator, so what one
 /// honest replica lets in, all do, and a block that names a forged bundle never becomes whole anywhere. Nor does a bundle get in that
-/// was executed before, in [`Input::Submit`] or relayed ([`Envelope::retain_relayed`]), as far as the host remembers.
+/// was executed before, in [`Input::Submit`] or relayed ([`Replica::screen`](crate::Replica::screen)), as far as the host remembers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input<M> {
     /// What the journal holds, record by record in the order of their ids, before [`Input::Start`]. The committed blocks are to be
@@ -492,14 +492,6 @@ impl<M: Message> Envelope<M> {
             Envelope::Protocol(message) => message.bundles(),
             Envelope::Bundles(bundles) | Envelope::Relay(bundles) => bundles,
             _ => &[],
-        }
-    }
-
-    /// Takes out of relayed bundles those that were executed before: that is the host's to know, as of what clients send. Whoever has
-    /// seen a bundle can repeat it, and the log has no room for the past.
-    pub fn retain_relayed(&mut self, mut is_executed: impl FnMut(&Bundle) -> bool) {
-        if let Envelope::Relay(bundles) = self {
-            bundles.retain(|bundle| !is_executed(bundle));
         }
     }
 

@@ -111,7 +111,11 @@ impl Store {
     #[cfg(feature = "mutants")]
     pub(crate) fn mutate(&mut self, mutation: Mutation) {
         self.mutation = mutation;
+        self.pool.mutation = mutation;
         self.tree.mutation = mutation;
+        if mutation.is(Mutant::BlocksUnbounded) {
+            self.limits = BlockLimits::none();
+        }
         self.ledger.mutation = mutation;
     }
 

@@ -277,7 +277,7 @@ impl<P: Protocol> Host<P> {
     fn take_peer_frame(&mut self, from: ReplicaId, frame: Bytes) -> Result<(), HostError> {
         match decode_message::<Envelope<P::Message>>(frame) {
             Ok(mut message) => {
-                message.retain_relayed(|bundle| self.devices.executor.settled(bundle).is_some());
+                self.replica.screen(&mut message, |bundle| self.devices.executor.settled(bundle).is_some());
                 if self.devices.gateway.vouches(message.bundles()) {
                     return self.feed(Input::Receive { from, message });
                 }

@@ -4,19 +4,22 @@
 //! the replica itself. Of `quorate-consensus` it takes the shape of messages and no rule. Quorums are counted here, by arithmetic of
 //! its own. Twins' judge and the simulator's oracle both ask it.
 //!
-//! [`Work`] holds what a replica does for one peer, and for one block, against budgets.
+//! [`Work`] holds what a replica does for one peer, and for one block, against budgets: answers, results, relays that wait, and what a
+//! block holds that it votes for or commits.
 //!
 //! What is judged is honest. A replica that lies is assumed to have signed whatever helps a certificate along, so that no oracle speaks
 //! where at most f replicas lie and the others keep to the protocol.
 
+mod relays;
 mod statements;
 mod tallies;
 mod view_changes;
 mod voices;
 mod work;
 
+pub use relays::Relays;
 pub use statements::{Breach, Law, Statements};
 pub use tallies::quorum;
 pub use work::{
-    MAX_ANSWER_BYTES_PER_SECOND, MAX_ANSWER_SIGNATURES_PER_SECOND, MAX_BLOCK_RESULT_BYTES, Work, is_answer,
+    MAX_ANSWER_BYTES_PER_SECOND, MAX_ANSWER_SIGNATURES_PER_SECOND, MAX_BLOCK_RESULT_BYTES, Weight, Work, is_answer,
 };

@@ -2,10 +2,14 @@
 //!
 //! A replica answers questions of its peers, and a question is small. What it sends to one peer in answer, and how many signatures it
 //! makes for that, is held against a budget that fills up with time, as a leaky bucket. Whoever asks more than that should wait.
+//! One block is held against the limits of a block, and what waits because one peer relayed it against the peer's share of the pool.
 
+use quorate_consensus::Config;
 use quorate_consensus::malleable::{Malleable, Purpose};
 use quorate_consensus::seam::Envelope;
-use quorate_types::{ReplicaId, Time};
+use quorate_types::{Bundle, ReplicaId, Time};
+use std::fmt;
+use std::iter::Sum;
 
 /// Bytes of answers to one peer in a second: four times what a replica grants by default.
 pub const MAX_ANSWER_BYTES_PER_SECOND: u64 = 256 << 20;
@@ -14,7 +18,48 @@ pub const MAX_ANSWER_SIGNATURES_PER_SECOND: u64 = 4096;
 /// Bytes of the results of one block, which are held at once until the replies have left: 64 MiB, and a quarter for their lists.
 pub const MAX_BLOCK_RESULT_BYTES: u64 = 80 << 20;
 
+/// The relays of all peers together may take one part in so many of a pool.
+const RELAYS_PART: usize = 2;
+
 const NS_PER_S: u64 = 1_000_000_000;
+
+/// Bundles, and what they come to.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Weight {
+    /// How many.
+    pub bundles: usize,
+    /// In all of them.
+    pub commands: usize,
+    /// Of their bodies.
+    pub bytes: usize,
+}
+
+impl Sum for Weight {
+    fn sum<I: Iterator<Item = Weight>>(weights: I) -> Weight {
+        weights.fold(Weight::default(), |sum, weight| Weight {
+            bundles: sum.bundles + weight.bundles,
+            commands: sum.commands + weight.commands,
+            bytes: sum.bytes + weight.bytes,
+        })
+    }
+}
+
+impl Weight {
+    /// That of one bundle.
+    pub fn of(bundle: &Bundle) -> Weight {
+        Weight { bundles: 1, commands: bundle.len(), bytes: bundle.body().len() }
+    }
+
+    fn is_within(&self, most: &Weight) -> bool {
+        self.bundles <= most.bundles && self.commands <= most.commands && self.bytes <= most.bytes
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bundles with {} commands and {} bytes", self.bundles, self.commands, self.bytes)
+    }
+}
 
 /// Two leaky buckets, each by the time at which it would be empty.
 #[derive(Clone, Copy, Default)]
@@ -30,16 +75,46 @@ fn pour(until: &mut Time, now: Time, amount: u64, rate: u64) -> bool {
     until.0 - now.0 <= NS_PER_S
 }
 
-/// The answers of each replica to each other.
+/// What each replica does for each other, for a block and for what is relayed.
 pub struct Work {
     replicas: usize,
     buckets: Vec<Buckets>,
+    /// What a block of several bundles may come to; how many those are does not matter.
+    block: Weight,
+    /// What one peer's relays may take of a pool; how many commands those are does not matter.
+    share: Weight,
 }
 
 impl Work {
-    /// Nobody has answered anything.
-    pub fn new(replicas: usize) -> Work {
-        Work { replicas, buckets: vec![Buckets::default(); replicas * replicas] }
+    /// Nobody has done anything. The bounds are those of the configuration.
+    pub fn new(replicas: usize, config: &Config) -> Work {
+        let parts = RELAYS_PART * replicas;
+        let (bundles, bytes) = (config.pool_bundles.div_ceil(parts), config.pool_bytes / parts);
+        Work {
+            replicas,
+            buckets: vec![Buckets::default(); replicas * replicas],
+            block: Weight { bundles: usize::MAX, commands: config.batch, bytes: config.batch_bytes },
+            share: Weight { bundles, commands: usize::MAX, bytes },
+        }
+    }
+
+    /// A replica votes for a block or commits it. What is wrong with that, if the block holds more than one may. One bundle by itself
+    /// may have as many commands as the wire allows.
+    pub fn block(&self, who: ReplicaId, what: &str, holds: Weight) -> Option<String> {
+        (holds.bundles > 1 && !holds.is_within(&self.block)).then(|| {
+            let Weight { commands, bytes, .. } = self.block;
+            format!("replica {who} {what} a block of {holds}, where {commands} commands and {bytes} bytes are allowed")
+        })
+    }
+
+    /// So much waits in a replica's pool because one peer relayed it, and for no other reason. What is wrong with that, if it is more
+    /// than the peer's share. One bundle by itself may be larger.
+    pub fn relays(&self, who: ReplicaId, peer: ReplicaId, waits: Weight) -> Option<String> {
+        (waits.bundles > 1 && !waits.is_within(&self.share)).then(|| {
+            let Weight { bundles, bytes, .. } = self.share;
+            let share = format!("its share is {bundles} bundles and {bytes} bytes");
+            format!("replica {who} keeps {waits} that replica {peer} alone relays, and {share}")
+        })
     }
 
     /// A replica sends bytes to one peer in answer to something; `signed` says whether it made a signature for that. What is wrong with

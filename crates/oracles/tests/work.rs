@@ -1,14 +1,17 @@
 //! What one peer can have a replica do.
 
-use quorate_oracles::{MAX_ANSWER_BYTES_PER_SECOND, MAX_ANSWER_SIGNATURES_PER_SECOND, MAX_BLOCK_RESULT_BYTES, Work};
-use quorate_types::{ReplicaId, Time};
+use quorate_consensus::Config;
+use quorate_oracles::{
+    MAX_ANSWER_BYTES_PER_SECOND, MAX_ANSWER_SIGNATURES_PER_SECOND, MAX_BLOCK_RESULT_BYTES, Relays, Weight, Work,
+};
+use quorate_types::{Digest, ReplicaId, Time};
 
 const ME: ReplicaId = ReplicaId(0);
 const PEER: ReplicaId = ReplicaId(1);
 
 #[test]
 fn a_second_s_worth_of_answers_is_borne_and_no_more() {
-    let mut work = Work::new(4);
+    let mut work = Work::new(4, &Config::default());
     let half = MAX_ANSWER_BYTES_PER_SECOND / 2;
     for part in 0..10 {
         let at = Time::from_millis(500 * part);
@@ -23,7 +26,7 @@ fn a_second_s_worth_of_answers_is_borne_and_no_more() {
 
 #[test]
 fn signatures_for_one_peer_are_counted() {
-    let mut work = Work::new(4);
+    let mut work = Work::new(4, &Config::default());
     for _ in 0..MAX_ANSWER_SIGNATURES_PER_SECOND {
         assert_eq!(work.answers(ME, PEER, Time(0), 100, true), None);
     }
@@ -34,7 +37,51 @@ fn signatures_for_one_peer_are_counted() {
 
 #[test]
 fn the_results_of_one_block_are_bounded() {
-    let work = Work::new(4);
+    let work = Work::new(4, &Config::default());
     assert_eq!(work.results(ME, MAX_BLOCK_RESULT_BYTES), None);
     assert!(work.results(ME, MAX_BLOCK_RESULT_BYTES + 1).is_some());
+}
+
+#[test]
+fn one_bundle_may_be_larger_than_a_block_and_two_may_not() {
+    let config = Config { batch: 400, batch_bytes: 10_000, ..Config::default() };
+    let work = Work::new(4, &config);
+    let weight = |bundles, commands, bytes| Weight { bundles, commands, bytes };
+    assert_eq!(work.block(ME, "commits", weight(1, 65_536, 9_000)), None, "one by itself");
+    assert_eq!(work.block(ME, "commits", weight(2, 400, 10_000)), None, "as much as is allowed");
+    let what = work.block(ME, "votes for", weight(2, 401, 10_000)).expect("a command too many");
+    assert!(what.contains("replica 0 votes for a block of 2 bundles with 401 commands"), "{what}");
+    assert!(work.block(ME, "commits", weight(2, 400, 10_001)).is_some(), "a byte too many");
+}
+
+#[test]
+fn one_peer_has_an_eighth_of_the_pool_of_one_of_four() {
+    let config = Config { pool_bundles: 80, pool_bytes: 8_000, ..Config::default() };
+    let work = Work::new(4, &config);
+    let weight = |bundles, bytes| Weight { bundles, commands: bundles, bytes };
+    assert_eq!(work.relays(ME, PEER, weight(10, 1_000)), None);
+    assert_eq!(work.relays(ME, PEER, weight(1, 5_000)), None, "one by itself");
+    let what = work.relays(ME, PEER, weight(11, 1_000)).expect("a bundle too many");
+    assert!(what.contains("replica 0 keeps 11 bundles") && what.contains("replica 1 alone"), "{what}");
+    assert!(work.relays(ME, PEER, weight(10, 1_001)).is_some(), "a byte too many");
+}
+
+#[test]
+fn what_has_another_source_is_in_nobody_s_share() {
+    let mut relays = Relays::new(4);
+    let [first, second, third] = [1, 2, 3].map(|number| Digest([number; 32]));
+    let one = Weight { bundles: 1, commands: 5, bytes: 100 };
+    let hear = |relays: &mut Relays, from, bundles: &[Digest], waits: &[Digest]| {
+        let entered = bundles.iter().map(|bundle| (*bundle, one));
+        relays.relays(ME, from, bundles.iter().copied(), entered, |bundle| waits.contains(bundle)).bundles
+    };
+    let all = [first, second, third];
+    assert_eq!(hear(&mut relays, PEER, &all, &all), 3);
+    assert_eq!(hear(&mut relays, PEER, &[], &[first, second]), 2, "one of them waits no more");
+    relays.clients_send(ReplicaId(2), &[first]);
+    assert_eq!(hear(&mut relays, PEER, &[], &all), 2, "a client sent it to another replica");
+    relays.clients_send(ME, &[first]);
+    assert_eq!(hear(&mut relays, PEER, &[], &all), 1, "a client sent it too");
+    assert_eq!(hear(&mut relays, ReplicaId(3), &[second], &all), 0, "two peers relay it");
+    assert_eq!(hear(&mut relays, PEER, &[], &all), 0);
 }

@@ -3,10 +3,9 @@
 
 use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
-use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::digest_map::{DigestMap, Salt};
-use quorate_consensus::{Envelope, Evidence, Malleable};
-use quorate_oracles::{Breach, Statements, Work};
+use quorate_consensus::{Config, Envelope, Evidence, Malleable};
+use quorate_oracles::{Breach, Relays, Statements, Weight, Work};
 use quorate_types::{
     Attachment, Block, Bundle, ClientId, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
 };
@@ -31,6 +30,11 @@ struct Submitted {
     by: [u64; WORDS],
     /// In the block of which height it was executed first.
     height: Option<Height>,
+    weight: Weight,
+    /// Whether a proposal names it.
+    proposed: bool,
+    /// Whether a command of it was refused: then it may be ordered again.
+    refused: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,18 +73,23 @@ pub struct Oracle {
     quorum: Quorum,
     /// What replicas do for one peer, and for one block.
     work: Work,
+    relays: Relays,
+    /// Proposed blocks that hold more than a block may: nobody honest votes for one.
+    too_large: DigestMap<Weight>,
     /// The first thing that was wrong.
     pub complaint: Option<Complaint>,
 }
 
 impl Oracle {
     /// Nothing has happened.
-    pub fn new(quorum: Quorum, genesis: Digest, protocol: ProtocolKind) -> Oracle {
-        let replicas = quorum.replicas();
+    pub fn new(quorum: Quorum, genesis: Digest, config: &Config) -> Oracle {
+        let (replicas, protocol) = (quorum.replicas(), config.protocol);
         Oracle {
             slotted: protocol.has_slots(),
             statements: Statements::new(protocol, replicas, quorum.faults()),
-            work: Work::new(replicas),
+            work: Work::new(replicas, config),
+            relays: Relays::new(replicas),
+            too_large: DigestMap::with_hasher(Salt(0)),
             chain: vec![genesis],
             heights: vec![0; replicas],
             faulty: Signers::empty(),
@@ -129,7 +138,8 @@ impl Oracle {
 
     /// A client has sent a bundle.
     pub fn submitted(&mut self, bundle: &Bundle) {
-        self.bundles.entry(bundle.digest()).or_default();
+        let unseen = || Submitted { weight: Weight::of(bundle), ..Submitted::default() };
+        self.bundles.entry(bundle.digest()).or_insert_with(unseen);
     }
 
     /// A client has sent a bundle with commands that were in others before: each of them counts by itself.
@@ -185,10 +195,76 @@ impl Oracle {
                 format!("replica {replica} signs two statements of kind {:?} in view {}", subject.domain, subject.view);
             self.complain("one-statement", what);
         }
+        if let Some(holds) = self.too_large.get(&subject.digest).copied() {
+            let votes = matches!(subject.domain, Domain::Vote | Domain::Prepare | Domain::Commit);
+            if votes && !self.faulty.contains(replica) {
+                self.holds(replica, "votes for", holds);
+            }
+        }
+    }
+
+    fn holds(&mut self, replica: ReplicaId, what: &str, holds: Weight) {
+        if let Some(what) = self.work.block(replica, what, holds) {
+            self.complain("work", what);
+        }
+    }
+
+    fn proposes(&mut self, replica: ReplicaId, block: &Block) {
+        let holds = block.payload.iter().filter_map(|digest| {
+            let bundle = self.bundles.get_mut(digest)?;
+            bundle.proposed = true;
+            Some(bundle.weight)
+        });
+        let holds: Weight = holds.sum();
+        if self.work.block(replica, "proposes", holds).is_some() {
+            self.too_large.insert(block.digest(), holds);
+        }
+    }
+
+    /// A replica hears bundles from clients.
+    pub fn heard_clients(&mut self, replica: ReplicaId, bundles: &[Digest]) {
+        self.relays.clients_send(replica, bundles);
+    }
+
+    /// A replica has heard a peer's relay: bundles, and whether it had each before. `is_pending` says whether one waits in its pool now.
+    pub fn heard_relay(
+        &mut self,
+        replica: ReplicaId,
+        from: ReplicaId,
+        relayed: &[(Digest, bool)],
+        is_pending: impl Fn(&Digest) -> bool,
+    ) {
+        if self.faulty.contains(replica) {
+            return;
+        }
+        let entered = relayed.iter().filter(|(digest, known)| !known && is_pending(digest)).map(|(digest, _)| *digest);
+        let old = |digest: &Digest| {
+            self.is_executed_by(digest, replica.index()) && self.bundles.get(digest).is_some_and(|it| !it.refused)
+        };
+        if let Some(old) = entered.clone().find(old) {
+            let what = format!("replica {replica} has executed bundle {old:?}, and lets replica {from} relay it again");
+            return self.complain("work", what);
+        }
+        // Where f is 0, one relay is that of f+1: what is owed is in nobody's share.
+        if self.quorum.faults() == 0 {
+            return;
+        }
+        let weigh = |digest: Digest| Some((digest, self.bundles.get(&digest)?.weight));
+        let waits = |digest: &Digest| is_pending(digest) && self.bundles.get(digest).is_some_and(|it| !it.proposed);
+        let all = relayed.iter().map(|(digest, _)| *digest);
+        let share = self.relays.relays(replica, from, all, entered.filter_map(weigh), waits);
+        if let Some(what) = self.work.relays(replica, from, share) {
+            self.complain("work", what);
+        }
     }
 
     /// A replica sends a message, to whomever.
     pub fn says<M: Malleable>(&mut self, replica: ReplicaId, message: &mut Envelope<M>) {
+        if let Envelope::Protocol(message) = message
+            && let Some((block, _)) = message.proposed()
+        {
+            self.proposes(replica, block);
+        }
         let said = self.statements.says(replica, message);
         self.breached(said);
     }
@@ -249,6 +325,7 @@ impl Oracle {
 
     /// A replica commits a block and executes its bundles.
     pub fn committed(&mut self, replica: ReplicaId, block: &Block, bundles: &[Bundle]) {
+        self.holds(replica, "commits", bundles.iter().map(Weight::of).sum());
         let backed = self.statements.commits(replica, block);
         self.breached(backed);
         let (height, at) = (block.height.0, &mut self.heights[replica.index()]);
@@ -281,14 +358,18 @@ impl Oracle {
 
     /// A replica has executed a bundle.
     pub fn executed(&mut self, replica: ReplicaId, reply: &Reply) {
-        let Some(Submitted { by: who, height }) = self.bundles.get_mut(&reply.bundle) else {
+        let Some(Submitted { by: who, height, refused, .. }) = self.bundles.get_mut(&reply.bundle) else {
             let what = format!("replica {replica} executes bundle {:?}, which no client sent", reply.bundle);
             return self.complain("validity", what);
         };
         let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
-        height.get_or_insert(reply.height);
         let again = who[word] & bit != 0;
         who[word] |= bit;
+        // Every replica has the same outcomes.
+        if height.is_none() {
+            *height = Some(reply.height);
+            *refused = reply.results.outcomes().any(|outcome| outcome == Outcome::Refused);
+        }
         if again && reply.results.outcomes().any(|outcome| matches!(outcome, Outcome::Executed(_))) {
             let what = format!("replica {replica} executes commands of bundle {:?} a second time", reply.bundle);
             self.complain("validity", what);

@@ -1,6 +1,6 @@
 //! Runs a seed, or many on all cores.
 
-use crate::assemble::{Outcome, Run, run_once};
+use crate::assemble::{Alter, AsMade, Outcome, Run, run_once};
 use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
 use crate::clients::Clients;
@@ -80,9 +80,15 @@ pub fn run(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimRepor
 }
 
 fn run_while(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, goes_on: fn() -> bool) -> SimReport {
-    let once = |transcript| run_once(Run { spec, seed, workload, transcript, recorder: None, goes_on }).0;
+    let once =
+        |transcript| run_once(Run { spec, seed, workload, transcript, recorder: None, goes_on, alter: AsMade }).0;
     let report = once(false);
     if report.complaint.is_some() { once(true) } else { report }
+}
+
+/// Runs one seed, once, with replicas that are not as they were made.
+pub fn run_altered(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, alter: impl Alter) -> SimReport {
+    run_once(Run { spec, seed, workload, transcript: false, recorder: None, goes_on: || true, alter }).0
 }
 
 /// Runs one seed, once, and has a recorder hear every replica. If it compares with a recording, what came of that is returned.
@@ -95,8 +101,9 @@ pub fn run_recorded(
     workload: WorkloadFactory<'_>,
     recorder: Recorder,
 ) -> Result<(SimReport, Option<Rerun>), RecordingError> {
+    let goes_on = || true;
     let (mut report, heard) =
-        run_once(Run { spec, seed, workload, transcript: true, recorder: Some(recorder), goes_on: || true });
+        run_once(Run { spec, seed, workload, transcript: true, recorder: Some(recorder), goes_on, alter: AsMade });
     if report.complaint.is_none() {
         report.transcript.clear();
     }
@@ -153,8 +160,8 @@ pub fn run_seeds_while(
 }
 
 /// Runs one seed of a protocol whose replicas `make` makes.
-pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome {
-    let Run { spec, seed, workload, transcript, mut recorder, goes_on } = run;
+pub fn run_protocol<P: Protocol, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>) -> Outcome {
+    let Run { spec, seed, workload, transcript, mut recorder, goes_on, alter } = run;
     let (trouble, chaos) = trouble(spec, seed);
     let network = match &chaos {
         Some(chaos) => {
@@ -171,7 +178,7 @@ pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome 
     let mut devices = devices(spec, cluster, seed);
     let mut salts = Random::new(seed, Purpose::Salts, 0);
     let remake = |me: ReplicaId, salt: u64| Reborn {
-        replica: make(spec.consensus.clone(), spec.quorum, cluster, me, salt),
+        replica: alter.alter(make(spec.consensus.clone(), spec.quorum, cluster, me, salt)),
         executor: Executor::new(spec.application.build(), &cluster).with_checkpoints(checkpoints(&spec.consensus)),
         behaviour: behaviour(spec, me),
         salt,
@@ -200,7 +207,7 @@ pub fn run_protocol<P: Protocol>(run: Run<'_>, make: MakeReplica<P>) -> Outcome 
     }
     let clients = Clients::new(&spec.load, spec.quorum, spec.consensus.dissemination, spec.reply, workload());
     let links = Links::new(&spec.network, replicas, seed);
-    let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), spec.consensus.protocol);
+    let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), &spec.consensus);
     if let Some(within) = served_within(&spec.network.faults).filter(|_| chaos.is_none()) {
         oracle.watch_service(within);
     }

@@ -6,3 +6,4 @@ mod files;
 mod hostile;
 mod museum;
 mod scenarios;
+mod simulated;

@@ -1,6 +1,7 @@
 //! What each behaviour makes of what a replica says, in every message set.
 
 mod assembled;
+mod hoards;
 mod samples;
 mod states;
 

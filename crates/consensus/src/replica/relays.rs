@@ -7,6 +7,16 @@ use crate::seam::{Action, Envelope, To};
 use quorate_types::{Bundle, Digest, ReplicaId, Time};
 
 impl<P: Protocol> Replica<P> {
+    /// Takes the bundles out of a peer's relay that were executed before. Only the host knows which were, as of those that clients send.
+    /// Whoever has seen a bundle can repeat it, and the log has no room for the past.
+    pub fn screen(&self, message: &mut Envelope<P::Message>, mut is_executed: impl FnMut(&Bundle) -> bool) {
+        if let Envelope::Relay(bundles) = message
+            && !mutated(&self.parts, Mutant::RelaysUnscreened)
+        {
+            bundles.retain(|bundle| !is_executed(bundle));
+        }
+    }
+
     /// Takes in what a peer relays. The first of it has waited longest there: what f+1 say that of is proposed next, and the peer is told
     /// that it is here.
     pub(super) fn relayed(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>) {

@@ -211,6 +211,7 @@ impl<P: Protocol> Node<P> {
             return;
         }
         let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
+        world.oracle.heard_clients(self.parts.me, &digests);
         self.think(Input::Submit { bundles, sources }, world);
         self.refuse_those_not_taken(&digests, world);
         self.misbehave();

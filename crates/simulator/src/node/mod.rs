@@ -33,7 +33,7 @@ use quorate_consensus::{Action, Envelope, Input, Mark, Protocol, Replica, Timer,
 use quorate_gateway::turns::Turns;
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
-use quorate_types::{Block, Bundle, Certificate, ClusterId, Height, ReplicaId, Status, Time};
+use quorate_types::{Block, Bundle, Certificate, ClusterId, Digest, Height, ReplicaId, Status, Time};
 use states::States;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -304,13 +304,27 @@ impl<P: Protocol> Node<P> {
                 self.spent += world.charges.read_call;
             }
             self.spent += world.charges.receive + u64::from(bytes) * world.charges.receive_byte;
-            let mut message = Arc::unwrap_or_clone(message);
-            message.retain_relayed(|bundle| self.parts.executor.settled(bundle).is_some());
+            let message = Arc::unwrap_or_clone(message);
             if let Envelope::Bundles(_) | Envelope::Relay(_) | Envelope::StatePart { .. } = message {
                 self.spent += u64::from(bytes) * world.charges.hash_byte;
             }
-            self.feed(Input::Receive { from: ReplicaId(from), message }, world);
+            match message {
+                Envelope::Relay(bundles) => self.hear_relay(ReplicaId(from), bundles, world),
+                message => self.feed(Input::Receive { from: ReplicaId(from), message }, world),
+            }
         }
+    }
+
+    /// Takes in what a peer relays, but for what was executed. Then the oracle looks at what of it is in the pool.
+    fn hear_relay(&mut self, from: ReplicaId, bundles: Vec<Bundle>, world: &mut Surroundings<'_, P::Message>) {
+        let me = self.parts.me;
+        let relayed: Vec<(Digest, bool)> =
+            bundles.iter().map(Bundle::digest).map(|digest| (digest, self.parts.replica.is_known(&digest))).collect();
+        let mut message = Envelope::Relay(bundles);
+        self.parts.replica.screen(&mut message, |bundle| self.parts.executor.settled(bundle).is_some());
+        self.feed(Input::Receive { from, message }, world);
+        let pool = &self.parts.replica.parts().store.pool;
+        world.oracle.heard_relay(me, from, &relayed, |digest| pool.is_pending(digest));
     }
 
     fn ring_alarms(&mut self, world: &mut Surroundings<'_, P::Message>) {

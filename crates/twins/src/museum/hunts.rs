@@ -295,7 +295,7 @@ fn make_trouble<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
 }
 
 /// One of the replicas misbehaves, in a way that needs no clock and nobody who asks it for a state or for anything else. Nor is it barren, which
-/// takes a leader for many views.
+/// takes a leader for many views, or a hoarder, who takes a load.
 fn misbehaves<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
     let liar = dice.actor();
     let needs_state = |fault: &Fault| {
@@ -308,6 +308,8 @@ fn misbehaves<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
                 | Fault::WithholdAnswers
                 | Fault::Barren
                 | Fault::PassOver
+                | Fault::FloodRelays { .. }
+                | Fault::Overfill { .. }
         )
     };
     // Who makes certificates has to hear what others say: that is another hunt.

@@ -1,0 +1,72 @@
+//! A liar that keeps clients' bundles, and uses them where they do harm: in relays that nobody waits for, in blocks that hold too much.
+
+use crate::lie;
+use quorate_consensus::malleable::Malleable;
+use quorate_consensus::pool::MAX_RELAYED_BUNDLES;
+use quorate_consensus::{Action, Envelope, Input, To};
+use quorate_types::Bundle;
+use std::collections::VecDeque;
+
+/// Bundles that are kept. What was executed has left the pools of the others long before it is relayed for the last time.
+const KEPT: usize = 4096;
+
+/// Bundles in the order in which clients sent them.
+#[derive(Default)]
+pub struct Hoard {
+    bundles: VecDeque<Bundle>,
+    /// How many of the newest were not relayed yet.
+    fresh: usize,
+    /// Which of the old ones is relayed next.
+    next: usize,
+}
+
+impl Hoard {
+    /// Hears what clients say.
+    pub fn hear<M>(&mut self, input: &Input<M>) {
+        let Input::Submit { bundles, .. } = input else { return };
+        for bundle in bundles {
+            if self.bundles.len() == KEPT {
+                self.bundles.pop_front();
+            }
+            self.bundles.push_back(bundle.clone());
+        }
+        self.fresh = (self.fresh + bundles.len()).min(KEPT);
+    }
+
+    /// Whenever the replica has something to say, relays to all others what clients have just sent, and so many old bundles in turn.
+    pub fn flood<M>(&mut self, old: usize, actions: &mut Vec<Action<M>>) {
+        if !actions.iter().any(|action| matches!(action, Action::Send { .. })) {
+            return;
+        }
+        let count = self.bundles.len();
+        let (first, old) = (self.next, old.min(count));
+        let turn = (first..first + old).map(|at| at % count);
+        let relayed: Vec<Bundle> = (count - self.fresh..count).chain(turn).map(|at| self.bundles[at].clone()).collect();
+        (self.next, self.fresh) = ((first + old) % count.max(1), 0);
+        actions.extend(relayed.chunks(MAX_RELAYED_BUNDLES).map(|bundles| Action::Send {
+            to: To::Others,
+            message: Envelope::Relay(bundles.to_vec()),
+            after: None,
+            sign: false,
+        }));
+    }
+
+    /// The proposal with so many bundles more, the newest that it does not name. They come with it if its own do.
+    pub fn overfill<M: Malleable>(&self, message: &M, more: usize) -> Option<M> {
+        let (block, carried) = message.proposed()?;
+        let more = self.bundles.iter().rev().filter(|bundle| !block.payload.contains(&bundle.digest())).take(more);
+        let more: Vec<Bundle> = more.cloned().collect();
+        if more.is_empty() || block.payload.is_empty() {
+            return None;
+        }
+        let mut payload = block.payload.clone();
+        payload.extend(more.iter().map(Bundle::digest));
+        let mut bundles = carried.to_vec();
+        if !bundles.is_empty() {
+            bundles.extend(more);
+        }
+        let mut lie = message.clone();
+        lie.propose(lie::with_payload(block, payload), bundles);
+        Some(lie)
+    }
+}

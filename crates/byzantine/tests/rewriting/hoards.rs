@@ -1,0 +1,65 @@
+//! Bundles that a liar keeps, for relays and for blocks that hold too much.
+
+use super::samples::{ME, Mouth, Sample, assert_fits, unsigned};
+use quorate_byzantine::Fault;
+use quorate_consensus::basic::message::BasicMessage;
+use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::views::message::ViewMessage;
+use quorate_consensus::{Action, Envelope, To};
+use quorate_types::{Attachment, Bundle, Digest, Domain, Height, Subject, View};
+
+/// What the others are relayed when the replica says something.
+fn relayed(mouth: &mut Mouth<ViewMessage>) -> Vec<Vec<Digest>> {
+    let subject = Subject { domain: Domain::Checkpoint, view: View(0), height: Height(10), digest: Digest([1; 32]) };
+    let message = Envelope::Checkpoint(unsigned(subject, Attachment::None));
+    let sent = mouth.rewrite(0, vec![Action::Send { to: To::Others, message, after: None, sign: true }]);
+    let relay = |action: &Action<ViewMessage>| match action {
+        Action::Send { to: To::Others, message: Envelope::Relay(bundles), sign: false, .. } => {
+            Some(bundles.iter().map(Bundle::digest).collect())
+        }
+        Action::Send { to: To::Others, message: Envelope::Checkpoint(_), .. } => None,
+        other => panic!("{other:?}"),
+    };
+    sent.iter().filter_map(relay).collect()
+}
+
+#[test]
+fn new_bundles_are_relayed_at_once_and_old_ones_in_turn() {
+    let mut mouth = Mouth::new(Fault::FloodRelays { bundles: 2 });
+    assert_eq!(relayed(&mut mouth), [[]; 0], "there is nothing to relay");
+    let sent = mouth.submit(&[b"one", b"two", b"three"]);
+    assert_eq!(mouth.rewrite(0, Vec::new()), [], "it has nothing to say");
+    assert_eq!(relayed(&mut mouth), [[&sent[..], &sent[..2]].concat()]);
+    assert_eq!(relayed(&mut mouth), [[sent[2], sent[0]]]);
+    assert_eq!(relayed(&mut mouth), [[sent[1], sent[2]]]);
+}
+
+#[test]
+fn one_relay_holds_no_more_than_an_honest_one() {
+    let mut mouth = Mouth::new(Fault::FloodRelays { bundles: 0 });
+    let commands: Vec<[u8; 2]> = (0..300u16).map(u16::to_be_bytes).collect();
+    mouth.submit(&commands.iter().map(|command| &command[..]).collect::<Vec<_>>());
+    assert_eq!(relayed(&mut mouth).iter().map(Vec::len).collect::<Vec<_>>(), [256, 44]);
+}
+
+fn overfills<M: Sample>() {
+    let block = M::chain(1).remove(0);
+    let mut mouth = Mouth::<M>::new(Fault::Overfill { bundles: 2 });
+    assert_eq!(mouth.say(&M::proposal(block.clone()))[0].1, M::proposal(block.clone()), "there is nothing to add");
+    let sent = mouth.submit(&[b"one", b"two", b"three"]);
+    let heard = mouth.say(&M::proposal(block.clone()));
+    let [(To::Others, lie, true)] = &heard[..] else { panic!("{heard:?}") };
+    assert_fits(lie);
+    let payload = &lie.proposed().expect("it proposes").0.payload;
+    assert_eq!(*payload, [&block.payload[..], &[sent[2], sent[1]]].concat());
+    let votes = mouth.say(&M::vote(&block));
+    let vote = votes[0].1.clone().vote_to_sign().expect("it is signed").clone();
+    assert_eq!((vote.voter, vote.subject.digest), (ME, lie.proposed().expect("it proposes").0.digest()));
+}
+
+#[test]
+fn a_block_gets_more_than_it_may_hold_and_the_liar_s_vote() {
+    overfills::<ViewMessage>();
+    overfills::<BasicMessage>();
+    overfills::<PbftMessage>();
+}

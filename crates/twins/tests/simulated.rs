@@ -1,0 +1,180 @@
+//! The `work` oracle of the simulator: liars under load, who come up against the bounds of a replica, and replicas without these bounds,
+//! whom the oracle has to notice.
+//!
+//! The tests are here and not in the simulator's crate because only this one may put bugs into replicas.
+
+use quorate_applications::ApplicationKind;
+use quorate_byzantine::Fault;
+use quorate_client::ReplyMode;
+use quorate_client::load::{LoadMode, LoadOptions, LoadReport};
+use quorate_client::workload::{Workload, WorkloadKind, workload};
+use quorate_consensus::config::{Dissemination, ProtocolKind};
+use quorate_consensus::mutants::Mutant;
+use quorate_consensus::seam::Drop;
+use quorate_consensus::{Config, Protocol, Replica};
+use quorate_crypto::SchemeKind;
+use quorate_simulator::faults::FaultSpec;
+use quorate_simulator::{Alter, CostTable, NetworkSpec, Signatures, SimReport, SimSpec, run, run_altered};
+use quorate_types::Quorum;
+use std::time::Duration;
+
+/// Who leads first.
+const LEADER: u16 = 0;
+/// Somebody else.
+const BACKUP: u16 = 3;
+const VIEW_TIMEOUT_MS: u64 = 50;
+/// Commands of a bundle; one has some 800 bytes.
+const BUNDLE: usize = 10;
+/// What the honest may wait here, as beside hostile clients.
+const SERVED_WITHIN: Duration = Duration::from_millis(250);
+
+fn commands() -> Box<dyn Workload> {
+    workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
+}
+
+/// Four replicas on a local network for a quarter of a second, with more commands under way than one block holds. One replica misbehaves.
+fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
+    let mut network = NetworkSpec::preset("lan").expect("a preset");
+    network.faults = vec![FaultSpec::Misbehave { at_ms: 0.0, replica: liar, fault }];
+    SimSpec {
+        consensus: Config { protocol, view_timeout_ms: VIEW_TIMEOUT_MS, batch: 2 * BUNDLE, ..Config::default() },
+        quorum: Quorum::of(4).expect("a sound size"),
+        scheme: SchemeKind::ED25519,
+        signatures: Signatures::Modelled,
+        application: ApplicationKind::Log,
+        reply: ReplyMode::Each,
+        network,
+        costs: CostTable::shipped(),
+        crypto_servers: 0,
+        cores: 0,
+        load: LoadOptions {
+            clients: 2,
+            mode: LoadMode::Closed { outstanding: 100 },
+            bundle: BUNDLE,
+            warmup: Duration::ZERO,
+            duration: Duration::from_millis(250),
+            ..LoadOptions::default()
+        },
+        chaos: None,
+    }
+}
+
+/// All replicas have a bug.
+struct Bug(Mutant);
+
+impl Alter for Bug {
+    fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P> {
+        replica.mutate(self.0)
+    }
+}
+
+/// Nothing is wrong; returns what the clients saw.
+fn passes(spec: &SimSpec, case: &str) -> (LoadReport, SimReport) {
+    let report = run(spec, 1, &commands);
+    assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
+    let load = report.load.clone().expect("the run came to its end");
+    assert!(load.completed > 0, "{case}: nothing is ordered");
+    (load, report)
+}
+
+/// With a bug, the oracle of work says something with these words in it.
+fn fails(spec: &SimSpec, mutant: Mutant, words: &str, case: &str) {
+    let complaint = run_altered(spec, 1, &commands, Bug(mutant)).complaint;
+    let complaint = complaint.unwrap_or_else(|| panic!("{case}: nobody notices {mutant:?}"));
+    assert_eq!(complaint.oracle, "work", "{case}: {}", complaint.what);
+    assert!(complaint.what.contains(words), "{case}: {}", complaint.what);
+}
+
+/// How often honest replicas dropped something for this reason.
+fn dropped(report: &SimReport, liar: u16, why: Drop) -> u64 {
+    let honest = report.end.iter().flatten().filter(|status| status.replica.0 != liar);
+    let name = format!("{why:?}");
+    honest.flat_map(|status| &status.dropped).filter(|(why, _)| **why == name).map(|(_, count)| *count).sum()
+}
+
+/// A leader proposes more commands, or more bytes, than a block may hold: nobody votes for it, and another leads.
+#[test]
+fn nobody_votes_for_a_block_beyond_the_bounds() {
+    for protocol in ProtocolKind::ALL.iter().copied() {
+        let commands = spec(protocol, LEADER, Fault::Overfill { bundles: 4 });
+        let mut bytes = commands.clone();
+        (bytes.consensus.batch, bytes.consensus.batch_bytes) = (1000, 3000);
+        for (bound, spec) in [("commands", &commands), ("bytes", &bytes)] {
+            let case = format!("{bound} under {protocol}");
+            let (_, report) = passes(spec, &case);
+            assert!(dropped(&report, LEADER, Drop::TooLarge) > 0, "{case}: the leader proposes no such block");
+            fails(spec, Mutant::BlocksUnbounded, "votes for a block of", &case);
+        }
+    }
+}
+
+/// A leader to whom alone clients send relays all of it to the others: there it takes its share and no more.
+#[test]
+fn relays_of_one_peer_take_no_more_than_its_share() {
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
+        let mut bundles = spec(protocol, LEADER, Fault::FloodRelays { bundles: 0 });
+        bundles.consensus.dissemination = Dissemination::Leader;
+        bundles.load.mode = LoadMode::Closed { outstanding: 400 };
+        let mut bytes = bundles.clone();
+        bundles.consensus.pool_bundles = 64;
+        bytes.consensus.pool_bytes = 64 << 10;
+        for (bound, spec) in [("bundles", &bundles), ("bytes", &bytes)] {
+            let case = format!("{bound} under {protocol}");
+            let (_, report) = passes(spec, &case);
+            assert!(dropped(&report, LEADER, Drop::PoolFull) > 0, "{case}: the share is never used up");
+            fails(spec, Mutant::RelaysUnbounded, "alone relays", &case);
+        }
+    }
+}
+
+/// A peer asks and asks: beyond its budget it gets no answers.
+#[test]
+fn questions_of_one_peer_are_answered_within_its_budget() {
+    for (protocol, questions, words) in
+        [(ProtocolKind::Pbft, 8, "signatures in a second"), (ProtocolKind::Jolteon, 200, "bytes in a second")]
+    {
+        let mut spec = spec(protocol, BACKUP, Fault::Pester { questions });
+        // The longer the chain, the longer the answers.
+        spec.load.duration = Duration::from_millis(400);
+        let (_, report) = passes(&spec, &protocol.to_string());
+        let refused = dropped(&report, BACKUP, Drop::Repeated) + dropped(&report, BACKUP, Drop::Overload);
+        assert!(refused > 0, "{protocol}: every question is answered");
+        fails(&spec, Mutant::AnswersUnlimited, words, &protocol.to_string());
+    }
+}
+
+/// A peer relays what was executed and forgotten: it does not enter a pool, and the honest are served as if there were no such peer.
+#[test]
+fn the_past_is_not_relayed_into_pools() {
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
+        let mut beside = spec(protocol, BACKUP, Fault::FloodRelays { bundles: 64 });
+        // Executed bundles are soon forgotten by the pools, and only sessions tell that they were there.
+        (beside.consensus.checkpoint_interval, beside.consensus.window) = (8, 32);
+        beside.consensus.retained_blocks = 32;
+        let mut alone = beside.clone();
+        alone.network.faults.clear();
+        let (undisturbed, _) = passes(&alone, &protocol.to_string());
+        let (load, _) = passes(&beside, &protocol.to_string());
+        let longest = Duration::from_micros(load.latency_us.max());
+        assert!(longest < SERVED_WITHIN, "{protocol}: somebody waits for {longest:?}");
+        assert_eq!(load.unanswered, 0, "{protocol}");
+        let completed = (load.completed, undisturbed.completed);
+        assert!(
+            2 * completed.0 > completed.1,
+            "{protocol}: {} commands, and {} without the flood",
+            completed.0,
+            completed.1
+        );
+        fails(&beside, Mutant::RelaysUnscreened, "relay it again", &protocol.to_string());
+    }
+}
+
+/// What the oracles know of bounds does not come from the list of bugs; that none of these goes untested does.
+#[test]
+fn every_bug_that_shows_under_load_is_in_these_tests() {
+    let source = include_str!("simulated.rs");
+    for mutant in Mutant::UNDER_LOAD {
+        assert!(source.contains(&format!("Mutant::{mutant:?}")), "no test has {mutant:?}");
+        assert!(!Mutant::ALL.contains(&mutant), "{mutant:?} has an exhibit");
+    }
+}
