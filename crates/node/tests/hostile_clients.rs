@@ -303,3 +303,36 @@ fn bytes_that_are_no_message_end_their_link() {
     assert!(statuses.iter().all(|status| dropped(status, "undecodable-from-clients") > 0), "{statuses:?}");
     assert!(statuses.iter().any(|status| dropped(status, "clients-cut") > 0), "{statuses:?}");
 }
+
+/// A client that sends one backup what nobody else has holds nobody up, and has it ordered all the same.
+#[test]
+fn a_client_that_favours_one_backup_holds_nobody_up() {
+    let cluster = start(|config| config.consensus.view_timeout_ms = 1_000);
+    let client = honest(&cluster);
+    let backup: Vec<Target> = targets(&cluster).into_iter().filter(|(replica, _)| *replica == ReplicaId(3)).collect();
+    let attack = Attack::start(&backup, |target, keys: &mut u64| {
+        // A key for every few bundles, and a link for every key.
+        *keys += 1;
+        let mut seed = [77; 32];
+        seed[..8].copy_from_slice(&keys.to_le_bytes());
+        let identity = ClientIdentity::from_seed(&ClusterId::from_name(NAME), seed);
+        let bundles = (0..10).flat_map(|number| {
+            let mut builder = BundleBuilder::new(identity.origin(), Height(0).latest_expiry());
+            (0..50).for_each(|command| builder.push(identity.origin(), number * 50 + command + 1, &[0; 64]));
+            frame(&ClientRequest::Submit(identity.finish(builder)))
+        });
+        let frames: Vec<u8> = bundles.collect();
+        if let Ok(mut stream) = dial(target, identity.origin().0) {
+            let _ = stream.write_all(&frames);
+            let _ = stream.read(&mut [0; 4_096]);
+        }
+    });
+    honest_clients_go_on(&cluster, client);
+    let (mut probe, begun) = (TestClient::new(&cluster, SCHEME, 40), Instant::now());
+    probe.connect(4);
+    // What only the backup was sent is ordered too: it is relayed.
+    while probe.status(ReplicaId(0)).committed_commands < 2_000 {
+        assert!(begun.elapsed() < HANG, "what one backup was sent is never ordered");
+    }
+    assert!(attack.rounds.load(Ordering::Relaxed) >= 8, "the backup was sent something");
+}
