@@ -5,7 +5,7 @@
 
 use crate::journal::Record;
 use crate::lanes::Source;
-use crate::seam::{Action, Input, Job, MAX_PART_BYTES, Mark, RecordId, Timer, To};
+use crate::seam::{Action, Halt, Input, Job, MAX_PART_BYTES, Mark, RecordId, Timer, To};
 use crate::transfer::Part;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
@@ -196,13 +196,13 @@ impl Fingerprint {
     /// Bytes of an encoded fingerprint.
     pub const BYTES: usize = 9;
     /// The kinds of actions, in words.
-    pub const KINDS: [&'static str; 15] = [
+    pub const KINDS: [&'static str; 17] = [
         "send",
         "persist",
         "verify",
         "assemble",
         "arm",
-        "disarm",
+        "halt",
         "commit",
         "digest state",
         "accuse",
@@ -212,6 +212,8 @@ impl Fingerprint {
         "receive state",
         "keep chunk",
         "adopt state",
+        "refuse",
+        "accept repair",
     ];
 
     /// The fingerprint of an action; `scratch` is an empty encoder, and is one again afterwards.
@@ -253,7 +255,7 @@ fn kind<M>(action: &Action<M>) -> u8 {
         Action::Verify { .. } => 2,
         Action::Assemble { .. } => 3,
         Action::Arm { .. } => 4,
-        Action::Disarm(_) => 5,
+        Action::Halt(_) => 5,
         Action::Commit { .. } => 6,
         Action::DigestState { .. } => 7,
         Action::Accuse(_) => 8,
@@ -263,6 +265,8 @@ fn kind<M>(action: &Action<M>) -> u8 {
         Action::ReceiveState { .. } => 12,
         Action::KeepChunk { .. } => 13,
         Action::AdoptState { .. } => 14,
+        Action::Refuse { .. } => 15,
+        Action::AcceptRepair { .. } => 16,
     }
 }
 
@@ -288,7 +292,6 @@ fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) {
             timer.encode(out);
             out.put_u64(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
         }
-        Action::Disarm(timer) => timer.encode(out),
         Action::Commit { block, bundles } => {
             block.encode(out);
             encode_names(bundles, out);
@@ -298,6 +301,12 @@ fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) {
             evidence.first.encode(out);
             evidence.second.encode(out);
         }
+        Action::Refuse { bundle, why } => {
+            bundle.encode(out);
+            out.put_u8(*why as u8);
+        }
+        Action::AcceptRepair { after } => out.put_u64(after.0),
+        Action::Halt(why) => encode_halt(why, out),
         Action::Mark(mark) => encode_mark(mark, out),
         Action::StateStable { checkpoint } | Action::AdoptState { checkpoint } => checkpoint.encode(out),
         Action::ReadState { to, height, part } => encode_part(*to, *height, *part, out),
@@ -350,6 +359,18 @@ fn encode_recipients(to: To, out: &mut Encoder) {
     }
 }
 
+fn encode_halt(why: &Halt, out: &mut Encoder) {
+    match why {
+        Halt::Unreadable { id, why } => {
+            out.put_u8(0);
+            out.put_u64(id.0);
+            out.put_bytes(why.to_string().as_bytes());
+        }
+        Halt::Diverged { height } => encode_at(1, *height, out),
+        Halt::Conflict { height } => encode_at(2, *height, out),
+    }
+}
+
 fn encode_mark(mark: &Mark, out: &mut Encoder) {
     match mark {
         Mark::EnteredView { view, leader } => {
@@ -373,13 +394,12 @@ fn encode_mark(mark: &Mark, out: &mut Encoder) {
             height.encode(out);
             digest.encode(out);
         }
-        Mark::Stable { height } => encode_mark_at(4, *height, out),
+        Mark::Stable { height } => encode_at(4, *height, out),
         Mark::Refused { view, rule } => {
             out.put_u8(5);
             view.encode(out);
             out.put_bytes(rule.as_bytes());
         }
-        Mark::Conflict { height } => encode_mark_at(6, *height, out),
         Mark::Dropped { from, why } => {
             out.put_u8(7);
             from.encode(out);
@@ -390,11 +410,6 @@ fn encode_mark(mark: &Mark, out: &mut Encoder) {
             view.encode(out);
             height.encode(out);
         }
-        Mark::Unreadable { id, why } => {
-            out.put_u8(9);
-            out.put_u64(id.0);
-            out.put_bytes(why.to_string().as_bytes());
-        }
         Mark::Forgot => out.put_u8(10),
         Mark::Abstains { up_to } => {
             out.put_u8(11);
@@ -404,8 +419,7 @@ fn encode_mark(mark: &Mark, out: &mut Encoder) {
             out.put_u8(12);
             view.encode(out);
         }
-        Mark::Diverged { height } => encode_mark_at(13, *height, out),
-        Mark::Fetches { height } => encode_mark_at(14, *height, out),
+        Mark::Fetches { height } => encode_at(14, *height, out),
         Mark::Adopted { from, height } => {
             out.put_u8(15);
             from.encode(out);
@@ -414,7 +428,7 @@ fn encode_mark(mark: &Mark, out: &mut Encoder) {
     }
 }
 
-fn encode_mark_at(kind: u8, height: Height, out: &mut Encoder) {
+fn encode_at(kind: u8, height: Height, out: &mut Encoder) {
     out.put_u8(kind);
     height.encode(out);
 }

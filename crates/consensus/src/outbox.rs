@@ -7,7 +7,7 @@ use crate::mutants::{Mutant, is_not_durable, mutated};
 use crate::parts::Parts;
 use crate::pool::{MAX_RELAYED_BUNDLES, Need};
 use crate::safety::Ballot;
-use crate::seam::{Action, Drop, Envelope, Evidence, Mark, Message, RecordId, Timer, To};
+use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, RecordId, Timer, To};
 use crate::store::Taken;
 use bytes::Bytes;
 use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Encoder, Height, ReplicaId, Time, View, Vote};
@@ -195,6 +195,11 @@ impl<M: Message> Outbox<M> {
         self.actions.push(Action::Arm { timer, after });
     }
 
+    /// Stops this replica.
+    pub fn halt(&mut self, why: Halt) {
+        self.actions.push(Action::Halt(why));
+    }
+
     /// Tells of a moment.
     pub fn mark(&mut self, mark: Mark) {
         self.actions.push(Action::Mark(mark));
@@ -267,7 +272,7 @@ impl<M: Message> Outbox<M> {
                 let checkpoint = parts.checkpoints.offered().expect("a state that is kept is offered").clone();
                 self.actions.push(Action::StateStable { checkpoint: Box::new(checkpoint) });
             }
-            Meaning::Diverged(height) => self.mark(Mark::Diverged { height }),
+            Meaning::Diverged(height) => self.halt(Halt::Diverged { height }),
         }
     }
 

@@ -90,6 +90,8 @@ pub trait Protocol: Send {
     /// The highest view in which any replica can have spoken before one that has this genuine standing said so, if nobody but that
     /// one is known to be honest; none if the parts of the standing do not fit together.
     fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View>;
+    /// The leader of the current view, if it can be told yet.
+    fn leader(&self, parts: &Parts) -> Option<ReplicaId>;
     /// Up to this height nobody needs blocks any more to agree on; those who lag behind may.
     fn settled(&self, parts: &Parts) -> Height {
         parts.store.committed()

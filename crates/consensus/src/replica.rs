@@ -26,7 +26,7 @@ use crate::mutants::{Mutant, Mutation, mutated};
 use crate::pacemaker::Pacemaker;
 use crate::pool::{Need, Offered, Source};
 use crate::safety::Safety;
-use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, Timer, To};
+use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, Refusal, Timer, To};
 use crate::store::Store;
 use crate::tally::{Counted, Tally};
 use crate::transfer::Transfer;
@@ -261,13 +261,26 @@ impl<P: Protocol> Replica<P> {
     fn submit(&mut self, now: Time, from: ReplicaId, bundles: impl Iterator<Item = (Bundle, Need)>) {
         let mut news = 0;
         for (bundle, need) in bundles {
-            let commands = bundle.len();
-            match self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole) {
-                Offered::New => news += commands,
-                Offered::Known if matches!(need, Need::Offered(_)) => self.drop_message(from, Drop::Repeated),
-                Offered::Known => {}
-                Offered::Full => self.drop_message(from, Drop::PoolFull),
-                Offered::Late => self.drop_message(from, Drop::Expired),
+            let (digest, commands) = (bundle.digest(), bundle.len());
+            let (dropped, refused) =
+                match self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole) {
+                    Offered::New => {
+                        news += commands;
+                        continue;
+                    }
+                    // One that waits already is not refused: its client is answered when it is executed.
+                    Offered::Known => {
+                        (Drop::Repeated, self.parts.store.pool.is_executed(&digest).then_some(Refusal::Executed))
+                    }
+                    Offered::Full => (Drop::PoolFull, Some(Refusal::PoolFull)),
+                    Offered::Late => (Drop::Expired, Some(Refusal::Expired)),
+                };
+            let from_client = matches!(need, Need::Offered(_));
+            if from_client || dropped != Drop::Repeated {
+                self.drop_message(from, dropped);
+            }
+            if let Some(why) = refused.filter(|_| from_client) {
+                self.out.actions.push(Action::Refuse { bundle: digest, why });
             }
         }
         if news > 0 {
@@ -457,6 +470,12 @@ impl<P: Protocol> Replica<P> {
     /// The current view.
     pub fn view(&self) -> View {
         self.parts.pacemaker.view()
+    }
+
+    /// The leader of the current view. While that depends on a block that is not here it is the last leader known, and none before
+    /// there was one.
+    pub fn leader(&self) -> Option<ReplicaId> {
+        self.protocol.leader(&self.parts).or_else(|| self.parts.fairness.leader())
     }
 
     /// The height of the last committed block.

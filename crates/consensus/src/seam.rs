@@ -4,6 +4,8 @@
 //! the host, which performs [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator
 //! and under scripted attacks.
 
+pub use crate::marks::{Drop, Mark};
+
 use crate::frontier::Frontier;
 use crate::journal::{RecallError, Record, Standing};
 use crate::pool::{MAX_RELAYED_BUNDLES, Source};
@@ -196,8 +198,6 @@ pub enum Action<M> {
         /// From now.
         after: Duration,
     },
-    /// Cancel an alarm.
-    Disarm(Timer),
     /// Execute a block; heights come without gaps.
     Commit {
         /// The block.
@@ -249,8 +249,56 @@ pub enum Action<M> {
     },
     /// Somebody was proven to misbehave.
     Accuse(Box<Evidence>),
-    /// Something worth telling happened.
+    /// Tell the client of this bundle, which came in [`Input::Submit`], that it was not taken.
+    Refuse {
+        /// The bundle's name.
+        bundle: Digest,
+        /// Why it was not taken.
+        why: Refusal,
+    },
+    /// Treat the journal as whole once this record is durable: it bounds the views in which a replica whose journal was lost or
+    /// cut may have spoken, so that its next life need not ask again.
+    AcceptRepair {
+        /// The record, persisted just before.
+        after: RecordId,
+    },
+    /// Stop: give this replica no further input, and perform none of its further actions.
+    Halt(Halt),
+    /// Something worth telling happened. A host need not look at it.
     Mark(Mark),
+}
+
+/// Why a client's bundle was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The pool has no room for it.
+    PoolFull,
+    /// It was executed before.
+    Executed,
+    /// It has expired, or will before it can be ordered.
+    Expired,
+}
+
+/// Why a replica must not go on: what it holds, or what others hold, is wrong beyond repair.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Halt {
+    /// A record of the journal makes no sense.
+    Unreadable {
+        /// The record.
+        id: RecordId,
+        /// What is wrong with it.
+        why: RecallError,
+    },
+    /// A quorum vouches for another state than this replica has.
+    Diverged {
+        /// The height of the checkpoint.
+        height: Height,
+    },
+    /// A commit was due that contradicts what is committed: more than f replicas are faulty, or the protocol is wrong.
+    Conflict {
+        /// The height of the block that was to be committed.
+        height: Height,
+    },
 }
 
 /// Two different statements of one kind in one view (and for one slot, where there are slots), both signed by the same replica.
@@ -270,150 +318,6 @@ impl fmt::Display for Evidence {
         write!(f, "replica {} signed two {domain:?} statements in view {view}: ", first.voter)?;
         write!(f, "{digest:?} at height {height} and {:?} at height {}", other.digest, other.height)
     }
-}
-
-/// Moments in a replica's life, for transcripts and metrics.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Mark {
-    /// A view began.
-    EnteredView {
-        /// The view.
-        view: View,
-        /// Its leader, where it can be told yet.
-        leader: Option<ReplicaId>,
-    },
-    /// A view was given up.
-    TimedOut(View),
-    /// A proposal was made.
-    Proposed {
-        /// Its view.
-        view: View,
-        /// Its height.
-        height: Height,
-        /// How many commands it refers to.
-        commands: usize,
-    },
-    /// A slot was decided, in whatever order; it is committed when those before it are.
-    Decided {
-        /// The view.
-        view: View,
-        /// The slot.
-        height: Height,
-        /// The block.
-        digest: Digest,
-    },
-    /// What the journal held was recalled.
-    Restarted {
-        /// The last view in which this replica has said anything.
-        view: View,
-        /// Up to where blocks are committed.
-        height: Height,
-    },
-    /// A record of the journal makes no sense: the replica must not go on.
-    Unreadable {
-        /// The record.
-        id: RecordId,
-        /// What is wrong with it.
-        why: RecallError,
-    },
-    /// This replica has lost its memory, and says nothing until it has learnt how far the others are.
-    Forgot,
-    /// It has learnt how far the others are, and says nothing in views in which it may have spoken.
-    Abstains {
-        /// The last of these views.
-        up_to: View,
-    },
-    /// It has lost its memory once, and takes part again.
-    TakesPart {
-        /// From this view on.
-        view: View,
-    },
-    /// A quorum vouches for the state at a checkpoint.
-    Stable {
-        /// Its height.
-        height: Height,
-    },
-    /// A quorum vouches for another state than this replica has: it must not go on.
-    Diverged {
-        /// The height of the checkpoint.
-        height: Height,
-    },
-    /// The blocks that this replica lacks are no longer to be had, and it fetches the state of a checkpoint.
-    Fetches {
-        /// The height of the checkpoint.
-        height: Height,
-    },
-    /// It has taken the state of a checkpoint over, without the blocks before it.
-    Adopted {
-        /// Up to where it had committed.
-        from: Height,
-        /// The height of the checkpoint.
-        height: Height,
-    },
-    /// A rule of the protocol forbade a vote.
-    Refused {
-        /// The view of the proposal.
-        view: View,
-        /// The rule.
-        rule: &'static str,
-    },
-    /// A commit was due that contradicts what is committed: more than f replicas are faulty, or the protocol is wrong.
-    Conflict {
-        /// The height of the block.
-        height: Height,
-    },
-    /// A message was not acted on.
-    Dropped {
-        /// Its sender.
-        from: ReplicaId,
-        /// Why.
-        why: Drop,
-    },
-}
-
-impl Mark {
-    /// Whether the replica must not go on: what it holds, or what others hold, is wrong beyond repair. A host stops at it. All other
-    /// marks only tell.
-    pub fn is_fatal(&self) -> bool {
-        matches!(self, Mark::Unreadable { .. } | Mark::Diverged { .. } | Mark::Conflict { .. })
-    }
-}
-
-/// Why a message is not acted on; counted by kind.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Drop {
-    /// The sender is not in the committee.
-    Stranger,
-    /// Somebody else's vote or proposal, sent as one's own.
-    NotTheSender,
-    /// It belongs to a view or height that is over.
-    Stale,
-    /// A vote beyond the quorum that sufficed.
-    Late,
-    /// It belongs to a view too far ahead.
-    TooFarAhead,
-    /// Nothing in it shows that its view has begun.
-    ViewNotJustified,
-    /// Its parts contradict each other.
-    Malformed,
-    /// Its block holds more commands or bytes than `batch` and `batch_bytes` allow.
-    TooLarge,
-    /// Its sender does not lead that view.
-    NotTheLeader,
-    /// The same was said before.
-    Repeated,
-    /// It contradicts what the sender said before.
-    Contradiction,
-    /// A certificate or signature in it is not genuine.
-    NotGenuine,
-    /// The pool is full.
-    PoolFull,
-    /// It has expired, or will before it can be ordered.
-    Expired,
-    /// Nobody asked for it.
-    Unasked,
-    /// Too much of the sender's is in the works already.
-    Overload,
 }
 
 /// What replicas say to each other: the protocol's own messages, and the shared parts' requests for what is missing.

@@ -1,7 +1,7 @@
 //! What a replica takes and what it gives, in words: for transcripts. The encodings say all of it, these lines what matters.
 
 use crate::journal::{Record, Standing};
-use crate::seam::{Action, Drop, Envelope, Input, Mark, Message, To};
+use crate::seam::{Action, Drop, Envelope, Halt, Input, Mark, Message, Refusal, To};
 use quorate_types::{Attachment, Block, Bundle, Certificate, Domain, ReplicaId, Subject, Vote};
 
 /// What an input is, as what happens to a replica: "takes" it.
@@ -63,7 +63,6 @@ pub fn action<M: Message>(action: &Action<M>) -> String {
             format!("asks question {}: a certificate of {} from {voters}", job.0, subject(about))
         }
         Action::Arm { timer, after } => format!("sets the alarm {timer:?} to ring after {after:?}"),
-        Action::Disarm(timer) => format!("cancels the alarm {timer:?}"),
         Action::Commit { block: whole, bundles } => format!("commits {}: {}", block(whole), bundle_list(bundles)),
         Action::DigestState { frontier } => format!("asks for the state after {:?}", frontier.height()),
         Action::StateStable { checkpoint } => {
@@ -79,7 +78,21 @@ pub fn action<M: Message>(action: &Action<M>) -> String {
             let (one, other) = (subject(&evidence.first.subject), subject(&evidence.second.subject));
             format!("accuses {:?}: it signed both {one} and {other}", evidence.first.voter)
         }
+        Action::Refuse { bundle, why: Refusal::PoolFull } => format!("refuses {bundle:?}: the pool is full"),
+        Action::Refuse { bundle, why: Refusal::Executed } => format!("refuses {bundle:?}: it was executed before"),
+        Action::Refuse { bundle, why: Refusal::Expired } => format!("refuses {bundle:?}: it has expired"),
+        Action::AcceptRepair { after } => format!("takes the journal for whole, after record {}", after.0),
+        Action::Halt(why) => halt(why),
         Action::Mark(told) => mark(told),
+    }
+}
+
+/// Why a replica stops.
+pub fn halt(why: &Halt) -> String {
+    match why {
+        Halt::Unreadable { id, why } => format!("cannot go on from record {}: {why}", id.0),
+        Halt::Diverged { height } => format!("has another state after {height:?} than a quorum vouches for"),
+        Halt::Conflict { height } => format!("finds a conflict at {height:?}"),
     }
 }
 
@@ -92,13 +105,10 @@ pub fn mark(mark: &Mark) -> String {
         Mark::Proposed { view, height, commands } => format!("proposes {commands} commands at {height:?} in {view:?}"),
         Mark::Decided { view, height, digest } => format!("decides {height:?} {digest:?} in {view:?}"),
         Mark::Stable { height } => format!("finds all up to {height:?} stable"),
-        Mark::Diverged { height } => format!("has another state after {height:?} than a quorum vouches for"),
         Mark::Fetches { height } => format!("is too far behind for blocks and fetches the state after {height:?}"),
         Mark::Adopted { from, height } => format!("goes on from the state after {height:?} in place of {from:?}"),
         Mark::Refused { view, rule } => format!("refuses to vote in {view:?}: {rule}"),
-        Mark::Conflict { height } => format!("finds a conflict at {height:?}"),
         Mark::Restarted { view, height } => format!("comes back, has spoken in {view:?} and committed {height:?}"),
-        Mark::Unreadable { id, why } => format!("cannot go on from record {}: {why}", id.0),
         Mark::Forgot => "has lost its memory and asks the others how far they are".into(),
         Mark::Abstains { up_to } => format!("may have spoken up to {up_to:?} and says nothing there"),
         Mark::TakesPart { view } => format!("takes part again from {view:?} on"),

@@ -1,5 +1,6 @@
 //! The tests of this crate, as one binary: what they share is compiled and linked once.
 
+mod answers_to_hosts;
 mod chaos;
 mod common;
 mod golden;

@@ -17,7 +17,9 @@ use quorate_consensus::lanes::Source;
 use quorate_consensus::safety::{Promise, timeout_subject};
 use quorate_consensus::seam::{Drop, Job, MAX_FETCHED_BLOCKS, RecordId};
 use quorate_consensus::views::{Family, ViewEngine};
-use quorate_consensus::{Action, Config, Envelope, Evidence, Input, Mark, Replica, Timer, To, chained, text};
+use quorate_consensus::{
+    Action, Config, Envelope, Evidence, Halt, Input, Mark, Refusal, Replica, Timer, To, chained, text,
+};
 use quorate_types::codec::{DecodeReason, WIRE_VERSION};
 use quorate_types::*;
 use std::fmt::Debug;
@@ -296,8 +298,6 @@ fn action() -> BoxedStrategy<Action<ChainedMessage>> {
         (number(), prop::sample::select(&["one", "two"][..]))
             .prop_map(|(view, rule)| Mark::Refused { view: View(view), rule }),
         number().prop_map(|height| Mark::Stable { height: Height(height) }),
-        number().prop_map(|height| Mark::Conflict { height: Height(height) }),
-        number().prop_map(|height| Mark::Diverged { height: Height(height) }),
         number().prop_map(|height| Mark::Fetches { height: Height(height) }),
         (number(), number()).prop_map(|(from, height)| Mark::Adopted { from: Height(from), height: Height(height) }),
         (any::<u16>(), prop::sample::select(&[Drop::Stale, Drop::Late][..]))
@@ -314,7 +314,13 @@ fn action() -> BoxedStrategy<Action<ChainedMessage>> {
         1 => (number(), subject(), votes())
             .prop_map(|(job, subject, votes)| Action::Assemble { job: Job(job), subject, votes }),
         1 => (timer(), number()).prop_map(|(timer, nanos)| Action::Arm { timer, after: Duration::from_nanos(nanos) }),
-        1 => timer().prop_map(Action::Disarm),
+        1 => (digest(), prop::sample::select(&[Refusal::PoolFull, Refusal::Executed, Refusal::Expired][..]))
+            .prop_map(|(bundle, why)| Action::Refuse { bundle, why }),
+        1 => number().prop_map(|record| Action::AcceptRepair { after: RecordId(record) }),
+        1 => (number(), any::<bool>()).prop_map(|(height, diverged)| {
+            let height = Height(height);
+            Action::Halt(if diverged { Halt::Diverged { height } } else { Halt::Conflict { height } })
+        }),
         2 => (block(), collection::vec(bundle(), 0..3)).prop_map(|(block, bundles)| Action::Commit { block, bundles }),
         1 => frontier().prop_map(|frontier| Action::DigestState { frontier }),
         1 => certificate().prop_map(|checkpoint| Action::StateStable { checkpoint: Box::new(checkpoint) }),

@@ -252,12 +252,3 @@ proptest! {
         }
     }
 }
-
-/// A host stops at what is wrong beyond repair: a contradiction to what is committed is, as another state than a quorum's is.
-#[test]
-fn what_a_host_stops_at() {
-    use quorate_consensus::Mark;
-    assert!(Mark::Conflict { height: Height(3) }.is_fatal());
-    assert!(Mark::Diverged { height: Height(3) }.is_fatal());
-    assert!(!Mark::Stable { height: Height(3) }.is_fatal());
-}

@@ -14,11 +14,6 @@ impl Alarms {
         self.0[timer as usize] = Some(at);
     }
 
-    /// Cancels an alarm.
-    pub fn disarm(&mut self, timer: Timer) {
-        self.0[timer as usize] = None;
-    }
-
     /// The earliest deadline.
     pub fn next(&self) -> Option<Time> {
         self.0.iter().flatten().min().copied()
@@ -28,7 +23,7 @@ impl Alarms {
     pub fn ring(&mut self, now: Time) -> Option<Timer> {
         let armed = Timer::ALL.into_iter().filter_map(|timer| Some((self.0[timer as usize]?, timer)));
         let (_, timer) = armed.filter(|(at, _)| *at <= now).min_by_key(|(at, _)| *at)?;
-        self.disarm(timer);
+        self.0[timer as usize] = None;
         Some(timer)
     }
 }

@@ -31,7 +31,7 @@ impl<P: Protocol> Host<P> {
             let missing = missing.filter(|peer| !connected.contains(peer));
             attention.extend(missing.map(|peer| format!("is not connected to replica {peer}")));
         }
-        attention.extend(devices.silence.clone());
+        attention.extend(self.replica.silence().map(|silence| silence.to_string()));
         let evidence = self.replica.evidence().iter();
         attention.extend(evidence.map(|evidence| format!("holds proof against a replica: {evidence}")));
         let free = devices.directory.as_deref().and_then(measure::free_bytes);

@@ -10,8 +10,7 @@ use crate::gateway::{Checked, FORGED, bad_expiry};
 use crate::host::Host;
 use bytes::Bytes;
 use quorate_consensus::pool::Source;
-use quorate_consensus::seam::Drop as DropReason;
-use quorate_consensus::{Action, Input, Mark, Protocol};
+use quorate_consensus::{Input, Protocol, Refusal};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MOST_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
@@ -163,15 +162,9 @@ impl<P: Protocol> Host<P> {
         }
         let sources = self.clients.sources(&*self.devices.transport);
         self.consume(Input::Submit { bundles, sources });
-        let is_turned_away = |action: &Action<P::Message>| {
-            matches!(action, Action::Mark(Mark::Dropped { why: DropReason::PoolFull | DropReason::Repeated, .. }))
-        };
-        let turned_away = self.actions.iter().any(is_turned_away);
         self.rewrite();
         self.perform()?;
-        if turned_away {
-            self.answer_those_not_taken();
-        }
+        self.answer_the_refused();
         self.feed_local()
     }
 
@@ -278,17 +271,23 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// Tells the clients whose bundles found no room, or were executed so long ago that the reply is no longer kept. One that completed
-    /// a block in this very turn is executed and answered by now.
-    fn answer_those_not_taken(&mut self) {
-        for (link, digest) in std::mem::take(&mut self.clients.submitted) {
+    /// Tells the clients whose bundles the core refused. They are refused in the order in which they came, so one pass finds their links.
+    fn answer_the_refused(&mut self) {
+        let mut next = 0;
+        for (bundle, why) in std::mem::take(&mut self.devices.refused) {
+            let waiting = &self.clients.submitted[next..];
+            let Some(place) = waiting.iter().position(|(_, digest)| *digest == bundle) else { break };
+            let link = waiting[place].0;
+            next += place + 1;
             let gateway = &self.devices.gateway;
-            let forgotten = gateway.answers_bundles() && gateway.kept_reply(&digest).is_none();
-            if !self.replica.is_known(&digest) {
-                self.refuse_for_now(link, digest, POOL_FULL.to_owned());
-            } else if forgotten && self.replica.is_executed(&digest) {
-                self.refuse_for_now(link, digest, FORGOTTEN_REPLY.to_owned());
-            }
+            let text = match why {
+                Refusal::PoolFull => POOL_FULL,
+                Refusal::Expired => EXPIRED,
+                // Its reply is on its way.
+                Refusal::Executed if !gateway.answers_bundles() || gateway.kept_reply(&bundle).is_some() => continue,
+                Refusal::Executed => FORGOTTEN_REPLY,
+            };
+            self.refuse_for_now(link, bundle, text.to_owned());
         }
     }
 
@@ -340,6 +339,9 @@ impl<P: Protocol> Host<P> {
 
 const POOL_FULL: &str =
     "too many commands wait to be ordered; send the bundle again later, or raise `pool_bundles` and `pool_bytes`";
+
+const EXPIRED: &str =
+    "the bundle has expired, or may before it can be ordered; sign its commands again, to expire later";
 
 const FOR_STATUS_ONLY: &str =
     "this listener answers questions for the status alone; clients use the address of `client_listen`";

@@ -15,13 +15,14 @@ use quorate_byzantine::Fault;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Action, Envelope, Input, Mark, Message, To};
+use quorate_consensus::{Action, Envelope, Input, Mark, Message, Refusal, To};
 use quorate_crypto::Crypto;
 use quorate_storage::Journal;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Decoder, Encoder, Height, Quorum, ReplicaId, Settings, Time, Vote, Wire,
+    Block, Bundle, Certificate, ClusterId, Decoder, Digest, Encoder, Height, Quorum, ReplicaId, Settings, Time, Vote,
+    Wire,
 };
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -46,8 +47,6 @@ pub(crate) struct Devices<M> {
     pub fault: Option<Fault>,
     /// Where its journal is, if it is in files.
     pub directory: Option<PathBuf>,
-    /// Why it says nothing, while it does not.
-    pub silence: Option<String>,
     pub cluster: ClusterId,
     pub transport: Box<dyn Transport>,
     pub crypto: Crypto,
@@ -60,8 +59,6 @@ pub(crate) struct Devices<M> {
     pub local: VecDeque<Input<M>>,
     /// Blocks executed, empty ones included.
     pub blocks: u64,
-    /// The latest leader that the replica could tell.
-    pub leader: ReplicaId,
     pub states: States,
     pub checkpoints: Checkpoints,
     /// What it tells of its configuration.
@@ -81,12 +78,14 @@ pub(crate) struct Devices<M> {
     appended: u64,
     /// The last sum that was begun: its first record and its height.
     sum: Option<(u64, Height)>,
-    /// The record with which a repair of the journal is made good.
+    /// The repair of the journal is complete once this record is durable.
     good_with: Option<RecordId>,
     /// Messages are encoded side by side, and leave memory together soon after they are written.
     encoder: Encoder,
     records: Encoder,
     replies: Vec<Reply>,
+    /// Clients' bundles that were not taken, in the order in which they came.
+    pub refused: Vec<(Digest, Refusal)>,
 }
 
 /// Where a replica begins that has a state in a file.
@@ -150,7 +149,6 @@ impl<M: Message> Devices<M> {
             quorum,
             fault,
             directory,
-            silence: None,
             cluster,
             transport,
             crypto,
@@ -162,7 +160,6 @@ impl<M: Message> Devices<M> {
             alarms: Alarms::default(),
             local: VecDeque::new(),
             blocks: 0,
-            leader: me,
             states,
             checkpoints: Checkpoints::new(waker),
             mark,
@@ -178,6 +175,7 @@ impl<M: Message> Devices<M> {
             encoder: Encoder::default(),
             records: Encoder::default(),
             replies: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -210,7 +208,6 @@ impl<M: Message> Devices<M> {
                 self.local.push_back(Input::Assembled { job, result });
             }
             Action::Arm { timer, after } => self.alarms.arm(timer, now + after),
-            Action::Disarm(timer) => self.alarms.disarm(timer),
             Action::Commit { block, bundles } if block.height > self.restored => self.commit(&block, &bundles),
             Action::Commit { .. } => {}
             Action::DigestState { frontier } if frontier.height() > self.restored => self.digest(&frontier)?,
@@ -231,39 +228,27 @@ impl<M: Message> Devices<M> {
             Action::KeepChunk { height, chunk, bytes } => self.states.keep_chunk(height, chunk, bytes),
             Action::AdoptState { checkpoint } => self.adopt(*checkpoint)?,
             Action::Accuse(evidence) => self.tell(NodeEvent::Evidence(*evidence)),
-            Action::Mark(mark) if mark.is_fatal() => return Err(HostError::fatal(mark)),
+            Action::Refuse { bundle, why } => self.refused.push((bundle, why)),
+            Action::AcceptRepair { after } => {
+                self.good_with = Some(after);
+                self.unwritten = true;
+            }
+            Action::Halt(why) => return Err(why.into()),
             Action::Mark(mark) => self.note(mark),
         }
         Ok(())
     }
 
-    /// Tells of what the replica has marked, and keeps what a status shows of it.
+    /// Tells the observer.
     fn note(&mut self, mark: Mark) {
         match mark {
             Mark::Fetches { height } => self.tell(NodeEvent::FetchesState { height }),
             Mark::Adopted { from, height } => self.tell(NodeEvent::AdoptedState { from, height }),
             Mark::Restarted { view, height } => self.tell(NodeEvent::Restarted { view, height }),
-            Mark::Forgot => {
-                self.silence = Some(
-                    "says nothing, because its journal is gone or was cut; it asks the others how far they are".into(),
-                );
-                self.tell(NodeEvent::Forgot);
-            }
-            Mark::Abstains { up_to } => {
-                self.good_with = Some(RecordId(self.appended));
-                self.unwritten = true;
-                self.silence = Some(format!(
-                    "says nothing in views up to {up_to}, because its journal is gone or was cut; it takes part again once the others \
-                     have begun a later view"
-                ));
-                self.tell(NodeEvent::Abstains { up_to });
-            }
-            Mark::TakesPart { view } => {
-                self.silence = None;
-                self.tell(NodeEvent::TakesPart(view));
-            }
+            Mark::Forgot => self.tell(NodeEvent::Forgot),
+            Mark::Abstains { up_to } => self.tell(NodeEvent::Abstains { up_to }),
+            Mark::TakesPart { view } => self.tell(NodeEvent::TakesPart(view)),
             Mark::TimedOut(view) => self.tell(NodeEvent::TimedOut(view)),
-            Mark::EnteredView { leader, .. } => self.leader = leader.unwrap_or(self.leader),
             _ => {}
         }
     }

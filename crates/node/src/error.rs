@@ -5,7 +5,7 @@ use crate::config_file::ConfigFileError;
 use crate::descriptors::RESERVED_DESCRIPTORS;
 use crate::testnet::PORTS_PER_REPLICA;
 use quorate_applications::RestoreError;
-use quorate_consensus::Mark;
+use quorate_consensus::Halt;
 use quorate_crypto::CryptoError;
 use quorate_crypto::key_file::KeyFileError;
 use quorate_recording::RecordingError;
@@ -104,20 +104,17 @@ pub enum HostError {
     Recording(#[from] RecordingError),
 }
 
-impl HostError {
-    /// Why a replica stops that has told of something beyond repair.
-    ///
-    /// # Panics
-    /// If the mark is not [fatal](Mark::is_fatal).
-    pub(crate) fn fatal(mark: Mark) -> HostError {
-        match mark {
-            Mark::Unreadable { id, why } => HostError::Unreadable { id: id.0, why: why.to_string() },
-            Mark::Diverged { height } => HostError::Diverged { height },
-            Mark::Conflict { height } => HostError::Conflict { height },
-            mark => unreachable!("{mark:?} stops nobody"),
+impl From<Halt> for HostError {
+    fn from(why: Halt) -> HostError {
+        match why {
+            Halt::Unreadable { id, why } => HostError::Unreadable { id: id.0, why: why.to_string() },
+            Halt::Diverged { height } => HostError::Diverged { height },
+            Halt::Conflict { height } => HostError::Conflict { height },
         }
     }
+}
 
+impl HostError {
     fn is_disk_trouble(&self) -> bool {
         match self {
             HostError::Journal(error) => error.is_disk_trouble(),

@@ -322,7 +322,7 @@ impl<P: Protocol> Host<P> {
         Status {
             replica: self.devices.me,
             view: self.replica.view(),
-            leader: self.devices.leader,
+            leader: self.replica.leader().unwrap_or(self.devices.me),
             height: self.replica.committed_height(),
             committed_commands: self.devices.executor.commands(),
             committed_blocks: self.devices.blocks,

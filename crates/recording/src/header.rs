@@ -5,7 +5,7 @@ use quorate_types::{ClusterId, Quorum};
 use serde::{Deserialize, Serialize};
 
 /// The format that is written, and the only one that is read.
-pub const FORMAT: u64 = 2;
+pub const FORMAT: u64 = 3;
 /// The first line of every recording is this, the format, and a line feed.
 pub(crate) const MAGIC: &str = "quorate recording, format ";
 /// Bytes of a chunk's head: length of the payload, its checksum, checksum of these two.

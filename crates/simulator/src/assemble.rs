@@ -30,6 +30,8 @@ pub struct Run<'a, A = AsMade> {
     pub seed: u64,
     pub workload: WorkloadFactory<'a>,
     pub transcript: bool,
+    /// Whether the hosts are told of marks.
+    pub marks: bool,
     pub recorder: Option<Recorder>,
     /// Asked now and then; if not, the load is stopped.
     pub goes_on: fn() -> bool,

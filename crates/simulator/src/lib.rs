@@ -36,6 +36,8 @@ pub use costs::{CostError, CostTable};
 pub use network::{NetworkError, NetworkSpec};
 pub use node::{Leaves, Point};
 pub use oracle::Complaint;
-pub use run::{SimReport, recording_header, run, run_altered, run_recorded, run_seeds, run_seeds_while};
+pub use run::{
+    SimReport, recording_header, run, run_altered, run_recorded, run_seeds, run_seeds_while, run_without_marks,
+};
 pub use spec::{Signatures, SimSpec, WorkloadFactory};
 pub use world::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS, Life};

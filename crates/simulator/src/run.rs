@@ -80,15 +80,24 @@ pub fn run(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimRepor
 }
 
 fn run_while(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, goes_on: fn() -> bool) -> SimReport {
-    let once =
-        |transcript| run_once(Run { spec, seed, workload, transcript, recorder: None, goes_on, alter: AsMade }).0;
+    let once = |transcript| {
+        run_once(Run { spec, seed, workload, transcript, marks: true, recorder: None, goes_on, alter: AsMade }).0
+    };
     let report = once(false);
     if report.complaint.is_some() { once(true) } else { report }
 }
 
 /// Runs one seed, once, with replicas that are not as they were made.
 pub fn run_altered(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, alter: impl Alter) -> SimReport {
-    run_once(Run { spec, seed, workload, transcript: false, recorder: None, goes_on: || true, alter }).0
+    let goes_on = || true;
+    run_once(Run { spec, seed, workload, transcript: false, marks: true, recorder: None, goes_on, alter }).0
+}
+
+/// Runs one seed once, and takes every mark of the replicas away before their hosts see it: nothing in the report may differ from that of
+/// [`run`] but what the chronicle tells of fetched states.
+pub fn run_without_marks(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimReport {
+    let goes_on = || true;
+    run_once(Run { spec, seed, workload, transcript: false, marks: false, recorder: None, goes_on, alter: AsMade }).0
 }
 
 /// Runs one seed, once, and has a recorder hear every replica. If it compares with a recording, what came of that is returned.
@@ -101,9 +110,16 @@ pub fn run_recorded(
     workload: WorkloadFactory<'_>,
     recorder: Recorder,
 ) -> Result<(SimReport, Option<Rerun>), RecordingError> {
-    let goes_on = || true;
-    let (mut report, heard) =
-        run_once(Run { spec, seed, workload, transcript: true, recorder: Some(recorder), goes_on, alter: AsMade });
+    let (mut report, heard) = run_once(Run {
+        spec,
+        seed,
+        workload,
+        transcript: true,
+        marks: true,
+        recorder: Some(recorder),
+        goes_on: || true,
+        alter: AsMade,
+    });
     if report.complaint.is_none() {
         report.transcript.clear();
     }
@@ -161,7 +177,7 @@ pub fn run_seeds_while(
 
 /// Runs one seed of a protocol whose replicas `make` makes.
 pub fn run_protocol<P: Protocol, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>) -> Outcome {
-    let Run { spec, seed, workload, transcript, mut recorder, goes_on, alter } = run;
+    let Run { spec, seed, workload, transcript, marks, mut recorder, goes_on, alter } = run;
     let (trouble, chaos) = trouble(spec, seed);
     let network = match &chaos {
         Some(chaos) => {
@@ -203,6 +219,7 @@ pub fn run_protocol<P: Protocol, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>
             behaviour,
             salt,
             keeps_journal,
+            marks,
         }));
     }
     let clients = Clients::new(&spec.load, spec.quorum, spec.consensus.dissemination, spec.reply, workload());

@@ -1,7 +1,7 @@
 //! The last views of a run, readable.
 
 use crate::faults::Change;
-use quorate_consensus::{Envelope, Mark, Message, To, text};
+use quorate_consensus::{Envelope, Halt, Mark, Message, To, text};
 use quorate_types::{Block, ReplicaId, Time};
 use std::collections::VecDeque;
 
@@ -32,6 +32,11 @@ impl Transcript {
     /// A replica tells of a moment.
     pub fn mark(&mut self, now: Time, replica: ReplicaId, mark: &Mark) {
         self.line(now, format!("{replica:?} {}", text::mark(mark)));
+    }
+
+    /// A replica stops.
+    pub fn halts(&mut self, now: Time, replica: ReplicaId, why: &Halt) {
+        self.line(now, format!("{replica:?} {}", text::halt(why)));
     }
 
     /// A replica sends.

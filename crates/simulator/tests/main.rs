@@ -7,6 +7,7 @@ mod crash_sweep;
 mod determinism;
 mod hardships;
 mod hostile;
+mod marks;
 mod network;
 mod state_transfer;
 #[path = "../../crypto/tests/toy/mod.rs"]

@@ -90,10 +90,6 @@ impl<P: Protocol> Actor<P> {
         self.alarms[timer as usize] = Some(due);
     }
 
-    pub fn disarm(&mut self, timer: Timer) {
-        self.alarms[timer as usize] = None;
-    }
-
     /// Cancels an alarm; whether it was set.
     pub fn take_alarm(&mut self, timer: Timer) -> bool {
         self.up && self.alarms[timer as usize].take().is_some()

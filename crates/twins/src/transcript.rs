@@ -2,7 +2,7 @@
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use quorate_consensus::malleable::Malleable;
-use quorate_consensus::{Envelope, Mark, text};
+use quorate_consensus::{Envelope, Halt, Mark, text};
 use quorate_types::{Block, Digest, View};
 use std::collections::BTreeMap;
 
@@ -73,6 +73,11 @@ impl Transcript {
     /// An actor tells of a moment.
     pub fn marks(&mut self, cast: &Cast, actor: ActorId, mark: &Mark) {
         self.deed(&cast.name(actor), &text::mark(mark));
+    }
+
+    /// An actor stops.
+    pub fn halts(&mut self, cast: &Cast, actor: ActorId, why: &Halt) {
+        self.deed(&cast.name(actor), &text::halt(why));
     }
 
     /// An actor commits.

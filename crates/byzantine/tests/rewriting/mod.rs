@@ -9,6 +9,7 @@ use quorate_byzantine::{Fault, Misbehaviour};
 use quorate_consensus::basic::message::BasicMessage;
 use quorate_consensus::malleable::{Purpose, Role};
 use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::seam::RecordId;
 use quorate_consensus::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, Timer, To};
 use quorate_types::{Block, Quorum, ReplicaId, Signers, Time, View};
@@ -54,7 +55,10 @@ mod bodies {
         for message in everything() {
             assert_eq!(mouth.say(&message), [], "nobody hears {message:?}");
         }
-        let others = vec![Action::Disarm(Timer::View), Action::Arm { timer: Timer::Fetch, after: Duration::ZERO }];
+        let others = vec![
+            Action::AcceptRepair { after: RecordId(1) },
+            Action::Arm { timer: Timer::Fetch, after: Duration::ZERO },
+        ];
         assert_eq!(mouth.rewrite(0, others).len(), 2, "what is no message is done");
         assert!(!mouth.answers_clients(0));
     }

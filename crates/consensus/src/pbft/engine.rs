@@ -11,7 +11,7 @@ use crate::config::{Config, Dissemination};
 use crate::journal::{Record, Standing};
 use crate::mutants::{Mutant, mutated};
 use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
-use crate::seam::{Drop, Evidence, Mark, Timer, To};
+use crate::seam::{Drop, Evidence, Halt, Mark, Timer, To};
 use crate::store::Taken;
 use crate::tally::Counting;
 use quorate_types::{
@@ -326,7 +326,7 @@ impl PbftEngine {
             let pool = &turn.parts.store.pool;
             let fresh = block.payload.iter().any(|bundle| !pool.is_executed(bundle));
             if !turn.out.commit(turn.parts, &digest) {
-                turn.out.mark(Mark::Conflict { height: slot });
+                turn.out.halt(Halt::Conflict { height: slot });
                 break;
             }
             self.log.decided.remove(&slot);
@@ -514,6 +514,11 @@ impl Protocol for PbftEngine {
             PbftMessage::Status { .. } => Admission::Check(Vec::new()),
             PbftMessage::Decided { checkpoint, .. } => self.admit_decided(checkpoint.as_deref()),
         }
+    }
+
+    fn leader(&self, parts: &Parts) -> Option<ReplicaId> {
+        let view = parts.pacemaker.view();
+        (view > self.genesis.view).then(|| self.primary(view, parts))
     }
 
     fn handle(&mut self, now: Time, event: Event<PbftMessage>, parts: &mut Parts, out: &mut Outbox<PbftMessage>) {

@@ -7,7 +7,7 @@
 use super::{Event, Pending, Protocol, Recalled, Replica};
 use crate::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
 use crate::mutants::starts_again;
-use crate::seam::{Action, Drop, Envelope, Mark, RecordId, To};
+use crate::seam::{Action, Drop, Envelope, Halt, Mark, RecordId, To};
 use crate::silence::Silence;
 use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Height, ReplicaId, Time, Wire};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl<P: Protocol> Replica<P> {
         self.out.records = id.0;
         self.out.note(id, &record);
         if let Err(why) = self.take_record(record) {
-            self.out.mark(Mark::Unreadable { id, why });
+            self.out.halt(Halt::Unreadable { id, why });
         }
         actions.append(&mut self.out.actions);
     }
@@ -240,7 +240,8 @@ impl<P: Protocol> Replica<P> {
             self.asking = None;
             if self.parts.safety.abstains() == FORGOTTEN {
                 self.parts.safety.abstain(bound);
-                self.out.persist(Record::Abstain(bound));
+                let after = self.out.persist(Record::Abstain(bound));
+                self.out.actions.push(Action::AcceptRepair { after });
                 self.out.mark(Mark::Abstains { up_to: bound });
             }
         }

@@ -17,7 +17,7 @@ use crate::pacemaker::Alarm;
 use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
 use crate::safety::Safety;
-use crate::seam::{Drop, Mark, Timer, To};
+use crate::seam::{Drop, Halt, Mark, Timer, To};
 use crate::store::Taken;
 use quorate_types::{Block, Certificate, ClusterId, Domain, Height, ReplicaId, Subject, Time, View, Vote};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ impl<F: Family> Views<F> {
         let open = parts.store.tree.open_payloads();
         match out.commit(parts, &block.digest()) {
             true => parts.pacemaker.progressed(),
-            false => out.mark(Mark::Conflict { height: block.height }),
+            false => out.halt(Halt::Conflict { height: block.height }),
         }
         parts.store.tree.open_payloads() < open
     }
@@ -489,6 +489,10 @@ impl<F: Family> Protocol for ViewEngine<F> {
             Some(ViewMessage::Advance { high, evidence }) => self.views.admit_advance(parts, high, evidence.as_deref()),
             None => self.family.admit(&self.views, parts, from, message),
         }
+    }
+
+    fn leader(&self, parts: &Parts) -> Option<ReplicaId> {
+        self.views.leader(parts)
     }
 
     fn handle(&mut self, now: Time, event: Event<F::Message>, parts: &mut Parts, out: &mut Outbox<F::Message>) {

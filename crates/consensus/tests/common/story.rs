@@ -191,8 +191,7 @@ impl Story {
                 format!("fetches the state after {height:?}: the blocks that it lacks are gone")
             }
             Mark::Adopted { from, height } => format!("goes on from the state after {height:?} in place of {from:?}"),
-            Mark::Diverged { height } => format!("finds that its state after {height:?} is wrong"),
-            Mark::TimedOut(_) | Mark::Proposed { .. } | Mark::Conflict { .. } | Mark::Unreadable { .. } => return,
+            Mark::TimedOut(_) | Mark::Proposed { .. } => return,
         };
         self.replica(time, who, what, 0);
     }

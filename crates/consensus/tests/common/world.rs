@@ -395,7 +395,6 @@ impl<P: Play> World<P> {
                 let key = self.push(self.now + after, Happening::Ring { replica: me, timer });
                 self.nodes[me.index()].alarms.insert(timer, key);
             }
-            Action::Disarm(timer) => self.disarm(me, timer),
             Action::Commit { block, bundles } => self.commit(me, block, &bundles),
             Action::DigestState { frontier } => self.digest_state(me, frontier),
             Action::StateStable { checkpoint } => self.state_stable(me, *checkpoint),
@@ -419,8 +418,17 @@ impl<P: Play> World<P> {
                     story.accused(self.now, me, &evidence);
                 }
             }
+            // Clients of this world do not wait for answers.
+            Action::Refuse { .. } => {}
+            Action::AcceptRepair { after } => {
+                let record = self.nodes[me.index()].durable.get(&after);
+                assert!(
+                    matches!(record, Some(Record::Abstain(_))),
+                    "{me:?} takes its journal for whole with {record:?}, which bounds nothing"
+                );
+            }
+            Action::Halt(why) => panic!("{me:?} cannot go on: {why:?}"),
             Action::Mark(mark) => {
-                assert!(!mark.is_fatal(), "{me:?} cannot go on: {mark:?}");
                 if let Some(story) = &mut self.story {
                     story.marked(self.now, me, &mark);
                 }

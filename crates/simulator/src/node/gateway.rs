@@ -8,8 +8,7 @@ use quorate_applications::Reply;
 use quorate_client::ReplyMode;
 use quorate_consensus::digest_map::{DigestMap, Salt};
 use quorate_consensus::pool::Source;
-use quorate_consensus::seam::Drop as DropReason;
-use quorate_consensus::{Action, Input, Mark, Protocol};
+use quorate_consensus::{Input, Protocol, Refusal};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MOST_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
@@ -213,27 +212,16 @@ impl<P: Protocol> Node<P> {
         let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
         world.oracle.heard_clients(self.parts.me, &digests);
         self.think(Input::Submit { bundles, sources }, world);
-        self.refuse_those_not_taken(&digests, world);
         self.misbehave();
         self.perform_all(world);
         self.feed_local(world);
     }
 
-    fn refuse_those_not_taken(&mut self, digests: &[Digest], world: &mut Surroundings<'_, P::Message>) {
-        let full = |action: &Action<P::Message>| {
-            matches!(action, Action::Mark(Mark::Dropped { why: DropReason::PoolFull | DropReason::Repeated, .. }))
-        };
-        if !self.actions.iter().any(full) {
-            return;
-        }
-        for bundle in digests {
-            let replica = &self.parts.replica;
-            if !replica.is_known(bundle) || replica.is_executed(bundle) {
-                let why = "too many commands wait, or the reply is no longer kept".to_owned();
-                let again = !replica.is_known(bundle);
-                self.tell_clients(Arc::new(ReplicaReply::Refused { bundle: *bundle, why, again }), world);
-            }
-        }
+    /// Tells the clients of a bundle that was not taken.
+    pub(super) fn refuse(&mut self, bundle: Digest, why: Refusal, world: &mut Surroundings<'_, P::Message>) {
+        let text = "too many commands wait, or the reply is no longer kept".to_owned();
+        let again = why != Refusal::Executed;
+        self.tell_clients(Arc::new(ReplicaReply::Refused { bundle, why: text, again }), world);
     }
 
     /// Answers a bundle that need not be ordered, as it was executed before and the reply of then is not kept.

@@ -29,7 +29,7 @@ use quorate_byzantine::Behaviour;
 use quorate_client::ReplyMode;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Action, Envelope, Input, Mark, Protocol, Replica, Timer, To};
+use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, To};
 use quorate_gateway::turns::Turns;
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
@@ -103,6 +103,8 @@ pub struct Parts<P: Protocol> {
     pub salt: u64,
     /// Whether it may come back after a crash.
     pub keeps_journal: bool,
+    /// Whether it is told of marks. It must do the same without, which is what a test shows.
+    pub marks: bool,
 }
 
 /// What a replica that comes back is made of anew.
@@ -169,7 +171,6 @@ pub struct Node<P: Protocol> {
     wrote_to: [u64; WORDS],
     executed: Vec<Reply>,
     replies: Replies,
-    leader: ReplicaId,
     busy_ns: u64,
     blocks: u64,
     bytes_sent: u64,
@@ -212,7 +213,6 @@ impl<P: Protocol> Node<P> {
             wrote_to: [0; WORDS],
             executed: Vec::new(),
             replies: Replies::new(parts.salt),
-            leader: parts.me,
             busy_ns: 0,
             blocks: 0,
             bytes_sent: 0,
@@ -372,6 +372,9 @@ impl<P: Protocol> Node<P> {
         }
         let recorder = world.recorder.as_deref_mut();
         quorate_recording::step(recorder, &mut self.parts.replica, self.own, input, &mut self.actions);
+        if !self.parts.marks {
+            self.actions.retain(|action| !matches!(action, Action::Mark(_)));
+        }
     }
 
     /// What a misbehaving replica makes of the actions of a step.
@@ -417,31 +420,39 @@ impl<P: Protocol> Node<P> {
                 self.answer(cost, Input::Assembled { job, result }, world);
             }
             Action::Arm { timer, after } => self.alarms[timer as usize] = self.own + after,
-            Action::Disarm(timer) => self.alarms[timer as usize] = NEVER,
             Action::Commit { block, bundles } => self.commit(&block, &bundles, world),
             Action::Accuse(evidence) => world.oracle.accused(self.parts.me, &evidence),
-            Action::Mark(mark) => self.marked(mark, world),
+            Action::Refuse { bundle, why } => self.refuse(bundle, why, world),
+            // The simulated journal is never repaired: it is whole, or gone.
+            Action::AcceptRepair { .. } => {}
+            Action::Halt(why) => self.halt(&why, world),
+            Action::Mark(mark) => self.marked(&mark, world),
             action => self.perform_on_state(action, world),
         }
     }
 
-    fn marked(&mut self, mark: Mark, world: &mut Surroundings<'_, P::Message>) {
+    /// A replica stops: no run goes on after that.
+    fn halt(&mut self, why: &Halt, world: &mut Surroundings<'_, P::Message>) {
+        let me = self.parts.me;
         if let Some(transcript) = world.transcript {
-            transcript.mark(self.now, self.parts.me, &mark);
+            transcript.halts(self.now, me, why);
         }
-        match mark {
-            Mark::EnteredView { leader, .. } => self.leader = leader.unwrap_or(self.leader),
-            Mark::Conflict { height } => {
-                let what = format!("replica {} finds a conflict at height {height}", self.parts.me);
-                world.oracle.complain("agreement", what);
+        let what = match why {
+            Halt::Conflict { height } => format!("replica {me} finds a conflict at height {height}"),
+            Halt::Diverged { height } => {
+                format!("a quorum vouches for another state at height {height} than replica {me}")
             }
-            Mark::Diverged { height } => {
-                let what =
-                    format!("a quorum vouches for another state at height {height} than replica {}", self.parts.me);
-                world.oracle.complain("agreement", what);
-            }
-            Mark::Adopted { height, .. } => world.chronicle.adopts(self.now, self.parts.me, height, self.points),
-            _ => {}
+            Halt::Unreadable { id, why } => format!("replica {me} cannot go on from record {}: {why}", id.0),
+        };
+        world.oracle.complain("agreement", what);
+    }
+
+    fn marked(&mut self, mark: &Mark, world: &mut Surroundings<'_, P::Message>) {
+        if let Some(transcript) = world.transcript {
+            transcript.mark(self.now, self.parts.me, mark);
+        }
+        if let Mark::Adopted { height, .. } = mark {
+            world.chronicle.adopts(self.now, self.parts.me, *height, self.points);
         }
     }
 
@@ -546,7 +557,7 @@ impl<P: Protocol> Node<P> {
         Status {
             replica: self.parts.me,
             view: self.parts.replica.view(),
-            leader: self.leader,
+            leader: self.parts.replica.leader().unwrap_or(self.parts.me),
             height: self.parts.executor.height(),
             committed_commands: self.parts.executor.commands(),
             committed_blocks: self.blocks,

@@ -6,7 +6,7 @@ use crate::judge::Law;
 use crate::notary::statement;
 use quorate_consensus::Message;
 use quorate_consensus::replica::Protocol;
-use quorate_consensus::seam::{Action, Envelope, Input, Mark, Timer, To};
+use quorate_consensus::seam::{Action, Envelope, Halt, Input, Mark, Timer, To};
 use quorate_types::View;
 
 impl<P: Protocol> Stage<P> {
@@ -126,7 +126,6 @@ impl<P: Protocol> Stage<P> {
                 self.answer_with(Input::Assembled { job: *job, result });
             }
             Action::Arm { timer, after } => self.actors[actor.0].arm(*timer, self.now + *after),
-            Action::Disarm(timer) => self.actors[actor.0].disarm(*timer),
             Action::Commit { block, bundles } => {
                 if let Some(transcript) = &mut self.transcript {
                     transcript.commits(&self.cast, actor, block);
@@ -135,8 +134,15 @@ impl<P: Protocol> Stage<P> {
                 self.judge.commits(actor, block, bundles);
             }
             Action::Accuse(evidence) => self.judge.accuses(actor, evidence.first.voter),
-            Action::Mark(mark) => self.marked(actor, mark),
-            action => self.perform_on_state(actor, std::mem::replace(action, Action::Disarm(Timer::Batch))),
+            // The bundles of a play are few, and the journals are whole or gone.
+            Action::Refuse { .. } | Action::AcceptRepair { .. } => {}
+            Action::Halt(why) => self.halt(actor, why),
+            Action::Mark(mark) => {
+                if let Some(transcript) = &mut self.transcript {
+                    transcript.marks(&self.cast, actor, mark);
+                }
+            }
+            action => self.perform_on_state(actor, std::mem::replace(action, Action::Mark(Mark::Forgot))),
         }
     }
 
@@ -174,16 +180,22 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    fn marked(&mut self, actor: ActorId, mark: &Mark) {
+    /// An actor stops. If it is trusted this is a verdict; a liar's word for it is worth nothing, and it plays on.
+    fn halt(&mut self, actor: ActorId, why: &Halt) {
         if let Some(transcript) = &mut self.transcript {
-            transcript.marks(&self.cast, actor, mark);
+            transcript.halts(&self.cast, actor, why);
         }
-        if let Mark::Conflict { height } | Mark::Diverged { height } = mark
-            && self.judge.trusts(actor)
-        {
-            let what = format!("{} finds what it committed contradicted at {height:?}", self.cast.name(actor));
-            self.judge.complain(Law::Agreement, what);
+        if !self.judge.trusts(actor) {
+            return;
         }
+        let name = self.cast.name(actor);
+        let what = match why {
+            Halt::Conflict { height } | Halt::Diverged { height } => {
+                format!("{name} finds what it committed contradicted at {height:?}")
+            }
+            Halt::Unreadable { id, why } => format!("{name} cannot go on from record {}: {why}", id.0),
+        };
+        self.judge.complain(Law::Agreement, what);
     }
 
     fn send(&mut self, actor: ActorId, to: To, message: &mut Envelope<P::Message>, sign: bool) {

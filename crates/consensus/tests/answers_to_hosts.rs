@@ -1,0 +1,77 @@
+//! What a host must act on comes as an action of its own, beside whatever mark tells of it.
+
+use quorate_consensus::chained::engine::ChainedEngine;
+use quorate_consensus::chained::rules::Jolteon;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::journal::Record;
+use quorate_consensus::seam::RecordId;
+use quorate_consensus::{Action, Config, Halt, Input, Mark, Refusal, Replica};
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height, Quorum, ReplicaId, Time};
+
+type Jolteons = Replica<ChainedEngine<Jolteon>>;
+
+/// Far enough away for a bundle to be ordered before.
+const LATER: Height = Height(1 << 20);
+
+fn replica(me: u16, config: Config) -> Jolteons {
+    let cluster = ClusterId::from_name("test");
+    let quorum = Quorum::of(4).expect("a sound size");
+    Replica::new(ChainedEngine::new(&config, &cluster), config, quorum, cluster, ReplicaId(me), 7)
+}
+
+fn bundle(number: u64, expires: Height) -> Bundle {
+    let client = ClientId::of_key(&[1; 32]);
+    let mut builder = BundleBuilder::new(client, expires);
+    builder.push(client, number, b"command");
+    builder.finish()
+}
+
+/// The refusals among the actions of a submission.
+fn refusals(replica: &mut Jolteons, bundles: &[&Bundle]) -> Vec<(Digest, Refusal)> {
+    let mut actions = Vec::new();
+    let bundles = bundles.iter().map(|bundle| (*bundle).clone()).collect();
+    replica.step(Time(1), Input::Submit { bundles, sources: Vec::new() }, &mut actions);
+    let refused = actions.iter().filter_map(|action| match action {
+        Action::Refuse { bundle, why } => Some((*bundle, *why)),
+        _ => None,
+    });
+    refused.collect()
+}
+
+#[test]
+fn each_bundle_without_room_is_refused_and_one_that_waits_is_not() {
+    let config = Config { protocol: ProtocolKind::Jolteon, pool_bundles: 2, ..Config::default() };
+    // Replica 3 does not lead view 1: what it takes in waits.
+    let mut replica = replica(3, config);
+    replica.step(Time(0), Input::Start, &mut Vec::new());
+    let [one, two, three, four] = [1, 2, 3, 4].map(|number| bundle(number, LATER));
+    let full = |bundle: &Bundle| (bundle.digest(), Refusal::PoolFull);
+    assert_eq!(refusals(&mut replica, &[&one]), []);
+    assert_eq!(refusals(&mut replica, &[&one, &two, &three, &four]), [full(&three), full(&four)]);
+    assert_eq!(refusals(&mut replica, &[&two, &one]), []);
+    let late = bundle(5, Height(1));
+    assert_eq!(refusals(&mut replica, &[&late]), [(late.digest(), Refusal::Expired)]);
+}
+
+#[test]
+fn a_replica_whose_journal_makes_no_sense_asks_to_be_halted() {
+    let mut replica = replica(0, Config::default());
+    let record = Record::Commit { height: Height(3), digest: Digest([7; 32]) };
+    let mut actions = Vec::new();
+    replica.step(Time(0), Input::Recall { id: RecordId(1), record }, &mut actions);
+    assert!(matches!(actions[..], [Action::Halt(Halt::Unreadable { id: RecordId(1), .. })]), "{actions:?}");
+}
+
+/// The leader is the replica's to say: that of the mark is the same at that moment.
+#[test]
+fn the_leader_is_read_from_the_replica() {
+    let mut replica = replica(2, Config::default());
+    let mut actions = Vec::new();
+    replica.step(Time(0), Input::Start, &mut actions);
+    let told = actions.iter().find_map(|action| match action {
+        Action::Mark(Mark::EnteredView { leader, .. }) => Some(*leader),
+        _ => None,
+    });
+    assert!(replica.leader().is_some());
+    assert_eq!(told, Some(replica.leader()));
+}
