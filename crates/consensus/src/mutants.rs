@@ -2,13 +2,8 @@
 //!
 //! A mutant is a wrong rule, a missing check or a missing write, at the place where the right one is. It is thrown on one replica by
 //! `Replica::mutate`, a method that exists only with the feature `mutants`; no configuration names one, and without the feature
-//! [`mutated`] is a constant. `docs/MUSEUM.md` has the scenario that exposes each, the oracle that notices, and how soon which hunt
+//! [`Mutation::is`] is a constant. `docs/MUSEUM.md` has the scenario that exposes each, the oracle that notices, and how soon which hunt
 //! finds it.
-
-use crate::journal::Record;
-use crate::parts::Parts;
-use crate::safety::Promise;
-use quorate_types::Domain;
 
 /// A bug, by what it does. The source is where it was found first, or is described best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -191,33 +186,4 @@ impl Mutation {
     pub const fn is(self, _mutant: Mutant) -> bool {
         false
     }
-}
-
-/// Whether a statement of this kind is not kept before it is made.
-pub fn is_not_durable(parts: &Parts, domain: Domain) -> bool {
-    match domain {
-        Domain::Vote => mutated(parts, Mutant::VoteNotDurable),
-        Domain::Timeout => mutated(parts, Mutant::TimeoutNotDurable),
-        Domain::Prepare => mutated(parts, Mutant::PreparedNotDurable),
-        _ => false,
-    }
-}
-
-/// What is recalled of a record of the journal: all of it.
-pub fn starts_again(parts: &Parts, record: Record) -> Option<Record> {
-    if !mutated(parts, Mutant::HeightsStartAgain) {
-        return Some(record);
-    }
-    match record {
-        Record::Promise(promise) => Some(Record::Promise(Promise { lock: parts.genesis.subject, ..promise })),
-        Record::Certificate(certificate) if certificate.subject.domain == Domain::Timeout => {
-            Some(Record::Certificate(certificate))
-        }
-        _ => None,
-    }
-}
-
-/// Whether the replica has this bug.
-pub fn mutated(parts: &Parts, mutant: Mutant) -> bool {
-    parts.mutation.is(mutant)
 }

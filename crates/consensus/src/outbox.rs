@@ -3,8 +3,8 @@
 use crate::checkpoints::Meaning;
 use crate::fairness::Finding;
 use crate::journal::{BUNDLES_RECORD_BYTES, Record};
-use crate::mutants::{Mutant, is_not_durable, mutated};
-use crate::parts::Parts;
+use crate::mutants::Mutant;
+use crate::parts::{Parts, mutated};
 use crate::pool::{MAX_RELAYED_BUNDLES, Need};
 use crate::safety::Ballot;
 use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, RecordId, Timer, To};
@@ -298,5 +298,15 @@ impl<M: Message> Outbox<M> {
             actions.push(Action::Commit { block, bundles });
             actions.extend(frontier.map(|frontier| Action::DigestState { frontier }));
         })
+    }
+}
+
+/// Whether a statement of this kind is not kept before it is made.
+fn is_not_durable(parts: &Parts, domain: Domain) -> bool {
+    match domain {
+        Domain::Vote => mutated(parts, Mutant::VoteNotDurable),
+        Domain::Timeout => mutated(parts, Mutant::TimeoutNotDurable),
+        Domain::Prepare => mutated(parts, Mutant::PreparedNotDurable),
+        _ => false,
     }
 }

@@ -6,7 +6,7 @@ use crate::checkpoints::Checkpoints;
 use crate::config::Config;
 use crate::fairness::Fairness;
 use crate::leader::LeaderElection;
-use crate::mutants::Mutation;
+use crate::mutants::{Mutant, Mutation};
 use crate::pacemaker::Pacemaker;
 use crate::safety::Safety;
 use crate::store::Store;
@@ -45,4 +45,9 @@ pub struct Parts {
     pub answers: Answers,
     /// Which bug was put back: none.
     pub mutation: Mutation,
+}
+
+/// Whether the replica has this bug.
+pub fn mutated(parts: &Parts, mutant: Mutant) -> bool {
+    parts.mutation.is(mutant)
 }

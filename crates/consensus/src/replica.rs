@@ -10,7 +10,7 @@ mod relays;
 mod transfer;
 
 pub use crate::outbox::Outbox;
-pub use crate::parts::Parts;
+pub use crate::parts::{Parts, mutated};
 pub use crate::protocol::{Admission, Event, Protocol, Recalled};
 
 use crate::alone::Alone;
@@ -22,7 +22,7 @@ use crate::fairness::Fairness;
 use crate::jobs::Jobs;
 use crate::journal::{Asking, Standing};
 use crate::leader::{LeaderElection, LeaderScript};
-use crate::mutants::{Mutant, Mutation, mutated};
+use crate::mutants::{Mutant, Mutation};
 use crate::pacemaker::Pacemaker;
 use crate::pool::{Need, Offered, Source};
 use crate::safety::Safety;

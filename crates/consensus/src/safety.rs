@@ -4,6 +4,7 @@
 //! signed is therefore decided by this file alone: at most one statement for each kind and view (and slot, where there are slots), and
 //! no vote in a view that it has given up.
 
+use crate::mutants::{Mutant, Mutation};
 use quorate_types::{
     Attachment, Block, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, View,
     Vote, Wire,
@@ -68,6 +69,14 @@ impl Wire for Promise {
 }
 
 /// What a replica has bound itself to.
+///
+/// Only the core makes one, with the replica that it binds. A second one would mint ballots that contradict those of the first:
+///
+/// ```compile_fail,E0624
+/// use quorate_consensus::safety::Safety;
+/// let genesis = quorate_types::Certificate::genesis(&quorate_types::ClusterId::from_name("a cluster"));
+/// let safety = Safety::new(genesis.subject);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Safety {
     proposed: View,
@@ -109,7 +118,7 @@ const BLOCK_VOTES: [Domain; 4] = [Domain::Vote, Domain::Prepare, Domain::PreComm
 
 impl Safety {
     /// Bound to nothing but genesis.
-    pub fn new(genesis: Subject) -> Self {
+    pub(crate) fn new(genesis: Subject) -> Self {
         Safety {
             proposed: View(0),
             reserved: View(0),
@@ -157,6 +166,11 @@ impl Safety {
         }
         self.proposed = block.view;
         self.mint(Ballot { subject: block.subject(Domain::Proposal), attachment: Attachment::None, proof: None })
+    }
+
+    /// May propose `block` though it has proposed in that view: the bug [`Mutant::ProposesTwice`], and never without it.
+    pub(crate) fn propose_again(&self, block: &Block, mutation: Mutation) -> Option<Ballot> {
+        mutation.is(Mutant::ProposesTwice).then(|| Safety::new(self.lock).propose(block)).flatten()
     }
 
     /// May vote for `block`, as [`Safety::vote_in`] says, in a protocol with one kind of vote.

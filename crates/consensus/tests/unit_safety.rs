@@ -8,7 +8,7 @@ use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn safety() -> Safety {
-    Safety::new(genesis().subject)
+    unbound()
 }
 
 #[test]

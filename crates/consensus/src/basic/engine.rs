@@ -3,7 +3,8 @@
 use super::message::BasicMessage;
 use super::rules;
 use crate::block_tree::BlockTree;
-use crate::mutants::{Mutant, mutated};
+use crate::mutants::Mutant;
+use crate::parts::mutated;
 use crate::replica::{Admission, Outbox, Parts};
 use crate::seam::{Drop, To};
 use crate::views::message::ViewMessage;

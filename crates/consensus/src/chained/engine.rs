@@ -4,7 +4,8 @@
 use super::message::ChainedMessage;
 use super::rules::{Candidate, Refusal, Rules};
 use crate::block_tree::BlockTree;
-use crate::mutants::{Mutant, mutated};
+use crate::mutants::Mutant;
+use crate::parts::mutated;
 use crate::replica::{Admission, Outbox, Parts};
 use crate::seam::Drop;
 use crate::views::{Family, ViewEngine, Views};

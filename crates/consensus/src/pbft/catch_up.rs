@@ -6,7 +6,8 @@
 use super::engine::{PbftEngine, Turn, carried_bundles};
 use super::message::{MAX_DECIDED, PbftMessage, PrePrepare};
 use crate::answers::Question;
-use crate::mutants::{Mutant, mutated};
+use crate::mutants::Mutant;
+use crate::parts::mutated;
 use crate::replica::Admission;
 use crate::seam::To;
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};

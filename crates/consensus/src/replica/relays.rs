@@ -1,7 +1,8 @@
 //! Bundles that others relay, because they have waited long there.
 
 use super::{Event, Protocol, Replica};
-use crate::mutants::{Mutant, mutated};
+use crate::mutants::Mutant;
+use crate::parts::mutated;
 use crate::pool::{Need, Offered};
 use crate::seam::{Action, Envelope, To};
 use quorate_types::{Bundle, Digest, ReplicaId, Time};

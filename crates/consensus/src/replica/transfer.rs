@@ -2,7 +2,8 @@
 
 use super::{Event, Pending, Protocol, Replica};
 use crate::frontier::Frontier;
-use crate::mutants::{Mutant, mutated};
+use crate::mutants::Mutant;
+use crate::parts::mutated;
 use crate::seam::{Action, Drop, Envelope, Mark, To};
 use crate::transfer::{Answer, Part, Transfer};
 use bytes::Bytes;

@@ -12,11 +12,11 @@ use crate::batching::{Batching, Decision, Situation};
 use crate::config::{Config, Dissemination, LeaderKind};
 use crate::journal::{Record, Standing};
 use crate::leader::Duties;
-use crate::mutants::{Mutant, mutated};
+use crate::mutants::Mutant;
 use crate::pacemaker::Alarm;
+use crate::parts::mutated;
 use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
-use crate::safety::Safety;
 use crate::seam::{Drop, Halt, Mark, Timer, To};
 use crate::store::Taken;
 use quorate_types::{Block, Certificate, ClusterId, Domain, Height, ReplicaId, Subject, Time, View, Vote};
@@ -241,7 +241,7 @@ impl<F: Family> Views<F> {
         parts.alone.proposed(now, &payload, &parts.store.pool);
         let block = Arc::new(Block::new(view, parts.me, justify, payload));
         let ballot = match self.proposes_twice(parts) {
-            true => Safety::new(parts.safety.lock()).propose(&block),
+            true => parts.safety.propose_again(&block, parts.mutation),
             false => parts.safety.propose(&block),
         };
         let ballot = ballot.expect("a leader proposes once a view");

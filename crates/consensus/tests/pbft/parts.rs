@@ -31,7 +31,7 @@ fn proof(subject: Subject) -> Certificate {
 }
 
 fn safety() -> Safety {
-    Safety::new(Certificate::genesis(&ClusterId::from_name("test")).subject)
+    crate::unit_support::unbound()
 }
 
 #[test]

@@ -2,7 +2,9 @@
 #![allow(dead_code)]
 
 use bytes::Bytes;
-use quorate_consensus::Config;
+use quorate_consensus::chained::rules::Jolteon;
+use quorate_consensus::safety::Safety;
+use quorate_consensus::{Config, chained};
 use quorate_types::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,4 +95,11 @@ pub fn chain(views: &[u64]) -> Vec<Arc<Block>> {
 /// Every setting small enough to be reached.
 pub fn config() -> Config {
     Config { view_timeout_ms: 1000, fetch_delay_ms: 10, fetch_retry_ms: 100, ..Config::default() }
+}
+
+/// What a new replica is bound to: nothing but genesis.
+pub fn unbound() -> Safety {
+    let config = Config::default();
+    let replica = chained::replica::<Jolteon>(config, quorum(4), cluster(), ReplicaId(0), 7);
+    replica.parts().safety.clone()
 }

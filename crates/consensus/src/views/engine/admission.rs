@@ -2,7 +2,8 @@
 
 use super::{MAX_VIEW_GAP, Views, may_be_forced};
 use crate::block_limits::are_named;
-use crate::mutants::{Mutant, mutated};
+use crate::mutants::Mutant;
+use crate::parts::mutated;
 use crate::replica::{Admission, Parts};
 use crate::safety::timeout_subject;
 use crate::seam::Drop;

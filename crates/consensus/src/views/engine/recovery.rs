@@ -6,7 +6,8 @@
 
 use super::{ViewEngine, Views};
 use crate::journal::{Record, Standing};
-use crate::mutants::{Mutant, mutated};
+use crate::mutants::Mutant;
+use crate::parts::mutated;
 use crate::replica::{Outbox, Parts, Recalled};
 use crate::seam::{Mark, To};
 use crate::views::message::{FromView, Timeout, ViewMessage};

@@ -2,7 +2,8 @@
 
 use super::{REMEMBERED_PROPOSALS, Views};
 use crate::config::LeaderKind;
-use crate::mutants::{Mutant, mutated};
+use crate::mutants::Mutant;
+use crate::parts::mutated;
 use crate::replica::{Outbox, Parts};
 use crate::seam::{Drop, Evidence, Mark, To};
 use crate::views::message::{Proposal, ViewMessage};
