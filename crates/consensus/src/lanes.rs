@@ -10,6 +10,7 @@ use crate::config::Config;
 use quorate_types::{Digest, ReplicaId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::num::NonZeroU64;
 
 /// A crowd may hold so many times the room that is left, and a link so many times what is left to its crowd: somebody new always finds room.
 const SHARE_OF_FREE: usize = 4;
@@ -42,8 +43,14 @@ pub enum Source {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     lane: u32,
-    pub ticket: u64,
-    start: u64,
+    /// Not zero, so that there may be no place in as little room: the pool keeps one with each bundle.
+    ticket: NonZeroU64,
+}
+
+impl Place {
+    pub fn ticket(self) -> u64 {
+        self.ticket.get()
+    }
 }
 
 /// Start, ticket and digest of a bundle that waits, unless its ticket is void: it waits elsewhere by now, or no more.
@@ -158,7 +165,7 @@ impl Lanes {
         self.latest = self.latest.max(end);
         (self.tickets, self.waiting, self.queued) = (ticket, self.waiting + 1, self.queued + 1);
         let lane = self.last.expect("it was just looked up").1;
-        Place { lane, ticket, start }
+        Place { lane, ticket: numbered(ticket) }
     }
 
     /// Puts a bundle before all others.
@@ -166,12 +173,12 @@ impl Lanes {
         self.tickets += 1;
         self.queued += 1;
         self.ahead.push_front((0, self.tickets, digest));
-        Place { lane: AHEAD, ticket: self.tickets, start: 0 }
+        Place { lane: AHEAD, ticket: numbered(self.tickets) }
     }
 
     /// A bundle of so many bytes waits no more where it did.
     pub fn take(&mut self, place: Place, bytes: usize) {
-        let is_first = |queue: &VecDeque<Ticket>| queue.front().is_some_and(|front| front.1 == place.ticket);
+        let is_first = |queue: &VecDeque<Ticket>| queue.front().is_some_and(|front| front.1 == place.ticket());
         if place.lane == AHEAD {
             if is_first(&self.ahead) {
                 self.ahead.pop_front();
@@ -202,8 +209,12 @@ impl Lanes {
 
     /// Whether a bundle that waits at `place` would be proposed earlier if it had come from `source`.
     pub fn would_gain(&mut self, place: Place, source: Source) -> bool {
+        let Some(Some(lane)) = self.lanes.get(place.lane as usize) else { return false };
+        // Tickets ascend in each lane.
+        let found = lane.queue.binary_search_by_key(&place.ticket(), |(_, ticket, _)| *ticket);
+        let start = lane.queue[found.expect("what waits has a ticket")].0;
         let clock = self.clock;
-        place.lane != AHEAD && self.lane_and_crowd(source).0.end.max(clock) < place.start
+        self.lane_and_crowd(source).0.end.max(clock) < start
     }
 
     /// A link is gone. What waits in its lane, void tickets included, is to be [pushed](Lanes::push) again, for the source that is
@@ -337,6 +348,10 @@ impl Lanes {
         }
         self.last = None;
     }
+}
+
+fn numbered(ticket: u64) -> NonZeroU64 {
+    NonZeroU64::new(ticket).expect("tickets count from 1")
 }
 
 impl Source {

@@ -33,8 +33,10 @@ struct Held {
     relayer: Option<ReplicaId>,
     /// Where it waits while it does.
     place: Option<Place>,
-    /// The address of the client's link that it came over, if it came over one.
-    crowd: Option<u64>,
+    /// Whether it came over a client's link.
+    has_crowd: bool,
+    /// The address of that link.
+    crowd: u64,
 }
 
 impl Held {
@@ -43,7 +45,7 @@ impl Held {
     }
 
     fn has_ticket(&self, ticket: u64) -> bool {
-        self.place.is_some_and(|place| place.ticket == ticket)
+        self.place.is_some_and(|place| place.ticket() == ticket)
     }
 }
 
@@ -173,8 +175,8 @@ impl Pool {
             (*bundles, *bytes) = (*bundles + 1, *bytes + size);
         }
         let waits = Some(self.lanes.push(source, digest, commands, size));
-        let crowd = source.crowd();
-        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, relayer, place: waits, crowd });
+        let (has_crowd, crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
+        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, relayer, place: waits, has_crowd, crowd });
         Offered::New
     }
 
@@ -222,7 +224,7 @@ impl Pool {
 
     /// The address of the client's link that a bundle came over, if it is here and came over one.
     pub fn crowd_of(&self, digest: &Digest) -> Option<u64> {
-        self.entries.get(digest)?.crowd
+        self.entries.get(digest).filter(|entry| entry.has_crowd).map(|entry| entry.crowd)
     }
 
     /// Whether a bundle has expired, or will before it can be ordered.
@@ -481,5 +483,5 @@ fn move_to(lanes: &mut Lanes, entry: &mut Held, source: Source) {
     let (commands, size) = (entry.bundle.len(), entry.bundle.body().len());
     lanes.take(entry.place.take().expect("it waits"), size);
     entry.place = Some(lanes.push(source, entry.bundle.digest(), commands, size));
-    entry.crowd = source.crowd();
+    (entry.has_crowd, entry.crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
 }
