@@ -69,7 +69,7 @@ fn the_status_tells_of_each_replica_and_of_what_needs_attention() {
         }
     }
     nodes.0[3] = node(&home(3), &log(3), &["--log-format", "json"]);
-    status(&net, |told| attention(&told["replicas"][3]).contains("because its journal is gone"));
+    status(&net, |told| attention(&told["replicas"][3]).contains("does not vote: its journal was lost"));
     nodes.0[2].kill().and_then(|()| nodes.0[2].wait()).expect("it runs");
     nodes.0[1].kill().and_then(|()| nodes.0[1].wait()).expect("it runs");
     status(&net, |told| attention(&told["replicas"][0]).contains("reaches 1 of 3 other replicas, and needs 2"));
