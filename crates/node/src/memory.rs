@@ -2,7 +2,7 @@
 //!
 //! What is freed stays with the process: the allocator keeps it for the next peak, which after an attack may never come
 //! ([ADR 024](https://github.com/quorate/quorate/blob/main/docs/adr/024-the-systems-allocator.md)). A thread looks now and then, and
-//! has the allocator return its free pages when there are more of them than memory in use.
+//! has the allocator return its free pages when there are many of them beside what is in use.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,6 +13,8 @@ use std::time::Duration;
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// Free memory below this is not worth a look at what is in use.
 const LEAST_FREE_BYTES: usize = 64 << 20;
+/// Of what is in use a replica under load has less than one part in so many free.
+const FREE_PART: usize = 4;
 
 /// What the allocator holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +49,7 @@ pub fn give_back() {
 /// Whether there is so much free memory that it is time to give it back: a process under load uses again what it frees, and would have
 /// to fetch the pages anew.
 pub fn is_much_free(held: Held) -> bool {
-    held.free_bytes >= LEAST_FREE_BYTES && held.free_bytes >= held.used_bytes
+    held.free_bytes >= LEAST_FREE_BYTES && held.free_bytes >= held.used_bytes / FREE_PART
 }
 
 /// Gives memory back now and then, as long as it lives.
