@@ -1,5 +1,5 @@
-//! A leader that leaves some commands out. It hears and acknowledges what it is told of them, as an honest one does, and has others ordered
-//! as fast as ever: no clock of views rings.
+//! A leader that omits some commands. It acknowledges them, as an honest leader does, and orders all others as fast as ever, so that no
+//! view times out.
 
 use crate::lie;
 use quorate_consensus::malleable::Malleable;

@@ -17,7 +17,7 @@ pub enum Fault {
     /// `silent`: sends nothing to anybody and does not answer clients, but listens and executes. The silent leader of Gogada et al.,
     /// "An extensible framework", ApPLIED 2023, section 5.2.2, who is silent as a voter too.
     Silent,
-    /// `slow`, `slow=PERCENT`: holds its proposals back for that part of the base view timeout, 80 % unless it is said, so that its views
+    /// `slow`, `slow=PERCENT`: holds its proposals back for that part of the base view timeout, 80 % by default, so that its views
     /// just do not time out. Amir et al., "Byzantine replication under attack", DSN 2008, section 3; Clement et al., "Making Byzantine
     /// fault tolerant systems tolerate Byzantine faults", NSDI 2009 (Aardvark).
     Slow {
@@ -49,7 +49,7 @@ pub enum Fault {
     ForgeCertificate,
     /// `corrupt-share`: its votes and timeouts carry a signature that is none, so that no certificate can have it in it.
     CorruptShare,
-    /// `inflate-view`, `inflate-view=VIEWS`: names a view so much further on in whatever it says, 1000 unless it is said. Winter et al.,
+    /// `inflate-view`, `inflate-view=VIEWS`: names a view so much further on in whatever it says, 1000 by default. Winter et al.,
     /// "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), changes numbers by little, and museum pieces
     /// are known of much.
     InflateView {
@@ -59,7 +59,7 @@ pub enum Fault {
     /// `replay`: after whatever it says repeats something old, of its own or of others, in its own name. Castro and Liskov, "Practical
     /// Byzantine fault tolerance", OSDI 1999, section 2: the network may do that too.
     Replay,
-    /// `delay`, `delay=MILLISECONDS`: whatever it sends leaves so much later, 20 ms unless it is said.
+    /// `delay`, `delay=MILLISECONDS`: whatever it sends leaves so much later, 20 ms by default.
     Delay {
         /// By how much, in milliseconds.
         ms: u64,
@@ -79,7 +79,7 @@ pub enum Fault {
     RepeatOffers,
     /// `assemble-certificate`, `assemble-certificate=VIEWS`: as soon as it has heard the timeouts of a quorum less one it makes their
     /// certificate with a statement of its own, and shows it before the others can have one. Its statement tells of a certificate so
-    /// many views above the highest, as many as numbers allow unless it is said; with 0 it tells of genesis. It proposes nothing. Aptos' certificates of
+    /// many views above the highest, the highest possible by default; with 0 it tells of genesis. It proposes nothing. Aptos' certificates of
     /// timeouts carry the certificate that they tell of for this reason (`TwoChainTimeoutCertificate`).
     AssembleCertificate {
         /// By how much.
@@ -88,8 +88,8 @@ pub enum Fault {
     /// `forge-evidence`: once in each view shows a certificate of its timeouts that nobody has signed; in a VIEW-CHANGE, a proof that a
     /// block which there is not was prepared.
     ForgeEvidence,
-    /// `pester`, `pester=QUESTIONS`: after whatever it says asks each of the others so many questions, 8 unless it is said, whose answers it
-    /// has: for a block and its ancestors, and under PBFT for all that was decided since genesis.
+    /// `pester`, `pester=QUESTIONS`: after whatever it says asks each of the others this many questions, 8 by default, whose
+    /// answers it has: for a block and its ancestors, and under PBFT for all that was decided since genesis.
     Pester {
         /// How many.
         questions: u32,
@@ -97,24 +97,24 @@ pub enum Fault {
     /// `barren`: as a leader builds on the grandparent and proposes the commands of the parent, which it skips, again with the new ones.
     /// Where that may be voted for, its blocks are certified and hold what everybody waits for, and none of them is ever committed.
     Barren,
-    /// `invent-answers`: whoever asks gets an answer that it has made up: a state of a checkpoint that there is not, with bytes that
+    /// `invent-answers`: answers every question with something that it made up: a state of a checkpoint that there is not, with bytes that
     /// can be fetched; other blocks and bundles; a standing far ahead; under PBFT a block that nobody decided. Castro and Liskov, "Practical
     /// Byzantine fault tolerance", OSDI 1999, section 4.4, take the word of f+1 for this reason.
     InventAnswers,
     /// `withhold-answers`: answers no question, and does everything else.
     WithholdAnswers,
-    /// `pass-over`: as a leader acknowledges whatever it is told of, and never proposes one bundle in eight, by its name. All others are
-    /// ordered as fast as ever. Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4: the timer of a backup is there
+    /// `pass-over`: as a leader acknowledges every bundle that it is told of, but never proposes one in eight (chosen by digest). All others
+    /// are ordered as fast as ever. Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4: the timer of a backup is there
     /// for that.
     PassOver,
-    /// `flood-relays`, `flood-relays=BUNDLES`: relays whatever clients send it to all others at once, and after whatever it says so many
-    /// bundles that clients sent before, 16 unless it is said, executed or not.
+    /// `flood-relays`, `flood-relays=BUNDLES`: relays whatever clients send it to all others at once, and after each message of
+    /// its own this many bundles that clients sent before, 16 by default, executed or not.
     FloodRelays {
         /// How many old ones.
         bundles: u32,
     },
-    /// `overfill`, `overfill=BUNDLES`: as a leader proposes so many bundles more than its blocks may hold, 16 unless it is said, as far as
-    /// clients have sent it others.
+    /// `overfill`, `overfill=BUNDLES`: as a leader adds this many bundles, 16 by default, to each block that it proposes, as long as it knows
+    /// so many others.
     Overfill {
         /// How many.
         bundles: u32,
@@ -176,7 +176,7 @@ impl Lie {
 
 /// Most that a parameter may be: a day in milliseconds, and as many views or per cent.
 const MOST: u64 = 24 * 60 * 60 * 1000;
-/// Views above the highest certificate that an assembled certificate tells of, unless it is said: far beyond any that there will be.
+/// Views above the highest certificate that an assembled certificate tells of, by default: far beyond any that there will be.
 const HIGHEST: u64 = 1 << 63;
 
 impl Fault {

@@ -33,7 +33,7 @@ impl Hoard {
         self.fresh = (self.fresh + bundles.len()).min(KEPT);
     }
 
-    /// Whenever the replica has something to say, relays to all others what clients have just sent, and so many old bundles in turn.
+    /// Whenever the replica sends something, also relays what clients have just sent, and `old` older bundles in turn, to all others.
     pub fn flood<M>(&mut self, old: usize, actions: &mut Vec<Action<M>>) {
         if !actions.iter().any(|action| matches!(action, Action::Send { .. })) {
             return;
@@ -51,7 +51,7 @@ impl Hoard {
         }));
     }
 
-    /// The proposal with so many bundles more, the newest that it does not name. They come with it if its own do.
+    /// The proposal with `more` additional bundles: the newest ones that it does not contain. They travel along if its own do.
     pub fn overfill<M: Malleable>(&self, message: &M, more: usize) -> Option<M> {
         let (block, carried) = message.proposed()?;
         let more = self.bundles.iter().rev().filter(|bundle| !block.payload.contains(&bundle.digest())).take(more);

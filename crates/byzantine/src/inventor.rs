@@ -1,4 +1,4 @@
-//! Answers that a liar makes up, in every shape that a question can be answered in.
+//! Invented answers to every kind of question.
 //!
 //! What it invents fits together as far as it can: the state that it offers can be fetched, of the block that it says is decided it
 //! has the bytes. So it is the checks of the one who asks that are tried, and not its patience.
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Inventions of each kind that are remembered.
 const KEPT: usize = 64;
-/// An invented state is so many times as high as the one whose bytes it has: every checkpoint's height is a multiple of the first's.
+/// The height of an invented state, as a multiple of the real one's: the height of every checkpoint is a multiple of the first one's.
 const TIMES_AS_HIGH: u64 = 2;
 /// An invented standing is so many views further on than the real one.
 const VIEWS_AHEAD: u64 = 1000;

@@ -79,15 +79,13 @@ impl<M: Wire> Wire for Input<M> {
                 out.put_u64(job.0);
                 out.put_u8((*genuine).into());
             }
-            Input::Assembled { job, result: Ok(certificate) } => {
-                out.put_u8(6);
+            Input::Assembled { job, result } => {
+                out.put_u8(if result.is_ok() { 6 } else { 7 });
                 out.put_u64(job.0);
-                certificate.encode(out);
-            }
-            Input::Assembled { job, result: Err(voters) } => {
-                out.put_u8(7);
-                out.put_u64(job.0);
-                encode_list(voters, out);
+                match result {
+                    Ok(certificate) => certificate.encode(out),
+                    Err(voters) => encode_list(voters, out),
+                }
             }
             Input::Executed { height, state, kept } => {
                 out.put_u8(8);

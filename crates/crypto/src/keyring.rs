@@ -7,6 +7,7 @@ use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::identity::Verifier;
 use quorate_types::{ClusterId, Committee, Quorum, ReplicaId, Signers};
+use std::sync::Arc;
 
 /// Every member's public key, decoded once. It never changes, so threads of one replica share it, and so do replicas in one process where
 /// nothing in it is secret.
@@ -26,7 +27,15 @@ impl Keyring {
         Keyring::decode(kind, committee, None)
     }
 
-    /// The same for a member, who may share secrets with the others.
+    /// The keys that all members can share, if none of them is a secret.
+    ///
+    /// # Errors
+    /// [`CryptoError`] as above.
+    pub fn shared(kind: SchemeKind, committee: &Committee) -> Result<Option<Arc<Keyring>>, CryptoError> {
+        kind.profile().has_public_keys_only().then(|| Keyring::new(kind, committee).map(Arc::new)).transpose()
+    }
+
+    /// The keys that a member checks with, who may share secrets with the others.
     ///
     /// # Errors
     /// [`CryptoError`] as above.

@@ -65,6 +65,11 @@ impl SchemeProfile {
         (asked.transferable && !self.transferable).then_some("convinces only those whom its signatures were made for")
     }
 
+    /// Whether all members check with the same keys: where two share a secret, each member has keys of its own.
+    pub fn has_public_keys_only(&self) -> bool {
+        matches!(self.signature, SignatureSize::Fixed(_))
+    }
+
     /// How long signatures and proofs are among so many replicas.
     pub fn shape(&self, replicas: usize) -> ProofShape {
         ProofShape { signature_bytes: self.signature_bytes(replicas), is_aggregate: self.aggregatable }

@@ -26,6 +26,7 @@ fn each_member_checks_its_own_part_and_nobody_else_can() {
         assert_eq!(theirs.verify(ReplicaId(1), MESSAGE, &to_one), other == 2);
         assert!(!theirs.verify(ReplicaId(1), b"another", &to_all));
     }
+    assert!(Keyring::shared(TAGS, &committee).unwrap().is_none(), "no two members have the same keys");
     assert!(
         !Keyring::new(TAGS, &committee).unwrap().verify(ReplicaId(1), MESSAGE, &to_all),
         "an auditor has no secret"

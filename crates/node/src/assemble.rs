@@ -47,7 +47,7 @@ pub(crate) fn assemble(
     let committee = config.committee()?;
     let keyring = match keyring {
         Some(keyring) => keyring,
-        None => Arc::new(Keyring::new(config.scheme, &committee)?),
+        None => Arc::new(Keyring::of_member(config.scheme, &committee, config.replica, &key)?),
     };
     let crypto = Crypto::with_keyring(keyring, &committee, config.replica, key, DEFAULT_CACHE_CERTIFICATES)?;
     let identity = Identity { cluster: committee.cluster, replica: config.replica };

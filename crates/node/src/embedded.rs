@@ -91,7 +91,7 @@ impl EmbeddedCluster {
         observer: impl Fn() -> Box<dyn Observer>,
     ) -> Result<EmbeddedCluster, NodeError> {
         descriptors::raise_limit();
-        let mut shared: Option<(Committee, Arc<Keyring>)> = None;
+        let mut shared: Option<(Committee, Option<Arc<Keyring>>)> = None;
         let mut ready = Vec::new();
         for ((mut config, key), listener) in nodes {
             if !keeps_journal(&config) {
@@ -102,11 +102,11 @@ impl EmbeddedCluster {
                 None => {
                     config.validate()?;
                     let committee = config.committee()?;
-                    let keyring = Arc::new(Keyring::new(config.scheme, &committee)?);
+                    let keyring = Keyring::shared(config.scheme, &committee)?;
                     shared.insert((committee, keyring))
                 }
             };
-            let assembled = assemble(&config, Path::new(""), key, Some(listener), Some(keyring.clone()), observer())?;
+            let assembled = assemble(&config, Path::new(""), key, Some(listener), keyring.clone(), observer())?;
             ready.push((config.replica, assembled));
         }
         let (committee, _) = shared.expect("at least one replica is started");

@@ -19,7 +19,7 @@ use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::{Config, Malleable};
-use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair};
+use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{Address, ClusterId, Committee, Member, ReplicaId, Status, Time};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -325,8 +325,13 @@ fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     let members =
         seeds.iter().map(|seed| Member { public_key: key(seed).public_key(), address: address.clone() }).collect();
     let committee = Committee { cluster, quorum: spec.quorum, members };
+    let shared = Keyring::shared(spec.scheme, &committee).expect("keys that were just made are sound");
     let device = |(at, seed): (usize, &[u8; 32])| {
-        let crypto = Crypto::new(spec.scheme, &committee, ReplicaId(at as u16), key(seed), DEFAULT_CACHE_CERTIFICATES);
+        let (me, key) = (ReplicaId(at as u16), key(seed));
+        let crypto = match shared.clone() {
+            Some(keyring) => Crypto::with_keyring(keyring, &committee, me, key, DEFAULT_CACHE_CERTIFICATES),
+            None => Crypto::new(spec.scheme, &committee, me, key, DEFAULT_CACHE_CERTIFICATES),
+        };
         Device::Real(Box::new(crypto.expect("keys that were just made are sound")))
     };
     seeds.iter().enumerate().map(device).collect()

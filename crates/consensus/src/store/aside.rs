@@ -1,0 +1,43 @@
+//! Blocks of slots that another block was chosen for.
+
+use super::Store;
+use quorate_types::{Block, Digest};
+use std::sync::Arc;
+
+impl Store {
+    /// An unlinked block was not chosen for its slot, but may be again: its bundles wait again.
+    pub fn set_aside(&mut self, digest: &Digest) {
+        let uncommitted = |block: &&Arc<Block>| block.height > self.committed();
+        if let Some(block) = self.tree.get(digest).filter(uncommitted).cloned() {
+            self.set_block_aside(&block);
+        }
+    }
+
+    pub(super) fn set_block_aside(&mut self, block: &Block) {
+        if block.is_unlinked() && self.aside.insert(block.digest(), ()).is_none() {
+            block.payload.iter().rev().for_each(|bundle| self.pool.set_aside(bundle));
+        }
+    }
+
+    /// An unlinked block that was set aside is chosen after all.
+    pub fn take_up(&mut self, digest: &Digest) {
+        if self.aside.remove(digest).is_some()
+            && let Some(block) = self.tree.get(digest)
+        {
+            block.payload.iter().for_each(|bundle| self.pool.taken_up(bundle));
+        }
+    }
+
+    /// An uncommitted, unlinked block will never be chosen: it goes, and its bundles wait again.
+    pub fn discard(&mut self, digest: &Digest) {
+        self.set_aside(digest);
+        if let Some(block) = self.tree.remove(digest) {
+            self.aside.remove(digest);
+            block.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
+        }
+        self.wants.remove_block(digest);
+        if self.waiting.remove(digest).is_some() {
+            self.forget_overtaken();
+        }
+    }
+}
