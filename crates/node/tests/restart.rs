@@ -275,6 +275,8 @@ fn a_replica_without_its_journal_says_so_and_says_nothing_else() {
     client.connect(REPLICAS);
     let bundles: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, b"payload")).collect();
     client.submit(&bundles, 8, 2);
+    // Two of the others may have answered before it said anything at all; without a journal it then loses nothing.
+    all_have_executed(&mut client, (BUNDLES * COMMANDS) as u64);
     net.kill(3);
     fs::remove_dir_all(net.homes[3].join("journal")).expect("a journal is removed");
     net.start(3);
@@ -380,14 +382,25 @@ fn newest_state(home: &Path) -> Option<(u64, Vec<u8>)> {
     Some((height, file[94 + certificate..].to_vec()))
 }
 
-/// The newest snapshot that the first three replicas have, once it is the same.
-fn settled_states(net: &Net) -> (u64, Vec<u8>) {
+/// The newest snapshot that the first three replicas have, once it is the same and none of them executes or writes any more.
+fn settled_states(net: &Net, client: &mut TestClient) -> (u64, Vec<u8>) {
+    let mut before = None;
     loop {
         pause();
-        let states: Vec<_> = (0..3).chain(0..3).map(|replica| newest_state(&net.homes[replica])).collect();
-        if let Some(first) = states[0].clone().filter(|_| states.windows(2).all(|pair| pair[0] == pair[1])) {
+        let mut look = |replica: usize| {
+            let height = client.status(ReplicaId(replica as u16)).height;
+            let names: BTreeSet<_> = fs::read_dir(net.homes[replica].join("journal.snapshots"))
+                .expect("it has snapshots")
+                .map(|entry| entry.expect("a name").file_name())
+                .collect();
+            (height, names, newest_state(&net.homes[replica]))
+        };
+        let now: Vec<_> = (0..3).map(&mut look).collect();
+        let is_same = now.iter().all(|replica| (replica.0, &replica.2) == (now[0].0, &now[0].2));
+        if let Some(first) = now[0].2.clone().filter(|_| is_same && before.as_ref() == Some(&now)) {
             return first;
         }
+        before = Some(now);
     }
 }
 
@@ -402,7 +415,7 @@ fn chunks_that_came_before_an_interruption_are_not_fetched_again() {
     sent += order(&mut client, 12);
     // As a replica leaves it that is killed when it has fetched all but the record of it: with a chunk that nobody wants any more,
     // and half of one.
-    let (height, state) = settled_states(&net);
+    let (height, state) = settled_states(&net, &mut client);
     let mut spool = Vec::new();
     for chunk in [&[9; 100][..]].into_iter().chain(state.chunks(CHUNK_BYTES)) {
         spool.extend((chunk.len() as u32).to_le_bytes());
@@ -425,6 +438,7 @@ fn a_replica_without_its_journal_goes_on_from_its_snapshot() {
     let mut client = net.client();
     client.connect(REPLICAS);
     let mut sent = order(&mut client, 6);
+    all_have_executed(&mut client, sent);
     net.kill(1);
     fs::remove_dir_all(net.homes[1].join("journal")).expect("a journal is removed");
     net.start(1);
@@ -470,7 +484,7 @@ fn a_state_that_cannot_be_read_is_told_of_once_and_another_is_fetched() {
     for attempt in 1.. {
         net.kill(3);
         sent += order(&mut client, 12);
-        settled_states(&net);
+        settled_states(&net, &mut client);
         damage_states(&net);
         net.start(3);
         let start = Instant::now();
