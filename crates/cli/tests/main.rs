@@ -6,6 +6,7 @@ mod command_line;
 mod common;
 mod cuts;
 mod disk_trouble;
+mod documentation;
 mod inspect;
 #[cfg(target_os = "linux")]
 mod offspring;

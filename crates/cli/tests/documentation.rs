@@ -1,0 +1,349 @@
+//! What the documents name exists: files, links, headings, symbols, commands, flags and the traits they show.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+/// A name in a document, and what is wrong with it.
+type Finding = String;
+
+fn root() -> PathBuf {
+    fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the workspace has a directory")
+}
+
+/// The documents of today. A decision (`docs/adr`) tells of the code it was taken on; only its links are checked.
+fn documents() -> Vec<PathBuf> {
+    let mut all = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
+    all.extend(files(&root().join("docs"), "md"));
+    all
+}
+
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("the directory exists").flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// All source text without comments, for symbols and for the traits that the documents show.
+static SOURCES: LazyLock<String> = LazyLock::new(|| {
+    let this_file = Path::new(file!()).file_name().expect("it has a name");
+    let mut text = String::new();
+    for path in files(&root().join("crates"), "rs").into_iter().filter(|path| path.file_name() != Some(this_file)) {
+        let source = fs::read_to_string(&path).expect("a source is text");
+        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        text.extend(code.flat_map(|line| [line, "\n"]));
+        // A module's name is a symbol too.
+        text.push_str(path.file_stem().and_then(|stem| stem.to_str()).expect("a source has a name"));
+        text.push('\n');
+    }
+    let scripts = ["mutation", "fuzz"].map(|directory| files(&root().join(directory), "sh"));
+    for path in files(&root().join("crates"), "toml").into_iter().chain(scripts.into_iter().flatten()) {
+        text.push_str(&fs::read_to_string(path).expect("a manifest or a script is text"));
+    }
+    text
+});
+
+static WORDS: LazyLock<BTreeSet<&'static str>> =
+    LazyLock::new(|| SOURCES.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect());
+
+/// Runs `quorate` and returns what it prints.
+fn quorate(arguments: &[&str]) -> Option<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).output().expect("it starts");
+    output.status.success().then(|| String::from_utf8(output.stdout).expect("help is text"))
+}
+
+/// The subcommands of a command, by its help.
+fn subcommands(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next().map(str::to_owned));
+    names.filter(|name| name != "help").collect()
+}
+
+/// Every command of `quorate`, its words joined by spaces, with its flags.
+static COMMANDS: LazyLock<Vec<(String, BTreeSet<String>)>> = LazyLock::new(|| {
+    let mut commands = Vec::new();
+    let mut open = vec![Vec::new()];
+    while let Some(words) = open.pop() {
+        let arguments: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = quorate(&arguments).expect("each command has help");
+        open.extend(subcommands(&help).into_iter().map(|name| [words.clone(), vec![name]].concat()));
+        commands.push((words.join(" "), flags_in(&help).map(str::to_owned).collect()));
+    }
+    commands
+});
+
+fn flags_in(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'));
+    words.filter(|word| word.len() > 3 && word.starts_with("--"))
+}
+
+/// Flags of `cargo` and `rustup` that the documents use.
+const FLAGS_OF_OTHERS: &[&str] =
+    &["--release", "--workspace", "--locked", "--features", "--test", "--all-targets", "--all", "--check", "--bin"];
+
+/// A piece of a document that is code.
+enum Code<'a> {
+    /// Between backticks in a line of text.
+    Span(&'a str),
+    /// A line of a fenced block in this language.
+    Line(&'a str, &'a str),
+    /// The target of a link.
+    Link(&'a str),
+}
+
+/// Calls `see` with all code and links of a document, and with the number of the line.
+fn read<'a>(text: &'a str, mut see: impl FnMut(usize, Code<'a>)) {
+    let mut fence: Option<&str> = None;
+    // A span may be broken over two lines; so text is read in paragraphs.
+    let mut inside = false;
+    for (number, line) in text.lines().enumerate() {
+        let number = number + 1;
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            fence = if fence.is_some() { None } else { Some(language.trim()) };
+            inside = false;
+            continue;
+        }
+        if let Some(language) = fence {
+            see(number, Code::Line(language, line));
+            continue;
+        }
+        inside &= !line.trim().is_empty();
+        for (index, part) in line.split('`').enumerate() {
+            let is_code = (index % 2 == 1) != inside;
+            if is_code && index > 0 && index < line.matches('`').count() {
+                see(number, Code::Span(part));
+            } else if !is_code {
+                links(part, |target| see(number, Code::Link(target)));
+            }
+        }
+        inside ^= line.matches('`').count() % 2 == 1;
+        // Links whose text is code.
+        links(line, |target| see(number, Code::Link(target)));
+    }
+}
+
+fn links<'a>(text: &'a str, mut see: impl FnMut(&'a str)) {
+    for part in text.split("](").skip(1) {
+        if let Some((target, _)) = part.split_once(')') {
+            see(target);
+        }
+    }
+}
+
+/// The anchor of a heading, as GitHub makes it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    kept.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+fn has_heading(text: &str, wanted: &str) -> bool {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| line.trim_start_matches('#')).any(|heading| anchor(heading) == wanted)
+}
+
+fn check_link(document: &Path, target: &str) -> Result<(), Finding> {
+    if target.starts_with("http://") || target.starts_with("https://") {
+        return Ok(());
+    }
+    let (file, heading) = target.split_once('#').map_or((target, None), |(file, heading)| (file, Some(heading)));
+    let path = if file.is_empty() { document.to_owned() } else { document.with_file_name("").join(file) };
+    let text = if path.is_dir() {
+        Ok(String::new())
+    } else {
+        fs::read_to_string(&path).or_else(|_| fs::read(&path).map(|_| String::new()))
+    };
+    let text = text.map_err(|_| format!("the link's target {target} does not exist"))?;
+    match heading {
+        Some(heading) if !has_heading(&text, heading) => Err(format!("{target}: no such heading")),
+        _ => Ok(()),
+    }
+}
+
+const EXTENSIONS: &[&str] = &[".rs", ".toml", ".md", ".txt", ".sh", ".patch", ".png"];
+
+/// Files that runs write and users make, which no clone has.
+const MADE_BY_USERS: &[&str] = &[
+    "client.toml",
+    "config.toml",
+    "node.toml",
+    "node.key",
+    "network.toml",
+    "mine.toml",
+    "costs.toml",
+    "result.json",
+    "report.html",
+];
+
+/// A path in a document: from the root, from the document, or `crate/file` for `crates/crate/src/file`.
+fn check_path(document: &Path, path: &str) -> Result<(), Finding> {
+    let path = path.split("::").next().expect("split gives one part at least");
+    if MADE_BY_USERS.iter().any(|made| path.ends_with(made)) {
+        return Ok(());
+    }
+    let short = path.split_once('/').map(|(name, rest)| root().join("crates").join(name).join("src").join(rest));
+    let candidates = [Some(root().join(path)), Some(document.with_file_name("").join(path)), short];
+    if candidates.iter().flatten().any(|candidate| candidate.exists()) {
+        return Ok(());
+    }
+    Err(format!("no file `{path}` from the root, from here, or as `crate/file` below crates/*/src"))
+}
+
+/// A line such as `quorate sim --fault crash:1@2s` or `cargo run --release -- sim`: the command and its flags.
+fn check_command(line: &str) -> Result<(), Finding> {
+    let line = line.split(" # ").next().expect("split gives one part at least").trim().trim_start_matches("$ ");
+    let arguments = match (line.strip_prefix("quorate "), line.starts_with("cargo run ")) {
+        (Some(arguments), _) => arguments,
+        (None, true) => line.split_once(" -- ").map_or("", |(_, arguments)| arguments),
+        (None, false) => return Ok(()),
+    };
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let command = COMMANDS
+        .iter()
+        .filter(|(name, _)| !name.is_empty())
+        .filter(|(name, _)| names(name, &words))
+        .max_by_key(|(name, _)| name.len());
+    let Some((name, flags)) = command else {
+        let is_name = words.first().is_some_and(|word| word.chars().all(|c| c.is_ascii_lowercase()));
+        return if is_name { Err(format!("quorate has no command `{arguments}`")) } else { Ok(()) };
+    };
+    match flags_in(arguments).find(|flag| !flags.contains(*flag)) {
+        Some(flag) => Err(format!("`quorate {name}` has no flag {flag}")),
+        None => Ok(()),
+    }
+}
+
+/// The first word names a command, and further words of its name come in order, with flags and values between them.
+fn names(name: &str, words: &[&str]) -> bool {
+    let mut words = words.iter();
+    let mut parts = name.split(' ');
+    parts.next() == words.next().copied() && parts.all(|part| words.any(|word| *word == part))
+}
+
+fn is_identifier(text: &str) -> bool {
+    !text.is_empty()
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn check_span(document: &Path, span: &str) -> Result<(), Finding> {
+    if span.starts_with("quorate ") || span.starts_with("cargo ") {
+        return check_command(span);
+    }
+    if span.starts_with("--") && span.len() > 2 {
+        let flag = flags_in(span).next().unwrap_or(span);
+        let is_ours = COMMANDS.iter().any(|(_, flags)| flags.contains(flag));
+        return if is_ours || FLAGS_OF_OTHERS.contains(&flag) {
+            Ok(())
+        } else {
+            Err(format!("no command has the flag {flag}"))
+        };
+    }
+    let is_path = !span.contains([' ', '*', '<', '{', '='])
+        && span.split("::").next().is_some_and(|file| EXTENSIONS.iter().any(|end| file.ends_with(end)));
+    if is_path {
+        return check_path(document, span);
+    }
+    let symbol = span.trim_end_matches("()");
+    let parts: Vec<&str> = symbol.split("::").flat_map(|part| part.split('.')).collect();
+    if parts.iter().all(|part| is_identifier(part))
+        && (symbol.contains('_')
+            || symbol.contains("::")
+            || (symbol.len() > 2 && symbol.starts_with(|c: char| c.is_ascii_uppercase()))
+            || span.ends_with("()"))
+    {
+        return match parts.iter().find(|part| !WORDS.contains(**part)) {
+            Some(part) => Err(format!("`{part}` is nowhere in the sources")),
+            None => Ok(()),
+        };
+    }
+    Ok(())
+}
+
+/// A line of Rust in a document stands so in the sources, but for what follows `//`.
+fn check_rust(line: &str) -> Result<(), Finding> {
+    static SQUEEZED: LazyLock<String> = LazyLock::new(|| squeeze(&SOURCES));
+    let code = squeeze(line.split("//").next().expect("split gives one part at least"));
+    if code.len() < 4 || SQUEEZED.contains(&code) {
+        Ok(())
+    } else {
+        Err(format!("the sources have no `{}`", line.trim()))
+    }
+}
+
+/// Without white space, and without the commas that only broken lines have.
+fn squeeze(text: &str) -> String {
+    let packed: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    packed.replace(",)", ")")
+}
+
+fn check(document: &Path) -> Vec<Finding> {
+    let text = fs::read_to_string(document).expect("a document is text");
+    let is_decision = document.parent().is_some_and(|parent| parent.ends_with("adr"));
+    let mut findings = Vec::new();
+    read(&text, |number, code| {
+        let checked = match code {
+            Code::Link(target) => check_link(document, target),
+            _ if is_decision => Ok(()),
+            Code::Span(span) => check_span(document, span),
+            Code::Line("rust", line) => check_rust(line),
+            Code::Line(_, line) => check_command(line),
+        };
+        if let Err(finding) = checked {
+            let name = document.strip_prefix(root()).unwrap_or(document).display();
+            findings.push(format!("{name}:{number}: {finding}"));
+        }
+    });
+    findings.dedup();
+    findings
+}
+
+#[test]
+fn all_that_the_documents_name_exists() {
+    let findings: Vec<Finding> = documents().iter().flat_map(|document| check(document)).collect();
+    assert!(findings.is_empty(), "{} names are stale:\n{}", findings.len(), findings.join("\n"));
+}
+
+#[test]
+fn a_stale_name_is_found() {
+    let document = root().join("docs/ARCHITECTURE.md");
+    for span in [
+        "consensus/no_such_file.rs",
+        "no_such_symbol_anywhere",
+        "Replica::no_such_method",
+        "--no-such-flag",
+        "quorate nonsense",
+        "quorate bench --no-such-flag",
+    ] {
+        assert!(check_span(&document, span).is_err(), "{span}");
+    }
+    for span in ["consensus/replica.rs", "Replica", "Replica::step", "--protocol", "quorate bench --protocol pbft"] {
+        assert_eq!(check_span(&document, span), Ok(()), "{span}");
+    }
+    assert!(check_link(&document, "NOWHERE.md").is_err());
+    assert!(check_link(&document, "ARCHITECTURE.md#no-such-heading").is_err());
+    assert_eq!(check_link(&document, "ARCHITECTURE.md#the-seam"), Ok(()));
+    assert!(check_rust("    fn no_such_function(&self) -> Never;").is_err());
+    let mut seen = Vec::new();
+    read("a `b c` [d](e.md) `f\n\n```sh\nquorate x\n```\n[`g`](h)", |number, code| {
+        seen.push((
+            number,
+            match code {
+                Code::Span(text) | Code::Line(_, text) | Code::Link(text) => text.to_owned(),
+            },
+        ));
+    });
+    let has = |number: usize, text: &str| seen.iter().any(|(at, found)| (*at, found.as_str()) == (number, text));
+    assert!(has(1, "b c") && has(1, "e.md") && has(4, "quorate x") && has(6, "g") && has(6, "h"), "{seen:?}");
+}
