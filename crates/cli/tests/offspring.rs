@@ -4,7 +4,7 @@ use crate::common::*;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// A process that needs longer for anything has hung: a busy machine is slow.
@@ -26,7 +26,7 @@ fn signal(process: u32, signal: i32) {
 
 /// A long run with replicas as processes, whose directory is below `place`.
 fn run(arguments: &[&str], place: &str) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    let mut command = quorate_heeding_signals();
     command.args(arguments).env("TMPDIR", place).current_dir(place);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
 }

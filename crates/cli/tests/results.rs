@@ -234,7 +234,7 @@ struct Run {
 impl Run {
     fn start(scratch: &Scratch, arguments: &[&str]) -> Run {
         let log = scratch.path("log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+        let mut command = quorate_heeding_signals();
         let output = |name: &str| File::create(scratch.path(name)).expect("it can be written");
         command.args(arguments).stdin(Stdio::null()).stdout(output("table")).stderr(output("log"));
         Run { child: command.spawn().expect("the binary runs"), log }

@@ -10,6 +10,7 @@ pub mod wire;
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -17,6 +18,21 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// Runs the binary to its end.
 pub fn quorate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
+}
+
+/// `quorate`, to be ended by signals: a shell that runs the tests in the background has them ignore some, and children inherit that.
+pub fn quorate_heeding_signals() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
+    // SAFETY: only resets dispositions, which is safe between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        })
+    };
+    command
 }
 
 pub fn text(bytes: &[u8]) -> String {
