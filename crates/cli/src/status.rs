@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The part of the help that explains the exit status.
 pub const STATUS_EXIT_STATUS: &str = "\
 Exit status:
   0  every replica that was asked answers, and nothing needs attention

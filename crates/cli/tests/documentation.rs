@@ -347,3 +347,37 @@ fn a_stale_name_is_found() {
     let has = |number: usize, text: &str| seen.iter().any(|(at, found)| (*at, found.as_str()) == (number, text));
     assert!(has(1, "b c") && has(1, "e.md") && has(4, "quorate x") && has(6, "g") && has(6, "h"), "{seen:?}");
 }
+
+/// Public types, traits and constants without a doc comment, as `file:line: item`. Functions, fields and variants need one only where
+/// their names and types do not say it all, which no program can judge.
+fn undocumented(name: &str, source: &str) -> Vec<Finding> {
+    const ITEMS: [&str; 6] = ["struct", "enum", "trait", "type", "const", "static"];
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let is_item = |line: &str| {
+        let words = line.strip_prefix("pub ").unwrap_or_default().trim_start_matches("unsafe ");
+        ITEMS.contains(&words.split(' ').next().unwrap_or_default())
+    };
+    // Attributes of several lines may stand between.
+    let ends = |line: &&&str| line.is_empty() || line.ends_with(['}', ';', '{']);
+    let is_documented =
+        |at: usize| lines[..at].iter().rev().take_while(|line| !ends(line)).any(|line| line.starts_with("///"));
+    let missing = (0..lines.len()).filter(|at| is_item(lines[*at]) && !lines[*at].contains('$') && !is_documented(*at));
+    missing.map(|at| format!("{name}:{}: {}", at + 1, lines[at])).collect()
+}
+
+#[test]
+fn every_public_type_is_documented() {
+    let sources = fs::read_dir(root().join("crates")).expect("there are crates").flatten();
+    let sources = sources.flat_map(|krate| files(&krate.path().join("src"), "rs"));
+    let found: Vec<Finding> = sources
+        .flat_map(|path| {
+            let source = fs::read_to_string(&path).expect("a source is text");
+            undocumented(&path.strip_prefix(root()).unwrap_or(&path).display().to_string(), &source)
+        })
+        .collect();
+    assert!(found.is_empty(), "{} public types have no documentation:\n{}", found.len(), found.join("\n"));
+    assert_eq!(
+        undocumented("a.rs", "/// Adds.\n#[must_use]\npub const ADD: u8 = 1;\npub struct Sum {\n    pub total: u8,\n}"),
+        ["a.rs:4: pub struct Sum {"]
+    );
+}

@@ -17,6 +17,7 @@ use quorate_lab::render_html;
 use quorate_lab::spec::{ClientAuthentication, Interval, LoadArgs, choice};
 use std::path::PathBuf;
 
+/// Arguments of `quorate client`.
 #[derive(Args)]
 pub struct ClientArgs {
     /// The directory with client.toml, such as that of a testnet.

@@ -44,6 +44,7 @@ pub enum Phase {
     Established(Remote),
 }
 
+/// A connection, from its handshake to its end.
 pub struct Link {
     pub id: LinkId,
     pub socket: TcpStream,

@@ -29,6 +29,7 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
+/// A line of an export; `docs/EXPORT.md` describes each.
 #[derive(Deserialize)]
 #[serde(tag = "line", rename_all = "lowercase")]
 pub enum Line {
@@ -41,6 +42,7 @@ pub enum Line {
     End { committed_height: u64, committed_digest: Name, proven_height: u64, blocks: u64 },
 }
 
+/// The first line: the cluster and how it signs.
 #[derive(Deserialize)]
 pub struct ClusterForm {
     pub format: u32,
@@ -56,6 +58,7 @@ pub struct ClusterForm {
     pub public_keys: Vec<Hex>,
 }
 
+/// A committed block with its bundles, which must hash to its digest.
 #[derive(Deserialize)]
 pub struct BlockForm {
     pub committed: bool,
@@ -69,6 +72,7 @@ pub struct BlockForm {
     pub results: Option<Vec<Hex>>,
 }
 
+/// A quorum's votes for a subject.
 #[derive(Deserialize)]
 pub struct CertificateForm {
     pub domain: u8,
@@ -82,6 +86,7 @@ pub struct CertificateForm {
     pub unproven: bool,
 }
 
+/// A checkpoint that a quorum vouched for.
 #[derive(Deserialize)]
 pub struct CheckpointForm {
     pub certificate: CertificateForm,
@@ -89,6 +94,7 @@ pub struct CheckpointForm {
     pub frontier: Option<Vec<FrontierForm>>,
 }
 
+/// The blocks before a root on which leaders are elected.
 #[derive(Deserialize)]
 pub struct FrontierForm {
     pub digest: Name,
