@@ -1,10 +1,10 @@
 #!/bin/sh
-# Plays the mutants of mutants.patch against the judges that know nothing of the rules, and says which are killed.
+# Plays the mutants of mutants.patch against judges that know nothing of the rules, and reports which are killed.
 #
 #   mutation/run.sh [--keep DIRECTORY] [NUMBER...]       # without numbers: all
 #
-# Needs git and cargo. The working tree is copied as it was committed last; DIRECTORY keeps the copy and what was built for another run.
-# docs/MUTATION.md says what the numbers stand for.
+# Needs git and cargo. Copies the last commit, not the working tree. DIRECTORY keeps the copy and its build for another
+# run. docs/MUTATION.md lists the mutants by number.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,9 +26,10 @@ if [ ! -e "$tree" ]; then
 fi
 export CARGO_TARGET_DIR="$copy/target"
 
-# Builds the tests of a crate, and says where they are.
+# Builds the tests of a crate and prints the path of the binary.
 binary() {
-    (cd "$tree" && cargo test --no-run -p "$1" --test tests 2>&1) | tee "$copy/build" | sed -n 's/.*Executable.*(\(.*\))$/\1/p'
+    (cd "$tree" && cargo test --no-run -p "$1" --test tests 2>&1) | tee "$copy/build" |
+        sed -n 's/.*Executable.*(\(.*\))$/\1/p'
 }
 twins=$(binary quorate-twins)
 simulator=$(binary quorate-simulator)
@@ -38,7 +39,7 @@ if [ -z "$twins" ] || [ -z "$simulator" ] || [ -z "$byzantine" ]; then
     exit 2
 fi
 
-# What judges, from the quick to the slow. None of these tests names a rule; what they know is in crates/oracles and in the two judges.
+# The judges, fastest first. None of these tests names a rule; their laws are in crates/oracles and in the two judges.
 judge() {
     case $1 in
     ambush) cd "$tree/crates/twins" && set -- "$twins" ambush::a_liar ;;

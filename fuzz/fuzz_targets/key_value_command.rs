@@ -14,6 +14,6 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Ok(decoded) = KeyValueResult::decode(data) {
         let mut again = Vec::new();
         decoded.encode(&mut again);
-        assert!(again == data, "a second encoding of one result");
+        assert!(again == data, "one result has two encodings");
     }
 });

@@ -1,7 +1,7 @@
-//! What every fuzz target of a message does: nothing panics, and what decodes has no second encoding.
+//! The check of every message's fuzz target: decoding does not panic, and no value has a second encoding.
 //!
-//! A target is a file of one line in `fuzz_targets/`, `quorate_fuzz::message!(the_crate::TheType);`, and its `[[bin]]` in
-//! `Cargo.toml`.
+//! A target is a file of one line in `fuzz_targets/`, `quorate_fuzz::message!(the_crate::TheType);`, and a `[[bin]]`
+//! in `Cargo.toml`.
 
 use bytes::Bytes;
 use quorate_types::codec::WIRE_VERSION;
@@ -10,17 +10,17 @@ use quorate_types::{Wire, decode_message, encode_message};
 #[doc(hidden)]
 pub use libfuzzer_sys;
 
-/// Decodes any bytes as a message; whatever is decoded must encode to the same bytes. The fuzzer's bytes stand behind the version,
-/// so that none of its time goes into guessing that.
+/// Decodes any bytes as a message and asserts that a decoded value encodes to the same bytes. Prepends the version byte,
+/// so that the fuzzer need not guess it.
 pub fn check<T: Wire + PartialEq>(data: &[u8]) {
     let message = Bytes::from([&[WIRE_VERSION], data].concat());
     if let Ok(value) = decode_message::<T>(message.clone()) {
-        assert!(encode_message(&value) == message, "a second encoding of one value");
-        assert!(decode_message::<T>(message).is_ok_and(|again| again == value), "one encoding of two values");
+        assert!(encode_message(&value) == message, "one value has two encodings");
+        assert!(decode_message::<T>(message).is_ok_and(|again| again == value), "one encoding decodes to two values");
     }
 }
 
-/// The body of a target: the type of its message, which is [`Wire`] and comparable.
+/// Body of a fuzz target for a message type, which must be [`Wire`] and `PartialEq`.
 #[macro_export]
 macro_rules! message {
     ($type:ty) => {
