@@ -1,7 +1,9 @@
-//! How many batches of 100 records of 512 bytes become durable in a second, one after the other, and what a lone record waits:
-//! `cargo bench -p quorate-storage [DIRECTORY]`. The first lines are the disk's own figures, without a journal.
+//! Measures how many batches of 100 records of 512 bytes become durable per second, one after the other, and the
+//! latency of a single record: `cargo bench -p quorate-storage [DIRECTORY]`. The first lines show the disk without a
+//! journal.
 //!
-//! Not by criterion: the figure is that of a disk over seconds, segments prepared meanwhile included, and each way gets the same time.
+//! Does not use criterion: the figures are rates over several seconds, including the preparation of segments, and each
+//! configuration runs for the same time.
 
 use bytes::Bytes;
 use quorate_storage::{FileJournal, Flush, Fsync, Identity, Journal, JournalOptions, MemoryJournal, Waker};
@@ -15,13 +17,13 @@ use std::time::{Duration, Instant};
 
 const BATCH_RECORDS: u64 = 100;
 const RECORD_BYTES: usize = 512;
-/// Room for several rounds of everything below, so that raw writes wrap within it.
+/// Raw writes wrap around within a file of this size.
 const RAW_FILE_BYTES: u64 = 64 << 20;
-/// How many batches' ids are kept when the journal is truncated.
+/// Batches that truncation keeps.
 const KEPT_BATCHES: u64 = 1000;
 const EACH: Duration = Duration::from_secs(3);
 
-/// Runs `one` for [`EACH`] and prints its rate and how long single runs took.
+/// Runs `one` repeatedly for [`EACH`] and prints its rate and latencies.
 fn measure(name: &str, bytes: usize, mut one: impl FnMut()) {
     let mut took_us = Vec::new();
     let started = Instant::now();
@@ -42,7 +44,7 @@ fn measure(name: &str, bytes: usize, mut one: impl FnMut()) {
     );
 }
 
-/// The ways of making one write durable, without a journal.
+/// Measures one way of making writes durable, without a journal.
 fn raw(directory: &Path, name: &str, bytes: usize, preallocated: bool, through: bool) {
     let path = directory.join("raw");
     let data = vec![7; bytes];
@@ -67,7 +69,7 @@ fn raw(directory: &Path, name: &str, bytes: usize, preallocated: bool, through: 
     fs::remove_file(path).expect("the file");
 }
 
-/// Appends batches of `records`, each when the one before is durable.
+/// Appends batches of `records`, each after the previous one is durable.
 fn batches(name: &str, journal: &mut dyn Journal, records: u64) {
     let record = Bytes::from(vec![7; RECORD_BYTES]);
     let this = thread::current();

@@ -1,8 +1,8 @@
-//! Descriptors for the disk when the process has none left.
+//! File descriptors for the disk when the process has run out of them.
 //!
-//! A replica cannot do without its files, and whoever opens connections can use up the descriptors of its process. So a few are kept
-//! in reserve for the disk, and an operation that finds none takes one of these or waits until there is one again: that the process
-//! is out of descriptors says nothing about the disk.
+//! Strangers who open connections can use up the descriptors of a process, but a replica cannot work without its files.
+//! So a few descriptors are reserved for the disk: an operation that gets none takes a reserved one, or waits for one,
+//! because running out of descriptors is no fault of the disk.
 
 use std::fs::File;
 use std::io;
@@ -10,21 +10,21 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Descriptors kept in reserve: the journal and the snapshots open at most a few files at a time.
+/// Reserved descriptors: the journal and the snapshots open only a few files at a time.
 const RESERVE: usize = 8;
-/// How long an operation waits for a descriptor.
+/// Maximum wait of one operation for a descriptor.
 const MOST_WAIT: Duration = Duration::from_secs(10);
-/// How long until it looks again.
+/// Pause between two attempts.
 const WAIT: Duration = Duration::from_millis(10);
 
 static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Whether the process, or the whole machine, has no descriptor left.
+/// Returns whether `error` says that the process, or the whole machine, has no descriptor left.
 pub fn are_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Fills the reserve as far as there are descriptors.
+/// Refills the reserve as far as possible.
 pub(crate) fn reserve() {
     let mut reserved = RESERVED.lock().expect("nothing panics while it holds this lock");
     while reserved.len() < RESERVE {
@@ -35,10 +35,11 @@ pub(crate) fn reserve() {
     }
 }
 
-/// Does what needs a descriptor. While there is none it takes one from the reserve and tries again, or waits for up to 10 s.
+/// Runs an operation that needs a descriptor. If there is none, retries for up to 10 s, freeing a reserved one each
+/// time.
 ///
 /// # Errors
-/// Those of the operation; that there is no descriptor only after that time.
+/// The errors of the operation; a lack of descriptors only after these 10 s.
 pub fn with_descriptor<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut result = operation();
     let Err(error) = &result else { return result };

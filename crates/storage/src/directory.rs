@@ -1,4 +1,4 @@
-//! The real medium: one directory of a file system, held by one process at a time.
+//! The real medium: a directory in a file system, locked by one process at a time.
 
 use crate::descriptors::{self, with_descriptor};
 use crate::error::JournalError;
@@ -11,23 +11,23 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file whose lock says that a process uses the directory. It holds that process's id, and is never removed.
+/// File that a process locks while it uses the directory. It holds that process's id, and is never removed.
 pub(crate) const LOCK_FILE: &str = "lock";
-/// How many zeros are written at a time when a segment is prepared.
+/// Zeros written at a time when a segment is prepared.
 const ZEROS_BYTES: usize = 1 << 20;
 
-/// A directory of a file system.
+/// A [`Medium`] in a file system.
 #[derive(Clone)]
 pub struct Directory {
     path: Arc<PathBuf>,
     fsync: Fsync,
     flush: Flush,
-    /// Held for the sake of its lock, which ends with the last clone; none if the directory is only looked at.
+    /// The lock, which ends with the last clone; `None` if the directory is only inspected.
     lock: Option<Arc<File>>,
 }
 
 impl Directory {
-    /// Creates the directory if need be and locks it against everyone else.
+    /// Locks the directory, which is created if it does not exist.
     pub fn open(path: &Path, fsync: Fsync, flush: Flush) -> Result<Directory, JournalError> {
         let what = || path.display().to_string();
         if !path.is_dir() {
@@ -42,7 +42,7 @@ impl Directory {
         Ok(Directory { path: Arc::new(path.to_owned()), fsync, flush, lock: Some(Arc::new(lock)) })
     }
 
-    /// The directory as it is, unlocked, to be looked at and not written.
+    /// Opens the directory for reading only, without locking it.
     pub(crate) fn look(path: &Path) -> Directory {
         Directory { path: Arc::new(path.to_owned()), fsync: Fsync::Always, flush: Flush::Fdatasync, lock: None }
     }
@@ -66,7 +66,7 @@ fn lock(path: &Path) -> Result<File, JournalError> {
     let fail = |error| JournalError::io("lock", at.display().to_string(), error);
     let mut file = with_descriptor(|| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&at))
         .map_err(fail)?;
-    // SAFETY: the descriptor is open for as long as the call lasts, and flock touches no memory of ours.
+    // SAFETY: the descriptor is open during the call, and flock does not access our memory.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         let error = io::Error::last_os_error();
         if error.raw_os_error() != Some(libc::EWOULDBLOCK) {
@@ -75,7 +75,7 @@ fn lock(path: &Path) -> Result<File, JournalError> {
         let mut process = String::new();
         let _ = file.read_to_string(&mut process);
         let holder = match process.trim().parse::<u32>() {
-            Ok(process) if process == std::process::id() => "this very process".to_owned(),
+            Ok(process) if process == std::process::id() => "this process".to_owned(),
             Ok(process) => format!("process {process}"),
             Err(_) => "another process".to_owned(),
         };
@@ -102,13 +102,13 @@ impl Medium for Directory {
     fn list(&self) -> io::Result<Vec<String>> {
         let entries = with_descriptor(|| fs::read_dir(&*self.path))?;
         let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
-        // The journal's own names are all text.
+        // Names that are not UTF-8 are not the journal's.
         names.filter_map(Result::transpose).collect()
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<DirectoryFile> {
         let path = self.path.join(name);
-        // Zeros go through the cache and are synced once: with O_DSYNC each chunk would wait for the disk.
+        // Write the zeros through the cache and sync once: with O_DSYNC each chunk would wait for the disk.
         let fill = || {
             let file = with_descriptor(|| OpenOptions::new().write(true).create_new(true).open(&path))?;
             let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(bytes).unwrap_or(ZEROS_BYTES))];
@@ -123,16 +123,13 @@ impl Medium for Directory {
                 Fsync::Never => Ok(()),
             }
         };
-        match fill() {
-            Ok(()) => self.open(name),
-            Err(error) => {
-                if error.kind() != io::ErrorKind::AlreadyExists {
-                    // What is there is of no use and may be what fills the disk; the first error is the one to tell.
-                    let _ = fs::remove_file(&path);
-                }
-                Err(error)
+        fill().inspect_err(|error| {
+            if error.kind() != io::ErrorKind::AlreadyExists {
+                // The incomplete file is useless and may be filling the disk; report the first error, not this one's.
+                let _ = fs::remove_file(&path);
             }
-        }
+        })?;
+        self.open(name)
     }
 
     fn open(&self, name: &str) -> io::Result<DirectoryFile> {

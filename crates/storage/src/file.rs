@@ -1,4 +1,4 @@
-//! The journal of a replica that must not forget: a thread that writes, and a handle that never waits for it.
+//! The journal on disk: a writer thread, and a handle that never waits for it.
 
 use crate::account;
 use crate::directory::Directory;
@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 
-/// What stands for no durable id. No record may have it.
+/// Stands for no id in an atomic; no record may have it.
 const NO_ID: u64 = u64::MAX;
 
-/// Segments of a directory, written by one thread: everything that waits when a write begins goes into it, as one group.
+/// Journal in a directory, written by one thread: each write takes all waiting records, as one group.
 ///
-/// Dropping it writes what was committed, and waits for that, unless the disk had fallen too far behind.
+/// Dropping it waits until all committed records are written, unless the disk has fallen too far behind.
 pub struct FileJournal<M: Medium = Directory> {
     shared: Arc<Shared<M>>,
     name: &'static str,
@@ -38,7 +38,7 @@ struct Shared<M: Medium> {
     work: Condvar,
     /// The highest durable id, or [`NO_ID`].
     durable: AtomicU64,
-    /// Bytes of records that are appended and not durable.
+    /// Bytes of records that are appended but not durable.
     waiting: AtomicUsize,
     failure: OnceLock<JournalError>,
     /// The writer has panicked.
@@ -58,7 +58,7 @@ struct Queue {
 }
 
 impl FileJournal<Directory> {
-    /// Opens the journal in `directory`, which is created if need be and locked.
+    /// Opens the journal in `directory`, which is created if it does not exist, and locks it.
     pub fn open(directory: &Path, identity: Identity, options: &JournalOptions) -> Result<FileJournal, JournalError> {
         options.validate()?;
         FileJournal::on(Directory::open(directory, options.fsync, options.flush)?, identity, options)
@@ -66,7 +66,7 @@ impl FileJournal<Directory> {
 }
 
 impl<M: Medium> FileJournal<M> {
-    /// Opens the journal on a medium, whose own policies stand in place of those in `options`.
+    /// Opens the journal on a medium, whose policies override those in `options`.
     pub fn on(medium: M, identity: Identity, options: &JournalOptions) -> Result<FileJournal<M>, JournalError> {
         let name = medium.name();
         let (log, recovery) = Log::open(medium, identity, options, true)?;
@@ -83,7 +83,7 @@ impl<M: Medium> FileJournal<M> {
         });
         let of_writer = shared.clone();
         let writer = account::spawn(thread::Builder::new().name("journal".to_owned()), move || write(&of_writer));
-        let writer = writer.map_err(|error| JournalError::io("start", "the thread that writes", error))?;
+        let writer = writer.map_err(|error| JournalError::io("start", "its writer thread", error))?;
         Ok(FileJournal {
             shared,
             name,
@@ -97,7 +97,6 @@ impl<M: Medium> FileJournal<M> {
         })
     }
 
-    /// What opening found.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
@@ -130,7 +129,7 @@ impl<M: Medium> Journal for FileJournal<M> {
     fn append_pieces(&mut self, id: u64, pieces: Vec<Bytes>) -> Result<(), JournalError> {
         let entry = Entry::new(id, pieces);
         assert!(self.last.is_none_or(|last| last < id), "record {id} comes after record {:?}", self.last);
-        assert!(id != NO_ID, "an id that can be followed by none");
+        assert!(id != NO_ID, "record id {id} is reserved");
         self.check()?;
         if entry.bytes > self.record_bytes {
             return self.fail(JournalError::TooLarge { bytes: entry.bytes, capacity: self.record_bytes });
@@ -161,9 +160,12 @@ impl<M: Medium> Journal for FileJournal<M> {
             return Ok(());
         }
         let mut appended = std::mem::take(&mut self.appended);
-        self.order(|queue| match queue.records.is_empty() {
-            true => std::mem::swap(&mut queue.records, &mut appended),
-            false => queue.records.append(&mut appended),
+        self.order(|queue| {
+            if queue.records.is_empty() {
+                std::mem::swap(&mut queue.records, &mut appended);
+            } else {
+                queue.records.append(&mut appended);
+            }
         });
         self.appended = appended;
         Ok(())
@@ -188,7 +190,7 @@ impl<M: Medium> Journal for FileJournal<M> {
 
     fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError> {
         let log = self.shared.log.lock().expect("the journal's writer panicked");
-        // The thread may not have come to the last truncation yet.
+        // The writer may not have performed the last truncation yet.
         log.replay(&mut |id, record| {
             if id >= self.first_kept {
                 visit(id, record);
@@ -203,7 +205,7 @@ impl<M: Medium> Drop for FileJournal<M> {
             queue.stop = true;
         }
         self.shared.work.notify_one();
-        // A disk that has fallen behind may never answer: the process shall end all the same, and say why.
+        // A disk that has fallen behind may never answer: the process must still be able to exit and say why.
         let hangs = matches!(self.shared.failure.get(), Some(JournalError::Behind { .. }));
         if let Some(writer) = self.writer.take().filter(|_| !hangs) {
             let _ = writer.join();
@@ -211,10 +213,10 @@ impl<M: Medium> Drop for FileJournal<M> {
     }
 }
 
-/// Tells the replica's thread of a panic, which it would else wait for for ever.
-struct LastWords<'a, M: Medium>(&'a Shared<M>);
+/// Drop guard that reports a panic of the writer to the replica's thread, which would otherwise wait forever.
+struct PanicGuard<'a, M: Medium>(&'a Shared<M>);
 
-impl<M: Medium> Drop for LastWords<'_, M> {
+impl<M: Medium> Drop for PanicGuard<'_, M> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.dead.store(true, Ordering::Release);
@@ -224,17 +226,17 @@ impl<M: Medium> Drop for LastWords<'_, M> {
 }
 
 fn wake<M: Medium>(shared: &Shared<M>) {
-    // Nothing is broken in here when a waker panics: the next call is as good as any.
+    // A waker that panicked leaves nothing inconsistent here.
     let waker = shared.waker.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(waker) = &*waker {
         waker();
     }
 }
 
-/// What the writer's thread does until it is told to stop or cannot go on.
+/// Runs the writer thread until it is told to stop or fails.
 fn write<M: Medium>(shared: &Shared<M>) {
-    let _last_words = LastWords(shared);
-    slices::ask_for_short_ones();
+    let _guard = PanicGuard(shared);
+    slices::request_short_slices();
     let mut records = Vec::new();
     while let Some(truncate) = next_work(shared, &mut records) {
         if let Err(error) = perform(shared, truncate, &records) {
@@ -246,8 +248,8 @@ fn write<M: Medium>(shared: &Shared<M>) {
     }
 }
 
-/// Waits for work and takes all there is: `records` to write and, perhaps, the first record to keep. None when there is nothing
-/// more to come.
+/// Waits for work and takes all of it: moves the records to write into `records` and returns the first record to keep,
+/// if a truncation is due. Returns `None` after the last work.
 fn next_work<M: Medium>(shared: &Shared<M>, records: &mut Vec<Entry>) -> Option<Option<u64>> {
     let mut queue = shared.queue.lock().expect("the journal's owner does not panic in here");
     loop {

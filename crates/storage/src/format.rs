@@ -1,75 +1,76 @@
 //! The layout of a segment.
 //!
-//! A segment is a file of fixed length that was once written full of zeros. Its first sector is the segment's header; groups of records
-//! follow, each beginning at a sector: what is durable never shares a sector with what is being written. All numbers are
-//! little-endian.
+//! A segment is a file of fixed length that was filled with zeros once. Its first sector is the segment header. Groups
+//! of records follow, each starting at a sector boundary, so that durable data never shares a sector with data that is
+//! being written. All numbers are little-endian.
 //!
 //! ```text
-//! segment header  512 B   magic 8 · format 2 · replica 2 · life 1 · 0 3 · cluster 32 · index 8 · bytes 8 · 0 444 · checksum 4
-//! group           n*512 B of each sector 511 bytes of content and a mark: group header 32 · records · zeros
+//! segment header  512 B   magic 8 · format 2 · replica 2 · life 1 · 0 3 · cluster 32 · index 8 · bytes 8 · 0 444 ·
+//!                         checksum 4
+//! group           n*512 B each sector: 511 bytes of content and a mark; content: group header 32 · records · zeros
 //! group header    32 B    magic 4 · checksum 4 · sequence 8 · index 8 · bytes 4 · records 4
 //! record          16+n B  id 8 · length 4 · checksum 4 · bytes n
 //! ```
 //!
-//! Checksums are CRC-32: of the 508 bytes before it; of the 24 bytes after it; and of the group's index and sequence and the record's id,
-//! length and bytes.
+//! Checksums are CRC-32. A segment header's covers the 508 bytes before it, a group header's the 24 bytes after it, and
+//! a record's the sequence and index of its group and the id, length and bytes of the record.
 //!
-//! The file of a segment that was cut is used again, without new zeros, so that groups stand among the remains of others. The *life* counts
-//! its uses, and the mark is a byte that tells in which of them a sector was written, and whether a group begins with it. Any two marks
-//! differ in two bits at least, and so does each from zero. Hence a sector that a write did not reach, or not to its end, has the mark of
-//! an earlier life or zero; one that it did reach has the mark of this life; and one flipped bit makes it neither.
+//! The file of a truncated segment is reused without being zeroed, so groups stand among the remains of earlier ones.
+//! The *life* counts the uses of a file. The mark of a sector tells in which life it was written, and whether a group
+//! begins there. Any two marks differ in at least two bits, and so do a mark and zero. So a sector that a write did not
+//! reach, or not to its end, has zero or the mark of an earlier life; a sector that it did reach has the mark of this
+//! life; and a flipped bit produces neither.
 
 use crate::options::Identity;
 use bytes::Bytes;
 use quorate_types::{ClusterId, Digest, ReplicaId};
 use std::ops::Range;
 
-/// The unit in which a disk writes or does not.
+/// The unit that a disk writes entirely or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;
-/// The format that is written and read.
+/// The only format that is written and read.
 pub(crate) const FORMAT: u16 = 3;
-/// Bytes before the records of a group.
 pub(crate) const GROUP_HEADER_BYTES: usize = 32;
-/// Bytes before the content of a record.
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;
-/// Bytes of a group's content in one sector: all but its mark.
+/// Bytes of a group's content in one sector: all but the mark.
 pub(crate) const CONTENT_BYTES: usize = SECTOR_BYTES - 1;
-/// How often the file of a segment is used: as often as there are marks.
+/// Number of lives of a file, limited by the number of marks.
 pub(crate) const MOST_LIVES: u8 = 63;
 const SEGMENT_MAGIC: [u8; 8] = *b"qJournal";
 const GROUP_MAGIC: [u8; 4] = *b"qJg2";
 
-/// The last byte of a sector that is written in the life `life`: a number from 1 to 126 and a bit that makes the ones even.
+/// Returns the last byte of a sector written in the life `life`: a number from 1 to 126 and a parity bit.
 fn mark(life: u8, begins_group: bool) -> u8 {
-    assert!(life < MOST_LIVES, "a file that has had all its lives is not used again");
+    assert!(life < MOST_LIVES, "a file is not reused after its last life");
     let number = 2 * life + u8::from(begins_group) + 1;
     number << 1 | (number.count_ones() & 1) as u8
 }
 
-/// The life of which `byte` is a mark.
+/// Returns the life whose mark `byte` is.
 fn life_of(byte: u8) -> Option<u8> {
     (byte != 0 && byte.count_ones().is_multiple_of(2)).then(|| ((byte >> 1) - 1) / 2)
 }
 
-/// Whether a write of the life `life` did not reach the end of a sector.
+/// Returns whether no write in the life `life` reached the end of the sector.
 pub(crate) fn is_unfinished(sector: &[u8], life: u8) -> bool {
     let last = sector[SECTOR_BYTES - 1];
     last == 0 || life_of(last).is_some_and(|earlier| earlier < life)
 }
 
-/// Whether a sector shows that something was written to it in the life `life`. Where it does not, that was not to its end.
+/// Returns whether the sector shows a write in the life `life`. A write that did not reach its end may go unnoticed.
 pub(crate) fn is_touched(sector: &[u8], life: u8) -> bool {
     !is_unfinished(sector, life) || (sector[SECTOR_BYTES - 1] == 0 && !is_blank(sector))
 }
 
-/// Whether every sector of a group was written to its end in the life `life`, or the first that was not.
+/// Checks that every sector of a group was written to its end in the life `life`. The error is the offset of the first
+/// sector that was not.
 pub(crate) fn check_marks(group: &[u8], life: u8) -> Result<(), usize> {
     let is_marked = |(at, sector): (usize, &[u8])| sector[SECTOR_BYTES - 1] == mark(life, at == 0);
     let mut sectors = group.chunks_exact(SECTOR_BYTES).enumerate();
     sectors.find(|sector| !is_marked(*sector)).map_or(Ok(()), |(at, _)| Err(at * SECTOR_BYTES))
 }
 
-/// What the first sector of a segment says.
+/// Header in the first sector of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHeader {
     pub identity: Identity,
@@ -79,7 +80,7 @@ pub(crate) struct SegmentHeader {
     pub life: u8,
 }
 
-/// Why a first sector is no header.
+/// Reason why the first sector of a segment is not a header.
 pub(crate) enum BadHeader {
     Damaged,
     Format(u16),
@@ -121,12 +122,12 @@ impl SegmentHeader {
     }
 }
 
-/// A record on its way to the disk, in pieces that are shared with whoever else has them.
+/// Record on its way to the disk, in shared pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub id: u64,
     pub pieces: Vec<Bytes>,
-    /// Of all pieces together.
+    /// Length of all pieces together.
     pub bytes: usize,
 }
 
@@ -137,14 +138,14 @@ impl Entry {
     }
 }
 
-/// What a group says of itself.
+/// Header of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GroupHeader {
-    /// One more than that of the group before, over all segments.
+    /// Number of the group, counted over all segments.
     pub sequence: u64,
-    /// The index of the segment it stands in.
+    /// Index of its segment.
     pub index: u64,
-    /// All of it on the disk, padding and marks included.
+    /// Length on disk, including padding and marks.
     pub bytes: u32,
     pub records: u32,
 }
@@ -162,7 +163,7 @@ impl GroupHeader {
         header
     }
 
-    /// The header in the sector that begins `bytes`, if a group of the life `life` begins there and its header is unharmed.
+    /// Decodes the header at the start of `bytes`, if a group of the life `life` begins there and its header is intact.
     pub fn decode(bytes: &[u8], life: u8) -> Option<GroupHeader> {
         let sector = bytes.get(..SECTOR_BYTES)?;
         let header = &sector[..GROUP_HEADER_BYTES];
@@ -178,7 +179,7 @@ impl GroupHeader {
     }
 }
 
-/// Where a group is written.
+/// Place of a group that is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub sequence: u64,
@@ -186,12 +187,12 @@ pub(crate) struct Place {
     pub life: u8,
 }
 
-/// Bytes on the disk of a group with `content` bytes of records, their headers included.
+/// Returns the length on disk of a group with `content` bytes of records, including their headers.
 pub(crate) fn group_bytes(content: usize) -> usize {
     (GROUP_HEADER_BYTES + content).div_ceil(CONTENT_BYTES) * SECTOR_BYTES
 }
 
-/// Writes a group into `buffer`, whose former content is lost.
+/// Encodes a group into `buffer`, replacing its content.
 pub(crate) fn encode_group(place: Place, records: &[Entry], buffer: &mut Vec<u8>) {
     let Place { sequence, index, life } = place;
     let mark = self::mark(life, false);
@@ -221,7 +222,7 @@ pub(crate) fn encode_group(place: Place, records: &[Entry], buffer: &mut Vec<u8>
     buffer[SECTOR_BYTES - 1] = self::mark(life, true);
 }
 
-/// Appends content to the sectors of a group, and its mark to each that becomes full.
+/// Appends content to a group, and the mark to each sector that becomes full.
 fn put(buffer: &mut Vec<u8>, mut content: &[u8], mark: u8) {
     while !content.is_empty() {
         let room = CONTENT_BYTES - buffer.len() % SECTOR_BYTES;
@@ -234,14 +235,14 @@ fn put(buffer: &mut Vec<u8>, mut content: &[u8], mark: u8) {
     }
 }
 
-/// Takes the marks out of a group: what remains is its header, its records and its padding.
+/// Copies a group without its marks: header, records and padding.
 pub(crate) fn take_content(group: &[u8], into: &mut Vec<u8>) {
     into.clear();
     into.reserve(group.len());
     group.chunks_exact(SECTOR_BYTES).for_each(|sector| into.extend_from_slice(&sector[..CONTENT_BYTES]));
 }
 
-/// Where a byte of a group's content stands in the group on the disk.
+/// Converts an offset in a group's content to an offset in the group on disk.
 pub(crate) fn place_of(content: usize) -> usize {
     content / CONTENT_BYTES * SECTOR_BYTES + content % CONTENT_BYTES
 }
@@ -259,18 +260,18 @@ fn record_checksum<'a>(sequence: u64, index: u64, id: u64, length: u32, pieces: 
     checksum.finalize()
 }
 
-/// A record in a group whose content is `content`, at `at`: its id and where its bytes lie.
+/// Decodes the record at `at` in a group's content. Returns its id and the range of its bytes.
 pub(crate) fn decode_record(
     group: &GroupHeader,
     content: &[u8],
     at: usize,
 ) -> Result<(u64, Range<usize>), &'static str> {
-    let header = content.get(at..at + RECORD_HEADER_BYTES).ok_or("a record begins beyond its group")?;
+    let header = content.get(at..at + RECORD_HEADER_BYTES).ok_or("a record begins outside its group")?;
     let place = at + RECORD_HEADER_BYTES..(at + RECORD_HEADER_BYTES).saturating_add(u32_at(header, 8) as usize);
-    let bytes = content.get(place.clone()).ok_or("a record's length reaches beyond its group")?;
+    let bytes = content.get(place.clone()).ok_or("a record extends beyond its group")?;
     let (id, length) = (u64_at(header, 0), u32_at(header, 8));
     if u32_at(header, 12) != record_checksum(group.sequence, group.index, id, length, std::iter::once(bytes)) {
-        return Err("a record's checksum does not fit it");
+        return Err("a record's checksum is wrong");
     }
     Ok((id, place))
 }

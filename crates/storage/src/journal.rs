@@ -1,51 +1,54 @@
-//! What every journal is.
+//! The interface that all journals share.
 
 use crate::error::JournalError;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Ends the host's wait for the network, from another thread.
+/// Wakes the host from its wait for the network; called from another thread.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// A write-ahead log of small records. One thread owns it.
+/// A write-ahead log of small records, owned by one thread.
 ///
-/// An error of any call is final: nothing more becomes durable, and the owner stops.
+/// Any error is final: nothing more becomes durable, and the owner stops.
 pub trait Journal: Send {
-    /// The kind's name, for results and errors.
+    /// Returns the kind's name, for results and errors.
     fn name(&self) -> &'static str;
 
-    /// Takes a record in pieces, which are shared and not copied before they are written. Ids ascend strictly, gaps allowed; any other
-    /// order is the caller's bug and panics. Never waits.
+    /// Appends a record in pieces, which are shared and copied only when they are written. Never waits.
+    ///
+    /// # Panics
+    /// Unless `id` is above all earlier ones; gaps are allowed.
     fn append_pieces(&mut self, id: u64, pieces: Vec<Bytes>) -> Result<(), JournalError>;
 
-    /// Takes a record, as [`Journal::append_pieces`] does.
+    /// Appends a record, as [`Journal::append_pieces`] does.
     fn append(&mut self, id: u64, record: Bytes) -> Result<(), JournalError> {
         self.append_pieces(id, vec![record])
     }
 
-    /// Whether what is reported durable outlives the process, so that a replica may be started again on it.
+    /// Returns whether durable records survive the process, so that a replica may be restarted from them.
     fn outlives_process(&self) -> bool;
 
-    /// Begins to make durable what was appended since the last call: one group, one write. Never waits. The host calls it once
-    /// for all the records of a turn.
+    /// Starts to write the records appended since the last call as one group. Never waits. The host calls it once per
+    /// turn.
     fn commit(&mut self) -> Result<(), JournalError>;
 
-    /// The highest id that is durable together with all below it, or none before the first. It never goes back. An error that
-    /// befell a write in the background is reported here.
+    /// Returns the highest id that is durable together with all ids below it; `None` before the first. Never decreases.
+    /// Reports errors of writes in the background.
     fn durable(&mut self) -> Result<Option<u64>, JournalError>;
 
-    /// What to call when [`Journal::durable`] has moved on by itself. A kind that completes within [`Journal::append`] or
-    /// [`Journal::commit`] has no use for it.
+    /// Sets the function to call when [`Journal::durable`] advances outside a call. Ignored by kinds that complete
+    /// within [`Journal::append`] or [`Journal::commit`].
     fn set_waker(&mut self, waker: Waker);
 
-    /// Forgets all records below `first_kept`: a checkpoint has made them superfluous. Never waits. A kind that frees its room by
-    /// whole segments may hand out some of them again after it was reopened.
+    /// Drops all records below `first_kept`, which a checkpoint covers. Never waits. A kind that frees whole segments
+    /// may replay some of these records after it is reopened.
     fn truncate(&mut self, first_kept: u64) -> Result<(), JournalError>;
 
-    /// Hands out what is kept and durable, ascending by id: what a restarted replica reads. May wait for the disk.
+    /// Visits the records that are kept and durable, ascending by id, for a replica that restarts. May wait for the
+    /// disk.
     fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError>;
 
-    /// Forgets for good that the journal was repaired: the replica has learnt from the others in which views it may have spoken. Waits
+    /// Removes the mark of a repair, once the replica has learnt from its peers in which views it may have voted. Waits
     /// for the disk.
     fn accept_repair(&mut self) -> Result<(), JournalError>;
 }

@@ -1,17 +1,17 @@
-//! quorate: the journal, where a replica remembers what it has bound itself to before it says so.
+//! quorate: the journal, in which a replica records its promises before it makes them.
 //!
-//! A [`Journal`] takes records in the order of their ids and reports, by an id, up to where they are durable. Appending never
-//! waits: a kind that writes to a disk gathers what was appended between two calls of [`Journal::commit`] into one write, and
-//! completes the writes in order. The host holds back every message that depends on a record until that record is reported.
+//! A [`Journal`] takes records in the order of their ids and reports the highest id that is durable. Appending never
+//! waits: a journal on a disk gathers the records appended between two calls of [`Journal::commit`] into one write, and
+//! completes the writes in order. The host holds back every message until the record it depends on is durable.
 //!
-//! | kind | type | outlives |
+//! | kind | type | survives |
 //! |---|---|---|
 //! | memory | [`MemoryJournal`] | nothing |
-//! | file | [`FileJournal`] over a [`Directory`], with a thread that writes | process and power |
-//! | simulated | [`FileJournal`] or [`SteppedJournal`] over a [`SimulatedDisk`] | whatever its faults leave |
+//! | file | [`FileJournal`] over a [`Directory`], with a writer thread | a crash of the process and a loss of power |
+//! | simulated | [`FileJournal`] or [`SteppedJournal`] over a [`SimulatedDisk`] | whatever its faults allow |
 //!
-//! The file and simulated kinds are one and the same code over a [`Medium`]; the layout on disk is described in
-//! `docs/adr/008-journal.md`.
+//! The file and simulated kinds share their code, which is written against a [`Medium`]; `docs/adr/008-journal.md`
+//! describes the layout on disk.
 
 pub mod account;
 mod descriptors;

@@ -1,4 +1,4 @@
-//! The journal proper, one call at a time: what a thread does in a node, and what a simulator does in virtual time.
+//! The journal's operations, one call at a time; a node calls them on a thread, a simulator in virtual time.
 
 use crate::error::JournalError;
 use crate::format::{
@@ -9,36 +9,33 @@ use crate::options::{Identity, JournalOptions};
 use crate::repair::REPAIRED_MARK;
 use crate::scan::{Before, Tail, scan};
 use crate::supply::{Empty, Supply, remove};
-use crate::survey::{Found, Survey, corrupt, is_left_over, read_segment, segment_name, survey};
+use crate::survey::{Found, Survey, corrupt, is_left_over, names, read_segment, segment_name, survey};
 use std::collections::VecDeque;
 
-/// Most bytes of one group with more than one record: a longer one would make what comes first wait for what comes last.
+/// Maximum size of a group with several records. In a longer group the first record would wait long for the last.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// What opening a journal found.
+/// Result of opening a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovery {
     /// Records that can be replayed.
     pub records: u64,
     /// Segments in use.
     pub segments: usize,
-    /// The highest id, or none if the journal has no record: it is new, or what it held is gone.
+    /// The highest id; `None` if the journal is new or all its records are gone.
     pub last_id: Option<u64>,
-    /// What an interrupted write left at the end, and was cut off. None of it was ever reported durable.
+    /// Remains of an interrupted write, which were cut off. They were never reported durable.
     pub cut: Option<Cut>,
-    /// The journal was repaired by cutting off what could not be read: records that were reported durable may be gone, and the
-    /// replica must not vote on the strength of those that are left.
+    /// A repair has cut off damaged records. Durable records may be missing, so the replica must not vote on the
+    /// strength of the remaining ones.
     pub repaired: bool,
 }
 
-/// The remains of an interrupted write.
+/// Remains of an interrupted write, in bytes from the start of the segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// The segment.
     pub file: String,
-    /// Where they began, in bytes.
     pub offset: u64,
-    /// How long they were, in bytes.
     pub bytes: u64,
 }
 
@@ -48,17 +45,17 @@ struct Segment {
     /// How often its file was used before.
     life: u8,
     last_id: Option<u64>,
-    /// What was known when it began: where a replay that begins here starts from.
+    /// State at its beginning, from which a replay of this segment starts.
     before: Before,
 }
 
-/// Segments and the place where the next group goes. After an error nothing may be called but [`Log::replay`].
+/// Segments and the position of the next group. After an error only [`Log::replay`] may be called.
 pub(crate) struct Log<M: Medium> {
     medium: M,
     segment_bytes: u64,
     capacity_bytes: u64,
     supply: Supply<M>,
-    /// Ascending; the last is the one in use.
+    /// Ascending; the last one is being written.
     segments: VecDeque<Segment>,
     active: M::File,
     position: u64,
@@ -68,15 +65,15 @@ pub(crate) struct Log<M: Medium> {
     buffer: Vec<u8>,
 }
 
-/// The most bytes that one record may have.
+/// Returns the maximum size of a record.
 pub(crate) fn record_capacity(segment_bytes: u64) -> usize {
-    let sectors = usize::try_from(segment_bytes).expect("a valid segment fits the memory") / SECTOR_BYTES;
+    let sectors = usize::try_from(segment_bytes).expect("a valid segment fits in memory") / SECTOR_BYTES;
     (sectors - 1) * CONTENT_BYTES - GROUP_HEADER_BYTES - RECORD_HEADER_BYTES
 }
 
 impl<M: Medium> Log<M> {
-    /// Reads what `medium` holds, cuts off what an interrupted write left, and stands ready to go on. `ahead`: prepare the next
-    /// segment on a thread of its own.
+    /// Opens the journal on `medium` and cuts off the remains of an interrupted write. `ahead` prepares the next
+    /// segment on a thread.
     pub fn open(
         medium: M,
         identity: Identity,
@@ -88,11 +85,11 @@ impl<M: Medium> Log<M> {
         if let Some(error) = found.error(&medium) {
             return Err(error);
         }
-        let names = medium.list().map_err(|error| JournalError::io("list", medium.describe(""), error))?;
+        let names = names(&medium)?;
         for name in names.iter().filter(|name| is_left_over(name)) {
             remove(&medium, name)?;
         }
-        // An earlier process may have named a segment and ended before the name was durable.
+        // An earlier process may have ended before the name of its last segment was durable.
         medium.sync_names().map_err(|error| JournalError::io("sync", medium.describe(""), error))?;
         let repaired = names.iter().any(|name| name == REPAIRED_MARK);
         let mut supply = Supply::new(medium.clone(), identity, options.segment_bytes, ahead);
@@ -139,11 +136,11 @@ impl<M: Medium> Log<M> {
     ) -> Result<(Log<M>, Recovery), JournalError> {
         let active = survey.active();
         let mut found = survey.segments;
-        // The highest first, so that a crash in between leaves no gap.
+        // In descending order, so that a crash leaves no gap.
         for (at, unused) in found.split_off(active + 1).iter().enumerate().rev() {
             let name = segment_name(unused.index);
             if at == 0 && unused.bytes == options.segment_bytes {
-                // As below: its header may be in the cache alone.
+                // As below: its header may be in the cache only.
                 let file = medium.open(&name).and_then(|file| file.sync().map(|()| file));
                 let file = file.map_err(|error| JournalError::io("open", medium.describe(&name), error))?;
                 supply.adopt(Empty { file, life: unused.life });
@@ -155,7 +152,7 @@ impl<M: Medium> Log<M> {
         let mut segments = VecDeque::new();
         let mut before = Before::default();
         for Found { index, bytes, life, scan } in &found {
-            // What an earlier process wrote may be in the cache alone.
+            // The writes of an earlier process may be in the cache only.
             let synced = medium.open(&segment_name(*index)).and_then(|file| file.sync());
             synced.map_err(|error| JournalError::io("sync", medium.describe(&segment_name(*index)), error))?;
             segments.push_back(Segment { index: *index, bytes: *bytes, life: *life, last_id: scan.last_id, before });
@@ -174,7 +171,8 @@ impl<M: Medium> Log<M> {
             Tail::Damaged(_) => panic!("a damaged journal is refused"),
         };
         if let Some(group) = scan.last_group {
-            // A write that failed may have left its group in the cache, as if written: no sync would write it again.
+            // A failed write may have left its group in the cache marked as clean, so that no sync would write it
+            // again.
             let mut copy = vec![0; group.len()];
             active.read(group.start as u64, &mut copy).map_err(fail)?;
             active.write(group.start as u64, &copy).map_err(fail)?;
@@ -187,26 +185,24 @@ impl<M: Medium> Log<M> {
         Ok((log, recovery))
     }
 
-    /// The highest id that is written.
+    /// Returns the highest id that is written.
     pub fn last_id(&self) -> Option<u64> {
         self.last_id
     }
 
-    /// The medium's name for results.
     pub fn name(&self) -> &'static str {
         self.medium.name()
     }
 
-    /// Forgets that the journal was repaired.
     pub fn accept_repair(&mut self) -> Result<(), JournalError> {
-        let names = self.medium.list().map_err(|error| JournalError::io("list", self.medium.describe(""), error))?;
-        if names.iter().any(|name| name == REPAIRED_MARK) {
+        if names(&self.medium)?.iter().any(|name| name == REPAIRED_MARK) {
             remove(&self.medium, REPAIRED_MARK)?;
         }
         Ok(())
     }
 
-    /// Writes as many of `records`, from the first, as one group takes, and says how many; they are durable on return.
+    /// Writes a group of as many `records`, from the first on, as fit. Returns their number; they are durable on
+    /// return.
     pub fn write(&mut self, records: &[Entry]) -> Result<usize, JournalError> {
         assert!(!records.is_empty(), "a group has records");
         let mut count = self.fitting(records);
@@ -219,9 +215,8 @@ impl<M: Medium> Log<M> {
         let segment = self.segments.back_mut().expect("one segment is in use");
         let place = Place { sequence: self.next_sequence, index: segment.index, life: segment.life };
         encode_group(place, group, &mut self.buffer);
-        let written = self.active.write(self.position, &self.buffer);
-        written
-            .map_err(|error| JournalError::io("write", self.medium.describe(&segment_name(segment.index)), error))?;
+        let fail = |error| JournalError::io("write", self.medium.describe(&segment_name(segment.index)), error);
+        self.active.write(self.position, &self.buffer).map_err(fail)?;
         self.position += self.buffer.len() as u64;
         self.next_sequence += 1;
         self.last_id = group.last().map(|entry| entry.id);
@@ -231,7 +226,7 @@ impl<M: Medium> Log<M> {
 
     fn fitting(&self, records: &[Entry]) -> usize {
         let segment = self.segments.back().expect("one segment is in use");
-        let room = usize::try_from(segment.bytes - self.position).expect("a segment fits the memory");
+        let room = usize::try_from(segment.bytes - self.position).expect("a segment fits in memory");
         let (mut content, mut count) = (0, 0);
         for entry in records {
             content += RECORD_HEADER_BYTES + entry.bytes;
@@ -247,7 +242,7 @@ impl<M: Medium> Log<M> {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Whether a further file would leave the journal within its bounds, if none waits to be used again.
+    /// Returns whether another file fits within the capacity, if none waits to be reused.
     fn has_room(&self) -> bool {
         self.bytes() + self.segment_bytes <= self.capacity_bytes
     }
@@ -274,14 +269,14 @@ impl<M: Medium> Log<M> {
         self.supply.prepare_ahead(index, has_room);
     }
 
-    /// Cuts off the segments that hold nothing from `first_kept` on.
+    /// Removes the segments whose records are all below `first_kept`.
     pub fn truncate(&mut self, first_kept: u64) -> Result<(), JournalError> {
         self.first_kept = self.first_kept.max(first_kept);
-        // A segment in use that has no group yet does not tell the last id: the one before it stays.
+        // An empty segment does not tell the last id, so the one before it stays.
         let staying = 1 + usize::from(self.position == SECTOR_BYTES as u64);
         while self.segments.len() > staying && self.segments[0].last_id.is_none_or(|last| last < first_kept) {
             let Segment { index, bytes, life, .. } = self.segments[0];
-            // Each is gone durably before the next goes: in another order a crash would leave a gap.
+            // Each removal is durable before the next: otherwise a crash could leave a gap.
             self.supply.retire(index, bytes, life)?;
             self.segments.pop_front();
         }
@@ -289,7 +284,7 @@ impl<M: Medium> Log<M> {
         Ok(())
     }
 
-    /// Hands out the records from the last truncation on.
+    /// Visits the records from the last truncation on.
     pub fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError> {
         for Segment { index, before, .. } in &self.segments {
             let (image, header) =
@@ -307,8 +302,9 @@ impl<M: Medium> Log<M> {
     }
 }
 
-/// Overwrites the remains of a write with zeros, in an order in which a crash leaves nothing but remains of a write: what is behind
-/// the first sector, then its mark, then all of it. None of it may be left: the next write there has the same life and number.
+/// Overwrites the remains of a write with zeros: first everything behind the first sector, then its mark, then the
+/// sector. In this order a crash leaves only remains of a write. Nothing may stay, because the next write there has the
+/// same life and sequence number.
 fn blank<F: MediumFile>(file: &mut F, start: usize, end: usize) -> std::io::Result<()> {
     if end > start + SECTOR_BYTES {
         file.write((start + SECTOR_BYTES) as u64, &vec![0; end - start - SECTOR_BYTES])?;

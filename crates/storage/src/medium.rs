@@ -1,48 +1,48 @@
-//! What a journal needs of a disk: the seam under which a real directory and a simulated disk are exchanged.
+//! The operations a journal needs from a disk, implemented by real directories and simulated disks.
 
 use std::io;
 
-/// A flat directory of files. Clones are handles to the same one.
+/// A flat directory of files. Clones are handles to the same directory.
 pub trait Medium: Clone + Send + 'static {
-    /// An open file.
     type File: MediumFile;
 
-    /// The journal's kind on this medium, for results and errors.
+    /// Returns the name of a journal on this medium, for results and errors.
     fn name(&self) -> &'static str;
 
-    /// How errors call the file `name`.
+    /// Returns the name of a file as errors show it.
     fn describe(&self, name: &str) -> String;
 
-    /// The names of all files, in any order.
+    /// Lists the names of all files, in any order.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// A new file of `bytes` zeros that are written, not merely promised. Fails if the name is taken.
+    /// Creates a file of `bytes` zeros, which are really written, not left as a hole. Fails if the name is taken.
     fn create(&self, name: &str, bytes: u64) -> io::Result<Self::File>;
 
-    /// An existing file, to read and write.
+    /// Opens an existing file to read and write.
     fn open(&self, name: &str) -> io::Result<Self::File>;
 
-    /// Gives a file another name; durable after [`Medium::sync_names`].
+    /// Renames a file; durable after [`Medium::sync_names`].
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file; durable after [`Medium::sync_names`].
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes the names of all files durable.
+    /// Makes all creations, renamings and removals durable.
     fn sync_names(&self) -> io::Result<()>;
 }
 
 /// An open file of a [`Medium`].
 pub trait MediumFile: Send + 'static {
-    /// Its length in bytes.
+    /// Returns the length of the file in bytes.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// Reads exactly as much as `into` holds.
+    /// Reads exactly `into.len()` bytes.
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
-    /// Writes all of `data`; durable on return, unless the medium was opened never to wait for that.
+    /// Writes all of `data`; durable on return unless the medium was opened with [`Fsync::Never`](crate::Fsync::Never).
     fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// Makes durable what any process has written to the file before, whatever the medium was opened for.
+    /// Makes everything durable that any process has written to the file, even with
+    /// [`Fsync::Never`](crate::Fsync::Never).
     fn sync(&self) -> io::Result<()>;
 }

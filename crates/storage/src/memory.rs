@@ -1,4 +1,4 @@
-//! The journal that lives in memory.
+//! The journal in memory.
 
 use crate::error::JournalError;
 use crate::format::Entry;
@@ -6,13 +6,13 @@ use crate::journal::{Journal, Waker};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// How many bytes of records a [`MemoryJournal`] keeps unless told otherwise.
+/// Default capacity of a [`MemoryJournal`].
 pub const DEFAULT_MEMORY_JOURNAL_BYTES: usize = 1 << 20;
-/// What a kept record takes besides its bytes: its id and its handle.
+/// Memory that a record takes besides its bytes: its id and its handle.
 const RECORD_OVERHEAD_BYTES: usize = size_of::<Entry>();
 
-/// Keeps the latest records in memory; each is as durable as the process at once. It outlives no crash: for experiments in which
-/// no replica restarts with the same identity.
+/// Journal of the latest records in memory. Records survive no crash, and count as durable at once: for experiments in
+/// which no replica restarts with the same identity.
 pub struct MemoryJournal {
     records: VecDeque<Entry>,
     bytes: usize,
@@ -21,28 +21,26 @@ pub struct MemoryJournal {
 }
 
 impl MemoryJournal {
-    /// An empty journal that keeps at most `capacity` bytes; the earliest records give way.
+    /// Makes a journal that keeps at most `capacity` bytes and drops the oldest records first.
     pub fn new(capacity: usize) -> MemoryJournal {
         MemoryJournal { records: VecDeque::new(), bytes: 0, capacity, last: None }
     }
 
-    /// How many records are kept.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether none is kept.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Bytes that the kept records take, handles included.
+    /// Returns the memory that the records take, including their handles.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     fn forget_first(&mut self) {
-        let entry = self.records.pop_front().expect("bytes are counted for a record that is kept");
+        let entry = self.records.pop_front().expect("bytes are counted for kept records only");
         self.bytes -= entry.bytes + RECORD_OVERHEAD_BYTES;
     }
 }

@@ -1,62 +1,59 @@
-//! Whose a journal is, how large it may be, and when it counts as written.
+//! A journal's owner, its sizes, and when a record counts as written.
 
 use crate::error::JournalError;
 use crate::format::SECTOR_BYTES;
 use quorate_types::{ClusterId, ReplicaId};
 
-/// Bytes of one segment unless told otherwise.
+/// Default of [`JournalOptions::segment_bytes`].
 pub const DEFAULT_SEGMENT_BYTES: u64 = 16 << 20;
-/// Bytes that all segments together may take unless told otherwise.
+/// Default of [`JournalOptions::capacity_bytes`].
 pub const DEFAULT_CAPACITY_BYTES: u64 = 1 << 30;
-/// Bytes of records that may wait for the disk unless told otherwise.
+/// Default of [`JournalOptions::waiting_bytes`].
 pub const DEFAULT_WAITING_BYTES: usize = 64 << 20;
-/// The smallest segment: its header and a group of a few records.
+/// The smallest segment has room for its header and a group of a few records.
 pub const MIN_SEGMENT_BYTES: u64 = 4 * SECTOR_BYTES as u64;
-/// The largest segment: it is read into memory as a whole.
+/// Segments are bounded because they are read into memory whole.
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 
-/// Whose promises a journal holds. It stands in every segment, so that a directory of another cluster or replica is refused.
+/// Replica whose promises a journal holds. Every segment names it, so that the directory of another cluster or replica
+/// is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// The cluster.
     pub cluster: ClusterId,
-    /// The replica in it.
     pub replica: ReplicaId,
 }
 
 /// Whether a record must have reached the disk before it is reported durable.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Fsync {
-    /// It must: what is reported survives a loss of power.
+    /// Durable records survive a loss of power.
     #[default]
     Always,
-    /// It need not: what is reported survives the process, not the machine. For experiments only: a cluster of which more than f
-    /// replicas lose power may contradict what it has acknowledged, and a journal may be refused as damaged afterwards.
+    /// Durable records survive the process but not the machine. For experiments only: if more than f replicas lose
+    /// power, the cluster may contradict what it has acknowledged, and a journal may be refused as damaged.
     Never,
 }
 
 /// How a write is made durable under [`Fsync::Always`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Flush {
-    /// The file is opened with `O_DSYNC`: one system call for each group. The faster one wherever it was measured.
+    /// Opens the file with `O_DSYNC`, so that a group takes one system call. Faster on every disk measured so far.
     #[default]
     WriteThrough,
-    /// A write and then `fdatasync`.
+    /// Writes and then calls `fdatasync`.
     Fdatasync,
 }
 
 /// Sizes and policies of a journal.
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
-    /// Bytes of one segment, a multiple of 512; also bounds one record.
+    /// Size of a segment, a multiple of 512; also limits the size of a record.
     pub segment_bytes: u64,
-    /// Bytes that all segments together may take, the one prepared ahead and those that wait to be used again included.
+    /// Maximum size of all segments, including the one prepared ahead and those waiting to be reused.
     pub capacity_bytes: u64,
-    /// Bytes of records that may be appended and not yet durable: a disk that hangs must not fill the memory.
+    /// Maximum size of records that are appended but not durable, so that a disk that hangs does not fill the memory.
     pub waiting_bytes: usize,
-    /// When a record counts as written.
     pub fsync: Fsync,
-    /// How it is written.
     pub flush: Flush,
 }
 
@@ -73,7 +70,7 @@ impl Default for JournalOptions {
 }
 
 impl JournalOptions {
-    /// Refuses sizes that make no journal, by the name of the key.
+    /// Refuses impossible sizes, naming the key.
     pub fn validate(&self) -> Result<(), JournalError> {
         let JournalOptions { segment_bytes, capacity_bytes, .. } = *self;
         if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment_bytes)
@@ -89,8 +86,8 @@ impl JournalOptions {
         if capacity_bytes < 2 * segment_bytes {
             return Err(JournalError::Options {
                 what: format!(
-                    "`capacity_bytes` is {capacity_bytes}; it must hold two segments of {segment_bytes} bytes, \
-                     the one in use and the next"
+                    "`capacity_bytes` is {capacity_bytes}; it must be at least {}, for the segment in use and the next",
+                    2 * segment_bytes
                 ),
             });
         }

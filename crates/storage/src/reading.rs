@@ -1,7 +1,7 @@
-//! Reading a journal that a replica may be writing at the same moment.
+//! Reads a journal that a replica may be writing at the same time.
 //!
-//! Segments are read one after the other, while the replica appends to the last, begins further ones and removes the first. What
-//! comes of that may look damaged, and looks different a moment later; damage does not. Nothing is written, locked or repaired.
+//! Segments are read one after the other, while the replica appends to the last, adds new ones and removes the first.
+//! The result may look damaged, but looks different a moment later, unlike real damage. Nothing is written or locked.
 
 use crate::directory::{Directory, LOCK_FILE};
 use crate::error::JournalError;
@@ -10,14 +10,15 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// How often a journal is read that is not the same twice, before what was seen last is believed.
+/// Readings of a journal that looks damaged in a different way each time, before the last one is returned.
 const MOST_READINGS: usize = 20;
 
-/// Reads the journal in `directory`: `visit` receives what `begin` made and the records up to the first damage, ascending by id. When
-/// the journal changed meanwhile so that what was read does not fit together, all of it is read again, from another `begin`.
+/// Reads the journal in `directory`. `visit` receives the value that `begin` made and the records up to the first
+/// damage, ascending by id. If the journal changes meanwhile so that its parts do not match, starts over with a new
+/// `begin`.
 ///
 /// # Errors
-/// [`JournalError`] if the operating system refuses, or a segment is of another format, cluster or replica than those before it.
+/// If the operating system refuses, or a segment has another format, cluster or replica than those before it.
 pub fn read<T>(
     directory: &Path,
     mut begin: impl FnMut() -> T,
@@ -39,7 +40,7 @@ pub fn read<T>(
     }
 }
 
-/// The process that has the journal in `directory` open to write, as far as the operating system tells.
+/// Returns the id of the process that has the journal in `directory` open to write, if the operating system tells.
 pub fn holder(directory: &Path) -> Option<u32> {
     let file = fs::metadata(directory.join(LOCK_FILE)).ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;

@@ -1,4 +1,4 @@
-//! What an operator does with a journal: look at it, and cut off what cannot be read.
+//! Tools for operators: inspecting a journal, and cutting off its damaged part.
 
 use crate::directory::Directory;
 use crate::error::JournalError;
@@ -7,67 +7,64 @@ use crate::log::Cut;
 use crate::medium::{Medium, MediumFile};
 use crate::options::{Flush, Fsync, Identity};
 use crate::scan::Tail;
-use crate::survey::{Break, Survey, segment_name, survey};
+use crate::survey::{Break, Survey, names, segment_name, survey};
 use std::path::Path;
 
-/// The file that says that a journal was cut by a repair.
+/// File that marks a journal as cut by a repair.
 pub(crate) const REPAIRED_MARK: &str = "repaired";
 
-/// What a journal holds.
+/// Content of a journal.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// Whose it is; none if it is empty.
+    /// `None` if the journal is empty.
     pub identity: Option<Identity>,
-    /// Its segments up to the damage, if there is any.
+    /// Segments up to the damage, if any.
     pub segments: Vec<SegmentSummary>,
-    /// Records that can be read.
+    /// Readable records.
     pub records: u64,
-    /// What an interrupted write, or one that is under way, left at the end.
+    /// Remains, at the end, of a write that was interrupted or is under way.
     pub torn: Option<Cut>,
-    /// The damage because of which the journal is refused.
+    /// The reason why the journal is refused.
     pub damage: Option<JournalError>,
-    /// Whether a repair has cut it, and no replica has accepted that yet.
+    /// A repair has cut the journal, and no replica has accepted that yet.
     pub repaired: bool,
 }
 
 /// One segment of a journal.
 #[derive(Clone, Debug)]
 pub struct SegmentSummary {
-    /// The file.
     pub file: String,
-    /// Its length in bytes.
+    /// Length of the file.
     pub bytes: u64,
-    /// The bytes in use.
     pub used_bytes: u64,
-    /// Records that can be read.
+    /// Readable records.
     pub records: u64,
-    /// The lowest id, if there is a record.
     pub first_id: Option<u64>,
-    /// The highest id, if there is a record.
     pub last_id: Option<u64>,
 }
 
-/// What a repair did.
+/// Outcome of a repair.
 #[derive(Clone, Debug)]
 pub struct RepairReport {
-    /// Whose journal it is; none if nothing of it could be read.
+    /// `None` if no segment header could be read.
     pub identity: Option<Identity>,
-    /// The damage that was found; none if there was none, and then nothing was changed.
+    /// The damage that was found; if `None`, nothing was changed.
     pub damage: Option<JournalError>,
     /// Records that are kept.
     pub records: u64,
     /// The highest id that is kept.
     pub last_id: Option<u64>,
-    /// The files to which everything else was saved.
+    /// Files that hold everything that was cut off.
     pub saved: Vec<String>,
 }
 
-/// Looks at the journal in `directory` without changing or locking it. `visit` receives the records up to the first damage.
+/// Inspects the journal in `directory` without changing or locking it. `visit` receives the records up to the first
+/// damage.
 pub fn inspect(directory: &Path, visit: &mut dyn FnMut(u64, &[u8])) -> Result<Inspection, JournalError> {
     inspect_medium(&Directory::look(directory), visit)
 }
 
-/// [`inspect`] on any medium.
+/// Does what [`inspect`] does, on any medium.
 pub fn inspect_medium<M: Medium>(medium: &M, visit: &mut dyn FnMut(u64, &[u8])) -> Result<Inspection, JournalError> {
     let found = survey(medium, None, visit)?;
     let segments: Vec<SegmentSummary> = found
@@ -100,11 +97,11 @@ pub fn inspect_medium<M: Medium>(medium: &M, visit: &mut dyn FnMut(u64, &[u8])) 
     })
 }
 
-/// Makes the journal in `directory` one that opens again: keeps the records before the first damage, and saves everything from
-/// there on to files beside it, whose names end in `aside-N`.
+/// Repairs the journal in `directory` so that it opens again: keeps the records before the first damage and saves the
+/// rest to files beside it, whose names end in `aside-N`.
 ///
-/// What is cut off may have been promises. The journal remembers that, as [`crate::Recovery::repaired`], until the replica
-/// accepts it. A repair that is interrupted is done again.
+/// The lost records may be promises. The journal remembers this, as [`crate::Recovery::repaired`], until the replica
+/// accepts it. An interrupted repair can be repeated.
 pub fn repair(directory: &Path) -> Result<RepairReport, JournalError> {
     if !directory.is_dir() {
         let error = std::io::Error::from(std::io::ErrorKind::NotFound);
@@ -113,7 +110,7 @@ pub fn repair(directory: &Path) -> Result<RepairReport, JournalError> {
     repair_medium(&Directory::open(directory, Fsync::Always, Flush::default())?)
 }
 
-/// [`repair`] on any medium.
+/// Does what [`repair`] does, on any medium.
 pub fn repair_medium<M: Medium>(medium: &M) -> Result<RepairReport, JournalError> {
     let found = survey(medium, None, &mut |_, _| {})?;
     let last = found.segments.last().map(|segment| &segment.scan);
@@ -136,16 +133,12 @@ pub fn repair_medium<M: Medium>(medium: &M) -> Result<RepairReport, JournalError
     Ok(report)
 }
 
-fn names<M: Medium>(medium: &M) -> Result<Vec<String>, JournalError> {
-    medium.list().map_err(|error| JournalError::io("list", medium.describe(""), error))
-}
-
 fn aside(name: &str, attempt: u32) -> String {
     format!("{name}.aside-{attempt}")
 }
 
-/// Saves what is behind the break, then cuts it off. The segments behind it go first, the highest before the others: until the
-/// cut itself, the journal is refused as before.
+/// Saves everything behind the break, then cuts it off. Later segments go first, in descending order, so that the
+/// journal is refused as before until the cut itself.
 fn cut<M: Medium>(
     medium: &M,
     found: &Survey,
@@ -159,7 +152,7 @@ fn cut<M: Medium>(
     if broken.end > 0 {
         let file = medium.open(&name).map_err(fail)?;
         let bytes = file.bytes().map_err(fail)?;
-        let mut rest = vec![0; usize::try_from(bytes).expect("it was read as a whole before") - broken.end];
+        let mut rest = vec![0; usize::try_from(bytes).expect("the survey read it whole") - broken.end];
         file.read(broken.end as u64, &mut rest).map_err(fail)?;
         let copy = aside(&format!("{name}.from-{}", broken.end), attempt);
         let mut saved = medium.create(&copy, rest.len() as u64).map_err(fail)?;
@@ -178,7 +171,7 @@ fn cut<M: Medium>(
     rest.fill(0);
     let intact = &broken.damage.intact;
     if let Some((last, _)) = intact.last() {
-        let segment = found.segments.iter().find(|segment| segment.index == broken.index).expect("it was read");
+        let segment = found.segments.iter().find(|segment| segment.index == broken.index).expect("the survey read it");
         let mut group = Vec::new();
         let entries: Vec<Entry> = intact.iter().map(|(id, record)| Entry::new(*id, vec![record.clone()])).collect();
         let sequence = segment.scan.next_sequence.unwrap_or(0);

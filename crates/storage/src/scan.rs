@@ -1,8 +1,8 @@
-//! Reads a segment, and tells the remains of an interrupted write from damage.
+//! Reads a segment, and distinguishes the remains of an interrupted write from damage.
 //!
-//! A group is written only when the one before it is durable. So what is not whole may be the remains of a write that a
-//! crash interrupted only if nothing was written after it; and then it must look like such remains: the mark of a sector is still the one
-//! from before. Whatever else is not whole was whole once and has been damaged.
+//! A group is written only after the previous one is durable. So an incomplete group can be the remains of an
+//! interrupted write only if nothing was written after it, and if one of its sectors still has its earlier mark. Every
+//! other incomplete group was whole once and is damaged.
 
 use crate::format::{
     GROUP_HEADER_BYTES, GroupHeader, SECTOR_BYTES, SegmentHeader, check_marks, decode_record, is_blank, is_touched,
@@ -11,59 +11,58 @@ use crate::format::{
 use bytes::Bytes;
 use std::ops::Range;
 
-/// What stands behind the last whole group.
+/// Content of a segment behind its last whole group.
 #[derive(Debug)]
 pub(crate) enum Tail {
-    /// Nothing of this life of the file.
+    /// Nothing was written in this life of the file.
     Clean,
-    /// The remains of an interrupted write, up to this offset; then nothing of this life of the file.
+    /// Remains of an interrupted write up to `end`, and nothing after them.
     Torn { end: usize },
-    /// Something that was whole once.
+    /// A group that was whole once.
     Damaged(Damage),
 }
 
-/// What is wrong in a segment.
+/// Damage in a segment.
 #[derive(Debug)]
 pub(crate) struct Damage {
-    /// Where, in bytes from the beginning of the segment.
+    /// In bytes from the beginning of the segment.
     pub offset: usize,
-    /// What.
     pub what: String,
-    /// The records of the damaged group that stand before the damage.
+    /// Records of the damaged group that precede the damage.
     pub intact: Vec<(u64, Bytes)>,
 }
 
-/// What was found in a segment.
+/// Content of a segment.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    /// Where the whole groups end.
+    /// End of the whole groups.
     pub end: usize,
-    /// The sequence number that the next group must have; unknown if there was none before it.
+    /// Sequence number that the next group must have; unknown if no group precedes it.
     pub next_sequence: Option<u64>,
     pub records: u64,
     pub first_id: Option<u64>,
-    /// The last id in this segment or, if it has none, in those before.
+    /// Last id in this segment or, if it has none, in earlier ones.
     pub last_id: Option<u64>,
-    /// Where the last whole group lies.
+    /// Place of the last whole group.
     pub last_group: Option<Range<usize>>,
     pub tail: Tail,
 }
 
 impl Scan {
-    /// Whether nothing was ever written behind the segment's header.
+    /// Returns whether nothing was ever written behind the segment header.
     pub fn is_unused(&self) -> bool {
         self.last_group.is_none() && matches!(self.tail, Tail::Clean)
     }
 }
 
-/// What is known from the segments before.
+/// State after the previous segments.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Before {
     pub next_sequence: Option<u64>,
     pub last_id: Option<u64>,
 }
 
-/// Reads the segment `image`, whose header is `segment`, and hands each record of a whole group to `visit`.
+/// Reads the segment `image`, whose header is `segment`. `visit` receives each record of a whole group.
 pub(crate) fn scan(image: &[u8], segment: &SegmentHeader, before: Before, visit: &mut dyn FnMut(u64, &[u8])) -> Scan {
     let Before { next_sequence, last_id } = before;
     let mut scan = Scan {
@@ -91,7 +90,7 @@ pub(crate) fn scan(image: &[u8], segment: &SegmentHeader, before: Before, visit:
         };
         take_content(group, &mut content);
         let whole = read_group(&content, &header, scan.last_id, &mut spans).and_then(|()| {
-            check_marks(group, segment.life).map_err(|at| (at, "a sector of a group does not end with its mark"))
+            check_marks(group, segment.life).map_err(|at| (at, "a sector of a group has the wrong mark"))
         });
         if let Err((at, what)) = whole {
             let copy = |(id, place): &(u64, Range<usize>)| (*id, Bytes::copy_from_slice(&content[place.clone()]));
@@ -112,7 +111,7 @@ pub(crate) fn scan(image: &[u8], segment: &SegmentHeader, before: Before, visit:
     }
 }
 
-/// The bytes of the group that begins `rest`, if its header can be true.
+/// Checks that a header is plausible. Returns the bytes of its group, which begins `rest`.
 fn check_header<'a>(
     header: &GroupHeader,
     rest: &'a [u8],
@@ -120,19 +119,20 @@ fn check_header<'a>(
     next_sequence: Option<u64>,
 ) -> Result<&'a [u8], String> {
     if header.index != index {
-        return Err(format!("a group of segment {} stands in segment {index}", header.index));
+        return Err(format!("found a group of segment {} in segment {index}", header.index));
     }
     if let Some(expected) = next_sequence.filter(|expected| *expected != header.sequence) {
-        return Err(format!("group {} stands where group {expected} is expected", header.sequence));
+        return Err(format!("found group {}, expected group {expected}", header.sequence));
     }
     let bytes = header.bytes as usize;
     if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
-        return Err(format!("a group claims to have {bytes} bytes, which are no whole sectors"));
+        return Err(format!("a group claims {bytes} bytes, which is not a multiple of {SECTOR_BYTES}"));
     }
-    rest.get(..bytes).ok_or_else(|| format!("a group of {bytes} bytes reaches beyond the segment"))
+    rest.get(..bytes).ok_or_else(|| format!("a group of {bytes} bytes extends beyond the segment"))
 }
 
-/// Finds the records in the content of a group; or says where on the disk it is not whole, and leaves those before that in `spans`.
+/// Finds the records in the content of a group. The error is the offset on disk and the kind of the damage; `spans`
+/// then has the records before it.
 fn read_group(
     content: &[u8],
     header: &GroupHeader,
@@ -144,33 +144,31 @@ fn read_group(
     for _ in 0..header.records {
         let (id, place) = decode_record(header, content, at).map_err(|what| (place_of(at), what))?;
         if last_id.is_some_and(|last| id <= last) {
-            return Err((place_of(at), "a record's id is not above the one before"));
+            return Err((place_of(at), "a record's id does not exceed the previous one"));
         }
         at = place.end;
         last_id = Some(id);
         spans.push((id, place));
     }
-    match is_blank(&content[at..]) {
-        true => Ok(()),
-        false => Err((place_of(at), "the padding behind a group's records is not as written")),
-    }
+    if is_blank(&content[at..]) { Ok(()) } else { Err((place_of(at), "the padding of a group is not zero")) }
 }
 
-/// A group whose header is whole and whose rest is not.
+/// Judges a group whose header is intact and whose content is not.
 fn judge_group(image: &[u8], start: usize, segment: &SegmentHeader, header: &GroupHeader, mut damage: Damage) -> Tail {
     let end = start + header.bytes as usize;
     if let Some(later) = later_group(image, end, segment, Some(header.sequence)) {
-        damage.what += &format!("; a later group stands at byte {later}, so this one was durable");
+        damage.what += &format!("; there is a later group at byte {later}, so this one was durable");
         return Tail::Damaged(damage);
     }
     let mut sectors = image[start..end].chunks_exact(SECTOR_BYTES);
-    match sectors.any(|sector| is_unfinished(sector, segment.life)) {
-        true => Tail::Torn { end: touched_end(image, start, segment.life) },
-        false => Tail::Damaged(damage),
+    if sectors.any(|sector| is_unfinished(sector, segment.life)) {
+        Tail::Torn { end: touched_end(image, start, segment.life) }
+    } else {
+        Tail::Damaged(damage)
     }
 }
 
-/// Something that has no header of a group, or the end.
+/// Judges the rest of a segment that does not begin with a group header.
 fn judge_without_header(image: &[u8], start: usize, segment: &SegmentHeader, next_sequence: Option<u64>) -> Tail {
     let end = touched_end(image, start, segment.life);
     if end == start {
@@ -178,15 +176,16 @@ fn judge_without_header(image: &[u8], start: usize, segment: &SegmentHeader, nex
     }
     let damaged = |what: String| Tail::Damaged(Damage { offset: start, what, intact: Vec::new() });
     if let Some(later) = later_group(image, start + SECTOR_BYTES, segment, next_sequence) {
-        return damaged(format!("no group, though a later one stands at byte {later}"));
+        return damaged(format!("a group is missing; there is a later one at byte {later}"));
     }
-    match is_unfinished(&image[start..start + SECTOR_BYTES], segment.life) {
-        true => Tail::Torn { end },
-        false => damaged("a group's header is damaged".into()),
+    if is_unfinished(&image[start..start + SECTOR_BYTES], segment.life) {
+        Tail::Torn { end }
+    } else {
+        damaged("a group header is damaged".into())
     }
 }
 
-/// Where, from `from` on, a group stands that was written after the one that should have the sequence number `expected`.
+/// Returns the offset, from `from` on, of a group that was written after the one with the sequence number `expected`.
 fn later_group(image: &[u8], from: usize, segment: &SegmentHeader, expected: Option<u64>) -> Option<usize> {
     (from..image.len()).step_by(SECTOR_BYTES).find(|at| {
         GroupHeader::decode(&image[*at..], segment.life).is_some_and(|header| {
@@ -195,7 +194,7 @@ fn later_group(image: &[u8], from: usize, segment: &SegmentHeader, expected: Opt
     })
 }
 
-/// The end of the last sector from `start` on to which something was written in the life `life`, or `start`.
+/// Returns the end of the last sector from `start` on that was written in the life `life`, or `start`.
 pub(crate) fn touched_end(image: &[u8], start: usize, life: u8) -> usize {
     let untouched = image[start..].rchunks_exact(SECTOR_BYTES).take_while(|sector| !is_touched(sector, life)).count();
     image.len() - untouched * SECTOR_BYTES

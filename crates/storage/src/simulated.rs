@@ -1,5 +1,6 @@
-//! A disk in memory that fails as disks do, by a seed: the medium of tests and simulators.
+//! A disk in memory that fails as disks do, driven by a seed, for tests and simulators.
 
+use crate::format::SECTOR_BYTES;
 use crate::medium::{Medium, MediumFile};
 use crate::options::Fsync;
 use std::collections::BTreeMap;
@@ -8,30 +9,29 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// The unit that a power failure leaves either written or not.
-const SECTOR_BYTES: usize = 512;
-/// How many unsynced writes of a file, or changes of names, are outstanding at most: a kernel, too, writes back in time.
+/// Maximum number of unsynced writes of a file, or of name changes. A kernel, too, writes data back after a while.
 const MAX_UNSYNCED: usize = 64;
 
-/// How a [`SimulatedDisk`] fails. None of it happens unless set.
+/// Faults of a [`SimulatedDisk`]; none by default.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// What each write and each sync takes, in nanoseconds, uniformly from this range.
+    /// Duration of each write and sync in nanoseconds, drawn uniformly from this range.
     pub latency_ns: Range<u64>,
-    /// Whether that time passes for the thread that writes. Else it is only added up, for [`SimulatedDisk::take_busy`].
+    /// The writing thread sleeps for the latency. Otherwise it is only added up, for [`SimulatedDisk::take_busy`].
     pub sleep: bool,
-    /// Of a million writes, how many fail with an I/O error, part of them written.
+    /// Share of writes that fail with an I/O error after writing a part.
     pub errors_per_million: u32,
-    /// Bytes of all files beyond which there is no space left.
+    /// Maximum size of all files.
     pub capacity_bytes: Option<u64>,
-    /// Whether the file system has become read-only.
+    /// The file system has become read-only.
     pub read_only: bool,
-    /// The power fails when so many more bytes are written; each creation, renaming and removal of a file counts as one byte. The
-    /// write that is under way then is torn at that byte, or leaves any of its sectors.
+    /// The power fails after this many more bytes; creating, renaming or removing a file counts as one byte. The write
+    /// under way is torn at that byte, or leaves any of its sectors.
     pub power_fails_after_bytes: Option<u64>,
 }
 
-/// The disk. Clones are handles to the same one. Without [`Fsync::Never`], a write is durable when it returns.
+/// A disk in memory. Clones are handles to the same disk. A write is durable when it returns, except with
+/// [`Fsync::Never`].
 #[derive(Clone)]
 pub struct SimulatedDisk {
     disk: Arc<Mutex<Disk>>,
@@ -42,8 +42,13 @@ pub struct SimulatedDisk {
 struct Content {
     cached: Vec<u8>,
     durable: Vec<u8>,
-    /// What was written since the last sync.
+    /// Offset and data of the writes since the last sync.
     unsynced: Vec<(usize, Vec<u8>)>,
+}
+
+/// Overwrites `content` with `data` from `offset` on.
+fn put(content: &mut [u8], offset: usize, data: &[u8]) {
+    content[offset..offset + data.len()].copy_from_slice(data);
 }
 
 type Names = BTreeMap<String, usize>;
@@ -51,9 +56,9 @@ type Names = BTreeMap<String, usize>;
 #[derive(Clone, Default)]
 struct Disk {
     names: Names,
-    /// What the names were after each change since they were last durable; the first are the durable ones.
+    /// The durable names, and the names after each later change.
     past_names: Vec<Names>,
-    /// By the number that a name stands for.
+    /// By the number that [`Names`] gives.
     files: Vec<Content>,
     faults: Faults,
     down: bool,
@@ -62,29 +67,28 @@ struct Disk {
 }
 
 impl SimulatedDisk {
-    /// An empty disk without faults, whose chances are drawn from `seed`.
+    /// Makes an empty disk without faults that draws random numbers from `seed`.
     pub fn new(seed: u64, fsync: Fsync) -> SimulatedDisk {
         let disk = Disk { random: seed, past_names: vec![Names::new()], ..Disk::default() };
         SimulatedDisk { disk: Arc::new(Mutex::new(disk)), fsync }
     }
 
-    /// From now on the disk fails so.
     pub fn set_faults(&self, faults: Faults) {
         self.lock().faults = faults;
     }
 
-    /// Whether the power has failed.
+    /// Returns whether the power has failed.
     pub fn is_down(&self) -> bool {
         self.lock().down
     }
 
-    /// The time that writes and syncs have taken since this was last asked.
+    /// Returns the duration of all writes and syncs since the last call.
     pub fn take_busy(&self) -> Duration {
         std::mem::take(&mut self.lock().busy)
     }
 
-    /// The disk as it is found after a loss of power, now or before: what was not synced is there in part, by the seed. This one
-    /// stays down, the new one has no faults.
+    /// Cuts the power, unless it has failed already, and returns the disk found afterwards: it has a random part of the
+    /// unsynced data and no faults. This disk stays down.
     pub fn lose_power(&self) -> SimulatedDisk {
         let mut disk = self.lock();
         disk.down = true;
@@ -105,12 +109,12 @@ impl SimulatedDisk {
         SimulatedDisk { disk: Arc::new(Mutex::new(found)), fsync: self.fsync }
     }
 
-    /// Another disk with the same content, faults and chances.
+    /// Returns an independent disk with the same content, faults and random state.
     pub fn duplicate(&self) -> SimulatedDisk {
         SimulatedDisk { disk: Arc::new(Mutex::new(self.lock().clone())), fsync: self.fsync }
     }
 
-    /// Damages the file `name`: flips the bits of the byte at `offset` that are set in `bits`. False if there is no such byte.
+    /// Flips `bits` in the byte at `offset` of the file `name`. Returns false if there is no such byte.
     pub fn flip(&self, name: &str, offset: u64, bits: u8) -> bool {
         let mut disk = self.lock();
         let Some(file) = disk.names.get(name).copied() else { return false };
@@ -124,7 +128,7 @@ impl SimulatedDisk {
         true
     }
 
-    /// The bytes of the file `name`, as a process reads them.
+    /// Returns the content of the file `name` as a process reads it.
     pub fn content(&self, name: &str) -> Option<Vec<u8>> {
         let disk = self.lock();
         disk.names.get(name).map(|file| disk.files[*file].cached.clone())
@@ -134,7 +138,7 @@ impl SimulatedDisk {
         self.disk.lock().expect("the simulated disk does not panic")
     }
 
-    /// Changes the names, unless the disk fails.
+    /// Changes the names of files, unless the disk fails.
     fn change<T>(&self, change: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
         let mut disk = self.lock();
         disk.writable()?;
@@ -164,7 +168,7 @@ fn no_such_file() -> io::Error {
 }
 
 impl Disk {
-    /// The next draw: splitmix64 (Steele, Lea and Flood, 2014).
+    /// Draws a random number with splitmix64 (Steele, Lea and Flood, 2014).
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.random;
@@ -173,7 +177,7 @@ impl Disk {
         bits ^ (bits >> 31)
     }
 
-    /// A draw below `end`, which is not zero.
+    /// Draws a number below `end`, which is not zero.
     fn below(&mut self, end: usize) -> usize {
         (self.draw() % end as u64) as usize
     }
@@ -187,7 +191,7 @@ impl Disk {
         if self.faults.read_only { Err(io::Error::from_raw_os_error(libc::EROFS)) } else { Ok(()) }
     }
 
-    /// Takes from the bytes until the power fails.
+    /// Counts bytes down to the power failure.
     fn spend(&mut self, bytes: usize) -> io::Result<()> {
         if let Some(left) = &mut self.faults.power_fails_after_bytes {
             if *left < bytes as u64 {
@@ -199,7 +203,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Frees the content of the files that no name stands for any more.
+    /// Frees the content of files that no longer have a name.
     fn forget_removed(&mut self) {
         for (file, content) in self.files.iter_mut().enumerate() {
             if !content.cached.is_empty() && !self.names.values().any(|named| *named == file) {
@@ -208,7 +212,7 @@ impl Disk {
         }
     }
 
-    /// Counts a latency; returned if it is to pass.
+    /// Draws and counts a latency; returns it if the thread has to sleep.
     fn wait(&mut self) -> Option<Duration> {
         let Range { start, end } = self.faults.latency_ns;
         if end <= start {
@@ -219,7 +223,7 @@ impl Disk {
         self.faults.sleep.then_some(latency)
     }
 
-    /// Leaves a part of a write: its beginning up to `at`, or any of its sectors.
+    /// Performs a part of a write: its beginning up to `at`, or any of its sectors.
     fn tear(&mut self, into: &mut [u8], offset: usize, data: &[u8], at: Option<usize>) {
         if self.draw() & 1 == 0 {
             let end = at.unwrap_or_else(|| self.below(data.len() + 1));
@@ -228,7 +232,7 @@ impl Disk {
         }
         let mut from = 0;
         while from < data.len() {
-            // Sectors are those of the file, not of the write.
+            // Sectors are aligned to the file, not to the write.
             let to = data.len().min((offset + from + 1).next_multiple_of(SECTOR_BYTES) - offset);
             if self.draw() & 1 == 0 {
                 into[offset + from..offset + to].copy_from_slice(&data[from..to]);
@@ -239,7 +243,7 @@ impl Disk {
 
     fn write(&mut self, file: usize, offset: u64, data: &[u8], fsync: Fsync) -> io::Result<()> {
         self.writable()?;
-        let offset = usize::try_from(offset).expect("a simulated file fits the memory");
+        let offset = usize::try_from(offset).expect("a simulated file fits in memory");
         let mut content = std::mem::take(&mut self.files[file]);
         assert!(offset + data.len() <= content.cached.len(), "a journal writes within its segments");
         let left = self.faults.power_fails_after_bytes.map(|left| left.min(usize::MAX as u64) as usize);
@@ -247,19 +251,19 @@ impl Disk {
             self.tear(&mut content.durable, offset, data, left);
             Err(error)
         } else if self.draw() % 1_000_000 < u64::from(self.faults.errors_per_million) {
-            // As with a failed writeback: the cache has it all, the disk a part.
+            // As with a failed writeback: the cache has all of the data, the disk a part.
             self.tear(&mut content.durable, offset, data, None);
-            content.cached[offset..offset + data.len()].copy_from_slice(data);
+            put(&mut content.cached, offset, data);
             Err(io::Error::from_raw_os_error(libc::EIO))
         } else {
-            content.cached[offset..offset + data.len()].copy_from_slice(data);
+            put(&mut content.cached, offset, data);
             match fsync {
-                Fsync::Always => content.durable[offset..offset + data.len()].copy_from_slice(data),
+                Fsync::Always => put(&mut content.durable, offset, data),
                 Fsync::Never => {
                     content.unsynced.push((offset, data.to_vec()));
                     if content.unsynced.len() > MAX_UNSYNCED {
                         let (offset, data) = content.unsynced.remove(0);
-                        content.durable[offset..offset + data.len()].copy_from_slice(&data);
+                        put(&mut content.durable, offset, &data);
                     }
                 }
             }
@@ -299,7 +303,7 @@ impl Medium for SimulatedDisk {
             if disk.faults.capacity_bytes.is_some_and(|capacity| used as u64 + bytes > capacity) {
                 return Err(io::Error::from_raw_os_error(libc::ENOSPC));
             }
-            let zeros = vec![0; usize::try_from(bytes).expect("a simulated file fits the memory")];
+            let zeros = vec![0; usize::try_from(bytes).expect("a simulated file fits in memory")];
             disk.files.push(Content { cached: zeros.clone(), durable: zeros, unsynced: Vec::new() });
             disk.names.insert(name.to_owned(), disk.files.len() - 1);
             Ok(disk.files.len() - 1)
@@ -379,7 +383,7 @@ impl MediumFile for SimulatedFile {
         let latency = disk.wait();
         let content = &mut disk.files[self.file];
         for (offset, data) in std::mem::take(&mut content.unsynced) {
-            content.durable[offset..offset + data.len()].copy_from_slice(&data);
+            put(&mut content.durable, offset, &data);
         }
         drop(disk);
         self.disk.pause(latency);

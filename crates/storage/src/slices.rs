@@ -1,14 +1,14 @@
-//! A processor for the thread that writes, as soon as the disk has answered.
+//! Short time slices for the writer thread, so that it runs as soon as the disk has answered.
 //!
-//! A thread that wakes up on a busy processor waits until the one that runs has had its slice: up to a tick of the scheduler, 4 ms at
-//! 250 Hz, thirty times as long as the disk took. Linux (6.12 and later) lets a thread that asks for shorter slices go first. It gets no
-//! more of the processor than before, and needs no privileges.
+//! A thread that wakes up on a busy processor waits until the running thread has used up its slice: up to a scheduler
+//! tick, 4 ms at 250 Hz, thirty times as long as the disk took. Linux (6.12 and later) runs a thread first if it asks
+//! for shorter slices. The thread gets no larger share of the processor, and needs no privileges.
 
-/// How long the thread that writes runs at a time, in nanoseconds: about as long as it takes to hand a group to the disk.
+/// Time slice of the writer thread in nanoseconds: about as long as it takes to hand a group to the disk.
 #[cfg(target_os = "linux")]
 const SLICE_NS: u64 = 100_000;
 
-/// The kernel's `struct sched_attr`, in its first version.
+/// First version of the kernel's `struct sched_attr`.
 #[cfg(target_os = "linux")]
 #[repr(C)]
 #[derive(Default)]
@@ -18,26 +18,27 @@ struct Attributes {
     flags: u64,
     nice: i32,
     priority: u32,
-    /// Of an ordinary thread, its slice in nanoseconds.
+    /// Time slice of an ordinary thread in nanoseconds.
     runtime: u64,
     deadline: u64,
     period: u64,
 }
 
-/// Asks for short slices for the calling thread. Where that is not to be had, or the thread is no ordinary one, nothing changes.
+/// Requests short slices for the calling thread. Does nothing if the kernel has none or the thread has a special
+/// policy.
 #[cfg(target_os = "linux")]
-pub(crate) fn ask_for_short_ones() {
+pub(crate) fn request_short_slices() {
     let size = size_of::<Attributes>() as u32;
     let mut attributes = Attributes::default();
-    // SAFETY: the kernel writes no more than `size` bytes to a place that holds as many.
+    // SAFETY: the kernel writes at most `size` bytes to `attributes`, which has that size.
     let known = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
     if known == 0 && attributes.policy == libc::SCHED_OTHER as u32 {
         (attributes.size, attributes.runtime) = (size, SLICE_NS);
-        // SAFETY: the kernel reads `size` bytes from a place that holds as many. An older kernel ignores the slice.
+        // SAFETY: the kernel reads `size` bytes from `attributes`, which has that size. Older kernels ignore the slice.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
 }
 
-/// Asks for short slices for the calling thread: not to be had here.
+/// Does nothing: only Linux has short slices.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn ask_for_short_ones() {}
+pub(crate) fn request_short_slices() {}

@@ -1,4 +1,4 @@
-//! A journal that writes when it is told to: for simulators, whose time is not that of a thread, and for tests.
+//! A journal that writes only when it is told to, for simulators with virtual time and for tests.
 
 use crate::error::JournalError;
 use crate::format::Entry;
@@ -8,7 +8,7 @@ use crate::medium::Medium;
 use crate::options::{Identity, JournalOptions};
 use bytes::Bytes;
 
-/// The file journal without its thread. What was committed is written by [`SteppedJournal::step`], one group at a time.
+/// The file journal without its thread: [`SteppedJournal::step`] writes the committed records, one group at a time.
 pub struct SteppedJournal<M: Medium> {
     log: Log<M>,
     recovery: Recovery,
@@ -23,7 +23,7 @@ pub struct SteppedJournal<M: Medium> {
 }
 
 impl<M: Medium> SteppedJournal<M> {
-    /// Opens or begins the journal on `medium`.
+    /// Opens the journal on `medium`, or starts a new one.
     pub fn open(medium: M, identity: Identity, options: &JournalOptions) -> Result<SteppedJournal<M>, JournalError> {
         let (log, recovery) = Log::open(medium, identity, options, false)?;
         Ok(SteppedJournal {
@@ -40,18 +40,17 @@ impl<M: Medium> SteppedJournal<M> {
         })
     }
 
-    /// What opening found.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// Whether something committed is still to be written.
+    /// Returns whether committed records wait to be written.
     pub fn is_waiting(&self) -> bool {
         !self.committed.is_empty() && self.failure.is_none()
     }
 
-    /// Writes one group of what is committed, and says whether there was anything to write. An error shows in
-    /// [`Journal::durable`].
+    /// Writes one group of committed records. Returns whether there was anything to write. [`Journal::durable`] reports
+    /// errors.
     pub fn step(&mut self) -> bool {
         if !self.is_waiting() {
             return false;
@@ -126,10 +125,7 @@ impl<M: Medium> Journal for SteppedJournal<M> {
 
     fn truncate(&mut self, first_kept: u64) -> Result<(), JournalError> {
         self.check()?;
-        match self.log.truncate(first_kept) {
-            Ok(()) => Ok(()),
-            Err(error) => self.fail(error),
-        }
+        self.log.truncate(first_kept).or_else(|error| self.fail(error))
     }
 
     fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError> {

@@ -1,4 +1,4 @@
-//! Where segments come from: the files of those that were cut, used again as they are, or else new files full of zeros.
+//! New segments: the files of truncated segments, reused as they are, or new files full of zeros.
 
 use crate::account;
 use crate::error::JournalError;
@@ -10,33 +10,33 @@ use std::collections::VecDeque;
 use std::io;
 use std::thread::{self, JoinHandle};
 
-/// A segment that has its name and no group.
+/// Segment that has its name but no group.
 pub(crate) struct Empty<F> {
     pub file: F,
     pub life: u8,
 }
 
-/// The file of a segment that was cut.
+/// File of a truncated segment.
 struct Retired {
     name: String,
-    /// Its next one.
+    /// The life in which the file will be reused.
     life: u8,
 }
 
-/// The segment after the one in use.
+/// Segment after the one in use.
 enum Next<F> {
     None,
     Ready(Empty<F>),
     Preparing(JoinHandle<Result<Empty<F>, JournalError>>),
 }
 
-/// Makes segments, if it may ahead of time. Segments in use, the next and those that wait to be used again never take more room than
-/// those in use and the next once did: a file is added only when none waits.
+/// Makes segments, ahead of time if allowed. A file is added only if none waits for reuse, so all files together never
+/// take more room than the segments in use and the next one once did.
 pub(crate) struct Supply<M: Medium> {
     medium: M,
     identity: Identity,
     segment_bytes: u64,
-    /// Whether a thread prepares segments, or [`Supply::take`] does.
+    /// A thread prepares segments; otherwise [`Supply::take`] does.
     ahead: bool,
     next: Next<M::File>,
     retired: VecDeque<Retired>,
@@ -47,12 +47,12 @@ impl<M: Medium> Supply<M> {
         Supply { medium, identity, segment_bytes, ahead, next: Next::None, retired: VecDeque::new() }
     }
 
-    /// Takes over the segment that an earlier process has prepared.
+    /// Takes over a segment that an earlier process prepared.
     pub fn adopt(&mut self, next: Empty<M::File>) {
         self.next = Next::Ready(next);
     }
 
-    /// Begins to prepare the segment `index`, which comes next, unless that is done or under way. `room`: a file may be added.
+    /// Starts to prepare the next segment, `index`, unless this is done or under way. `room` allows adding a file.
     pub fn prepare_ahead(&mut self, index: u64, room: bool) {
         let is_idle = matches!(self.next, Next::None);
         if !self.ahead || !is_idle || (self.retired.is_empty() && !room) {
@@ -60,17 +60,17 @@ impl<M: Medium> Supply<M> {
         }
         let (medium, retired, header) = (self.medium.clone(), self.retired.pop_front(), self.header(index));
         let thread = thread::Builder::new().name("journal-ahead".to_owned());
-        // Without a thread the segment is prepared when it is needed.
+        // If no thread starts, the segment is prepared when it is needed.
         if let Ok(handle) = account::spawn(thread, move || prepare(&medium, header, retired)) {
             self.next = Next::Preparing(handle);
         }
     }
 
-    /// The segment `index`, which comes next; none if that takes a further file and there is no `room` for it.
+    /// Returns the next segment, `index`; `None` if it would need another file and there is no `room`.
     pub fn take(&mut self, index: u64, room: bool) -> Result<Option<Empty<M::File>>, JournalError> {
         let next = match std::mem::replace(&mut self.next, Next::None) {
             Next::Ready(next) => Some(next),
-            // A failure ahead of time is none yet: the room that was missing may be there by now.
+            // Retry after a failure: there may be room on the disk by now.
             Next::Preparing(thread) => thread.join().expect("preparing a segment does not panic").ok(),
             Next::None => None,
         };
@@ -85,7 +85,7 @@ impl<M: Medium> Supply<M> {
         SegmentHeader { identity: self.identity, index, bytes: self.segment_bytes, life: 0 }
     }
 
-    /// Takes the segment `index`, the first of all, out of the journal for good; durable on return.
+    /// Removes the first segment, `index`, from the journal and keeps its file for reuse; durable on return.
     pub fn retire(&mut self, index: u64, bytes: u64, life: u8) -> Result<(), JournalError> {
         let (name, retired) = (segment_name(index), retired_name(index));
         if bytes != self.segment_bytes || life + 1 == MOST_LIVES {
@@ -100,14 +100,14 @@ impl<M: Medium> Supply<M> {
 
 impl<M: Medium> Drop for Supply<M> {
     fn drop(&mut self) {
-        // The thread holds the medium, and with it the lock that whoever opens the journal next needs.
+        // The thread holds the medium and its lock, which the next process to open the journal needs.
         if let Next::Preparing(thread) = std::mem::replace(&mut self.next, Next::None) {
             let _ = thread.join();
         }
     }
 }
 
-/// A segment with nothing but its header, complete before it has its name.
+/// Makes a segment with only its header, which is complete before the file gets its name.
 fn prepare<M: Medium>(
     medium: &M,
     header: SegmentHeader,
@@ -132,7 +132,7 @@ fn create<M: Medium>(medium: &M, header: SegmentHeader) -> io::Result<Empty<M::F
     write_header(medium, file, header, &preparing)
 }
 
-/// Gives a file the header of its segment and then that segment's name.
+/// Writes a segment's header to a file and then gives the file the segment's name.
 fn write_header<M: Medium>(
     medium: &M,
     mut file: M::File,

@@ -1,4 +1,4 @@
-//! Reads all segments of a medium in order, and says where their chain breaks.
+//! Reads all segments of a medium in order, and finds the place where their chain breaks.
 
 use crate::error::JournalError;
 use crate::format::{BadHeader, FORMAT, GroupHeader, SECTOR_BYTES, SegmentHeader};
@@ -7,27 +7,29 @@ use crate::options::Identity;
 use crate::scan::{Before, Damage, Scan, Tail, scan, touched_end};
 
 const SEGMENT_SUFFIX: &str = ".segment";
-/// A segment that is being prepared; what a crash leaves of it is removed.
+/// Suffix of a segment that is being prepared; removed after a crash.
 const PREPARING_SUFFIX: &str = ".preparing";
-/// A segment that was cut, whose file waits to be used again; those that an earlier process left are removed.
+/// Suffix of a truncated segment whose file waits to be reused; removed if an earlier process left it.
 const RETIRED_SUFFIX: &str = ".retired";
 
-/// The file name of a segment.
 pub(crate) fn segment_name(index: u64) -> String {
     format!("{index:012}{SEGMENT_SUFFIX}")
 }
 
-/// The name of a segment while it is prepared.
 pub(crate) fn preparing_name(index: u64) -> String {
     format!("{index:012}{PREPARING_SUFFIX}")
 }
 
-/// The name of a segment that was cut.
 pub(crate) fn retired_name(index: u64) -> String {
     format!("{index:012}{RETIRED_SUFFIX}")
 }
 
-/// Whether a file is of no use to a process that did not make it so itself.
+/// Lists the files of a medium.
+pub(crate) fn names<M: Medium>(medium: &M) -> Result<Vec<String>, JournalError> {
+    medium.list().map_err(|error| JournalError::io("list", medium.describe(""), error))
+}
+
+/// Returns whether an earlier process left this file, so that it is of no use.
 pub(crate) fn is_left_over(name: &str) -> bool {
     name.ends_with(PREPARING_SUFFIX) || name.ends_with(RETIRED_SUFFIX)
 }
@@ -37,7 +39,7 @@ fn segment_index(name: &str) -> Option<u64> {
     digits.parse().ok().filter(|index| segment_name(*index) == name)
 }
 
-/// One segment that could be read.
+/// Segment that could be read.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub index: u64,
@@ -46,36 +48,36 @@ pub(crate) struct Found {
     pub scan: Scan,
 }
 
-/// Where the chain of segments breaks.
+/// Place where the chain of segments breaks.
 #[derive(Debug)]
 pub(crate) struct Break {
-    /// The segment, which may be missing altogether.
+    /// The segment, which may be missing.
     pub index: u64,
-    /// Where its whole groups end; zero if its own header is not whole or it is missing.
+    /// End of its whole groups; zero if the segment is missing or its header is damaged.
     pub end: usize,
     pub damage: Damage,
 }
 
-/// What a medium holds.
+/// Content of a medium.
 #[derive(Debug)]
 pub(crate) struct Survey {
-    /// The identity that all segments have, or that was expected; none if neither exists.
+    /// The identity that was expected, or else that of the first segment.
     pub identity: Option<Identity>,
-    /// The segments up to the break, ascending; the damaged one is the last of them unless its header is not whole.
+    /// Segments up to the break, ascending. The damaged one is the last, unless its header is damaged.
     pub segments: Vec<Found>,
-    /// The first break, if any.
+    /// The first break.
     pub broken: Option<Break>,
-    /// Indices of all segments, ascending, those behind the break included.
+    /// Indices of all segments, ascending, including those behind the break.
     pub indices: Vec<u64>,
 }
 
 impl Survey {
-    /// The error that a break is.
+    /// Returns the break as an error.
     pub fn error<M: Medium>(&self, medium: &M) -> Option<JournalError> {
         self.broken.as_ref().map(|broken| corrupt(medium, broken.index, &broken.damage))
     }
 
-    /// Which of `segments` is being written: the last that is used at all, or else the first.
+    /// Returns the position in `segments` of the one being written: the last that is in use, or else the first.
     pub fn active(&self) -> usize {
         self.segments.iter().rposition(|found| !found.scan.is_unused()).unwrap_or(0)
     }
@@ -85,7 +87,7 @@ impl Survey {
         last.map_or(Before::default(), |scan| Before { next_sequence: scan.next_sequence, last_id: scan.last_id })
     }
 
-    /// Adds the next segment, or says where the chain breaks.
+    /// Adds the next segment. Returns the break, if the chain breaks there.
     fn add<M: Medium>(
         &mut self,
         medium: &M,
@@ -117,7 +119,8 @@ impl Survey {
         Ok(broken)
     }
 
-    /// What the use of a further segment, `image`, shows to be wrong with those before: they were all whole when it began.
+    /// Returns the damage in earlier segments that the use of this one, `image`, reveals: they were whole when it
+    /// began.
     fn break_before(&self, image: &[u8], life: u8) -> Option<Break> {
         let last = self.segments.last()?;
         if touched_end(image, SECTOR_BYTES, life) == SECTOR_BYTES {
@@ -125,7 +128,7 @@ impl Survey {
         }
         let torn = self.segments.iter().find(|found| matches!(found.scan.tail, Tail::Torn { .. }));
         if let Some(Found { index, scan, .. }) = torn {
-            let what = "a group is not whole, though later segments are in use".to_owned();
+            let what = "a group is incomplete, though later segments are in use".to_owned();
             return Some(Break { index: *index, end: scan.end, damage: damage(scan.end, what) });
         }
         let next = last.scan.next_sequence?;
@@ -141,20 +144,19 @@ fn damage(offset: usize, what: String) -> Damage {
     Damage { offset, what, intact: Vec::new() }
 }
 
-/// The error that `damage` in the segment `index` is.
+/// Returns the error for `damage` in the segment `index`.
 pub(crate) fn corrupt<M: Medium>(medium: &M, index: u64, damage: &Damage) -> JournalError {
     let file = medium.describe(&segment_name(index));
     JournalError::Corrupt { file, offset: damage.offset as u64, what: damage.what.clone() }
 }
 
-/// Reads every segment that `medium` holds, and hands the records of all whole groups before the first break to `visit`.
+/// Reads every segment on `medium`. `visit` receives the records of all whole groups before the first break.
 pub(crate) fn survey<M: Medium>(
     medium: &M,
     expected: Option<Identity>,
     visit: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<Survey, JournalError> {
-    let names = medium.list().map_err(|error| JournalError::io("list", medium.describe(""), error))?;
-    let mut indices: Vec<u64> = names.iter().filter_map(|name| segment_index(name)).collect();
+    let mut indices: Vec<u64> = names(medium)?.iter().filter_map(|name| segment_index(name)).collect();
     indices.sort_unstable();
     let mut survey = Survey { identity: expected, segments: Vec::new(), broken: None, indices };
     for at in 0..survey.indices.len() {
@@ -166,7 +168,7 @@ pub(crate) fn survey<M: Medium>(
     Ok(survey)
 }
 
-/// The bytes of a segment and its header, or what is wrong with that.
+/// Reads a segment. The inner result holds its bytes and its header, or its damage.
 pub(crate) fn read_segment<M: Medium>(
     medium: &M,
     index: u64,
@@ -177,7 +179,7 @@ pub(crate) fn read_segment<M: Medium>(
     let bytes = file.bytes().map_err(fail)?;
     let mut sector = [0; SECTOR_BYTES];
     if bytes < SECTOR_BYTES as u64 {
-        return Ok(Err(damage(0, format!("the file has {bytes} bytes, fewer than its header"))));
+        return Ok(Err(damage(0, format!("the file is {bytes} bytes, shorter than its header"))));
     }
     file.read(0, &mut sector).map_err(fail)?;
     let header = match SegmentHeader::decode(&sector) {
@@ -188,12 +190,12 @@ pub(crate) fn read_segment<M: Medium>(
         }
     };
     if header.index != index {
-        return Ok(Err(damage(0, format!("the file is segment {} under another name", header.index))));
+        return Ok(Err(damage(0, format!("the file holds segment {}", header.index))));
     }
     if header.bytes != bytes {
-        return Ok(Err(damage(0, format!("the file has {bytes} bytes and was made with {}", header.bytes))));
+        return Ok(Err(damage(0, format!("the file is {bytes} bytes, expected {}", header.bytes))));
     }
-    let mut image = vec![0; usize::try_from(bytes).expect("a header's size fits the memory, or it would not be whole")];
+    let mut image = vec![0; usize::try_from(bytes).expect("a valid segment fits in memory")];
     file.read(0, &mut image).map_err(fail)?;
     Ok(Ok((image, header)))
 }

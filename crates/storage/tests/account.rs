@@ -1,4 +1,4 @@
-//! An account has the time of all its threads, also of those that have ended, and of no others.
+//! An account counts the time of its own threads only, including threads that have ended.
 
 use quorate_storage::{CpuAccount, account};
 use std::hint::black_box;
@@ -6,15 +6,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Processor time of the calling thread, as the kernel tells it.
+/// Returns the CPU time of the calling thread according to the kernel.
 fn own_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec to a place that holds one.
+    // SAFETY: the kernel writes one timespec to `time`.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Works until the calling thread has spent so much, and says how much that was.
+/// Works until the calling thread has used `spend` of CPU time. Returns the time used.
 fn work(spend: Duration) -> u64 {
     while own_ns() < spend.as_nanos() as u64 {
         (0..10_000u64).for_each(|number| {
@@ -27,7 +27,7 @@ fn work(spend: Duration) -> u64 {
 const SPEND: Duration = Duration::from_millis(50);
 
 #[test]
-fn threads_that_ended_and_threads_of_threads_count() {
+fn ended_threads_and_descendants_count() {
     let account = CpuAccount::default();
     let entered = thread::spawn({
         let account = account.clone();
@@ -41,13 +41,13 @@ fn threads_that_ended_and_threads_of_threads_count() {
         }
     });
     let known = entered.join().expect("it ends");
-    // What a thread does before its work and after it is little, and is no part of `known`.
+    // `known` leaves out the little that a thread does before and after its work.
     let ratio = account.spent_ns() as f64 / known as f64;
     assert!((1.0..1.1).contains(&ratio), "{ratio}");
 }
 
 #[test]
-fn a_thread_that_runs_counts_and_one_of_another_account_does_not() {
+fn a_running_thread_counts_in_its_own_account_only() {
     let (account, other) = (CpuAccount::default(), CpuAccount::default());
     let (ready, is_ready) = mpsc::channel();
     let (end, ends) = mpsc::channel::<()>();
@@ -57,13 +57,13 @@ fn a_thread_that_runs_counts_and_one_of_another_account_does_not() {
         let _ended = ends.recv();
     });
     let known = is_ready.recv().expect("it works");
-    assert!(account.spent_ns() >= known, "it still runs, and counts");
+    assert!(account.spent_ns() >= known, "a running thread counts");
     assert_eq!(other.spent_ns(), 0);
     let lent = other.lend();
     account::spawn(thread::Builder::new(), || work(SPEND)).expect("a thread").join().expect("it ends");
     drop(lent);
     assert!(other.spent_ns() >= SPEND.as_nanos() as u64);
-    assert!(account.spent_ns() < known + SPEND.as_nanos() as u64, "what the other's thread did is the other's");
+    assert!(account.spent_ns() < known + SPEND.as_nanos() as u64, "the other account's thread does not count here");
     drop(end);
     running.expect("a thread").join().expect("it ends");
     let start = Instant::now();

@@ -1,14 +1,14 @@
-//! The power fails at any byte: what was reported durable is there, and what is there is a prefix of what was appended.
+//! After a power failure at any byte, the journal holds all durable records, and a prefix of the appended ones.
 
 use crate::common::{Stepped, disk, identity, ids, kept, open, record, small, write};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_storage::{Faults, FileJournal, Journal, Medium, SimulatedDisk, repair_medium};
 
-/// Where the header of a segment tells how often its file was used before.
+/// Offset of the life in the segment header.
 const LIFE_AT: usize = 12;
 
-/// What has been asked of the journal, and what it has answered.
+/// The operations on a journal so far, and its answers.
 #[derive(Default)]
 struct Model {
     appended: Vec<(u64, Bytes)>,
@@ -30,7 +30,7 @@ impl Model {
         self.appended.last().map_or(0, |(id, _)| id + 1)
     }
 
-    /// Performs one operation; false once the journal has failed.
+    /// Performs one operation. Returns false once the journal has failed.
     fn perform(&mut self, journal: &mut Stepped, operation: &Operation) -> bool {
         let going_on = match *operation {
             Operation::Append { gap, bytes } => {
@@ -55,12 +55,12 @@ impl Model {
         };
         match journal.durable() {
             Ok(durable) => {
-                assert!(durable >= self.durable, "what is durable never goes back");
+                assert!(durable >= self.durable, "the durable id never decreases");
                 self.durable = durable;
                 going_on
             }
             Err(_) => {
-                assert!(journal.append(u64::MAX - 1, Bytes::new()).is_err(), "a failed journal takes nothing");
+                assert!(journal.append(u64::MAX - 1, Bytes::new()).is_err(), "a failed journal refuses records");
                 assert!(journal.commit().is_err());
                 assert!(!journal.step());
                 assert!(journal.durable().is_err(), "a failure is final");
@@ -69,23 +69,23 @@ impl Model {
         }
     }
 
-    /// Holds what a reopened journal has against what was promised; what it has not is forgotten from now on.
+    /// Checks that a reopened journal has all promised records, and forgets those that it lost.
     fn check(&mut self, journal: &mut Stepped) {
         let found = kept(journal);
         let durable = journal.durable().expect("a journal that was opened works");
-        assert_eq!(durable, found.last().map(|(id, _)| *id).or(durable), "all that is kept is durable");
-        assert!(durable >= self.durable, "{durable:?} is left of {:?}", self.durable);
+        assert_eq!(durable, found.last().map(|(id, _)| *id).or(durable), "all kept records are durable");
+        assert!(durable >= self.durable, "{durable:?} remains of {:?}", self.durable);
         self.appended.retain(|(id, _)| Some(*id) <= durable);
         assert_eq!(self.appended.last().map(|(id, _)| *id), durable);
         let first = self.appended.len() - found.len();
-        assert_eq!(found, self.appended[first..], "what is kept is an unbroken run of what was appended");
+        assert_eq!(found, self.appended[first..], "the kept records are contiguous");
         let promised = self.appended.iter().position(|(id, _)| *id >= self.first_kept);
-        assert!(promised.is_none_or(|promised| first <= promised), "a record was forgotten too early");
+        assert!(promised.is_none_or(|promised| first <= promised), "a record was dropped too early");
         self.durable = durable;
     }
 }
 
-/// Opens the journal, with the power failing after each of `failures` bytes in turn, until it opens.
+/// Tries to open the journal while the power fails after each of the `failures` bytes in turn, then opens it.
 fn reopen(mut disk: SimulatedDisk, failures: &[u64]) -> (SimulatedDisk, Stepped) {
     for after in failures {
         disk.set_faults(Faults { power_fails_after_bytes: Some(*after), ..Faults::default() });
@@ -94,11 +94,11 @@ fn reopen(mut disk: SimulatedDisk, failures: &[u64]) -> (SimulatedDisk, Stepped)
         }
         disk = disk.lose_power();
     }
-    let journal = open(&disk).unwrap_or_else(|error| panic!("an interrupted write is no damage: {error}"));
+    let journal = open(&disk).unwrap_or_else(|error| panic!("an interrupted write is not damage: {error}"));
     (disk, journal)
 }
 
-/// An operation; of ten, about so many truncate.
+/// An operation; about `truncations` of ten truncate.
 fn operation(truncations: u32) -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => (0..3u64, prop_oneof![0..40usize, 0..600usize, Just(1400)])
@@ -109,7 +109,7 @@ fn operation(truncations: u32) -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Operations, after how many bytes the power fails, and after how many of those that opening the journal again takes.
+/// Operations, the byte at which the power fails, and the bytes at which it fails while the journal is reopened.
 type Life = (Vec<Operation>, u64, Vec<u64>);
 
 fn life(operations: usize, truncations: u32) -> impl Strategy<Value = Life> {
@@ -137,17 +137,26 @@ fn survive(seed: u64, lives: Vec<Life>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn what_is_promised_survives_life_after_life(seed in any::<u64>(), lives in prop::collection::vec(life(60, 1), 1..5)) {
+    fn durable_records_survive_life_after_life(
+        seed in any::<u64>(),
+        lives in prop::collection::vec(life(60, 1), 1..5),
+    ) {
         survive(seed, lives);
     }
 
     #[test]
-    fn what_is_promised_survives_in_files_that_are_used_again(seed in any::<u64>(), lives in prop::collection::vec(life(150, 4), 1..4)) {
+    fn durable_records_survive_in_reused_files(
+        seed in any::<u64>(),
+        lives in prop::collection::vec(life(150, 4), 1..4),
+    ) {
         survive(seed, lives);
     }
 
     #[test]
-    fn a_write_that_failed_is_not_taken_for_durable_after_reopening(seed in any::<u64>(), operations in prop::collection::vec(operation(1), 1..80)) {
+    fn a_failed_write_does_not_count_as_durable_after_reopening(
+        seed in any::<u64>(),
+        operations in prop::collection::vec(operation(1), 1..80),
+    ) {
         let disk = disk(seed);
         let mut model = Model::default();
         let mut journal = open(&disk).unwrap();
@@ -158,7 +167,7 @@ proptest! {
             }
         }
         drop(journal);
-        // The process alone restarts, and reads what the cache shows; then the power fails.
+        // The process restarts and reads the cache; then the power fails.
         disk.set_faults(Faults::default());
         let mut journal = open(&disk).unwrap();
         model.check(&mut journal);
@@ -168,12 +177,12 @@ proptest! {
     }
 }
 
-/// A life that uses several segments, groups of one and of many records, and truncation.
+/// Operations that use several segments, groups of one and of many records, and truncation.
 fn script() -> Vec<Operation> {
     rounds(6, 3, 4)
 }
 
-/// A life that uses the files of segments that were cut again and again.
+/// Operations that reuse the files of truncated segments again and again.
 fn wearing_script() -> Vec<Operation> {
     rounds(14, 2, 1)
 }
@@ -192,7 +201,8 @@ fn rounds(rounds: usize, truncate_every: usize, back: u64) -> Vec<Operation> {
     operations
 }
 
-/// Performs the script with the power failing at each of its bytes in turn. How many those are, and how often something was cut.
+/// Performs the script with a power failure at each of its bytes in turn. Returns the number of bytes, and how often
+/// opening the journal cut something off.
 fn fail_at_every_byte(script: &[Operation]) -> (u64, u32) {
     let (mut after, mut torn, mut complete) = (0, 0, 0);
     while complete == 0 {
@@ -216,22 +226,23 @@ fn fail_at_every_byte(script: &[Operation]) -> (u64, u32) {
 #[test]
 fn the_power_may_fail_at_every_byte() {
     let (after, torn) = fail_at_every_byte(&script());
-    assert!(after > 10_000, "the script is long enough to mean something: {after} bytes");
-    assert!(torn > 5_000, "most crashes leave something to cut: {torn}");
+    assert!(after > 10_000, "the script is long enough: {after} bytes");
+    assert!(torn > 5_000, "most crashes leave a torn write: {torn}");
 }
 
 #[test]
-fn the_power_may_fail_at_every_byte_of_files_that_are_used_again() {
+fn the_power_may_fail_at_every_byte_of_reused_files() {
     let disk = disk(0);
     let mut journal = open(&disk).unwrap();
     let mut model = Model::default();
     assert!(wearing_script().iter().all(|operation| model.perform(&mut journal, operation)));
     let last = disk.list().unwrap().into_iter().rfind(|name| name.ends_with(".segment")).unwrap();
-    assert!(disk.content(&last).unwrap()[LIFE_AT] >= 2, "a file is in its third life at least");
+    assert!(disk.content(&last).unwrap()[LIFE_AT] >= 2, "a file is in its third life");
     fail_at_every_byte(&wearing_script());
 }
 
-/// Lets the power fail once at each of `powers`, and then at every byte of opening the journal again. How often something was cut.
+/// Cuts the power at each of `powers`, and then at every byte of reopening the journal. Returns how often opening cut
+/// something off.
 fn fail_while_remains_are_cut(script: &[Operation], powers: impl Iterator<Item = u64>) -> u32 {
     let mut cuts = 0;
     for (seed, power) in powers.enumerate() {
@@ -282,7 +293,7 @@ fn the_power_may_fail_at_every_byte_of_a_repair() {
         complete = repair_medium(&disk).is_ok();
         let disk = disk.lose_power();
         repair_medium(&disk).unwrap();
-        assert!(repair_medium(&disk).unwrap().damage.is_none(), "a second repair finds nothing to do");
+        assert!(repair_medium(&disk).unwrap().damage.is_none(), "a second repair finds no damage");
         let mut journal = open(&disk).unwrap();
         assert!(journal.recovery().repaired);
         assert!(journal.durable().unwrap() <= expected);
@@ -293,11 +304,11 @@ fn the_power_may_fail_at_every_byte_of_a_repair() {
 }
 
 #[test]
-fn a_name_that_an_earlier_process_gave_and_did_not_see_durable_does_not_cost_records() {
+fn a_segment_name_that_was_not_yet_durable_costs_no_records() {
     for seed in 0..50 {
         let disk = disk(seed);
         drop(FileJournal::on(disk.clone(), identity(), &small()).unwrap());
-        // That process prepared the next segment and was killed before its name was durable.
+        // The earlier process prepared the next segment and was killed before its name was durable.
         let (preparing, segment) = ("000000000001.preparing", "000000000001.segment");
         disk.rename(segment, preparing).unwrap();
         disk.sync_names().unwrap();

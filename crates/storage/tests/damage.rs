@@ -1,4 +1,4 @@
-//! What was durable and cannot be read is refused with its place, and repaired only on request.
+//! Damage to durable records is refused with its place, and repaired only on request.
 
 use crate::common::{disk, identity, ids, kept, open, record, small, write};
 use quorate_storage::{
@@ -6,7 +6,8 @@ use quorate_storage::{
 };
 use quorate_types::{ClusterId, ReplicaId};
 
-/// Three groups in segment 0, of one, three and one records of 100 bytes: at 512, 1024 and 1536. The next is in segment 1.
+/// Three groups in segment 0, at 512, 1024 and 1536, with one, three and one records of 100 bytes. The next one is in
+/// segment 1.
 const LAYOUT: [(u64, std::ops::Range<u64>); 3] = [(512, 0..1), (1024, 1..4), (1536, 4..5)];
 const FIRST: &str = "000000000000.segment";
 const SECOND: &str = "000000000001.segment";
@@ -21,7 +22,7 @@ fn written(groups: usize) -> SimulatedDisk {
     disk
 }
 
-/// The place that opening complains of.
+/// Returns the file and offset that opening refuses.
 fn refusal(disk: &SimulatedDisk) -> (String, u64) {
     match open(disk).map(drop).unwrap_err() {
         JournalError::Corrupt { file, offset, .. } => (file, offset),
@@ -29,7 +30,7 @@ fn refusal(disk: &SimulatedDisk) -> (String, u64) {
     }
 }
 
-/// Flips every bit of a journal of `groups` groups, one at a time, and holds what opening and repairing do.
+/// Flips every bit of a journal of `groups` groups, one at a time, and checks opening and repairing.
 fn flip_every_bit(groups: usize) {
     let whole = written(groups);
     let all = ids(&open(&whole.duplicate()).unwrap());
@@ -48,12 +49,12 @@ fn flip_every_bit(groups: usize) {
             assert!(journal.recovery().repaired);
             let left = ids(&journal);
             assert_eq!(left.len() as u64, report.records);
-            assert_eq!(left, all[..left.len()], "what is before the damage stays");
+            assert_eq!(left, all[..left.len()], "records before the damage stay");
             let before = LAYOUT.iter().filter(|(start, _)| *start < sector).map(|(_, ids)| ids.end).max().unwrap_or(0);
             assert!(left.len() as u64 >= before, "byte {offset}: {left:?}");
             let next = left.last().map_or(0, |last| last + 1);
             write(&mut journal, [next], 50);
-            assert_eq!(journal.durable().unwrap(), Some(next), "a repaired journal goes on");
+            assert_eq!(journal.durable().unwrap(), Some(next), "a repaired journal works");
         }
     }
 }
@@ -64,13 +65,13 @@ fn a_flipped_bit_in_the_middle_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_flipped_bit_in_the_last_group_is_not_taken_for_an_interrupted_write() {
+fn a_flipped_bit_in_the_last_group_is_not_mistaken_for_an_interrupted_write() {
     flip_every_bit(1);
     flip_every_bit(3);
 }
 
 #[test]
-fn a_bit_behind_the_end_is_no_loss() {
+fn a_flipped_bit_behind_the_end_does_no_harm() {
     let disk = written(2);
     assert!(disk.flip(FIRST, 1900, 1));
     let mut journal = open(&disk).unwrap();
@@ -82,7 +83,7 @@ fn a_bit_behind_the_end_is_no_loss() {
 }
 
 #[test]
-fn a_lost_group_is_told_by_the_one_behind_it() {
+fn a_lost_group_is_detected_by_the_next_group() {
     let disk = written(4);
     for (at, byte) in disk.content(FIRST).unwrap().into_iter().enumerate().skip(1024).take(512) {
         disk.flip(FIRST, at as u64, byte);
@@ -94,7 +95,7 @@ fn a_lost_group_is_told_by_the_one_behind_it() {
 }
 
 #[test]
-fn a_group_lost_at_the_end_of_a_segment_is_told_by_the_next_segment() {
+fn a_group_lost_at_the_end_of_a_segment_is_detected_by_the_next_segment() {
     let disk = written(4);
     for (at, byte) in disk.content(FIRST).unwrap().into_iter().enumerate().skip(1536) {
         disk.flip(FIRST, at as u64, byte);
@@ -103,9 +104,9 @@ fn a_group_lost_at_the_end_of_a_segment_is_told_by_the_next_segment() {
 }
 
 #[test]
-fn a_repair_keeps_the_records_before_the_damage_even_in_its_group() {
+fn a_repair_keeps_the_records_before_the_damage_even_in_the_same_group() {
     let disk = written(4);
-    // The third record of the group at 1024: a header of 32 bytes, and two records of 116.
+    // The third record of the group at 1024, behind a header of 32 bytes and two records of 116.
     assert!(disk.flip(FIRST, 1024 + 32 + 2 * 116 + 20, 0x10));
     let saved = disk.content(FIRST).unwrap()[1024..].to_vec();
     assert_eq!(refusal(&disk), (format!("simulated/{FIRST}"), 1024 + 32 + 2 * 116));
@@ -147,11 +148,11 @@ fn another_cluster_or_replica_is_refused_by_name() {
     let other = Identity { replica: ReplicaId(7), ..identity() };
     let error = SteppedJournal::open(disk.clone(), other, &small()).map(drop).unwrap_err();
     assert!(error.to_string().contains("belongs to replica 2, not to replica 7"), "{error}");
-    assert_eq!(ids(&open(&disk).unwrap()), [0], "nothing has happened to it");
+    assert_eq!(ids(&open(&disk).unwrap()), [0], "the journal is unchanged");
 }
 
 #[test]
-fn a_segment_of_another_identity_among_ones_own_is_refused() {
+fn a_segment_of_another_replica_among_our_own_is_refused() {
     use quorate_storage::{Medium, MediumFile};
     let (mine, theirs) = (written(4), disk(2));
     let other = Identity { replica: ReplicaId(7), ..identity() };
@@ -162,12 +163,12 @@ fn a_segment_of_another_identity_among_ones_own_is_refused() {
 }
 
 #[test]
-fn a_sector_of_one_group_in_the_place_of_anothers_is_refused_there() {
+fn a_sector_of_another_group_is_refused_with_its_place() {
     use quorate_storage::{Medium, MediumFile};
     let disk = disk(1);
     let options = JournalOptions { segment_bytes: 4096, ..small() };
     let mut journal = SteppedJournal::open(disk.clone(), identity(), &options).unwrap();
-    // Two groups of two records, of which the second has its sector to itself.
+    // Two groups of two records; the second record has a sector to itself.
     for id in [0, 2] {
         journal.append(id, record(id, 511 - 32 - 16)).unwrap();
         journal.append(id + 1, record(id + 1, 511 - 16)).unwrap();

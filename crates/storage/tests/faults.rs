@@ -1,4 +1,4 @@
-//! A disk that fails: the journal becomes failed, says why, and reports nothing durable ever after.
+//! When the disk fails, the journal fails for good, gives the reason, and reports nothing more as durable.
 
 use crate::common::{disk, identity, ids, kept, open, record, small, write};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::{Arc, RwLock, mpsc};
 use std::time::Duration;
 
-/// Writes to a threaded journal until it fails; the error, and the highest id that was reported before.
+/// Writes to a threaded journal until it fails. Returns the error and the highest id reported durable before.
 fn write_until_failure(journal: &mut FileJournal<SimulatedDisk>) -> (JournalError, Option<u64>) {
     let (sender, woken) = mpsc::channel();
     journal.set_waker(Arc::new(move || sender.send(()).unwrap_or_default()));
@@ -29,14 +29,14 @@ fn write_until_failure(journal: &mut FileJournal<SimulatedDisk>) -> (JournalErro
 }
 
 #[test]
-fn every_fault_of_a_disk_is_final_and_loses_nothing() {
+fn every_disk_fault_is_final_and_loses_nothing() {
     type Case = (Faults, i32, &'static str);
     let cases: [Case; 3] = [
         (Faults { errors_per_million: 100_000, ..Faults::default() }, libc::EIO, "check the disk"),
         (Faults { capacity_bytes: Some(3 * 2048), ..Faults::default() }, libc::ENOSPC, "make room"),
         (Faults { read_only: true, ..Faults::default() }, libc::EROFS, "for writing"),
     ];
-    for (faults, number, mend) in cases {
+    for (faults, number, help) in cases {
         for seed in 0..20 {
             let disk = disk(seed);
             let mut journal = FileJournal::on(disk.clone(), identity(), &small()).unwrap();
@@ -44,9 +44,9 @@ fn every_fault_of_a_disk_is_final_and_loses_nothing() {
             let (error, durable) = write_until_failure(&mut journal);
             let JournalError::Io { source, .. } = &error else { panic!("{error}") };
             assert_eq!(source.raw_os_error(), Some(number));
-            assert!(error.to_string().contains(mend), "{error}");
+            assert!(error.to_string().contains(help), "{error}");
             disk.set_faults(Faults::default());
-            assert!(journal.append(1 << 40, Bytes::new()).is_err(), "no way back, though the disk works again");
+            assert!(journal.append(1 << 40, Bytes::new()).is_err(), "a failure is final, though the disk works again");
             assert!(journal.commit().is_err() && journal.truncate(0).is_err() && journal.durable().is_err());
             drop(journal);
             let mut journal = open(&disk.lose_power()).unwrap();
@@ -76,7 +76,7 @@ fn a_disk_that_hangs_does_not_fill_the_memory() {
     }
 }
 
-/// A disk that does not answer once it is told to hang.
+/// Disk that hangs while somebody holds the write lock of `answers`.
 #[derive(Clone)]
 struct Hanging {
     disk: SimulatedDisk,
@@ -150,7 +150,7 @@ impl MediumFile for HangingFile {
 }
 
 #[test]
-fn a_replica_whose_disk_hangs_can_end_and_say_so() {
+fn a_replica_whose_disk_hangs_can_exit_with_an_error() {
     let answers = Arc::new(RwLock::new(()));
     let medium = Hanging { disk: disk(0), answers: answers.clone() };
     let options = JournalOptions { waiting_bytes: 10_000, ..small() };
@@ -158,7 +158,7 @@ fn a_replica_whose_disk_hangs_can_end_and_say_so() {
     let hangs = answers.write().unwrap();
     let error = (0..)
         .find_map(|id| journal.append(id, record(id, 1000)).and_then(|()| journal.commit()).err())
-        .expect("it falls behind");
+        .expect("the journal falls behind");
     assert!(matches!(error, JournalError::Behind { limit: 10_000, .. }) && error.is_disk_trouble(), "{error}");
     assert_eq!(journal.durable().unwrap_err().to_string(), error.to_string());
     drop(journal);
@@ -178,7 +178,7 @@ fn a_record_larger_than_a_segment_is_refused_by_size() {
 }
 
 #[test]
-fn what_waits_when_a_write_begins_goes_into_it_as_one_group() {
+fn all_waiting_records_go_into_the_next_write_as_one_group() {
     let options = JournalOptions { segment_bytes: 1 << 20, capacity_bytes: 4 << 20, ..small() };
     let mut journal = SteppedJournal::open(disk(0), identity(), &options).unwrap();
     for id in 0..1000 {
@@ -188,12 +188,12 @@ fn what_waits_when_a_write_begins_goes_into_it_as_one_group() {
     journal.append(1000, record(1000, 100)).unwrap();
     assert_eq!(journal.durable().unwrap(), None);
     assert!(journal.step());
-    assert_eq!(journal.durable().unwrap(), Some(999), "all that is committed, and no more");
+    assert_eq!(journal.durable().unwrap(), Some(999), "exactly the committed records");
     assert!(!journal.step());
 }
 
 #[test]
-fn without_syncs_a_loss_of_power_may_lose_what_was_reported_but_invents_nothing() {
+fn without_syncs_a_loss_of_power_may_lose_durable_records_but_invents_none() {
     let (mut lost, mut refused) = (0, 0);
     for seed in 0..300 {
         let disk = SimulatedDisk::new(seed, Fsync::Never);
@@ -202,7 +202,7 @@ fn without_syncs_a_loss_of_power_may_lose_what_was_reported_but_invents_nothing(
         assert_eq!(journal.name(), "simulated, never synced");
         assert_eq!(journal.durable().unwrap(), Some(29));
         drop(journal);
-        assert_eq!(open(&disk).unwrap().durable().unwrap(), Some(29), "the process alone may go");
+        assert_eq!(open(&disk).unwrap().durable().unwrap(), Some(29), "the records survive the process");
         let fresh = SimulatedDisk::new(seed, Fsync::Never);
         let mut journal = open(&fresh).unwrap();
         (0..10).for_each(|group| write(&mut journal, group * 3..group * 3 + 3, 150));
@@ -219,11 +219,11 @@ fn without_syncs_a_loss_of_power_may_lose_what_was_reported_but_invents_nothing(
             }
         }
     }
-    assert!(lost > 0 && refused > 0, "{lost} lost something, {refused} were refused");
+    assert!(lost > 0 && refused > 0, "{lost} lost records, {refused} were refused");
 }
 
 #[test]
-fn the_same_seed_fails_in_the_same_way() {
+fn the_same_seed_causes_the_same_faults() {
     let life = |seed| {
         let disk = disk(seed);
         let mut journal = open(&disk).unwrap();

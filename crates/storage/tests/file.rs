@@ -1,4 +1,4 @@
-//! Real files: reopening, truncation, locking, identity, both ways of flushing, and the thread that writes.
+//! Real files: reopening, truncation, locking, identity, both ways of flushing, and the writer thread.
 
 use crate::common::{identity, ids, kept, record, small};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 
-/// A directory that is gone when the test is over.
+/// Directory that is removed after the test.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -23,7 +23,7 @@ impl Temporary {
         Temporary(path)
     }
 
-    /// How many files there are, each counted once whatever it is called meanwhile.
+    /// Counts the files by inode, so that a file renamed meanwhile counts once.
     fn files(&self) -> usize {
         let entries = fs::read_dir(&self.0).unwrap();
         entries.map(|entry| entry.unwrap().ino()).collect::<BTreeSet<_>>().len()
@@ -54,7 +54,7 @@ fn write(journal: &mut FileJournal, group: std::ops::Range<u64>) {
 }
 
 #[test]
-fn what_is_durable_is_there_after_reopening_whatever_the_policy() {
+fn durable_records_are_there_after_reopening_with_every_policy() {
     for fsync in [Fsync::Always, Fsync::Never] {
         for flush in [Flush::WriteThrough, Flush::Fdatasync] {
             let directory = Temporary::new();
@@ -80,7 +80,7 @@ fn what_is_durable_is_there_after_reopening_whatever_the_policy() {
 }
 
 #[test]
-fn dropping_writes_what_was_committed_and_nothing_else() {
+fn dropping_writes_the_committed_records_only() {
     let directory = Temporary::new();
     let mut journal = open(&directory.0);
     (0..100).for_each(|id| journal.append(id, record(id, 300)).unwrap());
@@ -91,17 +91,17 @@ fn dropping_writes_what_was_committed_and_nothing_else() {
 }
 
 #[test]
-fn truncation_takes_whole_segments_and_makes_room() {
+fn truncation_removes_whole_segments_and_makes_room() {
     let directory = Temporary::new();
     let options = JournalOptions { capacity_bytes: 8 * 2048, ..small() };
     let mut journal = FileJournal::open(&directory.0, identity(), &options).unwrap();
     for group in 0..200 {
         write(&mut journal, group * 3..group * 3 + 3);
         journal.truncate((group * 3).saturating_sub(9)).unwrap();
-        // With those that wait to be used again, and the lock.
+        // Including those that wait to be reused, and the lock.
         assert!(directory.files() <= 8 + 1);
     }
-    assert_eq!(ids(&journal), (588..600).collect::<Vec<_>>(), "exactly those from the last truncation on");
+    assert_eq!(ids(&journal), (588..600).collect::<Vec<_>>(), "exactly the records from the last truncation on");
     drop(journal);
     let journal = FileJournal::open(&directory.0, identity(), &options).unwrap();
     let left = ids(&journal);
@@ -110,7 +110,7 @@ fn truncation_takes_whole_segments_and_makes_room() {
 }
 
 #[test]
-fn a_journal_that_is_full_says_so_and_stops() {
+fn a_full_journal_fails_with_its_capacity() {
     let directory = Temporary::new();
     let options = JournalOptions { capacity_bytes: 2 * 2048, ..small() };
     let mut journal = FileJournal::open(&directory.0, identity(), &options).unwrap();
@@ -132,14 +132,14 @@ fn a_journal_that_is_full_says_so_and_stops() {
 }
 
 #[test]
-fn a_second_opener_is_refused_and_told_who_has_it() {
+fn a_second_opener_is_refused_and_learns_the_holder() {
     let directory = Temporary::new();
     let journal = open(&directory.0);
     let error = FileJournal::open(&directory.0, identity(), &small()).map(drop).unwrap_err();
     assert!(matches!(error, JournalError::Locked { .. }));
-    assert!(error.to_string().contains("this very process"), "{error}");
+    assert!(error.to_string().contains("this process"), "{error}");
     assert!(matches!(repair(&directory.0).unwrap_err(), JournalError::Locked { .. }));
-    assert_eq!(inspect(&directory.0, &mut |_, _| {}).unwrap().identity, Some(identity()), "looking is allowed");
+    assert_eq!(inspect(&directory.0, &mut |_, _| {}).unwrap().identity, Some(identity()), "inspecting needs no lock");
     drop(journal);
     open(&directory.0);
 }
@@ -167,7 +167,7 @@ fn a_damaged_file_is_refused_with_its_path_and_repaired() {
     file.read_exact_at(&mut byte, 700).unwrap();
     file.write_all_at(&[byte[0] ^ 1], 700).unwrap();
     let error = FileJournal::open(&directory.0, identity(), &small()).map(drop).unwrap_err().to_string();
-    // Of the group at 512, the second record: behind 32 and 116 bytes.
+    // The second record of the group at 512, behind 32 and 116 bytes.
     for part in [path.to_str().unwrap(), "byte 660", "--repair"] {
         assert!(error.contains(part), "{error}");
     }
@@ -185,7 +185,7 @@ fn a_damaged_file_is_refused_with_its_path_and_repaired() {
 }
 
 #[test]
-fn a_file_that_was_cut_short_is_refused() {
+fn a_truncated_file_is_refused() {
     let directory = Temporary::new();
     let mut journal = open(&directory.0);
     write(&mut journal, 0..2);
@@ -199,7 +199,7 @@ fn a_file_that_was_cut_short_is_refused() {
 }
 
 #[test]
-fn what_a_crash_left_of_preparing_a_segment_is_removed_and_other_files_are_left() {
+fn a_half_prepared_segment_is_removed_and_foreign_files_stay() {
     let directory = Temporary::new();
     let mut journal = open(&directory.0);
     write(&mut journal, 0..1);
@@ -213,7 +213,7 @@ fn what_a_crash_left_of_preparing_a_segment_is_removed_and_other_files_are_left(
 }
 
 #[test]
-fn options_that_make_no_journal_are_refused_by_the_name_of_the_key() {
+fn invalid_options_are_refused_with_the_key() {
     let directory = Temporary::new();
     for (options, key) in [
         (JournalOptions { segment_bytes: 512, ..small() }, "segment_bytes"),
@@ -228,7 +228,7 @@ fn options_that_make_no_journal_are_refused_by_the_name_of_the_key() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_or_is_not_there_is_named() {
+fn errors_name_a_directory_that_cannot_be_created_or_does_not_exist() {
     let directory = Temporary::new();
     fs::create_dir(&directory.0).unwrap();
     let path = directory.0.join("file");
@@ -239,5 +239,5 @@ fn a_directory_that_cannot_be_made_or_is_not_there_is_named() {
     for error in [repair(&missing).map(drop).unwrap_err(), inspect(&missing, &mut |_, _| {}).map(drop).unwrap_err()] {
         assert!(error.to_string().contains("missing"), "{error}");
     }
-    assert!(!missing.exists(), "looking at a directory does not make it");
+    assert!(!missing.exists(), "inspecting a directory does not create it");
 }

@@ -1,4 +1,4 @@
-//! The memory journal keeps order, bounds and promises.
+//! The memory journal keeps its order and its bound.
 
 use bytes::Bytes;
 use quorate_storage::{Journal, JournalError, MemoryJournal};
@@ -22,7 +22,7 @@ fn a_record_is_durable_at_once_and_is_replayed_in_order() {
 }
 
 #[test]
-fn the_earliest_records_give_way_and_the_bound_holds() {
+fn the_oldest_records_are_dropped_at_the_bound() {
     let mut journal = MemoryJournal::new(1000);
     for id in 0..100 {
         journal.append(id, Bytes::from(vec![0; 60])).unwrap();
@@ -35,7 +35,7 @@ fn the_earliest_records_give_way_and_the_bound_holds() {
 }
 
 #[test]
-fn a_truncated_journal_forgets_what_is_below_and_nothing_else() {
+fn truncation_drops_lower_records_only() {
     let mut journal = MemoryJournal::default();
     (0..10).for_each(|id| journal.append(id, Bytes::from_static(b"x")).unwrap());
     journal.truncate(7).unwrap();
@@ -44,7 +44,7 @@ fn a_truncated_journal_forgets_what_is_below_and_nothing_else() {
     journal.truncate(100).unwrap();
     assert!(journal.is_empty());
     assert_eq!(journal.bytes(), 0);
-    assert_eq!(journal.durable().unwrap(), Some(9), "what was durable is not taken back");
+    assert_eq!(journal.durable().unwrap(), Some(9), "the durable id never decreases");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_record_larger_than_the_journal_is_refused_by_size() {
 
 #[test]
 #[should_panic(expected = "comes after")]
-fn ids_that_do_not_ascend_are_a_bug_of_the_caller() {
+fn ids_that_do_not_ascend_panic() {
     let mut journal = MemoryJournal::default();
     journal.append(5, Bytes::new()).unwrap();
     let _ = journal.append(5, Bytes::new());

@@ -1,4 +1,4 @@
-//! A journal is read while it is written, truncated, and its segments come and go.
+//! A journal can be read while it is written and truncated and its segments come and go.
 
 use bytes::Bytes;
 use quorate_storage::{FileJournal, Fsync, Identity, Journal, JournalOptions, holder, read};
@@ -6,7 +6,7 @@ use quorate_types::{ClusterId, ReplicaId};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many records are written at least while they are read.
+/// Minimum number of records written while they are read.
 const LAST_RECORD: u64 = 20_000;
 
 #[test]
@@ -26,7 +26,7 @@ fn a_reader_beside_the_writer_sees_no_damage() {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut last_seen = Vec::new();
-            // Until segments have come and gone.
+            // Read until segments have come and gone.
             while last_seen.last() < Some(&LAST_RECORD) {
                 let (ids, found) = read(&directory, Vec::new, |ids, id, _| ids.push(id)).expect("it can be read");
                 assert!(found.damage.is_none(), "{:?}", found.damage);

@@ -1,5 +1,5 @@
-//! The files of segments that were cut are used again as they are: what is left in them is never a record again, and tells a torn write
-//! from damage.
+//! The files of truncated segments are reused as they are. Their old content never counts as records, and torn writes
+//! over it are distinguished from damage.
 
 use crate::common::{Stepped, disk, ids, kept, open, record, write};
 use bytes::Bytes;
@@ -9,15 +9,16 @@ use quorate_storage::{
 use std::collections::BTreeSet;
 
 const SECTOR_BYTES: usize = 512;
-/// Where the header of a segment tells how often its file was used before.
+/// Offset of the life in the segment header.
 const LIFE_AT: usize = 12;
-/// How often a file is used at most.
+/// Maximum number of uses of a file.
 const MOST_LIVES: u8 = 63;
-/// Lengths of records whose groups take one, two, and all three of the sectors that a segment has for groups.
+/// Lengths of records whose groups take one, two and all three sectors that a segment has for groups.
 const ONE_SECTOR: usize = 400;
 const TWO_SECTORS: usize = 900;
 const THREE_SECTORS: usize = 1400;
-/// Lengths in turn, such that what a group is written over is a group of the same length, or parts of several of different lives.
+/// Lengths in turn, so that a group overwrites a group of the same length, or parts of several groups of different
+/// lives.
 const PATTERNS: [&[usize]; 3] = [
     &[THREE_SECTORS],
     &[THREE_SECTORS, ONE_SECTOR, TWO_SECTORS],
@@ -43,7 +44,7 @@ fn put(disk: &SimulatedDisk, name: &str, content: &[u8]) {
     disk.open(name).unwrap().write(0, content).unwrap();
 }
 
-/// A journal that has had so many records and been cut to the last after each, so that its files have been used again and again.
+/// Makes a journal that was truncated after each of its `records`, so that its files were reused again and again.
 fn worn(lengths: &[usize], records: u64) -> (SimulatedDisk, Stepped) {
     let disk = disk(5);
     let mut journal = open(&disk).unwrap();
@@ -54,7 +55,7 @@ fn worn(lengths: &[usize], records: u64) -> (SimulatedDisk, Stepped) {
     (disk, journal)
 }
 
-/// A write: the disk before it, the segment it goes to, and what that holds after it.
+/// A write: the disk before it, the segment it goes to, and that segment's content after it.
 struct Write {
     before: SimulatedDisk,
     segment: String,
@@ -62,7 +63,7 @@ struct Write {
 }
 
 impl Write {
-    /// The disk if only those bytes of the write arrive of whose places `arrives` is true.
+    /// Returns the disk if the write reaches only the bytes for which `arrives` is true.
     fn torn(&self, arrives: impl Fn(usize) -> bool) -> SimulatedDisk {
         let disk = self.before.duplicate();
         let mut content = disk.content(&self.segment).unwrap();
@@ -72,7 +73,7 @@ impl Write {
     }
 }
 
-/// The write of record `records`, if it is the first one to a file that was used before.
+/// Returns the write of record `records`, if it is the first one to a reused file.
 fn first_write(lengths: &[usize], records: u64) -> Option<Write> {
     let (disk, mut journal) = worn(lengths, records);
     let used = last_segment(&disk);
@@ -90,10 +91,10 @@ fn first_write(lengths: &[usize], records: u64) -> Option<Write> {
     Some(Write { before, segment, after })
 }
 
-/// Opens a journal whose write of record `next` was torn, and holds that nothing else came or went. Then goes on with another record in
-/// its place, and tears that write too.
-fn opens_and_goes_on(disk: &SimulatedDisk, next: u64, arrives: impl Fn(usize) -> bool) {
-    let mut journal = open(disk).unwrap_or_else(|error| panic!("an interrupted write is no damage: {error}"));
+/// Opens a journal whose write of record `next` was torn and checks that nothing else changed. Then writes another
+/// record in its place, and tears that write too.
+fn check_torn_write(disk: &SimulatedDisk, next: u64, arrives: impl Fn(usize) -> bool) {
+    let mut journal = open(disk).unwrap_or_else(|error| panic!("an interrupted write is not damage: {error}"));
     let found = kept(&journal);
     assert!(found.iter().all(|(id, content)| *content == record(*id, content.len())));
     let last = found.last().map(|(id, _)| *id);
@@ -108,7 +109,7 @@ fn opens_and_goes_on(disk: &SimulatedDisk, next: u64, arrives: impl Fn(usize) ->
     journal.commit().unwrap();
     assert!(journal.step());
     let segment = names(&before, ".segment").into_iter().find(|name| before.content(name) != disk.content(name));
-    let segment = segment.expect("one was prepared before, or has room");
+    let segment = segment.expect("a segment was prepared or has room");
     let after = disk.content(&segment).unwrap();
     let journal = open(&Write { before, segment, after }.torn(arrives)).unwrap();
     match kept(&journal).last() {
@@ -118,18 +119,18 @@ fn opens_and_goes_on(disk: &SimulatedDisk, next: u64, arrives: impl Fn(usize) ->
 }
 
 #[test]
-fn any_part_of_a_write_over_what_is_left_is_told_from_damage() {
+fn a_torn_write_over_old_content_is_distinguished_from_damage() {
     let mut lives = BTreeSet::new();
     for lengths in PATTERNS {
         for (next, write) in (8..30).filter_map(|next| Some((next, first_write(lengths, next)?))) {
             lives.insert(write.after[LIFE_AT]);
             for sectors in 0..8 {
                 let arrives = |at: usize| at >= SECTOR_BYTES && sectors >> (at / SECTOR_BYTES - 1) & 1 == 1;
-                opens_and_goes_on(&write.torn(arrives), next, arrives);
+                check_torn_write(&write.torn(arrives), next, arrives);
             }
             let near = |sector: usize| (sector * SECTOR_BYTES).saturating_sub(3)..sector * SECTOR_BYTES + 50;
             for end in (1..4).flat_map(near).chain((SECTOR_BYTES..write.after.len()).step_by(61)) {
-                opens_and_goes_on(&write.torn(|at| at < end), next, |at| at < end);
+                check_torn_write(&write.torn(|at| at < end), next, |at| at < end);
             }
         }
     }
@@ -137,7 +138,7 @@ fn any_part_of_a_write_over_what_is_left_is_told_from_damage() {
 }
 
 #[test]
-fn a_flipped_bit_in_a_used_file_is_refused_or_no_loss() {
+fn a_flipped_bit_in_a_reused_file_is_refused_or_harmless() {
     for lengths in PATTERNS {
         for records in 12..17 {
             let (whole, journal) = worn(lengths, records);
@@ -153,11 +154,11 @@ fn a_flipped_bit_in_a_used_file_is_refused_or_no_loss() {
                 assert!(disk.flip(&segment, at as u64, 1 << bit));
                 match open(&disk) {
                     Ok(journal) => {
-                        assert!(at >= end, "byte {at} was flipped, and nobody saw it");
+                        assert!(at >= end, "byte {at} was flipped unnoticed");
                         assert_eq!(kept(&journal).last(), Some(&(records - 1, record(records - 1, last))), "byte {at}");
                     }
                     Err(JournalError::Corrupt { offset, .. }) => {
-                        // Behind the last group, the one byte of which it cannot be told whether it begins another.
+                        // Behind the last group only this mark could begin another group.
                         assert!(at < end || at == end + SECTOR_BYTES - 1, "byte {at}");
                         let begin = [0, SECTOR_BYTES, last_group, end].into_iter().rfind(|begin| *begin <= at).unwrap();
                         assert!(
@@ -178,9 +179,9 @@ fn a_flipped_bit_in_a_used_file_is_refused_or_no_loss() {
 }
 
 #[test]
-fn once_cut_a_journal_needs_no_further_files() {
+fn a_truncated_journal_needs_no_new_files() {
     let (disk, mut journal) = worn(&[THREE_SECTORS], 3);
-    // From now on nothing can be added to the disk.
+    // From now on the disk has no space for new files.
     disk.set_faults(Faults { capacity_bytes: Some(0), ..Faults::default() });
     let files = disk.list().unwrap().len();
     for id in 3..100 {
@@ -212,11 +213,11 @@ fn a_file_has_a_bounded_number_of_lives() {
 }
 
 #[test]
-fn what_another_process_left_to_be_used_again_is_removed() {
+fn retired_files_of_an_earlier_process_are_removed() {
     let (disk, journal) = worn(&[ONE_SECTOR, THREE_SECTORS], 20);
     assert!(!names(&disk, ".retired").is_empty());
     drop(journal);
-    assert_eq!(inspect_medium(&disk, &mut |_, _| {}).unwrap().records, 1, "and is nobody's segment");
+    assert_eq!(inspect_medium(&disk, &mut |_, _| {}).unwrap().records, 1, "a retired file is no segment");
     let mut journal = open(&disk).unwrap();
     assert!(names(&disk, ".retired").is_empty());
     write(&mut journal, [20], THREE_SECTORS);
@@ -224,8 +225,8 @@ fn what_another_process_left_to_be_used_again_is_removed() {
 }
 
 #[test]
-fn nothing_that_a_record_contains_is_taken_for_a_group() {
-    // A record with sectors of a later group of the very same segment, where a client would like to have them.
+fn the_content_of_a_record_is_never_mistaken_for_a_group() {
+    // A hostile client's record contains a sector of a later group of the same segment, at a sector boundary.
     let (donor, mut journal) = worn(&[ONE_SECTOR], 0);
     (0..3).for_each(|id| write(&mut journal, [id], ONE_SECTOR));
     let segment = last_segment(&donor);
@@ -238,7 +239,7 @@ fn nothing_that_a_record_contains_is_taken_for_a_group() {
     journal.commit().unwrap();
     assert!(journal.step());
     let after = disk.content(&segment).unwrap();
-    assert_eq!(after[2 * SECTOR_BYTES..][..SECTOR_BYTES - 1], later, "it stands at the beginning of a sector");
+    assert_eq!(after[2 * SECTOR_BYTES..][..SECTOR_BYTES - 1], later, "the forged group begins at a sector boundary");
     assert_eq!(kept(&open(&disk.duplicate()).unwrap()), [(0, Bytes::from(hostile))]);
     let torn = Write { before, segment, after }.torn(|at| at >= 2 * SECTOR_BYTES);
     let journal = open(&torn).unwrap();

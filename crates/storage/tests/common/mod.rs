@@ -1,4 +1,4 @@
-//! What the journal's tests share.
+//! Helpers of the journal's tests.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -27,7 +27,7 @@ pub fn open(disk: &SimulatedDisk) -> Result<Stepped, JournalError> {
     SteppedJournal::open(disk.clone(), identity(), &small())
 }
 
-/// The content of record `id`: `bytes` long, and different from all others.
+/// Returns `bytes` bytes of content that differ for each record.
 pub fn record(id: u64, bytes: usize) -> Bytes {
     (0..bytes as u64).map(|at| (id.wrapping_mul(31).wrapping_add(at * 7) % 251 + 1) as u8).collect()
 }
