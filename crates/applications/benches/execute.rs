@@ -76,7 +76,7 @@ fn measure(load: &Load) -> f64 {
     let blocks = blocks(load);
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
-        let mut executor = Executor::new(load.kind.build(), &ClusterId::from_name("bench"));
+        let mut executor = Executor::new(quorate_applications::build(load.kind), &ClusterId::from_name("bench"));
         let mut replies = Vec::new();
         let start = Instant::now();
         for bundles in &blocks {
@@ -92,7 +92,8 @@ fn measure(load: &Load) -> f64 {
 
 fn keeper() -> Executor {
     let rule = CheckpointRule { interval: 1, bytes_between: 1, block_bytes: 1 << 40 };
-    Executor::new(ApplicationKind::KeyValue.build(), &ClusterId::from_name("bench")).with_checkpoints(rule)
+    Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &ClusterId::from_name("bench"))
+        .with_checkpoints(rule)
 }
 
 /// The state as it is, and how long the thread that executes took for it, in microseconds.

@@ -20,5 +20,6 @@ pub use executor::{Executor, Reply};
 pub use frozen::FrozenState;
 pub use history::{Divergence, compare_histories};
 pub use key_value::{KeyValue, KeyValueCommand, KeyValueResult};
-pub use kind::{ApplicationKind, UnknownApplication};
+pub use kind::build;
 pub use log::Log;
+pub use quorate_types::ApplicationKind;

@@ -2,8 +2,8 @@
 
 use crate::application::{Application, Frozen, RestoreError};
 use crate::executor::get_commands;
-use crate::kind::ApplicationKind;
 use bytes::Bytes;
+use quorate_types::ApplicationKind;
 use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire};
 
 /// Bytes of a snapshot.

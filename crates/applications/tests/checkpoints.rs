@@ -109,7 +109,8 @@ fn damaged_states_are_refused_and_leave_no_trace() {
     }
     assert!(target.adopt(Bytes::from([&state[..], b"x"].concat())).is_err());
     assert!(target.adopt(source.snapshot()).is_err(), "a snapshot is not the whole state");
-    let mut stranger = Executor::new(ApplicationKind::KeyValue.build(), &ClusterId::from_name("other"));
+    let mut stranger =
+        Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &ClusterId::from_name("other"));
     assert_eq!(stranger.adopt(state.clone()), Err(RestoreError::OtherCluster));
     let other = executor(ApplicationKind::Log).adopt(state.clone()).expect_err("it is of another application");
     assert!(matches!(other, RestoreError::OtherApplication { .. }), "{other}");

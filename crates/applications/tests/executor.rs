@@ -21,12 +21,12 @@ fn encoded(result: KeyValueResult<'_>) -> Vec<u8> {
 
 #[test]
 fn kinds_have_names() {
-    for kind in ApplicationKind::ALL {
+    for kind in ApplicationKind::ALL.iter().copied() {
         assert_eq!(kind.to_string().parse(), Ok(kind));
-        assert_eq!(kind.build().name(), kind.name());
+        assert_eq!(quorate_applications::build(kind).name(), kind.name());
     }
     let error = "redis".parse::<ApplicationKind>().expect_err("it is unknown");
-    assert_eq!(error.to_string(), "there is no application \"redis\"; choose one of: log, kv");
+    assert_eq!(error.to_string(), "unknown application `redis`: one of log, kv");
 }
 
 #[test]
@@ -281,7 +281,8 @@ fn foreign_and_truncated_snapshots_are_refused_by_name() {
     let mut source = executor(ApplicationKind::KeyValue);
     step(&mut source, &[bundle(1, &[(1, 1, &put(b"k", b"v")), (1, 5, b"")])]);
     let good = source.snapshot();
-    let mut stranger = Executor::new(ApplicationKind::KeyValue.build(), &ClusterId::from_name("other"));
+    let mut stranger =
+        Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &ClusterId::from_name("other"));
     assert_eq!(stranger.restore(good.clone()), Err(RestoreError::OtherCluster));
     let error = executor(ApplicationKind::Log).restore(good.clone()).expect_err("it is of another application");
     assert_eq!(error, RestoreError::OtherApplication { expected: "log", found: "kv".into() });

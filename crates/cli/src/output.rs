@@ -5,7 +5,7 @@
 
 use crate::failure::wrong_call;
 use quorate_lab::BenchSpec;
-use quorate_lab::spec::Workload;
+use quorate_lab::spec::WorkloadKind;
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -91,7 +91,7 @@ impl Outputs {
     /// Those of [`Outputs::open`].
     pub fn of_spec(spec: &BenchSpec, inputs: &[&Path]) -> Result<Outputs, Box<dyn Error>> {
         let commands = match &spec.workload {
-            Workload::File(path) => Some(Path::new(path)),
+            WorkloadKind::File(path) => Some(path.as_path()),
             _ => None,
         };
         let inputs: Vec<&Path> = inputs.iter().copied().chain(commands).collect();

@@ -15,7 +15,7 @@ use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::{Envelope, Input, Message, Protocol};
 use quorate_lab::torture::Witnesses;
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{FsyncPolicy, JournalConfig, NodeConfig, RecordingConfig, testnet};
+use quorate_node::{Fsync, JournalConfig, NodeConfig, RecordingConfig, testnet};
 use quorate_recording::{Entry, Reader};
 use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
 use quorate_types::{Attachment, Committee, Decoder, Height, ReplicaId, Subject, Vote, Wire};
@@ -69,7 +69,7 @@ impl Net {
             snapshot_bytes: ENOUGH_BYTES,
             ..JournalConfig::default()
         };
-        template.journal = JournalConfig { fsync: FsyncPolicy::Never, ..journal.clone() };
+        template.journal = JournalConfig { fsync: Fsync::Never, ..journal.clone() };
         let net = directory.join("net");
         let written = testnet::write(&template, REPLICAS, free_ports(), &net).expect("a testnet is written");
         let committee = written.client_committee().expect("it is valid");

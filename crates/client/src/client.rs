@@ -4,14 +4,14 @@ use crate::config::ClientConfig;
 use crate::connect::{ConnectError, connect, new_identity};
 use crate::quorum_reply::ReplyQuorum;
 use crate::reach::{Reach, ReachLog, Wanted, await_replicas};
-use crate::session::{Accepted, Destination, Dissemination, Outgoing, ReplyMode, Session, SessionOptions};
+use crate::session::{Accepted, Destination, Outgoing, Session, SessionOptions};
 use bytes::Bytes;
 use quorate_crypto::ClientIdentity;
 use quorate_transports::{Event, Remote, Transport};
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Height, Outcome, ReplicaId, ReplicaReply, Results, Signers, Time,
-    decode_message, encode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Dissemination, Height, Outcome, ReplicaId, ReplicaReply, ReplyMode,
+    Results, Signers, Time, decode_message, encode_message,
 };
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,10 +1,12 @@
 //! What a client is told of its cluster: `client.toml`.
 
-use crate::session::{DEFAULT_RETRY_MS, Dissemination, ReplyMode, SessionOptions};
+use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use bytes::Bytes;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
 use quorate_types::digest::{decode_hex, encode_hex};
-use quorate_types::{Address, ClusterId, Committee, Member, Quorum, ReplicaId};
+use quorate_types::{
+    Address, ApplicationKind, ClusterId, Committee, Dissemination, Member, Quorum, ReplicaId, ReplyMode,
+};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -41,8 +43,8 @@ pub struct ClientConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<usize>,
     /// The application that the replicas run, by default `kv`.
-    #[serde(default = "default_application")]
-    pub application: String,
+    #[serde(default)]
+    pub application: ApplicationKind,
     /// How commands reach a proposer: `client` (default: each bundle goes to all replicas) or `leader`.
     #[serde(default)]
     pub dissemination: Dissemination,
@@ -75,9 +77,6 @@ pub struct ClientMember {
 
 fn default_scheme() -> SchemeKind {
     SchemeKind::ED25519
-}
-fn default_application() -> String {
-    "kv".to_owned()
 }
 fn default_retry_ms() -> u64 {
     DEFAULT_RETRY_MS
@@ -152,7 +151,7 @@ impl ClientConfig {
             scheme,
             client_authentication: ClientAuthentication::default(),
             faults: Some(faults),
-            application: default_application(),
+            application: ApplicationKind::default(),
             dissemination: Dissemination::default(),
             reply: ReplyMode::default(),
             retry_ms: DEFAULT_RETRY_MS,
@@ -186,14 +185,6 @@ impl ClientConfig {
     /// The text of the file, each key with what it means.
     pub fn to_toml(&self) -> String {
         let name = |value: &dyn std::fmt::Display| toml::Value::String(value.to_string()).to_string();
-        let dissemination = match self.dissemination {
-            Dissemination::Client => "client",
-            Dissemination::Leader => "leader",
-        };
-        let reply = match self.reply {
-            ReplyMode::Each => "each",
-            ReplyMode::None => "none",
-        };
         let faults = self.faults.unwrap_or(self.members.len().saturating_sub(1) / 3);
         let mut text = format!(
             "# What a client needs to know of its cluster.\n\n\
@@ -202,8 +193,8 @@ impl ClientConfig {
              # How clients show that commands are theirs: ed25519 (default), or none. What the replicas are set to.\nclient_authentication = {}\n\
              # How many replicas may lie: a reply counts when one more than these gave it. Default: floor((n-1)/3).\nfaults = {faults}\n\
              # The application that the replicas run. Default: kv.\napplication = {}\n\
-             # How commands reach a proposer: client (default, each bundle goes to all replicas) or leader.\ndissemination = \"{dissemination}\"\n\
-             # Who answers: each (default), or none but replica 0, which is for measurements only.\nreply = \"{reply}\"\n\
+             # How commands reach a proposer: client (default, each bundle goes to all replicas) or leader.\ndissemination = {}\n\
+             # Who answers: each (default), or none but replica 0, which is for measurements only.\nreply = {}\n\
              # How long after the first attempt a bundle is sent again; the wait doubles each time. Default: {DEFAULT_RETRY_MS}.\nretry_ms = {}\n\
              # How long to wait for connections. Default: {DEFAULT_CONNECT_TIMEOUT_MS}.\nconnect_timeout_ms = {}\n\
              # How long a request may take with all its retries. Default: {DEFAULT_REQUEST_TIMEOUT_MS}.\nrequest_timeout_ms = {}\n\
@@ -212,6 +203,8 @@ impl ClientConfig {
             name(&self.scheme),
             name(&self.client_authentication),
             name(&self.application),
+            name(&self.dissemination),
+            name(&self.reply),
             self.retry_ms,
             self.connect_timeout_ms,
             self.request_timeout_ms,

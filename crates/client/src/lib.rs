@@ -19,9 +19,8 @@ pub mod workload;
 pub use client::{Client, ClientError, NoQuorum};
 pub use config::{CLIENT_CONFIG_FILE, ClientConfig, ClientMember, ConfigError};
 pub use connect::{ConnectError, connect, new_identity};
+pub use quorate_types::{Dissemination, ReplyMode};
 pub use quorum_reply::ReplyQuorum;
 pub use retry::{MAX_BACKOFF_DOUBLINGS, REFUSED_RETRY_DIVISOR};
-pub use session::{
-    Accepted, Destination, Dissemination, Outgoing, ReplyMode, Session, SessionCounters, SessionOptions, SubmitError,
-};
+pub use session::{Accepted, Destination, Outgoing, Session, SessionCounters, SessionOptions, SubmitError};
 pub use status_probe::StatusProbe;

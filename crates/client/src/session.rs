@@ -12,9 +12,10 @@ use crate::quorum_reply::ReplyQuorum;
 use crate::retry::{Attempt, RetryTimers, Ticket};
 use bytes::Bytes;
 use quorate_types::{
-    Bundle, ClientRequest, Digest, Height, Quorum, ReplicaId, ReplicaReply, Results, Signers, Time, encode_message,
+    Bundle, ClientRequest, Digest, Dissemination, Height, Quorum, ReplicaId, ReplicaReply, ReplyMode, Results, Signers,
+    Time, encode_message,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
@@ -22,28 +23,6 @@ use thiserror::Error;
 
 /// How long after the first attempt a bundle is sent again, in milliseconds.
 pub const DEFAULT_RETRY_MS: u64 = 2_000;
-
-/// How commands reach the replica that proposes them.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dissemination {
-    /// Clients send every bundle to all replicas, and proposals carry digests.
-    #[default]
-    Client,
-    /// Clients send a bundle to the leader, and proposals carry the commands.
-    Leader,
-}
-
-/// Which replicas answer. The replicas learn it from the cluster's configuration, not from the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReplyMode {
-    /// Every replica answers with the results; f+1 equal answers are the truth.
-    #[default]
-    Each,
-    /// Ordering only: one observing replica acknowledges what it committed, and its word is taken for it. For measurements.
-    None,
-}
 
 /// What a session needs to know of its cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,13 +4,16 @@
 //! B reads 95 %, C only reads, F reads half and reads, modifies and writes half. Keys are zipfian with exponent 0.99, and the rank
 //! is hashed, so that popular keys are spread over the key space.
 
-use quorate_types::ClientId;
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
+use quorate_types::{ClientId, UnknownName};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Zipf};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use thiserror::Error;
 
 /// Makes commands. All its randomness comes from a seed: the same seed gives the same commands.
@@ -59,6 +62,53 @@ pub enum WorkloadKind {
     YcsbF,
     /// The lines of a file, one command each, again from the start when they are used up.
     File(PathBuf),
+}
+
+/// The workloads that are a bare name.
+const NAMED: [(&str, WorkloadKind); 5] = [
+    ("fixed", WorkloadKind::Fixed),
+    ("ycsb-a", WorkloadKind::YcsbA),
+    ("ycsb-b", WorkloadKind::YcsbB),
+    ("ycsb-c", WorkloadKind::YcsbC),
+    ("ycsb-f", WorkloadKind::YcsbF),
+];
+
+impl fmt::Display for WorkloadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let WorkloadKind::File(path) = self {
+            return write!(f, "file:{}", path.display());
+        }
+        let named = NAMED.iter().find(|(_, workload)| workload == self);
+        f.write_str(named.expect("every workload but a file has a name").0)
+    }
+}
+
+impl FromStr for WorkloadKind {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<WorkloadKind, UnknownName> {
+        if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
+            return Ok(WorkloadKind::File(path.into()));
+        }
+        let named = NAMED.into_iter().find(|(name, _)| *name == text);
+        named.map(|(_, workload)| workload).ok_or_else(|| UnknownName {
+            what: "workload",
+            given: text.to_owned(),
+            known: NAMED.iter().map(|(name, _)| *name).chain(["file:PATH"]).collect(),
+        })
+    }
+}
+
+impl Serialize for WorkloadKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkloadKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 impl WorkloadKind {

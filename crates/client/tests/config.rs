@@ -2,6 +2,7 @@
 
 use quorate_client::{ClientConfig, ConfigError, Dissemination, ReplyMode};
 use quorate_crypto::{ClientAuthentication, KeyPair, SchemeKind};
+use quorate_types::ApplicationKind;
 use quorate_types::{Member, ReplicaId};
 use std::path::Path;
 
@@ -30,7 +31,7 @@ fn what_is_written_is_read_again() {
     config.reply = ReplyMode::None;
     config.client_authentication = ClientAuthentication::None;
     config.retry_ms = 17;
-    config.application = "log".to_owned();
+    config.application = ApplicationKind::Log;
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
     for key in [
         "cluster",
@@ -55,7 +56,7 @@ fn every_key_but_the_cluster_and_its_members_has_a_default() {
     let found = parse(SHORTEST).unwrap();
     assert_eq!((found.retry_ms, found.connect_timeout_ms, found.request_timeout_ms), (2_000, 5_000, 30_000));
     assert_eq!(
-        (found.dissemination, found.reply, &found.application[..]),
+        (found.dissemination, found.reply, found.application.name()),
         (Dissemination::Client, ReplyMode::Each, "kv")
     );
     assert_eq!(found.client_authentication, ClientAuthentication::Ed25519);
@@ -68,7 +69,7 @@ fn mistakes_are_named() {
     let unknown = message(&format!("retries = 3\n{SHORTEST}"));
     assert!(unknown.contains("client.toml") && unknown.contains("retries"), "{unknown}");
     let authentication = message(&format!("client_authentication = \"mac\"\n{SHORTEST}"));
-    assert!(authentication.contains("`none` or `ed25519`"), "{authentication}");
+    assert!(authentication.contains("one of none, ed25519"), "{authentication}");
     assert!(message("cluster = \"c\"").contains("members"));
     assert!(message(&format!("retry_ms = 0\n{SHORTEST}")).contains("`retry_ms` is 0"));
     assert!(message(&format!("request_timeout_ms = 99999999999\n{SHORTEST}")).contains("request_timeout_ms"));

@@ -2,13 +2,11 @@
 
 use proptest::prelude::*;
 use quorate_client::quorum_reply::MAX_REPLIES_PER_REPLICA;
-use quorate_client::session::{
-    Accepted, Destination, Dissemination, Outgoing, ReplyMode, Session, SessionOptions, SubmitError,
-};
+use quorate_client::session::{Accepted, Destination, Outgoing, Session, SessionOptions, SubmitError};
 use quorate_client::{MAX_BACKOFF_DOUBLINGS, REFUSED_RETRY_DIVISOR, ReplyQuorum};
 use quorate_types::{
-    Bundle, BundleBuilder, ClientId, ClientRequest, Height, Outcome, Quorum, ReplicaId, ReplicaReply, Results, Time,
-    decode_message,
+    Bundle, BundleBuilder, ClientId, ClientRequest, Dissemination, Height, Outcome, Quorum, ReplicaId, ReplicaReply,
+    ReplyMode, Results, Time, decode_message,
 };
 use std::time::Duration;
 

@@ -1,65 +1,17 @@
 //! The settings of the consensus core, and the check that refuses combinations which cannot work.
 
+pub use quorate_types::{Dissemination, UnknownName};
+
 use quorate_types::identity::ProofRequirements;
-use quorate_types::{Quorum, ReplicaId};
+use quorate_types::{Fault, Quorum, ReplicaId, choice};
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
-use thiserror::Error;
 
 /// This file: what it says of the settings is what configuration files and their documentation say.
 pub const SOURCE: &str = include_str!("config.rs");
 /// Which share of a view timeout a leader waits at most. A backup's clock of a view may start when the first command comes, and
 /// runs until the next view's proposal: two waits and three hops must fit.
 pub const LONGEST_WAIT_SHARE: u32 = 4;
-
-/// A name that is none of the known ones.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("`{given}` is no {what}: use one of {known}")]
-pub struct UnknownName {
-    /// What was to be named.
-    pub what: &'static str,
-    /// The name given.
-    pub given: String,
-    /// The names there are.
-    pub known: String,
-}
-
-macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)?) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-        pub enum $name { $($(#[$variant_doc])* #[serde(rename = $text)] $variant),+ }
-
-        impl $name {
-            /// Every choice, in the order of the documentation.
-            pub const ALL: &'static [$name] = &[$($name::$variant),+];
-
-            /// The name on the command line and in files.
-            pub fn name(self) -> &'static str {
-                match self { $($name::$variant => $text),+ }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = UnknownName;
-            fn from_str(text: &str) -> Result<Self, UnknownName> {
-                Self::ALL.iter().copied().find(|choice| choice.name() == text).ok_or_else(|| UnknownName {
-                    what: $what,
-                    given: text.to_owned(),
-                    known: Self::ALL.iter().map(|choice| choice.name()).collect::<Vec<_>>().join(", "),
-                })
-            }
-        }
-    };
-}
 
 choice!(
     /// Which protocol orders commands.
@@ -167,15 +119,6 @@ choice!(
     Adaptive = "adaptive",
 );
 
-choice!(
-    /// How commands reach the replicas.
-    Dissemination, "dissemination",
-    /// Clients send to all replicas, and proposals carry digests.
-    Client = "client",
-    /// Clients send to the leader, and proposals carry the commands.
-    Leader = "leader",
-);
-
 /// The consensus core's settings. Times are in milliseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -269,17 +212,8 @@ impl Default for Config {
     }
 }
 
-/// A setting that cannot work: which one, why, and what to set instead.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("`{key}` {why}; {mend}")]
-pub struct ConfigError {
-    /// The key.
-    pub key: &'static str,
-    /// What is wrong.
-    pub why: String,
-    /// What to do.
-    pub mend: String,
-}
+/// A setting that cannot work: its key, what is wrong and what to set instead.
+pub type ConfigError = Fault<&'static str>;
 
 impl Config {
     /// The base view timeout.
@@ -304,7 +238,7 @@ impl Config {
             ("pipeline", self.pipeline),
         ];
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
-            return Err(ConfigError { key, why: "is 0".into(), mend: "set at least 1".into() });
+            return Err(ConfigError::new(*key, "is 0", "set at least 1"));
         }
         let slots = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let most = [
@@ -317,26 +251,26 @@ impl Config {
         ];
         for (key, value, limit) in most {
             if value > limit {
-                return Err(ConfigError { key, why: format!("is {value}"), mend: format!("set at most {limit}") });
+                return Err(ConfigError::new(key, format!("is {value}"), format!("set at most {limit}")));
             }
         }
         if self.batch_policy == BatchPolicy::Timed
             && self.batch_wait_ms > self.view_timeout_ms / u64::from(LONGEST_WAIT_SHARE)
         {
             return Err(ConfigError {
-                key: "batch_wait_ms",
-                why: format!(
+                place: "batch_wait_ms",
+                what: format!(
                     "is {}, more than a quarter of the view timeout of {}",
                     self.batch_wait_ms, self.view_timeout_ms
                 ),
-                mend: "a leader that waits so long is taken for faulty: lower it or raise view_timeout_ms".into(),
+                help: "a leader that waits so long is taken for faulty: lower it or raise view_timeout_ms".into(),
             });
         }
         if self.least_view_timeout_ms > self.view_timeout_ms && self.view_duration == ViewDuration::Adaptive {
             return Err(ConfigError {
-                key: "least_view_timeout_ms",
-                why: format!("is {}, above view_timeout_ms of {}", self.least_view_timeout_ms, self.view_timeout_ms),
-                mend: "set it below".into(),
+                place: "least_view_timeout_ms",
+                what: format!("is {}, above view_timeout_ms of {}", self.least_view_timeout_ms, self.view_timeout_ms),
+                help: "set it below".into(),
             });
         }
         self.validate_leaders()?;
@@ -344,9 +278,9 @@ impl Config {
             true => self.validate_slots(),
             false if self.view_changes => Ok(()),
             false => Err(ConfigError {
-                key: "view_changes",
-                why: format!("is false, and {} cannot do without", self.protocol),
-                mend: "leave it true, or use `pbft`".into(),
+                place: "view_changes",
+                what: format!("is false, and {} cannot do without", self.protocol),
+                help: "leave it true, or use `pbft`".into(),
             }),
         }
     }
@@ -354,9 +288,9 @@ impl Config {
     fn validate_leaders(&self) -> Result<(), ConfigError> {
         if self.votes != VotesTo::Collector && !self.protocol.is_chained() {
             return Err(ConfigError {
-                key: "votes",
-                why: format!("is `{}`, and the phases of {} say to whom votes go", self.votes, self.protocol),
-                mend: "leave it out, or choose a chained protocol".into(),
+                place: "votes",
+                what: format!("is `{}`, and the phases of {} say to whom votes go", self.votes, self.protocol),
+                help: "leave it out, or choose a chained protocol".into(),
             });
         }
         let known = self.protocol.leaders();
@@ -365,33 +299,33 @@ impl Config {
         }
         let names: Vec<String> = known.iter().map(|kind| format!("`{kind}`")).collect();
         Err(ConfigError {
-            key: "leader",
-            why: format!("is `{}`, and the views of {} are not led so", self.leader, self.protocol),
-            mend: format!("set {}, or another protocol", names.join(" or ")),
+            place: "leader",
+            what: format!("is `{}`, and the views of {} are not led so", self.leader, self.protocol),
+            help: format!("set {}, or another protocol", names.join(" or ")),
         })
     }
 
     fn validate_slots(&self) -> Result<(), ConfigError> {
         if self.window / 2 < self.checkpoint_interval {
             return Err(ConfigError {
-                key: "window",
-                why: format!("is {}, with a checkpoint every {} slots", self.window, self.checkpoint_interval),
-                mend: "set at least twice checkpoint_interval, or no slot is free while a checkpoint is agreed on"
+                place: "window",
+                what: format!("is {}, with a checkpoint every {} slots", self.window, self.checkpoint_interval),
+                help: "set at least twice checkpoint_interval, or no slot is free while a checkpoint is agreed on"
                     .into(),
             });
         }
         if self.pipeline > self.window {
             return Err(ConfigError {
-                key: "pipeline",
-                why: format!("is {}, above the window of {}", self.pipeline, self.window),
-                mend: "set it below".into(),
+                place: "pipeline",
+                what: format!("is {}, above the window of {}", self.pipeline, self.window),
+                help: "set it below".into(),
             });
         }
         if (self.retained_blocks as u64) < self.window {
             return Err(ConfigError {
-                key: "retained_blocks",
-                why: format!("is {}, below the window of {}", self.retained_blocks, self.window),
-                mend: "set at least window: a new view may propose any slot in it again".into(),
+                place: "retained_blocks",
+                what: format!("is {}, below the window of {}", self.retained_blocks, self.window),
+                help: "set at least window: a new view may propose any slot in it again".into(),
             });
         }
         Ok(())

@@ -31,7 +31,7 @@ fn the_defaults_work() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_its_key_and_its_mend() {
+fn what_cannot_work_is_refused_with_its_key_and_its_help() {
     type Change = fn(&mut Config);
     let refused: &[(&str, &str, Change)] = &[
         ("batch", "at least 1", |config| config.batch = 0),
@@ -54,13 +54,13 @@ fn what_cannot_work_is_refused_with_its_key_and_its_mend() {
             (config.batch_policy, config.batch_wait_ms) = (BatchPolicy::Timed, u64::MAX);
         }),
     ];
-    for (key, mend, change) in refused {
+    for (key, help, change) in refused {
         let mut config = config();
         change(&mut config);
         let error = config.validate().expect_err(key);
-        assert_eq!(error.key, *key);
-        assert!(error.mend.contains(mend), "{error}");
-        assert!(error.to_string().contains(&format!("`{key}`")), "{error}");
+        assert_eq!(error.place, *key);
+        assert!(error.help.contains(help), "{error}");
+        assert!(error.to_string().starts_with(&format!("{key}: ")), "{error}");
     }
 }
 

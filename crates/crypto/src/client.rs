@@ -3,60 +3,17 @@
 use crate::error::CryptoError;
 use crate::key_pair::{KeyPair, SEED_BYTES};
 use crate::scheme::SchemeKind;
-use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId};
-use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
-use thiserror::Error;
+use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, choice};
 
-/// Whether a client's bundles have to show that they are its own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClientAuthentication {
+choice!(
+    /// Whether a client's bundles have to show that they are its own.
+    #[derive(Default)]
+    ClientAuthentication, "client authentication",
     /// Anybody may speak for any client. For measurements only, where the cost of signing is to be told apart.
-    None,
+    None = "none",
     /// A client is the hash of its Ed25519 public key, and signs each bundle.
     #[default]
-    Ed25519,
-}
-
-impl ClientAuthentication {
-    /// Every kind, in the order in which errors list them.
-    pub const ALL: [ClientAuthentication; 2] = [ClientAuthentication::None, ClientAuthentication::Ed25519];
-
-    /// The name in configurations.
-    pub fn name(self) -> &'static str {
-        match self {
-            ClientAuthentication::None => "none",
-            ClientAuthentication::Ed25519 => "ed25519",
-        }
-    }
-}
-
-impl fmt::Display for ClientAuthentication {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for ClientAuthentication {
-    type Err = UnknownClientAuthentication;
-
-    fn from_str(name: &str) -> Result<Self, UnknownClientAuthentication> {
-        let found = ClientAuthentication::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| UnknownClientAuthentication(name.to_owned()))
-    }
-}
-
-/// There is no client authentication of that name.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error(
-    "there is no client authentication {0:?}; there are {names}",
-    names = ClientAuthentication::ALL.map(ClientAuthentication::name).join(", ")
-)]
-pub struct UnknownClientAuthentication(
-    /// The name that was given.
-    pub String,
+    Ed25519 = "ed25519",
 );
 
 /// A client's origin, and what shows that bundles are of it.

@@ -26,10 +26,10 @@ pub mod statements;
 
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
 pub use cache::{DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
-pub use client::{ClientAuthentication, ClientIdentity, UnknownClientAuthentication};
+pub use client::{ClientAuthentication, ClientIdentity};
 pub use crypto::{Crypto, KEPT_SIGNATURES, verify_certificate};
 pub use error::{CertificateError, CryptoError};
 pub use key_pair::{KeyPair, SEED_BYTES};
 pub use keyring::Keyring;
-pub use scheme::{Claim, SchemeKind, SchemeProfile, UnknownScheme};
+pub use scheme::{Claim, SchemeKind, SchemeProfile};
 pub use zeroize::Zeroizing;

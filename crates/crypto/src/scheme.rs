@@ -8,12 +8,9 @@ use crate::key_pair::{KeyPair, SEED_BYTES};
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::identity::{ProofRequirements, ProofShape};
-use quorate_types::{Committee, ReplicaId, Signers};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use quorate_types::{Committee, ReplicaId, Signers, named_choice};
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::str::FromStr;
-use thiserror::Error;
 use zeroize::Zeroizing;
 
 /// What others have to know of a scheme.
@@ -207,41 +204,4 @@ impl fmt::Debug for SchemeKind {
     }
 }
 
-impl fmt::Display for SchemeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl Serialize for SchemeKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for SchemeKind {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SchemeKind, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        name.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl FromStr for SchemeKind {
-    type Err = UnknownScheme;
-
-    fn from_str(name: &str) -> Result<Self, UnknownScheme> {
-        let found = SchemeKind::ALL.iter().copied().find(|kind| kind.name() == name);
-        found.ok_or_else(|| UnknownScheme(name.to_owned()))
-    }
-}
-
-/// There is no signature scheme of that name.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error(
-    "there is no signature scheme {0:?}; the schemes are {names}",
-    names = SchemeKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
-)]
-pub struct UnknownScheme(
-    /// The name that was given.
-    pub String,
-);
+named_choice!(SchemeKind, "signature scheme");

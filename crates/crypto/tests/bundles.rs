@@ -82,7 +82,7 @@ fn a_key_that_is_no_point_signs_nothing() {
 
 #[test]
 fn generated_identities_differ_and_sign_as_they_are_to() {
-    for kind in ClientAuthentication::ALL {
+    for kind in ClientAuthentication::ALL.iter().copied() {
         let [one, two] = [(); 2].map(|()| ClientIdentity::generate(kind, &cluster()).unwrap());
         assert_ne!(one.origin().owner(), two.origin().owner());
         let (one, two) = (bundle(&one, 1), bundle(&two, 1));
@@ -91,7 +91,7 @@ fn generated_identities_differ_and_sign_as_they_are_to() {
         assert_eq!(kind.name().parse(), Ok(kind));
     }
     let error = "mac".parse::<ClientAuthentication>().unwrap_err();
-    assert_eq!(error.to_string(), "there is no client authentication \"mac\"; there are none, ed25519");
+    assert_eq!(error.to_string(), "unknown client authentication `mac`: one of none, ed25519");
 }
 
 #[test]

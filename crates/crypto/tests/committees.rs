@@ -77,6 +77,6 @@ fn schemes_have_names() {
         assert_eq!(kind.to_string().parse(), Ok(*kind));
     }
     let error = "rsa".parse::<SchemeKind>().unwrap_err().to_string();
-    assert!(error.contains("\"rsa\"") && error.contains("ed25519, none"), "{error}");
+    assert!(error.contains("`rsa`") && error.contains("ed25519, none"), "{error}");
     assert_eq!(format!("{:>8}|", SchemeKind::NONE), "    none|");
 }

@@ -189,7 +189,7 @@ fn execution() -> f64 {
     let bundle = bundle(SMALL_BYTES, COMMANDS);
     let cluster = ClusterId::from_name("calibrate");
     let mut replies: Vec<Reply> = Vec::new();
-    let mut executor = Executor::new(ApplicationKind::Log.build(), &cluster);
+    let mut executor = Executor::new(quorate_applications::build(ApplicationKind::Log), &cluster);
     let mut height = Height(0);
     let took = time(|| {
         height = height.next();

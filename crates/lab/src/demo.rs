@@ -3,7 +3,7 @@
 use crate::bench::{Bench, BenchError, Progress, Watcher};
 use crate::report::Verdict;
 use crate::result::{Agreement, BenchResult, Event, count};
-use crate::spec::{BenchSpec, Fault, Host, Interval, LeaderKind, Misbehaviour, Workload};
+use crate::spec::{BenchSpec, Fault, Host, Interval, LeaderKind, Misbehaviour, WorkloadKind};
 use crate::torture::{Ground, TortureError, Witnesses};
 use quorate_types::ReplicaId;
 use serde::Serialize;
@@ -62,7 +62,7 @@ pub fn spec() -> BenchSpec {
     fault.extend((0..4).map(|replica| Fault::Restart(ReplicaId(replica), kill_all, away)));
     BenchSpec {
         leader: LeaderKind::Reputation,
-        workload: Workload::YcsbA,
+        workload: WorkloadKind::YcsbA,
         records: RECORDS,
         outstanding: Some(OUTSTANDING),
         view_timeout_ms: 500,

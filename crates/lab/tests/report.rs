@@ -1,7 +1,7 @@
 //! The page is well-formed, asks nothing of any network, and shows hostile text as text.
 
 use quorate_lab::result::{Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Second};
-use quorate_lab::spec::{BenchSpec, Workload};
+use quorate_lab::spec::{BenchSpec, WorkloadKind};
 use quorate_lab::{Verdict, render_html, render_verdict};
 
 /// Goes through the page as an XML parser would, and returns the names of its elements. Raw text of style and script is skipped.
@@ -71,7 +71,11 @@ const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=aler
 fn hostile() -> BenchResult {
     let sample = crate::common::sample();
     BenchResult {
-        spec: BenchSpec { workload: Workload::File(HOSTILE.into()), json: Some(HOSTILE.into()), ..sample.spec.clone() },
+        spec: BenchSpec {
+            workload: WorkloadKind::File(HOSTILE.into()),
+            json: Some(HOSTILE.into()),
+            ..sample.spec.clone()
+        },
         events: vec![Event { time_s: -1e300, text: HOSTILE.into() }, Event { time_s: f64::NAN, text: HOSTILE.into() }],
         evidence: vec![HOSTILE.into()],
         warnings: vec![HOSTILE.into()],

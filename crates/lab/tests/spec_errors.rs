@@ -1,7 +1,7 @@
 //! Whatever is wrong with a spec, the message says which flag or key, what is wrong and what to write instead.
 
 use clap::{Args, Command, FromArgMatches};
-use quorate_lab::spec::{BenchArgs, BenchSpec, Host, Journal, SpecError, TortureArgs};
+use quorate_lab::spec::{BenchArgs, BenchSpec, Host, JournalKind, SpecError, TortureArgs};
 
 fn refused<T: Args + FromArgMatches>(words: &[&str]) -> String {
     let command = T::augment_args(Command::new("quorate").no_binary_name(true));
@@ -28,7 +28,7 @@ fn a_wrong_name_lists_the_names_and_suggests_one() {
     check(&["--protocol", "jolton"], &["--protocol", "jolton", "chained-hotstuff", "fast-hotstuff", "'jolteon'"]);
     check(&["--leader", "round_robin"], &["--leader", "fixed", "reputation", "'round-robin'"]);
     check(&["--workload", "ycsb-e"], &["--workload", "ycsb-f", "file:PATH", "did you mean"]);
-    check(&["--workload", "file:"], &["--workload", "which file?"]);
+    check(&["--workload", "file:"], &["--workload", "unknown workload `file:`", "file:PATH"]);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_replica_that_is_to_come_back_is_a_process() {
     }
     let spec = BenchSpec { host: Host::Processes, ..spec };
     spec.validate_real().expect("a process does");
-    let forgetful = BenchSpec { journal: Some(Journal::Memory), ..spec };
+    let forgetful = BenchSpec { journal: Some(JournalKind::Memory), ..spec };
     let message = forgetful.validate_real().expect_err("it would contradict itself").to_string();
     for part in ["--fault, --journal", "forgets", "help: set --journal file"] {
         assert!(message.contains(part), "{message}");
@@ -143,7 +143,7 @@ fn every_problem_is_told_at_once() {
     let Err(SpecError::Impossible(problems)) = spec.validate() else { panic!("three problems") };
     let places: Vec<&str> = problems.iter().map(|problem| problem.place.as_str()).collect();
     assert_eq!(places, ["--records", "--clients", "--replicas"]);
-    assert!(problems.iter().all(|problem| !problem.what.is_empty() && !problem.mend.is_empty()));
+    assert!(problems.iter().all(|problem| !problem.what.is_empty() && !problem.help.is_empty()));
 }
 
 /// The message for a file of this text names the file, the line and the rest.

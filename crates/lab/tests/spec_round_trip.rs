@@ -4,9 +4,9 @@ use clap::{Args, Command, FromArgMatches};
 use proptest::prelude::*;
 use quorate_lab::spec::{
     BatchPolicy, BenchArgs, BenchSpec, ClientAuthentication, ClusterArgs, DEFAULT_OUTSTANDING,
-    DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval, Journal,
-    LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, Reply, Retention, SchemeKind, TortureArgs,
-    ViewDuration, VotesTo, Workload,
+    DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, Dissemination, Fault, Fsync, Host, Interval,
+    JournalKind, LoadArgs, MAX_INTERVAL_MS, Misbehaviour, Pacing, ProtocolKind, Record, ReplyMode, Retention,
+    SchemeKind, TortureArgs, ViewDuration, VotesTo, WorkloadKind,
 };
 use quorate_types::ReplicaId;
 
@@ -74,14 +74,14 @@ fn record() -> impl Strategy<Value = Option<Record>> {
     prop::option::of(place.prop_map(|(replica, path)| Record { replica: replica.map(ReplicaId), path }))
 }
 
-fn workload() -> impl Strategy<Value = Workload> {
-    let file = "[^\u{0}\\p{Cc}]{1,20}".prop_map(Workload::File);
+fn workload() -> impl Strategy<Value = WorkloadKind> {
+    let file = "[^\u{0}\\p{Cc}]{1,20}".prop_map(|path| WorkloadKind::File(path.into()));
     prop_oneof![
-        Just(Workload::Fixed),
-        Just(Workload::YcsbA),
-        Just(Workload::YcsbB),
-        Just(Workload::YcsbC),
-        Just(Workload::YcsbF),
+        Just(WorkloadKind::Fixed),
+        Just(WorkloadKind::YcsbA),
+        Just(WorkloadKind::YcsbB),
+        Just(WorkloadKind::YcsbC),
+        Just(WorkloadKind::YcsbF),
         file,
     ]
 }
@@ -105,7 +105,7 @@ prop_compose! {
         leader in any::<prop::sample::Index>(), batch in 1u32..60_000, batch_policy in any_of(BatchPolicy::ALL),
         batch_wait_ms in 0u64..50, dissemination in any_of(Dissemination::ALL), view_timeout_ms in 200u64..100_000,
         view_duration in any_of(ViewDuration::ALL), base_port in 0u16..60_000, some_faults in any::<bool>(),
-        client_authentication in any_of(&ClientAuthentication::ALL), checkpoint_interval in 1u64..8000,
+        client_authentication in any_of(ClientAuthentication::ALL), checkpoint_interval in 1u64..8000,
         more_slots in 0u64..300, pipeline in any::<prop::sample::Index>(), to_all in any::<bool>(),
     ) -> BenchSpec {
         let window = 2 * checkpoint_interval + more_slots;
@@ -125,8 +125,8 @@ prop_compose! {
     fn spec()(
         base in cluster(), workload in workload(), payload in 0u32..1_000_000, records in 1u64..1_000_000, clients in 1u32..1000,
         open in any::<bool>(), outstanding in 1u32..10_000, rate in 1u64..1_000_000, bundle in 1u32..60_000,
-        reply in any_of(Reply::ALL), warmup in 0..=MAX_INTERVAL_MS, duration in 1000..=MAX_INTERVAL_MS,
-        seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(Journal::ALL)), fsync in any_of(Fsync::ALL), fault in faults(),
+        reply in any_of(ReplyMode::ALL), warmup in 0..=MAX_INTERVAL_MS, duration in 1000..=MAX_INTERVAL_MS,
+        seed in 0..=i64::MAX as u64, host in any_of(Host::ALL), journal in prop::option::of(any_of(JournalKind::ALL)), fsync in any_of(Fsync::ALL), fault in faults(),
         json in prop::option::of("[^\u{0}]{1,12}"), record in record(), record_limit_mb in 1u64..1000, report in prop::option::of("[^\u{0}]{1,12}"),
     ) -> BenchSpec {
         BenchSpec {
@@ -168,7 +168,7 @@ proptest! {
     fn no_text_makes_the_parsers_panic(text in "\\PC{0,60}") {
         let _ = BenchSpec::from_toml(&text, "bench.toml");
         let _ = BenchSpec::from_toml(&format!("fault = [\"{text}\"]"), "bench.toml");
-        let _ = (text.parse::<Interval>(), text.parse::<Fault>(), text.parse::<Workload>());
+        let _ = (text.parse::<Interval>(), text.parse::<Fault>(), text.parse::<WorkloadKind>());
         let _ = parse::<BenchArgs>(&[&text]);
         let _ = parse::<BenchArgs>(&["--fault", &text]);
     }

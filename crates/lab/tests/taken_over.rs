@@ -7,7 +7,7 @@ use quorate_consensus::journal::Record;
 use quorate_crypto::key_file;
 use quorate_lab::inspect::InspectResult;
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{EmbeddedCluster, FsyncPolicy, JournalConfig, NoObserver, NodeConfig, durability, testnet};
+use quorate_node::{EmbeddedCluster, Fsync, JournalConfig, NoObserver, NodeConfig, durability, testnet};
 use quorate_types::{Certificate, ClusterId, Domain, ReplicaId};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -42,8 +42,7 @@ impl Net {
             config.consensus.window = WINDOW;
             config.consensus.batch_bytes = 64 << 10;
             // So much that nothing is cut off, or there would be no blocks from before the journey.
-            config.journal =
-                JournalConfig { segment_bytes: 8 << 20, fsync: FsyncPolicy::Never, ..JournalConfig::default() };
+            config.journal = JournalConfig { segment_bytes: 8 << 20, fsync: Fsync::Never, ..JournalConfig::default() };
         });
         let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
         let listeners: Vec<TcpListener> = ALL.map(bind).collect();

@@ -90,7 +90,8 @@ pub(crate) fn assemble(
         journal,
         mark,
         states,
-        executor: Executor::new(config.application.build(), &committee.cluster).with_checkpoints(rule),
+        executor: Executor::new(quorate_applications::build(config.application), &committee.cluster)
+            .with_checkpoints(rule),
         gateway: Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, salt),
         observer,
         settings: config.settings(),

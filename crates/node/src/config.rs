@@ -6,7 +6,6 @@ use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
 use crate::settings;
 use bytes::Bytes;
-use quorate_applications::ApplicationKind;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_crypto::{ClientAuthentication, SchemeKind};
@@ -14,7 +13,7 @@ use quorate_transports::{ConfigError as TcpConfigError, TcpConfig};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
-use quorate_types::{Address, ClusterId, Committee, Member, Quorum, ReplicaId};
+use quorate_types::{Address, ApplicationKind, ClusterId, Committee, Fault, Member, Quorum, ReplicaId, ReplyMode};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
@@ -38,19 +37,6 @@ pub enum TransportKind {
     /// The kernel's TCP.
     #[default]
     Tcp,
-}
-
-/// What a replica answers clients with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReplyMode {
-    /// Every replica answers every bundle with the outcome of each command; f+1 equal answers are the truth.
-    #[default]
-    Each,
-    /// Nobody answers with outcomes, so that pure ordering can be measured: replica 0 alone acknowledges each bundle, with
-    /// [`Results::bare`](quorate_types::Results::bare). The client takes any `Executed` for a bundle as its end. One replica's
-    /// word proves nothing, and no acknowledgement comes while replica 0 is down: for experiments only.
-    None,
 }
 
 /// One member of the committee.
@@ -89,7 +75,7 @@ pub struct NodeConfig {
     #[serde(default)]
     pub channel: ChannelKind,
     /// What commands are executed by: `kv` or `log`. Default `kv`.
-    #[serde(default = "default_application", serialize_with = "write_name", deserialize_with = "read_application")]
+    #[serde(default)]
     pub application: ApplicationKind,
     /// What clients are answered with: `each` or `none`, see [`ReplyMode`]. Default `each`.
     #[serde(default)]
@@ -136,10 +122,6 @@ fn default_scheme() -> SchemeKind {
     SchemeKind::ED25519
 }
 
-fn default_application() -> ApplicationKind {
-    ApplicationKind::KeyValue
-}
-
 fn default_reply_cache_bytes() -> usize {
     DEFAULT_REPLY_CACHE_BYTES
 }
@@ -160,7 +142,7 @@ impl NodeConfig {
             client_authentication: ClientAuthentication::default(),
             transport: TransportKind::default(),
             channel: ChannelKind::default(),
-            application: default_application(),
+            application: ApplicationKind::default(),
             reply: ReplyMode::default(),
             reply_cache_bytes: DEFAULT_REPLY_CACHE_BYTES,
             key_file: default_key_file(),
@@ -180,7 +162,7 @@ impl NodeConfig {
     /// Reads and validates the configuration file of a replica's directory.
     ///
     /// # Errors
-    /// [`ConfigFileError`] naming the file, and where it can be told the line and the key, what is wrong there and the mend.
+    /// [`ConfigFileError`] naming the file, and where it can be told the line and the key, what is wrong there and what to do.
     pub fn read(path: &Path) -> Result<NodeConfig, ConfigFileError> {
         let text = crate::config_file::read_text(path, MAX_CONFIG_BYTES)?;
         NodeConfig::from_toml(&text, path)
@@ -200,17 +182,17 @@ impl NodeConfig {
 
     /// Refuses what cannot work, by key.
     pub fn validate(&self) -> Result<(), ConfigFault> {
-        let fault = |place: Place, why: String, mend: &str| Err(ConfigFault { place, why, mend: mend.to_owned() });
+        let fault = |place: Place, what: String, help: &str| Err(ConfigFault { place, what, help: help.to_owned() });
         let characters = self.cluster.chars().count();
         if characters == 0 || characters > MAX_CLUSTER_NAME_CHARACTERS {
-            let mend = format!("give it between 1 and {MAX_CLUSTER_NAME_CHARACTERS}");
-            return fault(Place::key("cluster"), format!("has {characters} characters"), &mend);
+            let help = format!("give it between 1 and {MAX_CLUSTER_NAME_CHARACTERS}");
+            return fault(Place::key("cluster"), format!("has {characters} characters"), &help);
         }
         self.quorum()?;
         let count = self.members.len();
         if self.replica.index() >= count {
-            let why = format!("is {}, but the members are 0 to {}", self.replica, count - 1);
-            return fault(Place::key("replica"), why, "name one of them, or add the missing members");
+            let what = format!("is {}, but the members are 0 to {}", self.replica, count - 1);
+            return fault(Place::key("replica"), what, "name one of them, or add the missing members");
         }
         if self.key_file.as_os_str().is_empty() {
             return fault(Place::key("key_file"), "is empty".into(), "leave it out for the default");
@@ -222,12 +204,12 @@ impl NodeConfig {
 
     fn validate_members(&self) -> Result<(), ConfigFault> {
         let fault =
-            |at, key, why, mend: &str| Err(ConfigFault { place: Place::member(at, key), why, mend: mend.into() });
+            |at, key, what, help: &str| Err(ConfigFault { place: Place::member(at, key), what, help: help.into() });
         let wanted = self.scheme.profile().public_key_bytes;
         for (at, member) in self.members.iter().enumerate() {
             if member.public_key.len() != wanted {
-                let why = format!("has {} bytes, and keys of {} have {wanted}", member.public_key.len(), self.scheme);
-                return fault(at, "public_key", why, "copy it from that replica's key file");
+                let what = format!("has {} bytes, and keys of {} have {wanted}", member.public_key.len(), self.scheme);
+                return fault(at, "public_key", what, "copy it from that replica's key file");
             }
             let earlier = &self.members[..at];
             if wanted > 0 && earlier.iter().any(|other| other.public_key == member.public_key) {
@@ -239,8 +221,8 @@ impl NodeConfig {
                 );
             }
             if member.address.port() != 0 && earlier.iter().any(|other| other.address == member.address) {
-                let why = format!("{} is another member's too", member.address);
-                return fault(at, "address", why, "give every replica an address of its own");
+                let what = format!("{} is another member's too", member.address);
+                return fault(at, "address", what, "give every replica an address of its own");
             }
         }
         Ok(())
@@ -253,9 +235,9 @@ impl NodeConfig {
         for (key, address) in listeners {
             let Some(address) = address else { continue };
             if let Some((other, _)) = earlier.iter().find(|(_, other)| *other == address && address.port() != 0) {
-                let why = format!("is {address}, where `{other}` is already");
-                let mend = "name another port".to_owned();
-                return Err(ConfigFault { place: Place::key(key), why, mend });
+                let what = format!("is {address}, where `{other}` is already");
+                let help = "name another port".to_owned();
+                return Err(ConfigFault { place: Place::key(key), what, help });
             }
             earlier.push((key, address));
         }
@@ -266,24 +248,20 @@ impl NodeConfig {
     }
 
     fn validate_parts(&self) -> Result<(), ConfigFault> {
-        self.consensus.validate().map_err(|error| ConfigFault {
-            place: Place::in_table("consensus", error.key),
-            why: error.why,
-            mend: error.mend,
-        })?;
+        self.consensus.validate().map_err(|fault| fault.at(|key| Place::in_table("consensus", key)))?;
         let protocol = self.consensus.protocol;
         if let Some(why) = self.scheme.profile().lacks(protocol.requires()) {
             return Err(ConfigFault {
                 place: Place::key("scheme"),
-                why: format!("is {}, which {why}, and {protocol} shows proofs to others", self.scheme),
-                mend: format!("choose one whose proofs convince everybody, such as {}", SchemeKind::ED25519),
+                what: format!("is {}, which {why}, and {protocol} shows proofs to others", self.scheme),
+                help: format!("choose one whose proofs convince everybody, such as {}", SchemeKind::ED25519),
             });
         }
         if self.consensus.batch_bytes < MIN_BATCH_BYTES {
             return Err(ConfigFault {
                 place: Place::in_table("consensus", "batch_bytes"),
-                why: format!("is {}, which hardly a bundle fits in", self.consensus.batch_bytes),
-                mend: format!("set at least {MIN_BATCH_BYTES}"),
+                what: format!("is {}, which hardly a bundle fits in", self.consensus.batch_bytes),
+                help: format!("set at least {MIN_BATCH_BYTES}"),
             });
         }
         self.journal.validate(self.consensus.batch_bytes)?;
@@ -315,8 +293,8 @@ impl NodeConfig {
         };
         quorum.map_err(|error| ConfigFault {
             place: Place::key(if self.faults.is_some() && !self.members.is_empty() { "faults" } else { "members" }),
-            why: error.to_string(),
-            mend: "list every replica once under [[members]], and leave `faults` out for the most that they tolerate"
+            what: error.to_string(),
+            help: "list every replica once under [[members]], and leave `faults` out for the most that they tolerate"
                 .into(),
         })
     }
@@ -341,8 +319,8 @@ const MIN_BATCH_BYTES: usize = BUNDLE_OVERHEAD_BYTES + COMMAND_OVERHEAD_BYTES;
 pub(crate) fn admin_fault(address: &Address) -> ConfigFault {
     ConfigFault {
         place: Place::key("admin_listen"),
-        why: format!("is {address}, which other hosts may reach, and nobody has to show who they are there"),
-        mend: format!(
+        what: format!("is {address}, which other hosts may reach, and nobody has to show who they are there"),
+        help: format!(
             "let it be 127.0.0.1:{}, or set `admin_beyond_loopback = true` where a firewall guards it",
             address.port()
         ),
@@ -350,25 +328,16 @@ pub(crate) fn admin_fault(address: &Address) -> ConfigFault {
 }
 
 /// A setting that cannot work.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{place}` {why}; {mend}")]
-pub struct ConfigFault {
-    /// Which.
-    pub place: Place,
-    /// What is wrong with it.
-    pub why: String,
-    /// What to do.
-    pub mend: String,
-}
+pub type ConfigFault = Fault<Place>;
 
 fn tcp_fault(error: TcpConfigError) -> ConfigFault {
-    let (key, why, mend) = match error {
+    let (key, what, help) = match error {
         TcpConfigError::Zero(key) => (key, "is 0".into(), "set at least 1, or leave it out for its default"),
         TcpConfigError::Reconnect { min, max } => {
             ("reconnect_min_ms", format!("is {min}, over `reconnect_max_ms`, which is {max}"), "exchange them")
         }
     };
-    ConfigFault { place: Place::in_table("tcp", key), why, mend: mend.to_owned() }
+    ConfigFault { place: Place::in_table("tcp", key), what, help: help.to_owned() }
 }
 
 fn write_hex<S: Serializer>(key: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
@@ -380,12 +349,4 @@ fn read_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Erro
     decode_hex(&text)
         .map(Bytes::from)
         .ok_or_else(|| serde::de::Error::custom("a public key is written in hexadecimal, two digits a byte"))
-}
-
-fn write_name<S: Serializer>(application: &ApplicationKind, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(application.name())
-}
-
-fn read_application<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ApplicationKind, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }

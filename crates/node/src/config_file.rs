@@ -67,10 +67,10 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.table, self.key) {
-            (Some(("members", at)), Some(key)) => write!(f, "members[{at}].{key}"),
-            (Some((table, _)), Some(key)) => write!(f, "{table}.{key}"),
-            (Some((table, _)), None) => f.write_str(table),
-            (None, key) => f.write_str(key.unwrap_or_default()),
+            (Some(("members", at)), Some(key)) => write!(f, "`members[{at}].{key}`"),
+            (Some((table, _)), Some(key)) => write!(f, "`{table}.{key}`"),
+            (Some((table, _)), None) => write!(f, "`{table}`"),
+            (None, key) => write!(f, "`{}`", key.unwrap_or_default()),
         }
     }
 }
@@ -91,13 +91,13 @@ pub struct ConfigFileError {
 #[derive(Debug, Error)]
 pub enum ConfigFileFault {
     /// The operating system refused.
-    #[error("cannot read it: {0}; name a directory that `quorate testnet` made")]
+    #[error("cannot read it: {0}; help: name a directory that `quorate testnet` made")]
     Io(#[source] io::Error),
     /// It is too long.
     #[error("it is longer than {0} bytes, so it is no configuration")]
     TooLong(u64),
     /// It is no TOML, or a key in it is unknown or of the wrong type.
-    #[error("{}{why}; {}", key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default(), mend(key.as_deref(), why))]
+    #[error("{}{why}; help: {}", key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default(), help(key.as_deref(), why))]
     Syntax {
         /// The key, where it can be told.
         key: Option<String>,
@@ -110,7 +110,7 @@ pub enum ConfigFileFault {
 }
 
 /// What to do about a line that cannot be read.
-fn mend(key: Option<&str>, why: &str) -> &'static str {
+fn help(key: Option<&str>, why: &str) -> &'static str {
     /// Keys without a default.
     const NEEDED: [&str; 4] = ["cluster", "replica", "address", "public_key"];
     match key {

@@ -9,7 +9,7 @@ use crate::config_file::Place;
 use crate::error::NodeError;
 use quorate_storage::{
     DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, FileJournal, Fsync, Identity, Journal,
-    JournalOptions, MemoryJournal, with_descriptor,
+    JournalKind, JournalOptions, MemoryJournal, with_descriptor,
 };
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -25,28 +25,6 @@ const SEGMENT_SLACK_BYTES: u64 = 63 << 10;
 /// Of so many bytes in a segment one at most is not a record's.
 const SEGMENT_SHARE_BYTES: u64 = 256;
 
-/// Where promises are kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum JournalKind {
-    /// In files, which outlive the process.
-    #[default]
-    File,
-    /// In memory: a replica that was stopped must not be started again. For experiments.
-    Memory,
-}
-
-/// When a record counts as written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FsyncPolicy {
-    /// When it outlives a loss of power.
-    #[default]
-    Always,
-    /// When it outlives the process. For experiments: a cluster of which more than f replicas lose power may contradict itself.
-    Never,
-}
-
 /// The table `[journal]` of a configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -54,7 +32,7 @@ pub struct JournalConfig {
     /// `file`, or `memory` for experiments. Default `file`.
     pub kind: JournalKind,
     /// `always`, or `never` for experiments. Default `always`.
-    pub fsync: FsyncPolicy,
+    pub fsync: Fsync,
     /// Its directory, from that of the configuration. Default `journal`.
     pub directory: PathBuf,
     /// Bytes of one segment, a multiple of 512, larger than `consensus.batch_bytes`. Default 16 MiB.
@@ -72,7 +50,7 @@ impl Default for JournalConfig {
     fn default() -> Self {
         JournalConfig {
             kind: JournalKind::default(),
-            fsync: FsyncPolicy::default(),
+            fsync: Fsync::default(),
             directory: JOURNAL_DIRECTORY.into(),
             segment_bytes: DEFAULT_SEGMENT_BYTES,
             capacity_bytes: DEFAULT_CAPACITY_BYTES,
@@ -93,10 +71,7 @@ impl JournalConfig {
             segment_bytes: self.segment_bytes,
             capacity_bytes: self.capacity_bytes,
             waiting_bytes: self.waiting_bytes,
-            fsync: match self.fsync {
-                FsyncPolicy::Always => Fsync::Always,
-                FsyncPolicy::Never => Fsync::Never,
-            },
+            fsync: self.fsync,
             ..JournalOptions::default()
         }
     }
@@ -104,29 +79,29 @@ impl JournalConfig {
     /// Refuses what cannot work with blocks of so many bytes.
     pub(crate) fn validate(&self, batch_bytes: usize) -> Result<(), ConfigFault> {
         let fault =
-            |key, why: String, mend: String| Err(ConfigFault { place: Place::in_table("journal", key), why, mend });
+            |key, what: String, help: String| Err(ConfigFault { place: Place::in_table("journal", key), what, help });
         if self.directory.as_os_str().is_empty() {
             return fault("directory", "is empty".into(), "name a directory, or leave the key out".into());
         }
         let least = batch_bytes as u64 + batch_bytes as u64 / SEGMENT_SHARE_BYTES + SEGMENT_SLACK_BYTES;
         if self.kind == JournalKind::File && self.segment_bytes < least {
-            let why = format!("is {}, and `consensus.batch_bytes` is {batch_bytes}", self.segment_bytes);
-            return fault("segment_bytes", why, format!("set at least {least}: the largest bundle must fit in one"));
+            let what = format!("is {}, and `consensus.batch_bytes` is {batch_bytes}", self.segment_bytes);
+            return fault("segment_bytes", what, format!("set at least {least}: the largest bundle must fit in one"));
         }
         let least_capacity = JournalConfig::default().snapshot_bytes.min(self.snapshot_bytes).max(1) * 4;
         if self.snapshot_bytes == DEFAULT_SNAPSHOT_BYTES && self.capacity_bytes < least_capacity {
-            let why =
+            let what =
                 format!("is {}, and the state is written every {} bytes", self.capacity_bytes, self.snapshot_bytes);
-            return fault("capacity_bytes", why, format!("set at least {least_capacity}, or lower `snapshot_bytes`"));
+            return fault("capacity_bytes", what, format!("set at least {least_capacity}, or lower `snapshot_bytes`"));
         }
         if self.snapshot_bytes == 0 || self.snapshot_bytes > self.capacity_bytes / 4 {
-            let why = format!("is {}, of a journal of {}", self.snapshot_bytes, self.capacity_bytes);
-            return fault("snapshot_bytes", why, "set 1 to a quarter of `capacity_bytes`".into());
+            let what = format!("is {}, of a journal of {}", self.snapshot_bytes, self.capacity_bytes);
+            return fault("snapshot_bytes", what, "set 1 to a quarter of `capacity_bytes`".into());
         }
         self.options().validate().map_err(|error| ConfigFault {
             place: Place::table("journal"),
-            why: error.to_string(),
-            mend: "correct the key, or leave it out for its default".into(),
+            what: error.to_string(),
+            help: "correct the key, or leave it out for its default".into(),
         })
     }
 }

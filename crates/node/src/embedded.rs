@@ -3,12 +3,13 @@
 use crate::assemble::{Assembled, assemble};
 use crate::config::NodeConfig;
 use crate::descriptors;
-use crate::durability::{self, JournalKind};
+use crate::durability;
 use crate::error::{HostError, NodeError};
 use crate::host::{Order, Orders};
 use crate::observer::Observer;
 use crate::testnet;
 use quorate_crypto::{KeyPair, Keyring};
+use quorate_storage::JournalKind;
 use quorate_types::{Committee, ReplicaId, Status};
 use std::any::Any;
 use std::net::{SocketAddr, TcpListener};

@@ -1,7 +1,6 @@
 //! The clients' side of a replica: whose bundles are taken, and what goes back: where to, in which form, and once more for those who
 //! ask again.
 
-use crate::config::ReplyMode;
 use crate::reply_cache::ReplyCache;
 use bytes::Bytes;
 use quorate_applications::Reply;
@@ -10,7 +9,7 @@ use quorate_crypto::{BundleVerifier, ClientAuthentication};
 use quorate_transports::{LinkId, Transport};
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
-use quorate_types::{Bundle, ClientId, Digest, Encoder, Height, ReplicaId, ReplicaReply, Results, Wire};
+use quorate_types::{Bundle, ClientId, Digest, Encoder, Height, ReplicaId, ReplicaReply, ReplyMode, Results, Wire};
 use std::collections::{BTreeSet, HashMap};
 
 /// What a replica says of executed bundles.

@@ -32,10 +32,10 @@ impl Laboratory {
     pub(crate) fn validate(&self, me: ReplicaId, replicas: usize) -> Result<(), ConfigFault> {
         match self.fault.misfit(me, replicas) {
             None => Ok(()),
-            Some(why) => Err(ConfigFault {
+            Some(what) => Err(ConfigFault {
                 place: Place::in_table("laboratory", "fault"),
-                why,
-                mend: "name other members, or none for those that follow this replica".into(),
+                what,
+                help: "name other members, or none for those that follow this replica".into(),
             }),
         }
     }

@@ -37,8 +37,8 @@ mod states;
 pub mod testnet;
 mod told;
 
-pub use config::{ConfigFault, NodeConfig, ReplyMode, TransportKind};
-pub use durability::{FsyncPolicy, JournalConfig, JournalKind};
+pub use config::{ConfigFault, NodeConfig, TransportKind};
+pub use durability::JournalConfig;
 pub use embedded::EmbeddedCluster;
 pub use error::{DISK_TROUBLE_STATUS, HostError, NodeError};
 pub use laboratory::Laboratory;
@@ -46,4 +46,6 @@ pub use log::LogObserver;
 pub use observer::{Listening, NoObserver, NodeEvent, Observer, StderrObserver};
 pub use process::run_directory;
 pub use quorate_byzantine::Fault;
+pub use quorate_storage::{Fsync, JournalKind};
+pub use quorate_types::ReplyMode;
 pub use recording::RecordingConfig;

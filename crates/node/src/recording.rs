@@ -27,7 +27,7 @@ fn default_limit_mb() -> u64 {
 impl RecordingConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigFault> {
         let fault =
-            |key, why: String, mend: String| Err(ConfigFault { place: Place::in_table("recording", key), why, mend });
+            |key, what: String, help: String| Err(ConfigFault { place: Place::in_table("recording", key), what, help });
         if self.file.as_os_str().is_empty() {
             return fault("file", "is empty".into(), "name a file, or leave the table out".into());
         }

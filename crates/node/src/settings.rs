@@ -6,6 +6,7 @@ use quorate_consensus::config::{
     BatchPolicy, Dissemination, LeaderKind, ProtocolKind, SOURCE as CONSENSUS, ViewDuration, VotesTo,
 };
 use quorate_transports::CONFIG_SOURCE as TCP;
+use quorate_types::Choice;
 
 /// Columns of a comment in a configuration file.
 const COLUMNS: usize = 110;
@@ -78,19 +79,16 @@ fn without_links(doc: &str) -> String {
 /// Adds the names that a key of a kind may have.
 fn with_choices(key: &Key) -> String {
     let names = match (key.table, key.name.as_str()) {
-        ("consensus", "protocol") => names(ProtocolKind::ALL.iter().map(|kind| kind.name())),
-        ("consensus", "leader") => names(LeaderKind::ALL.iter().map(|kind| kind.name())),
-        ("consensus", "votes") => names(VotesTo::ALL.iter().map(|kind| kind.name())),
-        ("consensus", "batch_policy") => names(BatchPolicy::ALL.iter().map(|kind| kind.name())),
-        ("consensus", "dissemination") => names(Dissemination::ALL.iter().map(|kind| kind.name())),
-        ("consensus", "view_duration") => names(ViewDuration::ALL.iter().map(|kind| kind.name())),
+        ("consensus", "protocol") => ProtocolKind::names(),
+        ("consensus", "leader") => LeaderKind::names(),
+        ("consensus", "votes") => VotesTo::names(),
+        ("consensus", "batch_policy") => BatchPolicy::names(),
+        ("consensus", "dissemination") => Dissemination::names(),
+        ("consensus", "view_duration") => ViewDuration::names(),
         _ => return key.doc.clone(),
     };
-    format!("{} One of {names}.", key.doc)
-}
-
-fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
-    all.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("{} One of {}.", key.doc, names.join(", "))
 }
 
 /// The default of a key as TOML writes it; none if there is none, or if the key is absent by default.

@@ -1,9 +1,10 @@
 //! New clusters: keys and configurations, in memory or as one directory for each replica.
 
 use crate::config::{CONFIG_FILE, ConfigFault, MemberConfig, NodeConfig};
-use crate::durability::{self, JournalKind};
+use crate::durability;
 use crate::error::NodeError;
 use quorate_crypto::{KeyPair, key_file};
+use quorate_storage::JournalKind;
 use quorate_types::{Address, AddressError, ClusterId, Committee, ReplicaId};
 use std::fs;
 use std::io;

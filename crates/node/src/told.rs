@@ -1,7 +1,6 @@
 //! What a replica tells of its configuration.
 
 use crate::config::NodeConfig;
-use crate::durability::{FsyncPolicy, JournalKind};
 use quorate_types::Settings;
 
 impl NodeConfig {
@@ -26,14 +25,8 @@ impl NodeConfig {
             channel: format!("{:?}", self.channel).to_lowercase(),
             transport: format!("{:?}", self.transport).to_lowercase(),
             application: self.application.name().to_owned(),
-            journal: match self.journal.kind {
-                JournalKind::File => "file".to_owned(),
-                JournalKind::Memory => "memory".to_owned(),
-            },
-            fsync: match self.journal.fsync {
-                FsyncPolicy::Always => "always".to_owned(),
-                FsyncPolicy::Never => "never".to_owned(),
-            },
+            journal: self.journal.kind.to_string(),
+            fsync: self.journal.fsync.to_string(),
         }
     }
 }

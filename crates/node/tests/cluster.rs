@@ -7,8 +7,7 @@ use quorate_applications::{ApplicationKind, compare_histories};
 use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind};
 use quorate_crypto::SchemeKind;
 use quorate_node::{
-    EmbeddedCluster, Fault, FsyncPolicy, JournalConfig, Laboratory, NoObserver, NodeConfig, NodeEvent, Observer,
-    ReplyMode,
+    EmbeddedCluster, Fault, Fsync, JournalConfig, Laboratory, NoObserver, NodeConfig, NodeEvent, Observer, ReplyMode,
 };
 use quorate_transports::Remote;
 use quorate_types::codec::WIRE_VERSION;
@@ -401,7 +400,7 @@ fn journals_are_in_memory_unless_a_directory_is_named() {
     fs::create_dir(&scratch).expect("the temporary directory can be written");
     let directory = |replica: ReplicaId| scratch.join(format!("journal-{replica}"));
     (template.consensus.batch_bytes, template.journal.segment_bytes) = (100_000, 1 << 20);
-    template.journal.fsync = FsyncPolicy::Never;
+    template.journal.fsync = Fsync::Never;
     let vary = |config: &mut NodeConfig| config.journal.directory = directory(config.replica);
     let cluster =
         EmbeddedCluster::start(&template, &free(4), vary, || Box::new(NoObserver)).expect("the cluster starts");

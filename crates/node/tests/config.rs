@@ -115,15 +115,15 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
 fn a_setting_that_cannot_work_is_refused_with_its_line_and_a_mend() {
     let base = four().to_toml();
     for (key, value, place, mend) in [
-        ("replica", "4", "`replica` is 4", "add the missing members"),
-        ("cluster", "\"\"", "`cluster` has 0 characters", "between 1 and 200"),
-        ("key_file", "\"\"", "`key_file` is empty", "for the default"),
-        ("batch", "0", "`consensus.batch` is 0", "at least 1"),
-        ("batch_bytes", "10", "`consensus.batch_bytes` is 10", "at least 139"),
-        ("link_queue_bytes", "0", "`tcp.link_queue_bytes` is 0", "at least 1"),
-        ("reconnect_min_ms", "70000", "`tcp.reconnect_min_ms` is 70000, over `reconnect_max_ms`", "exchange them"),
-        ("address", "\"127.0.0.1:7003\"", "`members[3].address` 127.0.0.1:7003 is another member's too", "of its own"),
-        ("public_key", "\"abcd\"", "`members[0].public_key` has 2 bytes", "copy it"),
+        ("replica", "4", "`replica`: is 4", "add the missing members"),
+        ("cluster", "\"\"", "`cluster`: has 0 characters", "between 1 and 200"),
+        ("key_file", "\"\"", "`key_file`: is empty", "for the default"),
+        ("batch", "0", "`consensus.batch`: is 0", "at least 1"),
+        ("batch_bytes", "10", "`consensus.batch_bytes`: is 10", "at least 139"),
+        ("link_queue_bytes", "0", "`tcp.link_queue_bytes`: is 0", "at least 1"),
+        ("reconnect_min_ms", "70000", "`tcp.reconnect_min_ms`: is 70000, over `reconnect_max_ms`", "exchange them"),
+        ("address", "\"127.0.0.1:7003\"", "`members[3].address`: 127.0.0.1:7003 is another member's too", "of its own"),
+        ("public_key", "\"abcd\"", "`members[0].public_key`: has 2 bytes", "copy it"),
     ] {
         let (text, line) = with_line(&base, key, &format!("{key} = {value}"));
         let error = refusal(&text);
@@ -152,7 +152,7 @@ fn a_key_that_two_members_share_is_refused() {
     let mut config = four();
     config.members[2].public_key = config.members[0].public_key.clone();
     let error = refusal(&config.to_toml());
-    assert!(error.contains("`members[2].public_key` is another member's too"), "{error}");
+    assert!(error.contains("`members[2].public_key`: is another member's too"), "{error}");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_listener_that_others_could_reach_for_the_status_is_refused() {
     for address in ["0.0.0.0:7900", "10.0.0.1:7900", "status.example.com:7900"] {
         let error = refusal(&with(&format!("admin_listen = \"{address}\"")));
         assert!(
-            error.contains("line ") && error.contains("`admin_listen` is ") && error.contains("127.0.0.1:7900"),
+            error.contains("line ") && error.contains("`admin_listen`: is ") && error.contains("127.0.0.1:7900"),
             "{error}"
         );
         let meant = with(&format!("admin_listen = \"{address}\""))
@@ -199,7 +199,7 @@ fn a_listener_that_others_could_reach_for_the_status_is_refused() {
     }
     assert!(NodeConfig::from_toml(&with("admin_listen = \"localhost:7900\""), Path::new("x")).is_ok());
     let error = refusal(&with("client_listen = \"127.0.0.1:7001\""));
-    assert!(error.contains("`client_listen` is 127.0.0.1:7001, where `listen` is already"), "{error}");
+    assert!(error.contains("`client_listen`: is 127.0.0.1:7001, where `listen` is already"), "{error}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use quorate_applications::{ApplicationKind, compare_histories};
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::{ClientIdentity, SchemeKind};
 use quorate_node::config::CONFIG_FILE;
-use quorate_node::{FsyncPolicy, JournalConfig, NodeConfig, StderrObserver, run_directory, testnet};
+use quorate_node::{Fsync, JournalConfig, NodeConfig, StderrObserver, run_directory, testnet};
 use quorate_types::state::CHUNK_BYTES;
 use quorate_types::{Committee, ReplicaId, Status};
 use std::collections::BTreeSet;
@@ -230,7 +230,7 @@ fn a_journal_that_was_cut_needs_its_snapshot_only() {
     let mut net = Net::new("snapshots", |config| {
         config.consensus.batch_bytes = 64 << 10;
         config.journal = JournalConfig {
-            fsync: FsyncPolicy::Never,
+            fsync: Fsync::Never,
             segment_bytes: 128 << 10,
             capacity_bytes: 4 << 20,
             snapshot_bytes: 64 << 10,
@@ -314,7 +314,7 @@ fn forgetful(name: &str, protocol: ProtocolKind) -> Net {
         (config.consensus.checkpoint_interval, config.consensus.window) = (8, 32);
         (config.consensus.retained_blocks, config.consensus.retained_bytes) = (32, 64 << 10);
         config.journal = JournalConfig {
-            fsync: FsyncPolicy::Never,
+            fsync: Fsync::Never,
             segment_bytes: 256 << 10,
             capacity_bytes: 8 << 20,
             snapshot_bytes: 2 << 20,

@@ -101,8 +101,8 @@ fn a_header_that_cannot_be_run_is_refused() {
     for (old, new, words) in [
         ("\"replicas\":4", "\"replicas\":3", "cannot tolerate 1"),
         ("\"replicas\":4", "\"replicas\":1000000", "a committee has between"),
-        ("\"batch\":3", "\"batch\":0", "`batch` is 0"),
-        ("\"jolteon\"", "\"paxos\"", "unknown variant `paxos`"),
+        ("\"batch\":3", "\"batch\":0", "batch: is 0"),
+        ("\"jolteon\"", "\"paxos\"", "unknown protocol `paxos`"),
         ("\"faults\"", "\"defaults\"", "unknown field `defaults`"),
         ("{", "", "expected"),
     ] {

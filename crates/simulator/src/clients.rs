@@ -40,10 +40,6 @@ impl Clients {
         reply: ReplyMode,
         workload: Box<dyn Workload>,
     ) -> Clients {
-        let dissemination = match dissemination {
-            Dissemination::Client => quorate_client::Dissemination::Client,
-            Dissemination::Leader => quorate_client::Dissemination::Leader,
-        };
         let session = SessionOptions { dissemination, reply, ..SessionOptions::new(quorum) };
         let core = LoadCore::new(options.clone(), session, workload, ClientIdentity::claimed(ORIGIN));
         Clients {

@@ -1,9 +1,9 @@
 //! What a replica's work costs, in time on a processor: the table that a simulation charges from.
 
 use quorate_crypto::SchemeKind;
+use quorate_types::Fault;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use thiserror::Error;
 
 /// The table that is used where none was measured.
 pub const SHIPPED: &str = include_str!("../costs.toml");
@@ -133,18 +133,6 @@ impl Default for GatewayCosts {
     }
 }
 
-/// A cost table that cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{place}: {what}; {mend}")]
-pub struct CostError {
-    /// The file, and the key where one is at fault.
-    pub place: String,
-    /// What is wrong.
-    pub what: String,
-    /// What helps.
-    pub mend: String,
-}
-
 impl CostTable {
     /// The shipped table.
     pub fn shipped() -> CostTable {
@@ -178,12 +166,12 @@ impl CostTable {
     /// Reads a table; `name` is what errors call it.
     ///
     /// # Errors
-    /// With the name, the key and the mend.
-    pub fn parse(text: &str, name: &str) -> Result<CostTable, CostError> {
-        let table: CostTable = toml::from_str(text).map_err(|error| CostError {
+    /// With the name, the key and what to do.
+    pub fn parse(text: &str, name: &str) -> Result<CostTable, Fault> {
+        let table: CostTable = toml::from_str(text).map_err(|error| Fault {
             place: name.to_owned(),
             what: error.to_string().trim_end().to_owned(),
-            mend: "compare it with what `quorate calibrate` writes".into(),
+            help: "compare it with what `quorate calibrate` writes".into(),
         })?;
         table.validate(name)?;
         Ok(table)
@@ -219,23 +207,23 @@ impl CostTable {
     ///
     /// # Errors
     /// If the table does not say.
-    pub fn signatures_of(&self, scheme: SchemeKind) -> Result<SignatureCosts, CostError> {
+    pub fn signatures_of(&self, scheme: SchemeKind) -> Result<SignatureCosts, Fault> {
         if !scheme.profile().unforgeable {
             return Ok(SignatureCosts::free());
         }
-        self.signatures.get(scheme.name()).cloned().ok_or_else(|| CostError {
+        self.signatures.get(scheme.name()).cloned().ok_or_else(|| Fault {
             place: format!("`[signatures.{scheme}]`"),
             what: format!(
                 "the cost table, {:?}, does not say what signatures of the scheme {scheme} cost",
                 self.source
             ),
-            mend: "measure them with `quorate calibrate`".into(),
+            help: "measure them with `quorate calibrate`".into(),
         })
     }
 
-    fn validate(&self, name: &str) -> Result<(), CostError> {
-        let refuse = |key: &str, what: String, mend: &str| {
-            Err(CostError { place: format!("{name}: `{key}`"), what, mend: mend.to_owned() })
+    fn validate(&self, name: &str) -> Result<(), Fault> {
+        let refuse = |key: &str, what: String, help: &str| {
+            Err(Fault { place: format!("{name}: `{key}`"), what, help: help.to_owned() })
         };
         let sound = |value: f64| (0.0..=MOST_US).contains(&value);
         if let Some((key, value)) = self.figures().into_iter().find(|(_, value)| !sound(*value)) {

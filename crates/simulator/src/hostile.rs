@@ -3,13 +3,9 @@
 //! They hold no replica's key. Each comes over a link of its own to each replica it talks to, sends without regard to answers, and dials
 //! again at once when it is cut. How their frames get from them to a replica is not modelled: they are there.
 
-use quorate_types::{Bundle, BundleBuilder, ClientId, Height};
-use serde::{Deserialize, Serialize};
+use quorate_types::{Bundle, BundleBuilder, ClientId, Height, choice};
 use std::collections::VecDeque;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
-use thiserror::Error;
 
 /// How often hostile clients send.
 pub const TICK: Duration = Duration::from_millis(1);
@@ -35,41 +31,28 @@ const LEASE_TICKS: u64 = 50;
 /// Honest bundles that are remembered to be sent again.
 const REMEMBERED: usize = 4096;
 
-/// What hostile clients do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum Hostility {
+choice!(
+    /// What hostile clients do.
+    Hostility, "kind of hostile client",
     /// Genuine bundles of one command, to all replicas.
-    Flood,
+    Flood = "flood",
     /// Bundles with signatures that are not genuine.
-    Forged,
+    Forged = "forged",
     /// Questions for the status with its history.
-    Status,
+    Status = "status",
     /// Questions for a large value, whose answers are not read.
-    NoRead,
+    NoRead = "no-read",
     /// Genuine bundles of many commands, to one replica that does not lead.
-    OneBackupOnly,
+    OneBackupOnly = "one-backup-only",
     /// Bundles that honest clients sent before.
-    Replay,
+    Replay = "replay",
     /// Commands that it sent before, each time in another bundle.
-    Repeat,
+    Repeat = "repeat",
     /// Links that say nothing, so many that there is no place for others.
-    Squat,
-}
+    Squat = "squat",
+);
 
 impl Hostility {
-    /// Every kind.
-    pub const ALL: [Hostility; 8] = [
-        Hostility::Flood,
-        Hostility::Forged,
-        Hostility::Status,
-        Hostility::NoRead,
-        Hostility::OneBackupOnly,
-        Hostility::Replay,
-        Hostility::Repeat,
-        Hostility::Squat,
-    ];
-
     /// Frames to each replica in a [`TICK`].
     fn frames(self) -> u64 {
         match self {
@@ -87,49 +70,6 @@ impl Hostility {
         if self == Hostility::OneBackupOnly { 100 } else { 1 }
     }
 }
-
-impl fmt::Display for Hostility {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Hostility::Flood => "flood",
-            Hostility::Forged => "forged",
-            Hostility::Status => "status",
-            Hostility::NoRead => "no-read",
-            Hostility::OneBackupOnly => "one-backup-only",
-            Hostility::Replay => "replay",
-            Hostility::Repeat => "repeat",
-            Hostility::Squat => "squat",
-        })
-    }
-}
-
-impl From<Hostility> for String {
-    fn from(hostility: Hostility) -> String {
-        hostility.to_string()
-    }
-}
-
-impl FromStr for Hostility {
-    type Err = UnknownHostility;
-
-    fn from_str(text: &str) -> Result<Hostility, UnknownHostility> {
-        let named = |hostility: &Hostility| hostility.to_string() == text;
-        Hostility::ALL.into_iter().find(named).ok_or_else(|| UnknownHostility(text.to_owned()))
-    }
-}
-
-impl TryFrom<String> for Hostility {
-    type Error = UnknownHostility;
-
-    fn try_from(text: String) -> Result<Hostility, UnknownHostility> {
-        text.parse()
-    }
-}
-
-/// A name that no kind of hostile client has.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("`{0}` is no kind of hostile client; use {list}", list = Hostility::ALL.map(|kind| kind.to_string()).join(", "))]
-pub struct UnknownHostility(String);
 
 /// What a client asks of a replica.
 #[derive(Clone, Debug)]

@@ -32,8 +32,8 @@ mod world;
 
 pub use assemble::Alter;
 pub use chronicle::Chronicle;
-pub use costs::{CostError, CostTable};
-pub use network::{NetworkError, NetworkSpec};
+pub use costs::CostTable;
+pub use network::NetworkSpec;
 pub use node::{Leaves, Point};
 pub use oracle::Complaint;
 pub use run::{

@@ -195,7 +195,8 @@ pub fn run_protocol<P: Protocol, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>
     let mut salts = Random::new(seed, Purpose::Salts, 0);
     let remake = |me: ReplicaId, salt: u64| Reborn {
         replica: alter.alter(make(spec.consensus.clone(), spec.quorum, cluster, me, salt)),
-        executor: Executor::new(spec.application.build(), &cluster).with_checkpoints(checkpoints(&spec.consensus)),
+        executor: Executor::new(quorate_applications::build(spec.application), &cluster)
+            .with_checkpoints(checkpoints(&spec.consensus)),
         behaviour: behaviour(spec, me),
         salt,
     };

@@ -8,17 +8,19 @@ use quorate_client::load::LoadOptions;
 use quorate_client::workload::Workload;
 use quorate_consensus::Config;
 use quorate_crypto::SchemeKind;
-use quorate_types::Quorum;
+use quorate_types::{Quorum, choice};
 use std::time::Duration;
 
-/// How signatures are simulated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Signatures {
+choice!(
+    /// How signatures are simulated.
+    #[derive(Default)]
+    Signatures, "way to simulate signatures",
     /// They cost what the table says and are true by construction.
-    Modelled,
+    #[default]
+    Modelled = "modelled",
     /// They are made and verified; their cost is the table's all the same.
-    Real,
-}
+    Real = "real",
+);
 
 /// Everything that decides a run, but for the seed.
 #[derive(Clone)]

@@ -81,9 +81,9 @@ fn places_that_nobody_gives_up_keep_the_honest_out() {
 
 #[test]
 fn each_kind_of_hostile_client_has_one_name() {
-    for kind in Hostility::ALL {
+    for kind in Hostility::ALL.iter().copied() {
         assert_eq!(kind.to_string().parse(), Ok(kind));
-        assert_eq!(String::from(kind), kind.to_string());
+        assert_eq!(kind.name(), kind.to_string());
     }
     let error = "flod".parse::<Hostility>().expect_err("no such kind").to_string();
     assert!(error.contains("flood, forged"), "{error}");

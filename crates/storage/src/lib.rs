@@ -43,8 +43,8 @@ pub use log::{Cut, Recovery};
 pub use medium::{Medium, MediumFile};
 pub use memory::{DEFAULT_MEMORY_JOURNAL_BYTES, MemoryJournal};
 pub use options::{
-    DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, Flush, Fsync, Identity, JournalOptions,
-    MIN_SEGMENT_BYTES,
+    DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, Flush, Fsync, Identity, JournalKind,
+    JournalOptions, MIN_SEGMENT_BYTES,
 };
 pub use reading::{holder, read};
 pub use repair::{Inspection, RepairReport, SegmentSummary, inspect, inspect_medium, repair, repair_medium};

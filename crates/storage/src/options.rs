@@ -2,7 +2,7 @@
 
 use crate::error::JournalError;
 use crate::format::SECTOR_BYTES;
-use quorate_types::{ClusterId, ReplicaId};
+use quorate_types::{ClusterId, ReplicaId, choice};
 
 /// Default of [`JournalOptions::segment_bytes`].
 pub const DEFAULT_SEGMENT_BYTES: u64 = 16 << 20;
@@ -23,16 +23,28 @@ pub struct Identity {
     pub replica: ReplicaId,
 }
 
-/// Whether a record must have reached the disk before it is reported durable.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Fsync {
+choice!(
+    /// Where a replica keeps what it promises.
+    #[derive(Default)]
+    JournalKind, "journal",
+    /// In files, which outlive the process.
+    #[default]
+    File = "file",
+    /// In memory: a replica that was stopped must not be started again. For experiments.
+    Memory = "memory",
+);
+
+choice!(
+    /// Whether a record must have reached the disk before it is reported durable.
+    #[derive(Default)]
+    Fsync, "fsync policy",
     /// Durable records survive a loss of power.
     #[default]
-    Always,
+    Always = "always",
     /// Durable records survive the process but not the machine. For experiments only: if more than f replicas lose
     /// power, the cluster may contradict what it has acknowledged, and a journal may be refused as damaged.
-    Never,
-}
+    Never = "never",
+);
 
 /// How a write is made durable under [`Fsync::Always`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -4,9 +4,7 @@
 //! no answers, and forgers are left to the simulator and to the node's tests; here is what the state machines have to bear.
 
 use quorate_consensus::pool::Source;
-use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
+use quorate_types::choice;
 
 /// Bundles in each view, to each replica that is sent any: twice as many as a block of a stage with hostile clients holds.
 pub(crate) const BUNDLES_PER_VIEW: usize = 16;
@@ -16,39 +14,13 @@ pub(crate) const BATCH: usize = 8;
 pub(crate) const HONEST_LINK: Source = Source::Client { crowd: 0, link: 0 };
 pub(crate) const HOSTILE_LINK: Source = Source::Client { crowd: 0, link: 1 };
 
-/// What a hostile client does in each view, in the script and when all is healed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum HostileClient {
+choice!(
+    /// What a hostile client does in each view, in the script and when all is healed.
+    HostileClient, "hostile client",
     /// Sends its bundles to everybody, before the honest do.
-    Flood,
+    Flood = "flood",
     /// Sends them to the leader alone, so that everybody else has to fetch what it proposes.
-    LeaderOnly,
+    LeaderOnly = "leader-only",
     /// Sends them to the leader of the next view alone, so that the leader lacks what a backup has waited for.
-    OneBackupOnly,
-}
-
-impl HostileClient {
-    /// Every kind.
-    pub const ALL: [HostileClient; 3] = [HostileClient::Flood, HostileClient::LeaderOnly, HostileClient::OneBackupOnly];
-}
-
-impl fmt::Display for HostileClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            HostileClient::Flood => "flood",
-            HostileClient::LeaderOnly => "leader-only",
-            HostileClient::OneBackupOnly => "one-backup-only",
-        })
-    }
-}
-
-impl FromStr for HostileClient {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<HostileClient, String> {
-        let named = |client: &HostileClient| client.to_string() == text;
-        let names = HostileClient::ALL.map(|client| client.to_string()).join(", ");
-        HostileClient::ALL.into_iter().find(named).ok_or_else(|| format!("use one of {names}"))
-    }
-}
+    OneBackupOnly = "one-backup-only",
+);

@@ -4,7 +4,7 @@ use crate::cast::{ActorId, ActorSet, Cast, MAX_ACTORS};
 use crate::hostile::HostileClient;
 use crate::judge::{Complaint, Law};
 use quorate_consensus::config::ProtocolKind;
-use quorate_types::{Quorum, ReplicaId};
+use quorate_types::{Fault, Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -49,17 +49,12 @@ pub enum ScenarioError {
     #[error("{0}; docs/TWINS.md shows what a scenario looks like")]
     Json(#[from] serde_json::Error),
     /// It says something impossible.
-    #[error("{what}; {mend}")]
-    Invalid {
-        /// What is wrong.
-        what: String,
-        /// What to do.
-        mend: String,
-    },
+    #[error(transparent)]
+    Invalid(#[from] Fault),
 }
 
-fn invalid(what: String, mend: impl Into<String>) -> ScenarioError {
-    ScenarioError::Invalid { what, mend: mend.into() }
+fn invalid(what: String, help: impl Into<String>) -> ScenarioError {
+    Fault::new("scenario", what, help).into()
 }
 
 #[derive(Serialize, Deserialize)]

@@ -32,7 +32,7 @@ impl ForProtocol for Verdicts<'_> {
 #[test]
 fn the_honest_are_served_beside_each_hostile_client() {
     for protocol in ProtocolKind::ALL.iter().copied() {
-        for hostile in HostileClient::ALL {
+        for hostile in HostileClient::ALL.iter().copied() {
             let played = scenarios(hostile, 1, 5, 40);
             for (scenario, verdict) in played.iter().zip(for_protocol(protocol, Verdicts(protocol, None, &played))) {
                 let line = Entry::from(scenario.clone()).to_line();
@@ -54,7 +54,7 @@ fn one_queue_lets_a_flood_starve_the_honest() {
 
 #[test]
 fn a_line_keeps_its_hostile_client() {
-    for hostile in HostileClient::ALL {
+    for hostile in HostileClient::ALL.iter().copied() {
         let [scenario] = &scenarios(hostile, 1, 3, 1)[..] else { panic!("one was asked for") };
         let line = Entry::from(scenario.clone()).to_line();
         assert!(line.contains(&format!("\"hostile\":\"{hostile}\"")), "{line}");

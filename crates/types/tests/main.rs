@@ -3,6 +3,7 @@
 mod address;
 mod authenticators;
 mod block;
+mod choice;
 mod codec;
 mod commands;
 mod common;

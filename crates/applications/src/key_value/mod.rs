@@ -8,9 +8,9 @@ pub use command::{
 };
 
 use crate::application::{Application, Frozen, RestoreError};
-use crate::kind::ApplicationKind;
 use bytes::Bytes;
 use pairs::Pairs;
+use quorate_types::ApplicationKind;
 use quorate_types::{Command, Decoder};
 
 /// Most bytes of state, each pair counting its key, its value and [`PAIR_OVERHEAD_BYTES`]: a command that would grow the store

@@ -148,7 +148,7 @@ fn declarations_are_looked_at() {
 fn settings_are_refused_by_name() {
     let good = config::<Pbft>();
     assert_eq!(good.validate(), Ok(()));
-    let key = |config: Config| config.validate().expect_err("it cannot work").key;
+    let key = |config: Config| config.validate().expect_err("it cannot work").place;
     assert_eq!(key(Config { leader: LeaderKind::RoundRobin, ..good.clone() }), "leader");
     assert_eq!(key(Config { leader: LeaderKind::Reputation, ..good.clone() }), "leader");
     assert_eq!(key(Config { window: 255, ..good.clone() }), "window");

@@ -4,15 +4,12 @@ use super::error::BenchError;
 use super::last_words::Words;
 use super::scratch::{Directory, Offspring};
 use crate::recording;
-use crate::spec::{BenchSpec, Dissemination, Fault, Fsync, Host, Journal, Reply, Retention};
+use crate::spec::{BenchSpec, Fault, Host, JournalKind, Retention};
 use quorate_applications::ApplicationKind;
-use quorate_client::{ClientConfig, session};
-
+use quorate_client::ClientConfig;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::PORTS_PER_REPLICA;
-use quorate_node::{
-    EmbeddedCluster, FsyncPolicy, JournalConfig, JournalKind, Laboratory, NoObserver, NodeConfig, ReplyMode, testnet,
-};
+use quorate_node::{EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, testnet};
 use quorate_types::{Committee, ReplicaId};
 use std::fs;
 use std::io;
@@ -60,29 +57,10 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     config.faults = spec.faults.map(|faults| faults as usize);
     config.scheme = spec.scheme;
     config.client_authentication = spec.client_authentication;
-    config.application =
-        if spec.workload_kind().is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
-    config.reply = match spec.reply {
-        Reply::Each => ReplyMode::Each,
-        Reply::None => ReplyMode::None,
-    };
+    config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
+    config.reply = spec.reply;
     config.consensus = spec.consensus();
     config
-}
-
-/// What the words of a spec mean to a replica.
-fn journal(kind: Journal, fsync: Fsync) -> JournalConfig {
-    JournalConfig {
-        kind: match kind {
-            Journal::File => JournalKind::File,
-            Journal::Memory => JournalKind::Memory,
-        },
-        fsync: match fsync {
-            Fsync::Always => FsyncPolicy::Always,
-            Fsync::Never => FsyncPolicy::Never,
-        },
-        ..JournalConfig::default()
-    }
 }
 
 /// What a client of such a cluster has to know.
@@ -94,24 +72,24 @@ pub fn client_config(
 ) -> ClientConfig {
     let mut config = ClientConfig::new(cluster, spec.scheme, committee.quorum.faults(), &committee.members);
     config.client_authentication = spec.client_authentication;
-    config.application = application.name().to_owned();
-    config.dissemination = match spec.dissemination {
-        Dissemination::Client => session::Dissemination::Client,
-        Dissemination::Leader => session::Dissemination::Leader,
-    };
+    config.application = application;
+    config.dissemination = spec.dissemination;
     config
 }
 
 impl Cluster {
     /// Starts the replicas of a spec.
     pub fn start(spec: &BenchSpec) -> Result<Cluster, BenchError> {
-        let template = NodeConfig { journal: journal(spec.journal(), spec.fsync), ..node_template(spec) };
+        let template = NodeConfig {
+            journal: JournalConfig { kind: spec.journal(), fsync: spec.fsync, ..JournalConfig::default() },
+            ..node_template(spec)
+        };
         match spec.host {
             Host::Threads => {
                 recording::make_room(spec)?;
                 let directory = match spec.journal() {
-                    Journal::File => Some(directory()?),
-                    Journal::Memory => None,
+                    JournalKind::File => Some(directory()?),
+                    JournalKind::Memory => None,
                 };
                 let vary = |config: &mut NodeConfig| {
                     if let Some(directory) = &directory {
@@ -249,7 +227,7 @@ impl Processes {
     /// # Errors
     /// If they cannot be started.
     pub fn retaining(spec: &BenchSpec, retention: &Retention) -> Result<Processes, BenchError> {
-        let journal = journal(Journal::File, spec.fsync);
+        let journal = JournalConfig { fsync: spec.fsync, ..JournalConfig::default() };
         let mut template = NodeConfig { application: ApplicationKind::KeyValue, journal, ..node_template(spec) };
         let consensus = &mut template.consensus;
         (consensus.window, consensus.checkpoint_interval) = (retention.window, retention.checkpoint_interval);

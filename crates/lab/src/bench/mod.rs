@@ -18,12 +18,11 @@ pub use progress::{Progress, Watcher};
 use crate::partial;
 use crate::recording;
 use crate::result::{BenchResult, Event};
-use crate::spec::{self, BenchSpec, Fault, Interval, Pacing, Reply};
+use crate::spec::{BenchSpec, Fault, Interval, Pacing};
 use course::Course;
 use measure::Readings;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
 use quorate_client::load::{LoadError, LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport};
-use quorate_client::session::ReplyMode;
 use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, WorkloadKind, workload};
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity};
 use quorate_types::ClientId;
@@ -113,10 +112,10 @@ pub fn load(
     watcher: &mut dyn Watcher,
 ) -> Result<BenchResult, BenchError> {
     spec.validate()?;
-    if spec.workload_kind().is_key_value() && config.application != ApplicationKind::KeyValue.name() {
+    if spec.workload.is_key_value() && config.application != ApplicationKind::KeyValue {
         return Err(BenchError::Application {
             workload: spec.workload.to_string(),
-            application: config.application.clone(),
+            application: config.application.to_string(),
         });
     }
     let asked = Loaded::ask(config)?;
@@ -165,12 +164,9 @@ fn load_and_watch(
 fn generator(spec: &BenchSpec, config: &ClientConfig) -> Result<(LoadGenerator, LoadHandle), BenchError> {
     let identity = new_identity(config)?;
     let transport = connect(config, identity.origin())?;
-    let commands = commands(spec, config.application == ApplicationKind::KeyValue.name())?;
+    let commands = commands(spec, config.application == ApplicationKind::KeyValue)?;
     let mut session = config.session()?;
-    session.reply = match spec.reply {
-        Reply::Each => ReplyMode::Each,
-        Reply::None => ReplyMode::None,
-    };
+    session.reply = spec.reply;
     let timeout = Duration::from_millis(config.connect_timeout_ms);
     let generator = LoadGenerator::new(transport, identity, session, load_options(spec), commands, timeout)?;
     let handle = generator.handle();
@@ -179,9 +175,8 @@ fn generator(spec: &BenchSpec, config: &ClientConfig) -> Result<(LoadGenerator, 
 
 /// Makes the commands of a spec, for a cluster that runs the key-value application or not.
 pub(crate) fn commands(spec: &BenchSpec, is_key_value: bool) -> Result<Box<dyn Workload>, WorkloadError> {
-    let commands =
-        workload(&spec.workload_kind(), spec.payload as usize, spec.records, spec.seed, Some(Box::new(Encoder)))?;
-    if spec.workload_kind() == WorkloadKind::Fixed && is_key_value {
+    let commands = workload(&spec.workload, spec.payload as usize, spec.records, spec.seed, Some(Box::new(Encoder)))?;
+    if spec.workload == WorkloadKind::Fixed && is_key_value {
         return Ok(Box::new(Puts { values: commands, value: Vec::new(), keys: spec.records, next: 0 }));
     }
     Ok(commands)
@@ -214,18 +209,6 @@ impl BenchSpec {
             let time_s = fault.at().map_or(0.0 - self.warmup.as_secs_f64(), Interval::as_secs_f64);
             Event { time_s, text: fault.to_string() }
         })
-    }
-
-    /// The workload as the client library knows it.
-    pub fn workload_kind(&self) -> WorkloadKind {
-        match &self.workload {
-            spec::Workload::Fixed => WorkloadKind::Fixed,
-            spec::Workload::YcsbA => WorkloadKind::YcsbA,
-            spec::Workload::YcsbB => WorkloadKind::YcsbB,
-            spec::Workload::YcsbC => WorkloadKind::YcsbC,
-            spec::Workload::YcsbF => WorkloadKind::YcsbF,
-            spec::Workload::File(path) => WorkloadKind::File(path.into()),
-        }
     }
 }
 

@@ -72,7 +72,7 @@ impl<'a> States<'a> {
     }
 
     fn fresh(&self) -> Executor {
-        let application = self.place.config.application.build();
+        let application = quorate_applications::build(self.place.config.application);
         Executor::new(application, &self.place.committee.cluster).with_checkpoints(self.rule)
     }
 

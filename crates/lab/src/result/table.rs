@@ -1,7 +1,7 @@
 //! The table that `quorate bench` ends with.
 
 use super::{Agreement, BenchResult};
-use crate::spec::{BenchSpec, ClientAuthentication, Journal, Pacing, Workload};
+use crate::spec::{BenchSpec, ClientAuthentication, JournalKind, Pacing, WorkloadKind};
 use comfy_table::{CellAlignment, Table, presets};
 
 /// A count, its digits grouped by thousands.
@@ -69,8 +69,8 @@ pub(super) fn describe_journal(result: &BenchResult) -> String {
         return "journal unknown".to_owned();
     }
     match spec.journal() {
-        Journal::Memory => "journal in memory".to_owned(),
-        Journal::File => format!("journal in files, fsync {}", spec.fsync),
+        JournalKind::Memory => "journal in memory".to_owned(),
+        JournalKind::File => format!("journal in files, fsync {}", spec.fsync),
     }
 }
 
@@ -78,14 +78,14 @@ pub(super) fn describe_journal(result: &BenchResult) -> String {
 pub fn describe_load(spec: &BenchSpec) -> String {
     let clients = if spec.clients == 1 { "1 client".into() } else { format!("{} clients", spec.clients) };
     let what = match &spec.workload {
-        Workload::Fixed => format!("{} B commands", count(spec.payload.into())),
+        WorkloadKind::Fixed => format!("{} B commands", count(spec.payload.into())),
         other => other.to_string(),
     };
     let pace = match spec.pacing() {
         Pacing::Closed { outstanding } => format!("{} outstanding each", count(outstanding.into())),
         Pacing::Open { rate } => format!("{} commands/s offered", count(rate)),
     };
-    let reply = if spec.reply == crate::spec::Reply::None { ", no replies" } else { "" };
+    let reply = if spec.reply == crate::spec::ReplyMode::None { ", no replies" } else { "" };
     format!("{what}, {clients}, {pace}{reply}")
 }
 

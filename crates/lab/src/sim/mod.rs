@@ -9,9 +9,8 @@ pub use result::{SeedResult, SimResult};
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
 use crate::recording::SimulatedRun;
-use crate::spec::{BenchSpec, Fault, Record, Reply};
+use crate::spec::{BenchSpec, Fault, Record};
 use quorate_applications::ApplicationKind;
-use quorate_client::ReplyMode;
 use quorate_recording::Recorder;
 pub use quorate_simulator::SimReport;
 use quorate_simulator::faults::FaultSpec;
@@ -116,12 +115,9 @@ pub(crate) fn sim_spec_on(
         consensus: spec.consensus(),
         quorum: spec.quorum(),
         scheme: template.scheme,
-        signatures: options.signatures.into(),
+        signatures: options.signatures,
         application: template.application,
-        reply: match spec.reply {
-            Reply::Each => ReplyMode::Each,
-            Reply::None => ReplyMode::None,
-        },
+        reply: spec.reply,
         network,
         costs,
         crypto_servers: options.crypto_servers,

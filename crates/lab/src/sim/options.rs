@@ -1,13 +1,13 @@
 //! The flags that `quorate sim` has beside those of `quorate bench`.
 
 use crate::input;
-use crate::spec::{BenchArgs, SpecError};
-use clap::{Args, ValueEnum};
+use crate::spec::{BenchArgs, SpecError, choice};
+use clap::Args;
 use quorate_client::workload::WorkloadError;
 use quorate_recording::RecordingError;
 use quorate_simulator::network::Loss;
-use quorate_simulator::{CostError, CostTable, NetworkError, NetworkSpec, Signatures};
-use quorate_types::ReplicaId;
+use quorate_simulator::{CostTable, NetworkSpec, Signatures};
+use quorate_types::{Fault, ReplicaId};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::ops::Range;
@@ -30,25 +30,6 @@ pub struct SimArgs {
     /// Those of its own.
     #[command(flatten)]
     pub options: SimOptions,
-}
-
-/// How signatures are simulated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SignatureChoice {
-    /// They cost what the table says and are true by construction.
-    Modelled,
-    /// They are made and verified.
-    Real,
-}
-
-impl From<SignatureChoice> for Signatures {
-    fn from(choice: SignatureChoice) -> Signatures {
-        match choice {
-            SignatureChoice::Modelled => Signatures::Modelled,
-            SignatureChoice::Real => Signatures::Real,
-        }
-    }
 }
 
 /// What is simulated around the spec.
@@ -77,8 +58,8 @@ pub struct SimOptions {
     #[arg(long, help_heading = SIMULATION, value_name = "CORES", default_value_t = 0, value_parser = parse_cores)]
     pub cores: usize,
     /// Whether signatures are really made and verified.
-    #[arg(long, help_heading = SIMULATION, value_enum, default_value_t = SignatureChoice::Modelled)]
-    pub signatures: SignatureChoice,
+    #[arg(long, help_heading = SIMULATION, default_value = "modelled", value_parser = choice::<Signatures>())]
+    pub signatures: Signatures,
 }
 
 impl Default for SimOptions {
@@ -91,7 +72,7 @@ impl Default for SimOptions {
             costs: None,
             crypto_servers: 0,
             cores: 0,
-            signatures: SignatureChoice::Modelled,
+            signatures: Signatures::Modelled,
         }
     }
 }
@@ -102,12 +83,9 @@ pub enum SimError {
     /// The spec cannot be run.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The network cannot be.
+    /// The network or the cost table cannot be used.
     #[error(transparent)]
-    Network(#[from] NetworkError),
-    /// The cost table cannot be used.
-    #[error(transparent)]
-    Costs(#[from] CostError),
+    Fault(#[from] Fault),
     /// There is no such workload.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -194,7 +172,7 @@ impl SimOptions {
         flag("--costs", self.costs.clone());
         flag("--crypto-servers", (self.crypto_servers > 0).then(|| self.crypto_servers.to_string()));
         flag("--cores", (self.cores > 0).then(|| self.cores.to_string()));
-        flag("--signatures", (self.signatures != default.signatures).then(|| "real".to_owned()));
+        flag("--signatures", (self.signatures != default.signatures).then(|| self.signatures.to_string()));
         if self.chaos {
             words.push("--chaos".into());
         }
@@ -207,13 +185,13 @@ fn read(path: &str, is_network: bool) -> Result<String, SimError> {
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
-    let mend = "write two numbers, such as 1..101, the last one not included";
-    let (first, end) = text.split_once("..").ok_or(mend)?;
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no whole number; {mend}"));
+    let help = "write two numbers, such as 1..101, the last one not included";
+    let (first, end) = text.split_once("..").ok_or(help)?;
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no whole number; {help}"));
     let range = number(first)?..number(end)?;
     match range.start < range.end && range.end - range.start <= MOST_SEEDS {
         true => Ok(range),
-        false => Err(format!("there is no seed in it, or too many; {mend}")),
+        false => Err(format!("there is no seed in it, or too many; {help}")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What cannot work together is refused before anything starts; what works but may surprise is said.
 
-use super::{BatchPolicy, BenchSpec, Fault, Host, Journal, Misbehaviour, Pacing, Problem, SpecError, Workload};
+use super::{BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SpecError, WorkloadKind};
 use quorate_consensus::config::MAX_WINDOW;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
@@ -71,7 +71,7 @@ impl BenchSpec {
     /// Checks each value and all together.
     ///
     /// # Errors
-    /// Every problem found, each with the flags at fault and the mend.
+    /// Every problem found, each with the flags at fault and what to do.
     pub fn validate(&self) -> Result<(), SpecError> {
         let mut problems = Vec::new();
         self.check_ranges(&mut problems);
@@ -84,20 +84,20 @@ impl BenchSpec {
     /// Checks what real replicas cannot do though simulated ones can.
     ///
     /// # Errors
-    /// The flags at fault and the mend.
+    /// The flags at fault and what to do.
     pub fn validate_real(&self) -> Result<(), SpecError> {
         let comes_back = self.fault.iter().find(|fault| matches!(fault, Fault::Restart(..)));
         if let Some(fault) = self.fault.iter().find(|fault| matches!(fault, Fault::Hostile(..))) {
             let what = format!("`{fault}` is a simulated client");
-            let mend = "use `quorate sim`, or the example `hostile` of quorate-node";
-            return Err(SpecError::Impossible(vec![problem("--fault", what, mend)]));
+            let help = "use `quorate sim`, or the example `hostile` of quorate-node";
+            return Err(SpecError::Impossible(vec![problem("--fault", what, help)]));
         }
         match comes_back {
             Some(fault) if self.host == Host::Threads => {
                 let what = format!("`{fault}` wants a replica back that ends with its thread");
                 Err(SpecError::Impossible(vec![problem("--fault, --host", what, "set --host processes")]))
             }
-            Some(fault) if self.journal() == Journal::Memory => {
+            Some(fault) if self.journal() == JournalKind::Memory => {
                 let what = format!("`{fault}` wants a replica back that forgets all it has promised");
                 Err(SpecError::Impossible(vec![problem("--fault, --journal", what, "set --journal file")]))
             }
@@ -148,14 +148,14 @@ impl BenchSpec {
             }
             Err(e @ QuorumError::TooFewReplicas { .. }) => {
                 let most = self.replicas.saturating_sub(1) / 3;
-                let mend = format!("set --faults {most}, or leave it out");
-                problems.push(problem("--replicas, --faults", e.to_string(), mend));
+                let help = format!("set --faults {most}, or leave it out");
+                problems.push(problem("--replicas, --faults", e.to_string(), help));
             }
         }
         if let Err(e) = self.consensus().validate()
-            && !problems.iter().any(|told| told.place == flag(e.key))
+            && !problems.iter().any(|told| told.place == flag(e.place))
         {
-            problems.push(problem(&flag(e.key), format!("the value {}", e.why), e.mend));
+            problems.push(problem(&flag(e.place), format!("the value {}", e.what), e.help));
         }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {
@@ -241,15 +241,15 @@ impl BenchSpec {
             seen.push(*fault);
         }
         if let Some(why) = self.consensus().stalls_with_silent(quorum, &self.silent()) {
-            let mend = "take away silent replicas, or choose a --leader and --protocol that can go on without them";
-            problems.push(problem("--fault, --leader, --protocol", why, mend));
+            let help = "take away silent replicas, or choose a --leader and --protocol that can go on without them";
+            problems.push(problem("--fault, --leader, --protocol", why, help));
         }
     }
 
     /// The keys that were set and change nothing, and why.
     fn without_effect(&self) -> Vec<(&'static str, String)> {
         let default = BenchSpec::default();
-        let is_ycsb = !matches!(self.workload, Workload::Fixed | Workload::File(_));
+        let is_ycsb = !matches!(self.workload, WorkloadKind::Fixed | WorkloadKind::File(_));
         let keys = [
             (
                 "pipeline",
@@ -268,12 +268,12 @@ impl BenchSpec {
             ),
             (
                 "payload",
-                self.payload != default.payload && matches!(self.workload, Workload::File(_)),
+                self.payload != default.payload && matches!(self.workload, WorkloadKind::File(_)),
                 "the commands are those of the file".to_owned(),
             ),
             (
                 "fsync",
-                self.fsync != default.fsync && self.journal() == Journal::Memory,
+                self.fsync != default.fsync && self.journal() == JournalKind::Memory,
                 "the journal is in memory".to_owned(),
             ),
             (
@@ -292,7 +292,7 @@ impl BenchSpec {
             ("host", self.host != default.host),
             ("base_port", self.base_port != default.base_port),
             ("journal", self.journal.is_some()),
-            ("fsync", self.fsync != default.fsync && self.journal() != Journal::Memory),
+            ("fsync", self.fsync != default.fsync && self.journal() != JournalKind::Memory),
         ];
         let idle = keys.into_iter().filter(|(_, is_set)| *is_set);
         idle.map(|(key, _)| format!("{}: replicas, ports and disks are simulated, so that changes nothing", flag(key)))
@@ -387,6 +387,6 @@ fn flag(key: &str) -> String {
     format!("--{}", key.replace('_', "-"))
 }
 
-fn problem(place: &str, what: impl Into<String>, mend: impl Into<String>) -> Problem {
-    Problem { place: place.into(), what: what.into(), mend: mend.into() }
+fn problem(place: &str, what: impl Into<String>, help: impl Into<String>) -> Problem {
+    Problem::new(place, what, help)
 }

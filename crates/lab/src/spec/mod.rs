@@ -12,16 +12,17 @@ mod torture;
 mod values;
 
 pub use choices::{
-    BatchPolicy, Channel, Choice, ClientAuthentication, Dissemination, Fsync, Host, Journal, LeaderKind, ProtocolKind,
-    Reply, SchemeKind, Transport, ViewDuration, VotesTo, choice, nearest,
+    BatchPolicy, Channel, Choice, ClientAuthentication, Dissemination, Fsync, Host, JournalKind, LeaderKind,
+    ProtocolKind, ReplyMode, SchemeKind, Transport, ViewDuration, VotesTo, choice, nearest,
 };
 pub use error::{Problem, SpecError};
+pub use quorate_client::workload::WorkloadKind;
 pub use resolve::{
     BenchArgs, ClusterArgs, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, LoadArgs, Setting,
     TortureArgs, heading_of, quote,
 };
 pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
-pub use values::{BadValue, DEFAULT_AWAY, Fault, Interval, MAX_INTERVAL_MS, Misbehaviour, Record, Workload};
+pub use values::{BadValue, DEFAULT_AWAY, Fault, Interval, MAX_INTERVAL_MS, Misbehaviour, Record};
 
 use clap::{Args, FromArgMatches};
 use quorate_consensus::config::MAX_WINDOW;
@@ -111,7 +112,7 @@ pub struct BenchSpec {
 
     /// What the clients ask for: fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f or file:PATH.
     #[arg(long, help_heading = LOAD, default_value = "fixed")]
-    pub workload: Workload,
+    pub workload: WorkloadKind,
     /// Bytes in each command (fixed), or in each value written (ycsb).
     #[arg(long, help_heading = LOAD, value_name = "BYTES", default_value_t = 0, value_parser = check::number::<u32>("payload"))]
     pub payload: u32,
@@ -132,8 +133,8 @@ pub struct BenchSpec {
     #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100, value_parser = check::number::<u32>("bundle"))]
     pub bundle: u32,
     /// Whether replicas answer each command, or only order it.
-    #[arg(long, help_heading = LOAD, default_value = "each", value_parser = choice::<Reply>())]
-    pub reply: Reply,
+    #[arg(long, help_heading = LOAD, default_value = "each", value_parser = choice::<ReplyMode>())]
+    pub reply: ReplyMode,
     /// Time under load before measuring begins: 500ms, 2s, 1m.
     #[arg(long, help_heading = LOAD, value_name = "TIME", default_value = "2s")]
     pub warmup: Interval,
@@ -149,9 +150,9 @@ pub struct BenchSpec {
     pub host: Host,
     /// Where replicas keep their journals: in files below the temporary directory (TMPDIR), or in memory, where a replica that is
     /// killed loses its own for good [default: file for processes, memory for threads].
-    #[arg(long, help_heading = RUN, value_parser = choice::<Journal>())]
+    #[arg(long, help_heading = RUN, value_parser = choice::<JournalKind>())]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub journal: Option<Journal>,
+    pub journal: Option<JournalKind>,
     /// Whether journals in files are flushed to the disk before a replica relies on them; `never` is for experiments.
     #[arg(long, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
     pub fsync: Fsync,
@@ -260,10 +261,10 @@ impl BenchSpec {
     }
 
     /// Where replicas keep what they promise.
-    pub fn journal(&self) -> Journal {
+    pub fn journal(&self) -> JournalKind {
         self.journal.unwrap_or(match self.host {
-            Host::Threads => Journal::Memory,
-            Host::Processes => Journal::File,
+            Host::Threads => JournalKind::Memory,
+            Host::Processes => JournalKind::File,
         })
     }
 

@@ -184,7 +184,7 @@ impl Flags {
                 return Err(SpecError::Flag(Problem {
                     place: flag(key),
                     what: format!("is no flag of {}", self.owner),
-                    mend: "leave it out; `quorate bench` takes it".into(),
+                    help: "leave it out; `quorate bench` takes it".into(),
                 }));
             }
             explicit.insert(key.into(), flags[key].clone());
@@ -210,7 +210,7 @@ impl Flags {
             Some((flag, path)) => Err(SpecError::Impossible(vec![Problem {
                 place: format!("--spec, {flag}"),
                 what: format!("{} is the file that --spec reads", path.as_deref().unwrap_or_default()),
-                mend: "name another file for the result".into(),
+                help: "name another file for the result".into(),
             }])),
         }
     }
@@ -249,7 +249,7 @@ fn read_table(path: &Path, shown: &str) -> Result<Keys, SpecError> {
 /// The keys that the text sets, each known to be good: errors name the file, the line and the key.
 fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
     let table = DeTable::parse(text).map_err(|e| {
-        let mend = "write `key = value`, with text in \"quotes\" and lists in [brackets]";
+        let help = "write `key = value`, with text in \"quotes\" and lists in [brackets]";
         let span = e.span().unwrap_or(0..0);
         match e.message() {
             "duplicate key" => {
@@ -263,7 +263,7 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
                     "keep one of the lines".into(),
                 )
             }
-            message => file_error(text, shown, span.start, None, message, mend.into()),
+            message => file_error(text, shown, span.start, None, message, help.into()),
         }
     })?;
     let table = table.into_inner();
@@ -272,17 +272,17 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
     let unknown = table.iter().find(|(key, _)| !keys.contains(&key.as_ref().as_ref()));
     if let Some((key, _)) = unknown {
         let name: &str = key.as_ref().as_ref();
-        let mend = match nearest(name, &keys) {
+        let help = match nearest(name, &keys) {
             Some(known) => format!("did you mean `{known}`?"),
             None => format!("use one of {}", keys.join(", ")),
         };
-        return Err(file_error(text, shown, key.span().start, Some(name), "is no key of a spec", mend));
+        return Err(file_error(text, shown, key.span().start, Some(name), "is no key of a spec", help));
     }
     let refuse = |e: toml::de::Error| {
         let at = e.span().map_or(0, |span| span.start);
         let entry = table.iter().find(|(_, value)| value.span().contains(&at));
         let key = entry.map(|(key, _)| key.as_ref().as_ref());
-        let mend = entry.map_or_else(String::new, |(key, value)| mend_value(&command, key.as_ref().as_ref(), value));
+        let help = entry.map_or_else(String::new, |(key, value)| help_value(&command, key.as_ref().as_ref(), value));
         let is_number = entry.is_some_and(|(_, value)| matches!(value.as_ref(), DeValue::Integer(_)))
             && !e.message().contains("expected a string");
         match key.filter(|key| is_number && super::check::range(key).is_some()) {
@@ -291,7 +291,7 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
                 let value = entry.map_or("", |(_, value)| text.get(value.span()).unwrap_or_default());
                 file_error(text, shown, at, key, &format!("{value} is out of range"), super::check::whole(number))
             }
-            None => file_error(text, shown, at, key, e.message(), mend),
+            None => file_error(text, shown, at, key, e.message(), help),
         }
     };
     toml::from_str::<BenchSpec>(text).map_err(refuse)?;
@@ -299,7 +299,7 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
 }
 
 /// What to write as the value of a key, from what its flag knows.
-fn mend_value(command: &Command, key: &str, value: &Spanned<DeValue>) -> String {
+fn help_value(command: &Command, key: &str, value: &Spanned<DeValue>) -> String {
     let arg = command.get_arguments().find(|arg| arg.get_id() == key).expect("unknown keys were refused");
     let names = arg.get_possible_values();
     let names: Vec<&str> = names.iter().map(|name| name.get_name()).collect();
@@ -318,15 +318,11 @@ fn mend_value(command: &Command, key: &str, value: &Spanned<DeValue>) -> String 
     }
 }
 
-fn file_error(text: &str, shown: &str, at: usize, key: Option<&str>, what: &str, mend: String) -> SpecError {
+fn file_error(text: &str, shown: &str, at: usize, key: Option<&str>, what: &str, help: String) -> SpecError {
     let line = text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
-    SpecError::File {
-        path: shown.into(),
-        line,
-        key: key.map(Into::into),
-        what: what.trim_end().replace('\n', "; "),
-        mend,
-    }
+    let key = key.map(|key| format!(", key `{key}`")).unwrap_or_default();
+    let place = format!("{shown}, line {line}{key}");
+    SpecError::File(Problem::new(place, what.trim_end().replace('\n', "; "), help))
 }
 
 /// The command that holds the flags of a spec, for what it knows about them.
@@ -349,7 +345,7 @@ impl BenchSpec {
     /// Reads an experiment file and validates it.
     ///
     /// # Errors
-    /// With the file, the line and the key, and the mend.
+    /// With the file, the line and the key, and what to do.
     pub fn from_file(path: &Path) -> Result<BenchSpec, SpecError> {
         let shown = path.display().to_string();
         settle(read_table(path, &shown)?)
@@ -358,7 +354,7 @@ impl BenchSpec {
     /// Reads the text of an experiment file, called `name` in errors, and validates it.
     ///
     /// # Errors
-    /// With the name, the line and the key, and the mend.
+    /// With the name, the line and the key, and what to do.
     pub fn from_toml(text: &str, name: &str) -> Result<BenchSpec, SpecError> {
         settle(parse_checked(text, name)?)
     }

@@ -1,4 +1,4 @@
-//! The keys of a spec whose value has a little grammar of its own: durations, faults and workloads.
+//! The keys of a spec whose value has a little grammar of its own: durations, faults and places of recordings.
 
 use super::choices::nearest;
 use quorate_simulator::hostile::Hostility;
@@ -283,65 +283,3 @@ impl FromStr for Record {
 }
 
 as_text!(Record);
-
-/// What the clients ask for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Workload {
-    /// Every command carries `payload` bytes and is only ordered.
-    Fixed,
-    /// Half reads, half updates of the key-value store, zipfian keys.
-    YcsbA,
-    /// 95 % reads, 5 % updates.
-    YcsbB,
-    /// Reads only.
-    YcsbC,
-    /// Half reads, half read-modify-writes.
-    YcsbF,
-    /// The commands in that file, one on each line, over and over.
-    File(String),
-}
-
-/// The workloads that are a bare name.
-const WORKLOADS: &[(&str, Workload)] = &[
-    ("fixed", Workload::Fixed),
-    ("ycsb-a", Workload::YcsbA),
-    ("ycsb-b", Workload::YcsbB),
-    ("ycsb-c", Workload::YcsbC),
-    ("ycsb-f", Workload::YcsbF),
-];
-
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Workload::File(path) = self {
-            return write!(f, "file:{path}");
-        }
-        let named = WORKLOADS.iter().find(|(_, workload)| workload == self);
-        f.write_str(named.expect("every workload but a file has a name").0)
-    }
-}
-
-impl FromStr for Workload {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Workload, BadValue> {
-        let bad = |why: String| BadValue {
-            kind: "workload",
-            given: text.to_string(),
-            why,
-            forms: "fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f or file:PATH",
-        };
-        if let Some(path) = text.strip_prefix("file:") {
-            return if path.is_empty() { Err(bad(" (which file?)".into())) } else { Ok(Workload::File(path.into())) };
-        }
-        if let Some((_, workload)) = WORKLOADS.iter().find(|(name, _)| *name == text) {
-            return Ok(workload.clone());
-        }
-        let names: Vec<&str> = WORKLOADS.iter().map(|(name, _)| *name).chain(["file:PATH"]).collect();
-        Err(bad(match nearest(text, &names) {
-            Some(name) => format!(" (did you mean `{name}`?)"),
-            None => String::new(),
-        }))
-    }
-}
-
-as_text!(Workload);

@@ -268,12 +268,12 @@ pub(super) fn parse_threads(text: &str) -> Result<usize, String> {
 }
 
 fn parse_shard(text: &str) -> Result<Shard, String> {
-    let mend = "write two numbers, such as 2/8 for the second of eight parts";
-    let (index, of) = text.split_once('/').ok_or(mend)?;
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no whole number; {mend}"));
+    let help = "write two numbers, such as 2/8 for the second of eight parts";
+    let (index, of) = text.split_once('/').ok_or(help)?;
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no whole number; {help}"));
     let shard = Shard { index: number(index)?, of: number(of)? };
     match (1..=shard.of).contains(&shard.index) {
         true => Ok(shard),
-        false => Err(format!("there is no such part; {mend}")),
+        false => Err(format!("there is no such part; {help}")),
     }
 }

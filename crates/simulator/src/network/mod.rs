@@ -6,7 +6,6 @@ mod stream;
 
 pub use links::{Fate, Links};
 pub use spec::{
-    Bandwidth, Delay, End, Jitter, LinkSpec, Loss, NetworkError, NetworkSpec, Packets, Topology, Transport,
-    TransportKind,
+    Bandwidth, Delay, End, Jitter, LinkSpec, Loss, NetworkSpec, Packets, Topology, Transport, TransportKind,
 };
 pub use stream::{Letters, Segment, Stream, StreamOptions, Todo};

@@ -1,9 +1,8 @@
 //! A network as a file describes it.
 
 use crate::faults::{FaultSpec, MOST_MS};
-use quorate_types::Time;
+use quorate_types::{Fault, Time};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 /// Networks that have a name: a switch, the four regions of the signatures paper, four regions in the US.
 const PRESETS: [(&str, &str); 3] = [
@@ -253,18 +252,6 @@ pub struct LinkSpec {
     pub loss: Option<Loss>,
 }
 
-/// A network file that cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{place}: {what}; {mend}")]
-pub struct NetworkError {
-    /// The file, and the key where one is at fault.
-    pub place: String,
-    /// What is wrong.
-    pub what: String,
-    /// What helps.
-    pub mend: String,
-}
-
 impl NetworkSpec {
     /// The preset of that name: `lan`, `wan4` or `us4`.
     pub fn preset(name: &str) -> Option<NetworkSpec> {
@@ -275,12 +262,12 @@ impl NetworkSpec {
     /// Reads a network file; `name` is what errors call it.
     ///
     /// # Errors
-    /// With the name, the line and the key, and the mend.
-    pub fn parse(text: &str, name: &str) -> Result<NetworkSpec, NetworkError> {
-        let spec: NetworkSpec = toml::from_str(text).map_err(|error| NetworkError {
+    /// With the name, the line and the key, and what to do.
+    pub fn parse(text: &str, name: &str) -> Result<NetworkSpec, Fault> {
+        let spec: NetworkSpec = toml::from_str(text).map_err(|error| Fault {
             place: name.to_owned(),
             what: error.to_string().trim_end().to_owned(),
-            mend: "docs/SIMULATOR.md lists every key, and crates/simulator/networks/lan.toml is an example".into(),
+            help: "docs/SIMULATOR.md lists every key, and crates/simulator/networks/lan.toml is an example".into(),
         })?;
         spec.validate(name)?;
         Ok(spec)
@@ -289,19 +276,19 @@ impl NetworkSpec {
     /// Refuses links and faults of replicas that a cluster of so many has not; `name` is what errors call the network.
     ///
     /// # Errors
-    /// With the name, the key, and the mend.
-    pub fn fits(&self, replicas: usize, name: &str) -> Result<(), NetworkError> {
+    /// With the name, the key, and what to do.
+    pub fn fits(&self, replicas: usize, name: &str) -> Result<(), Fault> {
         let refuse = |key: &str, at: usize, what: String| {
-            let mend = format!("name replicas from 0 to {}", replicas - 1);
-            Err(NetworkError { place: format!("{name}: `{key}[{at}]`"), what, mend })
+            let help = format!("name replicas from 0 to {}", replicas - 1);
+            Err(Fault { place: format!("{name}: `{key}[{at}]`"), what, help })
         };
         for (at, fault) in self.faults.iter().enumerate() {
             if let Some(what) = fault.misfit(replicas) {
                 return refuse("faults", at, what);
             }
             if let Some(what) = self.faults[..at].iter().find_map(|earlier| fault.clash(earlier)) {
-                let mend = "leave one of the two out".to_owned();
-                return Err(NetworkError { place: format!("{name}: `faults[{at}]`"), what, mend });
+                let help = "leave one of the two out".to_owned();
+                return Err(Fault { place: format!("{name}: `faults[{at}]`"), what, help });
             }
         }
         for (at, link) in self.links.iter().enumerate() {
@@ -335,9 +322,9 @@ impl NetworkSpec {
             || self.links.iter().filter_map(|link| link.loss.as_ref()).any(lossy)
     }
 
-    fn validate(&self, name: &str) -> Result<(), NetworkError> {
-        let refuse = |key: String, what: String, mend: &str| {
-            Err(NetworkError { place: format!("{name}: `{key}`"), what, mend: mend.to_owned() })
+    fn validate(&self, name: &str) -> Result<(), Fault> {
+        let refuse = |key: String, what: String, help: &str| {
+            Err(Fault { place: format!("{name}: `{key}`"), what, help: help.to_owned() })
         };
         for (key, value) in self.times() {
             if !(0.0..=MOST_MS).contains(&value) {
@@ -347,8 +334,8 @@ impl NetworkSpec {
         for (at, fault) in self.faults.iter().enumerate() {
             for (key, value, least, most) in fault.numbers() {
                 if !(least..=most).contains(&value) {
-                    let mend = format!("set it between {least} and {most}");
-                    return refuse(format!("faults[{at}].{key}"), format!("{value} is out of range"), &mend);
+                    let help = format!("set it between {least} and {most}");
+                    return refuse(format!("faults[{at}].{key}"), format!("{value} is out of range"), &help);
                 }
             }
         }
@@ -389,7 +376,7 @@ impl NetworkSpec {
             let what = format!("`{other}` is no end of a link");
             return refuse(key.into(), what, "write a replica's number, or \"clients\"");
         }
-        self.validate_delay().or_else(|(key, what, mend)| refuse(key.into(), what, mend))
+        self.validate_delay().or_else(|(key, what, help)| refuse(key.into(), what, help))
     }
 
     fn validate_delay(&self) -> Result<(), (&'static str, String, &'static str)> {

@@ -1,0 +1,135 @@
+//! Values that a user chooses by name, in a configuration file or on the command line.
+//!
+//! [`choice!`](crate::choice!) makes the enum of a choice with everything its users need: the list of all values, the name of each, reading and
+//! writing, and one message for a name that is unknown. Each choice is declared once, in the lowest crate that acts on it; those that
+//! no crate owns are in [`choices`](crate::choices).
+
+#[doc(hidden)]
+pub use serde;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// Names less alike than this (Jaro-Winkler, 0 to 1) are not worth suggesting.
+const MIN_SIMILARITY: f64 = 0.7;
+
+/// One of a few named values.
+pub trait Choice: FromStr<Err = UnknownName> + Copy + Send + Sync + 'static {
+    /// What is chosen, as errors call it: `reply mode`.
+    const WHAT: &'static str;
+
+    /// The names of all values, in the order of the documentation.
+    fn names() -> Vec<&'static str>;
+
+    /// The error for a name that no value has.
+    fn unknown(given: &str) -> UnknownName {
+        UnknownName { what: Self::WHAT, given: given.to_owned(), known: Self::names() }
+    }
+}
+
+/// A name that no value of a choice has. Its text lists the names there are and the nearest one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownName {
+    /// What was to be chosen.
+    pub what: &'static str,
+    /// The name given.
+    pub given: String,
+    /// The names there are.
+    pub known: Vec<&'static str>,
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown {} `{}`: one of {}", self.what, self.given, self.known.join(", "))?;
+        match nearest(&self.given, &self.known) {
+            Some(name) => write!(f, " (did you mean `{name}`?)"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+/// Returns the name most like `given`; none if no name resembles it.
+pub fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
+    let given = given.to_lowercase().replace('_', "-");
+    let score = |name: &str| strsim::jaro_winkler(&given, &name.replace('_', "-"));
+    let best = names.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)))?;
+    (score(best) >= MIN_SIMILARITY).then_some(best)
+}
+
+/// Reads a choice from a file.
+///
+/// # Errors
+/// With the text of [`UnknownName`].
+pub fn read<'de, T: Choice, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+}
+
+/// Declares a choice: `choice!(/** doc */ Name, "what is chosen", /** doc */ Variant = "name", ..)`.
+///
+/// The enum is [`Choice`], `Copy`, ordered and hashable; it is displayed, parsed, serialised and deserialised by name, and has
+/// `ALL` and `name()`. `#[derive(Default)]` and `#[default]` may stand among the docs.
+#[macro_export]
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)?) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $name {
+            /// Every value, in the order of the documentation.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The name on the command line and in files.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+        }
+
+        $crate::named_choice!($name, $what);
+    };
+}
+
+/// Makes a type with `ALL` and `name()` a [`Choice`] that is displayed, parsed, serialised and deserialised by name.
+#[macro_export]
+macro_rules! named_choice {
+    ($name:ident, $what:literal) => {
+        impl $crate::choice::Choice for $name {
+            const WHAT: &'static str = $what;
+
+            fn names() -> Vec<&'static str> {
+                $name::ALL.iter().map(|choice| choice.name()).collect()
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::choice::UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, $crate::choice::UnknownName> {
+                let found = Self::ALL.iter().copied().find(|choice| choice.name() == text);
+                found.ok_or_else(|| <Self as $crate::choice::Choice>::unknown(text))
+            }
+        }
+
+        impl $crate::choice::serde::Serialize for $name {
+            fn serialize<S: $crate::choice::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl<'de> $crate::choice::serde::Deserialize<'de> for $name {
+            fn deserialize<D: $crate::choice::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::choice::read(deserializer)
+            }
+        }
+    };
+}
