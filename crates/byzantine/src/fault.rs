@@ -1,8 +1,5 @@
 //! The ways to misbehave, and their text.
 
-use crate::behaviour::{Behaviour, Context};
-use crate::wrapper::Wrapper;
-use quorate_consensus::Malleable;
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{ReplicaId, Signers};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -399,10 +396,5 @@ impl Misbehaviour {
     /// From the beginning on.
     pub fn always(fault: Fault) -> Misbehaviour {
         Misbehaviour { fault, start: Duration::ZERO }
-    }
-
-    /// What stands between the replica and its host.
-    pub fn behaviour<M: Malleable>(self, context: Context) -> Box<dyn Behaviour<M>> {
-        Box::new(Wrapper::new(self, context))
     }
 }

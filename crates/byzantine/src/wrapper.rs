@@ -50,6 +50,13 @@ impl<M> Sent<M> {
     }
 }
 
+impl Misbehaviour {
+    /// What stands between the replica and its host.
+    pub fn behaviour<M: Malleable>(self, context: Context) -> Box<dyn Behaviour<M>> {
+        Box::new(Wrapper::new(self, context))
+    }
+}
+
 /// A replica's behaviour by its fault.
 pub struct Wrapper<M> {
     fault: Fault,

@@ -1,4 +1,4 @@
-//! Why a channel refuses the other end: each with its cause and the mend.
+//! Why a channel refuses the other end: each with its cause and what to do.
 
 use crate::RemoteIdentity;
 use quorate_types::{ClusterId, ReplicaId};

@@ -1,8 +1,8 @@
 //! Who a client is, and how its bundles show that they are its own.
 
 use crate::error::CryptoError;
-use crate::key_pair::{KeyPair, SEED_BYTES};
-use crate::scheme::SchemeKind;
+use crate::key_pair::KeyPair;
+use crate::scheme::{SEED_BYTES, SchemeKind};
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, choice};
 
 choice!(

@@ -77,7 +77,7 @@ impl Crypto {
         assert!(*keyring.cluster() == committee.cluster && keyring.quorum() == committee.quorum, "another's keyring");
         let member = committee.member(me).ok_or(CryptoError::Stranger { replica: me, members: committee.len() })?;
         if key.kind() != keyring.kind() {
-            return Err(CryptoError::Scheme { replica: me, expected: keyring.kind(), found: key.kind() });
+            return Err(CryptoError::Scheme { replica: me, expected: keyring.kind().name(), found: key.kind().name() });
         }
         if key.public_key() != member.public_key {
             let (expected, found) = (encode_hex(&member.public_key), encode_hex(&key.public_key()));

@@ -1,6 +1,5 @@
 //! Why a device cannot be set up, and why a certificate is refused.
 
-use crate::scheme::SchemeKind;
 use quorate_types::{Domain, ReplicaId, View};
 use thiserror::Error;
 
@@ -24,9 +23,9 @@ pub enum CryptoError {
         /// Whose key it is.
         replica: ReplicaId,
         /// The committee's scheme.
-        expected: SchemeKind,
+        expected: &'static str,
         /// The key's scheme.
-        found: SchemeKind,
+        found: &'static str,
     },
     /// A public key has the wrong length.
     #[error("the public key of replica {replica} has {found} bytes, but the scheme {scheme} takes {expected}")]
@@ -34,7 +33,7 @@ pub enum CryptoError {
         /// Whose key it is.
         replica: ReplicaId,
         /// The committee's scheme.
-        scheme: SchemeKind,
+        scheme: &'static str,
         /// Bytes a key has.
         expected: usize,
         /// Bytes there are.

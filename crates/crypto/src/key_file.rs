@@ -14,8 +14,8 @@
 //!
 //! The two last lines are missing in the scheme `none`. The public key is there to tell a damaged file and to fill in the committee.
 
-use crate::key_pair::{KeyPair, SEED_BYTES};
-use crate::scheme::SchemeKind;
+use crate::key_pair::KeyPair;
+use crate::scheme::{SEED_BYTES, SchemeKind};
 use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::{ClusterId, Digest, ReplicaId};
 use std::fs::{self, File, OpenOptions};

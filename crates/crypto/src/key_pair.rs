@@ -1,14 +1,11 @@
 //! A replica's private key.
 
 use crate::error::CryptoError;
-use crate::scheme::{PrivateKey, SchemeKind};
+use crate::scheme::{PrivateKey, SEED_BYTES, SchemeKind};
 use bytes::Bytes;
 use quorate_types::digest::encode_hex;
 use std::fmt;
 use zeroize::Zeroizing;
-
-/// Bytes of the seed that a private key is derived from.
-pub const SEED_BYTES: usize = 32;
 
 /// A private key and the public key that goes with it. It is wiped from memory when dropped, and never printed.
 pub struct KeyPair {

@@ -61,10 +61,10 @@ impl Keyring {
         for (replica, member) in committee.replicas().zip(&committee.members) {
             let (expected, found) = (kind.profile().public_key_bytes, member.public_key.len());
             if expected != found {
-                return Err(CryptoError::PublicKeyLength { replica, scheme: kind, expected, found });
+                return Err(CryptoError::PublicKeyLength { replica, scheme: kind.name(), expected, found });
             }
         }
-        let keys = kind.scheme().keys(committee, holder)?;
+        let keys = kind.scheme().keys(committee, holder.map(|(me, key)| (me, key.private_key())))?;
         Ok(Keyring { cluster: committee.cluster, quorum: committee.quorum, kind, keys })
     }
 

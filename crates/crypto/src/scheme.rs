@@ -4,7 +4,6 @@
 //! command line, cost tables, reports) reads that list, and whatever depends on what a scheme can do reads its [`SchemeProfile`].
 
 use crate::error::CryptoError;
-use crate::key_pair::{KeyPair, SEED_BYTES};
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::identity::{ProofRequirements, ProofShape};
@@ -12,6 +11,9 @@ use quorate_types::{Committee, ReplicaId, Signers, named_choice};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use zeroize::Zeroizing;
+
+/// Bytes of the seed that a private key is derived from.
+pub const SEED_BYTES: usize = 32;
 
 /// What others have to know of a scheme.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,7 +115,11 @@ pub trait Scheme: Send + Sync {
     ///
     /// # Errors
     /// [`CryptoError`] naming the member whose key is unusable. The keys have the right length.
-    fn keys(&self, committee: &Committee, holder: Option<(ReplicaId, &KeyPair)>) -> Result<Box<dyn Keys>, CryptoError>;
+    fn keys(
+        &self,
+        committee: &Committee,
+        holder: Option<(ReplicaId, &dyn PrivateKey)>,
+    ) -> Result<Box<dyn Keys>, CryptoError>;
 }
 
 /// One replica's private key. It is wiped from memory when dropped.

@@ -20,7 +20,7 @@ fn refusal(public_key: Vec<u8>) -> CryptoError {
 #[test]
 fn unusable_public_keys_are_named() {
     let replica = ReplicaId(2);
-    let length = |found| CryptoError::PublicKeyLength { replica, scheme: KIND, expected: 32, found };
+    let length = |found| CryptoError::PublicKeyLength { replica, scheme: KIND.name(), expected: 32, found };
     assert_eq!(refusal(vec![]), length(0));
     assert_eq!(refusal(vec![1; 33]), length(33));
     let no_point = (0u8..).map(|y| [&[y][..], &[0; 31]].concat());
@@ -47,7 +47,7 @@ fn another_replicas_private_key_is_refused() {
     let error = new(3, key(KIND, 2)).unwrap();
     assert!(matches!(error, CryptoError::KeyMismatch { replica: ReplicaId(3), .. }), "{error}");
     assert_eq!(new(4, key(KIND, 4)), Some(CryptoError::Stranger { replica: ReplicaId(4), members: 4 }));
-    let scheme = CryptoError::Scheme { replica: ReplicaId(3), expected: KIND, found: SchemeKind::NONE };
+    let scheme = CryptoError::Scheme { replica: ReplicaId(3), expected: KIND.name(), found: SchemeKind::NONE.name() };
     assert_eq!(new(3, key(SchemeKind::NONE, 3)), Some(scheme));
 }
 

@@ -17,7 +17,7 @@ use quorate_channels::{ChannelConfig, LocalEnd};
 use quorate_consensus::Protocol;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_crypto::{BundleVerifier, Crypto, DEFAULT_CACHE_BUNDLES, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
-use quorate_recording::Recorder;
+use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity};
 use quorate_transports::{Listeners, TcpTransport, Transport, listen};
 use quorate_types::{Address, Committee};
@@ -78,7 +78,8 @@ pub(crate) fn assemble(
         config.consensus.retained_blocks,
         config.consensus.retained_bytes,
     );
-    let recorder = recording::begin(config, &committee, salt, &mut *observer)?;
+    let header = Header::new(committee.cluster, committee.quorum, config.consensus.clone());
+    let recorder = recording::begin(config.recording.as_ref(), config.replica, &header, salt, &mut *observer)?;
     let fittings = Fittings {
         me: config.replica,
         quorum: committee.quorum,

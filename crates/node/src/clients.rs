@@ -4,22 +4,21 @@
 //! [`GENUINE_NS_PER_TURN`] of work, and all others together up to [`STRANGERS_NS_PER_TURN`]: so much can somebody without keys delay
 //! everything else at a time. Signatures of the two are checked apart, so that no forged one has a genuine one checked twice.
 
+use crate::client_frames::{ClientFrame, Statuses};
 use crate::devices::Devices;
 use crate::error::HostError;
 use crate::gateway::{Checked, FORGED, bad_expiry};
 use crate::host::Host;
 use bytes::Bytes;
-use quorate_consensus::pool::Source;
 use quorate_consensus::{Input, Protocol, Refusal};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MOST_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
 };
-use quorate_gateway::turns::{Standing, Turns};
-use quorate_transports::{LinkId, Transport};
+use quorate_gateway::turns::Standing;
+use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
-use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, Time, decode_message};
-use std::collections::HashMap;
+use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message};
 use std::time::Instant;
 
 /// What a frame is charged besides what follows, in nanoseconds.
@@ -30,86 +29,6 @@ const BYTE_NS: u64 = 2;
 const SIGNATURE_NS: u64 = 50_000;
 /// What a forged bundle is charged besides: it is found among 256 by checking 8 batches more.
 const FORGED_NS: u64 = 8 * SIGNATURE_NS;
-
-struct ClientFrame {
-    client: ClientId,
-    frame: Bytes,
-}
-
-/// The clients' frames that wait, and what the replica remembers of their senders.
-pub(crate) struct Clients {
-    turns: Turns<LinkId, ClientFrame>,
-    /// The bundles of this turn and the links they came on.
-    submitted: Vec<(LinkId, Digest)>,
-    /// The links over which bundles came in.
-    sources: HashMap<LinkId, Source>,
-    /// Those of links that are gone, of which the replica does not know yet.
-    left: Vec<Source>,
-    statuses: Statuses,
-    undecodable: u64,
-}
-
-/// The last statuses, without and with the history.
-struct Statuses {
-    json: [Option<Bytes>; 2],
-    /// How much time may be spent on new ones, in nanoseconds.
-    saved_ns: u64,
-    saved_at: Time,
-}
-
-impl Default for Clients {
-    fn default() -> Self {
-        let statuses = Statuses { json: [None, None], saved_ns: STATUS_SAVED_NS, saved_at: Time(0) };
-        Clients {
-            turns: Turns::default(),
-            submitted: Vec::new(),
-            sources: HashMap::new(),
-            left: Vec::new(),
-            statuses,
-            undecodable: 0,
-        }
-    }
-}
-
-impl Clients {
-    /// Whether nobody waits for a turn.
-    pub fn are_served(&self) -> bool {
-        self.turns.is_empty()
-    }
-
-    /// Takes a frame in.
-    #[inline]
-    pub fn push(&mut self, link: LinkId, client: ClientId, frame: Bytes) {
-        self.turns.push(link, ClientFrame { client, frame });
-    }
-
-    /// Drops what waits on a link that is gone.
-    pub fn forget(&mut self, link: LinkId) {
-        self.turns.forget(link);
-        self.left.extend(self.sources.remove(&link));
-    }
-
-    /// Where each of the submitted bundles came in. Those of a link come in a row.
-    fn sources(&mut self, transport: &dyn Transport) -> Vec<Source> {
-        let mut last = None;
-        let (submitted, sources) = (&self.submitted, &mut self.sources);
-        let source = |(link, _): &(LinkId, Digest)| match last {
-            Some((before, source)) if before == *link => source,
-            _ => {
-                let named = || Source::Client { crowd: transport.crowd(*link), link: link.0 };
-                let source = *sources.entry(*link).or_insert_with(named);
-                last = Some((*link, source));
-                source
-            }
-        };
-        submitted.iter().map(source).collect()
-    }
-
-    /// Frames that are no message.
-    pub fn undecodable(&self) -> u64 {
-        self.undecodable
-    }
-}
 
 impl<P: Protocol> Host<P> {
     /// Serves clients: first those that are known to be genuine.

@@ -1,10 +1,9 @@
 //! One replica's settings, as `config.toml` holds them, and the check that refuses what cannot work.
 
-use crate::config_file::{ConfigFileError, Place, parse};
+use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
-use crate::settings;
 use bytes::Bytes;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
@@ -13,7 +12,7 @@ use quorate_transports::{ConfigError as TcpConfigError, TcpConfig};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
-use quorate_types::{Address, ApplicationKind, ClusterId, Committee, Fault, Member, Quorum, ReplicaId, ReplyMode};
+use quorate_types::{Address, ApplicationKind, ClusterId, Committee, Member, Quorum, ReplicaId, ReplyMode};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
@@ -175,11 +174,6 @@ impl NodeConfig {
         Ok(config)
     }
 
-    /// The text that [`NodeConfig::read`] reads, every key written out with what it is for.
-    pub fn to_toml(&self) -> String {
-        settings::explain(&toml::to_string(self).expect("every setting has a form in TOML"))
-    }
-
     /// Refuses what cannot work, by key.
     pub fn validate(&self) -> Result<(), ConfigFault> {
         let fault = |place: Place, what: String, help: &str| Err(ConfigFault { place, what, help: help.to_owned() });
@@ -326,9 +320,6 @@ pub(crate) fn admin_fault(address: &Address) -> ConfigFault {
         ),
     }
 }
-
-/// A setting that cannot work.
-pub type ConfigFault = Fault<Place>;
 
 fn tcp_fault(error: TcpConfigError) -> ConfigFault {
     let (key, what, help) = match error {

@@ -1,6 +1,6 @@
 //! Reading configuration files so that every error says where it is.
 
-use crate::config::ConfigFault;
+use quorate_types::Fault;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::fs::File;
@@ -74,6 +74,9 @@ impl fmt::Display for Place {
         }
     }
 }
+
+/// A setting that cannot work.
+pub type ConfigFault = Fault<Place>;
 
 /// A configuration file that cannot be used: which file, which line, what is wrong and what to do.
 #[derive(Debug, Error)]

@@ -2,9 +2,7 @@
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
-
-/// Descriptors besides those of links: listeners, polling, the journal and snapshots with their reserve, a recording, standard streams.
-pub(crate) const RESERVED_DESCRIPTORS: usize = 64;
+use crate::limits::RESERVED_DESCRIPTORS;
 
 /// Raises the limit of open files as far as this process may, and returns it; none where the system does not tell.
 pub(crate) fn raise_limit() -> Option<u64> {

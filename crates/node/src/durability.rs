@@ -4,8 +4,7 @@
 //! is durable. A journal without records and without that file is one that is gone, and its replica must not speak as if it had
 //! never spoken.
 
-use crate::config::ConfigFault;
-use crate::config_file::Place;
+use crate::config_file::{ConfigFault, Place};
 use crate::error::NodeError;
 use quorate_storage::{
     DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, FileJournal, Fsync, Identity, Journal,

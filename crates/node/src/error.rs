@@ -1,15 +1,13 @@
 //! Why a node cannot start, and why one ends.
 
-use crate::config::ConfigFault;
-use crate::config_file::ConfigFileError;
-use crate::descriptors::RESERVED_DESCRIPTORS;
-use crate::testnet::PORTS_PER_REPLICA;
+use crate::config_file::{ConfigFault, ConfigFileError};
+use crate::limits::{PORTS_PER_REPLICA, RESERVED_DESCRIPTORS};
 use quorate_applications::RestoreError;
 use quorate_consensus::Halt;
 use quorate_crypto::CryptoError;
 use quorate_crypto::key_file::KeyFileError;
 use quorate_recording::RecordingError;
-use quorate_storage::{JournalError, are_exhausted, mend};
+use quorate_storage::{JournalError, are_exhausted, help};
 use quorate_transports::SetupError;
 use quorate_types::{Address, AddressError, Height, ReplicaId};
 use std::io;
@@ -26,7 +24,7 @@ pub enum HostError {
     #[error("it says nothing that it cannot write down, and {0}")]
     Journal(#[from] JournalError),
     /// A file with the state cannot be written or read.
-    #[error("cannot {action} {}: {source}; {}", path.display(), mend(source))]
+    #[error("cannot {action} {}: {source}; {}", path.display(), help(source))]
     Snapshot {
         /// What was attempted.
         action: &'static str,
@@ -74,7 +72,7 @@ pub enum HostError {
     /// A quorum vouches for another state.
     #[error(
         "a quorum vouches for another state after height {height} than this replica has: its memory or disk fails, or it runs another version \
-         of the application; move its journal and snapshots away when that is mended, and it takes the state of the others over"
+         of the application; move its journal and snapshots away when that is repaired, and it takes the state of the others over"
     )]
     Diverged {
         /// The height of the checkpoint.
@@ -91,7 +89,7 @@ pub enum HostError {
     /// The mark of a replica that has never run cannot be removed.
     #[error(
         "cannot remove {}: {source}; while it is there the replica could forget that it has run, and has said nothing; {}",
-        path.display(), mend(source)
+        path.display(), help(source)
     )]
     Mark {
         /// The file.

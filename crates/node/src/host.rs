@@ -8,7 +8,7 @@
 //! only have it dialled again, and its next frame begins at a known place whatever this one was. A client is told what was wrong.
 
 use crate::alarms::wait_until;
-use crate::clients::Clients;
+use crate::client_frames::Clients;
 use crate::devices::Devices;
 use crate::durability::Memory;
 use crate::error::HostError;

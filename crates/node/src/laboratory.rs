@@ -1,7 +1,6 @@
 //! Misbehaviour on purpose, for experiments; see [`quorate_byzantine`].
 
-use crate::config::ConfigFault;
-use crate::config_file::Place;
+use crate::config_file::{ConfigFault, Place};
 use quorate_byzantine::{Fault, Misbehaviour};
 use quorate_types::ReplicaId;
 use serde::{Deserialize, Serialize};

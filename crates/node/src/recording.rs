@@ -1,11 +1,10 @@
 //! Where a replica's inputs are recorded, if its configuration says so.
 
-use crate::config::{ConfigFault, NodeConfig};
-use crate::config_file::Place;
+use crate::config_file::{ConfigFault, Place};
 use crate::error::NodeError;
 use crate::observer::{NodeEvent, Observer};
 use quorate_recording::{DEFAULT_LIMIT_MB, Header, MAX_LIMIT_MB, Recorder, Writer};
-use quorate_types::Committee;
+use quorate_types::ReplicaId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -38,18 +37,18 @@ impl RecordingConfig {
     }
 }
 
-/// Begins the recording that the configuration asks for.
+/// Begins the recording that the configuration of `replica` asks for.
 pub(crate) fn begin(
-    config: &NodeConfig,
-    committee: &Committee,
+    config: Option<&RecordingConfig>,
+    replica: ReplicaId,
+    header: &Header,
     salt: u64,
     observer: &mut dyn Observer,
 ) -> Result<Option<Recorder>, NodeError> {
-    let Some(recording) = &config.recording else { return Ok(None) };
-    let header = Header::new(committee.cluster, committee.quorum, config.consensus.clone());
-    let writer = Writer::create(&recording.file, &header, recording.limit_mb * 1_000_000)?;
-    observer.observe(config.replica, NodeEvent::Recording(writer.path().to_owned()));
+    let Some(recording) = config else { return Ok(None) };
+    let writer = Writer::create(&recording.file, header, recording.limit_mb * 1_000_000)?;
+    observer.observe(replica, NodeEvent::Recording(writer.path().to_owned()));
     let mut recorder = Recorder::new(writer);
-    recorder.begin(config.replica, salt);
+    recorder.begin(replica, salt);
     Ok(Some(recorder))
 }

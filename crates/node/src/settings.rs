@@ -103,8 +103,15 @@ pub fn default_of(key: &Key) -> Option<String> {
     table.get(&key.name).map(ToString::to_string)
 }
 
+impl NodeConfig {
+    /// The text that [`NodeConfig::read`] reads, every key written out with what it is for.
+    pub fn to_toml(&self) -> String {
+        explain(&toml::to_string(self).expect("every setting has a form in TOML"))
+    }
+}
+
 /// Puts before each key what it is for; those that are absent come as comments.
-pub(crate) fn explain(text: &str) -> String {
+fn explain(text: &str) -> String {
     let keys = keys();
     let mut out = String::from(
         "# The settings of one replica. docs/CONFIGURATION.md has all keys, also those that are absent here.\n",

@@ -1,8 +1,10 @@
 //! New clusters: keys and configurations, in memory or as one directory for each replica.
 
-use crate::config::{CONFIG_FILE, ConfigFault, MemberConfig, NodeConfig};
+use crate::config::{CONFIG_FILE, MemberConfig, NodeConfig};
+use crate::config_file::ConfigFault;
 use crate::durability;
 use crate::error::NodeError;
+pub use crate::limits::PORTS_PER_REPLICA;
 use quorate_crypto::{KeyPair, key_file};
 use quorate_storage::JournalKind;
 use quorate_types::{Address, AddressError, ClusterId, Committee, ReplicaId};
@@ -10,9 +12,6 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-
-/// Ports that each replica of a testnet listens on: for peers, for clients, and for operators.
-pub const PORTS_PER_REPLICA: usize = 3;
 
 /// The directory of one replica in that of its testnet.
 pub fn replica_directory(testnet: &Path, replica: ReplicaId) -> PathBuf {

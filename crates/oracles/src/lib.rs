@@ -10,6 +10,7 @@
 //! What is judged is honest. A replica that lies is assumed to have signed whatever helps a certificate along, so that no oracle speaks
 //! where at most f replicas lie and the others keep to the protocol.
 
+mod law;
 mod relays;
 mod statements;
 mod tallies;
@@ -17,8 +18,9 @@ mod view_changes;
 mod voices;
 mod work;
 
+pub use law::{Breach, Law};
 pub use relays::Relays;
-pub use statements::{Breach, Law, Statements};
+pub use statements::Statements;
 pub use tallies::quorum;
 pub use work::{
     MAX_ANSWER_BYTES_PER_SECOND, MAX_ANSWER_SIGNATURES_PER_SECOND, MAX_BLOCK_RESULT_BYTES, Weight, Work, is_answer,

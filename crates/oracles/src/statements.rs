@@ -1,5 +1,6 @@
 //! The two laws: the order in which one replica signs, and the quorums behind what it shows and commits.
 
+use crate::law::{Breach, Law};
 use crate::tallies::Tallies;
 use crate::view_changes::Carried;
 use crate::voices::Voice;
@@ -9,34 +10,6 @@ use quorate_consensus::pbft::message::PbftMessage;
 use quorate_consensus::seam::Envelope;
 use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::any::Any;
-
-/// What is broken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Law {
-    /// What a replica signs contradicts what it signed earlier, of another kind or in another view.
-    Order,
-    /// A block is committed, or a certificate shown or voted on, without signed votes of a quorum behind it.
-    Backing,
-}
-
-impl Law {
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Law::Order => "statement-order",
-            Law::Backing => "backing",
-        }
-    }
-}
-
-/// Something that an honest replica must not do.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Breach {
-    /// Which law is broken.
-    pub law: Law,
-    /// What was seen.
-    pub what: String,
-}
 
 /// Hears what replicas say, and judges those who are trusted.
 pub struct Statements {

@@ -1,6 +1,6 @@
 //! What a view change of slots has to carry over, worked out from the statements that the NEW-VIEW names.
 
-use crate::statements::{Breach, Law};
+use crate::law::{Breach, Law};
 use crate::tallies::Tallies;
 use quorate_consensus::pbft::message::NewView;
 use quorate_types::{Digest, Height, ReplicaId, Subject, View};

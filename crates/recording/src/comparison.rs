@@ -3,7 +3,7 @@
 use crate::entry::{Begin, End, Entry, Step};
 use crate::error::RecordingError;
 use crate::reader::{Ending, Reader};
-use crate::recorder::Tape;
+use crate::recorder::{Deviation, Rerun, Tape};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::encoding::Fingerprint;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
@@ -19,28 +19,6 @@ pub struct Comparison {
     steps: u64,
     deviation: Option<Deviation>,
     failed: Option<RecordingError>,
-}
-
-/// Where a run first differs from the recording of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Deviation {
-    /// The number of steps that are the same.
-    pub after_steps: u64,
-    /// What the recording tells next.
-    pub recorded: String,
-    /// What happened next in the run.
-    pub happened: String,
-}
-
-/// What came of a run that was held against a recording.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rerun {
-    /// Steps that are the same.
-    pub steps: u64,
-    /// Where they first differ.
-    pub deviation: Option<Deviation>,
-    /// The name of the recorded run, if the recording has its end.
-    pub recorded_trace: Option<String>,
 }
 
 impl Comparison {

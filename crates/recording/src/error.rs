@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// What is wrong with a recording: which file, where, and the mend.
+/// What is wrong with a recording: which file, where, and what to do.
 #[derive(Debug, Error)]
 #[error("{}: {fault}", path.display())]
 pub struct RecordingError {

@@ -21,11 +21,11 @@ mod recorder;
 mod replay;
 mod writer;
 
-pub use comparison::{Comparison, Deviation, Rerun};
+pub use comparison::Comparison;
 pub use entry::{Begin, End, Entry, Step};
 pub use error::RecordingError;
 pub use header::{FORMAT, Header};
 pub use reader::{Ending, Reader};
-pub use recorder::{Recorder, Tape, step};
+pub use recorder::{Deviation, Recorder, Rerun, Tape, step};
 pub use replay::{Audience, Difference, Disagreement, Replayed, replay};
 pub use writer::{DEFAULT_LIMIT_MB, EXTENSION, MAX_LIMIT_MB, Writer, path_of};

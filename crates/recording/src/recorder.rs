@@ -1,12 +1,33 @@
 //! Where a host's replicas are heard.
 
-use crate::comparison::Rerun;
 use crate::entry::{Begin, Step};
 use crate::error::RecordingError;
 use bytes::Bytes;
 use quorate_consensus::encoding::Fingerprint;
 use quorate_consensus::{Action, Input, Protocol, Replica};
 use quorate_types::{Encoder, ReplicaId, Time, Wire};
+
+/// Where a run first differs from the recording of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deviation {
+    /// The number of steps that are the same.
+    pub after_steps: u64,
+    /// What the recording tells next.
+    pub recorded: String,
+    /// What happened next in the run.
+    pub happened: String,
+}
+
+/// What came of a run that was held against a recording.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rerun {
+    /// Steps that are the same.
+    pub steps: u64,
+    /// Where they first differ.
+    pub deviation: Option<Deviation>,
+    /// The name of the recorded run, if the recording has its end.
+    pub recorded_trace: Option<String>,
+}
 
 /// What takes down, or checks, what replicas take and give.
 pub trait Tape {

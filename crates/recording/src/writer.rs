@@ -1,10 +1,9 @@
 //! The tape that is a file.
 
-use crate::comparison::Rerun;
 use crate::entry::{Begin, End, Entry, MAX_INPUT_BYTES, Step};
 use crate::error::{Fault, RecordingError};
 use crate::header::{FORMAT, HEAD_BYTES, Header, MAGIC};
-use crate::recorder::Tape;
+use crate::recorder::{Rerun, Tape};
 use quorate_types::{Encoder, ReplicaId, Wire};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

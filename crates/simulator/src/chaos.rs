@@ -1,9 +1,8 @@
 //! What goes wrong, drawn from the seed.
 
 use crate::clock::TRUE_RATE;
-use crate::faults::{Change, FULL_SPEED, pairs};
+use crate::faults::{Change, FULL_SPEED, Leaves, pairs};
 use crate::network::{Delay, End, LinkSpec, NetworkSpec};
-use crate::node::Leaves;
 use crate::random::{Purpose, Random};
 use quorate_types::Time;
 use std::time::Duration;
@@ -131,7 +130,7 @@ fn draw(random: &mut Random, replicas: usize, forgetful: &[usize], span: Span, c
             lasts(Change::Clock(one, rate), Change::Clock(one, TRUE_RATE));
         }
         _ => {
-            let kinds = if forgetful.contains(&one) { &Leaves::ALL[..] } else { &Leaves::ALL[..Leaves::ALL.len() - 1] };
+            let kinds = if forgetful.contains(&one) { Leaves::ALL } else { &Leaves::ALL[..Leaves::ALL.len() - 1] };
             changes.push((now, Change::Down(one, *random.pick(kinds), until)));
         }
     }

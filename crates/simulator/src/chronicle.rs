@@ -1,7 +1,7 @@
 //! What a run tells of its course: how far each replica was from moment to moment, how much it held at most, and which states were
 //! fetched.
 
-use crate::node::Point;
+use crate::faults::Point;
 use quorate_types::{Height, ReplicaId, Time};
 use std::time::Duration;
 
@@ -19,6 +19,14 @@ pub struct Sample {
     pub heights: Vec<u64>,
     /// How many commands.
     pub commands: Vec<u64>,
+}
+
+/// The views and heights that decide what a replica may do next.
+pub struct Landmarks {
+    /// Its view, those of its last votes and of its lock, those of the certificates on which it stands.
+    pub views: Vec<u64>,
+    /// What it has committed, locked, and of the certificates.
+    pub heights: Vec<u64>,
 }
 
 /// How much a replica held.

@@ -1,7 +1,7 @@
 //! The load in virtual time: the client library's own decisions, with the world's clock.
 
 use crate::charges::{Charges, nanos};
-use crate::node::NEVER;
+use crate::clock::NEVER;
 use crate::oracle::Oracle;
 use quorate_client::load::{LoadCore, LoadOptions, LoadReport, Stage, Usage};
 use quorate_client::workload::Workload;

@@ -2,6 +2,8 @@
 
 use quorate_types::Time;
 
+/// A time that never comes.
+pub const NEVER: Time = Time(u64::MAX);
 /// Own nanoseconds in a million of the world's, for a clock that is right.
 pub const TRUE_RATE: u64 = 1_000_000;
 

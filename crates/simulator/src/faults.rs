@@ -3,12 +3,30 @@
 use crate::clock::TRUE_RATE;
 use crate::hostile::{Hostility, SERVED_WITHIN_MS};
 use crate::network::End;
-use crate::node::{Leaves, Point};
 use quorate_byzantine::{Fault, Misbehaviour};
-use quorate_types::{ReplicaId, Time};
+use quorate_types::{ReplicaId, Time, choice};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
+
+choice!(
+    /// What a crash leaves of a journal.
+    #[derive(Default)]
+    Leaves, "rest of a journal",
+    /// All that was written: the process died, and the machine did not.
+    #[default]
+    Written = "written",
+    /// All that was flushed: the machine lost its power.
+    Flushed = "flushed",
+    /// All that was flushed, and a part of what was being flushed, torn anywhere: the machine lost its power while it wrote.
+    Torn = "torn",
+    /// Nothing: the replica comes back without its memory, and knows it.
+    Nothing = "nothing",
+);
+
+/// A point of a replica's life between deciding something and having said it, counted from its start: each record before it is written
+/// and after, each message before it is signed, before it is sent and after.
+pub type Point = u64;
 
 /// One entry of a fault schedule. Times are in milliseconds of virtual time since the start.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

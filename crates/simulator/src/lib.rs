@@ -7,7 +7,6 @@
 //! Read [`world`](crate) from `run.rs`: it makes nodes, clients, links and oracles out of a [`SimSpec`], and lets the world run.
 //! `docs/SIMULATOR.md` says how to write a network, and what is not modelled.
 
-mod assemble;
 pub mod chaos;
 mod charges;
 pub mod chronicle;
@@ -30,14 +29,13 @@ pub mod trace;
 mod transcript;
 mod world;
 
-pub use assemble::Alter;
 pub use chronicle::Chronicle;
 pub use costs::CostTable;
+pub use faults::{Leaves, Point};
 pub use network::NetworkSpec;
-pub use node::{Leaves, Point};
 pub use oracle::Complaint;
 pub use run::{
-    SimReport, recording_header, run, run_altered, run_recorded, run_seeds, run_seeds_while, run_without_marks,
+    Alter, SimReport, recording_header, run, run_altered, run_recorded, run_seeds, run_seeds_while, run_without_marks,
 };
 pub use spec::{Signatures, SimSpec, WorkloadFactory};
 pub use world::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS, Life};

@@ -1,12 +1,11 @@
 //! Runs a seed, or many on all cores.
 
-use crate::assemble::{Alter, AsMade, Outcome, Run, run_once};
 use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
 use crate::clients::Clients;
-use crate::faults::{misbehaviour, served_within};
+use crate::faults::{Point, misbehaviour, served_within};
 use crate::network::{Links, Loss, NetworkSpec};
-use crate::node::{Node, Parts, Point, Reborn};
+use crate::node::{Node, Parts, Reborn};
 use crate::oracle::{Complaint, Oracle};
 use crate::random::{Purpose, Random};
 use crate::signatures::{Device, Modelled};
@@ -16,9 +15,9 @@ use crate::world::{self, Life, World, trouble};
 use quorate_applications::{CheckpointRule, Executor};
 use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
-use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::replica::Protocol;
-use quorate_consensus::{Config, Malleable};
+use quorate_consensus::{Config, Malleable, Replica};
 use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{Address, ClusterId, Committee, Member, ReplicaId, Status, Time};
@@ -72,6 +71,51 @@ pub struct SimReport {
     pub complaint: Option<Complaint>,
     /// The last views, if an oracle spoke.
     pub transcript: Vec<String>,
+}
+
+/// What came of a run: its report, and what its recorder says.
+pub type Outcome = (SimReport, Result<Option<Rerun>, RecordingError>);
+
+/// Changes replicas before they start, whatever their protocol. Tests of the oracles put bugs into them so.
+pub trait Alter {
+    /// The replica, made or made anew after a crash, as it is to be.
+    fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P>;
+}
+
+/// Leaves replicas as they are.
+pub struct AsMade;
+
+impl Alter for AsMade {
+    fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P> {
+        replica
+    }
+}
+
+/// One seed's run.
+pub struct Run<'a, A = AsMade> {
+    pub spec: &'a SimSpec,
+    pub seed: u64,
+    pub workload: WorkloadFactory<'a>,
+    pub transcript: bool,
+    /// Whether the hosts are told of marks.
+    pub marks: bool,
+    pub recorder: Option<Recorder>,
+    /// Asked now and then; if not, the load is stopped.
+    pub goes_on: fn() -> bool,
+    pub alter: A,
+}
+
+/// Runs one seed.
+pub fn run_once<A: Alter>(run: Run<'_, A>) -> Outcome {
+    for_protocol(run.spec.consensus.protocol, run)
+}
+
+impl<A: Alter> ForProtocol for Run<'_, A> {
+    type Output = Outcome;
+
+    fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Outcome {
+        run_protocol(self, make)
+    }
 }
 
 /// Runs one seed. If an oracle speaks it is run once more, for the transcript.
@@ -176,7 +220,7 @@ pub fn run_seeds_while(
 }
 
 /// Runs one seed of a protocol whose replicas `make` makes.
-pub fn run_protocol<P: Protocol, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>) -> Outcome {
+fn run_protocol<P: Protocol, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>) -> Outcome {
     let Run { spec, seed, workload, transcript, marks, mut recorder, goes_on, alter } = run;
     let (trouble, chaos) = trouble(spec, seed);
     let network = match &chaos {

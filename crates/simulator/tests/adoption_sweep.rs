@@ -12,7 +12,7 @@ use quorate_simulator::{Leaves, Point, SimSpec, run};
 use std::time::Duration;
 
 /// What is left of its disk; of nothing, it comes back without its memory.
-const LEAVES: [Leaves; 4] = Leaves::ALL;
+const LEAVES: &[Leaves] = Leaves::ALL;
 /// From then until then it is cut off, in milliseconds.
 const CUT_MS: (f64, f64) = (10.0, 160.0);
 /// How long it is down.
@@ -58,7 +58,7 @@ fn sweep(protocol: ProtocolKind) {
     for point in begun + 1..=adopted + POINTS_AFTER {
         for journal in LEAVES {
             let mut spec = short(protocol);
-            spec.network.faults.push(FaultSpec::Strike { point, for_ms: DOWN_MS, replica: AWAY, journal });
+            spec.network.faults.push(FaultSpec::Strike { point, for_ms: DOWN_MS, replica: AWAY, journal: *journal });
             let report = run(&spec, 1, &commands);
             let case = format!("{protocol}: struck at point {point} of {begun} to {adopted}, leaving {journal:?}");
             judged(&report, &[AWAY], &case);

@@ -244,7 +244,7 @@ fn median_ms(report: &SimReport) -> f64 {
 #[test]
 fn replicas_come_back_from_what_a_crash_leaves() {
     let replica = ReplicaId(2);
-    for journal in Leaves::ALL {
+    for journal in Leaves::ALL.iter().copied() {
         let report = report_of(vec![FaultSpec::Restart { at_ms: 150.0, for_ms: 50.0, replica: 2, journal }]);
         assert_eq!((report.restarts, &report.crashed[..]), (1, &[replica][..]), "{journal:?}");
         let heights: Vec<_> = report.end.iter().flatten().map(|status| status.height).collect();

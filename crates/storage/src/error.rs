@@ -7,7 +7,7 @@ use thiserror::Error;
 /// A storage fault. The replica stops, because continuing could make it contradict what it has signed.
 #[derive(Clone, Debug, Error)]
 pub enum JournalError {
-    #[error("the journal cannot {action} {what}: {source}; {}", mend(source))]
+    #[error("the journal cannot {action} {what}: {source}; {}", help(source))]
     Io { action: &'static str, what: String, source: Arc<std::io::Error> },
     #[error(
         "record is {bytes} bytes, the journal takes at most {capacity}; help: raise `journal.segment_bytes` or lower \
@@ -70,7 +70,7 @@ impl JournalError {
 }
 
 /// Returns advice for an operator whose replica stopped because of this error.
-pub fn mend(error: &std::io::Error) -> &'static str {
+pub fn help(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => {
             "help: make room on the disk and start the replica again; it continues where its journal ends"

@@ -3,11 +3,11 @@
 use crate::account;
 use crate::directory::Directory;
 use crate::error::JournalError;
-use crate::format::Entry;
+use crate::format::{Entry, Identity};
 use crate::journal::{Journal, Waker};
 use crate::log::{Log, Recovery, record_capacity};
 use crate::medium::Medium;
-use crate::options::{Identity, JournalOptions};
+use crate::options::JournalOptions;
 use crate::slices;
 use bytes::Bytes;
 use std::path::Path;

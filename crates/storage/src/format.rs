@@ -21,10 +21,17 @@
 //! reach, or not to its end, has zero or the mark of an earlier life; a sector that it did reach has the mark of this
 //! life; and a flipped bit produces neither.
 
-use crate::options::Identity;
 use bytes::Bytes;
 use quorate_types::{ClusterId, Digest, ReplicaId};
 use std::ops::Range;
+
+/// Replica whose promises a journal holds. Every segment names it, so that the directory of another cluster or replica
+/// is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub cluster: ClusterId,
+    pub replica: ReplicaId,
+}
 
 /// The unit that a disk writes entirely or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;

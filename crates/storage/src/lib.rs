@@ -36,15 +36,16 @@ mod survey;
 pub use account::CpuAccount;
 pub use descriptors::{are_exhausted, with_descriptor};
 pub use directory::{Directory, DirectoryFile};
-pub use error::{JournalError, mend};
+pub use error::{JournalError, help};
 pub use file::FileJournal;
+pub use format::Identity;
 pub use journal::{Journal, Waker};
 pub use log::{Cut, Recovery};
 pub use medium::{Medium, MediumFile};
 pub use memory::{DEFAULT_MEMORY_JOURNAL_BYTES, MemoryJournal};
 pub use options::{
-    DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, Flush, Fsync, Identity, JournalKind,
-    JournalOptions, MIN_SEGMENT_BYTES,
+    DEFAULT_CAPACITY_BYTES, DEFAULT_SEGMENT_BYTES, DEFAULT_WAITING_BYTES, Flush, Fsync, JournalKind, JournalOptions,
+    MIN_SEGMENT_BYTES,
 };
 pub use reading::{holder, read};
 pub use repair::{Inspection, RepairReport, SegmentSummary, inspect, inspect_medium, repair, repair_medium};

@@ -2,14 +2,14 @@
 
 use crate::error::JournalError;
 use crate::format::{
-    CONTENT_BYTES, Entry, GROUP_HEADER_BYTES, Place, RECORD_HEADER_BYTES, SECTOR_BYTES, encode_group, group_bytes,
+    CONTENT_BYTES, Entry, GROUP_HEADER_BYTES, Identity, Place, RECORD_HEADER_BYTES, SECTOR_BYTES, encode_group,
+    group_bytes,
 };
 use crate::medium::{Medium, MediumFile};
-use crate::options::{Identity, JournalOptions};
-use crate::repair::REPAIRED_MARK;
+use crate::options::JournalOptions;
 use crate::scan::{Before, Tail, scan};
 use crate::supply::{Empty, Supply, remove};
-use crate::survey::{Found, Survey, corrupt, is_left_over, names, read_segment, segment_name, survey};
+use crate::survey::{Found, REPAIRED_MARK, Survey, corrupt, is_left_over, names, read_segment, segment_name, survey};
 use std::collections::VecDeque;
 
 /// Maximum size of a group with several records. In a longer group the first record would wait long for the last.

@@ -2,7 +2,7 @@
 
 use crate::error::JournalError;
 use crate::format::SECTOR_BYTES;
-use quorate_types::{ClusterId, ReplicaId, choice};
+use quorate_types::choice;
 
 /// Default of [`JournalOptions::segment_bytes`].
 pub const DEFAULT_SEGMENT_BYTES: u64 = 16 << 20;
@@ -14,14 +14,6 @@ pub const DEFAULT_WAITING_BYTES: usize = 64 << 20;
 pub const MIN_SEGMENT_BYTES: u64 = 4 * SECTOR_BYTES as u64;
 /// Segments are bounded because they are read into memory whole.
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
-
-/// Replica whose promises a journal holds. Every segment names it, so that the directory of another cluster or replica
-/// is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Identity {
-    pub cluster: ClusterId,
-    pub replica: ReplicaId,
-}
 
 choice!(
     /// Where a replica keeps what it promises.

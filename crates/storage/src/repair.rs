@@ -2,16 +2,13 @@
 
 use crate::directory::Directory;
 use crate::error::JournalError;
-use crate::format::{Entry, Place, encode_group};
+use crate::format::{Entry, Identity, Place, encode_group};
 use crate::log::Cut;
 use crate::medium::{Medium, MediumFile};
-use crate::options::{Flush, Fsync, Identity};
+use crate::options::{Flush, Fsync};
 use crate::scan::Tail;
-use crate::survey::{Break, Survey, names, segment_name, survey};
+use crate::survey::{Break, REPAIRED_MARK, Survey, names, segment_name, survey};
 use std::path::Path;
-
-/// File that marks a journal as cut by a repair.
-pub(crate) const REPAIRED_MARK: &str = "repaired";
 
 /// Content of a journal.
 #[derive(Clone, Debug)]

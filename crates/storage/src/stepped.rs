@@ -1,11 +1,11 @@
 //! A journal that writes only when it is told to, for simulators with virtual time and for tests.
 
 use crate::error::JournalError;
-use crate::format::Entry;
+use crate::format::{Entry, Identity};
 use crate::journal::{Journal, Waker};
 use crate::log::{Log, Recovery, record_capacity};
 use crate::medium::Medium;
-use crate::options::{Identity, JournalOptions};
+use crate::options::JournalOptions;
 use bytes::Bytes;
 
 /// The file journal without its thread: [`SteppedJournal::step`] writes the committed records, one group at a time.

@@ -2,9 +2,8 @@
 
 use crate::account;
 use crate::error::JournalError;
-use crate::format::{MOST_LIVES, SegmentHeader};
+use crate::format::{Identity, MOST_LIVES, SegmentHeader};
 use crate::medium::{Medium, MediumFile};
-use crate::options::Identity;
 use crate::survey::{preparing_name, retired_name, segment_name};
 use std::collections::VecDeque;
 use std::io;

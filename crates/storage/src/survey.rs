@@ -1,10 +1,12 @@
 //! Reads all segments of a medium in order, and finds the place where their chain breaks.
 
 use crate::error::JournalError;
-use crate::format::{BadHeader, FORMAT, GroupHeader, SECTOR_BYTES, SegmentHeader};
+use crate::format::{BadHeader, FORMAT, GroupHeader, Identity, SECTOR_BYTES, SegmentHeader};
 use crate::medium::{Medium, MediumFile};
-use crate::options::Identity;
 use crate::scan::{Before, Damage, Scan, Tail, scan, touched_end};
+
+/// File that marks a journal as cut by a repair.
+pub(crate) const REPAIRED_MARK: &str = "repaired";
 
 const SEGMENT_SUFFIX: &str = ".segment";
 /// Suffix of a segment that is being prepared; removed after a crash.

@@ -1,14 +1,16 @@
 //! One instance of a replica, and what its host keeps for it.
 
-use crate::stage::Rewrite;
 use crate::states::States;
 use crate::words::mix;
 use quorate_byzantine::Behaviour;
 use quorate_consensus::Replica;
 use quorate_consensus::journal::Record;
 use quorate_consensus::replica::Protocol;
-use quorate_consensus::seam::{RecordId, Timer};
+use quorate_consensus::seam::{Action, RecordId, Timer};
 use quorate_types::{Digest, Height, ReplicaId, Time, View};
+
+/// Changes what an actor does before it is done.
+pub type Rewrite<M> = Box<dyn FnMut(Time, &mut Vec<Action<M>>) + Send>;
 
 /// An actor on a stage.
 pub(crate) struct Actor<P: Protocol> {

@@ -10,6 +10,7 @@ mod letters;
 
 use self::letters::{Letters, Place};
 use crate::actor::Actor;
+pub use crate::actor::Rewrite;
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::hostile::{HONEST_LINK, HOSTILE_LINK, HostileClient};
 use crate::judge::{Complaint, Judge, Law};
@@ -59,9 +60,6 @@ enum Answer<M> {
     Verdict(Job, bool),
     Other(Box<Input<M>>),
 }
-
-/// Changes what an actor does before it is done.
-pub type Rewrite<M> = Box<dyn FnMut(Time, &mut Vec<Action<M>>) + Send>;
 
 /// Loses messages beside what links lose: from, to, view and message; true if it is lost.
 pub type Lose<M> = Box<dyn FnMut(ActorId, ActorId, View, &Envelope<M>) -> bool + Send>;

@@ -3,8 +3,7 @@
 use super::{assemble_list, verify_list};
 use crate::ed25519::{KeyTable, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
 use crate::error::CryptoError;
-use crate::key_pair::{KeyPair, SEED_BYTES};
-use crate::scheme::{Claim, Keys, PrivateKey, ProofFault, Scheme, SchemeProfile, SignatureSize};
+use crate::scheme::{Claim, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
 use crate::statements::Statements;
 use bytes::Bytes;
 use ed25519_zebra::{SigningKey, VerificationKeyBytes};
@@ -45,7 +44,11 @@ impl Scheme for Ed25519 {
         Some(self.derive(&seed))
     }
 
-    fn keys(&self, committee: &Committee, _: Option<(ReplicaId, &KeyPair)>) -> Result<Box<dyn Keys>, CryptoError> {
+    fn keys(
+        &self,
+        committee: &Committee,
+        _: Option<(ReplicaId, &dyn PrivateKey)>,
+    ) -> Result<Box<dyn Keys>, CryptoError> {
         let encoded: Vec<[u8; PUBLIC_KEY_BYTES]> = (committee.members.iter())
             .map(|member| member.public_key[..].try_into().expect("the lengths were checked"))
             .collect();

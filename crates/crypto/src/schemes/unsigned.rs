@@ -1,8 +1,7 @@
 //! No signatures: proofs are empty and anybody can forge them. For baselines only, where the cost of signing is to be told apart.
 
 use crate::error::CryptoError;
-use crate::key_pair::{KeyPair, SEED_BYTES};
-use crate::scheme::{Claim, Keys, PrivateKey, ProofFault, Scheme, SchemeProfile, SignatureSize};
+use crate::scheme::{Claim, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::{Committee, ReplicaId, Signers};
@@ -41,7 +40,7 @@ impl Scheme for Unsigned {
     fn keys(
         &self,
         committee: &Committee,
-        _holder: Option<(ReplicaId, &KeyPair)>,
+        _holder: Option<(ReplicaId, &dyn PrivateKey)>,
     ) -> Result<Box<dyn Keys>, CryptoError> {
         Ok(Box::new(Members(committee.len())))
     }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use quorate_crypto::scheme::{Claim, Keys, PrivateKey, ProofFault, Recipients, Scheme, SchemeProfile, SignatureSize};
 use quorate_crypto::statements::Statements;
-use quorate_crypto::{CryptoError, KeyPair, SEED_BYTES, SchemeKind, Zeroizing};
+use quorate_crypto::{CryptoError, SEED_BYTES, SchemeKind, Zeroizing};
 use quorate_types::{Committee, Hasher, ReplicaId, Signers};
 
 /// A proof is the exclusive or of all signatures: as long as one, however many signed.
@@ -75,7 +75,11 @@ impl Scheme for Aggregate {
         seed(secret)
     }
 
-    fn keys(&self, committee: &Committee, _: Option<(ReplicaId, &KeyPair)>) -> Result<Box<dyn Keys>, CryptoError> {
+    fn keys(
+        &self,
+        committee: &Committee,
+        _: Option<(ReplicaId, &dyn PrivateKey)>,
+    ) -> Result<Box<dyn Keys>, CryptoError> {
         Ok(Box::new(AggregateKeys(public_keys(committee))))
     }
 }
@@ -136,7 +140,11 @@ impl Scheme for Tags {
         seed(secret)
     }
 
-    fn keys(&self, committee: &Committee, holder: Option<(ReplicaId, &KeyPair)>) -> Result<Box<dyn Keys>, CryptoError> {
+    fn keys(
+        &self,
+        committee: &Committee,
+        holder: Option<(ReplicaId, &dyn PrivateKey)>,
+    ) -> Result<Box<dyn Keys>, CryptoError> {
         Ok(Box::new(TagKeys { keys: public_keys(committee), me: holder.map(|(me, _)| me) }))
     }
 }

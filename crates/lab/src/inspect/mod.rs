@@ -25,7 +25,7 @@ use export::Writer;
 use overview::Overview;
 use place::Place;
 use quorate_crypto::CryptoError;
-use quorate_node::config::ConfigFault;
+use quorate_node::ConfigFault;
 use quorate_node::config_file::ConfigFileError;
 use quorate_storage::{Inspection, JournalError};
 use serde::Serialize;
@@ -191,7 +191,7 @@ pub struct JournalResult {
     pub kinds: Vec<KindSummary>,
     /// A write at the end that is not whole.
     pub torn: Option<Torn>,
-    /// The damage because of which a replica refuses it, with the mend.
+    /// The damage because of which a replica refuses it, and what to do.
     pub damage: Option<String>,
     /// The first record that is whole and makes no sense.
     pub unreadable: Option<Fault>,

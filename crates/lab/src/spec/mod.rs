@@ -6,6 +6,7 @@
 
 mod check;
 mod choices;
+mod defaults;
 mod error;
 mod resolve;
 mod torture;
@@ -15,12 +16,10 @@ pub use choices::{
     BatchPolicy, Channel, Choice, ClientAuthentication, Dissemination, Fsync, Host, JournalKind, LeaderKind,
     ProtocolKind, ReplyMode, SchemeKind, Transport, ViewDuration, VotesTo, choice, nearest,
 };
+pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
 pub use quorate_client::workload::WorkloadKind;
-pub use resolve::{
-    BenchArgs, ClusterArgs, DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT, LoadArgs, Setting,
-    TortureArgs, heading_of, quote,
-};
+pub use resolve::{BenchArgs, ClusterArgs, LoadArgs, Setting, TortureArgs, heading_of, quote};
 pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
 pub use values::{BadValue, DEFAULT_AWAY, Fault, Interval, MAX_INTERVAL_MS, Misbehaviour, Record};
 

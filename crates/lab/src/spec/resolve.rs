@@ -1,8 +1,8 @@
 //! From flags and files to a spec, and back to the command that reproduces it.
 
+use super::defaults::OwnDefault;
 use super::{
-    BenchSpec, CLUSTER, ClientAuthentication, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, RUN, SpecError, nearest,
-    torture,
+    BenchSpec, CLUSTER, DEFAULT_OUTSTANDING, LOAD, OUTPUT, Problem, RUN, SpecError, defaults, nearest, torture,
 };
 use crate::input;
 use clap::builder::Resettable;
@@ -11,12 +11,6 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-/// What `quorate testnet` asks of clients: who operates a cluster wants nobody to speak for its clients.
-pub const DEFAULT_TESTNET_CLIENT_AUTHENTICATION: ClientAuthentication = ClientAuthentication::Ed25519;
-
-/// The first port of `quorate testnet`, whose replicas have to find each other again after a restart.
-pub const DEFAULT_TESTNET_PORT: u16 = 7000;
 
 /// One key of a spec and its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,14 +56,6 @@ struct Flags {
     defaults: fn() -> Vec<OwnDefault>,
 }
 
-/// A flag with a default that is not that of `quorate bench`.
-pub(super) struct OwnDefault {
-    pub key: &'static str,
-    pub value: String,
-    /// Its help, if that is another, too.
-    pub help: Option<String>,
-}
-
 macro_rules! args {
     ($type:ident, $flags:expr) => {
         impl $type {
@@ -112,16 +98,7 @@ args!(
     TortureArgs,
     Flags { defaults: torture::defaults, ..Flags::under(&[CLUSTER, "clients", "seed", "json"], "the torture") }
 );
-args!(ClusterArgs, Flags { defaults: testnet_defaults, ..Flags::under(&[CLUSTER], "the cluster") });
-
-fn testnet_defaults() -> Vec<OwnDefault> {
-    let help = "First of the ports that the replicas listen on".to_owned();
-    let authentication = DEFAULT_TESTNET_CLIENT_AUTHENTICATION.name().to_owned();
-    vec![
-        OwnDefault { key: "base_port", value: DEFAULT_TESTNET_PORT.to_string(), help: Some(help) },
-        OwnDefault { key: "client_authentication", value: authentication, help: None },
-    ]
-}
+args!(ClusterArgs, Flags { defaults: defaults::of_testnet, ..Flags::under(&[CLUSTER], "the cluster") });
 
 /// The flags that hold a duration.
 const DURATIONS: &[&str] = &["warmup", "duration"];

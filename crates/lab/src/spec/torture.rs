@@ -1,7 +1,7 @@
 //! What `quorate torture` has replicas keep for those who were away: little, so that who comes back has to take the others' state over.
 
 use super::BenchSpec;
-use super::resolve::OwnDefault;
+use super::defaults::OwnDefault;
 use serde::Serialize;
 use std::fmt;
 

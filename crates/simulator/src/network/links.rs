@@ -1,6 +1,7 @@
 //! What happens to packets between two endpoints.
 
-use super::spec::{Delay, End, Loss, NetworkSpec, Packets, Topology};
+use super::end::End;
+use super::spec::{Delay, Loss, NetworkSpec, Packets, Topology};
 use crate::random::{Purpose, Random};
 use quorate_types::Time;
 

@@ -1,11 +1,11 @@
 //! Links, and what carries messages over them.
 
+mod end;
 mod links;
 mod spec;
 mod stream;
 
+pub use end::End;
 pub use links::{Fate, Links};
-pub use spec::{
-    Bandwidth, Delay, End, Jitter, LinkSpec, Loss, NetworkSpec, Packets, Topology, Transport, TransportKind,
-};
+pub use spec::{Bandwidth, Delay, Jitter, LinkSpec, Loss, NetworkSpec, Packets, Topology, Transport, TransportKind};
 pub use stream::{Letters, Segment, Stream, StreamOptions, Todo};

@@ -1,5 +1,6 @@
 //! A network as a file describes it.
 
+use super::end::End;
 use crate::faults::{FaultSpec, MOST_MS};
 use quorate_types::{Fault, Time};
 use serde::{Deserialize, Serialize};
@@ -224,16 +225,6 @@ pub enum TransportKind {
     Datagram,
     /// Every message, once and in order, as long as both ends live.
     Stream,
-}
-
-/// An end of a link: a replica's number, or `"clients"`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum End {
-    /// A replica.
-    Replica(u16),
-    /// The clients' machine, by the name `clients`.
-    Named(String),
 }
 
 /// One ordered pair that differs from the others.

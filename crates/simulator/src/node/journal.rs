@@ -3,32 +3,12 @@
 //! While the replica lives, records are kept as they are and only their ids move. What a crash leaves is found out by the code that a
 //! node runs: the records are written to a simulated disk, which loses its power, and the journal is opened again.
 
+use crate::faults::Leaves;
 use bytes::Bytes;
 use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_storage::{Faults, Fsync, Identity, Journal as _, JournalOptions, SimulatedDisk, SteppedJournal};
 use quorate_types::{Decoder, Encoder, Wire};
-use serde::{Deserialize, Serialize};
-
-/// What a crash leaves of a journal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Leaves {
-    /// All that was written: the process died, and the machine did not.
-    #[default]
-    Written,
-    /// All that was flushed: the machine lost its power.
-    Flushed,
-    /// All that was flushed, and a part of what was being flushed, torn anywhere: the machine lost its power while it wrote.
-    Torn,
-    /// Nothing: the replica comes back without its memory, and knows it.
-    Nothing,
-}
-
-impl Leaves {
-    /// Every kind.
-    pub const ALL: [Leaves; 4] = [Leaves::Written, Leaves::Flushed, Leaves::Torn, Leaves::Nothing];
-}
 
 /// Bytes that are written to the simulated disk in one go, at least.
 const GROUP_BYTES: usize = 256 << 10;

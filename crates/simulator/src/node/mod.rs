@@ -10,18 +10,16 @@ mod states;
 mod transfer;
 
 pub use gateway::HONEST_LINK;
-pub use journal::Leaves;
 
 use crate::charges::{Charges, nanos};
-use crate::chronicle::Chronicle;
-use crate::clock::Clock;
-use crate::faults::FULL_SPEED;
+use crate::chronicle::{Chronicle, Landmarks};
+use crate::clock::{Clock, NEVER};
+use crate::faults::{FULL_SPEED, Leaves, Point};
 use crate::hostile::Request;
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
 use crate::signatures::Device;
 use crate::transcript::Transcript;
-use crate::world::Landmarks;
 use gateway::{Door, Replies};
 use journal::Journal;
 use quorate_applications::{Executor, Reply};
@@ -43,8 +41,6 @@ use std::time::Duration;
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
 /// Words of a set of endpoints.
 const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64 + 1;
-/// A time that never comes.
-pub const NEVER: Time = Time(u64::MAX);
 /// Bytes of a bundle's digest, for each of which a block is hashed.
 const DIGEST_BYTES: u64 = 32;
 
@@ -115,10 +111,6 @@ pub struct Reborn<P: Protocol> {
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
 }
-
-/// A point of a replica's life between deciding something and having said it, counted from its start: each record before it is written
-/// and after, each message before it is signed, before it is sent and after.
-pub type Point = u64;
 
 /// One replica.
 pub struct Node<P: Protocol> {

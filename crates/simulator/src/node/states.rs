@@ -3,7 +3,7 @@
 //! What a crash leaves of them is what a directory would: a state is there once it was flushed, the chunks of an interrupted transfer
 //! are there if the machine kept its power.
 
-use super::Leaves;
+use crate::faults::Leaves;
 use bytes::Bytes;
 use quorate_consensus::transfer::{MANIFEST, Part};
 use quorate_types::state::chunk_of;

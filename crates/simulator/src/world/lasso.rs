@@ -8,19 +8,12 @@
 //! by itself.
 
 use super::World;
+use crate::chronicle::Landmarks;
 use quorate_consensus::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers this far apart are as good as any further apart.
 const FAR: u64 = 2;
-
-/// The views and heights that decide what a replica may do next.
-pub struct Landmarks {
-    /// Its view, those of its last votes and of its lock, those of the certificates on which it stands.
-    pub views: Vec<u64>,
-    /// What it has committed, locked, and of the certificates.
-    pub heights: Vec<u64>,
-}
 
 /// The states of a core since it committed something.
 #[derive(Default)]

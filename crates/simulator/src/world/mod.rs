@@ -11,7 +11,6 @@ mod shipping;
 mod trouble;
 mod turns;
 
-pub use lasso::Landmarks;
 pub use liveness::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};
 pub use lives::Life;
 pub use trouble::{Trouble, trouble};

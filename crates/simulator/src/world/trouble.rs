@@ -2,8 +2,7 @@
 
 use super::{Event, World};
 use crate::chaos::{Chaos, chaos};
-use crate::faults::{self, Change, FULL_SPEED, Strike};
-use crate::node::Leaves;
+use crate::faults::{self, Change, FULL_SPEED, Leaves, Strike};
 use crate::spec::SimSpec;
 use quorate_consensus::Protocol;
 use quorate_types::{ReplicaId, Time};

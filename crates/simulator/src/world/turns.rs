@@ -1,8 +1,9 @@
 //! Who works when: everybody on a core of its own, or all on a few.
 
 use super::{Event, World};
+use crate::clock::NEVER;
 use crate::faults::FULL_SPEED;
-use crate::node::{Begun, Destination, NEVER, Surroundings};
+use crate::node::{Begun, Destination, Surroundings};
 use crate::parcel::Parcel;
 use quorate_client::load::Stage;
 use quorate_consensus::Protocol;

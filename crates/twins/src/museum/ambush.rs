@@ -2,8 +2,7 @@
 //! certificates of it, and shows them first. Liveness is judged while it goes on.
 
 use super::certificates::judge_view_gap;
-use super::hunts::context_of;
-use super::hunts::{Dice, REPLICAS, honest_lead};
+use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::scene::run;
 use crate::stage::Stage;
 use quorate_byzantine::{Fault, Lie, Misbehaviour};

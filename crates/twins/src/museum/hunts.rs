@@ -5,10 +5,10 @@
 
 use super::ambush::lie_in_ambush;
 use super::certificates::judge_view_gap;
+use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::scene::{Keeper, Play, Setting, go_on, let_go, play, run};
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::judge::Complaint;
-use crate::notary::SHAPE;
 use crate::play::Player;
 use crate::run::draw;
 use crate::space::{Shape, Space};
@@ -23,13 +23,8 @@ use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::{Action, Envelope, Timer, To};
 use quorate_types::{Quorum, ReplicaId, View};
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-/// Replicas of every scenario.
-pub(super) const REPLICAS: usize = 4;
 /// Rounds of a scenario of twins.
 const TWINS_ROUNDS: usize = 7;
 /// Rounds of a scenario of one-way links between honest replicas: the longest directed scenario has as many.
@@ -104,41 +99,9 @@ fn drawn<P: Protocol + 'static>(
     script: fn(&mut Stage<P>, &mut Dice),
 ) -> Scenes {
     Box::new(move |number| {
-        let mut dice = Dice(ChaCha8Rng::seed_from_u64(number));
+        let mut dice = Dice::new(number);
         play(&how, Setting::new(protocol, REPLICAS), make, |stage| script(stage, &mut dice)).complaint
     })
-}
-
-/// What decides.
-pub(super) struct Dice(ChaCha8Rng);
-
-impl Dice {
-    /// A number below `limit`; the bias of so small ones does not matter.
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.0.next_u64() % limit
-    }
-
-    pub(super) fn one_in(&mut self, of: u64) -> bool {
-        self.below(of) == 0
-    }
-
-    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-
-    pub(super) fn actor(&mut self) -> ActorId {
-        ActorId(self.below(REPLICAS as u64) as usize)
-    }
-
-    pub(super) fn some_of(&mut self, all: ActorSet) -> ActorSet {
-        self.0.next_u64() & all
-    }
-}
-
-pub(super) fn honest_lead<P: Protocol>(stage: &mut Stage<P>) {
-    let trusted = stage.judge().trusted();
-    let leaders = (0..REPLICAS as u16).filter(|at| trusted >> at & 1 == 1).map(ReplicaId);
-    stage.heal(leaders);
 }
 
 /// What becomes of a message.
@@ -191,11 +154,6 @@ impl Change {
         };
         Some(changed.unwrap_or_else(|| message.clone()))
     }
-}
-
-/// What a liar on a stage knows.
-pub(super) fn context_of(cast: &Cast, me: ReplicaId) -> Context {
-    Context { me, quorum: cast.quorum(), shape: SHAPE, view_timeout: Duration::ZERO }
 }
 
 /// What one replica says to some others in some views is changed.
@@ -258,8 +216,8 @@ fn make_trouble<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
     let liar = dice.one_in(2).then(|| misbehaves(stage, dice));
     let (lost, late) = (dice.pick(&[0, 5, 20]), dice.pick(&[0, 5, 20]));
     let (impatient, unstable) = (dice.pick(&[1, 2, 8]), dice.pick(&[4, 12]));
-    let (mut of_links, keeper) = (Dice(ChaCha8Rng::seed_from_u64(dice.0.next_u64())), Keeper::default());
-    let mut delays = Dice(ChaCha8Rng::seed_from_u64(dice.0.next_u64()));
+    let (mut of_links, keeper) = (dice.others(), Keeper::default());
+    let mut delays = dice.others();
     let mut keep = keeper.keep(|_, _, _, _| true);
     stage.lose(Some(Box::new(move |from, to, view, message| {
         of_links.below(100) < lost || of_links.below(100) < late && keep(from, to, view, message)

@@ -9,6 +9,7 @@ mod bounds;
 mod catalogue;
 mod certificates;
 mod chains;
+mod dice;
 mod hunts;
 mod recovery;
 pub mod scene;
