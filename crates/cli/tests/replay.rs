@@ -95,7 +95,7 @@ fn wrong_calls_say_what_helps() {
     for (arguments, status, words) in [
         (&["replay"][..], 2, "<FILE>"),
         (&["replay", &text_file, "--until", "0"], 2, "--until"),
-        (&["replay", &text_file], 2, "this is no recording"),
+        (&["replay", &text_file], 2, "this is not a recording"),
         (&["replay", "no-such-file"], 2, "no-such-file"),
         (&["bench", "--record", "9:file"], 2, "there is no replica 9"),
         (&["sim", "--record", "1:file"], 2, "without `1:`"),

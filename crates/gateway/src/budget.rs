@@ -1,16 +1,16 @@
-//! What a replica spends on its clients in one turn.
+//! Limits on the work for clients in one turn of a replica.
 
-/// Most frames of clients in one turn, so that peers do not wait long behind them.
+/// Maximum number of client frames per turn, so that peers do not wait long behind them.
 pub const FRAMES_PER_TURN: usize = 256;
-/// Most bytes of clients' frames in one turn: each byte is hashed.
+/// Maximum bytes of client frames per turn; each byte is hashed.
 pub const BYTES_PER_TURN: usize = 256 << 10;
-/// Most work for genuine clients in one turn, in nanoseconds: more than [`FRAMES_PER_TURN`] bundles of one command take.
+/// Maximum work for genuine clients per turn, in nanoseconds: more than [`FRAMES_PER_TURN`] one-command bundles take.
 pub const GENUINE_NS_PER_TURN: u64 = 20_000_000;
-/// Most work for all other clients in one turn, in nanoseconds.
+/// Maximum work for all other clients per turn, in nanoseconds.
 pub const STRANGERS_NS_PER_TURN: u64 = 2_000_000;
-/// A link is cut with so many forged bundles or frames that are no message.
+/// A link is cut after this many forged bundles or undecodable frames.
 pub const MOST_FAULTS: u32 = 64;
-/// A status is made anew for at most one part in so many of the time; in between the last one is sent again.
+/// At most 1/N of the time is spent on making statuses; in between, the last status is sent again.
 pub const STATUS_SHARE: u64 = 20;
-/// So much time for statuses is saved up, in nanoseconds: a client that asks now and then always gets a new one.
+/// Maximum saved time for statuses, in nanoseconds. Occasional requests always get a new status.
 pub const STATUS_SAVED_NS: u64 = 100_000_000;

@@ -1,7 +1,8 @@
-//! quorate: whom of its clients a replica serves next, and what it spends on them.
+//! quorate: which client a replica serves next, and how much work it spends on clients.
 //!
-//! The node and the simulator serve clients by the same [`turns`] and the same [`budget`], and give [`places`] away by the same rule, so that what the simulator's hostile clients
-//! cannot do to honest ones, strangers cannot do to a real replica. Nothing here knows a clock, a socket or a message.
+//! The node and the simulator share the [`turns`] of clients, their [`budget`] and the rule for giving up [`places`].
+//! So an attack that fails against honest clients in the simulator also fails against a real replica. No clock, socket
+//! or message type is used here.
 
 pub mod budget;
 pub mod places;

@@ -1,43 +1,41 @@
-//! Who gives its place up when a newcomer dials and all places are taken.
+//! Which client link is closed when a new client connects and all places are taken.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Places for clients' links, unless configured otherwise.
+/// Default number of places for client links.
 pub const MOST_LINKS: usize = 512;
-/// Places for those of one address.
+/// Default number of places for client links of one address.
 pub const MOST_LINKS_PER_ADDRESS: usize = 448;
 
-/// A client's link that has a place. `A` is an address, `T` a time.
+/// Client link that has a place. `A` is an address, `T` a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Holder<A, T> {
-    /// Its name: links that came earlier have smaller ones.
+    /// Older links have smaller ids.
     pub id: u64,
-    /// Where it comes from.
     pub address: A,
-    /// It has sent something genuine.
+    /// The link has carried a genuine bundle.
     pub genuine: bool,
-    /// It has said nothing for so long that it may go though it was genuine.
+    /// The link has been silent for so long that it may be closed even if it was genuine.
     pub silent: bool,
-    /// When it was heard last.
+    /// Time of the last frame.
     pub active: T,
 }
 
-/// Whether there is a place for a newcomer.
+/// Answer to a new link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entrance {
-    /// There is.
     Free,
-    /// There is if this one goes.
+    /// There is a place if the link with this id is closed.
     Instead(u64),
-    /// There is none for its address.
+    /// No place is left for the address.
     AddressFull,
-    /// There is none.
+    /// No place is left.
     Full,
 }
 
-/// Looks for a place for a link from an address, where there are so many for all and so many for one address.
+/// Finds a place for a link from `address`, given `all` places and at most `most` for one address.
 pub fn entrance<A, T>(holders: &[Holder<A, T>], address: A, all: usize, most: usize) -> Entrance
 where
     A: Copy + Eq + Hash,
@@ -47,14 +45,15 @@ where
     if of_address >= most {
         return gives_way(holders, Some(address)).map_or(Entrance::AddressFull, Entrance::Instead);
     }
-    match holders.len() >= all {
-        true => gives_way(holders, None).map_or(Entrance::Full, Entrance::Instead),
-        false => Entrance::Free,
+    if holders.len() >= all {
+        return gives_way(holders, None).map_or(Entrance::Full, Entrance::Instead);
     }
+    Entrance::Free
 }
 
-/// The link that is missed least, of one address or of all: one that has shown nothing genuine, of the address with the most of those, the
-/// one that was idle for longest; or else one that was genuine and is not heard any more.
+/// Returns the link to close first, of one address or of all. Links that have shown nothing genuine come first: of the
+/// address with the most such links, the one that has been idle longest. After them come silent links that were
+/// genuine.
 pub fn gives_way<A, T>(holders: &[Holder<A, T>], of: Option<A>) -> Option<u64>
 where
     A: Copy + Eq + Hash,

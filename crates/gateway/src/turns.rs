@@ -1,50 +1,57 @@
-//! Whose turn it is among clients: a queue for each link, and turns by cost.
+//! Fair scheduling of clients: a queue for each link, and turns by cost.
 //!
-//! A deficit round robin over nanoseconds of work. A link may be served while its balance is positive; what serving it cost is taken
-//! from the balance afterwards, since the cost of a frame is known best when the frame has been served. A link whose balance is used up
-//! goes to the back of the round and earns a [`QUANTUM_NS`] there. Debts outlive an empty queue, credit does not: a link that asks one
-//! expensive question at a time pays like one that asks a hundred at once.
+//! This is deficit round robin over nanoseconds of work. A link is served while its balance is positive. The cost of a
+//! frame is subtracted after the frame was served, when it is known exactly. A link whose balance is used up goes to
+//! the back of the round and earns a [`QUANTUM_NS`]. Debt survives an empty queue, credit does not: a link that sends
+//! one expensive request at a time pays the same as one that sends a hundred at once.
 //!
-//! Links that have sent a genuine bundle ([`Standing::Genuine`]) have a round of their own, so that any number of strangers' links
-//! lengthens no honest client's round.
+//! Links that have sent a genuine bundle ([`Standing::Genuine`]) have a separate round, so no number of strangers'
+//! links makes an honest client's round longer.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// What a link earns each time it goes to the back of the round, in nanoseconds of work.
+/// Credit in nanoseconds that a link earns each time it goes to the back of the round.
 pub const QUANTUM_NS: u64 = 200_000;
-/// The largest debt of a link, in nanoseconds: the round ends after a bounded number of steps, whatever a frame has cost.
+/// Maximum debt of a link in nanoseconds, so that a round ends after a bounded number of steps.
 pub const MAX_DEBT_NS: u64 = 64 * QUANTUM_NS;
 
-/// What a link has shown of itself.
+/// Trust in a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Nothing yet, or something forged.
+    /// The link has sent nothing genuine yet, or something forged.
     Stranger,
-    /// A bundle that its client made, and nothing forged since.
+    /// The link has sent a bundle that its client signed, and nothing forged since.
     Genuine,
 }
 
-/// The queue of one link.
+/// Queue of one link.
 struct Line<K, T> {
     link: K,
     standing: Standing,
     waiting: VecDeque<T>,
     balance_ns: i64,
-    /// Its remote reads nothing: it is not served until it does.
+    /// The remote does not read, so the link is not served.
     parked: bool,
     faults: u32,
 }
 
-/// The queues of all links, and the order of their turns. `K` names a link, `T` is what waits.
+impl<K, T> Line<K, T> {
+    fn new(link: K) -> Line<K, T> {
+        let standing = Standing::Stranger;
+        Line { link, standing, waiting: VecDeque::new(), balance_ns: 0, parked: false, faults: 0 }
+    }
+}
+
+/// Queues of all links, and the order of their turns. `K` identifies a link, `T` is a waiting item.
 pub struct Turns<K, T> {
     places: HashMap<K, usize>,
     lines: Vec<Option<Line<K, T>>>,
     free: Vec<usize>,
-    /// The lines that wait for a turn, one round for each [`Standing`].
+    /// Lines that wait for a turn, one round for each [`Standing`].
     rounds: [VecDeque<usize>; 2],
     parked: Vec<usize>,
-    /// The line of the link that was looked up last: frames of one link come in a row.
+    /// The link that was looked up last, as frames of one link come in a row.
     last: Option<(K, usize)>,
 }
 
@@ -62,12 +69,12 @@ impl<K: Copy + Eq + Hash, T> Default for Turns<K, T> {
 }
 
 impl<K: Copy + Eq + Hash, T> Turns<K, T> {
-    /// Whether no link waits for a turn; parked ones do not.
+    /// Returns whether no link waits for a turn. Parked links do not wait.
     pub fn is_empty(&self) -> bool {
         self.rounds.iter().all(VecDeque::is_empty)
     }
 
-    /// Appends to the queue of a link, which is a stranger's if it is new.
+    /// Appends an item to the queue of a link. A new link is a stranger.
     #[inline]
     pub fn push(&mut self, link: K, item: T) {
         let at = match self.last {
@@ -85,19 +92,11 @@ impl<K: Copy + Eq + Hash, T> Turns<K, T> {
         let at = match self.places.get(&link) {
             Some(at) => *at,
             None => {
-                let line = Line {
-                    link,
-                    standing: Standing::Stranger,
-                    waiting: VecDeque::new(),
-                    balance_ns: 0,
-                    parked: false,
-                    faults: 0,
-                };
                 let at = self.free.pop().unwrap_or(self.lines.len());
                 if at == self.lines.len() {
                     self.lines.push(None);
                 }
-                self.lines[at] = Some(line);
+                self.lines[at] = Some(Line::new(link));
                 self.places.insert(link, at);
                 at
             }
@@ -106,18 +105,18 @@ impl<K: Copy + Eq + Hash, T> Turns<K, T> {
         at
     }
 
-    /// Takes the next item of a round, and says whose it is. What serving it costs is to be [charged](Turns::charge).
+    /// Takes the next item of a round. The caller then [charges](Turns::charge) its link for the cost of serving it.
     pub fn next(&mut self, standing: Standing) -> Option<(K, T)> {
         let round = &mut self.rounds[standing as usize];
         loop {
             let at = *round.front()?;
-            let line = self.lines[at].as_mut().expect("a line in a round is there");
+            let line = self.lines[at].as_mut().expect("a line in a round exists");
             if line.balance_ns <= 0 {
                 line.balance_ns += QUANTUM_NS as i64;
                 round.rotate_left(1);
                 continue;
             }
-            let item = line.waiting.pop_front().expect("a line in a round has something waiting");
+            let item = line.waiting.pop_front().expect("a line in a round has an item");
             if line.waiting.is_empty() {
                 line.balance_ns = 0;
                 round.pop_front();
@@ -126,7 +125,7 @@ impl<K: Copy + Eq + Hash, T> Turns<K, T> {
         }
     }
 
-    /// Takes what serving a link has cost from its balance.
+    /// Subtracts the cost of serving a link from its balance.
     pub fn charge(&mut self, link: K, cost_ns: u64) {
         if let Some(line) = self.line(link) {
             let cost = i64::try_from(cost_ns).unwrap_or(i64::MAX);
@@ -134,7 +133,6 @@ impl<K: Copy + Eq + Hash, T> Turns<K, T> {
         }
     }
 
-    /// Notes that a link has shown itself genuine, or has lost that standing.
     pub fn set_standing(&mut self, link: K, standing: Standing) {
         let Some(at) = self.place_of(link) else { return };
         let line = self.lines[at].as_mut().expect("a link's place has its line");
@@ -145,12 +143,12 @@ impl<K: Copy + Eq + Hash, T> Turns<K, T> {
         }
     }
 
-    /// What a link has shown of itself.
     pub fn standing(&self, link: K) -> Standing {
-        self.place_of(link).map_or(Standing::Stranger, |at| self.lines[at].as_ref().expect("it is there").standing)
+        let line = self.place_of(link).and_then(|at| self.lines[at].as_ref());
+        line.map_or(Standing::Stranger, |line| line.standing)
     }
 
-    /// Counts a fault of a link: something forged, or no message at all. Returns how many it has.
+    /// Counts a fault of a link, such as a forgery or an undecodable frame. Returns its number of faults.
     pub fn fault(&mut self, link: K) -> u32 {
         self.line(link).map_or(0, |line| {
             line.faults += 1;
@@ -158,7 +156,8 @@ impl<K: Copy + Eq + Hash, T> Turns<K, T> {
         })
     }
 
-    /// Puts an item back at the front of its link's queue and serves the link no more until it is [resumed](Turns::resume).
+    /// Puts an item back at the front of its link's queue, and stops serving the link until it is
+    /// [resumed](Turns::resume).
     pub fn park(&mut self, link: K, item: T) {
         let at = self.place(link);
         let line = self.lines[at].as_mut().expect("a link's place has its line");
@@ -170,11 +169,11 @@ impl<K: Copy + Eq + Hash, T> Turns<K, T> {
         self.parked.push(at);
     }
 
-    /// Gives parked links that are `ready` their turns again.
+    /// Resumes the parked links that are `ready`.
     pub fn resume(&mut self, ready: impl Fn(K) -> bool) {
         let (lines, rounds) = (&mut self.lines, &mut self.rounds);
         self.parked.retain(|at| {
-            let line = lines[*at].as_mut().expect("a parked line is there");
+            let line = lines[*at].as_mut().expect("a parked line exists");
             let resumes = ready(line.link);
             if resumes {
                 line.parked = false;
@@ -184,7 +183,7 @@ impl<K: Copy + Eq + Hash, T> Turns<K, T> {
         });
     }
 
-    /// Forgets a link that is gone, with all that waits on it.
+    /// Removes a closed link with its queue.
     pub fn forget(&mut self, link: K) {
         let Some(at) = self.places.remove(&link) else { return };
         let line = self.lines[at].take().expect("a link's place has its line");

@@ -1,4 +1,4 @@
-//! Whoever is new finds a place at the cost of those who are missed least.
+//! A new link takes the place of the least useful one.
 
 use quorate_gateway::places::{Entrance, Holder, entrance, gives_way};
 
@@ -7,12 +7,12 @@ fn holder(id: u64, address: u8, genuine: bool, active: u64) -> Holder<u8, u64> {
 }
 
 #[test]
-fn the_idlest_stranger_of_the_largest_crowd_gives_way() {
+fn the_idlest_stranger_of_the_address_with_most_strangers_is_closed() {
     let crowd = |id| holder(id, 1, false, 100 - id);
     let mut holders: Vec<_> = (0..5).map(crowd).collect();
     holders.extend([holder(10, 2, false, 0), holder(11, 1, true, 0)]);
-    assert_eq!(gives_way(&holders, None), Some(4), "of the crowd the one heard longest ago");
-    assert_eq!(gives_way(&holders, Some(2)), Some(10), "of its own address only itself");
+    assert_eq!(gives_way(&holders, None), Some(4), "the longest idle link of the crowd");
+    assert_eq!(gives_way(&holders, Some(2)), Some(10), "the only link of its address");
 }
 
 #[test]

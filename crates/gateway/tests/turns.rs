@@ -1,12 +1,12 @@
-//! Turns among links: what one link asks for costs the others no more than their round, whatever it costs, and nothing is lost.
+//! Turns among links: however expensive one link is, others wait for at most one round, and nothing is lost.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quorate_gateway::turns::{MAX_DEBT_NS, QUANTUM_NS, Standing, Turns};
 use std::collections::BTreeMap;
 
-/// A link that floods and one that asks once: how much work of the flood is done before the one is served.
-fn work_before_the_one(flooding_links: u32, cost_ns: u64) -> u64 {
+/// Returns the work for flooding links, in nanoseconds, before a single request of another link is served.
+fn work_before_request(flooding_links: u32, cost_ns: u64) -> u64 {
     let mut turns: Turns<u32, u32> = Turns::default();
     for link in 1..=flooding_links {
         (0..1_000).for_each(|item| turns.push(link, item));
@@ -14,7 +14,7 @@ fn work_before_the_one(flooding_links: u32, cost_ns: u64) -> u64 {
     turns.push(0, 0);
     let mut work = 0;
     loop {
-        let (link, _) = turns.next(Standing::Stranger).expect("the one waits");
+        let (link, _) = turns.next(Standing::Stranger).expect("the request waits");
         if link == 0 {
             return work;
         }
@@ -24,18 +24,18 @@ fn work_before_the_one(flooding_links: u32, cost_ns: u64) -> u64 {
 }
 
 #[test]
-fn one_question_waits_for_one_round_however_much_the_others_have_sent() {
+fn a_request_waits_for_at_most_one_round() {
     for links in [1, 10, 500] {
         for cost in [1_000, 50_000, 6_400_000] {
             let most = u64::from(links) * (QUANTUM_NS + cost);
-            let work = work_before_the_one(links, cost);
-            assert!(work <= most, "{links} links at {cost} ns: {work} ns of others' work, at most {most}");
+            let work = work_before_request(links, cost);
+            assert!(work <= most, "{links} links at {cost} ns: {work} ns of other work, at most {most}");
         }
     }
 }
 
 #[test]
-fn the_dear_are_served_as_long_as_the_cheap_not_as_often() {
+fn expensive_and_cheap_links_get_equal_time() {
     let mut turns: Turns<u32, ()> = Turns::default();
     let costs = BTreeMap::from([(1, 10_000), (2, 100_000), (3, 3_000_000)]);
     for link in costs.keys() {
@@ -43,7 +43,7 @@ fn the_dear_are_served_as_long_as_the_cheap_not_as_often() {
     }
     let mut work: BTreeMap<u32, u64> = BTreeMap::new();
     while work.values().sum::<u64>() < 600_000_000 {
-        let (link, ()) = turns.next(Standing::Stranger).expect("all have plenty");
+        let (link, ()) = turns.next(Standing::Stranger).expect("all links have items");
         turns.charge(link, costs[&link]);
         *work.entry(link).or_default() += costs[&link];
     }
@@ -52,14 +52,14 @@ fn the_dear_are_served_as_long_as_the_cheap_not_as_often() {
 }
 
 #[test]
-fn asking_one_at_a_time_costs_no_less() {
+fn one_request_at_a_time_costs_the_same() {
     let mut turns: Turns<u32, ()> = Turns::default();
     let mut served = [0_u64; 2];
     (0..100_000).for_each(|_| turns.push(0, ()));
-    // Link 1 asks for something dear, and again when it is answered: its queue is empty each time.
+    // Link 1 sends an expensive request, and the next when it is answered: its queue is empty each time.
     turns.push(1, ());
     for _ in 0..10_000 {
-        let (link, ()) = turns.next(Standing::Stranger).expect("link 0 has plenty");
+        let (link, ()) = turns.next(Standing::Stranger).expect("link 0 has items");
         let cost = [10_000, 2_000_000][link as usize];
         turns.charge(link, cost);
         served[link as usize] += cost;
@@ -71,7 +71,7 @@ fn asking_one_at_a_time_costs_no_less() {
 }
 
 #[test]
-fn genuine_links_have_a_round_of_their_own() {
+fn genuine_links_have_a_separate_round() {
     let mut turns: Turns<u32, u32> = Turns::default();
     for link in 1..=500 {
         turns.push(link, 0);
@@ -84,11 +84,11 @@ fn genuine_links_have_a_round_of_their_own() {
     turns.set_standing(0, Standing::Stranger);
     assert_eq!(turns.next(Standing::Genuine), None);
     let rest: Vec<u32> = std::iter::from_fn(|| turns.next(Standing::Stranger)).map(|(link, _)| link).collect();
-    assert_eq!((rest.len(), rest.last()), (501, Some(&0)), "who has lost that standing goes to the back");
+    assert_eq!((rest.len(), rest.last()), (501, Some(&0)), "a link that lost its standing goes to the back");
 }
 
 #[test]
-fn what_waits_goes_with_its_link() {
+fn the_queue_is_removed_with_its_link() {
     let mut turns: Turns<u32, u32> = Turns::default();
     (0..70_000).for_each(|item| turns.push(1, item));
     turns.push(2, 5);
@@ -97,17 +97,17 @@ fn what_waits_goes_with_its_link() {
     assert!(turns.is_empty());
     turns.charge(1, 1);
     turns.set_standing(1, Standing::Genuine);
-    assert_eq!(turns.standing(1), Standing::Stranger, "nothing is kept of a link that is gone");
+    assert_eq!(turns.standing(1), Standing::Stranger, "nothing is kept of a removed link");
 }
 
 #[test]
-fn a_parked_link_is_served_when_it_reads_again_and_in_order() {
+fn a_resumed_link_is_served_in_order() {
     let mut turns: Turns<u32, u32> = Turns::default();
     (0..3).for_each(|item| turns.push(1, item));
     let (link, item) = turns.next(Standing::Stranger).expect("three wait");
     turns.park(link, item);
     turns.push(1, 3);
-    assert!(turns.is_empty(), "nobody waits for a turn");
+    assert!(turns.is_empty(), "no link waits for a turn");
     turns.resume(|_| false);
     assert_eq!(turns.next(Standing::Stranger), None);
     turns.resume(|_| true);
@@ -141,14 +141,14 @@ fn standing(genuine: bool) -> Standing {
 }
 
 proptest! {
-    /// Against a model of plain queues: what comes out of a link is what went in, in that order, and all that waits comes out.
+    /// Compares with a model of plain queues: each link's items come out once and in order.
     #[test]
     fn nothing_is_lost_or_served_twice(steps in vec(step(), 0..300)) {
         let mut turns: Turns<u8, u64> = Turns::default();
         let mut model: BTreeMap<u8, Vec<u64>> = BTreeMap::new();
         let mut number = 0;
         let take = |model: &mut BTreeMap<u8, Vec<u64>>, link: u8, item: u64| {
-            let queue = model.get_mut(&link).expect("only what was pushed is served");
+            let queue = model.get_mut(&link).expect("only pushed items are served");
             assert_eq!(queue.remove(0), item);
         };
         for step in steps {
@@ -184,6 +184,6 @@ proptest! {
                 take(&mut model, link, item);
             }
         }
-        prop_assert!(turns.is_empty() && model.values().all(Vec::is_empty), "{:?} is left", model);
+        prop_assert!(turns.is_empty() && model.values().all(Vec::is_empty), "left over: {:?}", model);
     }
 }

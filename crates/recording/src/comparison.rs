@@ -1,4 +1,4 @@
-//! The tape that holds a run against a recording of it.
+//! A tape that compares a run with a recording of it.
 
 use crate::entry::{Begin, End, Entry, Step};
 use crate::error::RecordingError;
@@ -10,10 +10,10 @@ use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::{Input, Protocol, text};
 use quorate_types::{Decoder, Wire};
 
-/// What is said of the end of a run.
+/// Description of the end of a run.
 const OVER: &str = "the run is over";
 
-/// Compares what replicas take and give with what a recording says they did.
+/// Compares the inputs and actions of replicas with a recording.
 pub struct Comparison {
     reader: Reader,
     steps: u64,
@@ -22,17 +22,17 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Holds a run against the recording, from its first entry.
+    /// Compares a run with a recording from its first entry on.
     pub fn new(reader: Reader) -> Comparison {
         Comparison { reader, steps: 0, deviation: None, failed: None }
     }
 
-    /// Whether nothing that still comes can change the outcome.
+    /// Returns whether later entries cannot change the result.
     fn is_decided(&self) -> bool {
         self.deviation.is_some() || self.failed.is_some() || self.is_cut_short()
     }
 
-    /// Whether the recording ended before the run that it is of.
+    /// Returns whether the recording ended before its run.
     fn is_cut_short(&self) -> bool {
         matches!(self.reader.ending(), Some(Ending::BrokenOff { .. } | Ending::Told(End::Limit { .. })))
     }
@@ -96,7 +96,7 @@ impl Tape for Comparison {
             _ => None,
         };
         if self.deviation.is_none() && !self.is_cut_short() && recorded_trace.as_deref() != trace {
-            let name = |trace: Option<&str>| format!("{OVER}, its trace is {}", trace.unwrap_or("not told"));
+            let name = |trace: Option<&str>| format!("{OVER}, its trace is {}", trace.unwrap_or("unknown"));
             let (recorded, happened) = (name(recorded_trace.as_deref()), name(trace));
             self.deviation = Some(Deviation { after_steps: self.steps, recorded, happened });
         }
@@ -108,7 +108,7 @@ impl Tape for Comparison {
     }
 }
 
-/// A step in words: when, whose, the input, and the kinds of its actions.
+/// Describes a step: its time, its replica, the input, and the kinds of its actions.
 fn describe_step(protocol: ProtocolKind, step: &Step) -> String {
     struct InWords<'a>(&'a Step);
     impl ForProtocol for InWords<'_> {
@@ -116,7 +116,7 @@ fn describe_step(protocol: ProtocolKind, step: &Step) -> String {
 
         fn run<P: Protocol + 'static>(self, _: MakeReplica<P>) -> String {
             let input = Input::<P::Message>::decode(&mut Decoder::new(self.0.input.clone()));
-            input.map_or_else(|error| format!("what is no input: {error}"), |input| text::input(&input))
+            input.map_or_else(|error| format!("an invalid input ({error})"), |input| text::input(&input))
         }
     }
     let input = for_protocol(protocol, InWords(step));

@@ -1,4 +1,4 @@
-//! What a recording tells, in the codec of the wire.
+//! Entries of a recording, in the codec of the wire.
 
 use bytes::Bytes;
 use quorate_consensus::encoding::Fingerprint;
@@ -6,59 +6,50 @@ use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{DecodeError, Decoder, Encoder, ReplicaId, Time, Wire};
 
-/// Most bytes of one input: what clients say in one turn, or a frame, and the frame's own place in it.
+/// Maximum size of an input: the bundles of clients in one turn, or a frame, and its header.
 pub const MAX_INPUT_BYTES: usize = 2 * MAX_FRAME_BYTES;
-/// Most actions of one step: a replica that has fallen behind commits all that it lacked at once.
+/// Maximum number of actions in a step: a replica that has fallen behind commits all missing blocks at once.
 pub const MAX_ACTIONS: usize = 1 << 20;
-/// Most bytes of the name of a run.
+/// Maximum length of a run's trace.
 const MAX_TRACE_BYTES: usize = 64;
 
-/// One thing that a recording tells.
+/// Entry of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Entry {
-    /// A replica is made.
     Begin(Begin),
-    /// A replica takes an input.
     Step(Step),
-    /// The recording is over.
     End(End),
 }
 
-/// A replica is made, for the first time or again: what a journal tells one that is started again are its first inputs.
+/// Start or restart of a replica. After a restart, its first inputs are the records of its journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Begin {
-    /// Which.
     pub replica: ReplicaId,
-    /// Its salt.
     pub salt: u64,
 }
 
-/// A replica takes an input and gives actions.
+/// Input of a replica, and the actions it returned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Which.
     pub replica: ReplicaId,
-    /// What its host took for the time.
+    /// Time according to the host.
     pub now: Time,
-    /// The input, encoded.
+    /// The encoded input.
     pub input: Bytes,
-    /// The actions; none if it did not come to an end, because the replica panicked.
+    /// `None` if the step did not complete because the replica panicked.
     pub actions: Option<Vec<Fingerprint>>,
 }
 
-/// Why a recording is over.
+/// Reason why a recording ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
-    /// What was recorded is.
+    /// The run is over.
     Done {
-        /// The name of the run, if it was simulated.
+        /// Trace hash of a simulated run.
         trace: Option<String>,
     },
-    /// It has become as large as it may.
-    Limit {
-        /// How large, in bytes.
-        bytes: u64,
-    },
+    /// The recording has reached its maximum size.
+    Limit { bytes: u64 },
 }
 
 impl Wire for Entry {
@@ -104,7 +95,7 @@ impl Wire for Entry {
             }),
             4 => {
                 let trace = input.get_bytes("trace", MAX_TRACE_BYTES)?;
-                let trace = std::str::from_utf8(&trace).map_err(|_| input.invalid("trace", "it is no text"))?;
+                let trace = std::str::from_utf8(&trace).map_err(|_| input.invalid("trace", "it is not UTF-8"))?;
                 Entry::End(End::Done { trace: (!trace.is_empty()).then(|| trace.to_owned()) })
             }
             5 => Entry::End(End::Limit { bytes: input.get_u64("limit")? }),

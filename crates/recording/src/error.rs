@@ -1,4 +1,4 @@
-//! Why a recording cannot be written or read.
+//! Errors of writing and reading recordings.
 
 use crate::header::FORMAT;
 use quorate_types::DecodeError;
@@ -6,68 +6,41 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// What is wrong with a recording: which file, where, and what to do.
+/// Fault of a recording, with its file.
 #[derive(Debug, Error)]
 #[error("{}: {fault}", path.display())]
 pub struct RecordingError {
-    /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
     pub fault: Fault,
 }
 
-/// What can be wrong with a recording.
+/// Fault of a recording.
 #[derive(Debug, Error)]
 pub enum Fault {
-    /// It cannot be written.
-    #[error("the recording cannot be written: {0}; make room, name another place, or run without a recording")]
+    #[error("cannot write the recording: {0}; help: make room, name another file, or run without a recording")]
     Write(#[source] io::Error),
-    /// It cannot be read.
-    #[error("the recording cannot be read: {0}; name a file that `--record` wrote")]
+    #[error("cannot read the recording: {0}; help: name a file that `--record` wrote")]
     Read(#[source] io::Error),
-    /// It is something else.
-    #[error("this is no recording; name a file that `--record` wrote")]
+    #[error("this is not a recording; help: name a file that `--record` wrote")]
     Foreign,
-    /// It is of another time.
     #[error(
-        "this is a recording of format {0}, and this quorate ({version}) reads format {FORMAT} alone; \
-         replay it with the quorate that recorded it, or record again",
+        "the recording has format {0}, quorate {version} reads only format {FORMAT}; \
+         help: replay it with the quorate that recorded it, or record again",
         version = env!("CARGO_PKG_VERSION")
     )]
     Format(u64),
-    /// Its header says nothing that could be run.
-    #[error("the recording's header is of no use: {0}; record again")]
+    #[error("invalid header in the recording: {0}; help: record again")]
     Header(String),
-    /// A chunk is not as it was written.
+    /// Chunk number (the header is chunk 0), its offset in bytes, and the number of steps before it.
     #[error(
-        "the recording is damaged: chunk {chunk}, at byte {at}, {why}; the {steps} steps before it can be replayed with --until"
+        "the recording is damaged: chunk {chunk}, at byte {at}, {why}; \
+         help: replay the {steps} steps before it with `--until`"
     )]
-    Damaged {
-        /// Which chunk; the header is number 0.
-        chunk: u64,
-        /// Where it begins.
-        at: u64,
-        /// What is wrong with it.
-        why: String,
-        /// Steps before it.
-        steps: u64,
-    },
-    /// A step is not what a replica takes.
-    #[error("step {step} of the recording is no input of its protocol: {source}; record again")]
-    Input {
-        /// Which.
-        step: u64,
-        /// What is wrong with it.
-        source: DecodeError,
-    },
-    /// The steps belong to nobody.
-    #[error("step {step} of the recording is replica {replica}'s, which has not begun; record again")]
-    NotBegun {
-        /// Which.
-        step: u64,
-        /// Whose.
-        replica: u16,
-    },
+    Damaged { chunk: u64, at: u64, why: String, steps: u64 },
+    #[error("step {step} of the recording is not a valid input of its protocol: {source}; help: record again")]
+    Input { step: u64, source: DecodeError },
+    #[error("step {step} of the recording belongs to replica {replica}, which has not started; help: record again")]
+    NotBegun { step: u64, replica: u16 },
 }
 
 impl Fault {

@@ -1,40 +1,38 @@
-//! What a recording is of.
+//! Headers of recordings.
 
 use quorate_consensus::Config;
 use quorate_types::{ClusterId, Quorum};
 use serde::{Deserialize, Serialize};
 
-/// The format that is written, and the only one that is read.
+/// The only format that is written and read.
 pub const FORMAT: u64 = 3;
-/// The first line of every recording is this, the format, and a line feed.
+/// First line of every recording, before the format and a line feed.
 pub(crate) const MAGIC: &str = "quorate recording, format ";
-/// Bytes of a chunk's head: length of the payload, its checksum, checksum of these two.
+/// Size of a chunk's head: length of the payload, its checksum, checksum of these two.
 pub(crate) const HEAD_BYTES: usize = 12;
-/// Most bytes of the first line.
+/// Maximum length of the first line.
 pub(crate) const MAX_LINE_BYTES: u64 = 64;
-/// Most bytes of a header.
 pub(crate) const MAX_HEADER_BYTES: u32 = 4 << 20;
 
-/// All that makes a cluster's replicas, but for the identity and the salt of each, which a [`Begin`](crate::Begin) tells.
+/// Everything needed to construct a cluster's replicas, except their identities and salts, which a
+/// [`Begin`](crate::Begin) gives.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// The version of quorate that recorded.
+    /// Version of quorate that recorded.
     pub quorate: String,
-    /// The cluster.
     pub cluster: ClusterId,
     /// n.
     pub replicas: usize,
     /// f.
     pub faults: usize,
-    /// The consensus core's settings, the protocol among them.
     pub consensus: Config,
-    /// Of a simulated run: everything that decides it, in the words of whoever simulated it.
+    /// Everything that determines a simulated run, in the simulator's format.
     pub simulation: Option<serde_json::Value>,
 }
 
 impl Header {
-    /// The header of a recording that this quorate makes of real replicas.
+    /// Makes the header for a recording of real replicas by this version.
     pub fn new(cluster: ClusterId, quorum: Quorum, consensus: Config) -> Header {
         Header {
             quorate: env!("CARGO_PKG_VERSION").to_owned(),
@@ -46,12 +44,12 @@ impl Header {
         }
     }
 
-    /// n and f; they were checked where the header was read.
+    /// Returns n and f, which were validated when the header was read.
     ///
     /// # Panics
-    /// If such a committee cannot be.
+    /// If n and f are invalid.
     pub fn quorum(&self) -> Quorum {
-        Quorum::with_faults(self.replicas, self.faults).expect("a header is checked when it is read")
+        Quorum::with_faults(self.replicas, self.faults).expect("a header is validated when it is read")
     }
 
     pub(crate) fn parse(bytes: &[u8]) -> Result<Header, String> {

@@ -1,16 +1,17 @@
 //! quorate: recordings of replicas, and their replay.
 //!
-//! A replica is a function of its configuration, its identity, a salt and the times and inputs it is given. A recording keeps these,
-//! and a fingerprint of each action that came out; [`replay`] makes the same replicas again, gives them the same, and says where they
-//! first differ. The hosts call [`step`] in place of `Replica::step`: a [`Tape`] behind the [`Recorder`] hears what goes in and what
-//! comes out. [`Writer`] is the tape that is a file, [`Comparison`] the one that holds a run against a recording.
+//! A replica is a function of its configuration, its identity, a salt, and the times and inputs it is given. A
+//! recording keeps these, and a fingerprint of each resulting action. [`replay`] constructs the same replicas, gives
+//! them the same inputs, and finds the first difference. The hosts call [`step`] instead of `Replica::step`, and the
+//! [`Recorder`] passes inputs and actions to a [`Tape`]: a [`Writer`] writes them to a file, a [`Comparison`] compares
+//! them with a recording.
 //!
-//! # The file
+//! # File format
 //!
-//! One line of text that names the format, then chunks: bytes of payload, checksum of the payload, checksum of these two numbers
-//! (four bytes each, little-endian, CRC-32), payload. The first payload is a [`Header`] as JSON, every other one a sequence of
-//! [`Entry`]s in the codec of the wire. A file may end anywhere: a replica that is killed writes no end, and the last chunk may be
-//! torn. Anything else that is not as it was written is an error.
+//! The first line names the format. Chunks follow: length of the payload, checksum of the payload, checksum of these
+//! two numbers (four bytes each, little-endian, CRC-32), payload. The first payload is a [`Header`] as JSON, all others
+//! are sequences of [`Entry`]s in the codec of the wire. A file may end anywhere, because a killed replica writes no
+//! end and may tear the last chunk. Any other deviation is an error.
 
 mod comparison;
 mod entry;

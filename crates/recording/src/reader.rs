@@ -10,19 +10,16 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a chunk: the largest entry, and what was gathered before it.
+/// Maximum size of a chunk: the largest entry, and the entries buffered before it.
 const MAX_CHUNK_BYTES: u32 = (MAX_INPUT_BYTES + MAX_ACTIONS * Fingerprint::BYTES + (1 << 20)) as u32;
 
 /// How a recording ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It says so itself.
+    /// With an entry for its end.
     Told(End),
-    /// It breaks off, because who recorded was killed; so many bytes at the end are no whole chunk.
-    BrokenOff {
-        /// How many.
-        torn_bytes: u64,
-    },
+    /// Abruptly, because the recorder was killed, with an incomplete chunk of `torn_bytes` at the end.
+    BrokenOff { torn_bytes: u64 },
 }
 
 /// A file as chunks.
@@ -30,14 +27,14 @@ struct Chunks {
     path: PathBuf,
     file: BufReader<File>,
     length: u64,
-    /// Which chunk was read last, and where it begins; the header is number 0.
+    /// The chunk read last, and where it begins; the header is number 0.
     number: Option<u64>,
     begins: u64,
-    /// Where the next one begins.
+    /// Where the next chunk begins.
     next: u64,
 }
 
-/// A recording, read from its beginning.
+/// Reader of a recording, from its beginning.
 pub struct Reader {
     chunks: Chunks,
     header: Header,
@@ -50,41 +47,39 @@ impl Reader {
     /// Opens a recording and reads its header.
     ///
     /// # Errors
-    /// If the file cannot be read, is no recording, or is one of another format; if its header is damaged or cannot be run.
+    /// If the file cannot be read, is not a recording or has another format, or if its header is damaged or invalid.
     pub fn open(path: &Path) -> Result<Reader, RecordingError> {
         let mut chunks = Chunks::open(path)?;
         let header = match chunks.next(MAX_HEADER_BYTES, 0)? {
             Some(payload) => Header::parse(&payload),
-            None => Err("it is cut short".into()),
+            None => Err("it is truncated".into()),
         };
         let header = header.map_err(|why| Fault::Header(why).of(path))?;
         Ok(Reader { chunks, header, entries: Decoder::new(Bytes::new()), steps: 0, ending: None })
     }
 
-    /// What it is a recording of.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.chunks.path
     }
 
-    /// The steps that were read so far.
+    /// Returns the number of steps read so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// How it ends, once that was read.
+    /// Returns how the recording ends, once its end was read.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
     }
 
-    /// What it tells next, of a replica that its committee has; nothing when it has ended.
+    /// Reads the next entry, whose replica is a member of the committee; `None` at the end.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not as it was written.
+    /// If the file cannot be read or is damaged.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, RecordingError> {
         if self.ending.is_some() {
             return Ok(None);
@@ -115,7 +110,7 @@ impl Reader {
             }
         };
         if replica.index() >= self.header.replicas {
-            let why = format!("tells of replica {replica}, and there are {}", self.header.replicas);
+            let why = format!("names replica {replica} of {}", self.header.replicas);
             return Err(self.chunks.damaged(why, self.steps));
         }
         Ok(Some(entry))
@@ -139,12 +134,12 @@ impl Chunks {
         Ok(Chunks { path: path.to_owned(), file, length, number: None, begins: next, next })
     }
 
-    /// Bytes that were not read yet.
+    /// Returns the number of bytes that are left.
     fn left(&self) -> u64 {
         self.length - self.next
     }
 
-    /// The payload of the next chunk; nothing if the file ends before it does. `steps` are those before it.
+    /// Reads the payload of the next chunk; `None` if the file ends before it does. `steps` counts the steps before it.
     fn next(&mut self, most_bytes: u32, steps: u64) -> Result<Option<Bytes>, RecordingError> {
         let left = self.left();
         if left < HEAD_BYTES as u64 {
@@ -157,10 +152,10 @@ impl Chunks {
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (length, sum, check) = (number(0), number(4), number(8));
         if crc32fast::hash(&head[..8]) != check {
-            return Err(self.damaged("has a head whose checksum is wrong".into(), steps));
+            return Err(self.damaged("has a wrong checksum in its head".into(), steps));
         }
         if length == 0 || length > most_bytes {
-            return Err(self.damaged(format!("claims {length} bytes, and 1 to {most_bytes} can be"), steps));
+            return Err(self.damaged(format!("claims {length} bytes, not 1 to {most_bytes}"), steps));
         }
         if u64::from(length) > left - HEAD_BYTES as u64 {
             return Ok(None);
@@ -183,7 +178,7 @@ impl Chunks {
     }
 }
 
-/// The format that a first line names.
+/// Returns the format that the first line names.
 fn format_of(line: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(line).ok()?.strip_prefix(MAGIC)?.strip_suffix('\n')?;
     let format: u64 = text.parse().ok()?;

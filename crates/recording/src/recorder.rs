@@ -1,4 +1,4 @@
-//! Where a host's replicas are heard.
+//! Records the replicas of a host.
 
 use crate::entry::{Begin, Step};
 use crate::error::RecordingError;
@@ -7,110 +7,106 @@ use quorate_consensus::encoding::Fingerprint;
 use quorate_consensus::{Action, Input, Protocol, Replica};
 use quorate_types::{Encoder, ReplicaId, Time, Wire};
 
-/// Where a run first differs from the recording of it.
+/// First difference between a run and its recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Deviation {
-    /// The number of steps that are the same.
+    /// Number of equal steps before it.
     pub after_steps: u64,
-    /// What the recording tells next.
+    /// The next entry of the recording, in words.
     pub recorded: String,
-    /// What happened next in the run.
+    /// The next event of the run, in words.
     pub happened: String,
 }
 
-/// What came of a run that was held against a recording.
+/// Result of comparing a run with a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rerun {
-    /// Steps that are the same.
+    /// Number of equal steps.
     pub steps: u64,
-    /// Where they first differ.
     pub deviation: Option<Deviation>,
-    /// The name of the recorded run, if the recording has its end.
+    /// Trace of the recorded run, if the recording is complete.
     pub recorded_trace: Option<String>,
 }
 
-/// What takes down, or checks, what replicas take and give.
+/// Destination of recorded entries: stores them, or compares them with a recording.
 pub trait Tape {
-    /// A replica is made.
+    /// Records the start of a replica.
     fn begin(&mut self, begin: Begin);
-    /// A replica has taken a step.
+    /// Records a step of a replica.
     fn step(&mut self, step: Step);
-    /// Makes sure that what was told outlives this process; returns what went wrong since.
+    /// Makes sure that all entries survive this process. Returns earlier errors, too.
     fn flush(&mut self) -> Result<(), RecordingError>;
-    /// All that there was has been told; `trace` is the name of the run, if it was simulated. A tape that compares says what came of
-    /// it.
+    /// Ends the recording; `trace` is the trace hash of a simulated run. A comparison returns its result.
     fn finish(&mut self, trace: Option<&str>) -> Result<Option<Rerun>, RecordingError>;
-    /// Whether it takes nothing any more.
+    /// Returns whether further entries are ignored.
     fn is_full(&self) -> bool;
 }
 
-/// Hears replicas, and tells a tape in entries.
+/// Records replicas on a tape.
 pub struct Recorder {
     tape: Box<dyn Tape + Send>,
     encoder: Encoder,
-    /// A step that has begun.
+    /// Replica, time and input of the step that is running.
     begun: Option<(ReplicaId, Time, Bytes)>,
 }
 
 impl Recorder {
-    /// A recorder onto that tape.
     pub fn new(tape: impl Tape + Send + 'static) -> Recorder {
         Recorder { tape: Box::new(tape), encoder: Encoder::default(), begun: None }
     }
 
-    /// A replica is made with this salt.
+    /// Records the start of a replica.
     pub fn begin(&mut self, replica: ReplicaId, salt: u64) {
         self.tape.begin(Begin { replica, salt });
     }
 
-    fn takes<M: Wire>(&mut self, replica: ReplicaId, now: Time, input: &Input<M>) {
+    fn on_input<M: Wire>(&mut self, replica: ReplicaId, now: Time, input: &Input<M>) {
         input.encode(&mut self.encoder);
         self.begun = Some((replica, now, self.encoder.take()));
     }
 
-    fn gives<M: Wire>(&mut self, actions: &[Action<M>]) {
+    fn on_actions<M: Wire>(&mut self, actions: &[Action<M>]) {
         let fingerprints = actions.iter().map(|action| Fingerprint::of(action, &mut self.encoder)).collect();
-        self.tell(Some(fingerprints));
+        self.end_step(Some(fingerprints));
     }
 
-    fn tell(&mut self, actions: Option<Vec<Fingerprint>>) {
+    fn end_step(&mut self, actions: Option<Vec<Fingerprint>>) {
         if let Some((replica, now, input)) = self.begun.take() {
             self.tape.step(Step { replica, now, input, actions });
         }
     }
 
-    /// Makes sure that what was heard outlives this process; returns what went wrong since.
+    /// Makes sure that all entries survive this process.
     ///
     /// # Errors
-    /// If the tape cannot be written.
+    /// If the tape cannot be written, now or earlier.
     pub fn flush(&mut self) -> Result<(), RecordingError> {
         self.tape.flush()
     }
 
-    /// All that there was has been heard; `trace` is the name of the run, if it was simulated. A tape that compares says what came of
-    /// it.
+    /// Ends the recording; `trace` is the trace hash of a simulated run. A comparison returns its result.
     ///
     /// # Errors
-    /// If the tape cannot be written, or the recording that it is compared with cannot be read.
+    /// If the tape cannot be written, or the recording to compare with cannot be read.
     pub fn finish(mut self, trace: Option<&str>) -> Result<Option<Rerun>, RecordingError> {
-        self.tell(None);
+        self.end_step(None);
         self.tape.finish(trace)
     }
 
-    /// Whether the tape takes nothing any more.
+    /// Returns whether further entries are ignored.
     pub fn is_full(&self) -> bool {
         self.tape.is_full()
     }
 }
 
-/// A step that did not come to an end is part of the story: it is the one in which the replica panicked.
+/// Records a step that did not complete, because the replica panicked in it.
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.tell(None);
+        self.end_step(None);
     }
 }
 
-/// `Replica::step`, heard by the recorder if there is one.
+/// Calls `Replica::step` and records the step, if there is a recorder.
 pub fn step<P: Protocol>(
     recorder: Option<&mut Recorder>,
     replica: &mut Replica<P>,
@@ -120,7 +116,7 @@ pub fn step<P: Protocol>(
 ) {
     let Some(recorder) = recorder else { return replica.step(now, input, actions) };
     let before = actions.len();
-    recorder.takes(replica.parts().me, now, &input);
+    recorder.on_input(replica.parts().me, now, &input);
     replica.step(now, input, actions);
-    recorder.gives(&actions[before..]);
+    recorder.on_actions(&actions[before..]);
 }

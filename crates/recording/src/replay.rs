@@ -1,4 +1,4 @@
-//! Gives replicas again what they were given, and compares what they give.
+//! Replays the recorded inputs of replicas and compares their actions.
 
 use crate::entry::{Begin, Entry, Step};
 use crate::error::{Fault, RecordingError};
@@ -11,73 +11,70 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Before each line of a transcript that tells of an action.
+/// Indent of a transcript's lines for actions.
 const INDENT: &str = "                            ";
 
-/// Is told what happens in a replay, line by line.
+/// Receiver of a transcript, line by line.
 pub type Audience<'a> = &'a mut (dyn FnMut(&str) + 'a);
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replayed {
-    /// Steps that were taken again, of all replicas together.
+    /// Replayed steps of all replicas.
     pub steps: u64,
-    /// The replicas that took them.
+    /// Replicas that were replayed.
     pub replicas: BTreeSet<ReplicaId>,
-    /// Times at which a replica was made again, after it was killed.
     pub restarts: u64,
-    /// The time of the last step.
+    /// Time of the last step.
     pub time: Time,
-    /// The highest view that a replica entered.
+    /// The highest view of any replica.
     pub view: View,
-    /// Blocks that the replica with the most committed.
+    /// Maximum number of blocks that a replica committed.
     pub blocks: u64,
-    /// Commands in them.
+    /// Maximum number of commands that a replica committed.
     pub commands: u64,
-    /// How the recording ends; none if the replay ended before it.
+    /// How the recording ends; `None` if the replay stopped earlier.
     pub ending: Option<Ending>,
-    /// What the last step's panic says, if neither the recorded replica nor this one came to its end.
+    /// Message of the panic in the last step, if both the recorded replica and the replay panicked.
     pub panic: Option<String>,
-    /// Where replay and recording first differ; nothing is replayed after it.
+    /// The first difference, at which the replay stops.
     pub difference: Option<Difference>,
 }
 
-/// A step whose actions are not those recorded.
+/// Step whose actions differ from the recorded ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// Which step of the recording, from 1.
+    /// Number of the step in the recording, from 1.
     pub step: u64,
-    /// Whose.
     pub replica: ReplicaId,
-    /// When.
     pub time: Time,
-    /// The view in which the replica was.
+    /// View of the replica before the step.
     pub view: View,
     /// The input, in words.
     pub input: String,
-    /// What differs.
     pub what: Disagreement,
-    /// The kinds of the actions recorded.
+    /// Kinds of the recorded actions.
     pub recorded: Vec<&'static str>,
-    /// The actions of the replay, in words.
+    /// Actions of the replay, in words.
     pub replayed: Vec<String>,
 }
 
-/// How a step's actions differ.
+/// How the actions of a step differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Disagreement {
-    /// The action at this position, from 0, is another, or is there on one side only.
+    /// Position, from 0, of the first action that differs or exists on one side only.
     Action(usize),
-    /// The replay panics, and the recorded replica did not.
+    /// The replay panics with this message, the recorded replica did not.
     Panic(String),
-    /// The recorded replica did not come to the end of the step, and the replay does.
+    /// The recorded replica panicked, the replay does not.
     NoPanic,
 }
 
-/// Replays a recording up to its end, to the step `until`, or to the first difference. `transcript` is told what happens.
+/// Replays a recording up to its end, to the step `until`, or to the first difference. `transcript` receives a line for
+/// each input and action.
 ///
 /// # Errors
-/// If the recording cannot be read, or is not one that a replica could have made.
+/// If the recording cannot be read, or no replica could have made it.
 pub fn replay(
     reader: &mut Reader,
     until: Option<u64>,
@@ -103,7 +100,7 @@ impl ForProtocol for Work<'_, '_> {
     }
 }
 
-/// A replica that is replayed.
+/// Replica in a replay.
 struct Actor<P: Protocol> {
     replica: Replica<P>,
     blocks: u64,
@@ -151,7 +148,7 @@ impl<P: Protocol> Stage<'_, P> {
         Ok(replayed)
     }
 
-    /// Makes a replica; says whether it was there before.
+    /// Makes a replica. Returns whether it existed before.
     fn begin(&mut self, reader: &Reader, Begin { replica: me, salt }: Begin) -> bool {
         let header = reader.header();
         let replica = (self.make)(header.consensus.clone(), header.quorum(), header.cluster, me, salt);
@@ -195,7 +192,9 @@ impl<P: Protocol> Stage<'_, P> {
             }
             (None, None) => Some(Disagreement::NoPanic),
             (Some(_), Some(panic)) => Some(Disagreement::Panic(panic)),
-            (Some(recorded), None) => first_other(recorded, &self.actions, &mut self.encoder).map(Disagreement::Action),
+            (Some(recorded), None) => {
+                first_difference(recorded, &self.actions, &mut self.encoder).map(Disagreement::Action)
+            }
         };
         replayed.difference = what.map(|what| Difference {
             step: number,
@@ -222,15 +221,15 @@ impl<P: Protocol> Actor<P> {
     }
 }
 
-/// The position of the first action that is not the one recorded.
-fn first_other<M: Wire>(recorded: &[Fingerprint], actions: &[Action<M>], encoder: &mut Encoder) -> Option<usize> {
+/// Returns the position of the first action that differs from the recorded one.
+fn first_difference<M: Wire>(recorded: &[Fingerprint], actions: &[Action<M>], encoder: &mut Encoder) -> Option<usize> {
     let same = |(recorded, action): (&Fingerprint, &Action<M>)| *recorded == Fingerprint::of(action, encoder);
     let at = recorded.iter().zip(actions).map(same).take_while(|same| *same).count();
     (at < recorded.len().max(actions.len())).then_some(at)
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("something that is no text").to_owned()
+    text.unwrap_or("a value that is not text").to_owned()
 }

@@ -1,4 +1,4 @@
-//! The tape that is a file.
+//! A tape that writes a file.
 
 use crate::entry::{Begin, End, Entry, MAX_INPUT_BYTES, Step};
 use crate::error::{Fault, RecordingError};
@@ -9,30 +9,30 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What the names of recordings end in.
+/// File name extension of recordings.
 pub const EXTENSION: &str = "recording";
-/// How large a recording may become, in MB (1,000,000 bytes), unless something else is said.
+/// Default maximum size of a recording, in MB (1,000,000 bytes).
 pub const DEFAULT_LIMIT_MB: u64 = 512;
-/// The largest limit that may be set.
+/// The largest limit that can be set, in MB.
 pub const MAX_LIMIT_MB: u64 = 1_000_000;
-/// Bytes that are gathered before they are written, unless a flush comes first.
-const GATHERED_BYTES: usize = 64 << 10;
-/// A chunk's memory is kept for the next unless it is larger.
+/// Entries are written once they have this size, or earlier by a flush.
+const BUFFERED_BYTES: usize = 64 << 10;
+/// Maximum size of a buffer that is reused for the next chunk.
 const KEPT_BYTES: usize = 1 << 20;
-/// Most recordings of one name: further starts of a replica are refused.
+/// Maximum number of recordings with one name; further starts of a replica are refused.
 const MAX_STARTS: u32 = 10_000;
 
-/// The file of a replica in a directory of recordings.
+/// Returns the file of a replica in a directory of recordings.
 pub fn path_of(directory: &Path, replica: ReplicaId) -> PathBuf {
     directory.join(format!("replica-{replica}.{EXTENSION}"))
 }
 
-/// Writes a recording. Dropping it writes what is gathered, and no end: what was recorded was cut short.
+/// Writer of a recording. Dropping it writes the buffered entries but no end, so the recording counts as cut short.
 pub struct Writer {
     path: PathBuf,
     file: File,
     encoder: Encoder,
-    /// A chunk: room for its head, and the entries so far.
+    /// The next chunk: room for its head, and the entries so far.
     chunk: Vec<u8>,
     written: u64,
     limit_bytes: u64,
@@ -41,9 +41,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a recording of at most about `limit_bytes`: the chunk that reaches the limit is the last. If the file exists already,
-    /// what it holds is kept and `.1`, `.2` and so on is appended to the name: a replica that is started again must not
-    /// destroy the recording of how it ended.
+    /// Begins a recording of about `limit_bytes` at most: the chunk that reaches the limit is the last. An existing
+    /// file is kept, and `.1`, `.2` and so on is appended to the name: a restarted replica must not destroy the
+    /// recording of its crash.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -60,19 +60,18 @@ impl Writer {
             is_over: false,
         };
         writer.put(format!("{MAGIC}{FORMAT}\n").as_bytes());
-        serde_json::to_writer(&mut writer.chunk, header).expect("a header has a form in JSON");
+        serde_json::to_writer(&mut writer.chunk, header).expect("a header can be written as JSON");
         writer.flush()?;
         Ok(writer)
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     fn end(&mut self, end: End) {
         if !std::mem::replace(&mut self.is_over, true) {
-            self.gather(&Entry::End(end));
+            self.buffer(&Entry::End(end));
             self.write_chunk();
         }
     }
@@ -81,13 +80,13 @@ impl Writer {
         if self.is_over {
             return;
         }
-        self.gather(entry);
-        if self.chunk.len() >= GATHERED_BYTES {
+        self.buffer(entry);
+        if self.chunk.len() >= BUFFERED_BYTES {
             self.write_chunk();
         }
     }
 
-    fn gather(&mut self, entry: &Entry) {
+    fn buffer(&mut self, entry: &Entry) {
         entry.encode(&mut self.encoder);
         self.chunk.extend_from_slice(&self.encoder.take());
     }
@@ -116,14 +115,14 @@ impl Writer {
 }
 
 fn new_chunk() -> Vec<u8> {
-    let mut chunk = Vec::with_capacity(2 * GATHERED_BYTES);
+    let mut chunk = Vec::with_capacity(2 * BUFFERED_BYTES);
     chunk.resize(HEAD_BYTES, 0);
     chunk
 }
 
-/// The head of a chunk of that payload.
+/// Returns the head of a chunk with this payload.
 fn head_of(payload: &[u8]) -> [u8; HEAD_BYTES] {
-    let length = u32::try_from(payload.len()).expect("a chunk is an entry and what is gathered before it");
+    let length = u32::try_from(payload.len()).expect("a chunk is one entry and the buffered ones before it");
     let mut head = [0; HEAD_BYTES];
     head[..4].copy_from_slice(&length.to_le_bytes());
     head[4..8].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
@@ -138,19 +137,15 @@ impl Tape for Writer {
     }
 
     fn step(&mut self, step: Step) {
-        assert!(step.input.len() <= MAX_INPUT_BYTES, "no host gives a replica more than a frame at a time");
+        assert!(step.input.len() <= MAX_INPUT_BYTES, "a host gives a replica at most a frame at a time");
         self.add(&Entry::Step(step));
     }
 
     fn flush(&mut self) -> Result<(), RecordingError> {
         self.write_chunk();
-        match self.failed.take() {
-            None => Ok(()),
-            Some(error) => {
-                self.is_over = true;
-                Err(Fault::Write(error).of(&self.path))
-            }
-        }
+        let Some(error) = self.failed.take() else { return Ok(()) };
+        self.is_over = true;
+        Err(Fault::Write(error).of(&self.path))
     }
 
     fn finish(&mut self, trace: Option<&str>) -> Result<Option<Rerun>, RecordingError> {

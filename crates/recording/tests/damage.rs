@@ -1,4 +1,4 @@
-//! Files that are not as they were written: one clear error, or what there is up to a torn end, and never a panic.
+//! Damaged files give one clear error and never a panic; files with a torn end are read up to there.
 
 use crate::common::{NO_LIMIT, REPLICAS, Scratch, record};
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ fn number(bytes: &[u8]) -> usize {
     u32::from_le_bytes(bytes.try_into().expect("four bytes")) as usize
 }
 
-/// Where the payloads of the chunks lie.
+/// Returns the ranges of the chunks' payloads.
 fn payloads(file: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut at = LINE.len();
     let mut found = Vec::new();
@@ -52,7 +52,7 @@ fn chunk(payload: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// The file of that header and these payloads, every checksum right.
+/// Makes a file with valid checksums.
 fn file_of(header: &[u8], payloads: &[&[u8]]) -> Vec<u8> {
     let chunks = payloads.iter().flat_map(|payload| chunk(payload));
     LINE.bytes().chain(chunk(header)).chain(chunks).collect()
@@ -63,40 +63,40 @@ fn header() -> &'static [u8] {
 }
 
 fn said(bytes: &[u8]) -> String {
-    replay_bytes(bytes).expect_err("it is not as it was written").to_string()
+    replay_bytes(bytes).expect_err("the file is invalid").to_string()
 }
 
 #[test]
 fn the_file_is_more_than_one_chunk() {
     assert!(payloads(bytes()).len() > 2, "of {} bytes", bytes().len());
-    assert_eq!(replay_bytes(bytes()).expect("it is sound").difference, None);
+    assert_eq!(replay_bytes(bytes()).expect("it is valid").difference, None);
 }
 
 #[test]
-fn another_format_is_refused_by_name() {
+fn another_format_is_refused_with_its_number() {
     for format in ["0", "1", "2", "77"] {
         let other = [LINE.replace('3', format).as_bytes(), &bytes()[LINE.len()..]].concat();
         let said = said(&other);
-        let words = format!("a recording of format {format}, and this quorate");
-        assert!(said.contains(&words) && said.contains("reads format 3 alone"), "{said}");
+        let words = format!("the recording has format {format}, quorate");
+        assert!(said.contains(&words) && said.contains("reads only format 3"), "{said}");
     }
 }
 
 #[test]
-fn what_is_no_recording_is_refused() {
+fn other_files_are_refused() {
     for file in ["", "hello\n", "quorate recording, format one\n", "quorate recording, format 02\n", &LINE[..20]] {
         let said = said(file.as_bytes());
-        assert!(said.contains("this is no recording"), "{file:?}: {said}");
+        assert!(said.contains("this is not a recording"), "{file:?}: {said}");
     }
     let scratch = Scratch::new();
     for path in [scratch.path("absent"), std::env::temp_dir()] {
-        let said = open_and_replay(&path).expect_err("it is no file").to_string();
+        let said = open_and_replay(&path).expect_err("it is not a file").to_string();
         assert!(said.contains(&path.display().to_string()) && said.contains("--record"), "{said}");
     }
 }
 
 #[test]
-fn a_header_that_cannot_be_run_is_refused() {
+fn an_invalid_header_is_refused() {
     let text = std::str::from_utf8(header()).expect("JSON");
     for (old, new, words) in [
         ("\"replicas\":4", "\"replicas\":3", "cannot tolerate 1"),
@@ -109,13 +109,13 @@ fn a_header_that_cannot_be_run_is_refused() {
         let altered = text.replacen(old, new, 1);
         assert_ne!(altered, text);
         let said = said(&file_of(altered.as_bytes(), &[]));
-        assert!(said.contains("header is of no use") && said.contains(words), "{said}");
+        assert!(said.contains("invalid header") && said.contains(words), "{said}");
     }
-    assert!(said(LINE.as_bytes()).contains("cut short"));
+    assert!(said(LINE.as_bytes()).contains("truncated"));
 }
 
 #[test]
-fn what_follows_the_end_is_refused() {
+fn data_after_the_end_is_refused() {
     let said = said(&[bytes(), &chunk(b"\x04\0\0\0\0")].concat());
     assert!(said.contains("goes on after its end"), "{said}");
 }
@@ -123,7 +123,7 @@ fn what_follows_the_end_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whoever records may be killed at any moment: what there is of the file is sound.
+    /// The recorder may be killed at any moment, and the file is valid up to there.
     #[test]
     fn a_file_may_end_anywhere(at in any::<prop::sample::Index>()) {
         let whole = bytes();
@@ -140,7 +140,7 @@ proptest! {
         prop_assert_eq!(replayed.ending, Some(Ending::BrokenOff { torn_bytes: (at - last) as u64 }));
     }
 
-    /// There is no byte whose change goes unnoticed.
+    /// No changed byte goes unnoticed.
     #[test]
     fn a_changed_byte_is_an_error(at in any::<prop::sample::Index>(), change in 1..=255u8) {
         let mut damaged = bytes().to_vec();
@@ -150,9 +150,9 @@ proptest! {
         prop_assert!(error.is_err(), "byte {} of {}", at, damaged.len());
     }
 
-    /// Changed payloads with checksums that are right: whatever a stranger makes up is an error or a difference.
+    /// Changed payloads with valid checksums.
     #[test]
-    fn what_a_stranger_makes_up_is_an_error_or_a_difference(
+    fn a_forged_recording_is_an_error_or_a_difference(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
     ) {

@@ -1,4 +1,4 @@
-//! What was recorded is replayed exactly, and what is not as it was recorded is found at its step.
+//! Recordings are replayed exactly, and differences are found at their step.
 
 use crate::common::{NO_LIMIT, Scratch, config, entries, header, live, quorum, record, rewrite};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use std::path::Path;
 const ROUNDS: u64 = 6;
 
 fn replay_all(path: &Path) -> Replayed {
-    replay(&mut Reader::open(path).expect("a recording"), None, None).expect("a sound recording")
+    replay(&mut Reader::open(path).expect("a recording"), None, None).expect("a valid recording")
 }
 
 fn steps(entries: &[Entry]) -> u64 {
@@ -37,7 +37,7 @@ fn every_protocol_is_replayed_exactly() {
         let mut lines = Vec::new();
         let mut tell = |line: &str| lines.push(line.to_owned());
         let mut reader = Reader::open(&path).expect("a recording");
-        let replayed = replay(&mut reader, None, Some(&mut tell)).expect("a sound recording");
+        let replayed = replay(&mut reader, None, Some(&mut tell)).expect("a valid recording");
         assert_eq!(replayed.difference, None, "{protocol}");
         assert_eq!(replayed.steps, steps(&entries(&path)), "{protocol}");
         assert!(replayed.blocks >= ROUNDS && replayed.commands == ROUNDS, "{protocol}: {replayed:?}");
@@ -50,11 +50,11 @@ fn every_protocol_is_replayed_exactly() {
 }
 
 #[test]
-fn a_replay_stops_where_it_is_told_to() {
+fn a_replay_stops_at_the_given_step() {
     let scratch = Scratch::new();
     let path = scratch.path("life.recording");
     record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
-    let replayed = replay(&mut Reader::open(&path).expect("a recording"), Some(7), None).expect("a sound recording");
+    let replayed = replay(&mut Reader::open(&path).expect("a recording"), Some(7), None).expect("a valid recording");
     assert_eq!((replayed.steps, replayed.ending), (7, None));
 }
 
@@ -88,7 +88,7 @@ fn the_first_step_whose_actions_differ_is_shown() {
 }
 
 #[test]
-fn another_input_makes_other_actions() {
+fn a_different_input_causes_different_actions() {
     let scratch = Scratch::new();
     let path = scratch.path("life.recording");
     record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
@@ -101,13 +101,13 @@ fn another_input_makes_other_actions() {
     let number = steps(&altered[..=at]);
     let path = scratch.path("altered.recording");
     rewrite(&path, ProtocolKind::Jolteon, altered, true);
-    let difference = replay_all(&path).difference.expect("what is not genuine is not acted on");
+    let difference = replay_all(&path).difference.expect("a forged message is dropped");
     assert_eq!(difference.step, number);
     assert_eq!(difference.input, "the answer to question 1: not genuine");
     assert!(difference.replayed[0].contains("NotGenuine"), "{:?}", difference.replayed);
 }
 
-/// A replica takes an answer to a question that it has not asked: its host has a bug, and it says so.
+/// Records a replica that panics over a bug of its host: an answer to a question that it has not asked.
 fn record_a_panic(path: &Path) {
     let header = header(ProtocolKind::Jolteon);
     let mut recorder = Recorder::new(Writer::create(path, &header, NO_LIMIT).expect("the directory can be written"));
@@ -124,7 +124,7 @@ fn record_a_panic(path: &Path) {
 }
 
 #[test]
-fn a_panic_is_the_last_step_and_comes_again() {
+fn a_panic_is_the_last_step_and_is_reproduced() {
     let scratch = Scratch::new();
     let path = scratch.path("panic.recording");
     record_a_panic(&path);
@@ -132,7 +132,7 @@ fn a_panic_is_the_last_step_and_comes_again() {
     assert_eq!((replayed.steps, &replayed.difference), (2, &None));
     assert!(replayed.panic.expect("it panics again").contains("which it was not asked"));
     assert_eq!(replayed.ending, Some(Ending::BrokenOff { torn_bytes: 0 }));
-    // Had the recorded replica gone on, the panic would be the difference; had the replay gone on, its going on.
+    // If only the replay panics, the panic is the difference; if only the recorded replica did, its absence.
     for (at, actions, what) in [(2, Some(Vec::new()), "panic"), (1, None, "no panic")] {
         let mut altered = entries(&path);
         let Entry::Step(step) = &mut altered[at] else { unreachable!() };
@@ -148,7 +148,7 @@ fn a_panic_is_the_last_step_and_comes_again() {
 }
 
 #[test]
-fn a_recording_ends_at_its_limit_and_says_so() {
+fn a_recording_ends_at_its_limit() {
     let scratch = Scratch::new();
     let path = scratch.path("life.recording");
     const LIMIT: u64 = 100_000;
@@ -172,7 +172,7 @@ fn an_earlier_recording_is_kept() {
 }
 
 #[test]
-fn a_replica_that_is_made_again_forgets() {
+fn a_restarted_replica_starts_afresh() {
     let scratch = Scratch::new();
     let path = scratch.path("life.recording");
     record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
@@ -184,14 +184,14 @@ fn a_replica_that_is_made_again_forgets() {
 }
 
 #[test]
-fn a_run_is_held_against_its_recording() {
+fn a_run_is_compared_with_its_recording() {
     let scratch = Scratch::new();
     let path = scratch.path("life.recording");
     record(ProtocolKind::Pbft, ROUNDS, &path, NO_LIMIT);
     let compare = |rounds, trace| {
         let comparison = Comparison::new(Reader::open(&path).expect("a recording"));
-        let rerun = live(ProtocolKind::Pbft, rounds, comparison).finish(Some(trace)).expect("a sound recording");
-        rerun.expect("a comparison tells")
+        let rerun = live(ProtocolKind::Pbft, rounds, comparison).finish(Some(trace)).expect("a valid recording");
+        rerun.expect("a comparison has a result")
     };
     let same = compare(ROUNDS, "a name");
     assert_eq!((same.deviation, same.recorded_trace.as_deref()), (None, Some("a name")));
@@ -207,7 +207,7 @@ fn a_run_is_held_against_its_recording() {
 }
 
 #[test]
-fn of_a_recording_that_was_cut_short_the_rest_is_not_missed() {
+fn a_run_may_go_on_after_a_recording_that_was_cut_short() {
     let scratch = Scratch::new();
     let path = scratch.path("life.recording");
     record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
@@ -216,13 +216,13 @@ fn of_a_recording_that_was_cut_short_the_rest_is_not_missed() {
     let path = scratch.path("half.recording");
     rewrite(&path, ProtocolKind::Jolteon, life.clone(), false);
     let comparison = Comparison::new(Reader::open(&path).expect("a recording"));
-    let rerun = live(ProtocolKind::Jolteon, ROUNDS, comparison).finish(Some("a name")).expect("a sound recording");
-    let rerun = rerun.expect("a comparison tells");
+    let rerun = live(ProtocolKind::Jolteon, ROUNDS, comparison).finish(Some("a name")).expect("a valid recording");
+    let rerun = rerun.expect("a comparison has a result");
     assert_eq!((rerun.deviation, rerun.steps, rerun.recorded_trace), (None, steps(&life), None));
 }
 
 #[test]
-fn a_step_before_its_replica_began_and_an_input_that_is_none_are_refused() {
+fn a_step_before_the_start_and_an_invalid_input_are_refused() {
     let scratch = Scratch::new();
     let stray = |replica, input: Bytes| Entry::Step(Step { replica, now: Time(1), input, actions: Some(Vec::new()) });
     let refused = |name: &str, entry| {
@@ -232,9 +232,9 @@ fn a_step_before_its_replica_began_and_an_input_that_is_none_are_refused() {
     };
     let input = encode(&Input::Timeout(Timer::View));
     let early = refused("early", stray(ReplicaId(1), input.clone()));
-    assert!(early.contains("step 1") && early.contains("replica 1's, which has not begun"), "{early}");
+    assert!(early.contains("step 1") && early.contains("replica 1, which has not started"), "{early}");
     let stranger = refused("stranger", stray(ReplicaId(9), input));
-    assert!(stranger.contains("tells of replica 9, and there are 4"), "{stranger}");
+    assert!(stranger.contains("names replica 9 of 4"), "{stranger}");
     let noise = refused("noise", stray(ReplicaId(1), Bytes::from_static(b"\xff")));
     assert!(noise.contains("step 1") && noise.contains("no such kind"), "{noise}");
 }

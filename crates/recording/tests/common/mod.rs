@@ -1,4 +1,4 @@
-//! A cluster whose devices believe everything, to have something to record.
+//! A cluster to record, whose devices accept every signature.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use bytes::Bytes;
@@ -14,14 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Replicas of the cluster.
 pub const REPLICAS: usize = 4;
-/// More than any of these recordings has.
+/// More bytes than any of these recordings has.
 pub const NO_LIMIT: u64 = 1 << 40;
-/// What a step takes.
+/// Duration of a step.
 const STEP: Duration = Duration::from_micros(10);
 
-/// A directory that is removed with the value.
+/// Directory that is removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -37,7 +36,6 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// A file with that content.
     pub fn file(&self, content: &[u8]) -> PathBuf {
         let path = self.path("file.recording");
         std::fs::write(&path, content).expect("the directory can be written");
@@ -74,7 +72,7 @@ pub fn bundle(number: u64) -> Bundle {
     builder.finish()
 }
 
-/// A life of all replicas: each round a command is sent to all, and done.
+/// A run of all replicas: each round sends a command to all and waits until it is executed.
 struct Life {
     protocol: ProtocolKind,
     recorder: Recorder,
@@ -138,24 +136,24 @@ fn answer<M: Message>(me: usize, action: Action<M>, inputs: &mut VecDeque<(usize
     }
 }
 
-/// Has that tape hear a life of so many rounds.
+/// Runs the cluster for some rounds with this tape.
 pub fn live(protocol: ProtocolKind, rounds: u64, tape: impl Tape + Send + 'static) -> Recorder {
     for_protocol(protocol, Life { protocol, recorder: Recorder::new(tape), rounds })
 }
 
-/// Records a life of so many rounds.
+/// Records a run of some rounds.
 pub fn record(protocol: ProtocolKind, rounds: u64, path: &Path, limit_bytes: u64) {
     let writer = Writer::create(path, &header(protocol), limit_bytes).expect("the directory can be written");
     live(protocol, rounds, writer).finish(Some("a name")).expect("the directory can be written");
 }
 
-/// All that a recording tells.
+/// Reads all entries of a recording.
 pub fn entries(path: &Path) -> Vec<Entry> {
     let mut reader = Reader::open(path).expect("a recording");
-    std::iter::from_fn(|| reader.next_entry().expect("a sound recording")).collect()
+    std::iter::from_fn(|| reader.next_entry().expect("a valid recording")).collect()
 }
 
-/// Writes a recording of these entries; without its end it is as if whoever recorded had been killed.
+/// Writes a recording of these entries. Without `ends` it looks as if the recorder had been killed.
 pub fn rewrite(path: &Path, protocol: ProtocolKind, entries: Vec<Entry>, ends: bool) {
     let mut writer = Writer::create(path, &header(protocol), NO_LIMIT).expect("the directory can be written");
     for entry in entries {
