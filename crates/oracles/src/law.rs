@@ -1,16 +1,16 @@
-//! What the oracles over signed statements hold against a replica.
+//! The invariants of signed statements, and their violations.
 
-/// What is broken.
+/// Invariant that is violated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Law {
-    /// What a replica signs contradicts what it signed earlier, of another kind or in another view.
+    /// A replica must not contradict its earlier statements, of whatever kind or view.
     Order,
-    /// A block is committed, or a certificate shown or voted on, without signed votes of a quorum behind it.
+    /// Every block that is committed, and every certificate that is shown or voted on, needs signed votes of a quorum.
     Backing,
 }
 
 impl Law {
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Law::Order => "statement-order",
@@ -19,11 +19,9 @@ impl Law {
     }
 }
 
-/// Something that an honest replica must not do.
+/// Violation of an invariant by an honest replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Breach {
-    /// Which law is broken.
     pub law: Law,
-    /// What was seen.
     pub what: String,
 }

@@ -1,14 +1,14 @@
-//! quorate: what must hold of every run, judged from what replicas state and commit.
+//! quorate: invariants of every run, checked against the statements and commits of replicas.
 //!
-//! [`Statements`] hears every message that a replica sends and every block that it commits, and nothing else: no view, lock or tally of
-//! the replica itself. Of `quorate-consensus` it takes the shape of messages and no rule. Quorums are counted here, by arithmetic of
-//! its own. Twins' judge and the simulator's oracle both ask it.
+//! [`Statements`] observes the messages that replicas send and the blocks they commit, but no view, lock or tally
+//! inside a replica. It uses only the message types of `quorate-consensus`, none of its rules, and counts quorums with
+//! its own arithmetic. The judge of Twins and the oracle of the simulator both use it.
 //!
-//! [`Work`] holds what a replica does for one peer, and for one block, against budgets: answers, results, relays that wait, and what a
-//! block holds that it votes for or commits.
+//! [`Work`] checks the work of a replica against budgets: answers to one peer, results and size of a block, and bundles
+//! that wait because one peer relayed them.
 //!
-//! What is judged is honest. A replica that lies is assumed to have signed whatever helps a certificate along, so that no oracle speaks
-//! where at most f replicas lie and the others keep to the protocol.
+//! Only honest replicas are judged. A liar counts as having signed everything that helps to complete a certificate, so
+//! the oracles report nothing while at most f replicas lie and the others follow the protocol.
 
 mod law;
 mod relays;

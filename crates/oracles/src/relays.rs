@@ -1,23 +1,22 @@
-//! What waits in pools because one peer relayed it.
+//! Bundles that wait in a pool only because one peer relayed them.
 //!
-//! A replica may keep a bundle for other reasons: a client sent it too, f+1 peers relayed it, a proposal names it. What has one of these
-//! is left out, so what remains is at most what the replica itself has to count in the peer's share.
+//! A replica may keep a bundle for other reasons: a client sent it too, f+1 peers relayed it, or a proposal names it.
+//! Such bundles do not count here, so the sum is at most what the replica itself must count in the peer's share.
 
 use crate::work::Weight;
 use quorate_consensus::digest_map::{DigestMap, Salt};
 use quorate_types::{Digest, ReplicaId};
 
-/// The relays that each replica has heard.
+/// Relays that each replica has received.
 pub struct Relays {
     replicas: usize,
-    /// By replica and bundle, the peer that relayed it; none if that was not the only source.
+    /// By replica and bundle, the peer that relayed it; `None` if there is another source.
     sources: Vec<DigestMap<Option<ReplicaId>>>,
-    /// By replica and peer, what entered the pool as a relay and has waited since.
+    /// By replica and peer, the bundles that entered the pool as relays and still wait.
     waiting: Vec<Vec<(Digest, Weight)>>,
 }
 
 impl Relays {
-    /// Nobody has relayed anything.
     pub fn new(replicas: usize) -> Relays {
         Relays {
             replicas,
@@ -26,7 +25,7 @@ impl Relays {
         }
     }
 
-    /// Clients send bundles to a replica.
+    /// Notes that clients sent bundles to a replica.
     pub fn clients_send(&mut self, to: ReplicaId, bundles: &[Digest]) {
         let sources = &mut self.sources[to.index()];
         if sources.is_empty() {
@@ -39,8 +38,8 @@ impl Relays {
         }
     }
 
-    /// A peer relays bundles to a replica, and of these some entered its pool. Returns what waits there for no other reason than that
-    /// this peer relayed it; `waits` says whether a bundle waits and nobody proposed it.
+    /// Notes that a peer relayed bundles to a replica, some of which `entered` its pool. Returns the bundles that wait
+    /// there only because this peer relayed them; `waits` tells whether a bundle waits and is not proposed.
     pub fn relays(
         &mut self,
         to: ReplicaId,

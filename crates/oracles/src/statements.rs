@@ -1,4 +1,4 @@
-//! The two laws: the order in which one replica signs, and the quorums behind what it shows and commits.
+//! Two invariants: the order of one replica's statements, and quorums behind its certificates and commits.
 
 use crate::law::{Breach, Law};
 use crate::tallies::Tallies;
@@ -11,22 +11,21 @@ use quorate_consensus::seam::Envelope;
 use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::any::Any;
 
-/// Hears what replicas say, and judges those who are trusted.
+/// Checker of the statements of all trusted replicas.
 pub struct Statements {
     protocol: ProtocolKind,
     tallies: Tallies,
     carried: Carried,
     voices: Vec<Voice>,
-    /// Whose statements prove nothing.
+    /// Replicas whose statements are not judged.
     untrusted: Signers,
-    /// Up to here it is settled what is committed.
+    /// Highest height whose commit was checked.
     settled: Height,
-    /// A block that a replica has committed in this step, which has to be final if no other follows.
+    /// The last block that a replica committed in this step. It must be final by itself, unless another one follows.
     head: Option<(ReplicaId, View, Height, Digest)>,
 }
 
 impl Statements {
-    /// Nobody has said anything.
     pub fn new(protocol: ProtocolKind, replicas: usize, faults: usize) -> Statements {
         Statements {
             protocol,
@@ -39,7 +38,6 @@ impl Statements {
         }
     }
 
-    /// Forgets everything.
     pub fn clear(&mut self) {
         self.tallies.clear();
         self.carried.clear();
@@ -48,26 +46,26 @@ impl Statements {
         (self.settled, self.head) = (Height(0), None);
     }
 
-    /// Judges nothing of what a replica says. Its votes count where they are heard.
+    /// Stops judging a replica. Its votes still count.
     pub fn distrust(&mut self, replica: ReplicaId) {
         self.untrusted.insert(replica);
     }
 
-    /// Judges nothing of what a replica says, and takes it to have signed whatever somebody shows in its name.
+    /// Stops judging a replica, and assumes that it signed everything that is shown in its name.
     pub fn lies(&mut self, replica: ReplicaId) {
         self.distrust(replica);
-        self.tallies.free(replica);
+        self.tallies.add_liar(replica);
     }
 
-    /// A replica has lost its memory, and knows it.
+    /// Notes that a replica has lost its journal and is aware of it.
     pub fn forgets(&mut self, replica: ReplicaId) {
-        self.voices[replica.index()].forgets();
+        self.voices[replica.index()].on_memory_lost();
     }
 
-    /// A replica sends a message, to whomever.
+    /// Observes a message that a replica sends.
     ///
     /// # Errors
-    /// What it must not say, if it is trusted.
+    /// If a trusted replica must not send it.
     pub fn says<M: Malleable>(&mut self, who: ReplicaId, message: &mut Envelope<M>) -> Result<(), Breach> {
         let trusted = !self.untrusted.contains(who);
         if let Envelope::Protocol(message) = message {
@@ -76,31 +74,31 @@ impl Statements {
                 let evidence = shown.iter().find(|(role, _)| *role == Role::Evidence).map(|(_, evidence)| *evidence);
                 let allows = |evidence: &&Certificate| allows(self.protocol, block, evidence);
                 let allowed = evidence.filter(allows).is_some_and(|evidence| self.tallies.is_timed_out(evidence));
-                self.tallies.propose(block, allowed);
+                self.tallies.add_block(block, allowed);
             }
             if trusted {
-                self.shows(who, message)?;
+                self.check_certificates(who, message)?;
             }
         }
         let Some(vote) = message.vote_to_sign().filter(|vote| vote.voter == who) else { return Ok(()) };
         let (subject, told) = (vote.subject, vote.attachment.high_view());
         let wrong = match subject.domain {
             Domain::Timeout => {
-                let first = self.tallies.gives_up(who, subject.view, told);
-                if first && trusted { self.voices[who.index()].gives_up(subject.view, told) } else { None }
+                let first = self.tallies.add_timeout(who, subject.view, told);
+                if first && trusted { self.voices[who.index()].on_timeout(subject.view, told) } else { None }
             }
-            Domain::ViewChange => return self.changes_view(who, subject, message, trusted),
-            _ if !self.tallies.vote(who, &subject) || !trusted => None,
+            Domain::ViewChange => return self.on_view_change(who, subject, message, trusted),
+            _ if !self.tallies.add_vote(who, &subject) || !trusted => None,
             Domain::Checkpoint => None,
             _ => {
-                self.is_built_on_quorums(who, &subject)?;
-                self.voices[who.index()].votes(&subject, self.protocol, &self.tallies)
+                self.check_backing(who, &subject)?;
+                self.voices[who.index()].on_vote(&subject, self.protocol, &self.tallies)
             }
         };
-        wrong.map_or(Ok(()), |why| Err(self.disorder(who, &subject, &why)))
+        wrong.map_or(Ok(()), |why| Err(order_breach(who, &subject, &why)))
     }
 
-    fn changes_view<M: Malleable>(
+    fn on_view_change<M: Malleable>(
         &mut self,
         who: ReplicaId,
         subject: Subject,
@@ -108,61 +106,52 @@ impl Statements {
         trusted: bool,
     ) -> Result<(), Breach> {
         let Envelope::Protocol(message) = message else { return Ok(()) };
-        if !self.tallies.vote(who, &subject) || !trusted {
+        if !self.tallies.add_vote(who, &subject) || !trusted {
             return Ok(());
         }
         let shown = message.certificates();
         let of = |wanted: Role| shown.iter().filter(move |(role, _)| *role == wanted).map(|(_, shown)| shown.subject);
         let stable = of(Role::Checkpoint).map(|subject| subject.height).max().unwrap_or_default();
         let prepared: Vec<Subject> = of(Role::Prepared).collect();
-        let wrong = self.voices[who.index()].changes_view(subject.view, stable, &prepared);
-        wrong.map_or(Ok(()), |why| Err(self.disorder(who, &subject, &why)))
+        let wrong = self.voices[who.index()].on_view_change(subject.view, stable, &prepared);
+        wrong.map_or(Ok(()), |why| Err(order_breach(who, &subject, &why)))
     }
 
-    fn disorder(&self, who: ReplicaId, subject: &Subject, why: &str) -> Breach {
-        let Subject { domain, view, .. } = subject;
-        Breach {
-            law: Law::Order,
-            what: format!("replica {who} signs a statement of kind {domain:?} in view {view}: {why}"),
-        }
-    }
-
-    /// The certificates that an honest replica shows.
-    fn shows<M: Malleable>(&mut self, who: ReplicaId, message: &M) -> Result<(), Breach> {
+    /// Checks the certificates that an honest replica shows.
+    fn check_certificates<M: Malleable>(&mut self, who: ReplicaId, message: &M) -> Result<(), Breach> {
         if matches!(message.purpose(), Purpose::Vote | Purpose::Report) {
             return Ok(());
         }
         for (_, certificate) in message.certificates() {
-            self.is_genuine(who, certificate)?;
+            self.check_genuine(who, certificate)?;
         }
         if self.protocol == ProtocolKind::Pbft
             && let Some(PbftMessage::NewView(new_view)) = (message as &dyn Any).downcast_ref()
         {
-            self.carried.opens(who, new_view, &self.tallies)?;
+            self.carried.on_new_view(who, new_view, &self.tallies)?;
         }
         Ok(())
     }
 
-    fn is_genuine(&mut self, who: ReplicaId, certificate: &Certificate) -> Result<(), Breach> {
+    fn check_genuine(&mut self, who: ReplicaId, certificate: &Certificate) -> Result<(), Breach> {
         let Subject { domain, view, height, .. } = certificate.subject;
         let genuine = match domain {
             Domain::Timeout => self.tallies.is_timed_out(certificate),
             _ => self.tallies.is_backed(&certificate.subject),
         };
-        match genuine {
-            true => Ok(()),
-            false => {
-                let what = format!(
-                    "replica {who} shows a certificate of kind {domain:?} in view {view} at height {height} that no quorum of {} has signed",
-                    self.tallies.quorum()
-                );
-                Err(Breach { law: Law::Backing, what })
-            }
+        if genuine {
+            return Ok(());
         }
+        let what = format!(
+            "replica {who} shows a {domain:?} certificate of view {view}, height {height}, that no quorum of {} signed",
+            self.tallies.quorum()
+        );
+        Err(Breach { law: Law::Backing, what })
     }
 
-    /// A vote of a later phase says that the earlier one is through, and a vote in a new view respects what the view carries over.
-    fn is_built_on_quorums(&mut self, who: ReplicaId, subject: &Subject) -> Result<(), Breach> {
+    /// Checks that a vote of a later phase follows a quorum of the earlier one, and that a vote in a new view respects
+    /// the blocks carried over.
+    fn check_backing(&mut self, who: ReplicaId, subject: &Subject) -> Result<(), Breach> {
         let Subject { domain, view, height, digest } = *subject;
         let before = match (self.protocol, domain) {
             (ProtocolKind::Pbft, Domain::Commit) => Some(Domain::Prepare),
@@ -181,7 +170,7 @@ impl Statements {
         let base = self.tallies.block(&digest).map(|block| block.base);
         if let Some(base) = base.filter(|base| self.protocol != ProtocolKind::Pbft && !self.tallies.is_backed(base)) {
             let what = format!(
-                "replica {who} votes in view {view} for a block on a certificate of view {} that no quorum has signed",
+                "replica {who} votes in view {view} for a block on a certificate of view {} that no quorum signed",
                 base.view
             );
             return Err(Breach { law: Law::Backing, what });
@@ -189,55 +178,61 @@ impl Statements {
         if let (ProtocolKind::Pbft, Domain::Prepare) = (self.protocol, domain)
             && let Some(carried) = self.carried.block(view, height).filter(|carried| *carried != digest)
         {
-            let why = format!("the view carries over {carried:?} at slot {height}, and not {digest:?}");
-            return Err(self.disorder(who, subject, &why));
+            let why = format!("the view carries over {carried:?} at slot {height}, not {digest:?}");
+            return Err(order_breach(who, subject, &why));
         }
         Ok(())
     }
 
-    /// A replica commits a block.
+    /// Observes that a replica commits a block.
     ///
     /// # Errors
-    /// If it is no ancestor of the block that follows in this step, and no quorum made it final.
+    /// If no quorum made the block final, directly or as an ancestor of a block that follows in this step.
     pub fn commits(&mut self, who: ReplicaId, block: &Block) -> Result<(), Breach> {
         if block.height <= self.settled || self.untrusted.contains(who) {
             return Ok(());
         }
         self.head = Some((who, block.view, block.height, block.digest()));
-        // No slot stands for another.
+        // In PBFT each slot must be final by itself.
         if self.protocol == ProtocolKind::Pbft { self.settles() } else { Ok(()) }
     }
 
-    /// A replica's step is over.
+    /// Observes the end of a replica's step.
     ///
     /// # Errors
-    /// If no quorum made the last block final that it committed.
+    /// If no quorum made the last committed block final.
     #[inline]
     pub fn settles(&mut self) -> Result<(), Breach> {
-        if self.head.is_none() { Ok(()) } else { self.is_final() }
+        if self.head.is_none() { Ok(()) } else { self.check_final() }
     }
 
-    /// A replica has stopped in the middle of a step.
+    /// Observes that a replica stopped in the middle of a step.
     pub fn stops(&mut self) {
         self.head = None;
     }
 
-    fn is_final(&mut self) -> Result<(), Breach> {
+    fn check_final(&mut self) -> Result<(), Breach> {
         let Some((who, view, height, digest)) = self.head.take() else { return Ok(()) };
         self.settled = height;
         if self.tallies.is_final(&digest) {
             return Ok(());
         }
         let what = format!(
-            "replica {who} commits the block of view {view} at height {height}, which no signed votes of {} replicas make final",
+            "replica {who} commits the block of view {view} at height {height}, \
+             but no signed votes of {} replicas make it final",
             self.tallies.quorum()
         );
         Err(Breach { law: Law::Backing, what })
     }
 }
 
-/// Whether evidence lets a block of a two-chain protocol stand on an older certificate: timeouts of the view before, of which none
-/// tells of a higher one. Where timeouts carry certificates, what counts is those.
+fn order_breach(who: ReplicaId, subject: &Subject, why: &str) -> Breach {
+    let Subject { domain, view, .. } = subject;
+    Breach { law: Law::Order, what: format!("replica {who} signs a {domain:?} statement in view {view}: {why}") }
+}
+
+/// Returns whether evidence lets a block of a two-chain protocol extend an older certificate: timeouts of the previous
+/// view, none of which reports a higher certificate. In Fast-HotStuff only the certificates in the timeouts count.
 fn allows(protocol: ProtocolKind, block: &Block, evidence: &Certificate) -> bool {
     let whole = |attachment: &&Attachment| {
         protocol != ProtocolKind::FastHotStuff || matches!(attachment, Attachment::HighCertificate(_))

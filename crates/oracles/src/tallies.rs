@@ -1,21 +1,21 @@
-//! Who has signed what, and which blocks are certified and final by it.
+//! Signed votes and timeouts, and the blocks that they certify and make final.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_types::{Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Subjects and blocks that are remembered; what is older is taken for true.
+/// Maximum number of remembered subjects and of blocks. Older ones count as signed.
 const REMEMBERED: usize = 1 << 14;
-/// Views whose timeouts are remembered.
+/// Maximum number of views whose timeouts are remembered.
 const REMEMBERED_TIMEOUTS: usize = 1 << 10;
 
-/// The smallest number of replicas of which any two sets share more than f members, so that one of them is honest.
+/// Returns the smallest size for which any two sets of replicas share more than f members, so at least one honest one.
 pub fn quorum(replicas: usize, faults: usize) -> usize {
     (1..=replicas).find(|size| 2 * size > replicas + faults).unwrap_or(replicas)
 }
 
-/// Takes a word as it is: the keys begin as digests.
+/// Identity hash, since the keys derive from digests.
 #[derive(Default)]
 struct Plain(u64);
 
@@ -33,11 +33,11 @@ impl Hasher for Plain {
     }
 }
 
-/// A table that forgets its oldest entries. Nobody looks at its order.
+/// Table of [`REMEMBERED`] entries, which then drops the oldest.
 struct Table<V> {
     entries: HashMap<u64, V, BuildHasherDefault<Plain>>,
     order: VecDeque<u64>,
-    /// Whether anything was forgotten.
+    /// Entries were dropped.
     forgets: bool,
 }
 
@@ -54,7 +54,7 @@ impl<V> Table<V> {
         self.forgets = false;
     }
 
-    /// The entry of a key, made if it is new.
+    /// Returns the entry of a key, which is made if it does not exist.
     fn enter(&mut self, key: u64, make: impl FnOnce() -> V) -> &mut V {
         if self.order.len() == REMEMBERED
             && !self.entries.contains_key(&key)
@@ -78,40 +78,36 @@ fn key(domain: Domain, view: View, digest: &Digest) -> u64 {
     digest.prefix() ^ (view.0 << 3 | domain as u64 & 7).wrapping_mul(MULTIPLIER)
 }
 
-/// What is known of a block that was proposed.
+/// Block that was proposed.
 #[derive(Clone, Copy, Debug)]
 pub struct Proposed {
-    /// In which view.
     pub view: View,
-    /// What its certificate is of: the block below.
+    /// The parent block, which its certificate certifies.
     pub base: Subject,
-    /// Whether it was shown with genuine timeouts that allow that base, to whomever.
+    /// It was sent with genuine timeouts that allow its base.
     pub allowed: bool,
-    /// Whether votes make it final.
+    /// Votes make it final.
     final_: bool,
 }
 
-/// The timeouts of a view: who, and the view of the highest certificate that they tell of.
-#[derive(Default)]
-struct GaveUp {
-    told: Vec<(ReplicaId, Option<View>)>,
-}
+/// Signers of a view's timeouts, with the view of the highest certificate that each reports.
+type Timeouts = Vec<(ReplicaId, Option<View>)>;
 
 /// Votes, blocks and timeouts.
 pub struct Tallies {
     protocol: ProtocolKind,
     quorum: usize,
     replicas: usize,
-    /// Who may have signed anything.
-    free: Signers,
+    /// Replicas that may have signed anything.
+    liars: Signers,
     votes: Table<Signers>,
     blocks: Table<Proposed>,
-    /// Slots that are decided, where votes go by slots.
+    /// Decided slots, in PBFT.
     decided: Table<()>,
-    timeouts: BTreeMap<View, GaveUp>,
-    /// Up to here timeouts may have been forgotten.
+    timeouts: BTreeMap<View, Timeouts>,
+    /// Timeouts up to this view may have been dropped.
     forgotten: View,
-    /// The last certificate of timeouts that was found genuine: its view, its signers, and a sum over what they tell of.
+    /// View, signers and checksum of the last timeout certificate that was found genuine.
     last_genuine: Option<(View, Signers, u64)>,
 }
 
@@ -121,7 +117,7 @@ impl Tallies {
             protocol,
             quorum: quorum(replicas, faults),
             replicas,
-            free: Signers::empty(),
+            liars: Signers::empty(),
             votes: Table::default(),
             blocks: Table::default(),
             decided: Table::default(),
@@ -132,7 +128,7 @@ impl Tallies {
     }
 
     pub fn clear(&mut self) {
-        self.free = Signers::empty();
+        self.liars = Signers::empty();
         self.votes.clear();
         self.blocks.clear();
         self.decided.clear();
@@ -140,13 +136,13 @@ impl Tallies {
         (self.forgotten, self.last_genuine) = (View(0), None);
     }
 
-    /// Assumes from now on that a replica has signed whatever helps.
-    pub fn free(&mut self, replica: ReplicaId) {
-        self.free.insert(replica);
+    /// Assumes from now on that a replica has signed every statement.
+    pub fn add_liar(&mut self, replica: ReplicaId) {
+        self.liars.insert(replica);
     }
 
-    /// A block is proposed; `allowed` says whether what is shown with it allows its base.
-    pub fn propose(&mut self, block: &Block, allowed: bool) {
+    /// Adds a proposed block; `allowed` says whether the evidence sent with it allows its base.
+    pub fn add_block(&mut self, block: &Block, allowed: bool) {
         let (view, base) = (block.view, block.justify.subject);
         let proposed = || Proposed { view, base, allowed: false, final_: false };
         self.blocks.enter(block.digest().prefix(), proposed).allowed |= allowed;
@@ -156,12 +152,12 @@ impl Tallies {
         self.blocks.entries.get(&digest.prefix())
     }
 
-    /// Whether a block extends another, if all between them is remembered.
+    /// Returns whether a block extends another; `None` if a block between them is unknown.
     pub fn extends(&self, digest: &Digest, ancestor: (View, Digest)) -> Option<bool> {
         let mut at = *digest;
         while at != ancestor.1 {
             let block = self.block(&at)?;
-            // Views fall from each block to the one below.
+            // Views decrease from each block to its parent.
             if block.base.view < ancestor.0 {
                 return Some(false);
             }
@@ -170,24 +166,24 @@ impl Tallies {
         Some(true)
     }
 
-    /// A replica votes. Whether it had not done so before.
-    pub fn vote(&mut self, voter: ReplicaId, subject: &Subject) -> bool {
+    /// Adds a vote. Returns whether it is new.
+    pub fn add_vote(&mut self, voter: ReplicaId, subject: &Subject) -> bool {
         let Subject { domain, view, digest, .. } = *subject;
         let voters = self.votes.enter(key(domain, view, &digest), Signers::empty);
         let first = voters.insert(voter);
-        if !first || self.free.contains(voter) {
+        if !first || self.liars.contains(voter) {
             return first;
         }
         let mut whole = *voters;
-        whole.union(&self.free);
+        whole.union(&self.liars);
         if whole.len() >= self.quorum {
-            self.certified(domain, &digest);
+            self.on_certified(domain, &digest);
         }
         true
     }
 
-    /// A quorum of votes is there: marks what they make final.
-    fn certified(&mut self, domain: Domain, digest: &Digest) {
+    /// Marks the block that a quorum of votes makes final.
+    fn on_certified(&mut self, domain: Domain, digest: &Digest) {
         match (self.protocol, domain) {
             (ProtocolKind::Pbft, Domain::Commit) => *self.decided.enter(digest.prefix(), || ()) = (),
             (ProtocolKind::BasicHotStuff, Domain::Commit) => self.finish(digest),
@@ -207,7 +203,7 @@ impl Tallies {
         }
     }
 
-    /// Blocks of consecutive views, all of them certified, of which the first is final.
+    /// Returns how many certified blocks of consecutive views make the first of them final.
     fn chain_length(&self) -> usize {
         match self.protocol {
             ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff => 3,
@@ -222,7 +218,7 @@ impl Tallies {
         }
     }
 
-    /// Whether signed votes make a block final by themselves, and not as an ancestor of another. What is forgotten is taken for final.
+    /// Returns whether signed votes make a block final directly, not as an ancestor. Dropped blocks count as final.
     pub fn is_final(&self, digest: &Digest) -> bool {
         if self.protocol == ProtocolKind::Pbft {
             return self.decided.entries.contains_key(&digest.prefix()) || self.decided.forgets;
@@ -230,15 +226,15 @@ impl Tallies {
         self.block(digest).map_or(self.blocks.forgets, |block| block.final_)
     }
 
-    /// How many may have signed a statement: those who did, and those who may have signed anything.
-    pub fn voters(&self, subject: &Subject) -> usize {
+    /// Returns how many replicas may have signed a statement, including all liars.
+    fn voters(&self, subject: &Subject) -> usize {
         let Subject { domain, view, digest, .. } = *subject;
         let mut whole = self.votes.entries.get(&key(domain, view, &digest)).copied().unwrap_or_default();
-        whole.union(&self.free);
+        whole.union(&self.liars);
         whole.len()
     }
 
-    /// Whether a quorum has signed a statement. What is forgotten is taken for signed.
+    /// Returns whether a quorum has signed a statement. Dropped statements count as signed.
     pub fn is_backed(&self, subject: &Subject) -> bool {
         subject.view == View(0) && subject.domain == Domain::Vote
             || subject.height == Height(0) && subject.domain == Domain::Checkpoint
@@ -247,12 +243,12 @@ impl Tallies {
                 && !self.votes.entries.contains_key(&key(subject.domain, subject.view, &subject.digest))
     }
 
-    /// A replica gives a view up. Whether it had not done so before.
-    pub fn gives_up(&mut self, replica: ReplicaId, view: View, told: Option<View>) -> bool {
-        let gave_up = &mut self.timeouts.entry(view).or_default().told;
-        let first = !gave_up.contains(&(replica, told));
+    /// Adds a timeout. Returns whether it is new.
+    pub fn add_timeout(&mut self, replica: ReplicaId, view: View, told: Option<View>) -> bool {
+        let timeouts = self.timeouts.entry(view).or_default();
+        let first = !timeouts.contains(&(replica, told));
         if first {
-            gave_up.push((replica, told));
+            timeouts.push((replica, told));
         }
         if self.timeouts.len() > REMEMBERED_TIMEOUTS
             && let Some((view, _)) = self.timeouts.pop_first()
@@ -262,7 +258,7 @@ impl Tallies {
         first
     }
 
-    /// Whether a quorum has given a view up, each telling of the certificate that is said.
+    /// Returns whether a quorum has timed out of a view, each reporting the certificate that is attached.
     pub fn is_timed_out(&mut self, certificate: &Certificate) -> bool {
         let (view, signers) = (certificate.view(), certificate.signers);
         let told = certificate.attachments.iter().map(|told| told.high_view().map_or(0, |view| view.0.wrapping_add(1)));
@@ -270,10 +266,9 @@ impl Tallies {
         if self.last_genuine == Some((view, signers, sum)) || view <= self.forgotten {
             return true;
         }
-        let nobody = GaveUp::default();
-        let gave_up = self.timeouts.get(&view).unwrap_or(&nobody);
+        let timeouts: &[_] = self.timeouts.get(&view).map_or(&[], Vec::as_slice);
         let did = |(at, signer): (usize, ReplicaId)| {
-            self.free.contains(signer) || gave_up.told.contains(&(signer, certificate.attachment(at).high_view()))
+            self.liars.contains(signer) || timeouts.contains(&(signer, certificate.attachment(at).high_view()))
         };
         let members = signers.highest().is_some_and(|highest| highest.index() < self.replicas);
         let genuine = members && signers.len() >= self.quorum && signers.iter().enumerate().all(did);
@@ -283,7 +278,6 @@ impl Tallies {
         genuine
     }
 
-    /// How many are a quorum.
     pub fn quorum(&self) -> usize {
         self.quorum
     }

@@ -1,15 +1,15 @@
-//! What a view change of slots has to carry over, worked out from the statements that the NEW-VIEW names.
+//! The blocks that a PBFT view change must carry over, derived from the statements that the NEW-VIEW names.
 
 use crate::law::{Breach, Law};
 use crate::tallies::Tallies;
 use quorate_consensus::pbft::message::NewView;
 use quorate_types::{Digest, Height, ReplicaId, Subject, View};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Views of which it is remembered what they carry over.
+/// Number of new views that are remembered.
 const REMEMBERED: usize = 64;
 
-/// What new views carry over, by view and slot.
+/// Blocks that new views carry over, by view and slot.
 #[derive(Default)]
 pub struct Carried {
     views: BTreeMap<View, BTreeMap<Height, Digest>>,
@@ -20,14 +20,14 @@ impl Carried {
         self.views.clear();
     }
 
-    /// An honest primary opens a view: what it carries over is the highest of what those tell whom it names.
-    pub fn opens(&mut self, primary: ReplicaId, new_view: &NewView, tallies: &Tallies) -> Result<(), Breach> {
+    /// Checks an honest primary's NEW-VIEW: it must carry over the latest prepared block of each slot.
+    pub fn on_new_view(&mut self, primary: ReplicaId, new_view: &NewView, tallies: &Tallies) -> Result<(), Breach> {
         let view = new_view.view();
-        let voters: std::collections::BTreeSet<ReplicaId> = new_view.voters().collect();
+        let voters: BTreeSet<ReplicaId> = new_view.voters().collect();
         let breach =
             |law: Law, what: String| Err(Breach { law, what: format!("replica {primary} opens view {view}: {what}") });
         if voters.len() < tallies.quorum() {
-            return breach(Law::Backing, format!("only {} replicas have asked for it", voters.len()));
+            return breach(Law::Backing, format!("only {} replicas asked for it", voters.len()));
         }
         let stable = new_view.changes.iter().map(|change| change.checkpoint.height).max().unwrap_or_default();
         let mut highest: BTreeMap<Height, Subject> = BTreeMap::new();
@@ -42,7 +42,7 @@ impl Carried {
         for (slot, best) in &highest {
             let of = shown.get(slot).map(|subject| subject.view);
             if of != Some(best.view) {
-                let what = format!("slot {slot} was prepared in view {}, and it carries over {of:?}", best.view);
+                let what = format!("slot {slot} was prepared in view {}, but it carries over {of:?}", best.view);
                 return breach(Law::Order, what);
             }
         }
@@ -54,7 +54,7 @@ impl Carried {
         Ok(())
     }
 
-    /// The block that a view has to give to a slot, if it carries one over.
+    /// Returns the block that a view carries over for a slot.
     pub fn block(&self, view: View, slot: Height) -> Option<Digest> {
         self.views.get(&view)?.get(&slot).copied()
     }

@@ -1,45 +1,45 @@
-//! The order of one replica's statements, over all its lives.
+//! The order of one replica's statements, across restarts.
 
 use crate::tallies::Tallies;
 use quorate_consensus::config::ProtocolKind;
 use quorate_types::{Digest, Domain, Height, Subject, View};
 use std::collections::BTreeMap;
 
-/// Slots of which a COMMIT is remembered, for the VIEW-CHANGE after it.
+/// Maximum number of slots whose COMMIT is remembered for the next VIEW-CHANGE.
 const REMEMBERED_SLOTS: usize = 1 << 12;
 
-/// What a replica has bound itself to by what it has signed.
+/// Obligations of a replica that follow from its signed statements.
 #[derive(Clone, Default)]
 pub struct Voice {
-    /// The last view that it gave up.
+    /// The highest view that it timed out of.
     timed_out: View,
-    /// The last view to which it asked to move.
+    /// The highest view that it asked to move to.
     changed: View,
     /// The last view in which it voted, by kind.
     voted: [View; Domain::ALL.len() + 1],
-    /// A certificate of this view is known to it, by what it has signed.
+    /// The highest view of a certificate that it must know.
     knows: View,
-    /// What it is locked on by what it has signed, where a protocol locks.
+    /// The block it is locked on, in protocols with locks.
     lock: Option<(View, Digest)>,
-    /// What it said COMMIT of, by slot: the highest view.
+    /// Its COMMIT with the highest view, by slot.
     committed: BTreeMap<Height, (View, Digest)>,
 }
 
 impl Voice {
-    /// It has lost its memory, and knows it: what it knew is gone, and what it gave up is not.
-    pub fn forgets(&mut self) {
+    /// Drops certificates and locks, but not timeouts, when the replica has lost its journal and is aware of it.
+    pub fn on_memory_lost(&mut self) {
         (self.knows, self.lock) = (View(0), None);
         self.committed.clear();
     }
 
-    /// It signs a vote for a block, or a proposal, for the first time: what is wrong with that.
-    pub fn votes(&mut self, subject: &Subject, protocol: ProtocolKind, tallies: &Tallies) -> Option<String> {
+    /// Checks a vote or proposal that it signs for the first time. Returns the violation.
+    pub fn on_vote(&mut self, subject: &Subject, protocol: ProtocolKind, tallies: &Tallies) -> Option<String> {
         let Subject { domain, view, .. } = *subject;
         if protocol == ProtocolKind::Pbft {
-            return self.votes_on_slot(subject);
+            return self.on_slot_vote(subject);
         }
         if view <= self.timed_out {
-            return Some(format!("it gave view {} up before", self.timed_out));
+            return Some(format!("it timed out of view {} before", self.timed_out));
         }
         let last = std::mem::replace(&mut self.voted[domain as usize], view);
         if view <= last {
@@ -51,29 +51,32 @@ impl Voice {
                 self.knows = self.knows.max(view);
                 self.lock = Some((view, subject.digest));
             }
-            (_, Domain::Vote | Domain::Prepare) => return self.accepts(subject, protocol, tallies),
+            (_, Domain::Vote | Domain::Prepare) => return self.on_accepted(subject, protocol, tallies),
             _ => {}
         }
         None
     }
 
-    /// It accepts what a leader proposed.
-    fn accepts(&mut self, subject: &Subject, protocol: ProtocolKind, tallies: &Tallies) -> Option<String> {
+    /// Checks its vote for a leader's proposal.
+    fn on_accepted(&mut self, subject: &Subject, protocol: ProtocolKind, tallies: &Tallies) -> Option<String> {
         let block = tallies.block(&subject.digest)?;
         let base = block.base.view;
         self.knows = self.knows.max(base);
         let wrong = match protocol {
             ProtocolKind::FastHotStuff | ProtocolKind::Jolteon => (base.next() != subject.view && !block.allowed)
-                .then(|| format!("its base is of view {base}, which no timeouts shown with it allow")),
+                .then(|| format!("its base is from view {base}, which the timeouts shown with it do not allow")),
             ProtocolKind::SimpleHotStuff => self
                 .lock
                 .filter(|(lock, _)| base < *lock)
-                .map(|(lock, _)| format!("its base is of view {base}, and the voter is locked on view {lock}")),
+                .map(|(lock, _)| format!("its base is from view {base}, but the voter is locked on view {lock}")),
             ProtocolKind::ChainedHotStuff | ProtocolKind::BasicHotStuff => self
                 .lock
                 .filter(|lock| base <= lock.0 && tallies.extends(&subject.digest, *lock) == Some(false))
                 .map(|(lock, _)| {
-                    format!("its base is of view {base}, and it leaves out the block of view {lock} that the voter is locked on")
+                    format!(
+                        "its base is from view {base}, and it does not extend the block of view {lock} that the voter is \
+                         locked on"
+                    )
                 }),
             ProtocolKind::Pbft => None,
         };
@@ -86,7 +89,7 @@ impl Voice {
         wrong
     }
 
-    fn votes_on_slot(&mut self, subject: &Subject) -> Option<String> {
+    fn on_slot_vote(&mut self, subject: &Subject) -> Option<String> {
         let Subject { domain, view, height, digest } = *subject;
         if view < self.changed && matches!(domain, Domain::Prepare | Domain::Commit) {
             return Some(format!("it asked to move to view {} before", self.changed));
@@ -100,26 +103,23 @@ impl Voice {
         None
     }
 
-    /// It gives a view up for the first time, and tells of the highest certificate that it knows.
-    pub fn gives_up(&mut self, view: View, told: Option<View>) -> Option<String> {
+    /// Checks its first timeout of a view, which reports its highest certificate. Returns the violation.
+    pub fn on_timeout(&mut self, view: View, told: Option<View>) -> Option<String> {
         let last = self.timed_out;
         self.timed_out = view.max(last);
         if view <= last {
-            return Some(format!("it gave view {last} up before"));
+            return Some(format!("it timed out of view {last} before"));
         }
         let told = told.unwrap_or_default();
         if told < self.knows {
-            return Some(format!(
-                "it tells of a certificate of view {told}, and has stood on one of view {}",
-                self.knows
-            ));
+            return Some(format!("it reports a certificate of view {told}, but knows one of view {}", self.knows));
         }
         self.knows = told;
         None
     }
 
-    /// It asks to move to a view, and tells what is prepared above a stable checkpoint.
-    pub fn changes_view(&mut self, view: View, stable: Height, prepared: &[Subject]) -> Option<String> {
+    /// Checks its VIEW-CHANGE, which reports the prepared blocks above a stable checkpoint. Returns the violation.
+    pub fn on_view_change(&mut self, view: View, stable: Height, prepared: &[Subject]) -> Option<String> {
         let last = self.changed;
         self.changed = view.max(last);
         if view < last {
@@ -132,7 +132,7 @@ impl Voice {
         };
         let hidden = self.committed.iter().find(|(slot, at)| !told(slot, **at));
         hidden.map(|(slot, (at, _))| {
-            format!("it hides that slot {slot} was prepared in view {at}, of which it said COMMIT")
+            format!("it hides that slot {slot} was prepared in view {at}, for which it sent a COMMIT")
         })
     }
 }

@@ -1,19 +1,19 @@
-//! What is shown, voted on and committed has signed votes of a quorum behind it.
+//! Certificates and commits need signed votes of a quorum.
 
 use super::stage::*;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::views::message::ViewMessage;
 use quorate_oracles::{Law, Statements, quorum};
-use quorate_types::{Attachment, Block, Digest, Domain, Height, ReplicaId};
+use quorate_types::{Block, Digest, Domain, Height, ReplicaId};
 
 #[test]
-fn a_quorum_is_the_smallest_set_of_which_two_share_an_honest_member() {
+fn two_quorums_share_an_honest_member_and_no_smaller_sets_do() {
     for replicas in 1..=40 {
         for faults in 0..=(replicas - 1) / 3 {
             let size = quorum(replicas, faults);
             let shared = |size: usize| (2 * size).saturating_sub(replicas);
             assert!(shared(size) > faults && shared(size - 1) <= faults, "{size} of {replicas} with {faults}");
-            assert!(size <= replicas - faults, "those who are honest are enough");
+            assert!(size <= replicas - faults, "the honest replicas suffice");
         }
     }
 }
@@ -27,7 +27,7 @@ fn commits(stage: &mut Stage, who: u16, block: &Block) -> Result<(), quorate_ora
 fn two_chains_need_the_votes_for_the_second_block() {
     let mut stage = Stage::new(ProtocolKind::Jolteon);
     let (first, known) = stage.certifies(1, &genesis());
-    assert_breach(commits(&mut stage, 0, &first), Law::Backing, "no signed votes of 3 replicas make final");
+    assert_breach(commits(&mut stage, 0, &first), Law::Backing, "no signed votes of 3 replicas make it final");
     let mut stage = Stage::new(ProtocolKind::Jolteon);
     stage.certifies(1, &genesis());
     stage.certifies(2, &known);
@@ -47,22 +47,22 @@ fn three_chains_need_the_votes_for_the_third_block() {
         commits(&mut stage, 0, &first).expect("three in a row are certified");
         let late = block(5, 1, &known);
         stage.proposes(&late, None).expect("its base is genuine");
-        (0..3).for_each(|voter| stage.votes(voter, Domain::Vote, &late).expect("it is sound"));
+        (0..3).for_each(|voter| stage.votes(voter, Domain::Vote, &late).expect("it is valid"));
     }
 }
 
 #[test]
-fn views_that_were_skipped_break_the_chain() {
+fn skipped_views_break_the_chain() {
     let mut stage = Stage::new(ProtocolKind::FastHotStuff);
     let (first, known) = stage.certifies(1, &genesis());
     let late = block(3, 3, &known);
     stage.oracle.distrust(ReplicaId(3));
     stage.proposes(&late, None).expect("a liar is not judged");
     (0..3).for_each(|voter| stage.oracle.distrust(ReplicaId(voter)));
-    (0..3).for_each(|voter| stage.votes(voter, Domain::Vote, &late).expect("nobody is judged"));
+    (0..3).for_each(|voter| stage.votes(voter, Domain::Vote, &late).expect("no replica is judged"));
     let mut trusting = Statements::new(ProtocolKind::FastHotStuff, 4, 1);
     std::mem::swap(&mut trusting, &mut stage.oracle);
-    assert!(trusting.commits(ReplicaId(0), &first).is_ok(), "who is not trusted commits what it likes");
+    assert!(trusting.commits(ReplicaId(0), &first).is_ok(), "an untrusted replica is not judged");
 }
 
 #[test]
@@ -80,43 +80,43 @@ fn slots_need_commits_of_a_quorum_and_commits_need_prepares() {
     let mut stage = Stage::new(ProtocolKind::Pbft);
     let given = Block::of_slot(quorate_types::View(1), ReplicaId(0), Height(1), vec![Digest([9; 32])]);
     let said = |stage: &mut Stage, who, domain| stage.says_of_slot(who, domain, 1, given.digest());
-    (0..2).for_each(|who| said(&mut stage, who, Domain::Prepare).expect("it is sound"));
+    (0..2).for_each(|who| said(&mut stage, who, Domain::Prepare).expect("it is valid"));
     assert_breach(said(&mut stage, 0, Domain::Commit), Law::Backing, "without a quorum of Prepare");
-    said(&mut stage, 2, Domain::Prepare).expect("it is sound");
+    said(&mut stage, 2, Domain::Prepare).expect("it is valid");
     (1..3).for_each(|who| said(&mut stage, who, Domain::Commit).expect("it is prepared"));
     said(&mut stage, 3, Domain::Commit).expect("it is prepared");
-    commits(&mut stage, 0, &given).expect("three said COMMIT, and the one that was too early");
+    commits(&mut stage, 0, &given).expect("three sent COMMIT, and the one that was too early");
     let mut stage = Stage::new(ProtocolKind::Pbft);
-    (0..3).for_each(|who| said(&mut stage, who, Domain::Prepare).expect("it is sound"));
+    (0..3).for_each(|who| said(&mut stage, who, Domain::Prepare).expect("it is valid"));
     (0..2).for_each(|who| said(&mut stage, who, Domain::Commit).expect("it is prepared"));
-    assert_breach(commits(&mut stage, 0, &given), Law::Backing, "make final");
+    assert_breach(commits(&mut stage, 0, &given), Law::Backing, "make it final");
 }
 
 #[test]
-fn an_honest_replica_shows_no_certificate_that_nobody_signed() {
+fn showing_an_unsigned_certificate_is_a_violation() {
     let mut stage = Stage::new(ProtocolKind::Jolteon);
     let (_, known) = stage.certifies(1, &genesis());
     let invented = block(2, 2, &known);
     let shows = |high, evidence| ViewMessage::Advance { high: Box::new(high), evidence };
     let forged = certified(&invented, Domain::Vote);
-    assert_breach(stage.says(0, shows(forged, None)), Law::Backing, "that no quorum of 3 has signed");
-    (0..2).for_each(|who| stage.gives_up(who, 2, &known).expect("it is sound"));
+    assert_breach(stage.says(0, shows(forged, None)), Law::Backing, "that no quorum of 3 signed");
+    (0..2).for_each(|who| stage.gives_up(who, 2, &known).expect("it is valid"));
     let two = Some(Box::new(timeouts(2, [1, 1, 1])));
     assert_breach(stage.says(0, shows(known.clone(), two.clone())), Law::Backing, "Timeout");
-    stage.gives_up(2, 2, &known).expect("it is sound");
-    stage.says(0, shows(known.clone(), two)).expect("three have given it up");
+    stage.gives_up(2, 2, &known).expect("it is valid");
+    stage.says(0, shows(known.clone(), two)).expect("three have timed out of it");
     let other = Some(Box::new(timeouts(2, [1, 0, 1])));
     assert_breach(stage.says(0, shows(known, other)), Law::Backing, "Timeout");
 }
 
 #[test]
-fn a_vote_on_a_forged_base_is_judged() {
+fn a_vote_on_a_forged_base_is_a_violation() {
     let mut stage = Stage::new(ProtocolKind::ChainedHotStuff);
     let invented = block(1, 1, &genesis());
     let next = block(2, 2, &certified(&invented, Domain::Vote));
     stage.oracle.lies(ReplicaId(2));
     stage.proposes(&next, None).expect("a liar is not judged");
-    assert_breach(stage.votes(0, Domain::Vote, &next), Law::Backing, "that no quorum has signed");
+    assert_breach(stage.votes(0, Domain::Vote, &next), Law::Backing, "that no quorum signed");
 }
 
 #[test]
@@ -125,13 +125,12 @@ fn a_liar_may_have_signed_anything() {
     stage.oracle.lies(ReplicaId(3));
     let (first, known) = {
         let block = block(1, 1, &genesis());
-        stage.proposes(&block, None).expect("it is sound");
-        (0..2).for_each(|voter| stage.votes(voter, Domain::Vote, &block).expect("it is sound"));
+        stage.proposes(&block, None).expect("it is valid");
+        (0..2).for_each(|voter| stage.votes(voter, Domain::Vote, &block).expect("it is valid"));
         (block.clone(), certificate(block.subject(Domain::Vote), &[0, 1, 3], Vec::new()))
     };
     let second = block(2, 2, &known);
     stage.proposes(&second, None).expect("two and a liar are three");
-    (0..2).for_each(|voter| stage.votes(voter, Domain::Vote, &second).expect("it is sound"));
+    (0..2).for_each(|voter| stage.votes(voter, Domain::Vote, &second).expect("it is valid"));
     commits(&mut stage, 0, &first).expect("two and a liar are three");
-    let _ = Attachment::None;
 }

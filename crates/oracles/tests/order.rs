@@ -1,4 +1,4 @@
-//! What one replica signs, held against what it signed before.
+//! Statements of one replica, checked against its earlier ones.
 
 use super::stage::*;
 use quorate_consensus::config::ProtocolKind;
@@ -7,39 +7,39 @@ use quorate_oracles::Law;
 use quorate_types::{Attachment, Digest, Domain, Height, ReplicaId, Subject, View};
 
 #[test]
-fn nobody_votes_in_a_view_that_it_gave_up() {
+fn a_vote_in_a_view_after_its_timeout_is_a_violation() {
     let mut stage = Stage::new(ProtocolKind::Jolteon);
     let (_, known) = stage.certifies(1, &genesis());
     let next = block(2, 2, &known);
-    stage.proposes(&next, None).expect("it is sound");
-    stage.gives_up(0, 2, &known).expect("it is sound");
-    assert_breach(stage.votes(0, Domain::Vote, &next), Law::Order, "it gave view 2 up before");
-    stage.votes(1, Domain::Vote, &next).expect("it gave nothing up");
+    stage.proposes(&next, None).expect("it is valid");
+    stage.gives_up(0, 2, &known).expect("it is valid");
+    assert_breach(stage.votes(0, Domain::Vote, &next), Law::Order, "it timed out of view 2 before");
+    stage.votes(1, Domain::Vote, &next).expect("it did not time out");
 }
 
 #[test]
-fn what_was_said_is_said_again_after_a_restart() {
+fn statements_may_be_repeated_after_a_restart() {
     let mut stage = Stage::new(ProtocolKind::Jolteon);
     let (first, known) = stage.certifies(1, &genesis());
     stage.certifies(2, &known);
-    stage.gives_up(0, 3, &known).expect("it is sound");
+    stage.gives_up(0, 3, &known).expect("it is valid");
     stage.votes(0, Domain::Vote, &first).expect("it is no new statement");
     stage.gives_up(0, 3, &known).expect("it is no new statement");
 }
 
 #[test]
-fn a_timeout_tells_no_less_than_what_was_voted_on() {
+fn a_timeout_must_report_the_highest_certificate_voted_on() {
     let mut stage = Stage::new(ProtocolKind::ChainedHotStuff);
     let (_, first) = stage.certifies(1, &genesis());
     let (_, second) = stage.certifies(2, &first);
     let (_, _) = stage.certifies(3, &second);
-    assert_breach(stage.gives_up(0, 4, &first), Law::Order, "tells of a certificate of view 1");
+    assert_breach(stage.gives_up(0, 4, &first), Law::Order, "reports a certificate of view 1");
     stage.gives_up(1, 4, &second).expect("it voted on this one");
-    assert_breach(stage.gives_up(1, 5, &first), Law::Order, "has stood on one of view 2");
+    assert_breach(stage.gives_up(1, 5, &first), Law::Order, "but knows one of view 2");
 }
 
 #[test]
-fn a_replica_that_lost_its_memory_tells_what_it_knows() {
+fn a_replica_that_lost_its_journal_may_report_less() {
     let mut stage = Stage::new(ProtocolKind::Jolteon);
     let (_, first) = stage.certifies(1, &genesis());
     let (_, second) = stage.certifies(2, &first);
@@ -49,13 +49,13 @@ fn a_replica_that_lost_its_memory_tells_what_it_knows() {
 }
 
 #[test]
-fn a_vote_respects_the_timeouts_that_are_shown() {
+fn a_vote_must_respect_the_timeouts_shown() {
     for (told, sound) in [([1, 1, 1], true), ([1, 2, 1], false)] {
         let mut stage = Stage::new(ProtocolKind::Jolteon);
         let (_, first) = stage.certifies(1, &genesis());
         let (_, second) = stage.certifies(2, &first);
         let shown = |told| if told == 1 { &first } else { &second };
-        // Replica 3 lies: whoever voted on the first certificate could not tell less.
+        // Replica 3 lies: an honest voter on the first certificate could not report less.
         stage.oracle.lies(ReplicaId(0));
         stage.oracle.lies(ReplicaId(3));
         stage.gives_up(1, 3, shown(told[1])).expect("it voted on the first");
@@ -63,15 +63,16 @@ fn a_vote_respects_the_timeouts_that_are_shown() {
         let late = block(4, 0, &first);
         stage.proposes(&late, Some(timeouts(3, told))).expect("a liar is not judged");
         let said = stage.votes(2, Domain::Vote, &late);
-        match sound {
-            true => said.expect("no timeout tells of more"),
-            false => assert_breach(said, Law::Order, "no timeouts shown with it allow"),
+        if sound {
+            said.expect("no timeout reports a higher certificate");
+        } else {
+            assert_breach(said, Law::Order, "the timeouts shown with it do not allow");
         }
     }
 }
 
 #[test]
-fn a_vote_respects_the_lock() {
+fn a_vote_must_respect_the_lock() {
     for protocol in [ProtocolKind::ChainedHotStuff, ProtocolKind::SimpleHotStuff] {
         let mut stage = Stage::new(protocol);
         let (_, first) = stage.certifies(1, &genesis());
@@ -86,39 +87,40 @@ fn a_vote_respects_the_lock() {
 }
 
 #[test]
-fn nobody_says_prepare_below_its_view_change() {
+fn a_prepare_below_its_own_view_change_is_a_violation() {
     let mut stage = Stage::new(ProtocolKind::Pbft);
-    stage.changes_view(1, 3, Vec::new()).expect("it is sound");
+    stage.changes_view(1, 3, Vec::new()).expect("it is valid");
     let said = stage.says_of_slot(1, Domain::Prepare, 2, Digest([7; 32]));
     assert_breach(said, Law::Order, "it asked to move to view 3 before");
-    stage.says_of_slot(1, Domain::Prepare, 3, Digest([7; 32])).expect("this is the view that it asked for");
+    stage.says_of_slot(1, Domain::Prepare, 3, Digest([7; 32])).expect("it asked for this view");
     assert_breach(stage.changes_view(1, 2, Vec::new()), Law::Order, "it asked for view 3 before");
 }
 
 #[test]
-fn a_view_change_tells_what_was_committed() {
+fn a_view_change_must_report_committed_slots() {
     let digest = Digest([7; 32]);
     let prepared = certificate(of_slot(Domain::Prepare, 1, digest), &[0, 1, 2], Vec::new());
     for (shown, sound) in [(vec![prepared.clone()], true), (Vec::new(), false)] {
         let mut stage = Stage::new(ProtocolKind::Pbft);
-        (0..3).for_each(|voter| stage.says_of_slot(voter, Domain::Prepare, 1, digest).expect("it is sound"));
+        (0..3).for_each(|voter| stage.says_of_slot(voter, Domain::Prepare, 1, digest).expect("it is valid"));
         stage.says_of_slot(1, Domain::Commit, 1, digest).expect("it is prepared");
         let said = stage.changes_view(1, 2, shown);
-        match sound {
-            true => said.expect("it tells of it"),
-            false => assert_breach(said, Law::Order, "hides that slot 1 was prepared in view 1"),
+        if sound {
+            said.expect("it reports the slot");
+        } else {
+            assert_breach(said, Law::Order, "hides that slot 1 was prepared in view 1");
         }
     }
 }
 
 #[test]
-fn a_new_view_carries_over_what_was_prepared_last() {
+fn a_new_view_must_carry_over_the_latest_prepared_block() {
     let (old, new) = (Digest([7; 32]), Digest([8; 32]));
     let proof = |view, digest| certificate(of_slot(Domain::Prepare, view, digest), &[0, 1, 2], Vec::new());
     for (shown, sound) in [(proof(2, new), true), (proof(1, old), false)] {
         let mut stage = Stage::new(ProtocolKind::Pbft);
         for (view, digest) in [(1, old), (2, new)] {
-            (0..3).for_each(|voter| stage.says_of_slot(voter, Domain::Prepare, view, digest).expect("it is sound"));
+            (0..3).for_each(|voter| stage.says_of_slot(voter, Domain::Prepare, view, digest).expect("it is valid"));
         }
         let changes =
             vec![view_change(0, 3, &[proof(1, old)]), view_change(1, 3, &[proof(2, new)]), view_change(2, 3, &[])];
@@ -134,6 +136,6 @@ fn a_new_view_carries_over_what_was_prepared_last() {
         said.expect("it carries the newer one over");
         let other = stage.says_of_slot(0, Domain::Prepare, 3, old);
         assert_breach(other, Law::Order, "the view carries over");
-        stage.says_of_slot(1, Domain::Prepare, 3, new).expect("this is the block that is carried over");
+        stage.says_of_slot(1, Domain::Prepare, 3, new).expect("this block is carried over");
     }
 }

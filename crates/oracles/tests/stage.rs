@@ -1,4 +1,4 @@
-//! Replicas that say whatever a test has them say.
+//! Replicas whose statements a test scripts.
 
 use bytes::Bytes;
 use quorate_consensus::config::ProtocolKind;
@@ -33,12 +33,11 @@ pub fn certificate(subject: Subject, signers: &[u16], attachments: Vec<Attachmen
     Certificate { subject, signers, attachments, proof: Bytes::new() }
 }
 
-/// A certificate of votes for a block.
 pub fn certified(block: &Block, domain: Domain) -> Certificate {
     certificate(block.subject(domain), &[0, 1, 2], Vec::new())
 }
 
-/// What three replicas tell who give a view up.
+/// A certificate of three timeouts, with the view that each reports.
 pub fn timeouts(view: u64, told: [u64; 3]) -> Certificate {
     let told = told.map(|view| Attachment::HighView(View(view)));
     certificate(timeout_subject(View(view)), &[0, 1, 2], told.to_vec())
@@ -67,11 +66,11 @@ impl Stage {
         self.says(who, ViewMessage::Vote(vote(who, block.subject(domain), Attachment::None)))
     }
 
-    /// A block is proposed on the certificate of the one before, and all vote for it.
+    /// Has a block proposed on a certificate, and three replicas vote for it.
     pub fn certifies(&mut self, view: u64, base: &Certificate) -> (Arc<Block>, Certificate) {
         let block = block(view, (view % 4) as u16, base);
-        self.proposes(&block, None).expect("it is sound");
-        (0..3).for_each(|voter| self.votes(voter, Domain::Vote, &block).expect("it is sound"));
+        self.proposes(&block, None).expect("it is valid");
+        (0..3).for_each(|voter| self.votes(voter, Domain::Vote, &block).expect("it is valid"));
         let certificate = certified(&block, Domain::Vote);
         (block, certificate)
     }
@@ -109,7 +108,7 @@ pub fn view_change(who: u16, view: u64, prepared: &[Certificate]) -> Declaration
     Declaration { vote: vote(who, subject, Attachment::None), checkpoint, prepared }
 }
 
-/// What is said breaks this law, for a reason with these words.
+/// Asserts that a statement violates this law for a reason with these words.
 pub fn assert_breach(said: Result<(), Breach>, law: Law, words: &str) {
     let breach = said.expect_err("it must not be said");
     assert_eq!(breach.law, law, "{}", breach.what);

@@ -1,4 +1,4 @@
-//! What one peer can have a replica do.
+//! The work that one peer can cause a replica.
 
 use quorate_consensus::Config;
 use quorate_oracles::{
@@ -10,17 +10,17 @@ const ME: ReplicaId = ReplicaId(0);
 const PEER: ReplicaId = ReplicaId(1);
 
 #[test]
-fn a_second_s_worth_of_answers_is_borne_and_no_more() {
+fn answers_are_limited_to_one_seconds_worth() {
     let mut work = Work::new(4, &Config::default());
     let half = MAX_ANSWER_BYTES_PER_SECOND / 2;
     for part in 0..10 {
         let at = Time::from_millis(500 * part);
-        assert_eq!(work.answers(ME, PEER, at, half, false), None, "as much as flows out");
+        assert_eq!(work.answers(ME, PEER, at, half, false), None, "as much as drains");
     }
     let last = Time::from_millis(4500);
-    assert_eq!(work.answers(ME, ReplicaId(2), last, 2 * half, false), None, "each peer has its own");
+    assert_eq!(work.answers(ME, ReplicaId(2), last, 2 * half, false), None, "each peer has its own budget");
     assert_eq!(work.answers(ME, PEER, last, half, false), None, "a second's worth at once");
-    let what = work.answers(ME, PEER, last, half, false).expect("that is too much");
+    let what = work.answers(ME, PEER, last, half, false).expect("the budget is exceeded");
     assert!(what.contains("replica 0 answers replica 1"), "{what}");
 }
 
@@ -30,7 +30,7 @@ fn signatures_for_one_peer_are_counted() {
     for _ in 0..MAX_ANSWER_SIGNATURES_PER_SECOND {
         assert_eq!(work.answers(ME, PEER, Time(0), 100, true), None);
     }
-    assert_eq!(work.answers(ME, PEER, Time(0), 100, false), None, "it made none");
+    assert_eq!(work.answers(ME, PEER, Time(0), 100, false), None, "no signature was made");
     assert!(work.answers(ME, PEER, Time(0), 100, true).is_some_and(|what| what.contains("signatures")));
     assert_eq!(work.answers(ME, PEER, Time::from_millis(10), 100, true), None, "time has passed");
 }
@@ -47,27 +47,27 @@ fn one_bundle_may_be_larger_than_a_block_and_two_may_not() {
     let config = Config { batch: 400, batch_bytes: 10_000, ..Config::default() };
     let work = Work::new(4, &config);
     let weight = |bundles, commands, bytes| Weight { bundles, commands, bytes };
-    assert_eq!(work.block(ME, "commits", weight(1, 65_536, 9_000)), None, "one by itself");
-    assert_eq!(work.block(ME, "commits", weight(2, 400, 10_000)), None, "as much as is allowed");
+    assert_eq!(work.block(ME, "commits", weight(1, 65_536, 9_000)), None, "a single bundle");
+    assert_eq!(work.block(ME, "commits", weight(2, 400, 10_000)), None, "exactly the limit");
     let what = work.block(ME, "votes for", weight(2, 401, 10_000)).expect("a command too many");
     assert!(what.contains("replica 0 votes for a block of 2 bundles with 401 commands"), "{what}");
     assert!(work.block(ME, "commits", weight(2, 400, 10_001)).is_some(), "a byte too many");
 }
 
 #[test]
-fn one_peer_has_an_eighth_of_the_pool_of_one_of_four() {
+fn each_of_four_peers_gets_an_eighth_of_the_pool() {
     let config = Config { pool_bundles: 80, pool_bytes: 8_000, ..Config::default() };
     let work = Work::new(4, &config);
     let weight = |bundles, bytes| Weight { bundles, commands: bundles, bytes };
     assert_eq!(work.relays(ME, PEER, weight(10, 1_000)), None);
-    assert_eq!(work.relays(ME, PEER, weight(1, 5_000)), None, "one by itself");
+    assert_eq!(work.relays(ME, PEER, weight(1, 5_000)), None, "a single bundle");
     let what = work.relays(ME, PEER, weight(11, 1_000)).expect("a bundle too many");
-    assert!(what.contains("replica 0 keeps 11 bundles") && what.contains("replica 1 alone"), "{what}");
+    assert!(what.contains("replica 0 keeps 11 bundles") && what.contains("only replica 1 relays"), "{what}");
     assert!(work.relays(ME, PEER, weight(10, 1_001)).is_some(), "a byte too many");
 }
 
 #[test]
-fn what_has_another_source_is_in_nobody_s_share() {
+fn a_bundle_with_another_source_counts_in_no_share() {
     let mut relays = Relays::new(4);
     let [first, second, third] = [1, 2, 3].map(|number| Digest([number; 32]));
     let one = Weight { bundles: 1, commands: 5, bytes: 100 };
@@ -77,7 +77,7 @@ fn what_has_another_source_is_in_nobody_s_share() {
     };
     let all = [first, second, third];
     assert_eq!(hear(&mut relays, PEER, &all, &all), 3);
-    assert_eq!(hear(&mut relays, PEER, &[], &[first, second]), 2, "one of them waits no more");
+    assert_eq!(hear(&mut relays, PEER, &[], &[first, second]), 2, "one of them no longer waits");
     relays.clients_send(ReplicaId(2), &[first]);
     assert_eq!(hear(&mut relays, PEER, &[], &all), 2, "a client sent it to another replica");
     relays.clients_send(ME, &[first]);
