@@ -15,6 +15,11 @@ if [ "${1:-}" = "--keep" ]; then
     copy=$(cd "$2" && pwd)
     shift 2
 fi
+for number in "$@"; do
+    case $number in
+        *[!0-9]*) echo "mutation/run.sh: $number is no mutant's number; usage: mutation/run.sh [--keep DIRECTORY] [NUMBER...]" >&2; exit 2 ;;
+    esac
+done
 if [ -z "$copy" ]; then
     copy=$(mktemp -d)
     trap 'git -C "$here" worktree remove --force "$copy/tree"; rm -rf "$copy"' EXIT INT TERM
