@@ -1,4 +1,4 @@
-//! What executing costs a command, in nanoseconds, and what it costs to keep the state meanwhile: `cargo bench -p quorate-applications`.
+//! Measures the cost of executing a command, and of keeping the state meanwhile: `cargo bench -p quorate-applications`.
 
 use bytes::Bytes;
 use quorate_applications::session::{MAX_SESSIONS, SESSION_WINDOW};
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 const ROUNDS: usize = 7;
 const PUTS: usize = 200_000;
-/// From one key to the next, so that neighbours in time are not neighbours in memory. It leaves none out.
+/// Distance from one key to the next, so that subsequent commands use distant memory. All keys are used.
 const STRIDE: usize = 7_368_787;
 const PUTS_PER_BUNDLE: usize = 400;
 
@@ -40,7 +40,7 @@ fn nothing(_: usize) -> Vec<u8> {
     Vec::new()
 }
 
-/// A key among 100,000, scattered.
+/// Returns one of 100,000 scattered keys.
 fn key(at: usize) -> [u8; 16] {
     let mut key = [b'k'; 16];
     key[..8].copy_from_slice(&((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % 100_000).to_le_bytes());
@@ -71,7 +71,7 @@ fn blocks(load: &Load) -> Vec<Vec<Bundle>> {
     bundles.chunks(load.bundles_per_block).map(<[Bundle]>::to_vec).collect()
 }
 
-/// The best of the rounds, in nanoseconds a command.
+/// Measures the best of the rounds, in nanoseconds per command.
 fn measure(load: &Load) -> f64 {
     let blocks = blocks(load);
     let mut best = f64::INFINITY;
@@ -96,7 +96,7 @@ fn keeper() -> Executor {
         .with_checkpoints(rule)
 }
 
-/// The state as it is, and how long the thread that executes took for it, in microseconds.
+/// Freezes the state. Returns the time that the executing thread took for it, in microseconds.
 fn freeze(executor: &mut Executor) -> (CheckpointTask, f64) {
     let start = Instant::now();
     let task = executor.checkpoint(Digest::ZERO, Bytes::new);
@@ -105,15 +105,15 @@ fn freeze(executor: &mut Executor) -> (CheckpointTask, f64) {
     (task, micros)
 }
 
-/// Encodes and hashes it; returns how long that took, in milliseconds.
+/// Encodes and hashes the state. Returns the time in milliseconds.
 fn encode(task: CheckpointTask) -> f64 {
     let start = Instant::now();
     black_box(task.run());
     start.elapsed().as_secs_f64() * 1e3
 }
 
-/// What writing to random pairs of a large state costs when nobody holds the state, while somebody does, and afterwards, until all is as
-/// before; and what holding and encoding it does.
+/// Measures writes to random pairs of a large state before it is frozen, while it is, and afterwards; and the time to
+/// freeze and encode it.
 fn measure_keeping(pairs: usize) {
     let mut executor = keeper();
     let key = |at: usize| {
@@ -160,7 +160,7 @@ fn measure_keeping(pairs: usize) {
     );
 }
 
-/// What holding as many sessions costs as there may be, when each client's first command has the number `sequence`.
+/// Measures freezing the maximum number of sessions, where each client's first command has the number `sequence`.
 fn measure_sessions(sequence: u64) {
     let mut executor = keeper();
     let get = KeyValueCommand::Get { key: b"" }.to_vec();

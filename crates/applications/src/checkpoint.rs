@@ -1,33 +1,33 @@
-//! Checkpoints: what a quorum vouches for after certain blocks, and at which of them the state itself is kept.
+//! Checkpoints: digests that replicas vote on after certain blocks, at some of which they keep the state.
 //!
-//! After every `interval` blocks replicas vouch for what they have executed: commands and results, by a rolling digest. Now and then,
-//! when enough has been executed since to be worth the cost, the digest is that of the state itself, cut into chunks: a replica that
-//! was away fetches it from others and need not execute what came before. All replicas come to the same checkpoints at which it is
-//! kept, because nothing but what was executed decides.
+//! Every `interval` blocks the replicas vote on a rolling digest of the executed commands and results. When enough was
+//! executed to be worth the cost, they vote on the digest of the state itself, cut into chunks, and keep it: a replica
+//! that was away fetches it from others instead of executing the earlier blocks. All replicas keep the state at the
+//! same checkpoints, because this depends only on the executed blocks.
 
 use crate::frozen::FrozenState;
 use bytes::Bytes;
 use quorate_types::{Bundle, Digest, Hasher, Height, Manifest};
 
-/// What a bundle counts besides its body.
+/// Bytes that a bundle counts besides its body.
 const BUNDLE_OVERHEAD_BYTES: u64 = 256;
-/// How many times `bytes_between` may be exceeded for the sake of a large state, which costs as much to keep as it is large.
+/// A large state, which is expensive to keep, may delay its checkpoint up to this multiple of `bytes_between`.
 const LARGE_STATE_PATIENCE: u64 = 8;
 
-/// When checkpoints are due, and when the state is kept at one. The same on every replica.
+/// Schedule of checkpoints, equal on every replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckpointRule {
     /// Blocks from one checkpoint to the next.
     pub interval: u64,
-    /// Bytes of blocks after which the state is kept at the next checkpoint.
+    /// Bytes of blocks after which the next checkpoint keeps the state.
     pub bytes_between: u64,
-    /// What a block counts besides its bundles.
+    /// Bytes that a block counts besides its bundles.
     pub block_bytes: u64,
 }
 
 impl CheckpointRule {
-    /// That of replicas which keep so many blocks and bytes of bundles for those who lag behind: whoever begins with a state that is
-    /// kept finds the blocks that follow.
+    /// Makes the rule for replicas that retain this many blocks and bytes of bundles: a replica that fetches a kept
+    /// state still finds the blocks that follow it.
     pub fn new(interval: u64, retained_blocks: usize, retained_bytes: usize) -> CheckpointRule {
         let block_bytes = (retained_bytes / retained_blocks.max(1)).max(1) as u64;
         CheckpointRule { interval, bytes_between: (retained_bytes as u64 / 2).max(1), block_bytes }
@@ -35,10 +35,10 @@ impl CheckpointRule {
 
     pub(crate) fn assert_valid(&self) {
         let CheckpointRule { interval, bytes_between, block_bytes } = *self;
-        assert!(interval > 0 && bytes_between > 0 && block_bytes > 0, "checkpoints come now and then: {self:?}");
+        assert!(interval > 0 && bytes_between > 0 && block_bytes > 0, "a checkpoint rule must be positive: {self:?}");
     }
 
-    /// Whether there is a checkpoint after the block of a height.
+    /// Returns whether there is a checkpoint after the block at this height.
     pub fn is_checkpoint(&self, height: Height) -> bool {
         height.0.is_multiple_of(self.interval)
     }
@@ -48,19 +48,19 @@ impl CheckpointRule {
         self.block_bytes + bodies as u64 + BUNDLE_OVERHEAD_BYTES * bundles.len() as u64
     }
 
-    /// Bytes of blocks that are worth keeping a state of so many bytes.
+    /// Returns the bytes of blocks after which keeping a state of this size is worth its cost.
     pub(crate) fn bytes_between(&self, state_bytes: usize) -> u64 {
         let most = self.bytes_between.saturating_mul(LARGE_STATE_PATIENCE);
         self.bytes_between.max((state_bytes as u64).min(most))
     }
 }
 
-/// What a replica has at a checkpoint.
+/// A replica's result at a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Checkpoint {
-    /// What a quorum vouches for.
+    /// The digest to vote on.
     pub digest: Digest,
-    /// The state and what it consists of, if it is kept here.
+    /// The state and its manifest, if this checkpoint keeps the state.
     pub kept: Option<(Manifest, Bytes)>,
 }
 
@@ -79,17 +79,15 @@ impl Checkpoint {
     }
 }
 
-/// A checkpoint, or what is still to be done to have it.
+/// Checkpoint, or the work to complete it.
 #[must_use]
 pub enum CheckpointTask {
-    /// It is one of the history, and known.
     Done(Checkpoint),
-    /// The state is kept, and has to be encoded and hashed. That takes as long as it is large, on whichever thread.
+    /// The state still has to be encoded and hashed, on any thread. The time is proportional to its size.
     Encode(Box<FrozenState>),
 }
 
 impl CheckpointTask {
-    /// Does what is to be done.
     pub fn run(self) -> Checkpoint {
         match self {
             CheckpointTask::Done(checkpoint) => checkpoint,

@@ -1,4 +1,4 @@
-//! The executor: agreed blocks in, replies out.
+//! The executor of agreed blocks.
 
 use crate::application::{Application, MAX_RESULT_BYTES, RestoreError};
 use crate::checkpoint::{Checkpoint, CheckpointRule, CheckpointTask};
@@ -11,33 +11,29 @@ use quorate_types::{
     ResultsBuilder, Wire,
 };
 
-/// Once the results of a bundle take this many bytes, the rest of its commands are refused: a few bytes of questions could
-/// otherwise ask for more than fits a reply, or memory.
+/// Once the results of a bundle take this many bytes, its remaining commands are refused. Otherwise a few bytes of
+/// queries could request more than fits in a reply, or in memory.
 pub const MAX_RESULTS_BYTES: usize = 28 << 20;
-/// The same of all bundles of a block together, whose results are held at once: 16 kB of questions in one block could ask for
-/// 400 MiB. Whoever is refused for what others have asked may send the command again.
+/// The same limit for all bundles of a block, whose results are in memory at the same time: 16 kB of queries could
+/// request 400 MiB. A command that was refused because of others may be sent again.
 pub const MAX_BLOCK_RESULTS_BYTES: usize = 64 << 20;
 
-/// Most bytes in the application's part of a snapshot.
 const MAX_APPLICATION_SNAPSHOT_BYTES: usize = u32::MAX as usize;
 const MAX_NAME_BYTES: usize = 64;
-/// Most bytes in the replica's part of a state that was kept.
 const MAX_FRONTIER_BYTES: usize = u32::MAX as usize;
 
-/// What became of a bundle.
+/// Results of a bundle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// To whom it goes.
     pub origin: ClientId,
-    /// The bundle.
     pub bundle: Digest,
-    /// The height of the block that carried it; 0 if it was not ordered, as its outcome is settled.
+    /// Height of the block with the bundle; 0 if its outcome was settled without ordering it.
     pub height: Height,
-    /// What became of each command.
+    /// Outcome of each command.
     pub results: Results,
 }
 
-/// Executes an application's commands at most once each, in the agreed order.
+/// Executor of an application's commands, at most once each, in the agreed order.
 pub struct Executor {
     application: Box<dyn Application>,
     cluster: ClusterId,
@@ -46,20 +42,20 @@ pub struct Executor {
     sessions: Sessions,
     session_limit: usize,
     rule: Option<CheckpointRule>,
-    /// Bytes of blocks, as [`CheckpointRule`] counts them, since the last checkpoint at which the state was to be kept.
+    /// Bytes of blocks, as [`CheckpointRule`] counts them, since the last checkpoint that keeps the state.
     bytes_since_kept: u64,
-    /// Whether the last block ends with such a checkpoint.
+    /// The last block has a checkpoint that keeps the state.
     keeps_here: bool,
-    /// Bytes of the results of the bundles of this block that are executed.
+    /// Bytes of the results of this block so far.
     block_results_bytes: usize,
-    /// Reused from bundle to bundle.
+    /// Reused for each bundle.
     results: ResultsBuilder,
-    /// Reused from command to command.
+    /// Reused for each command.
     result: Vec<u8>,
 }
 
 impl Executor {
-    /// An executor at height 0 of a fresh application.
+    /// Makes an executor of a fresh application at height 0.
     pub fn new(application: Box<dyn Application>, cluster: &ClusterId) -> Executor {
         let mut hasher = Hasher::new(*b"qX00");
         hasher.update(&cluster.0.0);
@@ -80,23 +76,22 @@ impl Executor {
         }
     }
 
-    /// The same, keeping the state at some checkpoints: at those by which a replica that was away can catch up.
+    /// Enables checkpoints, some of which keep the state for replicas that must catch up.
     pub fn with_checkpoints(self, rule: CheckpointRule) -> Executor {
         rule.assert_valid();
         Executor { rule: Some(rule), ..self }
     }
 
-    /// The same, with sessions of so many units at most ([`Sessions::with_limit`]), which must be the same on every replica. Nothing was
-    /// executed yet.
+    /// Limits the units of sessions ([`Sessions::with_limit`]), equally on every replica and before the first command.
     pub fn with_session_limit(self, session_limit: usize) -> Executor {
         Executor { sessions: Sessions::with_limit(session_limit), session_limit, ..self }
     }
 
-    /// Executes the block at the next height: its bundles in their order, one reply appended for each. Commands that were executed
-    /// before, in this bundle ordered twice or in another, have no effect again and are answered as duplicates. A bundle that expired
-    /// has no effect, nor has one that expires so late that sessions cannot tell when it is void.
+    /// Executes the block at the next height and appends a reply for each bundle. Commands that were executed before,
+    /// in this or another bundle, have no effect and are answered as duplicates. Bundles that have expired, or expire
+    /// too late, have no effect.
     pub fn execute(&mut self, height: Height, bundles: &[Bundle], replies: &mut Vec<Reply>) {
-        assert_eq!(height, self.height().next(), "blocks are executed one after the other");
+        assert_eq!(height, self.height().next(), "blocks are executed in ascending order");
         let mut rolling = Hasher::new(*b"qX01");
         rolling.update(&self.history.last().0);
         rolling.update(&height.0.to_le_bytes());
@@ -125,8 +120,8 @@ impl Executor {
         }
     }
 
-    /// What a quorum is to vouch for after the last block, which ends with a checkpoint: known at once, or, if the state is kept here, by
-    /// a task that any thread can run. `frontier` is what the replica needs besides to go on from here, and its digest.
+    /// Returns the checkpoint after the last block: done, or, if it keeps the state, a task that any thread can run.
+    /// `frontier` is the rest of the state that a replica needs to continue from there.
     pub fn checkpoint(&mut self, frontier_digest: Digest, frontier: impl FnOnce() -> Bytes) -> CheckpointTask {
         if !self.keeps_here {
             return CheckpointTask::Done(Checkpoint::of_history(self.height(), self.history.last(), frontier_digest));
@@ -134,12 +129,12 @@ impl Executor {
         CheckpointTask::Encode(Box::new(self.freeze(frontier())))
     }
 
-    /// The state as it is, without the replica's part: what only this replica itself may go on from.
+    /// Freezes the state without the replica's part, for use by this replica only.
     pub fn own_state(&mut self) -> FrozenState {
         self.freeze(Bytes::new())
     }
 
-    /// Copies the history (256 KiB at most) and the sessions (4 MiB at most), and what the application copies to be frozen.
+    /// Copies the history (at most 256 KiB) and the sessions (at most 4 MiB), and freezes the application.
     fn freeze(&mut self, frontier: Bytes) -> FrozenState {
         FrozenState {
             frontier,
@@ -153,8 +148,8 @@ impl Executor {
         }
     }
 
-    /// Becomes a state that was kept at a checkpoint, and returns the replica's part of it. That the state is the agreed one is for the
-    /// caller to know.
+    /// Adopts the state of a checkpoint and returns the replica's part of it. The caller verifies that the state is the
+    /// agreed one.
     pub fn adopt(&mut self, state: Bytes) -> Result<Bytes, RestoreError> {
         let mut input = Decoder::new(state);
         let frontier = input.get_bytes("frontier of a state", MAX_FRONTIER_BYTES)?;
@@ -177,7 +172,7 @@ impl Executor {
                     executed += 1;
                     self.result.clear();
                     self.application.execute(&command, &mut self.result);
-                    assert!(self.result.len() <= MAX_RESULT_BYTES, "{} answers too much", self.application.name());
+                    assert!(self.result.len() <= MAX_RESULT_BYTES, "result of {} is too long", self.application.name());
                     Outcome::Executed(&self.result)
                 }
                 Admission::Duplicate => Outcome::Duplicate,
@@ -192,8 +187,8 @@ impl Executor {
         self.results.finish()
     }
 
-    /// The reply to a bundle whose commands all have outcomes that nothing will change, be it ordered or not: they were executed
-    /// before, in whichever bundle, or never will be. In which block they were is not known any more; the reply says 0.
+    /// Returns the reply to a bundle if ordering it would change nothing: every command was executed before, in
+    /// whichever bundle, or never will be. The height of the reply is 0.
     pub fn settled(&self, bundle: &Bundle) -> Option<Reply> {
         let expires = bundle.expires();
         if !bundle.commands().all(|command| self.settled_outcome(expires, &command).is_some()) {
@@ -212,48 +207,47 @@ impl Executor {
         }
     }
 
-    /// The outcomes of an expired bundle, which its block only has recorded.
+    /// Returns the outcomes of an expired bundle.
     fn settle(&self, bundle: &Bundle) -> Results {
         self.settled(bundle).expect("every outcome is settled once the bundle has expired").results
     }
 
-    /// The height of the last executed block.
+    /// Returns the height of the last executed block.
     pub fn height(&self) -> Height {
         self.history.height()
     }
 
-    /// Commands executed, duplicates and refused ones not counted.
+    /// Returns the number of executed commands, without duplicates and refused ones.
     pub fn commands(&self) -> u64 {
         self.commands
     }
 
-    /// Asks the application, without ordering.
+    /// Queries the application without ordering.
     pub fn query(&self, question: &[u8]) -> Vec<u8> {
         self.application.query(question)
     }
 
-    /// A rolling digest over all heights, bundles and results so far: replicas that executed the same have the same.
+    /// Returns the rolling digest over all heights, bundles and results so far.
     pub fn state_digest(&self) -> Digest {
         self.history.last()
     }
 
-    /// A rolling digest over heights, bundles and results at sampled heights, ascending: what
-    /// [`compare_histories`](crate::compare_histories) compares.
+    /// Returns the rolling digest at sampled heights, ascending, for [`compare_histories`](crate::compare_histories).
     pub fn history(&self) -> Vec<(Height, Digest)> {
         self.history.samples()
     }
 
-    /// The whole state, application, sessions and history, in canonical form: replicas at one height have equal bytes.
+    /// Returns the application, sessions and history in canonical form: replicas at one height have equal bytes.
     pub fn snapshot(&mut self) -> Bytes {
         self.own_state().encode_snapshot()
     }
 
-    /// Becomes the state of a snapshot of the same cluster and application. On an error nothing has changed, whatever the bytes
-    /// were; that the state is the agreed one is for the caller to know, by a certificate of the snapshot's digest.
+    /// Restores a snapshot of the same cluster and application. On an error nothing changes, whatever the bytes are.
+    /// The caller verifies, by a certificate of the snapshot's digest, that the state is the agreed one.
     pub fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
         let mut input = Decoder::new(snapshot);
         if input.get_u8("snapshot version")? != SNAPSHOT_VERSION {
-            return Err(input.invalid("snapshot version", "it was written by another version").into());
+            return Err(input.invalid("snapshot version", "written by another version").into());
         }
         if Digest::decode(&mut input)? != self.cluster.0 {
             return Err(RestoreError::OtherCluster);
@@ -279,12 +273,12 @@ impl Executor {
     }
 }
 
-/// The outcomes of a bundle that is not looked into.
+/// Refuses all commands of a bundle.
 fn refuse(bundle: &Bundle) -> Results {
     Results::collect((0..bundle.len()).map(|_| Outcome::Refused))
 }
 
-/// Reads a count of executed commands, with room to count on.
+/// Decodes a count of executed commands that cannot overflow soon.
 pub(crate) fn get_commands(input: &mut Decoder) -> Result<u64, DecodeError> {
     match input.get_u64("executed commands")? {
         commands if commands <= u64::MAX / 2 => Ok(commands),

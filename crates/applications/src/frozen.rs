@@ -1,4 +1,4 @@
-//! The whole state of an executor at some moment, held fast while it goes on executing.
+//! The frozen state of an executor, which meanwhile continues to execute.
 
 use crate::application::Frozen;
 use crate::history::History;
@@ -7,10 +7,10 @@ use bytes::Bytes;
 use quorate_types::{ClusterId, Encoder, Wire};
 
 pub(crate) const SNAPSHOT_VERSION: u8 = 3;
-/// Room for what is not the application's. More is found if that does not suffice.
+/// Initial room for everything besides the application's state; the buffer grows if needed.
 const OTHER_BYTES: usize = 1 << 20;
 
-/// The state of an executor as it was when this was made, to be encoded on any thread.
+/// Frozen state of an executor, which any thread can encode.
 pub struct FrozenState {
     pub(crate) frontier: Bytes,
     pub(crate) cluster: ClusterId,
@@ -23,7 +23,7 @@ pub struct FrozenState {
 }
 
 impl FrozenState {
-    /// What [`Executor::adopt`](crate::Executor::adopt) takes: the replica's part, and the snapshot.
+    /// Encodes the replica's part and the snapshot, for [`Executor::adopt`](crate::Executor::adopt).
     pub fn encode(self) -> Bytes {
         let application = (self.application)();
         let mut out = Encoder::with_capacity(self.frontier.len() + application.len() + OTHER_BYTES);
@@ -39,7 +39,7 @@ impl FrozenState {
         out.finish()
     }
 
-    /// What [`Executor::restore`](crate::Executor::restore) takes: the snapshot alone, in canonical form.
+    /// Encodes only the snapshot, in canonical form, for [`Executor::restore`](crate::Executor::restore).
     pub fn encode_snapshot(self) -> Bytes {
         let frontier_bytes = size_of::<u32>() + self.frontier.len();
         self.encode().slice(frontier_bytes..)

@@ -1,41 +1,40 @@
-//! A rolling digest of everything executed, kept at sampled heights, and the comparison of replicas by it.
+//! A rolling digest of all executed blocks, sampled at some heights, by which replicas are compared.
 
 use quorate_types::{DecodeError, Decoder, Digest, Encoder, Height, ReplicaId, Wire};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use thiserror::Error;
 
-/// How many of the last heights are sampled, each.
+/// Number of last heights that are all sampled.
 pub const RECENT_HEIGHTS: usize = 4096;
-/// Every how many heights a sample is kept for good, as long as there are few.
+/// Initial distance in heights between permanent samples.
 pub const SAMPLE_STRIDE: u64 = 1024;
-/// Most samples kept for good: one more, and every other is given up and the stride doubled.
+/// Maximum number of permanent samples. Beyond it every other sample is dropped and the stride doubles.
 pub const MAX_SAMPLES: usize = 4096;
 
-/// The rolling digest at heights that depend on nothing but the last height, so that equal executions give equal histories, and
-/// that two replicas far apart still have heights in common: height 0, and all multiples of the wider stride.
+/// Samples of the rolling digest. The sampled heights depend only on the last height, so equal executions give equal
+/// histories. Replicas at distant heights still have common samples: height 0 and the multiples of the larger stride.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
     height: Height,
-    /// At the last heights, up to `height`.
+    /// Digests at the last heights, up to `height`.
     recent: VecDeque<Digest>,
-    /// At the multiples of `stride` from 0 up to `height`.
+    /// Digests at the multiples of `stride`, from 0 up to `height`.
     samples: Vec<Digest>,
     stride: u64,
 }
 
 impl History {
-    /// The history before the first block.
+    /// Makes the history before the first block.
     pub fn new(genesis: Digest) -> History {
         History { height: Height(0), recent: VecDeque::from([genesis]), samples: vec![genesis], stride: SAMPLE_STRIDE }
     }
 
-    /// The last height.
     pub fn height(&self) -> Height {
         self.height
     }
 
-    /// The digest at the last height.
+    /// Returns the digest at the last height.
     pub fn last(&self) -> Digest {
         *self.recent.back().expect("a history begins with genesis")
     }
@@ -60,7 +59,7 @@ impl History {
         }
     }
 
-    /// Every sample, ascending by height.
+    /// Returns all samples, ascending by height.
     pub fn samples(&self) -> Vec<(Height, Digest)> {
         let first_recent = self.height.0 + 1 - self.recent.len() as u64;
         let old = self.samples.iter().zip(0u64..).map(|(digest, at)| (Height(at * self.stride), *digest));
@@ -69,7 +68,7 @@ impl History {
     }
 }
 
-/// The stride after `height` heights; no other would be kept.
+/// Returns the stride of a history up to `height`.
 fn stride_at(height: u64) -> u64 {
     let mut stride = SAMPLE_STRIDE;
     while height / stride + 1 > MAX_SAMPLES as u64 {
@@ -78,7 +77,7 @@ fn stride_at(height: u64) -> u64 {
     stride
 }
 
-/// The height and the digests alone, since it decides how many there are and at which heights.
+/// Encoded as the height and the digests. The height determines their number and their heights.
 impl Wire for History {
     fn encode(&self, out: &mut Encoder) {
         self.height.encode(out);
@@ -88,7 +87,7 @@ impl Wire for History {
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
         let height = Height::decode(input)?;
         if height.0 == u64::MAX {
-            return Err(input.invalid("history", "it stands at the last height there is"));
+            return Err(input.invalid("history", "it is at the maximum height"));
         }
         let stride = stride_at(height.0);
         let samples = (0..height.0 / stride + 1).map(|_| Digest::decode(input)).collect::<Result<Vec<_>, _>>()?;
@@ -104,27 +103,26 @@ impl Wire for History {
     }
 }
 
-/// Replicas that executed different things.
+/// Disagreement between replicas about executed blocks.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Divergence {
-    /// The first height, of those that at least two replicas sampled, at which they differ. The cause lies above the last common
-    /// sample below it.
+    /// The first height with different samples. The cause lies above the last common sample below it.
     pub height: Height,
-    /// The replicas that sampled this height, by what they have there.
+    /// Replicas that sampled this height, by their digest.
     pub sides: Vec<(Digest, Vec<ReplicaId>)>,
 }
 
 impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the replicas executed different histories, seen first at height {}:", self.height)?;
+        write!(f, "the replicas executed different histories, first difference at height {}:", self.height)?;
         self.sides.iter().try_for_each(|(digest, replicas)| write!(f, " {replicas:?} have {digest:?}"))
     }
 }
 
-/// Compares what replicas executed: at every height that any two have sampled, their digests must be equal.
+/// Compares histories: at every height that two replicas have sampled, their digests must be equal.
 ///
-/// Returns the highest height that all of them have sampled: everything up to it is agreed by all. It is 0, which says nothing,
-/// when there is no such height; a caller that expects progress checks that it is not.
+/// Returns the highest height that all replicas have sampled, up to which all of them agree. It is 0 if there is no
+/// such height, so a caller that expects progress must check for that.
 pub fn compare_histories(histories: &[(ReplicaId, Vec<(Height, Digest)>)]) -> Result<Height, Divergence> {
     let mut heights: BTreeMap<Height, Vec<(Digest, Vec<ReplicaId>)>> = BTreeMap::new();
     for (replica, history) in histories {

@@ -1,11 +1,11 @@
-//! The applications by name.
+//! Applications by name.
 
 use crate::application::Application;
 use crate::key_value::KeyValue;
 use crate::log::Log;
 use quorate_types::ApplicationKind;
 
-/// Returns a fresh application of that kind.
+/// Makes a fresh application of this kind.
 pub fn build(kind: ApplicationKind) -> Box<dyn Application> {
     match kind {
         ApplicationKind::Log => Box::new(Log::new()),

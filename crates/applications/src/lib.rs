@@ -1,7 +1,7 @@
-//! Replicated applications, and the executor that feeds them the agreed blocks: each command at most once, in one order.
+//! Replicated applications, and the executor that runs the agreed blocks: each command at most once, in one order.
 //!
-//! An [`Application`] is a deterministic state machine. An [`Executor`] wraps one: it remembers what every client session has had
-//! executed ([`session`]), collects the results, and keeps a rolling digest of everything done ([`history`]), by which replicas
+//! An [`Application`] is a deterministic state machine. An [`Executor`] wraps one: it remembers the executed commands
+//! of each client [`session`], collects the results, and keeps a rolling digest of the [`history`], by which replicas
 //! are compared.
 
 pub mod application;

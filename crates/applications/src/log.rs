@@ -1,4 +1,4 @@
-//! The log: an application that executes nothing, for measuring pure ordering.
+//! A no-op log, for measuring ordering alone.
 
 use crate::application::{Application, Frozen, RestoreError};
 use crate::executor::get_commands;
@@ -6,34 +6,31 @@ use bytes::Bytes;
 use quorate_types::ApplicationKind;
 use quorate_types::{Command, Decoder, Digest, Encoder, Hasher, Wire};
 
-/// Bytes of a snapshot.
 const SNAPSHOT_BYTES: usize = 40;
 
-/// Counts the commands and chains the digests of their bundles; every result is empty.
+/// Application that counts commands and chains the digests of their bundles. Every result is empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Log {
     commands: u64,
-    /// Over the digest and the command count of every bundle: one hash a bundle, none a command.
+    /// Over the digest and the command count of every bundle, so that commands need no hash.
     digest: Digest,
 }
 
 impl Log {
-    /// The empty log.
     pub fn new() -> Log {
         Log::default()
     }
 
-    /// How many commands it holds.
     pub fn commands(&self) -> u64 {
         self.commands
     }
 
-    /// The digest of the whole log; equal logs have equal digests.
+    /// Returns the digest of the whole log.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The count of commands (8 bytes, little-endian) and the digest (32 bytes).
+    /// Encodes the count of commands (8 bytes, little-endian) and the digest (32 bytes).
     fn encode(&self) -> Bytes {
         let mut out = Encoder::with_capacity(SNAPSHOT_BYTES);
         out.put_u64(self.commands);
@@ -59,7 +56,7 @@ impl Application for Log {
         self.digest = hasher.finish();
     }
 
-    /// The snapshot, whatever the question.
+    /// Answers every question with the snapshot.
     fn query(&self, _question: &[u8]) -> Vec<u8> {
         self.encode().to_vec()
     }

@@ -1,38 +1,43 @@
-//! Client sessions: which sequence numbers of which client were executed, so that no signed command is ever executed twice.
+//! Client sessions: the executed sequence numbers of each client, so that no signed command is executed twice.
 //!
-//! A client keeps many commands outstanding, and they may be ordered otherwise than it numbered them. A session therefore has a
-//! *floor*, up to which nothing is executed any more, and a window of [`SESSION_WINDOW`] numbers above it with a bit for each. A number
-//! beyond the window moves it: numbers that fall out of it are void, whether they were executed or not. So a client has no last command,
-//! and one that it lost or gave up does not hold it up.
+//! A client has many outstanding commands, which may be ordered in any sequence. So a session has a *floor*, at and
+//! below which nothing new is executed, and a window of [`SESSION_WINDOW`] numbers above it with one bit each. A number
+//! beyond the window moves the window: numbers that fall out of it are void, executed or not. So a command that was
+//! lost or given up does not block its client.
 //!
 //! # Eviction
 //!
-//! Sessions take [`MAX_SESSIONS`] *units* at most: one each, and one for each [`UNIT_BYTES`] of a window's bits. Where that is not
-//! enough others give way, by the order of execution, which is the same on every replica. The owner with the most units, if that is more
-//! than [`FAIR_UNITS`], loses the session that it used least recently; if nobody has more, the session goes that was used least recently
-//! of all. So whoever opens sessions without end under one key loses its own. With keys without end it costs a command for each session
-//! that is younger than the victim's, and again whenever the victim uses it.
+//! Sessions take at most [`MAX_SESSIONS`] *units*: one each, and one for each [`UNIT_BYTES`] of a window's bits. Beyond
+//! that, sessions are evicted in an order that depends only on the executed commands, and so is equal on every replica.
+//! The owner with the most units, if these are more than [`FAIR_UNITS`], loses its least recently used session. If
+//! there is no such owner, the least recently used session of all goes. So an attacker who opens endless sessions under
+//! one key loses only its own. With endless keys, evicting a victim's session takes a command for each younger session,
+//! and again after each time the victim uses its session.
 //!
 //! # At most once
 //!
-//! A bundle tells up to which height it may be executed, its *expiry* e, in what is signed, and is not executed above. A session has a
-//! *bound*: the largest expiry of the bundles that were let into it. Evicting it raises the *watermark* of its owner to the bound; with
-//! the owner's last session that becomes everybody's. Watermarks never fall. A bundle opens a session only if e is above both
-//! watermarks, and what they were is the session's *birth*: a bundle is let into a session only if e is above that.
+//! The signed part of a bundle contains its *expiry* e, the last height at which it may be executed. A session has a
+//! *bound*: the largest expiry of the bundles it admitted. Evicting a session raises its owner's *watermark* to the
+//! bound; evicting the owner's last session raises the global watermark instead. Watermarks never fall. A bundle opens
+//! a session only if e is above both watermarks. The larger watermark at that time is the session's *birth*, and a
+//! session admits a bundle only if e is above its birth.
 //!
-//! **No command of a bundle is executed twice**, whoever orders the bundle how often, and whatever others do. For say that it was
-//! executed, and by which session. As long as the session is there its bit is set, or the floor is above it: it is not executed again.
-//! When the session is evicted, its bound is at least e, so a watermark of its owner is from then on, and everybody's when the owner's
-//! entry goes. A later session of the client has its birth at or above e, so it does not let the bundle in; nor does the bundle open one. ∎
+//! **No command of a bundle is executed twice**, however often the bundle is ordered. Proof: suppose that a session
+//! executed the command. While that session exists, the command's bit is set or the floor is above its number, so it is
+//! not executed again. When the session is evicted, its bound is at least e, so from then on the owner's watermark is
+//! at least e, or the global one after the owner's entry is gone. So a later session of the client has a birth of at
+//! least e and does not admit the bundle, and the bundle does not open a session. ∎
 //!
-//! So is no *number* that a client signs in one bundle only. It may sign a command again, under its number, in a bundle that expires
-//! later, once it is certain that the earlier one is void and was not executed. That is what [`Memory::Never`] says at a height at or above e:
-//! the session is there and older than e without the bit; or there is none, and e is above the watermarks, so none that let the bundle
-//! in was evicted. With f+1 replicas one honest one says so. [`Memory::Unknown`] tells it nothing but that the bundle is void.
+//! It follows that a *number* signed in only one bundle is executed at most once. A client may sign a command again
+//! under its number, in a bundle with a later expiry, once the earlier bundle is certainly void and was not executed.
+//! This is what [`Memory::Never`] means at a height of at least e: either the session has a birth below e and lacks the
+//! bit; or there is no session and e is above the watermarks, so no session that admitted the bundle was evicted. Of
+//! f+1 replicas that answer this, one is honest. [`Memory::Unknown`] only means that the bundle is void.
 //!
-//! Nobody is shut out: no bundle is let in that expires more than [`MAX_BUNDLE_LIFETIME_BLOCKS`] above the height of execution. So one
-//! that is signed now with the longest life is above all watermarks when it is executed, unless between the two every other session was
-//! opened or used, which takes `MAX_SESSIONS / FAIR_UNITS` = 4096 commands at the least. Then its client hears that the outcome is unknown.
+//! No client is shut out, because no bundle is admitted that expires more than [`MAX_BUNDLE_LIFETIME_BLOCKS`] above the
+//! height of execution. So a bundle signed now with the longest lifetime is above all watermarks when it is executed,
+//! unless every other session was opened or used in between, which takes at least `MAX_SESSIONS / FAIR_UNITS` = 4096
+//! commands. In that case its client learns that the outcome is unknown.
 //!
 //! [`MAX_BUNDLE_LIFETIME_BLOCKS`]: quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS
 
@@ -46,48 +51,48 @@ use std::collections::HashMap;
 use window::{Entry, Window};
 pub use window::{MAX_SEQUENCE, SESSION_WINDOW};
 
-/// Most units that the sessions take, and so most sessions. With the tables around it a session takes about 300 bytes: 20 MB in all.
+/// Maximum number of units, and so of sessions. Including the tables, a session takes about 300 bytes: 20 MB in all.
 pub const MAX_SESSIONS: usize = 65_536;
-/// Bytes of a window's bits that take as much room in the table as a session.
+/// Bytes of a window's bits that count as one unit.
 pub const UNIT_BYTES: usize = 128;
-/// Units of the largest session: a table needs as many.
+/// Units of the largest session, and so the minimum limit of a table.
 pub const MAX_SESSION_UNITS: usize = 1 + SESSION_WINDOW as usize / 8 / UNIT_BYTES;
 
+/// End of the linked lists of sessions.
 const NOBODY: u32 = u32::MAX;
 
-/// What a session says of a command.
+/// Decision of a session about a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// It was never executed and now counts as executed.
+    /// The command was never executed and now counts as executed.
     Fresh,
-    /// It was executed before.
+    /// The command was executed before.
     Duplicate,
-    /// Its number is 0 or above [`MAX_SEQUENCE`]; nothing has changed.
+    /// The number is 0 or above [`MAX_SEQUENCE`]; nothing has changed.
     Refused,
-    /// Its bundle expires too early for what was evicted, or its number lies behind the window: it never will be executed, and whether it
-    /// was is not known.
+    /// The bundle expires below a watermark, or the number is behind the window. The command will never be executed,
+    /// and whether it was is unknown.
     Forgotten,
 }
 
-/// What is remembered of a command.
+/// Knowledge about a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
-    /// It was executed.
     Executed,
-    /// No command with its number was executed in a bundle that expires as this one does, or later.
+    /// No command with this number was executed in a bundle with this expiry or a later one.
     Never,
-    /// Nothing; in this bundle it never will be executed.
+    /// Whether the command was executed is unknown. In this bundle it never will be.
     Unknown,
 }
 
-/// One client's executed numbers, and its neighbours in the order of use: among all sessions, and among those of its owner.
+/// Executed numbers of one client, and its neighbours in the order of use: among all sessions, and among its owner's.
 #[derive(Clone)]
 struct Session {
     client: ClientId,
     window: Window,
-    /// Bundles that expire up to here are not let in.
+    /// Bundles with an expiry up to this height are not admitted.
     birth: u64,
-    /// The largest expiry of those that were.
+    /// The largest expiry of the admitted bundles.
     bound: u64,
     owner: u32,
     newer: u32,
@@ -97,7 +102,7 @@ struct Session {
 }
 
 impl Session {
-    /// A session that nothing is linked to.
+    /// Makes a session that is not linked yet.
     fn new(client: ClientId, owner: u32, window: Window, birth: u64, bound: u64) -> Session {
         let [newer, older, owners_newer, owners_older] = [NOBODY; 4];
         Session { client, window, birth, bound, owner, newer, older, owners_newer, owners_older }
@@ -132,34 +137,35 @@ impl Session {
     }
 }
 
-/// Units of a session whose window has so many bytes of bits.
+/// Returns the units of a session whose window has this many bytes of bits.
 fn units(bytes: usize) -> u32 {
     1 + bytes.div_ceil(UNIT_BYTES) as u32
 }
 
-/// The sessions of all clients.
+/// Sessions of all clients.
 ///
-/// The table's hash has keys of the process's own, as clients choose their ids; nothing depends on the table's order.
+/// The table's hash has random keys of the process, because clients choose their ids; nothing depends on the table's
+/// order.
 pub struct Sessions {
-    /// In no particular order: where a session stands never shows.
+    /// In no particular order, which never shows.
     slots: Vec<Session>,
     free: Vec<u32>,
     by_client: HashMap<ClientId, u32>,
     owners: Owners,
     newest: u32,
     oldest: u32,
-    /// No bundle that expires up to here opens a session.
+    /// No bundle with an expiry up to this height opens a session.
     watermark: u64,
     units: usize,
     limit: usize,
 }
 
 impl Sessions {
-    /// No sessions yet, and never more units than `limit`, which must be the same on every replica.
+    /// Makes an empty table of at most `limit` units, which must be the same on every replica.
     pub fn with_limit(limit: usize) -> Sessions {
         assert!(
             (MAX_SESSION_UNITS..=MAX_SESSIONS).contains(&limit),
-            "between {MAX_SESSION_UNITS} and {MAX_SESSIONS} units, not {limit}"
+            "limit of {limit} units, must be from {MAX_SESSION_UNITS} to {MAX_SESSIONS}"
         );
         Sessions {
             slots: Vec::new(),
@@ -174,28 +180,27 @@ impl Sessions {
         }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.by_client.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.by_client.is_empty()
     }
 
-    /// Units that they take.
+    /// Returns the units that all sessions take.
     pub fn units(&self) -> usize {
         self.units
     }
 
-    /// Whether a command is to be executed, whose bundle has not expired; if so, it counts as executed from now on.
+    /// Decides whether to execute a command whose bundle has not expired. A fresh command counts as executed from now
+    /// on.
     #[inline]
     pub fn admit(&mut self, expires: Height, client: ClientId, sequence: u64) -> Admission {
         if sequence == 0 || sequence > MAX_SEQUENCE {
             return Admission::Refused;
         }
-        // Commands come in runs of one client, which is then the most recently used: no lookup within a run.
+        // Commands come in runs of one client, whose session is then the newest: no lookup within a run.
         let slot = match self.slots.get(self.newest as usize) {
             Some(session) if session.client == client => self.newest,
             _ => match self.find(expires.0, client, sequence) {
@@ -207,12 +212,12 @@ impl Sessions {
         let before = session.window.bytes();
         let admission = session.admit(expires.0, sequence);
         if session.window.bytes() != before {
-            self.weigh(slot, units(before));
+            self.on_resized(slot, units(before));
         }
         admission
     }
 
-    /// What is remembered of a command in a bundle that expires then.
+    /// Returns what is known about a command in a bundle with this expiry.
     #[inline]
     pub fn recall(&self, expires: Height, client: ClientId, sequence: u64) -> Memory {
         if sequence == 0 || sequence > MAX_SEQUENCE {
@@ -229,13 +234,14 @@ impl Sessions {
         }
     }
 
-    /// Up to where a bundle may expire without opening a session for the client.
+    /// Returns the height that the expiry of a bundle must exceed to open a session for the client.
     fn watermark_of(&self, client: ClientId) -> u64 {
         let owner = self.owners.find(client.owner());
         self.watermark.max(owner.map_or(0, |owner| self.owners.get(owner).watermark))
     }
 
-    /// The client's session as the most recently used, begun if there is none, unless the bundle expires too early for that.
+    /// Finds or opens the client's session and makes it the most recently used. Returns `None` if there is none and the
+    /// bundle expires too early to open one.
     fn find(&mut self, expires: u64, client: ClientId, sequence: u64) -> Option<u32> {
         if let Some(slot) = self.by_client.get(&client).copied() {
             self.unlink(slot);
@@ -267,24 +273,24 @@ impl Sessions {
         };
         self.by_client.insert(client, slot);
         self.units += units as usize;
-        self.owners.weigh(owner, units, 0);
+        self.owners.adjust_units(owner, units, 0);
         self.link(slot);
         slot
     }
 
-    /// The bits of a session take other room than before.
-    fn weigh(&mut self, slot: u32, before: u32) {
+    /// Accounts for a session whose window has grown or shrunk.
+    fn on_resized(&mut self, slot: u32, before: u32) {
         let session = &self.slots[slot as usize];
         let (now, owner) = (session.units(), session.owner);
         self.units = self.units + now as usize - before as usize;
-        self.owners.weigh(owner, now, before);
+        self.owners.adjust_units(owner, now, before);
         self.make_room(0, slot);
     }
 
-    /// Evicts sessions, but not `kept`, until there is room for so many units more.
+    /// Evicts sessions other than `kept` until there is room for `units` more.
     fn make_room(&mut self, units: usize, kept: u32) {
         while self.units + units > self.limit {
-            let slot = self.owners.first_to_give_way().chain([self.oldest]).find(|slot| *slot != kept);
+            let slot = self.owners.eviction_candidates().chain([self.oldest]).find(|slot| *slot != kept);
             self.evict(slot.expect("the limit leaves room for the largest session"));
         }
     }
@@ -297,7 +303,7 @@ impl Sessions {
         self.by_client.remove(&client);
         self.free.push(slot);
         self.units -= units as usize;
-        self.owners.weigh(owner, 0, units);
+        self.owners.adjust_units(owner, 0, units);
         let entry = self.owners.get_mut(owner);
         entry.watermark = entry.watermark.max(bound);
         if let Some(watermark) = self.owners.remove_if_empty(owner) {
@@ -342,7 +348,7 @@ impl Sessions {
         }
     }
 
-    /// The sessions as they are now. This copies all of them but their windows: 96 bytes each.
+    /// Freezes the sessions. Copies 96 bytes of each, but not their windows.
     pub fn freeze(&self) -> FrozenSessions {
         FrozenSessions {
             slots: self.slots.clone(),
@@ -353,7 +359,7 @@ impl Sessions {
         }
     }
 
-    /// Reads what [`FrozenSessions::encode`] wrote; never panics, whatever the bytes.
+    /// Decodes the output of [`FrozenSessions::encode`]. Never panics, whatever the bytes.
     pub fn decode(input: &mut Decoder, limit: usize) -> Result<Sessions, DecodeError> {
         let mut sessions = Sessions::with_limit(limit);
         sessions.watermark = input.get_u64("session watermark")?;
@@ -363,11 +369,11 @@ impl Sessions {
             let (birth, bound) = (input.get_u64("session birth")?, input.get_u64("session bound")?);
             let window = Window::decode(input)?;
             if sessions.by_client.contains_key(&client) {
-                return Err(input.invalid("sessions", "a client has two"));
+                return Err(input.invalid("sessions", "two of one client"));
             }
             sessions.put(client, window, birth, bound);
             if sessions.units > limit {
-                return Err(input.invalid("sessions", "they take more room than there is"));
+                return Err(input.invalid("sessions", "too many units"));
             }
         }
         let mut before = None;
@@ -375,21 +381,21 @@ impl Sessions {
             let id = u128::from_le_bytes(input.get_array("owner of sessions")?);
             let watermark = input.get_u64("session watermark")?;
             let Some(owner) = sessions.owners.find(id) else {
-                return Err(input.invalid("owner of sessions", "it has none"));
+                return Err(input.invalid("owner of sessions", "has no session"));
             };
             if before.replace(id) >= Some(id) || watermark == 0 {
-                return Err(input.invalid("owner of sessions", "they are not in their shortest form"));
+                return Err(input.invalid("owner of sessions", "not in canonical form"));
             }
             sessions.owners.get_mut(owner).watermark = watermark;
         }
         if sessions.slots.iter().any(|session| session.birth > sessions.watermark_of(session.client)) {
-            return Err(input.invalid("session birth", "it is above the watermarks"));
+            return Err(input.invalid("session birth", "above the watermarks"));
         }
         Ok(sessions)
     }
 }
 
-/// The sessions of all clients at some moment.
+/// Frozen sessions of all clients.
 pub struct FrozenSessions {
     slots: Vec<Session>,
     oldest: u32,
@@ -399,8 +405,8 @@ pub struct FrozenSessions {
 }
 
 impl FrozenSessions {
-    /// Appends the watermark, the sessions from the least to the most recently used, and the owners' watermarks: equal sessions give
-    /// equal bytes.
+    /// Appends the watermark, the sessions from the least to the most recently used, and the owners' watermarks. Equal
+    /// sessions give equal bytes.
     pub fn encode(&self, out: &mut Encoder) {
         out.put_u64(self.watermark);
         out.put_count(self.count);

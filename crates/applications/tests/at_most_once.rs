@@ -1,8 +1,8 @@
-//! Nothing is executed twice, whatever is ordered how often: honest clients among floods of sessions, evictions, snapshots, and everything
-//! that was ever signed ordered again at any time.
+//! No command is executed twice: honest clients among floods of sessions, evictions and snapshots, while every signed
+//! bundle may be ordered again at any time.
 //!
-//! Without the watermarks of owners (`Sessions::watermark_of` returning 0) the property fails within its cases, and so does the test of
-//! an evicted session: that was tried.
+//! Without watermarks (`Sessions::watermark_of` returning 0) the property test and the test of an evicted session fail,
+//! as an experiment has shown.
 
 use crate::common::executor;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Height, Outcome};
 use std::collections::BTreeMap;
 
-/// Units of sessions: small, so that floods are.
+/// Limit of units, small so that small floods evict sessions.
 const LIMIT: usize = 100;
 const HONEST: usize = 4;
 
@@ -26,20 +26,19 @@ fn signed(expires: Height, commands: &[(ClientId, u64)]) -> Bundle {
     builder.finish()
 }
 
-/// What happens next.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A client signs its next command, to expire so many heights ahead, unless it waits for an answer.
+    /// A client that does not wait for an answer signs its next command, to expire `ahead` heights from now.
     Sign { who: usize, ahead: u64, skip: u64 },
-    /// A block of anything that was ever signed.
+    /// A block of arbitrary bundles that were signed before is executed.
     Order(Vec<prop::sample::Index>),
-    /// One owner opens so many sessions.
+    /// One owner opens many sessions.
     FloodByOne { owner: u64, sessions: u16, ahead: u64 },
-    /// So many owners open one each.
+    /// Many owners open one session each.
     FloodByMany { owners: u64, ahead: u64 },
-    /// Empty blocks.
+    /// Empty blocks are executed.
     Wait(u64),
-    /// The state is written and read again.
+    /// The state is replaced by its snapshot.
     Restore,
 }
 
@@ -49,7 +48,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..HONEST, ahead(), skip).prop_map(|(who, ahead, skip)| Step::Sign { who, ahead, skip }),
         4 => prop::collection::vec(any::<prop::sample::Index>(), 1..6).prop_map(Step::Order),
-        1 => (100u64..103, 1u16..200, ahead()).prop_map(|(owner, sessions, ahead)| Step::FloodByOne { owner, sessions, ahead }),
+        1 => (100u64..103, 1u16..200, ahead())
+            .prop_map(|(owner, sessions, ahead)| Step::FloodByOne { owner, sessions, ahead }),
         1 => (1u64..150, ahead()).prop_map(|(owners, ahead)| Step::FloodByMany { owners, ahead }),
         1 => (1u64..12).prop_map(Step::Wait),
         1 => Just(Step::Restore),
@@ -65,7 +65,7 @@ struct Honest {
 struct World {
     executor: Executor,
     honest: Vec<Honest>,
-    /// All that was ever signed.
+    /// Every bundle that was signed.
     bundles: Vec<Bundle>,
     executed: BTreeMap<(ClientId, u64), u64>,
     floods: u64,
@@ -122,12 +122,12 @@ impl World {
             Step::Restore => {
                 let snapshot = self.executor.snapshot();
                 let mut restored = fresh();
-                restored.restore(snapshot.clone()).expect("it was just written");
+                restored.restore(snapshot.clone()).expect("a snapshot can be restored");
                 assert_eq!(restored.snapshot(), snapshot);
                 self.executor = restored;
             }
         }
-        self.look();
+        self.ask();
     }
 
     fn sign_for(&mut self, who: usize, expires: Height) {
@@ -145,8 +145,8 @@ impl World {
                 let executed = self.executed.entry((command.client, command.sequence)).or_default();
                 match outcome {
                     Outcome::Executed(_) => *executed += 1,
-                    Outcome::Duplicate => assert_eq!(*executed, 1, "it is said to be executed"),
-                    Outcome::Expired => assert_eq!(*executed, 0, "it is said not to be executed"),
+                    Outcome::Duplicate => assert_eq!(*executed, 1, "a duplicate was executed once"),
+                    Outcome::Expired => assert_eq!(*executed, 0, "an expired command was not executed"),
                     Outcome::Refused | Outcome::Forgotten => {}
                 }
                 assert!(*executed <= 1, "number {} of {} is executed twice", command.sequence, command.client);
@@ -160,8 +160,8 @@ impl World {
         assert_eq!(self.executor.commands(), self.executed.values().sum::<u64>());
     }
 
-    /// Clients ask what became of what they wait for. What is certainly void they sign again, for a little later.
-    fn look(&mut self) {
+    /// Has clients ask for the outcome of their commands, and sign void commands again with a later expiry.
+    fn ask(&mut self) {
         for who in 0..HONEST {
             let Some(bundle) = self.honest[who].waits.clone() else { continue };
             let Some(reply) = self.executor.settled(&bundle) else { continue };
@@ -169,16 +169,16 @@ impl World {
             let executed = self.executed.get(&key).copied().unwrap_or(0);
             match reply.results.outcomes().next().expect("it has one command") {
                 Outcome::Expired => {
-                    assert_eq!(executed, 0, "it is said not to be executed");
+                    assert_eq!(executed, 0, "an expired command was not executed");
                     let expires = Height(self.height().0 + 1 + key.1 % 7);
                     self.sign_for(who, expires);
                 }
                 Outcome::Duplicate => {
-                    assert_eq!(executed, 1, "it is said to be executed");
+                    assert_eq!(executed, 1, "a duplicate was executed once");
                     self.honest[who].waits = None;
                 }
                 Outcome::Forgotten => self.honest[who].waits = None,
-                other => panic!("{other:?} is settled by nothing"),
+                other => panic!("{other:?} is not a settled outcome"),
             }
         }
     }
@@ -187,7 +187,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn nothing_is_executed_twice_and_whoever_signs_now_is_served(steps in prop::collection::vec(step(), 1..80)) {
+    fn nothing_is_executed_twice_and_new_commands_are_served(steps in prop::collection::vec(step(), 1..80)) {
         let mut world = World::new();
         steps.iter().for_each(|step| world.act(step));
         for who in 0..HONEST {
@@ -200,7 +200,7 @@ proptest! {
 }
 
 #[test]
-fn an_evicted_sessions_commands_are_dead_for_good() {
+fn the_commands_of_an_evicted_session_stay_void() {
     let mut world = World::new();
     let victim = first_of(1);
     let old = signed(Height(0).latest_expiry(), &[(victim, 1)]);
@@ -209,7 +209,7 @@ fn an_evicted_sessions_commands_are_dead_for_good() {
     assert_eq!(world.executor.settled(&old).expect("it is void").results.outcomes().next(), Some(Outcome::Forgotten));
     world.execute(vec![old.clone()]);
     world.execute(vec![signed(world.height().latest_expiry(), &[(victim, 2)])]);
-    assert_eq!(world.executed[&(victim, 2)], 1, "the victim goes on");
+    assert_eq!(world.executed[&(victim, 2)], 1, "the victim can continue");
     world.execute(vec![old]);
     world.act(&Step::Restore);
     world.execute(vec![world.bundles[0].clone()]);
@@ -217,7 +217,7 @@ fn an_evicted_sessions_commands_are_dead_for_good() {
 }
 
 #[test]
-fn a_bundle_is_void_above_the_height_at_which_it_expires() {
+fn a_bundle_is_void_above_its_expiry() {
     let mut world = World::new();
     let client = first_of(1);
     let outcome = |world: &World, bundle: &Bundle| {
@@ -227,19 +227,19 @@ fn a_bundle_is_void_above_the_height_at_which_it_expires() {
     let [in_time, late] = [1, 2].map(|sequence| signed(Height(3), &[(client, sequence)]));
     world.act(&Step::Wait(2));
     world.execute(vec![in_time.clone()]);
-    assert_eq!(outcome(&world, &late).as_deref(), Some("Expired"), "the next height is above it");
+    assert_eq!(outcome(&world, &late).as_deref(), Some("Expired"), "the next height is above its expiry");
     world.execute(vec![late.clone(), in_time.clone()]);
     assert_eq!((world.executed[&(client, 1)], world.executed[&(client, 2)]), (1, 0));
     assert_eq!(outcome(&world, &in_time).as_deref(), Some("Duplicate"));
     let again = signed(Height(9), &[(client, 2)]);
-    assert_eq!(outcome(&world, &again), None, "signed again it may be executed");
+    assert_eq!(outcome(&world, &again), None, "a command that was signed again may be executed");
     world.execute(vec![again]);
     assert_eq!(world.executed[&(client, 2)], 1);
-    assert_eq!(outcome(&world, &late).as_deref(), Some("Duplicate"), "by whichever bundle");
+    assert_eq!(outcome(&world, &late).as_deref(), Some("Duplicate"), "the command was executed in another bundle");
 }
 
 #[test]
-fn a_bundle_that_outlives_every_watermark_is_not_executed() {
+fn a_bundle_that_expires_too_late_is_not_executed() {
     let mut world = World::new();
     let latest = world.height().next().latest_expiry();
     let [good, bad] = [latest, latest.next()].map(|expires| signed(expires, &[(first_of(1), expires.0)]));
@@ -248,7 +248,7 @@ fn a_bundle_that_outlives_every_watermark_is_not_executed() {
 }
 
 #[test]
-fn a_client_goes_on_for_ever_and_when_it_was_evicted_too() {
+fn a_client_continues_after_lost_commands_and_evictions() {
     let mut executor = fresh();
     let client = first_of(1);
     let mut replies = Vec::new();
@@ -261,7 +261,7 @@ fn a_client_goes_on_for_ever_and_when_it_was_evicted_too() {
             executor.execute(executor.height().next(), &[bundle], &mut replies);
             assert!(replies.drain(..).all(|reply| reply.results.is_all_empty()), "round {round}");
         }
-        // A command that is lost.
+        // Skip a number, as if its command were lost.
         sequence += 1;
         let crowd: Vec<Bundle> = (0..2 * LIMIT as u64)
             .map(|owner| signed(executor.height().latest_expiry(), &[(first_of(1000 * (round + 1) + owner), 1)]))

@@ -1,4 +1,5 @@
-//! Checkpoints: all replicas come to the same ones with the same digests, keep the state at the same ones, and go on from it alike.
+//! Checkpoints: all replicas have the same digests, keep the state at the same checkpoints, and continue from it
+//! equally.
 
 use crate::common::{bundle, executor, put, step};
 use bytes::Bytes;
@@ -22,7 +23,7 @@ fn checkpoint(executor: &mut Executor) -> Checkpoint {
     executor.checkpoint(digest, || frontier).run()
 }
 
-/// Executes a block, and looks at the checkpoint after it if there is one.
+/// Executes a block. Returns the checkpoint after it, if there is one.
 fn advance(executor: &mut Executor, rule: CheckpointRule, bundles: &[Bundle]) -> Option<Checkpoint> {
     step(executor, bundles);
     rule.is_checkpoint(executor.height()).then(|| checkpoint(executor))
@@ -33,7 +34,7 @@ fn write(number: u64, bytes: usize) -> Bundle {
 }
 
 #[test]
-fn the_state_is_kept_when_enough_was_executed() {
+fn the_state_is_kept_after_enough_bytes() {
     let mut executor = keeper(ApplicationKind::Log, RULE);
     let mut kept = Vec::new();
     for number in 1..=60 {
@@ -59,7 +60,7 @@ fn empty_blocks_count_too() {
 }
 
 #[test]
-fn a_large_state_is_kept_more_seldom_but_not_for_ever() {
+fn a_large_state_is_kept_less_often_up_to_a_limit() {
     let rule = CheckpointRule { interval: 1, ..RULE };
     let kept_with = |bytes: usize| {
         let mut executor = keeper(ApplicationKind::KeyValue, rule);
@@ -84,7 +85,7 @@ fn without_a_rule_nothing_is_kept() {
 }
 
 #[test]
-fn what_is_vouched_for_names_height_history_and_frontier() {
+fn the_digest_covers_height_history_and_frontier() {
     let mut one = keeper(ApplicationKind::Log, RULE);
     step(&mut one, &[write(1, 1)]);
     let own = checkpoint(&mut one).digest;
@@ -97,7 +98,7 @@ fn what_is_vouched_for_names_height_history_and_frontier() {
 }
 
 #[test]
-fn damaged_states_are_refused_and_leave_no_trace() {
+fn damaged_states_are_refused_and_change_nothing() {
     let mut source = keeper(ApplicationKind::KeyValue, CheckpointRule { interval: 1, bytes_between: 1, ..RULE });
     step(&mut source, &[write(1, 30)]);
     let (_, state) = checkpoint(&mut source).kept.expect("every state is kept");
@@ -112,7 +113,8 @@ fn damaged_states_are_refused_and_leave_no_trace() {
     let mut stranger =
         Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &ClusterId::from_name("other"));
     assert_eq!(stranger.adopt(state.clone()), Err(RestoreError::OtherCluster));
-    let other = executor(ApplicationKind::Log).adopt(state.clone()).expect_err("it is of another application");
+    let other =
+        executor(ApplicationKind::Log).adopt(state.clone()).expect_err("the state belongs to another application");
     assert!(matches!(other, RestoreError::OtherApplication { .. }), "{other}");
     assert_eq!(target.snapshot(), before);
     assert_eq!(target.adopt(state), Ok(frontier(Height(1)).1));
@@ -120,16 +122,16 @@ fn damaged_states_are_refused_and_leave_no_trace() {
 }
 
 #[test]
-#[should_panic(expected = "checkpoints come now and then")]
-fn a_rule_without_an_interval_is_our_own_bug() {
+#[should_panic(expected = "a checkpoint rule must be positive")]
+fn a_rule_without_an_interval_panics() {
     keeper(ApplicationKind::Log, CheckpointRule { interval: 0, ..RULE });
 }
 
 proptest! {
-    /// What a replica has frozen, sessions and history with it, is the state of that height, whatever it has executed until it is encoded.
-    /// Another executes the same and encodes at once.
+    /// A frozen state, with sessions and history, is that of its height, whatever is executed until it is encoded.
+    /// Another replica executes the same blocks and encodes its state at once.
     #[test]
-    fn what_is_frozen_is_the_state_of_its_height(
+    fn a_frozen_state_is_that_of_its_height(
         blocks in prop::collection::vec(prop::collection::vec((0..6u64, 1..300u64), 0..4), 1..40),
         freezes in prop::collection::btree_set(0..40usize, 1..6),
         patience in 1..20usize,
@@ -159,10 +161,10 @@ proptest! {
         prop_assert_eq!(one.snapshot(), other.snapshot());
     }
 
-    /// One replica executes all; one goes over to its own snapshot now and then, as after a restart; one begins with a state that the
-    /// first has kept. All vouch for the same at the same heights, and keep the same states.
+    /// One replica executes everything, one restarts from its own snapshots, and one begins with a state that the first
+    /// has kept. All have equal digests at the same heights and keep the same states.
     #[test]
-    fn all_come_to_the_same(
+    fn all_replicas_have_the_same_checkpoints(
         blocks in prop::collection::vec(prop::collection::vec((0..40u64, 0..900usize), 0..3), 10..60),
         restarts in prop::collection::btree_set(0..60usize, 0..6),
         joins in 0..4usize,

@@ -1,4 +1,4 @@
-//! The executor: determinism, at-most-once execution, replies, and snapshots with all that belongs to them.
+//! The executor: determinism, at-most-once execution, replies and snapshots.
 
 use crate::common::{bundle, executor, get, put, step};
 use bytes::Bytes;
@@ -50,7 +50,7 @@ fn every_command_is_answered_to_its_origin() {
 }
 
 #[test]
-fn a_command_again_is_a_duplicate_whatever_bundle_it_comes_in() {
+fn a_repeated_command_is_a_duplicate_in_every_bundle() {
     let mut executor = executor(ApplicationKind::Log);
     let first = bundle(1, &[(1, 1, b""), (1, 2, b"")]);
     let replies = step(&mut executor, &[first.clone(), first.clone()]);
@@ -63,7 +63,7 @@ fn a_command_again_is_a_duplicate_whatever_bundle_it_comes_in() {
 }
 
 #[test]
-fn a_bundle_of_nothing_but_duplicates_has_its_reply_beforehand() {
+fn a_bundle_of_duplicates_has_its_reply_without_ordering() {
     let mut executor = executor(ApplicationKind::Log);
     let (one, two) = (bundle(1, &[(1, 1, b""), (2, 1, b"")]), bundle(1, &[(1, 2, b"")]));
     let rebundled = bundle(3, &[(2, 1, b""), (1, 1, b"else")]);
@@ -74,20 +74,20 @@ fn a_bundle_of_nothing_but_duplicates_has_its_reply_beforehand() {
         assert_eq!((reply.origin, reply.bundle, reply.height), (again.origin(), again.digest(), Height(0)));
         assert_eq!(reply.results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate; 2]);
         let ordered = step(&mut executor, std::slice::from_ref(again));
-        assert_eq!(ordered[0].results, reply.results, "what it would have got by being ordered");
+        assert_eq!(ordered[0].results, reply.results, "the reply is the same as with ordering");
     }
     assert_eq!(executor.settled(&two), None);
     assert_eq!(executor.settled(&bundle(1, &[(1, 1, b""), (1, 2, b"")])), None, "half of it is new");
 }
 
 #[test]
-#[should_panic(expected = "blocks are executed one after the other")]
-fn a_gap_in_the_heights_is_our_own_bug() {
+#[should_panic(expected = "blocks are executed in ascending order")]
+fn a_gap_in_the_heights_panics() {
     executor(ApplicationKind::Log).execute(Height(2), &[], &mut Vec::new());
 }
 
 #[test]
-fn numbers_that_nobody_may_use_are_refused() {
+fn invalid_numbers_are_refused() {
     let mut executor = executor(ApplicationKind::Log);
     let replies = step(&mut executor, &[bundle(1, &[(1, u64::MAX, b""), (1, 0, b""), (1, 1, b"")])]);
     assert_eq!(
@@ -117,12 +117,11 @@ fn results_never_outgrow_a_frame() {
     let replies = step(&mut executor, &[rest.finish()]);
     assert!(
         replies[0].results.outcomes().all(|outcome| matches!(outcome, Outcome::Executed(_))),
-        "refused may come again"
+        "a refused command may be repeated"
     );
 }
 
-/// Blocks of bundles of few clients, numbers and keys.
-/// A block of small questions for large values: the results that are held at once are bounded, and the next block begins anew.
+/// A block of small queries for large values: the results in memory are bounded, and the next block starts from zero.
 #[test]
 fn replies_of_one_block_are_bounded() {
     let mut executor = executor(ApplicationKind::KeyValue);
@@ -131,16 +130,17 @@ fn replies_of_one_block_are_bounded() {
     let questions: Vec<Bundle> = (2..402).map(|client| bundle(client, &[(client, 1, &read)])).collect();
     let replies = step(&mut executor, &questions);
     let held: usize = replies.iter().map(|reply| reply.results.body().len()).sum();
-    assert!(held < MAX_BLOCK_RESULTS_BYTES + 2 * MAX_VALUE_BYTES, "{held} bytes of results are held at once");
+    assert!(held < MAX_BLOCK_RESULTS_BYTES + 2 * MAX_VALUE_BYTES, "{held} bytes of results are in memory at once");
     let executed = |reply: &&Reply| reply.results.outcomes().all(|outcome| matches!(outcome, Outcome::Executed(_)));
     let served = replies.iter().take_while(executed).count();
     assert_eq!(served, MAX_BLOCK_RESULTS_BYTES.div_ceil(MAX_VALUE_BYTES + 10));
     let refused = |reply: &Reply| reply.results.outcomes().all(|outcome| outcome == Outcome::Refused);
     assert!(replies[served..].iter().all(refused), "the rest is refused");
     let again = step(&mut executor, &questions[served..served + 1]);
-    assert!(again.iter().all(|reply| executed(&reply)), "it may come again in the next block");
+    assert!(again.iter().all(|reply| executed(&reply)), "refused commands may be repeated in the next block");
 }
 
+/// Blocks of bundles of few clients, numbers and keys.
 fn blocks() -> impl Strategy<Value = Vec<Vec<Bundle>>> {
     let word = || prop::collection::vec(0u8..3, 0..3);
     let payload = prop_oneof![
@@ -162,7 +162,7 @@ fn blocks() -> impl Strategy<Value = Vec<Vec<Bundle>>> {
 
 proptest! {
     #[test]
-    fn equal_blocks_give_equal_everything(blocks in blocks(), cut in any::<prop::sample::Index>(), log in any::<bool>()) {
+    fn equal_blocks_give_equal_states(blocks in blocks(), cut in any::<prop::sample::Index>(), log in any::<bool>()) {
         let kind = if log { ApplicationKind::Log } else { ApplicationKind::KeyValue };
         let (mut one, mut two) = (executor(kind), executor(kind));
         let cut = cut.index(blocks.len());
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn a_different_block_shows_from_its_height_on(blocks in blocks(), at in any::<prop::sample::Index>()) {
+    fn a_different_block_changes_the_later_history(blocks in blocks(), at in any::<prop::sample::Index>()) {
         let (mut one, mut two) = (executor(ApplicationKind::KeyValue), executor(ApplicationKind::KeyValue));
         let at = at.index(blocks.len());
         for (height, bundles) in blocks.iter().enumerate() {
@@ -201,7 +201,10 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_is_refused_or_is_another_state(blocks in blocks(), bits in prop::collection::vec(any::<prop::sample::Index>(), 20)) {
+    fn a_flipped_bit_in_a_snapshot_is_refused_or_changes_the_state(
+        blocks in blocks(),
+        bits in prop::collection::vec(any::<prop::sample::Index>(), 20),
+    ) {
         let mut source = executor(ApplicationKind::KeyValue);
         blocks.iter().for_each(|bundles| drop(step(&mut source, bundles)));
         let good = source.snapshot();
@@ -219,7 +222,7 @@ proptest! {
     }
 }
 
-/// Answers every command with one byte: two with different bytes are a replica and a faulty one.
+/// Application that answers every command with one byte; a different byte makes a faulty replica.
 struct Parrot(u8);
 
 impl Application for Parrot {
@@ -277,14 +280,15 @@ fn a_restored_executor_remembers_commands() {
 }
 
 #[test]
-fn foreign_and_truncated_snapshots_are_refused_by_name() {
+fn foreign_and_truncated_snapshots_are_refused() {
     let mut source = executor(ApplicationKind::KeyValue);
     step(&mut source, &[bundle(1, &[(1, 1, &put(b"k", b"v")), (1, 5, b"")])]);
     let good = source.snapshot();
     let mut stranger =
         Executor::new(quorate_applications::build(ApplicationKind::KeyValue), &ClusterId::from_name("other"));
     assert_eq!(stranger.restore(good.clone()), Err(RestoreError::OtherCluster));
-    let error = executor(ApplicationKind::Log).restore(good.clone()).expect_err("it is of another application");
+    let error =
+        executor(ApplicationKind::Log).restore(good.clone()).expect_err("the snapshot belongs to another application");
     assert_eq!(error, RestoreError::OtherApplication { expected: "log", found: "kv".into() });
     let mut target = executor(ApplicationKind::KeyValue);
     let before = target.snapshot();
@@ -311,7 +315,7 @@ fn the_log_chains_its_bundles() {
     step(&mut one, &bundles);
     bundles.iter().for_each(|bundle| drop(step(&mut two, std::slice::from_ref(bundle))));
     step(&mut three, &[bundles[1].clone(), bundles[0].clone()]);
-    assert_eq!(one.query(b""), two.query(b""), "how the bundles fall into blocks is no matter of the log");
+    assert_eq!(one.query(b""), two.query(b""), "the division into blocks does not affect the log");
     assert_ne!(one.query(b""), three.query(b""));
     assert_eq!(one.query(b"")[..8], 2u64.to_le_bytes());
 }

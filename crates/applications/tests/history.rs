@@ -1,4 +1,4 @@
-//! Histories: which heights they keep, and what the comparison finds.
+//! Histories: the heights they keep, and their comparison.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn digest(height: u64, branch: u8) -> Digest {
     digest
 }
 
-/// A history up to `height` that leaves the common one at `fork`.
+/// Makes a history up to `height` that differs from the common one from `fork` on.
 fn history(height: u64, fork: u64) -> History {
     let mut history = History::new(digest(0, 0));
     (1..=height).for_each(|at| history.push(digest(at, u8::from(at >= fork))));
@@ -73,13 +73,13 @@ fn the_first_difference_is_found_with_its_sides() {
 }
 
 #[test]
-fn two_of_three_that_differ_are_found_beyond_the_third() {
+fn a_difference_above_the_height_of_the_third_replica_is_found() {
     let (short, one, two) = (history(10, u64::MAX), history(400, u64::MAX), history(400, 250));
     assert_eq!(compare(&[&short, &one, &two]).expect_err("they differ").height, Height(250));
 }
 
 #[test]
-fn nothing_in_common_is_height_zero() {
+fn histories_without_a_common_height_give_height_zero() {
     assert_eq!(compare_histories(&[]), Ok(Height(0)));
     assert_eq!(
         compare_histories(&[(ReplicaId(0), history(9, 99).samples()), (ReplicaId(1), Vec::new())]),
@@ -102,7 +102,8 @@ proptest! {
         let mut first = None;
         let mut common = Height(0);
         for height in (0..9000).map(Height) {
-            let here: Vec<Digest> = all.clone().filter_map(|replica: usize| samples[replica].get(&height).copied()).collect();
+            let here: Vec<Digest> =
+                all.clone().filter_map(|replica: usize| samples[replica].get(&height).copied()).collect();
             if first.is_none() && here.iter().any(|digest| *digest != here[0]) {
                 first = Some(height);
             }
@@ -142,5 +143,5 @@ fn a_history_with_two_digests_for_one_height_is_refused() {
     let mut out = Encoder::default();
     out.put_u64(u64::MAX);
     let error = History::decode(&mut Decoder::new(out.finish())).expect_err("it is refused");
-    assert!(error.to_string().contains("last height"), "{error}");
+    assert!(error.to_string().contains("maximum height"), "{error}");
 }

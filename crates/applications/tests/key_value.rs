@@ -1,4 +1,4 @@
-//! The key-value store against a map, its encodings, its limits and its snapshots.
+//! The key-value store compared with a map, its encodings, its limits and its snapshots.
 
 use crate::common::{get, put};
 use bytes::Bytes;
@@ -42,7 +42,7 @@ impl Step {
     }
 }
 
-/// Few keys and values, so that they meet.
+/// Few keys and values, so that they collide.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(0u8..3, 0..3)
 }
@@ -59,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The encoding of a page, written down independently: kind, whether more follow, count, pairs.
+/// Encodes a page independently of the store: kind, whether more follow, count, pairs.
 fn page(model: &BTreeMap<Vec<u8>, Vec<u8>>, from: &[u8], to: Option<&[u8]>, limit: usize, result: &mut Vec<u8>) {
     let is_wanted = |key: &[u8]| key >= from && to.is_none_or(|to| key < to);
     let wanted: Vec<_> = model.iter().filter(|(key, _)| is_wanted(key)).collect();
@@ -105,14 +105,13 @@ fn model_step(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, limit: usize, step: &Step)
     result
 }
 
-/// What a test of frozen states does next.
 #[derive(Clone, Debug)]
 enum Move {
     Step(Step),
     Freeze,
-    /// One of those that are held.
+    /// Encodes one of the frozen states.
     Encode(prop::sample::Index),
-    /// Becomes one of those that are held.
+    /// Restores one of the frozen states.
     Restore(prop::sample::Index),
 }
 
@@ -167,9 +166,9 @@ proptest! {
         prop_assert_eq!((restored.snapshot(), restored.bytes()), (store.snapshot(), store.bytes()));
     }
 
-    /// What is frozen is the state of that moment, whatever is executed until it is encoded, and however many moments are held at once.
+    /// Later commands do not change frozen states, of which there may be several at the same time.
     #[test]
-    fn what_is_frozen_stays_as_it_was(moves in prop::collection::vec(move_(), 1..400), room in 1usize..30) {
+    fn frozen_states_do_not_change(moves in prop::collection::vec(move_(), 1..400), room in 1usize..30) {
         let limit = room * (PAIR_OVERHEAD_BYTES + 3);
         let (mut store, mut model) = (KeyValue::with_limit(limit), BTreeMap::new());
         let mut held: Vec<(Frozen, Bytes)> = Vec::new();
@@ -204,7 +203,11 @@ proptest! {
     }
 
     #[test]
-    fn commands_have_one_encoding(step in step(), cut in any::<prop::sample::Index>(), bit in any::<prop::sample::Index>()) {
+    fn commands_have_one_encoding(
+        step in step(),
+        cut in any::<prop::sample::Index>(),
+        bit in any::<prop::sample::Index>(),
+    ) {
         let mut bytes = step.command().to_vec();
         prop_assert_eq!(KeyValueCommand::decode(&bytes), Ok(step.command()));
         prop_assert!(KeyValueCommand::decode(&bytes[..cut.index(bytes.len())]).is_err());
@@ -238,7 +241,7 @@ proptest! {
 }
 
 #[test]
-fn limits_are_kept_at_their_edges() {
+fn limits_hold_exactly() {
     let (key, value) = (vec![1; MAX_KEY_BYTES], vec![2; MAX_VALUE_BYTES]);
     let mut store = KeyValue::new();
     assert!(run(&mut store, &put(&key, &value)).is_empty());
@@ -255,7 +258,7 @@ fn limits_are_kept_at_their_edges() {
 }
 
 #[test]
-fn questions_are_gets() {
+fn only_gets_are_queries() {
     let mut store = KeyValue::new();
     run(&mut store, &put(b"a", b"1"));
     assert_eq!(KeyValueResult::decode(&store.query(&get(b"a"))), Ok(KeyValueResult::Value(b"1")));
@@ -304,7 +307,7 @@ fn scan(store: &mut KeyValue, from: &[u8], to: Option<&[u8]>, limit: u32) -> (Ve
 }
 
 #[test]
-fn a_scan_stops_at_its_bytes_and_goes_on_after_the_last_key() {
+fn a_scan_stops_at_its_size_limit_and_can_be_continued() {
     let mut store = KeyValue::new();
     let value = vec![7; MAX_SCAN_BYTES / 4];
     let keys: Vec<Vec<u8>> = (0..10u8).map(|key| vec![key]).collect();
@@ -324,7 +327,7 @@ fn a_scan_stops_at_its_bytes_and_goes_on_after_the_last_key() {
 }
 
 #[test]
-fn a_scan_whose_end_is_not_after_its_beginning_finds_nothing() {
+fn a_scan_of_an_empty_range_finds_nothing() {
     let mut store = KeyValue::new();
     run(&mut store, &put(b"k", b"v"));
     assert_eq!(scan(&mut store, b"k", Some(b"k"), 1), (Vec::new(), false));
@@ -332,7 +335,7 @@ fn a_scan_whose_end_is_not_after_its_beginning_finds_nothing() {
 }
 
 #[test]
-fn pages_and_scans_that_cannot_be_are_refused() {
+fn invalid_pages_and_scans_are_refused() {
     let scan = KeyValueCommand::Scan { from: b"", to: None, limit: 1 }.to_vec();
     for limit in [0u32, MAX_SCAN_PAIRS + 1, u32::MAX] {
         let bad = [&scan[..scan.len() - 4], &limit.to_le_bytes()[..]].concat();

@@ -1,4 +1,4 @@
-//! The tests of this crate, as one binary: what they share is compiled and linked once.
+//! All tests of this crate in one binary, which is linked once.
 
 mod at_most_once;
 mod checkpoints;

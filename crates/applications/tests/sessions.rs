@@ -1,4 +1,4 @@
-//! The session table against a naive model, at the window's edges, and under eviction.
+//! The session table compared with a simple model, at the edges of the window, and under eviction.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ struct ModelSession {
     unknown: u64,
     birth: u64,
     bound: u64,
-    /// Words of the ring that the table would have.
+    /// Words of the ring that the real window has.
     words: u64,
 }
 
@@ -48,7 +48,7 @@ impl ModelSession {
         }
         if sequence > self.floor + SESSION_WINDOW {
             let floor = sequence - SESSION_WINDOW;
-            // What is further behind than the ring is wide takes the ring with it.
+            // A jump beyond the width of the ring clears it.
             if floor - self.floor >= self.words * 64 || self.executed.range(floor + 1..).next().is_none() {
                 self.words = 0;
             }
@@ -140,7 +140,7 @@ impl Model {
     }
 }
 
-/// Far enough ahead of every watermark.
+/// Above every watermark.
 const FOREVER: Height = Height(u64::MAX);
 
 fn snapshot(sessions: &Sessions) -> Bytes {
@@ -169,7 +169,7 @@ fn sequence() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Few owners with many sessions and many with few.
+/// Some owners with many sessions and many owners with few.
 fn client() -> impl Strategy<Value = ClientId> {
     let owners = prop_oneof![2 => 1u128..3, 1 => 3u128..60];
     (owners, prop_oneof![2 => 0u16..3, 1 => 0u16..60])
@@ -192,7 +192,8 @@ proptest! {
                 prop_assert_eq!(snapshot(&sessions), bytes);
             }
             let expires = at as u64 / 4 + ahead;
-            prop_assert_eq!(sessions.recall(Height(expires), client, sequence), model.recall(expires, client, sequence));
+            let recalled = sessions.recall(Height(expires), client, sequence);
+            prop_assert_eq!(recalled, model.recall(expires, client, sequence));
             let expected = model.admit(limit, expires, client, sequence);
             prop_assert_eq!(sessions.admit(Height(expires), client, sequence), expected, "{}:{}", client, sequence);
             prop_assert_eq!((sessions.len(), sessions.units()), (model.sessions.len(), model.units()));
@@ -211,7 +212,7 @@ proptest! {
         }
         let mut ascending = Sessions::with_limit(MAX_SESSION_UNITS);
         (1..=600).for_each(|sequence| assert_eq!(ascending.admit(FOREVER, ClientId(7), sequence), Admission::Fresh));
-        prop_assert_eq!(snapshot(&sessions), snapshot(&ascending), "the order of execution leaves no trace");
+        prop_assert_eq!(snapshot(&sessions), snapshot(&ascending), "the order of execution does not show");
     }
 
     #[test]
@@ -224,13 +225,13 @@ proptest! {
 }
 
 #[test]
-fn the_window_is_filled_in_reverse_and_moves_on() {
+fn the_window_can_be_filled_in_reverse_and_moves_on() {
     let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
     let client = ClientId(1);
     for sequence in (1..=SESSION_WINDOW).rev() {
         assert_eq!(sessions.admit(FOREVER, client, sequence), Admission::Fresh);
     }
-    assert_eq!(sessions.units(), 1, "a session without gaps needs no room for them");
+    assert_eq!(sessions.units(), 1, "a session without gaps needs no ring");
     assert_eq!(sessions.admit(FOREVER, client, 2 * SESSION_WINDOW), Admission::Fresh);
     assert_eq!(sessions.admit(FOREVER, client, 2 * SESSION_WINDOW), Admission::Duplicate);
     assert_eq!(sessions.units(), MAX_SESSION_UNITS);
@@ -241,23 +242,27 @@ fn the_window_is_filled_in_reverse_and_moves_on() {
 }
 
 #[test]
-fn a_lost_number_holds_nobody_up() {
+fn a_lost_number_does_not_block_its_client() {
     let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
     let client = ClientId(1);
     for sequence in (1..=3 * SESSION_WINDOW).filter(|sequence| *sequence != 10) {
         assert_eq!(sessions.admit(FOREVER, client, sequence), Admission::Fresh, "{sequence}");
     }
-    assert_eq!(sessions.admit(FOREVER, client, 10), Admission::Forgotten, "it is too late for it now");
+    assert_eq!(sessions.admit(FOREVER, client, 10), Admission::Forgotten, "the number is behind the window");
     assert_eq!(sessions.admit(FOREVER, client, 11), Admission::Duplicate);
-    assert_eq!(sessions.units(), 1, "the gap is behind");
+    assert_eq!(sessions.units(), 1, "the gap is behind the floor");
 }
 
 #[test]
-fn a_session_that_begins_late_goes_on_from_there() {
+fn a_session_may_begin_with_a_high_number() {
     let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
     let (client, first) = (ClientId(1), 10 * SESSION_WINDOW);
     assert_eq!(sessions.admit(FOREVER, client, first), Admission::Fresh);
-    assert_eq!(sessions.admit(FOREVER, client, first - 1), Admission::Fresh, "what is in flight may overtake");
+    assert_eq!(
+        sessions.admit(FOREVER, client, first - 1),
+        Admission::Fresh,
+        "commands in flight may overtake each other"
+    );
     assert_eq!(sessions.admit(FOREVER, client, first - SESSION_WINDOW), Admission::Forgotten);
     for sequence in first + 1..first + 2 * SESSION_WINDOW {
         assert_eq!(sessions.admit(FOREVER, client, sequence), Admission::Fresh);
@@ -265,12 +270,12 @@ fn a_session_that_begins_late_goes_on_from_there() {
 }
 
 #[test]
-fn the_last_numbers_there_are_do_not_overflow() {
+fn the_maximum_numbers_do_not_overflow() {
     let mut sessions = Sessions::with_limit(MAX_SESSION_UNITS);
     let client = ClientId(9);
     assert_eq!(sessions.admit(FOREVER, client, MAX_SEQUENCE + 1), Admission::Refused);
     assert_eq!(sessions.admit(FOREVER, client, 0), Admission::Refused);
-    assert!(sessions.is_empty(), "a number that nobody may use opens no session");
+    assert!(sessions.is_empty(), "an invalid number opens no session");
     for (sequence, expected) in [
         (MAX_SEQUENCE, Admission::Fresh),
         (MAX_SEQUENCE, Admission::Duplicate),
@@ -287,7 +292,7 @@ fn first_of(owner: u64) -> ClientId {
 }
 
 #[test]
-fn who_opens_sessions_without_end_loses_its_own() {
+fn an_owner_that_floods_loses_only_its_own_sessions() {
     let mut sessions = Sessions::with_limit(100);
     let (flooder, others) = (first_of(1), 2..52);
     for owner in others.clone() {
@@ -304,12 +309,12 @@ fn who_opens_sessions_without_end_loses_its_own() {
             "owner {owner} lost its session"
         );
     }
-    assert_eq!(sessions.admit(Height(51), first_of(99), 1), Admission::Fresh, "and nobody else has to sign again");
-    assert_eq!(sessions.admit(Height(1000), flooder, 1), Admission::Forgotten, "what it lost itself is dead");
+    assert_eq!(sessions.admit(Height(51), first_of(99), 1), Admission::Fresh, "others need not sign again");
+    assert_eq!(sessions.admit(Height(1000), flooder, 1), Admission::Forgotten, "its own evicted commands are void");
 }
 
 #[test]
-fn what_was_evicted_is_dead_and_its_client_goes_on() {
+fn evicted_commands_are_void_and_their_client_can_continue() {
     let mut sessions = Sessions::with_limit(100);
     let victim = first_of(1);
     assert_eq!(sessions.admit(Height(500), victim, 1), Admission::Fresh);
@@ -320,16 +325,16 @@ fn what_was_evicted_is_dead_and_its_client_goes_on() {
         assert_eq!(sessions.recall(Height(expires), victim, sequence), Memory::Unknown);
         assert_eq!(sessions.admit(Height(expires), victim, sequence), Admission::Forgotten);
     }
-    assert_eq!(sessions.admit(Height(500), first_of(7777), 1), Admission::Forgotten, "newcomers sign for later");
+    assert_eq!(sessions.admit(Height(500), first_of(7777), 1), Admission::Forgotten, "new clients need a later expiry");
     assert_eq!(sessions.admit(Height(501), victim, 2), Admission::Fresh);
-    assert_eq!(sessions.admit(Height(500), victim, 1), Admission::Forgotten, "nor does the new session let it in");
+    assert_eq!(sessions.admit(Height(500), victim, 1), Admission::Forgotten, "the new session does not admit it");
     assert_eq!(sessions.recall(Height(500), victim, 3), Memory::Unknown);
     assert_eq!(sessions.recall(Height(501), victim, 3), Memory::Never);
     assert_eq!(sessions.admit(Height(501), victim, 2), Admission::Duplicate);
 }
 
 #[test]
-fn without_heavy_owners_the_least_recently_used_session_goes() {
+fn without_heavy_owners_the_least_recently_used_session_is_evicted() {
     let mut sessions = Sessions::with_limit(100);
     for owner in (1..101).chain([1]) {
         sessions.admit(Height(5), first_of(owner), 1);
@@ -342,7 +347,7 @@ fn without_heavy_owners_the_least_recently_used_session_goes() {
 }
 
 #[test]
-fn windows_without_end_take_no_more_room_than_sessions() {
+fn wide_windows_stay_within_the_limit() {
     let mut sessions = Sessions::with_limit(MAX_SESSIONS);
     for owner in 1..20_000 {
         assert_eq!(sessions.admit(Height(owner), first_of(owner), SESSION_WINDOW), Admission::Fresh);
@@ -352,7 +357,7 @@ fn windows_without_end_take_no_more_room_than_sessions() {
 }
 
 #[test]
-fn snapshots_that_nobody_wrote_are_refused() {
+fn forged_snapshots_are_refused() {
     let session = |client: u64, birth: u64, floor: u64, unknown: u64, width: usize, words: &[u64]| {
         let mut out = Encoder::default();
         first_of(client).encode(&mut out);
@@ -376,20 +381,20 @@ fn snapshots_that_nobody_wrote_are_refused() {
     };
     let reason = |sessions: &[Bytes]| full_reason(9, sessions, &[]);
     assert_eq!(full_reason(9, &[session(1, 9, 5, 5, 1, &[2]), session(2, 0, 5, 0, 0, &[])], &[(1, 3)]), "");
-    assert!(reason(&[session(1, 0, 5, 0, 0, &[]), session(1, 0, 6, 0, 0, &[])]).contains("a client has two"));
+    assert!(reason(&[session(1, 0, 5, 0, 0, &[]), session(1, 0, 6, 0, 0, &[])]).contains("two of one client"));
     assert!(reason(&[session(1, 0, 5, 0, 1, &[1])]).contains("floor is too low"));
-    assert!(reason(&[session(1, 0, 5, 0, 2, &[2, 0])]).contains("shortest form"));
-    assert!(reason(&[session(1, 0, 5, 6, 0, &[])]).contains("no session comes to it"));
-    assert!(reason(&[session(1, 0, u64::MAX, 6, 0, &[])]).contains("no session comes to it"));
-    assert!(reason(&[session(1, 0, MAX_SEQUENCE - 1, 0, 1, &[2])]).contains("beyond the last number"));
-    assert!(reason(&[session(1, 0, 5, 0, 3, &[2])]).contains("no power of two"));
-    assert!(reason(&[session(1, 0, 5, 0, 1, &[])]).contains("nothing in it"));
+    assert!(reason(&[session(1, 0, 5, 0, 2, &[2, 0])]).contains("canonical form"));
+    assert!(reason(&[session(1, 0, 5, 6, 0, &[])]).contains("out of range"));
+    assert!(reason(&[session(1, 0, u64::MAX, 6, 0, &[])]).contains("out of range"));
+    assert!(reason(&[session(1, 0, MAX_SEQUENCE - 1, 0, 1, &[2])]).contains("beyond the maximum number"));
+    assert!(reason(&[session(1, 0, 5, 0, 3, &[2])]).contains("not a power of two"));
+    assert!(reason(&[session(1, 0, 5, 0, 1, &[])]).contains("wide but empty"));
     assert!(reason(&[session(1, 0, 5, 0, 2048, &[2])]).contains("over the limit of 1024"));
     assert!(reason(&[session(1, 0, 5, 0, 1, &[2, 2])]).contains("over the limit of 1"));
     assert!(reason(&[session(1, 10, 5, 0, 0, &[])]).contains("above the watermarks"));
     let many: Vec<Bytes> = (1..3).map(|client| session(client, 0, 0, 0, 1024, &[2])).collect();
-    assert!(reason(&many).contains("more room than there is"));
+    assert!(reason(&many).contains("too many units"));
     let one = [session(1, 0, 5, 0, 0, &[])];
-    assert!(full_reason(9, &one, &[(2, 5)]).contains("has none"));
-    assert!(full_reason(9, &one, &[(1, 0)]).contains("shortest form"));
+    assert!(full_reason(9, &one, &[(2, 5)]).contains("has no session"));
+    assert!(full_reason(9, &one, &[(1, 0)]).contains("canonical form"));
 }

@@ -74,8 +74,8 @@ impl Voice {
                 .filter(|lock| base <= lock.0 && tallies.extends(&subject.digest, *lock) == Some(false))
                 .map(|(lock, _)| {
                     format!(
-                        "its base is from view {base}, and it does not extend the block of view {lock} that the voter is \
-                         locked on"
+                        "its base is from view {base}, and it does not extend the block of view {lock} \
+                         that the voter is locked on"
                     )
                 }),
             ProtocolKind::Pbft => None,

@@ -1,17 +1,17 @@
-//! The commands and results of the key-value store, each with one encoding: a byte for the kind, then the fields, byte strings
-//! with four bytes of length before them. Both borrow from what they are decoded from.
+//! The commands and results of the key-value store. Each has one encoding: a byte for the kind, then the fields; byte
+//! strings follow their length in four bytes. Decoded values borrow from the input.
 
 use quorate_types::DecodeError;
 use quorate_types::codec::DecodeReason;
 
-/// Most bytes in a key.
+/// Maximum size of a key.
 pub const MAX_KEY_BYTES: usize = 4 << 10;
-/// Most bytes in a value.
+/// Maximum size of a value.
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
-/// Most pairs in the answer to one scan.
+/// Maximum number of pairs in the answer to one scan.
 pub const MAX_SCAN_PAIRS: u32 = 10_000;
-/// A scan adds no further pair once its pairs take this many bytes. The pair that reaches the bound is complete, so the answer has at
-/// most this many bytes, one pair more and a header.
+/// A scan ends once its pairs take this many bytes. The last pair is complete, so an answer may exceed this by one pair
+/// and a header.
 pub const MAX_SCAN_BYTES: usize = 512 << 10;
 
 const PUT: u8 = 1;
@@ -28,56 +28,31 @@ const MALFORMED: u8 = 4;
 const FULL: u8 = 5;
 const PAGE: u8 = 6;
 
-/// What a client asks of the store.
+/// Command of a client to the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyValueCommand<'a> {
     /// Writes a value: [`KeyValueResult::Done`].
-    Put {
-        /// Where.
-        key: &'a [u8],
-        /// What.
-        value: &'a [u8],
-    },
+    Put { key: &'a [u8], value: &'a [u8] },
     /// Reads a value: [`KeyValueResult::Value`] or [`KeyValueResult::Absent`].
-    Get {
-        /// Where.
-        key: &'a [u8],
-    },
+    Get { key: &'a [u8] },
     /// Removes a pair: [`KeyValueResult::Done`], or [`KeyValueResult::Absent`] if there is none.
-    Delete {
-        /// Where.
-        key: &'a [u8],
-    },
-    /// Reads the value and writes another in one step (YCSB's workload F): [`KeyValueResult::Value`] with the old one, or
-    /// [`KeyValueResult::Absent`] if there was none; the new one is written in either case.
-    ReadModifyWrite {
-        /// Where.
-        key: &'a [u8],
-        /// The value afterwards.
-        value: &'a [u8],
-    },
-    /// Writes a value if the present one is as expected: [`KeyValueResult::Done`], else [`KeyValueResult::Conflict`].
-    CompareAndSwap {
-        /// Where.
-        key: &'a [u8],
-        /// What must be there; nothing if the key must be absent.
-        expected: Option<&'a [u8]>,
-        /// The value afterwards.
-        value: &'a [u8],
-    },
-    /// Reads pairs in ascending order of their keys: [`KeyValueResult::Page`].
-    Scan {
-        /// The first key that may be among them.
-        from: &'a [u8],
-        /// The key before which the scan ends; without one it goes on to the last.
-        to: Option<&'a [u8]>,
-        /// Most pairs that are wanted, 1 to [`MAX_SCAN_PAIRS`].
-        limit: u32,
-    },
+    Delete { key: &'a [u8] },
+    /// Reads and replaces a value in one step (YCSB's workload F): [`KeyValueResult::Value`] with the old value, or
+    /// [`KeyValueResult::Absent`]. The new value is written in either case.
+    ReadModifyWrite { key: &'a [u8], value: &'a [u8] },
+    /// Writes a value if the present one is `expected`, where `None` means absent: [`KeyValueResult::Done`], or else
+    /// [`KeyValueResult::Conflict`].
+    CompareAndSwap { key: &'a [u8], expected: Option<&'a [u8]>, value: &'a [u8] },
+    /// Reads up to `limit` pairs, 1 to [`MAX_SCAN_PAIRS`], ascending by key, from the key `from` (inclusive) to `to`
+    /// (exclusive) or the end: [`KeyValueResult::Page`].
+    Scan { from: &'a [u8], to: Option<&'a [u8]>, limit: u32 },
 }
 
 impl<'a> KeyValueCommand<'a> {
-    /// Appends the encoding. The key and values must keep [`MAX_KEY_BYTES`] and [`MAX_VALUE_BYTES`].
+    /// Appends the encoding.
+    ///
+    /// # Panics
+    /// If a key, a value or the limit of a scan exceeds its maximum.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             KeyValueCommand::Put { key, value } => {
@@ -105,7 +80,7 @@ impl<'a> KeyValueCommand<'a> {
                 put_bytes(out, value, MAX_VALUE_BYTES);
             }
             KeyValueCommand::Scan { from, to, limit } => {
-                assert!((1..=MAX_SCAN_PAIRS).contains(&limit), "a scan of {limit} pairs");
+                assert!((1..=MAX_SCAN_PAIRS).contains(&limit), "scan of {limit} pairs, at most {MAX_SCAN_PAIRS}");
                 out.push(SCAN);
                 put_bytes(out, from, MAX_KEY_BYTES);
                 put_option(out, to);
@@ -114,14 +89,14 @@ impl<'a> KeyValueCommand<'a> {
         }
     }
 
-    /// The encoding by itself.
+    /// Returns the encoding.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode(&mut out);
         out
     }
 
-    /// Reads a whole payload; never panics, whatever the bytes.
+    /// Decodes a whole payload. Never panics, whatever the bytes.
     pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Reader { bytes: payload, at: 0 };
         let command = match input.byte("key-value command")? {
@@ -144,46 +119,46 @@ impl<'a> KeyValueCommand<'a> {
     }
 }
 
-/// What the store answers.
+/// Result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyValueResult<'a> {
-    /// It was done. Encoded as nothing at all, so that a bundle of writes has the shortest results.
+    /// Success. Encoded as no bytes, so that the results of a bundle of writes are short.
     Done,
-    /// The value that was there.
+    /// The old value.
     Value(&'a [u8]),
-    /// The key was not there.
+    /// The key is absent.
     Absent,
-    /// Nothing was written: this is what was there instead of what was expected.
+    /// Nothing was written, because this value was there instead of the expected one.
     Conflict(Option<&'a [u8]>),
-    /// The command is not one, or a key or a value is too long; [`KeyValueCommand::decode`] says why.
+    /// The command is invalid, or a key or a value is too long; [`KeyValueCommand::decode`] tells why.
     Malformed,
-    /// Nothing was written: the store has reached its limit. Deleting helps.
+    /// Nothing was written, because the store has reached its limit.
     Full,
     /// The pairs that a scan found.
     Page(Page<'a>),
 }
 
-/// Pairs in ascending order of their keys, as they are encoded: their number, whether more follow, and each pair's key and value.
+/// Encoded pairs in ascending order of their keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page<'a> {
-    /// How many pairs there are.
+    /// Number of pairs.
     pub pairs: u32,
-    /// Whether the scan stopped at a limit and the store has more pairs in its range: they begin after the last key of this page.
+    /// The scan stopped at a limit, and more pairs of its range follow the last key of this page.
     pub has_more: bool,
     bytes: &'a [u8],
 }
 
 impl<'a> Page<'a> {
-    /// The keys and values.
+    /// Iterates over the keys and values.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let mut input = Reader { bytes: self.bytes, at: 0 };
         (0..self.pairs).map(move |_| {
-            const DECODED: &str = "a page is validated when it is decoded";
-            (input.key().expect(DECODED), input.value().expect(DECODED))
+            const VALIDATED: &str = "a page is validated when it is decoded";
+            (input.key().expect(VALIDATED), input.value().expect(VALIDATED))
         })
     }
 
-    /// Appends the result of a scan that found these pairs and stops at `limit` of them or at [`MAX_SCAN_BYTES`].
+    /// Appends the result of a scan over these pairs, which stops at `limit` pairs or at [`MAX_SCAN_BYTES`].
     pub(super) fn encode_of<'b>(pairs: impl Iterator<Item = (&'b [u8], &'b [u8])>, limit: u32, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[PAGE, 0, 0, 0, 0, 0]);
@@ -203,7 +178,6 @@ impl<'a> Page<'a> {
 }
 
 impl<'a> KeyValueResult<'a> {
-    /// Appends the encoding.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             KeyValueResult::Done => {}
@@ -226,7 +200,7 @@ impl<'a> KeyValueResult<'a> {
         }
     }
 
-    /// Reads a whole result; never panics, whatever the bytes.
+    /// Decodes a whole result. Never panics, whatever the bytes.
     pub fn decode(result: &'a [u8]) -> Result<Self, DecodeError> {
         if result.is_empty() {
             return Ok(KeyValueResult::Done);
@@ -247,7 +221,7 @@ impl<'a> KeyValueResult<'a> {
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8], limit: usize) {
-    assert!(bytes.len() <= limit, "the caller keeps the limit of {limit} bytes, not {}", bytes.len());
+    assert!(bytes.len() <= limit, "{} bytes exceed the limit of {limit}", bytes.len());
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
 }
@@ -259,8 +233,8 @@ fn put_option(out: &mut Vec<u8>, value: Option<&[u8]>) {
     }
 }
 
-/// Reads a borrowed payload. The workspace's decoder hands out shared slices of an owned buffer, which would cost an atomic
-/// count a field here.
+/// Decoder of a borrowed payload. The workspace's decoder returns shared slices of an owned buffer, which would cost an
+/// atomic operation per field.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

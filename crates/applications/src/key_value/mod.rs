@@ -13,19 +13,18 @@ use pairs::Pairs;
 use quorate_types::ApplicationKind;
 use quorate_types::{Command, Decoder};
 
-/// Most bytes of state, each pair counting its key, its value and [`PAIR_OVERHEAD_BYTES`]: a command that would grow the store
-/// beyond it has the result [`KeyValueResult::Full`], on every replica alike.
+/// Maximum size of the state; each pair counts its key, its value and [`PAIR_OVERHEAD_BYTES`]. A command that would
+/// exceed it gets the result [`KeyValueResult::Full`], on every replica.
 pub const MAX_STATE_BYTES: usize = 2 << 30;
-/// What a pair counts besides its key and value: about what the table spends on it.
+/// Bytes that a pair counts besides its key and value: about the overhead of the table.
 pub const PAIR_OVERHEAD_BYTES: usize = 64;
 
-/// A map from byte strings to byte strings.
+/// Map from byte strings to byte strings.
 ///
-/// It is a hash table, since a lookup among many keys costs a fraction of what an ordered tree's does; a store that is scanned keeps
-/// its keys sorted beside it. Keys are chosen by clients,
-/// who could make a table with a published hash function arbitrarily slow: therefore the hash is the standard library's SipHash
-/// with keys drawn by each process, which nobody outside knows. That randomness reaches only the order of the table, and no
-/// operation shows that order: snapshots and scans are sorted.
+/// It is a hash table, because lookups are much faster than in an ordered tree; a store that is scanned also keeps its
+/// keys sorted. Clients choose the keys, and could make a table with a known hash function arbitrarily slow. So the
+/// hash is the standard library's SipHash with random keys of the process. This randomness affects only the order of
+/// the table, which never shows: snapshots and scans are sorted.
 pub struct KeyValue {
     pairs: Pairs,
     bytes: usize,
@@ -33,38 +32,35 @@ pub struct KeyValue {
 }
 
 impl KeyValue {
-    /// An empty store of at most [`MAX_STATE_BYTES`].
+    /// Makes an empty store of at most [`MAX_STATE_BYTES`].
     pub fn new() -> KeyValue {
         KeyValue::with_limit(MAX_STATE_BYTES)
     }
 
-    /// An empty store of at most `limit_bytes`, which must be the same on every replica.
+    /// Makes an empty store of at most `limit_bytes`, which must be the same on every replica.
     pub fn with_limit(limit_bytes: usize) -> KeyValue {
         assert!(limit_bytes <= MAX_STATE_BYTES, "a state of {limit_bytes} bytes would not fit a snapshot");
         KeyValue { pairs: Pairs::with_capacity(0), bytes: 0, limit_bytes }
     }
 
-    /// How many pairs there are.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The state's size in bytes, as [`MAX_STATE_BYTES`] counts it.
+    /// Returns the size of the state as [`MAX_STATE_BYTES`] counts it.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.pairs.get(key)
     }
 
-    /// Writes a value and appends `reply(old value)` to the result; a store that is full changes nothing.
+    /// Writes a value and appends `reply(old value)` to the result. A full store does not change.
     fn put(&mut self, key: &[u8], value: &[u8], result: &mut Vec<u8>, reply: fn(Option<&[u8]>) -> KeyValueResult<'_>) {
         if let Some(old) = self.pairs.get_mut(key) {
             let bytes = self.bytes - old.len() + value.len();
@@ -73,9 +69,10 @@ impl KeyValue {
             }
             reply(Some(&**old)).encode(result);
             self.bytes = bytes;
-            match old.len() == value.len() {
-                true => old.copy_from_slice(value),
-                false => *old = value.into(),
+            if old.len() == value.len() {
+                old.copy_from_slice(value);
+            } else {
+                *old = value.into();
             }
         } else {
             let bytes = self.bytes + key.len() + value.len() + PAIR_OVERHEAD_BYTES;
@@ -132,7 +129,7 @@ impl Application for KeyValue {
         }
     }
 
-    /// Answers an encoded [`KeyValueCommand::Get`] with the encoded result; any other question is malformed.
+    /// Answers an encoded [`KeyValueCommand::Get`]; any other question is malformed.
     fn query(&self, question: &[u8]) -> Vec<u8> {
         let mut answer = Vec::new();
         match KeyValueCommand::decode(question) {
@@ -142,7 +139,7 @@ impl Application for KeyValue {
         answer
     }
 
-    /// A count and the pairs, ascending by key.
+    /// The canonical form is a count and the pairs, ascending by key.
     fn freeze(&mut self) -> Frozen {
         let (pairs, bytes) = (self.pairs.freeze(), self.bytes);
         Box::new(move || pairs.encode(bytes))

@@ -1,45 +1,45 @@
-//! The pairs of the store, which can be held fast as they are while they go on changing.
+//! The pairs of the store, which can be frozen while they continue to change.
 //!
-//! While nobody holds them they are a hash table and nothing else. From the moment when they are frozen the table stays as it is, and what
-//! is written goes to a layer above it; freezing again begins another layer. When nobody holds the table any more, each command moves a
-//! few of the changes from the oldest layer down to it, until none are left: to freeze costs nothing that grows with the number of pairs,
-//! and no command pays for more than a few.
+//! Normally they are a plain hash table. Freezing keeps the table unchanged, and later writes go to a layer above it;
+//! freezing again begins another layer. When nobody holds the table any more, each command moves a few changes from the
+//! oldest layer down to it, until no layer is left. So freezing takes constant time, and no command moves more than a
+//! few changes.
 //!
-//! The first scan sorts the keys once; from then on they are kept sorted. A store that is never scanned pays nothing for that.
+//! The first scan sorts the keys, which are kept sorted from then on. A store that is never scanned does not pay for
+//! it.
 
 use bytes::Bytes;
 use quorate_types::Encoder;
-use std::collections::BTreeSet;
-use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeSet, HashMap};
 use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Changes that a command moves down: more than it can make, so that a layer that nobody holds comes to its end.
+/// Changes that a command moves down: more than it can make, so that layers become empty.
 const CHANGES_MOVED_AT_ONCE: usize = 4;
 
-const NOBODY_HOLDS_IT: &str = "a layer that nobody holds is frozen by an exclusive reference only";
+const NOT_SHARED: &str = "only `freeze` shares a layer, and it needs an exclusive reference";
 
 type Table = HashMap<Box<[u8]>, Box<[u8]>>;
-/// What was written, by key. A tree, since a few changes after the others can be taken out of it, each at a small cost.
+/// Changes by key; `None` deletes. A tree allows removing a few changes at a time cheaply.
 type Layer = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
-/// The value of a key, or that it has none.
+/// New value of a key; `None` if it was deleted.
 type Change<'a> = Option<&'a [u8]>;
 
 enum Base {
     Own(Table),
-    /// Somebody holds it, or did.
+    /// A frozen state holds the table, or did.
     Shared(Arc<Table>),
 }
 
-/// Byte strings by byte strings.
+/// Map from byte strings to byte strings that can be frozen.
 pub(super) struct Pairs {
     base: Base,
-    /// What was written above the base, oldest first.
+    /// Changes above the base, oldest first.
     layers: Vec<Arc<Layer>>,
     count: usize,
-    /// All keys, once there was a scan.
+    /// All keys, after the first scan.
     sorted: Option<BTreeSet<Box<[u8]>>>,
 }
 
@@ -48,7 +48,6 @@ impl Pairs {
         Pairs { base: Base::Own(HashMap::with_capacity(count)), layers: Vec::new(), count: 0, sorted: None }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -58,19 +57,15 @@ impl Pairs {
         find(&self.base, &self.layers, key)
     }
 
-    /// The value of a key, to be written to.
     #[inline]
     pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut Box<[u8]>> {
-        match self.is_plain() {
-            true => self.base.own()?.get_mut(key),
-            false => self.get_mut_above(key),
-        }
+        if self.is_plain() { self.base.own()?.get_mut(key) } else { self.get_mut_above(key) }
     }
 
     fn get_mut_above(&mut self, key: &[u8]) -> Option<&mut Box<[u8]>> {
         self.begin_layer();
-        let (top, below) = self.layers.split_last_mut().expect("one was begun");
-        match Arc::get_mut(top).expect(NOBODY_HOLDS_IT).entry(key.into()) {
+        let (top, below) = self.layers.split_last_mut().expect("a layer was begun");
+        match Arc::get_mut(top).expect(NOT_SHARED).entry(key.into()) {
             Entry::Occupied(change) => change.into_mut().as_mut(),
             Entry::Vacant(place) => {
                 let value = find(&self.base, below, key)?;
@@ -79,20 +74,20 @@ impl Pairs {
         }
     }
 
-    /// Adds a pair whose key is not there.
+    /// Adds a pair with a new key.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         self.count += 1;
         let before = match self.plain() {
             Some(table) => table.insert(key.into(), value.into()),
             None => self.change(key, Some(value.into())).flatten(),
         };
-        assert!(before.is_none(), "the key was not there");
+        assert!(before.is_none(), "the key is new");
         if let Some(sorted) = &mut self.sorted {
             sorted.insert(key.into());
         }
     }
 
-    /// Removes a pair, and returns how many bytes its value had.
+    /// Removes a pair. Returns the length of its value.
     pub fn remove(&mut self, key: &[u8]) -> Option<usize> {
         let bytes = match self.plain() {
             Some(table) => table.remove(key)?.len(),
@@ -104,33 +99,33 @@ impl Pairs {
         };
         self.count -= 1;
         if let Some(sorted) = &mut self.sorted {
-            assert!(sorted.remove(key), "the key was there");
+            assert!(sorted.remove(key), "every key is sorted");
         }
         Some(bytes)
     }
 
-    /// The pairs whose keys are at least `from` and below `to`, ascending.
+    /// Returns the pairs with keys from `from` (inclusive) to `to` (exclusive), ascending.
     pub fn range(&mut self, from: &[u8], to: Option<&[u8]>) -> impl Iterator<Item = (&[u8], &[u8])> {
         if self.sorted.is_none() {
             self.sorted = Some(self.keys().map(Into::into).collect());
         }
         let Pairs { base, layers, sorted, .. } = self;
         let end = to.map_or(Bound::Unbounded, Bound::Excluded);
-        // A tree refuses a range that ends before it begins.
+        // `BTreeSet::range` panics if a range ends before it begins.
         let is_empty = to.is_some_and(|to| to <= from);
         let keys =
             sorted.as_ref().filter(|_| !is_empty).map(|keys| keys.range::<[u8], _>((Bound::Included(from), end)));
         keys.into_iter().flatten().map(|key| (&**key, find(base, layers, key).expect("a sorted key has a value")))
     }
 
-    /// Every key once, in no order.
+    /// Returns every key once.
     fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let written = self.layers.iter().flat_map(|layer| layer.keys());
         let keys: BTreeSet<&[u8]> = self.base.table().keys().chain(written).map(AsRef::as_ref).collect();
         keys.into_iter().filter(|key| self.get(key).is_some())
     }
 
-    /// Moves a few changes down, if nobody holds what they go to.
+    /// Moves a few changes down to the table, if nobody holds it.
     #[inline]
     pub fn settle(&mut self) {
         if !self.layers.is_empty() {
@@ -153,34 +148,31 @@ impl Pairs {
         }
     }
 
-    /// The table, if it is all there is and nobody holds it.
+    /// Returns the table, if there are no layers and nobody holds it.
     #[inline]
     fn plain(&mut self) -> Option<&mut Table> {
-        match self.layers.is_empty() {
-            true => self.base.own(),
-            false => None,
-        }
+        if self.layers.is_empty() { self.base.own() } else { None }
     }
 
     fn is_plain(&mut self) -> bool {
         self.plain().is_some()
     }
 
-    /// Has the last layer be one that nobody holds.
+    /// Makes sure that nobody holds the last layer.
     fn begin_layer(&mut self) {
         if self.layers.last_mut().is_none_or(|top| Arc::get_mut(top).is_none()) {
             self.layers.push(Arc::default());
         }
     }
 
-    /// Writes a change of a key above the table, and returns the one that was there.
+    /// Writes a change to the last layer. Returns the change that it replaces.
     fn change(&mut self, key: &[u8], value: Option<Box<[u8]>>) -> Option<Option<Box<[u8]>>> {
         self.begin_layer();
-        let top = self.layers.last_mut().expect("one was begun");
-        Arc::get_mut(top).expect(NOBODY_HOLDS_IT).insert(key.into(), value)
+        let top = self.layers.last_mut().expect("a layer was begun");
+        Arc::get_mut(top).expect(NOT_SHARED).insert(key.into(), value)
     }
 
-    /// The pairs as they are now, whatever is written afterwards.
+    /// Freezes the current pairs; later writes do not change the result.
     pub fn freeze(&mut self) -> FrozenPairs {
         FrozenPairs { base: self.base.share(), layers: self.layers.clone(), count: self.count }
     }
@@ -203,7 +195,7 @@ impl Base {
         }
     }
 
-    /// The table, if nobody else holds it.
+    /// Returns the table, if nobody else holds it.
     #[inline]
     fn own(&mut self) -> Option<&mut Table> {
         if let Base::Shared(shared) = self {
@@ -222,12 +214,12 @@ impl Base {
         }
         match self {
             Base::Shared(shared) => shared.clone(),
-            Base::Own(_) => unreachable!("it was shared just now"),
+            Base::Own(_) => unreachable!("the table was just shared"),
         }
     }
 }
 
-/// The pairs at some moment.
+/// Frozen pairs.
 pub(super) struct FrozenPairs {
     base: Arc<Table>,
     layers: Vec<Arc<Layer>>,
@@ -235,7 +227,7 @@ pub(super) struct FrozenPairs {
 }
 
 impl FrozenPairs {
-    /// A count and the pairs, ascending by key; `bytes` is about how many that are.
+    /// Encodes a count and the pairs, ascending by key. `bytes` estimates the size.
     pub fn encode(&self, bytes: usize) -> Bytes {
         let mut pairs: Vec<(&[u8], usize, Change<'_>)> = Vec::with_capacity(self.base.len());
         for (age, layer) in (0..).zip(self.layers.iter().rev()) {
@@ -243,7 +235,7 @@ impl FrozenPairs {
         }
         let age = self.layers.len();
         pairs.extend(self.base.iter().map(|(key, value)| (&**key, age, Some(&**value))));
-        // Of what is said of a key the newest comes first, and counts.
+        // The newest change of a key comes first and wins.
         pairs.sort_unstable_by_key(|(key, age, _)| (*key, *age));
         pairs.dedup_by_key(|(key, ..)| *key);
         let mut out = Encoder::with_capacity(8 + bytes);
@@ -255,7 +247,7 @@ impl FrozenPairs {
             out.put_bytes(value);
             left -= 1;
         }
-        assert_eq!(left, 0, "the pairs are as many as were counted");
+        assert_eq!(left, 0, "the count of pairs is right");
         out.finish()
     }
 }

@@ -1,26 +1,27 @@
-//! Whose sessions there are.
+//! The owners of sessions.
 
 use super::NOBODY;
 use std::collections::{BTreeSet, HashMap};
 
-/// An owner whose sessions take more units than this is *heavy*, and gives way before all who are not: 16 sessions, or one with
-/// thousands of commands out of order.
+/// Owners whose sessions take more units than this are *heavy*, and lose sessions before all others. It is the size of
+/// 16 sessions, or of one with thousands of commands out of order.
 pub const FAIR_UNITS: usize = 16;
 
-/// The sessions of one owner.
+/// Sessions of one owner.
 #[derive(Clone)]
 pub(super) struct Owner {
     id: u128,
-    /// The largest bound of its sessions that were evicted, while it has others.
+    /// The largest bound of its evicted sessions, while it has others.
     pub watermark: u64,
-    /// What its sessions take.
+    /// Units that its sessions take.
     units: u32,
-    /// Of its sessions the most and the least recently used.
+    /// Slots of its most and least recently used sessions.
     pub newest: u32,
     pub oldest: u32,
 }
 
-/// All owners of sessions. The hash has keys of the process's own, as clients choose their ids; nothing depends on its order.
+/// All owners of sessions. The hash has random keys of the process, because clients choose their ids; nothing depends
+/// on the table's order.
 pub(super) struct Owners {
     slots: Vec<Owner>,
     free: Vec<u32>,
@@ -46,7 +47,7 @@ impl Owners {
         &mut self.slots[at as usize]
     }
 
-    /// An owner without sessions, who has to get one.
+    /// Adds an owner without sessions; the caller adds its first one.
     pub fn insert(&mut self, id: u128) -> u32 {
         let owner = Owner { id, watermark: 0, units: 0, newest: NOBODY, oldest: NOBODY };
         let at = match self.free.pop() {
@@ -63,8 +64,8 @@ impl Owners {
         at
     }
 
-    /// The owner's sessions take so many units more, and so many less.
-    pub fn weigh(&mut self, at: u32, more: u32, less: u32) {
+    /// Adjusts the units that the owner's sessions take.
+    pub fn adjust_units(&mut self, at: u32, more: u32, less: u32) {
         let Owner { id, units, .. } = &mut self.slots[at as usize];
         let before = std::mem::replace(units, *units + more - less);
         if before as usize > FAIR_UNITS {
@@ -75,7 +76,7 @@ impl Owners {
         }
     }
 
-    /// Forgets an owner if it has no session, and returns its watermark.
+    /// Removes an owner if it has no session. Returns its watermark.
     pub fn remove_if_empty(&mut self, at: u32) -> Option<u64> {
         let Owner { id, watermark, units: 0, .. } = self.slots[at as usize] else { return None };
         self.by_id.remove(&id);
@@ -83,12 +84,12 @@ impl Owners {
         Some(watermark)
     }
 
-    /// The heavy owners' least recently used sessions, the heaviest owner's first.
-    pub fn first_to_give_way(&self) -> impl Iterator<Item = u32> {
+    /// Returns the least recently used session of each heavy owner, the heaviest owner first.
+    pub fn eviction_candidates(&self) -> impl Iterator<Item = u32> {
         self.heavy.iter().rev().map(|(_, id)| self.get(self.by_id[id]).oldest)
     }
 
-    /// Every watermark above 0 with its owner, ascending.
+    /// Returns every watermark above 0 with its owner, ascending.
     pub fn watermarks(&self) -> Vec<(u128, u64)> {
         let present = self.slots.iter().filter(|owner| owner.units > 0 && owner.watermark > 0);
         let mut watermarks: Vec<_> = present.map(|owner| (owner.id, owner.watermark)).collect();

@@ -1,54 +1,53 @@
-//! Which numbers of one session were executed.
+//! The executed numbers of one session.
 
 use quorate_types::{DecodeError, Decoder, Encoder};
 use std::sync::Arc;
 
-/// How far a number may be above the highest one of which all are executed up to there, before that gives way.
+/// Maximum distance of a number above the floor; a higher number raises the floor.
 pub const SESSION_WINDOW: u64 = 65_536;
-/// The highest number of a command.
+/// Maximum number of a command.
 pub const MAX_SEQUENCE: u64 = u64::MAX / 2;
 
 const WORD_BITS: u64 = 64;
 const WINDOW_WORDS: u64 = SESSION_WINDOW / WORD_BITS;
 
-/// What a window says of a number.
+/// State of a number in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Entry {
-    /// It was not executed.
+    /// The number was not executed.
     New,
-    /// It was executed.
     Executed,
-    /// It is so far behind that nobody knows.
+    /// The number is too far behind to know.
     Unknown,
 }
 
-/// The executed numbers of one session.
+/// Executed numbers of one session.
 #[derive(Clone)]
 pub(super) struct Window {
-    /// Nothing new is executed up to here.
+    /// Numbers up to the floor are not executed any more.
     floor: u64,
-    /// Up to here it is unknown what was executed; from here to the floor all was. At most the floor.
+    /// Numbers up to this one are unknown; those above it, up to the floor, were executed.
     unknown: u64,
-    /// A bit for each number above the floor, at the number modulo the ring's bits. A power of two of words, or none if no bit is set.
-    /// Shared with sessions that are frozen, and copied when it is written to.
+    /// A bit for each number above the floor, at the number modulo the ring's bits. The length is a power of two, or 0
+    /// if no bit is set. Shared with frozen sessions, and copied on write.
     ring: Arc<[u64]>,
-    /// How many numbers above the floor are executed.
+    /// Number of bits that are set.
     above: u32,
 }
 
 impl Window {
-    /// The window of a session that begins with this number. What a client has in flight besides it is near it.
+    /// Makes the window of a session that begins with this number. The client's other commands in flight are near it.
     pub fn opened_by(sequence: u64) -> Window {
         let floor = if sequence > SESSION_WINDOW { sequence - SESSION_WINDOW / 2 } else { 0 };
         Window { floor, unknown: floor, ring: Arc::default(), above: 0 }
     }
 
-    /// Bytes beyond those of the window itself.
+    /// Returns the size of the ring.
     pub fn bytes(&self) -> usize {
         self.ring.len() * size_of::<u64>()
     }
 
-    /// Counts a number, which is at least 1, as executed, and says what it was before.
+    /// Marks a number, which is at least 1, as executed. Returns its earlier state.
     #[inline]
     pub fn enter(&mut self, sequence: u64) -> Entry {
         if self.above == 0 && sequence == self.floor + 1 {
@@ -78,7 +77,7 @@ impl Window {
         Entry::New
     }
 
-    /// What is known of a number.
+    /// Returns the state of a number.
     pub fn entry(&self, sequence: u64) -> Entry {
         let span = self.ring.len() as u64 * WORD_BITS;
         match sequence.checked_sub(self.floor) {
@@ -89,7 +88,7 @@ impl Window {
         }
     }
 
-    /// The number above the floor is executed, and perhaps those that follow.
+    /// Raises the floor by one number, and further over the executed numbers that follow.
     fn raise_floor(&mut self) {
         self.floor += 1;
         while self.above > 0 {
@@ -103,8 +102,8 @@ impl Window {
         self.ring = Arc::default();
     }
 
-    /// Raises the floor over numbers that were not executed, which now never will be: a client that lost a command, or gave it up, is
-    /// not held up by it for ever.
+    /// Raises the floor over numbers that were not executed, which now never will be, so that a lost command does not
+    /// block its client.
     fn leave_behind(&mut self, floor: u64) {
         let span = self.ring.len() as u64 * WORD_BITS;
         if floor - self.floor >= span {
@@ -142,7 +141,7 @@ impl Window {
         Arc::make_mut(&mut self.ring)[word] ^= bit;
     }
 
-    /// Makes room for numbers up to `distance` above the floor.
+    /// Widens the ring for numbers up to `distance` above the floor.
     fn widen(&mut self, distance: u64) {
         assert!(distance <= SESSION_WINDOW);
         let words = distance.div_ceil(WORD_BITS).next_power_of_two() as usize;
@@ -154,14 +153,14 @@ impl Window {
         executed.into_iter().for_each(|sequence| self.flip(sequence));
     }
 
-    /// The executed numbers above the floor, ascending.
+    /// Returns the executed numbers above the floor, ascending.
     fn executed_above(&self) -> impl Iterator<Item = u64> + '_ {
         let last = self.floor + self.ring.len() as u64 * WORD_BITS;
         (self.floor..last).map(|before| before + 1).filter(|sequence| self.holds(*sequence)).take(self.above as usize)
     }
 
-    /// Appends the floor, up to where nothing is known, how wide the ring is, and a bitmap of what is executed above the floor, of as
-    /// many words as it takes. The width is more than the bitmap tells, and it counts when sessions are evicted.
+    /// Appends the floor, the highest unknown number, the width of the ring, and a bitmap of the executed numbers above
+    /// the floor without trailing zero words. The width matters for eviction, and does not follow from the bitmap.
     pub fn encode(&self, out: &mut Encoder) {
         out.put_u64(self.floor);
         out.put_u64(self.unknown);
@@ -176,45 +175,43 @@ impl Window {
         words.into_iter().for_each(|word| out.put_u64(word));
     }
 
-    /// Reads what [`Window::encode`] wrote.
+    /// Decodes the output of [`Window::encode`].
     pub fn decode(input: &mut Decoder) -> Result<Window, DecodeError> {
         let (floor, unknown) = (input.get_u64("session floor")?, input.get_u64("session floor")?);
         if floor > MAX_SEQUENCE || unknown > floor {
-            return Err(input.invalid("session floor", "no session comes to it"));
+            return Err(input.invalid("session floor", "out of range"));
         }
         let width = input.get_count("session window", WINDOW_WORDS as usize, 0)?;
         if width != 0 && !width.is_power_of_two() {
-            return Err(input.invalid("session window", "its width is no power of two"));
+            return Err(input.invalid("session window", "the width is not a power of two"));
         }
         let words = input.get_count("session window", width, 8)?;
         let mut window = Window { floor, unknown, ring: vec![0; width].into(), above: 0 };
         for at in 0..words as u64 {
             let word = input.get_u64("session window")?;
             if at == 0 && word & 1 == 1 {
-                return Err(
-                    input.invalid("session window", "the number after the floor is executed, so the floor is too low")
-                );
+                return Err(input.invalid("session window", "the floor is too low, the next number is executed"));
             }
             if at + 1 == words as u64 && word == 0 {
-                return Err(input.invalid("session window", "it is not in its shortest form"));
+                return Err(input.invalid("session window", "not in canonical form"));
             }
             for bit in (0..WORD_BITS).filter(|bit| word >> bit & 1 == 1) {
                 let sequence = floor + at * WORD_BITS + bit + 1;
                 if sequence > MAX_SEQUENCE {
-                    return Err(input.invalid("session window", "it reaches beyond the last number there is"));
+                    return Err(input.invalid("session window", "extends beyond the maximum number"));
                 }
                 window.flip(sequence);
                 window.above += 1;
             }
         }
         if width != 0 && window.above == 0 {
-            return Err(input.invalid("session window", "it has room and nothing in it"));
+            return Err(input.invalid("session window", "wide but empty"));
         }
         Ok(window)
     }
 }
 
-/// The word of a ring of so many, and the bit in it, that stand for a number.
+/// Returns the word, in a ring of `words`, and the bit for a number.
 fn place(words: usize, sequence: u64) -> (usize, u64) {
     ((sequence / WORD_BITS) as usize & (words - 1), 1 << (sequence % WORD_BITS))
 }
