@@ -10,7 +10,7 @@ use quorate_lab::sim::SimError;
 use quorate_lab::spec::SpecError;
 use quorate_lab::torture::TortureError;
 use quorate_lab::twins::TwinsError;
-use quorate_lab::twins::museum::NoSuchExhibit;
+use quorate_lab::twins::museum::MuseumError;
 use quorate_node::{DISK_TROUBLE_STATUS, NodeError, interrupt};
 use std::error::Error;
 use std::fmt;
@@ -57,7 +57,7 @@ fn status(error: &(dyn Error + 'static)) -> u8 {
     }
     let is_wrong_call = error.is::<WrongCall>()
         || error.is::<SpecError>()
-        || error.is::<NoSuchExhibit>()
+        || error.is::<MuseumError>()
         || error.is::<ConfigError>()
         || error.downcast_ref().is_some_and(NodeError::is_wrong_call)
         || error.downcast_ref().is_some_and(BenchError::is_wrong_call)

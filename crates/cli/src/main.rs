@@ -63,6 +63,7 @@ enum Command {
     #[command(subcommand)]
     Twins(TwinsCommand),
     /// Put historical bugs back, one at a time, and show what finds each: a scenario written for it, or a hunt that does not know it.
+    /// Needs a build with `--features museum`.
     Museum(MuseumArgs),
     /// Write the configuration and keys of a cluster, on this machine or on --hosts: a directory for each replica, and client.toml.
     Testnet(TestnetArgs),

@@ -94,3 +94,40 @@ fn consensus_has_no_device_among_its_libraries() {
         assert!(!shipped.contains(&format!("\n{device}")), "the pure core must not have {device}");
     }
 }
+
+/// The features of the core that a build of the shipped program has, by `cargo tree`.
+fn core_features(flags: &[&str]) -> String {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--package", "quorate", "--edges", "normal,features"])
+        .args(["--invert", "quorate-consensus", "--manifest-path"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
+        .args(flags)
+        .output()
+        .expect("cargo is what runs this test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("cargo tree prints text")
+}
+
+/// Who runs a cluster runs no replica that can be given a bug.
+#[test]
+fn the_default_build_contains_no_bug_of_the_museum() {
+    let shipped = core_features(&[]);
+    assert!(shipped.contains("quorate-consensus feature \"default\""), "{shipped}");
+    assert!(!shipped.contains("mutants"), "{shipped}");
+    let museum = core_features(&["--features", "museum"]);
+    assert!(museum.contains("quorate-consensus feature \"mutants\""), "the test can tell: {museum}");
+}
+
+/// The files of the rules show the rules and nothing else.
+#[test]
+fn no_rule_mentions_a_bug() {
+    let consensus = concat!(env!("CARGO_MANIFEST_DIR"), "/../consensus/src");
+    let rules = std::fs::read_dir(format!("{consensus}/chained/rules")).expect("the rules are there");
+    let mut files: Vec<_> = rules.map(|entry| entry.expect("an entry").path()).collect();
+    files.push(format!("{consensus}/basic/rules.rs").into());
+    assert!(files.len() > 5, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a source is text");
+        assert!(!text.contains("bug!") && !text.contains("utant"), "{} mentions a bug", file.display());
+    }
+}

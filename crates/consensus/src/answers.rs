@@ -5,7 +5,6 @@
 //! again after `fetch_retry_ms` or half of a view timeout, and goes on asking as it gets on: neither is delayed.
 
 use crate::config::Config;
-use crate::mutants::{Mutant, Mutation};
 use crate::seam::Drop;
 use crate::transfer::Part;
 use quorate_types::{Digest, Height, Quorum, ReplicaId, Time, View};
@@ -77,8 +76,8 @@ impl Answers {
 
     /// Whether a peer's question is to be answered now, and if not, why. What the answer comes to is to be
     /// [charged](Answers::charge).
-    pub fn admit(&mut self, now: Time, peer: ReplicaId, question: Question, mutation: Mutation) -> Result<(), Drop> {
-        if mutation.is(Mutant::AnswersUnlimited) {
+    pub fn admit(&mut self, now: Time, peer: ReplicaId, question: Question) -> Result<(), Drop> {
+        if bug!(AnswersUnlimited) {
             return Ok(());
         }
         let (interval, bytes_per_second) = (self.interval, self.bytes_per_second);

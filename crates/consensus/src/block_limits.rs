@@ -38,21 +38,15 @@ impl BlockLimits {
         BlockLimits { commands: config.batch, bytes: config.batch_bytes }
     }
 
-    /// None, for [`Mutant::BlocksUnbounded`](crate::mutants::Mutant::BlocksUnbounded).
-    #[cfg(feature = "mutants")]
-    pub fn none() -> BlockLimits {
-        BlockLimits { commands: usize::MAX, bytes: usize::MAX }
-    }
-
     /// Whether some block may hold this bundle.
     pub fn allow_bundle(&self, bundle: &Bundle) -> bool {
-        bundle.body().len() <= self.bytes
+        bug!(BlocksUnbounded) || bundle.body().len() <= self.bytes
     }
 
     /// Whether one block may hold this much: one bundle, or several within the limits. A leader stops before the bundle that would
     /// exceed them, so that no honest one's block is refused. A bundle by itself may have as many commands as the wire allows.
     pub fn allow(&self, load: &Load) -> bool {
-        load.bundles <= 1 || (load.commands <= self.commands && load.bytes <= self.bytes)
+        bug!(BlocksUnbounded) || load.bundles <= 1 || (load.commands <= self.commands && load.bytes <= self.bytes)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The blocks that are whole: their bundles are here and so is every ancestor back to the last committed block that is kept.
 
 use crate::digest_map::{DigestMap, Salt};
-use crate::mutants::{Mutant, Mutation};
 use quorate_types::{Block, Digest, Height, ReplicaId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +24,6 @@ pub struct BlockTree {
     open_payloads: usize,
     /// Whether a block has gone, or another is the committed one, since somebody last [looked](BlockTree::take_shrunk).
     shrunk: bool,
-    pub(crate) mutation: Mutation,
 }
 
 impl BlockTree {
@@ -39,7 +37,6 @@ impl BlockTree {
             committed: (Height(0), genesis),
             open_payloads: 0,
             shrunk: true,
-            mutation: Mutation::default(),
         }
     }
 
@@ -152,7 +149,7 @@ impl BlockTree {
 
     /// Adds a block whose parent is here.
     pub fn insert(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
-        let gap = self.mutation.is(Mutant::CommitsOverMissing);
+        let gap = bug!(CommitsOverMissing);
         assert!(gap || block.is_unlinked() || self.contains(&block.parent()), "a block enters after its parent");
         assert!(block.height > self.committed.0, "nothing enters at or below the committed height");
         self.open_payloads += usize::from(!block.payload.is_empty());
@@ -167,7 +164,7 @@ impl BlockTree {
         let mut at = *digest;
         while at != self.committed.1 {
             let Some(block) = self.get(&at).filter(|block| block.height > self.committed.0) else {
-                let gap = self.mutation.is(Mutant::CommitsOverMissing) && !self.contains(&at);
+                let gap = bug!(CommitsOverMissing) && !self.contains(&at);
                 if gap {
                     break;
                 }
@@ -185,7 +182,7 @@ impl BlockTree {
 
     /// Moves the committed block up by one and takes out the forks that it leaves behind, which are returned.
     pub fn commit(&mut self, block: &Block) -> Vec<Arc<Block>> {
-        let gap = self.mutation.is(Mutant::CommitsOverMissing);
+        let gap = bug!(CommitsOverMissing);
         let follows = gap || block.is_unlinked() && block.height == self.committed.0.next();
         assert!(follows || block.parent() == self.committed.1, "blocks are committed in the order of the chain");
         self.open_payloads -= usize::from(!block.payload.is_empty());

@@ -18,7 +18,6 @@
 //! on its way to honest leaders.
 
 use crate::config::Config;
-use crate::mutants::{Mutant, Mutation};
 use crate::pool::Pool;
 use quorate_types::{Bundle, Digest, Quorum, ReplicaId, Time};
 use std::collections::VecDeque;
@@ -174,13 +173,13 @@ impl Fairness {
     }
 
     /// The leader has proposed something at `proposed`, and all that it proposed before is here.
-    pub fn judge(&mut self, proposed: Time, pool: &Pool, mutation: Mutation) -> Finding {
+    pub fn judge(&mut self, proposed: Time, pool: &Pool) -> Finding {
         let Some(watched) = self.watched.as_mut().filter(|watched| pool.is_pending(&watched.bundle)) else {
             return Finding::Fair;
         };
         let waited = proposed.since(watched.since);
         let quarter = self.time * (1 << watched.passed_over.min(MOST_DOUBLINGS)) / QUARTERS;
-        let unheard = mutation.is(Mutant::BlamedUnheard);
+        let unheard = bug!(BlamedUnheard);
         let known = unheard || watched.noted.is_some_and(|noted| proposed.since(noted) >= quarter * NOTED_FOR);
         if waited >= quarter * NEVER_NOTED || known && waited >= quarter * QUARTERS {
             watched.passed_over_now = true;

@@ -4,6 +4,22 @@
 //! [`Input`](seam::Input) and answers with [`Action`](seam::Action)s; the host does the rest. Read `testdata/jolteon/happy.txt`
 //! first, then [`chained::rules::jolteon`], then [`replica`].
 
+/// Whether the replica that is taking a step was given this historical bug: never, unless the feature `mutants` is on.
+#[cfg(feature = "mutants")]
+macro_rules! bug {
+    ($name:ident) => {
+        $crate::mutants::is_had($crate::mutants::Bug::$name)
+    };
+}
+
+/// Whether the replica that is taking a step was given this historical bug: no.
+#[cfg(not(feature = "mutants"))]
+macro_rules! bug {
+    ($name:ident) => {
+        false
+    };
+}
+
 pub mod alone;
 pub mod answers;
 pub mod basic;
@@ -24,6 +40,7 @@ pub mod leader;
 pub mod ledger;
 pub mod malleable;
 pub mod marks;
+#[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod outbox;
 pub mod pacemaker;

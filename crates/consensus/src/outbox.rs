@@ -3,8 +3,7 @@
 use crate::checkpoints::Meaning;
 use crate::fairness::Finding;
 use crate::journal::{BUNDLES_RECORD_BYTES, Record};
-use crate::mutants::Mutant;
-use crate::parts::{Parts, mutated};
+use crate::parts::Parts;
 use crate::pool::{MAX_RELAYED_BUNDLES, Need};
 use crate::safety::Ballot;
 use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, RecordId, Timer, To};
@@ -121,14 +120,9 @@ impl<M: Message> Outbox<M> {
         wrap: impl FnOnce(Vote) -> Envelope<M>,
     ) {
         self.keep_block(parts, &ballot.subject().digest);
-        let mut promise = parts.safety.promise(ballot);
-        if mutated(parts, Mutant::LockNotDurable) {
-            promise.lock = Certificate::genesis(&parts.cluster).subject;
-        }
-        let kept = !is_not_durable(parts, ballot.subject().domain);
-        let after = kept.then(|| self.persist(Record::Promise(promise)));
+        let after = self.persist(Record::Promise(parts.safety.promise(ballot)));
         let message = wrap(ballot.to_vote(parts.me));
-        self.actions.push(Action::Send { to, message, after, sign: true });
+        self.actions.push(Action::Send { to, message, after: Some(after), sign: true });
     }
 
     /// Casts the ballot of a proposal to all. It does not wait for its own record, if what this replica said in the view before is
@@ -239,7 +233,7 @@ impl<M: Message> Outbox<M> {
         for bundle in parts.fairness.to_relay(now, &parts.store.pool) {
             self.relay(leader, vec![bundle]);
         }
-        let finding = parts.fairness.judge(proposed, &parts.store.pool, parts.mutation);
+        let finding = parts.fairness.judge(proposed, &parts.store.pool);
         if let Finding::Late(bundle) | Finding::Overdue(bundle) = finding {
             self.relay(leader, parts.store.pool.oldest_pending_after(&bundle, MAX_RELAYED_BUNDLES));
         }
@@ -298,15 +292,5 @@ impl<M: Message> Outbox<M> {
             actions.push(Action::Commit { block, bundles });
             actions.extend(frontier.map(|frontier| Action::DigestState { frontier }));
         })
-    }
-}
-
-/// Whether a statement of this kind is not kept before it is made.
-fn is_not_durable(parts: &Parts, domain: Domain) -> bool {
-    match domain {
-        Domain::Vote => mutated(parts, Mutant::VoteNotDurable),
-        Domain::Timeout => mutated(parts, Mutant::TimeoutNotDurable),
-        Domain::Prepare => mutated(parts, Mutant::PreparedNotDurable),
-        _ => false,
     }
 }

@@ -6,7 +6,6 @@ use crate::checkpoints::Checkpoints;
 use crate::config::Config;
 use crate::fairness::Fairness;
 use crate::leader::LeaderElection;
-use crate::mutants::{Mutant, Mutation};
 use crate::pacemaker::Pacemaker;
 use crate::safety::Safety;
 use crate::store::Store;
@@ -43,11 +42,4 @@ pub struct Parts {
     pub checkpoints: Checkpoints,
     /// What peers were answered lately.
     pub answers: Answers,
-    /// Which bug was put back: none.
-    pub mutation: Mutation,
-}
-
-/// Whether the replica has this bug.
-pub fn mutated(parts: &Parts, mutant: Mutant) -> bool {
-    parts.mutation.is(mutant)
 }

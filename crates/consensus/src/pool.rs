@@ -4,7 +4,6 @@ use crate::config::Config;
 use crate::digest_map::{DigestMap, Salt};
 pub use crate::lanes::Source;
 use crate::lanes::{Lanes, Place};
-use crate::mutants::{Mutant, Mutation};
 use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
 use std::collections::hash_map::Entry;
 
@@ -78,8 +77,6 @@ pub struct Pool {
     height: Height,
     /// Bundles that are not executed, and their bytes, in the share of each peer.
     relayed: Vec<(usize, usize)>,
-    /// Which bug was put back: none.
-    pub(crate) mutation: Mutation,
 }
 
 /// Why a bundle is taken in.
@@ -112,7 +109,6 @@ impl Pool {
             most_bytes: config.pool_bytes,
             height: Height(0),
             relayed: vec![(0, 0); quorum.replicas()],
-            mutation: Mutation::default(),
         }
     }
 
@@ -150,7 +146,7 @@ impl Pool {
                 let (bundles, bytes) = self.relayed[peer.index()];
                 let parts = RELAYS_PART * self.relayed.len();
                 let used_up = bundles >= self.most_bundles.div_ceil(parts) || bytes + size > self.most_bytes / parts;
-                crowded || (used_up && bundles > 0 && !self.mutation.is(Mutant::RelaysUnbounded))
+                crowded || (used_up && bundles > 0 && !bug!(RelaysUnbounded))
             }
             Need::Proposed => self.open_bytes + size > self.most_bytes.saturating_mul(2),
             Need::Owed | Need::Certified => false,

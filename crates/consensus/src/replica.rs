@@ -10,7 +10,7 @@ mod relays;
 mod transfer;
 
 pub use crate::outbox::Outbox;
-pub use crate::parts::{Parts, mutated};
+pub use crate::parts::Parts;
 pub use crate::protocol::{Admission, Event, Protocol, Recalled};
 
 use crate::alone::Alone;
@@ -22,7 +22,6 @@ use crate::fairness::Fairness;
 use crate::jobs::Jobs;
 use crate::journal::{Asking, Standing};
 use crate::leader::{LeaderElection, LeaderScript};
-use crate::mutants::{Mutant, Mutation};
 use crate::pacemaker::Pacemaker;
 use crate::pool::{Need, Offered, Source};
 use crate::safety::Safety;
@@ -88,6 +87,9 @@ pub struct Replica<P: Protocol> {
     void_offers: BTreeMap<ReplicaId, u32>,
     /// The state that is being fetched.
     transfer: Option<Transfer>,
+    /// The bug that was put back.
+    #[cfg(feature = "mutants")]
+    bug: Option<crate::mutants::Bug>,
 }
 
 impl<P: Protocol> Replica<P> {
@@ -107,7 +109,6 @@ impl<P: Protocol> Replica<P> {
             tally: Tally::with(quorum, P::counting),
             checkpoints: Checkpoints::new(&config, quorum, genesis.clone()),
             answers: Answers::new(&config, quorum),
-            mutation: Mutation::default(),
             config,
             quorum,
             cluster,
@@ -130,21 +131,22 @@ impl<P: Protocol> Replica<P> {
             offers: BTreeMap::new(),
             void_offers: BTreeMap::new(),
             transfer: None,
+            #[cfg(feature = "mutants")]
+            bug: None,
         }
     }
 
     /// Takes one input and appends what is to be done.
     pub fn step(&mut self, now: Time, input: Input<P::Message>, actions: &mut Vec<Action<P::Message>>) {
+        #[cfg(feature = "mutants")]
+        let _having = crate::mutants::having(self.bug);
         match input {
             Input::Recall { id, record } => return self.recall(id, record, actions),
             Input::Forgot => return self.forgot(actions),
             Input::Start => self.start(now),
             Input::Summarize => self.summarize(),
             Input::Receive { from, message } => self.receive(now, from, message),
-            Input::Submit { bundles, mut sources } => {
-                if mutated(&self.parts, Mutant::OneQueue) {
-                    sources.clear();
-                }
+            Input::Submit { bundles, sources } => {
                 let needs =
                     sources.into_iter().map(Need::Offered).chain(std::iter::repeat(Need::Offered(Source::Unnamed)));
                 self.submit(now, self.parts.me, bundles.into_iter().zip(needs));
@@ -165,9 +167,8 @@ impl<P: Protocol> Replica<P> {
 
     /// Puts a bug back.
     #[cfg(feature = "mutants")]
-    pub fn mutate(mut self, mutant: Mutant) -> Self {
-        self.parts.mutation = Mutation::of(mutant);
-        self.parts.store.mutate(self.parts.mutation);
+    pub fn mutate(mut self, bug: crate::mutants::Bug) -> Self {
+        self.bug = Some(bug);
         self
     }
 
@@ -180,6 +181,8 @@ impl<P: Protocol> Replica<P> {
     /// alone, had moved it. No input leads here: it is for scripted worlds, in which a replica that is cut off cannot gather the
     /// timeouts of a quorum. There, whoever is in a view takes part in it however it got there.
     pub fn force_view(&mut self, now: Time, view: View, actions: &mut Vec<Action<P::Message>>) {
+        #[cfg(feature = "mutants")]
+        let _having = crate::mutants::having(self.bug);
         assert!(self.parts.leaders.is_scripted(), "views are forced in scripted worlds only");
         assert!(view > self.view(), "a replica in {:?} is not forced to {view:?}", self.view());
         self.protocol.force_view(now, view, &mut self.parts, &mut self.out);
@@ -373,7 +376,7 @@ impl<P: Protocol> Replica<P> {
                 for voter in &voters {
                     self.drop_message(*voter, Drop::NotGenuine);
                 }
-                if mutated(&self.parts, Mutant::VoteReplaced) {
+                if bug!(VoteReplaced) {
                     return;
                 }
                 let counted = self.tally_of(&subject).strike(&subject, &voters);
@@ -390,7 +393,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn count(&mut self, now: Time, vote: Vote) {
-        if mutated(&self.parts, Mutant::VoteReplaced) {
+        if bug!(VoteReplaced) {
             self.parts.tally.withdraw(&vote);
         }
         let counted = self.tally_of(&vote.subject).add(vote.clone());

@@ -4,7 +4,6 @@
 //! signed is therefore decided by this file alone: at most one statement for each kind and view (and slot, where there are slots), and
 //! no vote in a view that it has given up.
 
-use crate::mutants::{Mutant, Mutation};
 use quorate_types::{
     Attachment, Block, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, View,
     Vote, Wire,
@@ -77,7 +76,7 @@ impl Wire for Promise {
 /// let genesis = quorate_types::Certificate::genesis(&quorate_types::ClusterId::from_name("a cluster"));
 /// let safety = Safety::new(genesis.subject);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Safety {
     proposed: View,
     /// It may have proposed up to this view before it was restarted, and the record of it be lost.
@@ -99,7 +98,7 @@ pub struct Safety {
 type SlotVote = (Subject, Option<Box<Certificate>>);
 
 /// What a replica has signed where agreement goes by slots.
-#[derive(Clone, Default, Debug)]
+#[derive(Default, Debug)]
 struct SlotBook {
     /// The last vote on a slot, by kind, with the proof that goes with it.
     voted: BTreeMap<(Height, Domain), SlotVote>,
@@ -161,16 +160,11 @@ impl Safety {
 
     /// May propose `block`: once a view, and not in a view given up.
     pub fn propose(&mut self, block: &Block) -> Option<Ballot> {
-        if block.view <= self.proposed().max(self.timed_out).max(self.abstains) {
+        if block.view <= self.proposed().max(self.timed_out).max(self.abstains) && !bug!(ProposesTwice) {
             return None;
         }
         self.proposed = block.view;
         self.mint(Ballot { subject: block.subject(Domain::Proposal), attachment: Attachment::None, proof: None })
-    }
-
-    /// May propose `block` though it has proposed in that view: the bug [`Mutant::ProposesTwice`], and never without it.
-    pub(crate) fn propose_again(&self, block: &Block, mutation: Mutation) -> Option<Ballot> {
-        mutation.is(Mutant::ProposesTwice).then(|| Safety::new(self.lock).propose(block)).flatten()
     }
 
     /// May vote for `block`, as [`Safety::vote_in`] says, in a protocol with one kind of vote.

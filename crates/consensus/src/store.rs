@@ -17,7 +17,6 @@ use crate::digest_map::{DigestMap, Salt};
 use crate::frontier::Frontier;
 use crate::leader::LeaderElection;
 use crate::ledger::Ledger;
-use crate::mutants::{Mutant, Mutation};
 use crate::pool::{Need, Offered, Pool, Source};
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS};
 use crate::wants::Wants;
@@ -66,7 +65,6 @@ pub struct Store {
     users: DigestMap<Vec<Digest>>,
     wants: Wants,
     checkpoint_interval: u64,
-    mutation: Mutation,
 }
 
 /// What became of a block that was offered.
@@ -104,20 +102,7 @@ impl Store {
             users: DigestMap::with_hasher(salt),
             wants: Wants::new(quorum, me, Duration::from_millis(config.fetch_retry_ms)),
             checkpoint_interval: config.checkpoint_interval,
-            mutation: Mutation::default(),
         }
-    }
-
-    /// Puts a bug back.
-    #[cfg(feature = "mutants")]
-    pub(crate) fn mutate(&mut self, mutation: Mutation) {
-        self.mutation = mutation;
-        self.pool.mutation = mutation;
-        self.tree.mutation = mutation;
-        if mutation.is(Mutant::BlocksUnbounded) {
-            self.limits = BlockLimits::none();
-        }
-        self.ledger.mutation = mutation;
     }
 
     /// The height of the last committed block.
@@ -251,7 +236,7 @@ impl Store {
         if is_proposal && !self.limits.allow(&load) {
             return Taken::TooLarge;
         }
-        if (!lacks_parent || self.mutation.is(Mutant::CommitsOverMissing)) && lacking.is_empty() {
+        if (!lacks_parent || bug!(CommitsOverMissing)) && lacking.is_empty() {
             self.wants.remove_block(&digest);
             self.admit(block, leaders, whole);
             return Taken::Whole;
@@ -359,9 +344,6 @@ impl Store {
             return;
         }
         if height <= self.committed() || self.tree.contains(&digest) {
-            return;
-        }
-        if self.mutation.is(Mutant::UnknownBlockIgnored) {
             return;
         }
         self.wants.add_block(due, digest, height, source);
@@ -497,13 +479,7 @@ impl Store {
                 self.aside.remove(&orphan.digest());
                 orphan.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
             }
-            let forgets = self.mutation.is(Mutant::OutputForgets);
-            let mut bundles = Vec::with_capacity(block.payload.len());
-            for bundle in &block.payload {
-                if !(forgets && self.pool.is_executed(bundle)) {
-                    bundles.push(self.pool.executed(bundle));
-                }
-            }
+            let bundles: Vec<Bundle> = block.payload.iter().map(|bundle| self.pool.executed(bundle)).collect();
             let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
             self.ledger.append(block.clone(), bytes);
             self.pool.committed(block.height);
@@ -581,6 +557,6 @@ impl Store {
 /// A block on the way down to where two branches meet.
 fn branch<'a>(tree: &'a BlockTree, digest: &Digest) -> Option<&'a Arc<Block>> {
     let block = tree.get(digest);
-    assert!(block.is_some() || tree.mutation.is(Mutant::CommitsOverMissing), "branches meet at the last commit");
+    assert!(block.is_some() || bug!(CommitsOverMissing), "branches meet at the last commit");
     block
 }

@@ -95,8 +95,7 @@ impl Tally {
         self.quorum_to_check(subject)
     }
 
-    /// Takes back what a voter said in the round of a vote, of which no quorum was handed out: a bug, see
-    /// [`Mutant::VoteReplaced`](crate::mutants::Mutant::VoteReplaced).
+    /// Takes back what a voter said in the round of a vote, of which no quorum was handed out: nothing but the bug `VoteReplaced` does.
     pub fn withdraw(&mut self, vote: &Vote) {
         if let Some(round) = self.rounds.get_mut(&self.key(&vote.subject)).filter(|round| round.checking.is_none()) {
             round.votes.retain(|earlier| earlier.voter != vote.voter);

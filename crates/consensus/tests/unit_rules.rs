@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use quorate_consensus::block_tree::BlockTree;
 use quorate_consensus::chained::rules::*;
 use quorate_consensus::digest_map::Salt;
-use quorate_consensus::mutants::Mutation;
 use quorate_types::*;
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ fn voted(block: &Block) -> Subject {
 }
 
 fn may_vote<R: Rules>(block: &Block, evidence: Option<&Certificate>, lock: Subject, tree: &BlockTree) -> bool {
-    R::may_vote(Candidate { block, evidence, lock, mutation: Mutation::default() }, tree).is_ok()
+    R::may_vote(Candidate { block, evidence, lock }, tree).is_ok()
 }
 
 /// Which block of a chain with these views is committed when the last one is certified, by its view.
@@ -81,7 +80,7 @@ fn basic_hotstuff_algorithm_1_safe_node_and_what_certificates_lock_and_ask_for()
     let tree = tree(&[blocks[0].clone(), blocks[1].clone(), fork.clone()]);
     let lock = Subject { domain: Domain::PreCommit, ..voted(&blocks[1]) };
     let safe = |block: &Block| {
-        safe_node(Candidate { block, evidence: None, lock, mutation: Mutation::default() }, &tree).is_ok()
+        safe_node(Candidate { block, evidence: None, lock }, &tree).is_ok()
     };
     assert!(safe(&block(9, 0, certify(&blocks[1]), vec![])), "line 26: it extends the lock");
     assert!(safe(&block(4, 0, certify(&fork), vec![])), "line 27: its certificate is newer");

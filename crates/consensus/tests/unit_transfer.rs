@@ -3,7 +3,6 @@
 use crate::unit_support::{at, genesis, quorum, signed_by};
 use bytes::Bytes;
 use proptest::prelude::*;
-use quorate_consensus::mutants::Mutation;
 use quorate_consensus::transfer::{Answer, MANIFEST, Part, Transfer};
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
 use quorate_types::*;
@@ -33,7 +32,7 @@ fn transfer(state: &Bytes) -> Transfer {
     let digest = Manifest::of(state).digest();
     let subject = Subject { domain: Domain::Checkpoint, view: View(0), height: Height(8), digest };
     let checkpoint = Certificate { subject, signers: signed_by(&[0, 1, 2]), ..genesis() };
-    Transfer::new(checkpoint, quorum(4), ME, at(0), Mutation::default())
+    Transfer::new(checkpoint, quorum(4), ME, at(0))
 }
 
 /// The same, with the manifest here and chunks to ask for.

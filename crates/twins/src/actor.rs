@@ -23,6 +23,9 @@ pub(crate) struct Actor<P: Protocol> {
     /// What was made durable, in order.
     pub journal: Vec<(RecordId, Record)>,
     pub rewrite: Option<Rewrite<P::Message>>,
+    /// The bug that it has in the eyes of others.
+    #[cfg(feature = "museum")]
+    pub rewriter: Option<crate::museum::rewriting::Rewriter>,
     /// How it misbehaves, if it hears what it lies about.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     /// The states that it keeps for others, and the one that it receives.
@@ -42,6 +45,8 @@ impl<P: Protocol> Actor<P> {
             chain: Vec::new(),
             journal: Vec::new(),
             rewrite: None,
+            #[cfg(feature = "museum")]
+            rewriter: None,
             behaviour: None,
             states: States::default(),
             fuse: None,

@@ -8,6 +8,7 @@ pub mod cast;
 pub mod hostile;
 pub mod judge;
 pub mod links;
+#[cfg(feature = "museum")]
 pub mod museum;
 mod notary;
 pub mod play;

@@ -5,7 +5,6 @@ use crate::judge::{Complaint, Law};
 use crate::scenario::Scenario;
 use crate::stage::{Stage, stage_config};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::mutants::Mutant;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::replica::Protocol;
 use quorate_types::ReplicaId;
@@ -37,18 +36,26 @@ impl Verdict {
 pub struct Player<P: Protocol> {
     protocol: ProtocolKind,
     make: MakeReplica<P>,
-    mutant: Option<Mutant>,
+    #[cfg(feature = "museum")]
+    mutant: Option<crate::museum::Mutant>,
     stage: Option<Stage<P>>,
 }
 
 impl<P: Protocol> Player<P> {
     /// A player of a protocol.
     pub fn new(protocol: ProtocolKind, make: MakeReplica<P>) -> Player<P> {
-        Player { protocol, make, mutant: None, stage: None }
+        Player {
+            protocol,
+            make,
+            #[cfg(feature = "museum")]
+            mutant: None,
+            stage: None,
+        }
     }
 
     /// All replicas have this bug.
-    pub fn mutate(mut self, mutant: Option<Mutant>) -> Player<P> {
+    #[cfg(feature = "museum")]
+    pub fn mutate(mut self, mutant: Option<crate::museum::Mutant>) -> Player<P> {
         (self.mutant, self.stage) = (mutant, None);
         self
     }
@@ -75,6 +82,7 @@ impl<P: Protocol> Player<P> {
                     config.batch = BATCH;
                 }
                 let mut stage = Stage::new(config, scenario.cast.clone(), self.make);
+                #[cfg(feature = "museum")]
                 stage.mutate(self.mutant);
                 // A scenario crashes nobody.
                 stage.keep_journals(false);

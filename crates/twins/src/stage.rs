@@ -21,7 +21,6 @@ use crate::transcript::Transcript;
 use quorate_byzantine::Behaviour;
 use quorate_consensus::config::{LeaderKind, ProtocolKind, ViewDuration};
 use quorate_consensus::leader::LeaderScript;
-use quorate_consensus::mutants::Mutant;
 use quorate_consensus::pool::Source;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
@@ -71,7 +70,8 @@ pub struct Stage<P: Protocol> {
     cluster: ClusterId,
     make: MakeReplica<P>,
     /// The bug that every replica has.
-    mutant: Option<Mutant>,
+    #[cfg(feature = "museum")]
+    mutant: Option<crate::museum::Mutant>,
     actors: Vec<Actor<P>>,
     /// The instances of each identity.
     instances: Vec<ActorSet>,
@@ -165,6 +165,7 @@ impl<P: Protocol> Stage<P> {
             config,
             cluster,
             make,
+            #[cfg(feature = "museum")]
             mutant: None,
         };
         stage.enter_actors();
@@ -202,6 +203,8 @@ impl<P: Protocol> Stage<P> {
                 Some(place) => place.begin_again(replica),
                 None => self.actors.push(Actor::new(replica, self.cast.identity(actor))),
             }
+            #[cfg(feature = "museum")]
+            self.rewrite_for_bug(actor);
         }
     }
 
@@ -209,10 +212,11 @@ impl<P: Protocol> Stage<P> {
     pub fn new_replica(&self, actor: ActorId) -> Replica<P> {
         let identity = self.cast.identity(actor);
         let replica = (self.make)(self.config.clone(), self.cast.quorum(), self.cluster, identity, 0);
-        match self.mutant {
-            Some(mutant) => replica.mutate(mutant),
-            None => replica,
+        #[cfg(feature = "museum")]
+        if let Some(crate::museum::Mutant::Hook(bug)) = self.mutant {
+            return replica.mutate(bug);
         }
+        replica
     }
 
     // What a script says.

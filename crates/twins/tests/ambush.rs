@@ -1,9 +1,9 @@
 //! A liar that makes certificates, nearer than the others are to each other and at work to the end, harms nobody.
 
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::mutants::Mutant;
+use quorate_consensus::mutants::Bug;
 use quorate_twins::Law;
-use quorate_twins::museum::Drawn;
+use quorate_twins::museum::{Drawn, Mutant, Rule};
 use quorate_twins::museum::scene::Play;
 
 /// Scenarios of each protocol; `QUORATE_AMBUSHES=<count>` plays more.
@@ -25,7 +25,7 @@ fn a_liar_who_is_nearer_than_others_harms_nobody() {
 /// The liar makes certificates that no block can satisfy, faster than others make theirs, and does not stop: nothing is ordered again.
 #[test]
 fn views_that_timeouts_alone_begin_are_stopped_for_good() {
-    let mutant = Some(Mutant::TimeoutsAlone);
+    let mutant = Some(Mutant::Hook(Bug::TimeoutsAlone));
     let mut play = Drawn::Ambush.scenes(ProtocolKind::Jolteon, Play { mutant, broken: true, ..SOUND });
     let seen = (0..2000).find_map(&mut play).expect("it is found");
     assert_eq!(seen.law, Law::Liveness, "{}", seen.what);
@@ -34,7 +34,7 @@ fn views_that_timeouts_alone_begin_are_stopped_for_good() {
 /// The order of statements is broken before two chains are.
 #[test]
 fn a_vote_against_the_timeouts_is_seen_before_it_does_harm() {
-    let mutant = Some(Mutant::OldParentAccepted);
+    let mutant = Some(Mutant::Rule(Rule::OldParentAccepted));
     let mut play = Drawn::Twins.scenes(ProtocolKind::Jolteon, Play { mutant, broken: true, ..SOUND });
     let seen = (0..2000).find_map(&mut play).expect("it is found");
     assert_eq!(seen.law, Law::Order, "{}", seen.what);

@@ -2,11 +2,11 @@
 //! the bound when all is healed.
 
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::mutants::Mutant;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_consensus::replica::Protocol;
 use quorate_twins::hostile::HostileClient;
 use quorate_twins::judge::Law;
+use quorate_twins::museum::{Mutant, Rewriting};
 use quorate_twins::play::Player;
 use quorate_twins::run::{Choice, Source};
 use quorate_twins::{Cast, Entry, Scenario, Shape, Space, Verdict};
@@ -47,7 +47,7 @@ fn the_honest_are_served_beside_each_hostile_client() {
 fn one_queue_lets_a_flood_starve_the_honest() {
     let played = scenarios(HostileClient::Flood, 0, 12, 20);
     let verdicts =
-        for_protocol(ProtocolKind::Jolteon, Verdicts(ProtocolKind::Jolteon, Some(Mutant::OneQueue), &played));
+        for_protocol(ProtocolKind::Jolteon, Verdicts(ProtocolKind::Jolteon, Some(Mutant::Rewriting(Rewriting::OneQueue)), &played));
     let stalled = |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(complaint) if complaint.law == Law::Liveness);
     assert!(verdicts.iter().filter(stalled).count() >= 15, "{verdicts:?}");
 }

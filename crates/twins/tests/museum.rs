@@ -1,7 +1,6 @@
 //! The museum of bugs: every exhibit shows what it says, and the cheap hunts find what they have to. `quorate museum` does all of it.
 
-use quorate_consensus::mutants::Mutant;
-use quorate_twins::museum::{ABSENT, EXHIBITS, Exhibit};
+use quorate_twins::museum::{ABSENT, EXHIBITS, Exhibit, Mutant};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -28,7 +27,7 @@ fn every_bug_of_the_list_is_shown_or_said_to_be_absent() {
     let names: BTreeSet<String> = EXHIBITS.iter().map(Exhibit::name).collect();
     assert_eq!(names.len(), EXHIBITS.len(), "no two have one name");
     let mutants: BTreeSet<Mutant> = EXHIBITS.iter().filter_map(|exhibit| exhibit.mutant).collect();
-    assert_eq!(mutants, Mutant::ALL.into_iter().collect(), "no mutant is without an exhibit");
+    assert_eq!(mutants, Mutant::all().collect(), "no mutant is without an exhibit");
 }
 
 #[test]

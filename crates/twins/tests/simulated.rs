@@ -9,7 +9,7 @@ use quorate_client::ReplyMode;
 use quorate_client::load::{LoadMode, LoadOptions, LoadReport};
 use quorate_client::workload::{Workload, WorkloadKind, workload};
 use quorate_consensus::config::{Dissemination, ProtocolKind};
-use quorate_consensus::mutants::Mutant;
+use quorate_consensus::mutants::Bug;
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::SchemeKind;
@@ -60,9 +60,9 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
 }
 
 /// All replicas have a bug.
-struct Bug(Mutant);
+struct Having(Bug);
 
-impl Alter for Bug {
+impl Alter for Having {
     fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P> {
         replica.mutate(self.0)
     }
@@ -78,8 +78,8 @@ fn passes(spec: &SimSpec, case: &str) -> (LoadReport, SimReport) {
 }
 
 /// With a bug, the oracle of work says something with these words in it.
-fn fails(spec: &SimSpec, mutant: Mutant, words: &str, case: &str) {
-    let complaint = run_altered(spec, 1, &commands, Bug(mutant)).complaint;
+fn fails(spec: &SimSpec, mutant: Bug, words: &str, case: &str) {
+    let complaint = run_altered(spec, 1, &commands, Having(mutant)).complaint;
     let complaint = complaint.unwrap_or_else(|| panic!("{case}: nobody notices {mutant:?}"));
     assert_eq!(complaint.oracle, "work", "{case}: {}", complaint.what);
     assert!(complaint.what.contains(words), "{case}: {}", complaint.what);
@@ -103,7 +103,7 @@ fn nobody_votes_for_a_block_beyond_the_bounds() {
             let case = format!("{bound} under {protocol}");
             let (_, report) = passes(spec, &case);
             assert!(dropped(&report, LEADER, Drop::TooLarge) > 0, "{case}: the leader proposes no such block");
-            fails(spec, Mutant::BlocksUnbounded, "votes for a block of", &case);
+            fails(spec, Bug::BlocksUnbounded, "votes for a block of", &case);
         }
     }
 }
@@ -122,7 +122,7 @@ fn relays_of_one_peer_take_no_more_than_its_share() {
             let case = format!("{bound} under {protocol}");
             let (_, report) = passes(spec, &case);
             assert!(dropped(&report, LEADER, Drop::PoolFull) > 0, "{case}: the share is never used up");
-            fails(spec, Mutant::RelaysUnbounded, "alone relays", &case);
+            fails(spec, Bug::RelaysUnbounded, "alone relays", &case);
         }
     }
 }
@@ -139,7 +139,7 @@ fn questions_of_one_peer_are_answered_within_its_budget() {
         let (_, report) = passes(&spec, &protocol.to_string());
         let refused = dropped(&report, BACKUP, Drop::Repeated) + dropped(&report, BACKUP, Drop::Overload);
         assert!(refused > 0, "{protocol}: every question is answered");
-        fails(&spec, Mutant::AnswersUnlimited, words, &protocol.to_string());
+        fails(&spec, Bug::AnswersUnlimited, words, &protocol.to_string());
     }
 }
 
@@ -165,7 +165,7 @@ fn the_past_is_not_relayed_into_pools() {
             completed.0,
             completed.1
         );
-        fails(&beside, Mutant::RelaysUnscreened, "relay it again", &protocol.to_string());
+        fails(&beside, Bug::RelaysUnscreened, "relay it again", &protocol.to_string());
     }
 }
 
@@ -173,8 +173,8 @@ fn the_past_is_not_relayed_into_pools() {
 #[test]
 fn every_bug_that_shows_under_load_is_in_these_tests() {
     let source = include_str!("simulated.rs");
-    for mutant in Mutant::UNDER_LOAD {
-        assert!(source.contains(&format!("Mutant::{mutant:?}")), "no test has {mutant:?}");
-        assert!(!Mutant::ALL.contains(&mutant), "{mutant:?} has an exhibit");
+    for mutant in Bug::UNDER_LOAD {
+        assert!(source.contains(&format!("Bug::{mutant:?}")), "no test has {mutant:?}");
+        assert!(!Bug::SHOWN.contains(&mutant), "{mutant:?} has an exhibit");
     }
 }

@@ -3,8 +3,6 @@
 use super::message::BasicMessage;
 use super::rules;
 use crate::block_tree::BlockTree;
-use crate::mutants::Mutant;
-use crate::parts::mutated;
 use crate::replica::{Admission, Outbox, Parts};
 use crate::seam::{Drop, To};
 use crate::views::message::ViewMessage;
@@ -132,7 +130,7 @@ impl Family for BasicHotStuff {
             views.finish(certificate.clone());
         }
         let prepared = Subject { domain: Domain::PreCommit, ..subject };
-        let early = mutated(parts, Mutant::TwoPhases).then_some(prepared);
+        let early = bug!(TwoPhases).then_some(prepared);
         if let Some(lock) = rules::locks(certificate).or(early) {
             parts.safety.lock_on(lock);
         }

@@ -1,18 +1,14 @@
 //! What a replica of basic HotStuff may vote for (algorithm 1), and what each certificate means (algorithm 2). Pure.
 
 use crate::block_tree::BlockTree;
-use crate::mutants::Mutant;
 use crate::views::{Candidate, Refusal};
 use quorate_types::{Certificate, Domain, Subject, View};
 
 /// Algorithm 1, lines 25-27, safeNode.
 pub fn safe_node(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
-    let Candidate { block, lock, mutation, .. } = candidate;
-    if mutation.is(Mutant::OmittedJustification) && block.justify.view().0 == 0 {
-        return Ok(());
-    }
+    let Candidate { block, lock, .. } = candidate;
     let safe = tree.extends(block, lock.digest, lock.height); // line 26: the safety rule
-    let live = block.justify.view() > lock.view && !mutation.is(Mutant::NoLivenessBranch); // line 27: the liveness rule
+    let live = block.justify.view() > lock.view; // line 27: the liveness rule
     if safe || live {
         Ok(())
     } else {

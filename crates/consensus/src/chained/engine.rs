@@ -4,14 +4,11 @@
 use super::message::ChainedMessage;
 use super::rules::{Candidate, Refusal, Rules};
 use crate::block_tree::BlockTree;
-use crate::mutants::Mutant;
-use crate::parts::mutated;
 use crate::replica::{Admission, Outbox, Parts};
 use crate::seam::Drop;
 use crate::views::{Family, ViewEngine, Views};
 use quorate_types::{Block, Certificate, Digest, Domain, ReplicaId, Subject, Time, View};
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 /// A chained protocol by its rules.
 pub type ChainedEngine<R> = ViewEngine<Chained<R>>;
@@ -34,20 +31,11 @@ impl<R: Rules> Chained<R> {
         if let Some(lock) = R::lock_after(&block, &parts.store.tree) {
             parts.safety.lock_on(lock);
         }
-        let committed = match mutated(parts, Mutant::CommitsAcrossViews) {
-            true => ancestor(&block, parts.config.protocol.chain_length() - 1, &parts.store.tree),
-            false => R::commits(&block, &parts.store.tree),
-        };
-        let Some(committed) = committed else { return };
+        let Some(committed) = R::commits(&block, &parts.store.tree) else { return };
         if views.commit(&committed, parts, out) {
             views.to_announce();
         }
     }
-}
-
-/// The block so many below another, whatever views lie between them: for [`Mutant::CommitsAcrossViews`].
-fn ancestor(block: &Arc<Block>, below: usize, tree: &BlockTree) -> Option<Arc<Block>> {
-    (0..below).try_fold(block.clone(), |block, _| tree.parent(&block).cloned())
 }
 
 impl<R: Rules> Family for Chained<R> {
@@ -112,7 +100,6 @@ impl<R: Rules> Family for Chained<R> {
         views.raise(certificate.clone());
         match parts.store.tree.contains(&subject.digest) {
             true => self.certified(&subject.digest, views, parts, out),
-            false if mutated(parts, Mutant::UnknownBlockPanics) => panic!("a certificate is of a block that is here"),
             false => parts.store.want_block(now, subject.digest, subject.height, from),
         }
     }

@@ -6,8 +6,6 @@
 use super::engine::{PbftEngine, Turn, carried_bundles};
 use super::message::{MAX_DECIDED, PbftMessage, PrePrepare};
 use crate::answers::Question;
-use crate::mutants::Mutant;
-use crate::parts::mutated;
 use crate::replica::Admission;
 use crate::seam::To;
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
@@ -71,8 +69,7 @@ impl PbftEngine {
         if opening.is_none() && !lacks && !any_votes {
             return;
         }
-        let mutation = turn.parts.mutation;
-        if let Err(why) = turn.parts.answers.admit(turn.now, to, Question::Place(view, committed), mutation) {
+        if let Err(why) = turn.parts.answers.admit(turn.now, to, Question::Place(view, committed)) {
             return turn.out.drop_message(to, why);
         }
         if let Some(opening) = opening {
@@ -156,7 +153,7 @@ impl PbftEngine {
         let view = turn.view();
         for (slot, digest) in (above.0.saturating_add(1)..).map(Height).zip(digests) {
             let committed = turn.committed();
-            let far = slot.0 > committed.0 + MAX_CLAIMED && !mutated(turn.parts, Mutant::FarClaimsKept);
+            let far = slot.0 > committed.0 + MAX_CLAIMED && !bug!(FarClaimsKept);
             if slot <= committed || far || self.log.decided.contains_key(&slot) {
                 continue;
             }

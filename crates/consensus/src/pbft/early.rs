@@ -3,7 +3,6 @@
 //! Each primary has a share of its own, so that a faulty one crowds out nobody else's, and one place for each view and slot.
 
 use super::message::PrePrepare;
-use crate::mutants::{Mutant, Mutation};
 use quorate_types::{Digest, Height, ReplicaId, View, Vote};
 use std::collections::BTreeMap;
 
@@ -30,21 +29,16 @@ pub(super) enum Kept {
 pub(super) struct Early {
     /// By view and slot, each with what it takes in memory, in bytes.
     waiting: BTreeMap<(View, Height), (Box<PrePrepare>, usize)>,
-    /// Those beyond all bounds: always empty but for a bug, see [`Mutant::EarlyKept`].
-    surplus: Vec<(Box<PrePrepare>, usize)>,
 }
 
 impl Early {
     /// Keeps a PRE-PREPARE of a view that is not open in `current`, if its primary has room for it: `batch_bytes` is the configured one.
-    pub fn keep(&mut self, message: Box<PrePrepare>, current: View, batch_bytes: usize, mutation: Mutation) -> Kept {
+    pub fn keep(&mut self, message: Box<PrePrepare>, current: View, batch_bytes: usize) -> Kept {
         let bytes = size(&message);
-        if mutation.is(Mutant::EarlyKept) {
-            self.surplus.push((message, bytes));
-            return Kept::Waits;
-        }
         // Views that this replica has left will not be opened here any more.
         self.waiting = self.waiting.split_off(&(current, Height(0)));
-        let place = (message.view(), message.block.height);
+        let slot = if bug!(EarlyKept) { Height(u64::MAX - self.waiting.len() as u64) } else { message.block.height };
+        let place = (message.view(), slot);
         if let Some((known, _)) = self.waiting.get(&place) {
             return match known.endorsement.subject == message.endorsement.subject {
                 true => Kept::Repeated,
@@ -53,7 +47,7 @@ impl Early {
         }
         let most_bytes = batch_bytes.saturating_mul(MAX_EARLY_FULL_BLOCKS);
         let (count, held) = self.share(Some(message.block.author));
-        if count >= MAX_EARLY_PER_PRIMARY || (count > 0 && held + bytes > most_bytes) {
+        if !bug!(EarlyKept) && (count >= MAX_EARLY_PER_PRIMARY || (count > 0 && held + bytes > most_bytes)) {
             return Kept::Full;
         }
         self.waiting.insert(place, (message, bytes));
@@ -62,15 +56,13 @@ impl Early {
 
     /// How many PRE-PREPAREs wait, of one primary or of all, and how many bytes they take.
     pub fn share(&self, primary: Option<ReplicaId>) -> (usize, usize) {
-        let all = self.waiting.values().chain(&self.surplus);
-        let own = all.filter(|(message, _)| primary.is_none_or(|primary| message.block.author == primary));
+        let own = self.waiting.values().filter(|(message, _)| primary.is_none_or(|primary| message.block.author == primary));
         own.fold((0, 0), |(count, held), (_, bytes)| (count + 1, held + bytes))
     }
 
     /// All that wait, in ascending views and slots: a view was opened. Those of later views are to be kept again.
     pub fn take(&mut self) -> impl Iterator<Item = Box<PrePrepare>> + use<> {
-        let surplus = std::mem::take(&mut self.surplus);
-        std::mem::take(&mut self.waiting).into_values().chain(surplus).map(|(message, _)| message)
+        std::mem::take(&mut self.waiting).into_values().map(|(message, _)| message)
     }
 }
 

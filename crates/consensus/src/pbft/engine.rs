@@ -9,8 +9,6 @@ use crate::batching::{Batching, Decision, Situation};
 use crate::block_limits::are_named;
 use crate::config::{Config, Dissemination};
 use crate::journal::{Record, Standing};
-use crate::mutants::Mutant;
-use crate::parts::mutated;
 use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
 use crate::seam::{Drop, Evidence, Halt, Mark, Timer, To};
 use crate::store::Taken;
@@ -136,7 +134,7 @@ impl PbftEngine {
         if message.endorsement.voter != from {
             return Admission::Drop(Drop::NotTheSender);
         }
-        let carried = are_named(&message.block.payload, &message.bundles) || mutated(parts, Mutant::EarlyKept);
+        let carried = are_named(&message.block.payload, &message.bundles) || bug!(EarlyKept);
         if !message.is_well_formed() || message.block.payload.len() > parts.config.batch || !carried {
             return Admission::Drop(Drop::Malformed);
         }
@@ -219,7 +217,7 @@ impl PbftEngine {
 
     fn keep_early(&mut self, from: ReplicaId, message: Box<PrePrepare>, turn: &mut Turn<'_>) {
         let (second, parts) = (message.endorsement.clone(), &turn.parts);
-        match self.early.keep(message, turn.view(), parts.config.batch_bytes, parts.mutation) {
+        match self.early.keep(message, turn.view(), parts.config.batch_bytes) {
             Kept::Waits => {}
             Kept::Repeated => turn.out.drop_message(from, Drop::Repeated),
             Kept::Full => turn.out.drop_message(from, Drop::Overload),
@@ -332,7 +330,7 @@ impl PbftEngine {
             }
             self.log.decided.remove(&slot);
             if fresh {
-                match mutated(turn.parts, Mutant::ClockNotRestarted) {
+                match bug!(ClockNotRestarted) {
                     true => turn.parts.pacemaker.progressed(),
                     false => turn.parts.pacemaker.achieved(turn.now),
                 }
@@ -589,7 +587,7 @@ impl Protocol for PbftEngine {
         assert!(self.next > low, "a primary gives away slots in the window");
         assert!(!self.active || self.change.is_none(), "who has asked for a view takes no part in another");
         let (early, bound) = (self.early().0, MAX_EARLY_PER_PRIMARY * parts.quorum.replicas());
-        assert!(early <= bound || mutated(parts, Mutant::EarlyKept), "early PRE-PREPAREs are bounded");
+        assert!(early <= bound || bug!(EarlyKept), "early PRE-PREPAREs are bounded");
         assert!(self.changes.len() <= parts.quorum.replicas(), "a replica has one view change");
         let last = self.log.slots.last_key_value().map(|(slot, _)| *slot);
         assert!(

@@ -8,9 +8,7 @@ use super::engine::{PbftEngine, Turn};
 use super::message::{Declaration, NewView, PbftMessage, ViewChange};
 use super::selection::{Selection, is_well_formed};
 use crate::journal::{FORGOTTEN, Record};
-use crate::mutants::Mutant;
 use crate::pacemaker::Alarm;
-use crate::parts::mutated;
 use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::replica::{Admission, Parts};
 use crate::seam::{Drop, Mark, Timer, To};
@@ -80,8 +78,7 @@ impl PbftEngine {
         if waited.is_some_and(|waited| waited >= patience) {
             return self.change_view(turn.view().next(), turn);
         }
-        let silent = mutated(turn.parts, Mutant::ViewChangeSentOnce);
-        if let Some(change) = self.change.as_mut().filter(|_| !silent) {
+        if let Some(change) = self.change.as_mut() {
             change.committed = turn.parts.store.committed();
             turn.out.recast(To::Others, PbftMessage::ViewChange(change.clone()));
         }
@@ -182,7 +179,7 @@ impl PbftEngine {
         let mut higher: Vec<View> =
             self.changes.values().map(ViewChange::view).filter(|view| *view > current).collect();
         higher.sort_unstable_by(|one, other| other.cmp(one));
-        let enough = if mutated(turn.parts, Mutant::ViewJumpOnViewChange) { 1 } else { turn.parts.quorum.weak() };
+        let enough = if bug!(ViewJumpOnViewChange) { 1 } else { turn.parts.quorum.weak() };
         if let Some(view) = higher.get(enough - 1) {
             self.change_view(*view, turn);
         }
@@ -212,7 +209,7 @@ impl PbftEngine {
         let changes: Vec<Declaration> = chosen.iter().map(|change| change.declaration()).collect();
         let Some(selection) = Selection::of(&changes) else { return };
         let matching = changes.iter().filter(|change| change.checkpoint == selection.stable).count();
-        if mutated(turn.parts, Mutant::MatchingCheckpointsOnly) && matching < quorum {
+        if bug!(MatchingCheckpointsOnly) && matching < quorum {
             return;
         }
         let stable = chosen.iter().map(|change| &change.checkpoint).find(|proof| proof.subject == selection.stable);

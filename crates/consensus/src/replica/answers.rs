@@ -12,7 +12,7 @@ use quorate_types::{Digest, Height, ReplicaId, Time};
 impl<P: Protocol> Replica<P> {
     /// Whether a peer's question is to be answered; if not, that is counted.
     fn admits(&mut self, now: Time, from: ReplicaId, question: Question) -> bool {
-        let refused = self.parts.answers.admit(now, from, question, self.parts.mutation);
+        let refused = self.parts.answers.admit(now, from, question);
         refused.map_err(|why| self.drop_message(from, why)).is_ok()
     }
 

@@ -6,12 +6,9 @@
 
 use super::{Event, Pending, Protocol, Recalled, Replica};
 use crate::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
-use crate::mutants::Mutant;
-use crate::parts::{Parts, mutated};
-use crate::safety::Promise;
 use crate::seam::{Action, Drop, Envelope, Halt, Mark, RecordId, To};
 use crate::silence::Silence;
-use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Domain, Height, ReplicaId, Time, Wire};
+use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Height, ReplicaId, Time, Wire};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +74,6 @@ impl<P: Protocol> Replica<P> {
 
     fn take_kept(&mut self, record: Record) -> Result<(), RecallError> {
         let Self { parts, protocol, out, recalled, .. } = self;
-        let Some(record) = starts_again(parts, record) else { return Ok(()) };
         match record {
             Record::Promise(promise) => {
                 let by_slot = P::counting(promise.subject.domain).by_height;
@@ -261,19 +257,5 @@ impl<P: Protocol> Replica<P> {
             }
             _ => Silence::Abstains { up_to: safety.abstains() },
         })
-    }
-}
-
-/// What is recalled of a record of the journal: all of it.
-fn starts_again(parts: &Parts, record: Record) -> Option<Record> {
-    if !mutated(parts, Mutant::HeightsStartAgain) {
-        return Some(record);
-    }
-    match record {
-        Record::Promise(promise) => Some(Record::Promise(Promise { lock: parts.genesis.subject, ..promise })),
-        Record::Certificate(certificate) if certificate.subject.domain == Domain::Timeout => {
-            Some(Record::Certificate(certificate))
-        }
-        _ => None,
     }
 }

@@ -1,8 +1,6 @@
 //! Bundles that others relay, because they have waited long there.
 
 use super::{Event, Protocol, Replica};
-use crate::mutants::Mutant;
-use crate::parts::mutated;
 use crate::pool::{Need, Offered};
 use crate::seam::{Action, Envelope, To};
 use quorate_types::{Bundle, Digest, ReplicaId, Time};
@@ -11,8 +9,10 @@ impl<P: Protocol> Replica<P> {
     /// Takes the bundles out of a peer's relay that were executed before. Only the host knows which were, as of those that clients send.
     /// Whoever has seen a bundle can repeat it, and the log has no room for the past.
     pub fn screen(&self, message: &mut Envelope<P::Message>, mut is_executed: impl FnMut(&Bundle) -> bool) {
+        #[cfg(feature = "mutants")]
+        let _having = crate::mutants::having(self.bug);
         if let Envelope::Relay(bundles) = message
-            && !mutated(&self.parts, Mutant::RelaysUnscreened)
+            && !bug!(RelaysUnscreened)
         {
             bundles.retain(|bundle| !is_executed(bundle));
         }
@@ -29,7 +29,7 @@ impl<P: Protocol> Replica<P> {
         if leader != Some(self.parts.me) && leader != Some(from) {
             fairness.heard(now, from, first.clone());
         }
-        if owed && !mutated(&self.parts, Mutant::BlamedUnheard) {
+        if owed && !bug!(BlamedUnheard) {
             self.owe(now, first);
         }
         self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Relayed(from))));

@@ -2,8 +2,6 @@
 
 use super::{Event, Pending, Protocol, Replica};
 use crate::frontier::Frontier;
-use crate::mutants::Mutant;
-use crate::parts::mutated;
 use crate::seam::{Action, Drop, Envelope, Mark, To};
 use crate::transfer::{Answer, Part, Transfer};
 use bytes::Bytes;
@@ -42,7 +40,7 @@ impl<P: Protocol> Replica<P> {
         let committed = self.committed_height();
         self.offers.retain(|_, offer| offer.subject.height > committed);
         match &self.transfer {
-            Some(transfer) if mutated(&self.parts, Mutant::OfferRestarts) && transfer.height() <= height => {
+            Some(transfer) if bug!(OfferRestarts) && transfer.height() <= height => {
                 self.fetch_state(now);
             }
             None if self.offers.len() >= self.parts.quorum.weak() => self.fetch_state(now),
@@ -59,7 +57,7 @@ impl<P: Protocol> Replica<P> {
         let given_up = self.transfer.take();
         self.transfer = best.map(|checkpoint| {
             self.out.mark(Mark::Fetches { height: checkpoint.subject.height });
-            let transfer = Transfer::new(checkpoint, self.parts.quorum, self.parts.me, now, self.parts.mutation);
+            let transfer = Transfer::new(checkpoint, self.parts.quorum, self.parts.me, now);
             transfer.after(given_up)
         });
     }

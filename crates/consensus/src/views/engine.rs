@@ -12,9 +12,7 @@ use crate::batching::{Batching, Decision, Situation};
 use crate::config::{Config, Dissemination, LeaderKind};
 use crate::journal::{Record, Standing};
 use crate::leader::Duties;
-use crate::mutants::Mutant;
 use crate::pacemaker::Alarm;
-use crate::parts::mutated;
 use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
 use crate::seam::{Drop, Halt, Mark, Timer, To};
@@ -205,7 +203,7 @@ impl<F: Family> Views<F> {
     /// Whether the votes for the view before have come after its timeouts, for a leader whom that makes propose again: a bug.
     fn proposes_twice(&self, parts: &Parts) -> bool {
         let by_timeouts = self.evidence.as_ref().is_some_and(|evidence| evidence.subject.domain == Domain::Timeout);
-        mutated(parts, Mutant::ProposesTwice) && by_timeouts && self.high.view().next() == parts.pacemaker.view()
+        bug!(ProposesTwice) && by_timeouts && self.high.view().next() == parts.pacemaker.view()
     }
 
     /// Shows the others the certificate that committed commands, when no proposal is about to carry it.
@@ -218,7 +216,7 @@ impl<F: Family> Views<F> {
 
     /// Shows a replica that fell behind, and gave up a view, how the current view began.
     fn show(&self, now: Time, to: ReplicaId, asked_in: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        if let Err(why) = parts.answers.admit(now, to, Question::Place(asked_in, Height(0)), parts.mutation) {
+        if let Err(why) = parts.answers.admit(now, to, Question::Place(asked_in, Height(0))) {
             return out.drop_message(to, why);
         }
         let evidence = self.evidence.clone().map(Box::new);
@@ -240,11 +238,7 @@ impl<F: Family> Views<F> {
         let payload = parts.store.pool.select(parts.config.batch, parts.config.batch_bytes);
         parts.alone.proposed(now, &payload, &parts.store.pool);
         let block = Arc::new(Block::new(view, parts.me, justify, payload));
-        let ballot = match self.proposes_twice(parts) {
-            true => parts.safety.propose_again(&block, parts.mutation),
-            false => parts.safety.propose(&block),
-        };
-        let ballot = ballot.expect("a leader proposes once a view");
+        let ballot = parts.safety.propose(&block).expect("a leader proposes once a view");
         self.unannounced = false;
         out.offer(now, parts, block.clone(), parts.me);
         // After a restart it may be here: the journal had it, and not that it was proposed.
@@ -284,7 +278,6 @@ impl<F: Family> Views<F> {
     fn give_up(&mut self, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         let view = parts.pacemaker.view();
         match &self.given_up {
-            Some(_) if mutated(parts, Mutant::TimeoutSentOnce) => {}
             Some(timeout) => out.recast(To::All, ViewMessage::Timeout(timeout.clone()).into()),
             None => {
                 let Some(ballot) = parts.safety.give_up(view, &self.high, F::TIMEOUTS_CARRY_CERTIFICATES) else {
@@ -361,7 +354,7 @@ impl<F: Family> ViewEngine<F> {
         out: &mut Outbox<F::Message>,
     ) {
         let block = proposal.block.clone();
-        if mutated(parts, Mutant::ViewJumpOnProposal) && block.view > parts.pacemaker.view() {
+        if bug!(ViewJumpOnProposal) && block.view > parts.pacemaker.view() {
             self.views.enter(now, block.view, None, parts, out);
         }
         self.learn_from(now, from, &block.justify, proposal.evidence.as_ref(), parts, out);
@@ -448,7 +441,7 @@ impl<F: Family> ViewEngine<F> {
         if domain != Domain::Timeout {
             self.family.learn(now, certificate, from, &mut self.views, parts, out);
         }
-        let again = mutated(parts, Mutant::ViewEnteredTwice)
+        let again = bug!(ViewEnteredTwice)
             && view.next() == parts.pacemaker.view()
             && self.views.evidence.as_ref().is_some_and(|evidence| evidence.subject.domain == Domain::Timeout);
         let ends = view >= parts.pacemaker.view() || (again && domain != Domain::Timeout);
@@ -486,7 +479,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
             Some(ViewMessage::Proposal(proposal)) => self.views.admit_proposal(parts, from, proposal),
             Some(ViewMessage::Vote(vote)) => self.views.admit_vote(&self.family, parts, from, vote),
             Some(ViewMessage::Timeout(timeout)) => self.views.admit_timeout(parts, from, timeout),
-            Some(ViewMessage::Advance { high, evidence }) => self.views.admit_advance(parts, high, evidence.as_deref()),
+            Some(ViewMessage::Advance { high, evidence }) => self.views.admit_advance(high, evidence.as_deref()),
             None => self.family.admit(&self.views, parts, from, message),
         }
     }
@@ -571,17 +564,17 @@ impl<F: Family> Protocol for ViewEngine<F> {
         assert!(
             view == View(0)
                 || may_be_forced(view, parts)
-                || mutated(parts, Mutant::ViewJumpOnProposal)
+                || bug!(ViewJumpOnProposal)
                 || begins::<F>(view, &views.high, views.evidence.as_ref()),
             "a view begins with a certificate of the one before"
         );
         assert!(
             shows_what_it_tells::<F>(views.high.view(), views.evidence.as_ref())
-                || mutated(parts, Mutant::TimeoutsAlone),
+                || bug!(TimeoutsAlone),
             "a view begins with the certificate of which its timeouts tell"
         );
         let spoken = parts.safety.voted().max(parts.safety.timed_out());
-        let forgets = mutated(parts, Mutant::RecoveryForgetsTimeouts);
+        let forgets = bug!(RecoveryForgetsTimeouts);
         assert!(spoken <= view || forgets, "nobody votes ahead of its view");
         let current = |candidate: &Arc<Proposal>| candidate.block.view == view;
         assert!(views.candidates.iter().all(current), "only the current view has candidates");

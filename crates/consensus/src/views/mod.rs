@@ -14,7 +14,6 @@ pub use engine::{ViewEngine, Views};
 
 use crate::block_tree::BlockTree;
 use crate::config::VotesTo;
-use crate::mutants::Mutation;
 use crate::replica::{Admission, Outbox, Parts};
 use crate::seam::To;
 use message::FromView;
@@ -29,8 +28,6 @@ pub struct Candidate<'a> {
     pub evidence: Option<&'a Certificate>,
     /// What this replica is locked on.
     pub lock: Subject,
-    /// Which bug was put back: none.
-    pub mutation: Mutation,
 }
 
 /// Why not to vote: the line of the paper's rule that is not met.

@@ -1,25 +1,22 @@
-//! `quorate museum`: historical bugs, put back one at a time, and what finds them.
+//! `quorate museum`: historical bugs, put back one at a time, and what finds them. With the feature `museum` only: without it no replica
+//! in this program can be given a bug, and nobody gets in.
+
+#[cfg(feature = "museum")]
+mod visit;
+
+#[cfg(feature = "museum")]
+pub use visit::{transcripts, visit};
 
 use super::options::parse_threads;
-use crate::partial;
-use crate::result::{Machine, count, version};
+use crate::result::{Machine, count};
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use quorate_consensus::config::ProtocolKind;
-use quorate_twins::Complaint;
-use quorate_twins::museum::{ABSENT, Absent, Caught, EXHIBITS, Exhibit};
 use serde::Serialize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// The name of the threads that play: a panic there is what a bug does, and no bug of the museum.
 pub const THREAD_NAME: &str = "exhibit";
-/// How often a visit looks whether it is to go on.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The width of the table, in characters.
 const TABLE_WIDTH: u16 = 150;
 
@@ -43,9 +40,15 @@ pub struct MuseumArgs {
     pub json: Option<String>,
 }
 
-/// An exhibit that there is not.
+/// Why nothing is shown.
 #[derive(Debug, Error)]
-pub enum NoSuchExhibit {
+pub enum MuseumError {
+    /// The feature is off.
+    #[error(
+        "the museum of bugs is not in this build: a program whose replicas can be given bugs is not one to run a cluster with; \
+         help: cargo run --release --features museum -- museum"
+    )]
+    NotBuilt,
     /// There is none of that name.
     #[error("there is no exhibit `{name}`; use one of {known}")]
     Unknown {
@@ -55,8 +58,15 @@ pub enum NoSuchExhibit {
         known: String,
     },
     /// The bug is on the list, and is not shown.
-    #[error("exhibit {} is not shown: {}: {}", .0.number, .0.bug, .0.why)]
-    Absent(&'static Absent),
+    #[error("exhibit {number} is not shown: {bug}: {why}")]
+    Absent {
+        /// Its number.
+        number: u8,
+        /// What is wrong.
+        bug: &'static str,
+        /// Why.
+        why: &'static str,
+    },
 }
 
 /// Everything that `quorate museum` reports.
@@ -141,125 +151,22 @@ pub struct AbsentResult {
     pub why: &'static str,
 }
 
-/// The exhibits of those names.
-fn chosen(names: &[String]) -> Result<Vec<&'static Exhibit>, NoSuchExhibit> {
-    let is = |exhibit: &Exhibit, name: &String| exhibit.name() == *name || exhibit.number.to_string() == *name;
-    if let Some(name) = names.iter().find(|name| !EXHIBITS.iter().any(|exhibit| is(exhibit, name))) {
-        if let Some(absent) = ABSENT.iter().find(|absent| absent.number.to_string() == *name) {
-            return Err(NoSuchExhibit::Absent(absent));
-        }
-        let known: Vec<String> = EXHIBITS.iter().map(Exhibit::name).collect();
-        return Err(NoSuchExhibit::Unknown { name: name.clone(), known: known.join(", ") });
-    }
-    let shown = |exhibit: &&Exhibit| names.is_empty() || names.iter().any(|name| is(exhibit, name));
-    Ok(EXHIBITS.iter().filter(shown).collect())
-}
-
 /// What happens in the scenarios that are known to show the exhibits.
 ///
 /// # Errors
-/// If there is no such exhibit.
-pub fn transcripts(arguments: &MuseumArgs) -> Result<String, NoSuchExhibit> {
-    let exhibits = chosen(&arguments.exhibit)?;
-    let text = exhibits.iter().map(|exhibit| {
-        // A thread of that name, for what a bug does to whoever plays it.
-        let play = || exhibit.transcript(true);
-        let ending = thread::scope(|scope| {
-            let player = thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, play);
-            player.expect("the system has a thread to spare").join().expect("a panic of a replica is caught")
-        });
-        let seen = ending
-            .complaint
-            .map_or_else(|| "nothing was found".into(), |Complaint { law, what }| format!("{law}: {what}"));
-        format!("{} {}\n\n{}\n{seen}\n", exhibit.name(), exhibit.bug, ending.transcript)
-    });
-    Ok(text.collect::<Vec<_>>().join("\n\n"))
+/// Always: the feature `museum` is off.
+#[cfg(not(feature = "museum"))]
+pub fn transcripts(_arguments: &MuseumArgs) -> Result<String, MuseumError> {
+    Err(MuseumError::NotBuilt)
 }
 
-/// Shows exhibits, on many threads. `heard` is told the name of each that is done.
+/// Shows exhibits.
 ///
 /// # Errors
-/// If there is no such exhibit. That one was not found is part of the result.
-pub fn visit(arguments: &MuseumArgs, heard: &(dyn Fn(&str) + Sync)) -> Result<MuseumResult, NoSuchExhibit> {
-    let exhibits = chosen(&arguments.exhibit)?;
-    let cores = || thread::available_parallelism().map_or(1, |cores| cores.get());
-    let threads = arguments.threads.unwrap_or_else(cores).min(exhibits.len());
-    let (start, of) = (Instant::now(), exhibits.len());
-    let (next, most_scenarios) = (Arc::new(AtomicUsize::new(0)), arguments.most_scenarios);
-    let (sender, results) = mpsc::channel();
-    for _ in 0..threads {
-        let (next, sender, exhibits) = (next.clone(), sender.clone(), exhibits.clone());
-        // Nobody waits for these threads: an exhibit may take a while, and a visit that a signal ends does not.
-        let work = move || {
-            while let Some(exhibit) = exhibits.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let start = Instant::now();
-                let caught = exhibit.visit(most_scenarios);
-                let result = ExhibitResult::of(exhibit, &caught, start.elapsed().as_secs_f64());
-                if sender.send(((exhibit.number, exhibit.name()), result)).is_err() {
-                    return;
-                }
-            }
-        };
-        let worker = thread::Builder::new().name(THREAD_NAME.into()).spawn(work);
-        worker.expect("the system has a thread to spare");
-    }
-    drop(sender);
-    let mut done = Vec::with_capacity(of);
-    while done.len() < of && partial::goes_on() {
-        match results.recv_timeout(LOOK_INTERVAL) {
-            Ok(result) => {
-                heard(&result.1.exhibit);
-                done.push(result);
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => panic!("an exhibit's thread has ended in the middle"),
-        }
-    }
-    done.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let exhibits: Vec<ExhibitResult> = done.into_iter().map(|(_, result)| result).collect();
-    let having = |wrong: fn(&HuntResult) -> bool| exhibits.iter().filter(|one| one.found_by.iter().any(wrong)).count();
-    Ok(MuseumResult {
-        shown: exhibits.len(),
-        partial: partial::partial(|| format!("after {} of {of} exhibits", exhibits.len()))
-            .filter(|_| exhibits.len() < of),
-        missed: having(|hunt| hunt.found.is_none()),
-        unsound: having(|hunt| hunt.without_bug.is_some()),
-        absent: ABSENT
-            .iter()
-            .map(|absent| AbsentResult { number: absent.number, bug: absent.bug, why: absent.why })
-            .collect(),
-        exhibits,
-        wall_seconds: start.elapsed().as_secs_f64(),
-        threads,
-        machine: Machine::here(),
-        version: version(),
-    })
-}
-
-impl ExhibitResult {
-    fn of(exhibit: &Exhibit, caught: &[Caught], seconds: f64) -> ExhibitResult {
-        let found = |(scenarios, complaint): &(u64, Complaint)| FoundResult {
-            scenarios: *scenarios,
-            law: complaint.law.name(),
-            what: complaint.what.clone(),
-        };
-        let hunt = |caught: &Caught| HuntResult {
-            hunt: caught.hunt,
-            budget: caught.budget,
-            found: caught.found.as_ref().map(found),
-            without_bug: caught.sound.as_ref().map(found),
-        };
-        ExhibitResult {
-            exhibit: exhibit.name(),
-            bug: exhibit.bug,
-            source: exhibit.source,
-            mutant: exhibit.mutant.map(|mutant| format!("{mutant:?}")),
-            protocol: exhibit.protocol,
-            passed: caught.iter().all(Caught::passed),
-            found_by: caught.iter().map(hunt).collect(),
-            seconds,
-        }
-    }
+/// Always: the feature `museum` is off.
+#[cfg(not(feature = "museum"))]
+pub fn visit(_arguments: &MuseumArgs, _heard: &(dyn Fn(&str) + Sync)) -> Result<MuseumResult, MuseumError> {
+    Err(MuseumError::NotBuilt)
 }
 
 impl HuntResult {

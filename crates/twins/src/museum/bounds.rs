@@ -1,5 +1,6 @@
 //! Exhibits about what a rule leaves out: of the lock, of a table's bound, of what was executed.
 
+use super::rules::by_rules;
 use super::scene::{Ending, Play, Setting, builds_on, genesis, go_on, leaders, only, play, run, unjudged};
 use crate::cast::ActorId;
 use crate::judge::Law;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use quorate_consensus::chained::engine::ChainedEngine;
 use quorate_consensus::chained::message::{ChainedMessage, Timeout};
 use quorate_consensus::chained::replica;
-use quorate_consensus::chained::rules::{ChainedHotStuff, Jolteon};
+use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::pbft;
 use quorate_consensus::pbft::engine::PbftEngine;
@@ -142,7 +143,7 @@ pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
 /// 21: R1 alone is locked on the first block; R0, who lies, has a rival certified in a later view and then falls silent.
 pub fn locked_alone(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+    by_rules!(how, setting, |stage| {
         leaders(stage, &[2, 3, 1, 0, 2]);
         only(stage, 3..=4, &[0, 2, 3]);
         let genesis = genesis(stage);
@@ -156,7 +157,7 @@ pub fn locked_alone(how: &Play) -> Ending {
 /// 21: R1 alone knows that the first block is committed; R0, who lies, proposes a rival that shows no certificate but that of genesis.
 pub fn omitted_justification(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+    by_rules!(how, setting, |stage| {
         leaders(stage, &[2, 3, 2, 1, 0, 2, 3, 2]);
         only(stage, 4..=9, &[0, 2, 3]);
         let genesis = genesis(stage);

@@ -1,19 +1,20 @@
 //! Exhibits about what a chain of blocks commits, and which block may follow which.
 
+use super::rules::by_rules;
 use super::scene::{Ending, Play, Setting, builds_on, genesis, leaders, only, play, run};
 use crate::cast::ActorId;
 use crate::stage::Stage;
 use quorate_consensus::Envelope;
 use quorate_consensus::chained::engine::ChainedEngine;
 use quorate_consensus::chained::replica;
-use quorate_consensus::chained::rules::{ChainedHotStuff, FastHotStuff, Jolteon};
+use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::ProtocolKind;
 use quorate_types::ReplicaId;
 
 /// 1: four honest replicas; the certificate of view 4 is known to R1 alone, that of view 6 to R2 alone.
 pub fn two_chain_with_a_gap(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::FastHotStuff, 4);
-    play(how, setting, replica::<FastHotStuff>, |stage: &mut Stage<ChainedEngine<FastHotStuff>>| {
+    by_rules!(how, setting, |stage| {
         leaders(stage, &[0, 0, 0, 0, 1, 0, 2, 1, 1, 2, 2, 3]);
         only(stage, 5..=5, &[0, 2, 3]);
         only(stage, 6..=6, &[0, 2, 3]);
@@ -28,7 +29,7 @@ pub fn two_chain_with_a_gap(how: &Play) -> Ending {
 /// that of the rival.
 pub fn three_chain_with_a_gap(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+    by_rules!(how, setting, |stage| {
         leaders(stage, &[1, 0, 3, 3, 0, 0, 0, 3, 1, 2, 3, 1]);
         only(stage, 2..=3, &[1, 2, 3]);
         only(stage, 4..=6, &[0, 1, 2]);
@@ -61,7 +62,8 @@ pub fn missing_ancestor(how: &Play) -> Ending {
 /// 26: the last replica alone knows that the first block is committed; after a view change R0, who lies, proposes a rival.
 fn lost_lock(how: &Play, replicas: usize) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, replicas);
-    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+    by_rules!(how, setting, |stage| {
+        let replicas = stage.cast().replicas();
         let last = replicas as u16 - 1;
         leaders(stage, &[1, 2, 3, last, 0, 1, 2, 3]);
         let others: Vec<usize> = (0..replicas - 1).collect();
@@ -86,7 +88,7 @@ pub fn lost_lock_of_six(how: &Play) -> Ending {
 /// 28: R3 alone knows that the first block is committed; R0, who lies, proposes a rival on its parent, with genuine timeouts.
 pub fn old_parent_accepted(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    by_rules!(how, setting, |stage| {
         leaders(stage, &[1, 2, 3, 0, 1, 2, 1]);
         only(stage, 3..=7, &[0, 1, 2]);
         let genesis = genesis(stage);
@@ -99,7 +101,7 @@ pub fn old_parent_accepted(how: &Play) -> Ending {
 /// 28: the leader of view 3 is too slow; the next one has no newer certificate than the one before it had.
 pub fn old_parent_refused(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
+    by_rules!(how, setting, |stage| {
         leaders(stage, &[0, 1, 2, 3]);
         only(stage, 3..=3, &[0, 1, 3]);
         run(stage, 1..=4);

@@ -6,6 +6,7 @@
 use super::ambush::lie_in_ambush;
 use super::certificates::judge_view_gap;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
+use super::rules::for_rules;
 use super::scene::{Keeper, Play, Setting, go_on, let_go, play, run};
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::judge::Complaint;
@@ -19,7 +20,7 @@ use quorate_byzantine::wrapper::Wrapper;
 use quorate_byzantine::{Fault, Misbehaviour, lie};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::malleable::Malleable;
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::protocols::{ForProtocol, MakeReplica};
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::{Action, Envelope, Timer, To};
 use quorate_types::{Quorum, ReplicaId, View};
@@ -73,7 +74,7 @@ impl Drawn {
                 }
             }
         }
-        for_protocol(protocol, Make(self, protocol, how))
+        for_rules(protocol, how.mutant, Make(self, protocol, how))
     }
 }
 

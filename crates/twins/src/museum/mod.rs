@@ -1,7 +1,6 @@
 //! The museum of bugs: defects that others had, put back into quorate, and what finds them.
 //!
-//! An [`Exhibit`] is one of the bugs of `consensus::mutants`, or a configuration that cannot work, with a scenario that shows it and the
-//! hunts that find it. Replicas without the bug have to pass every scenario that was played on the way to finding it. What is wrong is
+//! An [`Exhibit`] is a [`Mutant`], or a configuration that cannot work, with a scenario that shows it and the hunts that find it. Replicas without the bug have to pass every scenario that was played on the way to finding it. What is wrong is
 //! judged from the outside, by [`judge`](crate::judge).
 
 mod ambush;
@@ -12,6 +11,8 @@ mod chains;
 mod dice;
 mod hunts;
 mod recovery;
+pub(crate) mod rewriting;
+mod rules;
 pub mod scene;
 mod sessions;
 mod transfer;
@@ -19,11 +20,43 @@ mod views;
 
 pub use catalogue::{ABSENT, Absent, EXHIBITS};
 pub use hunts::{Drawn, Scenes};
+pub use rewriting::Rewriting;
+pub use rules::Rule;
 
 use crate::judge::{Complaint, Law};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::mutants::Mutant;
+use quorate_consensus::mutants::Bug;
 use scene::{Ending, Play};
+use std::fmt;
+
+/// A bug that replicas can be given, by how it is put back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Mutant {
+    /// Other rules in place of the protocol's.
+    Rule(Rule),
+    /// What a replica hears, or does, is changed between it and its host.
+    Rewriting(Rewriting),
+    /// A `bug!` in the core.
+    Hook(Bug),
+}
+
+impl Mutant {
+    /// Every one that has an exhibit.
+    pub fn all() -> impl Iterator<Item = Mutant> {
+        let rules = Rule::ALL.into_iter().map(Mutant::Rule);
+        rules.chain(Rewriting::ALL.into_iter().map(Mutant::Rewriting)).chain(Bug::SHOWN.into_iter().map(Mutant::Hook))
+    }
+}
+
+impl fmt::Display for Mutant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mutant::Rule(rule) => write!(f, "{rule:?}"),
+            Mutant::Rewriting(rewriting) => write!(f, "{rewriting:?}"),
+            Mutant::Hook(bug) => write!(f, "{bug:?}"),
+        }
+    }
+}
 
 /// A bug, and what finds it.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use crate::play::panic_text;
 use crate::stage::{Lose, Rewrite, Stage, stage_config};
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::malleable::{Malleable, Purpose, Role};
-use quorate_consensus::mutants::Mutant;
+use super::Mutant;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::Action;

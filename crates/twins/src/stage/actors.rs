@@ -3,18 +3,28 @@
 use super::Stage;
 use crate::cast::ActorId;
 use quorate_consensus::Config;
-use quorate_consensus::mutants::Mutant;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::Input;
 use quorate_types::Vote;
 
 impl<P: Protocol> Stage<P> {
-    /// Every replica has this bug from the beginning on.
-    pub fn mutate(&mut self, mutant: Option<Mutant>) {
+    /// Every replica has this bug from the beginning on. A wrong rule is the business of whoever chooses `P`.
+    #[cfg(feature = "museum")]
+    pub fn mutate(&mut self, mutant: Option<crate::museum::Mutant>) {
         assert!(self.actors.iter().all(|actor| !actor.started), "a bug is put back before anybody begins");
         self.mutant = mutant;
         self.enter_actors();
         self.announced = false;
+    }
+
+    #[cfg(feature = "museum")]
+    pub(super) fn rewrite_for_bug(&mut self, actor: ActorId) {
+        use crate::museum::{Mutant, rewriting::Rewriter};
+        let genesis = quorate_types::Certificate::genesis(&self.cluster).subject;
+        self.actors[actor.0].rewriter = match self.mutant {
+            Some(Mutant::Rewriting(bug)) => Some(Rewriter::new(bug, &self.config, genesis)),
+            _ => None,
+        };
     }
 
     /// An actor has settings of its own, from the beginning on.
@@ -22,6 +32,8 @@ impl<P: Protocol> Stage<P> {
         assert!(!self.actors[actor.0].started, "settings are made before an actor begins");
         let shared = std::mem::replace(&mut self.config, config);
         self.actors[actor.0].replica = self.new_replica(actor);
+        #[cfg(feature = "museum")]
+        self.rewrite_for_bug(actor);
         self.config = shared;
         self.announced = false;
     }

@@ -65,8 +65,13 @@ impl<P: Protocol> Stage<P> {
     }
 
     #[inline(always)]
-    fn feed(&mut self, actor: ActorId, input: Input<P::Message>) {
+    #[cfg_attr(not(feature = "museum"), expect(unused_mut))]
+    fn feed(&mut self, actor: ActorId, mut input: Input<P::Message>) {
         let mut actions = std::mem::take(&mut self.actions);
+        #[cfg(feature = "museum")]
+        if let Some(rewriter) = &mut self.actors[actor.0].rewriter {
+            rewriter.hear(&mut input);
+        }
         if let Some(behaviour) = &mut self.actors[actor.0].behaviour {
             behaviour.observe(&input);
         }
@@ -89,6 +94,10 @@ impl<P: Protocol> Stage<P> {
     }
 
     pub(super) fn perform_all(&mut self, actor: ActorId, mut actions: Vec<Action<P::Message>>) {
+        #[cfg(feature = "museum")]
+        if let Some(rewriter) = &mut self.actors[actor.0].rewriter {
+            rewriter.rewrite(&mut actions);
+        }
         if let Some(rewrite) = &mut self.actors[actor.0].rewrite {
             rewrite(self.now, &mut actions);
         }

@@ -6,7 +6,6 @@
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::basic::rules::safe_node;
 use crate::block_tree::BlockTree;
-use crate::mutants::Mutant;
 use quorate_types::{Block, Subject};
 use std::sync::Arc;
 
@@ -15,13 +14,10 @@ pub struct ChainedHotStuff;
 
 impl Rules for ChainedHotStuff {
     const NAME: &'static str = "chained-hotstuff";
+    const CHAIN_LENGTH: usize = 3;
     const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
-        let Candidate { block, mutation, .. } = candidate;
-        if mutation.is(Mutant::OldParentRefused) && block.justify.view().next() != block.view {
-            return Err("not on the certificate of the view before");
-        }
         safe_node(candidate, tree) // alg. 1, lines 25-27, as in alg. 3, line 11
     }
 

@@ -13,6 +13,7 @@ pub struct FastHotStuff;
 
 impl Rules for FastHotStuff {
     const NAME: &'static str = "fast-hotstuff";
+    const CHAIN_LENGTH: usize = 2;
     const TIMEOUTS_CARRY_CERTIFICATES: bool = true;
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

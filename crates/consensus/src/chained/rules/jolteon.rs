@@ -3,7 +3,6 @@
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::block_tree::BlockTree;
-use crate::mutants::Mutant;
 use quorate_types::{Block, Domain, Subject};
 use std::sync::Arc;
 
@@ -12,12 +11,13 @@ pub struct Jolteon;
 
 impl Rules for Jolteon {
     const NAME: &'static str = "jolteon";
+    const CHAIN_LENGTH: usize = 2;
     const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {
-        let Candidate { block, evidence, mutation, .. } = candidate;
+        let Candidate { block, evidence, .. } = candidate;
         let parent = block.justify.view();
-        if parent.next() == block.view || mutation.is(Mutant::OldParentAccepted) {
+        if parent.next() == block.view {
             return Ok(()); // Vote, condition 3(a): r = qc.r + 1
         }
         let timeouts = evidence.filter(|evidence| evidence.subject.domain == Domain::Timeout);

@@ -22,6 +22,8 @@ pub use crate::views::{Candidate, Refusal};
 pub trait Rules: Send + 'static {
     /// Its name.
     const NAME: &'static str;
+    /// How many blocks in consecutive views must be certified before the first of them is committed.
+    const CHAIN_LENGTH: usize;
     /// Whether a timeout is signed together with the whole highest certificate, and not only with its view.
     const TIMEOUTS_CARRY_CERTIFICATES: bool;
 

@@ -12,6 +12,7 @@ pub struct SimpleHotStuff;
 
 impl Rules for SimpleHotStuff {
     const NAME: &'static str = "simple-hotstuff";
+    const CHAIN_LENGTH: usize = 3;
     const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {

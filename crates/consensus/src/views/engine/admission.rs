@@ -2,8 +2,6 @@
 
 use super::{MAX_VIEW_GAP, Views, may_be_forced};
 use crate::block_limits::are_named;
-use crate::mutants::Mutant;
-use crate::parts::mutated;
 use crate::replica::{Admission, Parts};
 use crate::safety::timeout_subject;
 use crate::seam::Drop;
@@ -33,11 +31,11 @@ impl<F: Family> Views<F> {
         // Who is in the view already judges the proposal by the rules of the protocol, and is not moved by it.
         let (evidence, moves) = (proposal.evidence.as_ref(), block.view > parts.pacemaker.view());
         let begun = begins::<F>(block.view, &block.justify, evidence)
-            && (!moves || may_move::<F>(&block.justify, evidence, parts));
-        if !begun && !may_be_forced(block.view, parts) && !mutated(parts, Mutant::ViewJumpOnProposal) {
+            && (!moves || may_move::<F>(&block.justify, evidence));
+        if !begun && !may_be_forced(block.view, parts) && !bug!(ViewJumpOnProposal) {
             return Admission::Drop(Drop::ViewNotJustified);
         }
-        Admission::Check(self.claims(parts, &block.justify, proposal.evidence.as_ref()))
+        Admission::Check(self.claims(&block.justify, proposal.evidence.as_ref()))
     }
 
     pub(super) fn admit_vote(&self, family: &F, parts: &Parts, from: ReplicaId, vote: &Vote) -> Admission {
@@ -51,7 +49,7 @@ impl<F: Family> Views<F> {
             return Admission::Drop(why);
         }
         let far = vote.subject.view.0 > parts.pacemaker.view().0 + MAX_VIEW_GAP;
-        if far && !mutated(parts, Mutant::FarVotesCounted) {
+        if far && !bug!(FarVotesCounted) {
             return Admission::Drop(Drop::TooFarAhead);
         }
         Admission::Tally(vote.clone())
@@ -72,33 +70,24 @@ impl<F: Family> Views<F> {
             return Admission::Drop(Drop::Malformed);
         }
         let begun =
-            begins::<F>(vote.subject.view, high, evidence.as_ref()) && may_move::<F>(high, evidence.as_ref(), parts);
-        if !begun && !may_be_forced(vote.subject.view, parts) && !mutated(parts, Mutant::FarTimeoutsCounted) {
+            begins::<F>(vote.subject.view, high, evidence.as_ref()) && may_move::<F>(high, evidence.as_ref());
+        if !begun && !may_be_forced(vote.subject.view, parts) && !bug!(FarTimeoutsCounted) {
             return Admission::Drop(Drop::ViewNotJustified);
         }
-        let high = if mutated(parts, Mutant::TimeoutCertificateUnchecked) { &self.high } else { high };
-        Admission::Check(self.claims(parts, high, evidence.as_ref()))
+        Admission::Check(self.claims(high, evidence.as_ref()))
     }
 
-    pub(super) fn admit_advance(&self, parts: &Parts, high: &Certificate, evidence: Option<&Certificate>) -> Admission {
-        match may_move::<F>(high, evidence, parts) {
-            true => Admission::Check(self.claims(parts, high, evidence)),
+    pub(super) fn admit_advance(&self, high: &Certificate, evidence: Option<&Certificate>) -> Admission {
+        match may_move::<F>(high, evidence) {
+            true => Admission::Check(self.claims(high, evidence)),
             false => Admission::Drop(Drop::ViewNotJustified),
         }
     }
 
     /// The certificates of a message that are not known to be genuine.
-    pub fn claims(&self, parts: &Parts, high: &Certificate, evidence: Option<&Certificate>) -> Vec<Certificate> {
+    pub fn claims(&self, high: &Certificate, evidence: Option<&Certificate>) -> Vec<Certificate> {
         let mut claims = Vec::new();
-        let signed = |known: &Certificate| match mutated(parts, Mutant::CertificateViewUnsigned) {
-            true => {
-                known.subject.digest == high.subject.digest
-                    && known.signers == high.signers
-                    && known.proof == high.proof
-            }
-            false => known == high,
-        };
-        if !signed(&self.high) {
+        if self.high != *high {
             claims.push(high.clone());
         }
         if let Some(evidence) =
@@ -113,6 +102,6 @@ impl<F: Family> Views<F> {
 }
 
 /// Whether evidence may move a replica to another view by what is shown with it.
-fn may_move<F: Family>(high: &Certificate, evidence: Option<&Certificate>, parts: &Parts) -> bool {
-    shows_what_it_tells::<F>(high.view(), evidence) || mutated(parts, Mutant::TimeoutsAlone)
+fn may_move<F: Family>(high: &Certificate, evidence: Option<&Certificate>) -> bool {
+    shows_what_it_tells::<F>(high.view(), evidence) || bug!(TimeoutsAlone)
 }

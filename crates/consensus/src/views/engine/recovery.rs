@@ -6,8 +6,6 @@
 
 use super::{ViewEngine, Views};
 use crate::journal::{Record, Standing};
-use crate::mutants::Mutant;
-use crate::parts::mutated;
 use crate::replica::{Outbox, Parts, Recalled};
 use crate::seam::{Mark, To};
 use crate::views::message::{FromView, Timeout, ViewMessage};
@@ -53,7 +51,7 @@ impl<F: Family> ViewEngine<F> {
     pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, F::Message>, parts: &Parts) {
         match recalled {
             Recalled::Certificate(certificate)
-                if certificate.subject.domain == Domain::Timeout && mutated(parts, Mutant::RecoveryForgetsTimeouts) => {
+                if certificate.subject.domain == Domain::Timeout && bug!(RecoveryForgetsTimeouts) => {
             }
             Recalled::Certificate(certificate) => self.recall.certificate::<F>(certificate),
             Recalled::Promise(promise) => {
@@ -95,7 +93,7 @@ impl<F: Family> ViewEngine<F> {
             }
         }
         let forced = parts.safety.spoke_in();
-        let forgets = mutated(parts, Mutant::RecoveryForgetsTimeouts);
+        let forgets = bug!(RecoveryForgetsTimeouts);
         if parts.leaders.is_scripted() && forced > parts.pacemaker.view() && !forgets {
             self.views.enter(now, forced, None, parts, out);
         }

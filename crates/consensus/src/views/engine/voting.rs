@@ -2,13 +2,11 @@
 
 use super::{REMEMBERED_PROPOSALS, Views};
 use crate::config::LeaderKind;
-use crate::mutants::Mutant;
-use crate::parts::mutated;
 use crate::replica::{Outbox, Parts};
 use crate::seam::{Drop, Evidence, Mark, To};
 use crate::views::message::{Proposal, ViewMessage};
 use crate::views::{Candidate, Family, votes_to};
-use quorate_types::{Certificate, Domain, ReplicaId, Time, View};
+use quorate_types::{Certificate, ReplicaId, Time, View};
 use std::sync::Arc;
 
 impl<F: Family> Views<F> {
@@ -37,14 +35,7 @@ impl<F: Family> Views<F> {
                 out.drop_message(block.author, Drop::NotTheLeader);
                 continue;
             }
-            let timed_out =
-                proposal.evidence.as_ref().is_some_and(|evidence| evidence.subject.domain == Domain::Timeout);
-            let lock = match timed_out && mutated(parts, Mutant::LockLostInViewChange) {
-                true => Certificate::genesis(&parts.cluster).subject,
-                false => parts.safety.lock(),
-            };
-            let (evidence, mutation) = (proposal.evidence.as_ref(), parts.mutation);
-            let candidate = Candidate { block, evidence, lock, mutation };
+            let candidate = Candidate { block, evidence: proposal.evidence.as_ref(), lock: parts.safety.lock() };
             if let Err(rule) = F::may_vote(candidate, tree) {
                 out.mark(Mark::Refused { view: block.view, rule });
                 continue;
@@ -82,6 +73,6 @@ impl<F: Family> Views<F> {
         let timeouts = proposal.evidence.as_ref().and_then(Certificate::highest_attached_view);
         let fresh = justify.view() >= timeouts.unwrap_or(View(0)) || parts.config.leader == LeaderKind::RoundRobin;
         let leader = parts.leaders.leader(block.view, &basis, &parts.store.tree)?;
-        Some(fresh && (leader == block.author || mutated(parts, Mutant::AnyProposer)))
+        Some(fresh && (leader == block.author || bug!(AnyProposer)))
     }
 }

@@ -1,0 +1,171 @@
+//! Wrong rules: each is the rules of a chained protocol with one of them changed, as a stranger would write it.
+
+use super::Mutant;
+use super::scene::{Ending, Play, Setting, play};
+use crate::stage::Stage;
+use quorate_consensus::block_tree::BlockTree;
+use quorate_consensus::chained::replica;
+use quorate_consensus::chained::rules::{Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules};
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::Protocol;
+use quorate_types::{Block, Certificate, Domain, Subject};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A bug that is another rule.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Rule {
+    /// A chain of certified blocks commits although views were skipped inside of it. Two-chain: Fast-HotStuff before version 7, found by
+    /// Bano et al., "Twins: BFT systems made robust", 2020, appendix F; three-chain: relab/hotstuff issue 249.
+    CommitsAcrossViews,
+    /// safeNode without its second line, the newer certificate: linera-io/linera-protocol pull request 891.
+    NoLivenessBranch,
+    /// A proposal without justification is not held against the lock: projnanda/nandatown pull request 191. Here every block carries a
+    /// certificate; the one that needs no proof, that of genesis, stands for none.
+    OmittedJustification,
+    /// The lock is not held against the first proposal after a view change, as if it had to be acquired anew:
+    /// 0xPolygon/pbft-consensus pull request 82 restores it.
+    LockLostInViewChange,
+    /// Jolteon votes for a block on any older certificate, and not on the highest that the timeouts tell of.
+    OldParentAccepted,
+    /// Chained HotStuff votes only for blocks on the certificate of the view before.
+    OldParentRefused,
+}
+
+impl Rule {
+    /// Every one.
+    pub const ALL: [Rule; 6] = [
+        Rule::CommitsAcrossViews,
+        Rule::NoLivenessBranch,
+        Rule::OmittedJustification,
+        Rule::LockLostInViewChange,
+        Rule::OldParentAccepted,
+        Rule::OldParentRefused,
+    ];
+}
+
+/// Defines rules that vote otherwise than those of a protocol, and are the same besides.
+macro_rules! votes_otherwise {
+    ($name:ident, $sound:ty, |$candidate:ident, $tree:ident| $may_vote:expr) => {
+        struct $name;
+
+        impl Rules for $name {
+            const NAME: &'static str = <$sound>::NAME;
+            const CHAIN_LENGTH: usize = <$sound>::CHAIN_LENGTH;
+            const TIMEOUTS_CARRY_CERTIFICATES: bool = <$sound>::TIMEOUTS_CARRY_CERTIFICATES;
+
+            fn may_vote($candidate: Candidate<'_>, $tree: &BlockTree) -> Result<(), Refusal> {
+                $may_vote
+            }
+
+            fn lock_after(certified: &Block, tree: &BlockTree) -> Option<Subject> {
+                <$sound>::lock_after(certified, tree)
+            }
+
+            fn commits(certified: &Block, tree: &BlockTree) -> Option<Arc<Block>> {
+                <$sound>::commits(certified, tree)
+            }
+        }
+    };
+}
+
+votes_otherwise!(NoLivenessBranch, ChainedHotStuff, |candidate, tree| {
+    let Candidate { block, lock, .. } = candidate;
+    if tree.extends(block, lock.digest, lock.height) { Ok(()) } else { Err("does not extend the lock") }
+});
+
+votes_otherwise!(OmittedJustification, ChainedHotStuff, |candidate, tree| {
+    match candidate.block.justify.view().0 {
+        0 => Ok(()),
+        _ => ChainedHotStuff::may_vote(candidate, tree),
+    }
+});
+
+votes_otherwise!(LockLostInViewChange, ChainedHotStuff, |candidate, tree| {
+    // Every block extends genesis, on which a replica is locked that has lost its lock.
+    match candidate.evidence {
+        Some(evidence) if evidence.subject.domain == Domain::Timeout => Ok(()),
+        _ => ChainedHotStuff::may_vote(candidate, tree),
+    }
+});
+
+votes_otherwise!(OldParentRefused, ChainedHotStuff, |candidate, tree| {
+    match candidate.block.justify.view().next() == candidate.block.view {
+        true => ChainedHotStuff::may_vote(candidate, tree),
+        false => Err("not on the certificate of the view before"),
+    }
+});
+
+votes_otherwise!(OldParentAccepted, Jolteon, |_candidate, _tree| Ok(()));
+
+/// Commits the first block of a chain whatever views lie in it.
+struct CommitsAcrossViews<R>(PhantomData<R>);
+
+impl<R: Rules> Rules for CommitsAcrossViews<R> {
+    const NAME: &'static str = R::NAME;
+    const CHAIN_LENGTH: usize = R::CHAIN_LENGTH;
+    const TIMEOUTS_CARRY_CERTIFICATES: bool = R::TIMEOUTS_CARRY_CERTIFICATES;
+
+    fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
+        R::may_vote(candidate, tree)
+    }
+
+    fn lock_after(certified: &Block, tree: &BlockTree) -> Option<Subject> {
+        R::lock_after(certified, tree)
+    }
+
+    fn commits(certified: &Block, tree: &BlockTree) -> Option<Arc<Block>> {
+        let last = tree.get(&certified.digest())?.clone();
+        (1..R::CHAIN_LENGTH).try_fold(last, |block, _| tree.parent(&block).cloned())
+    }
+
+    fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate {
+        R::extends(high, evidence)
+    }
+}
+
+/// Does the work for the protocol of that name, or for that protocol with a wrong rule.
+pub(super) fn for_rules<W: ForProtocol>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
+    let Some(Mutant::Rule(rule)) = mutant else { return for_protocol(protocol, work) };
+    match rule {
+        Rule::CommitsAcrossViews if protocol == ProtocolKind::FastHotStuff => {
+            work.run(replica::<CommitsAcrossViews<FastHotStuff>>)
+        }
+        Rule::CommitsAcrossViews => work.run(replica::<CommitsAcrossViews<ChainedHotStuff>>),
+        Rule::NoLivenessBranch => work.run(replica::<NoLivenessBranch>),
+        Rule::OmittedJustification => work.run(replica::<OmittedJustification>),
+        Rule::LockLostInViewChange => work.run(replica::<LockLostInViewChange>),
+        Rule::OldParentAccepted => work.run(replica::<OldParentAccepted>),
+        Rule::OldParentRefused => work.run(replica::<OldParentRefused>),
+    }
+}
+
+/// A script that is the same for the replicas of every protocol.
+pub(super) trait Script {
+    fn perform<P: Protocol>(self, stage: &mut Stage<P>);
+}
+
+/// Plays a script with the protocol of the setting, or if a rule is what is wrong, with that rule.
+pub(super) fn play_by_rules(how: &Play, setting: Setting, script: impl Script) -> Ending {
+    struct Playing<'a, S>(&'a Play, Setting, S);
+    impl<S: Script> ForProtocol for Playing<'_, S> {
+        type Output = Ending;
+        fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Ending {
+            play(self.0, self.1, make, |stage| self.2.perform(stage))
+        }
+    }
+    for_rules(setting.config.protocol, how.mutant, Playing(how, setting, script))
+}
+
+/// Plays a script on a stage of any protocol by [`play_by_rules`].
+macro_rules! by_rules {
+    ($how:expr, $setting:expr, |$stage:ident| $script:block) => {{
+        struct Scene;
+        impl $crate::museum::rules::Script for Scene {
+            fn perform<P: quorate_consensus::replica::Protocol>(self, $stage: &mut $crate::stage::Stage<P>) $script
+        }
+        $crate::museum::rules::play_by_rules($how, $setting, Scene)
+    }};
+}
+pub(super) use by_rules;
