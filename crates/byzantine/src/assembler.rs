@@ -6,7 +6,8 @@
 
 use crate::behaviour::Context;
 use crate::lie;
-use quorate_consensus::malleable::{Malleable, Purpose, Role};
+use crate::malleable::Malleable;
+use quorate_consensus::seam::{Purpose, Role};
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{Attachment, Certificate, Domain, ReplicaId, Subject, View, Vote};
 use std::collections::BTreeMap;

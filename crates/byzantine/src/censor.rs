@@ -2,7 +2,7 @@
 //! view times out.
 
 use crate::lie;
-use quorate_consensus::malleable::Malleable;
+use crate::malleable::Malleable;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{Bundle, Digest, ReplicaId};
 

@@ -1,7 +1,7 @@
 //! A liar that keeps clients' bundles, and uses them where they do harm: in relays that nobody waits for, in blocks that hold too much.
 
 use crate::lie;
-use quorate_consensus::malleable::Malleable;
+use crate::malleable::Malleable;
 use quorate_consensus::pool::MAX_RELAYED_BUNDLES;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::Bundle;

@@ -14,8 +14,10 @@ pub mod fault;
 pub mod hoard;
 mod inventor;
 pub mod lie;
+pub mod malleable;
 pub mod memory;
 pub mod wrapper;
 
 pub use behaviour::{Behaviour, Context};
 pub use fault::{BadFault, Fault, Lie, Misbehaviour};
+pub use malleable::Malleable;

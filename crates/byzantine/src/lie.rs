@@ -2,10 +2,10 @@
 //! it has no use for that message or not yet the means.
 
 use crate::behaviour::Context;
+use crate::malleable::Malleable;
 use crate::memory::Memory;
 use bytes::Bytes;
-use quorate_consensus::Malleable;
-use quorate_consensus::malleable::{Purpose, Role};
+use quorate_consensus::seam::{Purpose, Role};
 use quorate_consensus::transfer::Part;
 use quorate_types::identity::ProofShape;
 use quorate_types::{

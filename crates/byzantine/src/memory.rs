@@ -1,6 +1,7 @@
 //! What a misbehaving replica has heard and said, as far as lies are made of it. All of it is bounded; the oldest gives way.
 
-use quorate_consensus::{Envelope, Input, Malleable};
+use crate::malleable::Malleable;
+use quorate_consensus::{Envelope, Input};
 use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Subject};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -38,7 +38,6 @@ pub mod journal;
 pub mod lanes;
 pub mod leader;
 pub mod ledger;
-pub mod malleable;
 pub mod marks;
 #[cfg(feature = "mutants")]
 pub mod mutants;
@@ -61,7 +60,6 @@ pub mod views;
 pub mod wants;
 
 pub use config::Config;
-pub use malleable::Malleable;
 pub use replica::{Protocol, Replica};
 pub use seam::{Action, Envelope, Evidence, Halt, Input, Mark, Message, Refusal, Timer, To};
 pub use silence::Silence;

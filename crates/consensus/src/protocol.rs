@@ -2,11 +2,10 @@
 
 use crate::journal::{Record, Standing};
 use crate::leader::Duties;
-use crate::malleable::Malleable;
 use crate::outbox::Outbox;
 use crate::parts::Parts;
 use crate::safety::Promise;
-use crate::seam::{Drop, Timer};
+use crate::seam::{Drop, Message, Timer};
 use crate::tally::Counting;
 use quorate_types::{Certificate, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
 
@@ -74,7 +73,7 @@ pub enum Recalled<'a, M> {
 /// A consensus protocol on the shared parts.
 pub trait Protocol: Send {
     /// What its replicas say to each other.
-    type Message: Malleable;
+    type Message: Message;
     /// A cheap look without side effects; `from` is in the committee.
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
     /// Acts.

@@ -526,6 +526,11 @@ impl<P: Protocol> Replica<P> {
         &self.parts
     }
 
+    /// The shared parts of a replica that takes no further step: nobody else speaks by what it was bound to.
+    pub fn into_parts(self) -> Parts {
+        self.parts
+    }
+
     /// The protocol, to look at.
     pub fn protocol(&self) -> &P {
         &self.protocol

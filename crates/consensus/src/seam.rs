@@ -512,16 +512,58 @@ impl<M: Wire> Wire for Envelope<M> {
     }
 }
 
+/// What a message is for, in terms that all protocols share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Purpose {
+    /// It proposes a block: a proposal, PRE-PREPARE.
+    Proposal,
+    /// It is one voice of a quorum that makes a certificate or a decision: a vote, PREPARE, COMMIT, CHECKPOINT.
+    Vote,
+    /// It gives a view up: a timeout, VIEW-CHANGE.
+    Timeout,
+    /// It shows certificates for their own sake: an advance, the PRE-COMMIT, COMMIT and DECIDE of basic HotStuff, NEW-VIEW.
+    Certificate,
+    /// It tells where its sender stands, or what it has executed: STATUS, DECIDED.
+    Report,
+}
+
+/// What a certificate is to the message that shows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Role {
+    /// What is built on, or may be built on as far as the sender knows.
+    Base,
+    /// What shows that the view has begun, where the base does not.
+    Evidence,
+    /// The certificate of a phase.
+    Phase,
+    /// What is prepared in a slot.
+    Prepared,
+    /// The last stable checkpoint.
+    Checkpoint,
+}
+
 /// A protocol's message set.
-pub trait Message: Wire + Clone + std::fmt::Debug + Send + 'static {
+pub trait Message: Wire + Clone + fmt::Debug + Send + 'static {
     /// The vote in it that its sender has to sign.
     fn vote_to_sign(&mut self) -> Option<&mut Vote>;
-    /// Whether it proposes a block.
-    fn is_proposal(&self) -> bool;
-    /// The commands that it carries.
-    fn bundles(&self) -> &[Bundle];
+    /// What it is for.
+    fn purpose(&self) -> Purpose;
+    /// The block that it proposes, and the commands that go with it.
+    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])>;
+    /// The certificates that it shows. Those inside of statements that others signed are not among them.
+    fn certificates(&self) -> Vec<(Role, &Certificate)>;
     /// The view that it belongs to; none if it belongs to whichever its sender is in.
     fn view(&self) -> Option<View>;
     /// What it says in a line, for transcripts.
     fn describe(&self) -> String;
+
+    /// Whether it proposes a block.
+    fn is_proposal(&self) -> bool {
+        self.purpose() == Purpose::Proposal
+    }
+
+    /// The commands that it carries.
+    fn bundles(&self) -> &[Bundle] {
+        self.proposed().map_or(&[], |(_, bundles)| bundles)
+    }
 }

@@ -35,6 +35,7 @@ struct CommitsTooSoon;
 
 impl Rules for CommitsTooSoon {
     const NAME: &'static str = Jolteon::NAME;
+    const CHAIN_LENGTH: usize = 1;
     const TIMEOUTS_CARRY_CERTIFICATES: bool = Jolteon::TIMEOUTS_CARRY_CERTIFICATES;
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {

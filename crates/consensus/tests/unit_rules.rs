@@ -79,9 +79,7 @@ fn basic_hotstuff_algorithm_1_safe_node_and_what_certificates_lock_and_ask_for()
     let fork = block(3, 0, certify(&blocks[0]), vec![]);
     let tree = tree(&[blocks[0].clone(), blocks[1].clone(), fork.clone()]);
     let lock = Subject { domain: Domain::PreCommit, ..voted(&blocks[1]) };
-    let safe = |block: &Block| {
-        safe_node(Candidate { block, evidence: None, lock }, &tree).is_ok()
-    };
+    let safe = |block: &Block| safe_node(Candidate { block, evidence: None, lock }, &tree).is_ok();
     assert!(safe(&block(9, 0, certify(&blocks[1]), vec![])), "line 26: it extends the lock");
     assert!(safe(&block(4, 0, certify(&fork), vec![])), "line 27: its certificate is newer");
     assert!(!safe(&block(4, 0, certify(&blocks[0]), vec![])), "neither");

@@ -13,9 +13,10 @@ use crate::snapshots::SnapshotFiles;
 use crate::states::States;
 use quorate_applications::{CheckpointRule, Executor};
 use quorate_byzantine::Context;
+use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_channels::{ChannelConfig, LocalEnd};
 use quorate_consensus::Protocol;
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::protocols::MakeReplica;
 use quorate_crypto::{BundleVerifier, Crypto, DEFAULT_CACHE_BUNDLES, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
 use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity};
@@ -99,7 +100,7 @@ pub(crate) fn assemble(
     };
     let orders = Orders::default();
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
-    let node = for_protocol(config.consensus.protocol, hosting);
+    let node = for_malleable(config.consensus.protocol, hosting);
     Ok(Assembled { node, orders, waker })
 }
 
@@ -114,10 +115,10 @@ struct Hosting<'a> {
     orders: &'a Orders,
 }
 
-impl ForProtocol for Hosting<'_> {
+impl ForMalleable for Hosting<'_> {
     type Output = Box<dyn RunningNode>;
 
-    fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Self::Output {
+    fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output {
         let Hosting { config, committee, salt, fittings, memory, recorder, orders } = self;
         let consensus = config.consensus.clone();
         let view_timeout = consensus.view_timeout();

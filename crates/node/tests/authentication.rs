@@ -216,13 +216,13 @@ impl Forge for PbftMessage {
 }
 
 /// The block that a message of either protocol proposes.
-fn proposed_block<M: quorate_consensus::Malleable>(message: &M) -> Digest {
+fn proposed_block<M: quorate_consensus::Message>(message: &M) -> Digest {
     message.proposed().expect("it is a proposal").0.digest()
 }
 
 /// The leader proposes a bundle that nobody signed beside one that is genuine: inside the proposal, or only by its digest, and
 /// answers who asks for it. Nobody votes for that; the genuine commands are executed in a later view, the forged one nowhere.
-fn a_leader_has_nothing_forged_ordered<M: Forge + quorate_consensus::Malleable>(protocol: ProtocolKind, carried: bool) {
+fn a_leader_has_nothing_forged_ordered<M: Forge + quorate_consensus::Message>(protocol: ProtocolKind, carried: bool) {
     let mut template = template();
     template.consensus.protocol = protocol;
     template.consensus.dissemination = if carried { Dissemination::Leader } else { Dissemination::Client };

@@ -5,9 +5,10 @@ use crate::tallies::Tallies;
 use crate::view_changes::Carried;
 use crate::voices::Voice;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::malleable::{Malleable, Purpose, Role};
 use quorate_consensus::pbft::message::PbftMessage;
 use quorate_consensus::seam::Envelope;
+use quorate_consensus::seam::Message;
+use quorate_consensus::seam::{Purpose, Role};
 use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::any::Any;
 
@@ -66,7 +67,7 @@ impl Statements {
     ///
     /// # Errors
     /// If a trusted replica must not send it.
-    pub fn says<M: Malleable>(&mut self, who: ReplicaId, message: &mut Envelope<M>) -> Result<(), Breach> {
+    pub fn says<M: Message>(&mut self, who: ReplicaId, message: &mut Envelope<M>) -> Result<(), Breach> {
         let trusted = !self.untrusted.contains(who);
         if let Envelope::Protocol(message) = message {
             if let Some((block, _)) = message.proposed() {
@@ -98,7 +99,7 @@ impl Statements {
         wrong.map_or(Ok(()), |why| Err(order_breach(who, &subject, &why)))
     }
 
-    fn on_view_change<M: Malleable>(
+    fn on_view_change<M: Message>(
         &mut self,
         who: ReplicaId,
         subject: Subject,
@@ -118,7 +119,7 @@ impl Statements {
     }
 
     /// Checks the certificates that an honest replica shows.
-    fn check_certificates<M: Malleable>(&mut self, who: ReplicaId, message: &M) -> Result<(), Breach> {
+    fn check_certificates<M: Message>(&mut self, who: ReplicaId, message: &M) -> Result<(), Breach> {
         if matches!(message.purpose(), Purpose::Vote | Purpose::Report) {
             return Ok(());
         }

@@ -6,8 +6,9 @@
 //! pool.
 
 use quorate_consensus::Config;
-use quorate_consensus::malleable::{Malleable, Purpose};
 use quorate_consensus::seam::Envelope;
+use quorate_consensus::seam::Message;
+use quorate_consensus::seam::Purpose;
 use quorate_types::{Bundle, ReplicaId, Time};
 use std::fmt;
 use std::iter::Sum;
@@ -143,7 +144,7 @@ impl Work {
 
 /// Returns whether a message to one replica answers that replica's question or need. Duties of the protocol are no
 /// answers: votes to their collector, bundles to the leader, and questions.
-pub fn is_answer<M: Malleable>(message: &Envelope<M>, slotted: bool) -> bool {
+pub fn is_answer<M: Message>(message: &Envelope<M>, slotted: bool) -> bool {
     match message {
         Envelope::Blocks(_)
         | Envelope::Bundles(_)

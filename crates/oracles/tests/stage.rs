@@ -5,7 +5,7 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::pbft::message::{Declaration, PbftMessage, ViewChange};
 use quorate_consensus::safety::timeout_subject;
 use quorate_consensus::views::message::{Proposal, Timeout, ViewMessage};
-use quorate_consensus::{Envelope, Malleable};
+use quorate_consensus::{Envelope, Message};
 use quorate_oracles::{Breach, Law, Statements};
 use quorate_types::{
     Attachment, Block, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote,
@@ -52,7 +52,7 @@ impl Stage {
         Stage { oracle: Statements::new(protocol, 4, 1) }
     }
 
-    pub fn says<M: Malleable>(&mut self, who: u16, message: M) -> Result<(), Breach> {
+    pub fn says<M: Message>(&mut self, who: u16, message: M) -> Result<(), Breach> {
         self.oracle.says(ReplicaId(who), &mut Envelope::Protocol(message))
     }
 

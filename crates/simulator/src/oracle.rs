@@ -4,7 +4,7 @@
 use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
 use quorate_consensus::digest_map::{DigestMap, Salt};
-use quorate_consensus::{Config, Envelope, Evidence, Malleable};
+use quorate_consensus::{Config, Envelope, Evidence, Message};
 use quorate_oracles::{Breach, Relays, Statements, Weight, Work};
 use quorate_types::{
     Attachment, Block, Bundle, ClientId, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
@@ -259,7 +259,7 @@ impl Oracle {
     }
 
     /// A replica sends a message, to whomever.
-    pub fn says<M: Malleable>(&mut self, replica: ReplicaId, message: &mut Envelope<M>) {
+    pub fn says<M: Message>(&mut self, replica: ReplicaId, message: &mut Envelope<M>) {
         if let Envelope::Protocol(message) = message
             && let Some((block, _)) = message.proposed()
         {
@@ -270,7 +270,7 @@ impl Oracle {
     }
 
     /// Whether a message to one replica is an answer to it.
-    pub fn is_answer<M: Malleable>(&self, message: &Envelope<M>) -> bool {
+    pub fn is_answer<M: Message>(&self, message: &Envelope<M>) -> bool {
         quorate_oracles::is_answer(message, self.slotted)
     }
 

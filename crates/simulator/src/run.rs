@@ -13,11 +13,12 @@ use crate::spec::{Signatures, SimSpec, WorkloadFactory};
 use crate::transcript::Transcript;
 use crate::world::{self, Life, World, trouble};
 use quorate_applications::{CheckpointRule, Executor};
+use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_byzantine::{Behaviour, Context};
 use quorate_client::load::{LoadReport, Stage};
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
-use quorate_consensus::{Config, Malleable, Replica};
+use quorate_consensus::{Config, Replica};
 use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{Address, ClusterId, Committee, Member, ReplicaId, Status, Time};
@@ -107,13 +108,13 @@ pub struct Run<'a, A = AsMade> {
 
 /// Runs one seed.
 pub fn run_once<A: Alter>(run: Run<'_, A>) -> Outcome {
-    for_protocol(run.spec.consensus.protocol, run)
+    for_malleable(run.spec.consensus.protocol, run)
 }
 
-impl<A: Alter> ForProtocol for Run<'_, A> {
+impl<A: Alter> ForMalleable for Run<'_, A> {
     type Output = Outcome;
 
-    fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Outcome {
+    fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Outcome {
         run_protocol(self, make)
     }
 }
@@ -220,7 +221,7 @@ pub fn run_seeds_while(
 }
 
 /// Runs one seed of a protocol whose replicas `make` makes.
-fn run_protocol<P: Protocol, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>) -> Outcome {
+fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>) -> Outcome {
     let Run { spec, seed, workload, transcript, marks, mut recorder, goes_on, alter } = run;
     let (trouble, chaos) = trouble(spec, seed);
     let network = match &chaos {

@@ -5,7 +5,7 @@ use crate::cast::{ActorId, ActorSet, Cast};
 use crate::words::{Words, mix_all};
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::malleable::Malleable;
+use quorate_consensus::seam::Message;
 use quorate_oracles::{Breach, Statements};
 use quorate_types::{Block, Bundle, Digest, Domain, ReplicaId, Subject};
 use std::fmt;
@@ -181,7 +181,7 @@ impl Judge {
     }
 
     /// An actor sends a message, to whomever.
-    pub fn says<M: Malleable>(&mut self, identity: ReplicaId, message: &mut Envelope<M>) {
+    pub fn says<M: Message>(&mut self, identity: ReplicaId, message: &mut Envelope<M>) {
         let said = self.oracle.says(identity, message);
         self.breached(said);
     }

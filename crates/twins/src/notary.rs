@@ -4,14 +4,10 @@
 //! each of its signers has signed what it says that they did. Nothing is hashed, and nothing is believed.
 
 use crate::words::{Words, mix, mix_all};
-use quorate_types::identity::ProofShape;
 use quorate_types::{
     Attachment, Certificate, ClusterId, Quorum, ReplicaId, Signers, Subject, Vote, limits::MAX_REPLICAS,
 };
 use std::mem::discriminant;
-
-/// Genuine signatures are empty.
-pub const SHAPE: ProofShape = ProofShape { signature_bytes: 0, is_aggregate: false };
 
 /// Knows who has signed what.
 pub struct Notary {

@@ -1,7 +1,7 @@
 //! What happens on a stage, for people: one line a deed.
 
 use crate::cast::{ActorId, ActorSet, Cast};
-use quorate_consensus::malleable::Malleable;
+use quorate_consensus::seam::Message;
 use quorate_consensus::{Envelope, Halt, Mark, text};
 use quorate_types::{Block, Digest, View};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ impl Transcript {
     }
 
     /// An actor sends: to those whom it reaches, while the links to others are cut.
-    pub fn sends<M: Malleable>(
+    pub fn sends<M: Message>(
         &mut self,
         cast: &Cast,
         actor: ActorId,

@@ -46,8 +46,10 @@ fn the_honest_are_served_beside_each_hostile_client() {
 #[test]
 fn one_queue_lets_a_flood_starve_the_honest() {
     let played = scenarios(HostileClient::Flood, 0, 12, 20);
-    let verdicts =
-        for_protocol(ProtocolKind::Jolteon, Verdicts(ProtocolKind::Jolteon, Some(Mutant::Rewriting(Rewriting::OneQueue)), &played));
+    let verdicts = for_protocol(
+        ProtocolKind::Jolteon,
+        Verdicts(ProtocolKind::Jolteon, Some(Mutant::Rewriting(Rewriting::OneQueue)), &played),
+    );
     let stalled = |verdict: &&Verdict| matches!(verdict, Verdict::Stalled(complaint) if complaint.law == Law::Liveness);
     assert!(verdicts.iter().filter(stalled).count() >= 15, "{verdicts:?}");
 }

@@ -2,11 +2,12 @@
 
 use super::samples::{ME, Mouth, Sample, assert_fits, main_certificate, quorum, sends, signed};
 use quorate_byzantine::{Fault, Lie};
+use quorate_consensus::Message;
 use quorate_consensus::basic::message::BasicMessage;
-use quorate_consensus::malleable::Role;
 use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::seam::Role;
 use quorate_consensus::views::message::ViewMessage;
-use quorate_consensus::{Action, Envelope, Input, Malleable, To};
+use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{Attachment, Certificate, ReplicaId, View};
 
 /// Replica `from` gives view 5 up, signed with its number.

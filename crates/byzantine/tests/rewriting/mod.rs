@@ -7,9 +7,9 @@ mod states;
 
 use quorate_byzantine::{Fault, Misbehaviour};
 use quorate_consensus::basic::message::BasicMessage;
-use quorate_consensus::malleable::{Purpose, Role};
 use quorate_consensus::pbft::message::PbftMessage;
 use quorate_consensus::seam::RecordId;
+use quorate_consensus::seam::{Purpose, Role};
 use quorate_consensus::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, Timer, To};
 use quorate_types::{Block, Quorum, ReplicaId, Signers, Time, View};

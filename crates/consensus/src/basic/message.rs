@@ -3,10 +3,11 @@
 //! PREPARE is a proposal, NEW-VIEW after a failed view a timeout, and the votes are votes; to these, which every protocol with views
 //! has, the certificate is added that begins a phase: PRE-COMMIT with a prepareQC, COMMIT with a precommitQC, DECIDE with a commitQC.
 
-use crate::seam::Message;
+use crate::seam::{Message, Purpose, Role};
 use crate::text::certificate_name;
 use crate::views::message::{FromView, ViewMessage};
-use quorate_types::{Bundle, Certificate, DecodeError, Decoder, Encoder, View, Vote, Wire};
+use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Encoder, View, Vote, Wire};
+use std::sync::Arc;
 
 /// A message of basic HotStuff.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,14 +26,24 @@ impl Message for BasicMessage {
         }
     }
 
-    fn is_proposal(&self) -> bool {
-        matches!(self, BasicMessage::View(message) if message.is_proposal())
+    fn purpose(&self) -> Purpose {
+        match self {
+            BasicMessage::View(message) => message.purpose(),
+            BasicMessage::Phase(_) => Purpose::Certificate,
+        }
     }
 
-    fn bundles(&self) -> &[Bundle] {
+    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])> {
         match self {
-            BasicMessage::View(message) => message.bundles(),
-            BasicMessage::Phase(_) => &[],
+            BasicMessage::View(message) => message.proposed(),
+            BasicMessage::Phase(_) => None,
+        }
+    }
+
+    fn certificates(&self) -> Vec<(Role, &Certificate)> {
+        match self {
+            BasicMessage::View(message) => message.certificates(),
+            BasicMessage::Phase(certificate) => vec![(Role::Phase, certificate)],
         }
     }
 

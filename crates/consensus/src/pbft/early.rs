@@ -56,7 +56,8 @@ impl Early {
 
     /// How many PRE-PREPAREs wait, of one primary or of all, and how many bytes they take.
     pub fn share(&self, primary: Option<ReplicaId>) -> (usize, usize) {
-        let own = self.waiting.values().filter(|(message, _)| primary.is_none_or(|primary| message.block.author == primary));
+        let own =
+            self.waiting.values().filter(|(message, _)| primary.is_none_or(|primary| message.block.author == primary));
         own.fold((0, 0), |(count, held), (_, bytes)| (count + 1, held + bytes))
     }
 

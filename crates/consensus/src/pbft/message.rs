@@ -3,7 +3,7 @@
 //! PREPARE and CHECKPOINT are signed, because a quorum of them is shown to others. A COMMIT is for its recipients' own knowledge and
 //! is not: the channel says whose it is.
 
-use crate::seam::Message;
+use crate::seam::{Message, Purpose, Role};
 use crate::text;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
@@ -109,15 +109,32 @@ impl Message for PbftMessage {
         }
     }
 
-    fn is_proposal(&self) -> bool {
-        matches!(self, PbftMessage::PrePrepare(_))
+    fn purpose(&self) -> Purpose {
+        match self {
+            PbftMessage::PrePrepare(_) => Purpose::Proposal,
+            PbftMessage::Prepare(_) | PbftMessage::Commit(_) => Purpose::Vote,
+            PbftMessage::ViewChange(_) => Purpose::Timeout,
+            PbftMessage::NewView(_) => Purpose::Certificate,
+            PbftMessage::Status { .. } | PbftMessage::Decided { .. } => Purpose::Report,
+        }
     }
 
-    fn bundles(&self) -> &[Bundle] {
+    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])> {
         match self {
-            PbftMessage::PrePrepare(message) => &message.bundles,
-            _ => &[],
+            PbftMessage::PrePrepare(message) => Some((&message.block, &message.bundles)),
+            _ => None,
         }
+    }
+
+    fn certificates(&self) -> Vec<(Role, &Certificate)> {
+        let (checkpoint, prepared): (_, &[Certificate]) = match self {
+            PbftMessage::ViewChange(change) => (Some(&change.checkpoint), &change.prepared),
+            PbftMessage::NewView(new_view) => (Some(&new_view.checkpoint), &new_view.prepared),
+            PbftMessage::Decided { checkpoint, .. } => (checkpoint.as_deref(), &[]),
+            _ => (None, &[]),
+        };
+        let checkpoint = checkpoint.map(|proof| (Role::Checkpoint, proof));
+        checkpoint.into_iter().chain(prepared.iter().map(|proof| (Role::Prepared, proof))).collect()
     }
 
     fn view(&self) -> Option<View> {

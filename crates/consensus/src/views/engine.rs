@@ -569,8 +569,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
             "a view begins with a certificate of the one before"
         );
         assert!(
-            shows_what_it_tells::<F>(views.high.view(), views.evidence.as_ref())
-                || bug!(TimeoutsAlone),
+            shows_what_it_tells::<F>(views.high.view(), views.evidence.as_ref()) || bug!(TimeoutsAlone),
             "a view begins with the certificate of which its timeouts tell"
         );
         let spoken = parts.safety.voted().max(parts.safety.timed_out());

@@ -1,7 +1,6 @@
 //! What replicas say to each other under every protocol in which the leader of a view proposes a block.
 
-use crate::malleable::Malleable;
-use crate::seam::Message;
+use crate::seam::{Message, Purpose, Role};
 use crate::text::{self, certificate_name};
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_BLOCK_BUNDLES;
@@ -60,15 +59,30 @@ impl Message for ViewMessage {
         }
     }
 
-    fn is_proposal(&self) -> bool {
-        matches!(self, ViewMessage::Proposal(_))
+    fn purpose(&self) -> Purpose {
+        match self {
+            ViewMessage::Proposal(_) => Purpose::Proposal,
+            ViewMessage::Vote(_) => Purpose::Vote,
+            ViewMessage::Timeout(_) => Purpose::Timeout,
+            ViewMessage::Advance { .. } => Purpose::Certificate,
+        }
     }
 
-    fn bundles(&self) -> &[Bundle] {
+    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])> {
         match self {
-            ViewMessage::Proposal(proposal) => &proposal.bundles,
-            _ => &[],
+            ViewMessage::Proposal(proposal) => Some((&proposal.block, &proposal.bundles)),
+            _ => None,
         }
+    }
+
+    fn certificates(&self) -> Vec<(Role, &Certificate)> {
+        let (base, evidence) = match self {
+            ViewMessage::Proposal(proposal) => (&proposal.block.justify, proposal.evidence.as_ref()),
+            ViewMessage::Timeout(timeout) => (&timeout.high, timeout.evidence.as_ref()),
+            ViewMessage::Advance { high, evidence } => (&**high, evidence.as_deref()),
+            ViewMessage::Vote(_) => return Vec::new(),
+        };
+        std::iter::once((Role::Base, base)).chain(evidence.map(|evidence| (Role::Evidence, evidence))).collect()
     }
 
     fn view(&self) -> Option<View> {
@@ -112,7 +126,7 @@ impl Proposal {
 }
 
 /// The message set of a protocol with views: these messages, and perhaps others.
-pub trait FromView: Malleable + From<ViewMessage> {
+pub trait FromView: Message + From<ViewMessage> {
     /// One of these messages, or the protocol's own.
     fn into_view(self) -> Result<ViewMessage, Self>;
     /// One of these messages, to look at.

@@ -101,5 +101,5 @@ pub fn config() -> Config {
 pub fn unbound() -> Safety {
     let config = Config::default();
     let replica = chained::replica::<Jolteon>(config, quorum(4), cluster(), ReplicaId(0), 7);
-    replica.parts().safety.clone()
+    replica.into_parts().safety
 }

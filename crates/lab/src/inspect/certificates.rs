@@ -6,8 +6,8 @@ use bytes::Bytes;
 use quorate_consensus::basic::message::BasicMessage;
 use quorate_consensus::chained::message::ChainedMessage;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::malleable::Malleable;
 use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::seam::Message;
 use quorate_crypto::{VerifiedCache, verify_certificate};
 use quorate_types::identity::Verifier;
 use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Vote, Wire};
@@ -86,7 +86,7 @@ fn name_of(subject: &Subject) -> String {
 
 /// The certificates that a recorded message shows.
 pub(super) fn shown(protocol: ProtocolKind, message: Bytes) -> Result<Vec<Certificate>, DecodeError> {
-    fn of<M: Malleable + Wire>(message: Bytes) -> Result<Vec<Certificate>, DecodeError> {
+    fn of<M: Message + Wire>(message: Bytes) -> Result<Vec<Certificate>, DecodeError> {
         let message = M::decode(&mut Decoder::new(message))?;
         Ok(message.certificates().into_iter().map(|(_, certificate)| certificate.clone()).collect())
     }

@@ -5,7 +5,7 @@ use super::certificates::judge_view_gap;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::scene::run;
 use crate::stage::Stage;
-use quorate_byzantine::{Fault, Lie, Misbehaviour};
+use quorate_byzantine::{Fault, Lie, Malleable, Misbehaviour};
 use quorate_consensus::replica::Protocol;
 use quorate_types::ReplicaId;
 
@@ -36,7 +36,7 @@ fn lie(dice: &mut Dice) -> Fault {
 }
 
 /// Draws a scenario.
-pub fn lie_in_ambush<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
+pub fn lie_in_ambush<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) {
     let (liar, everybody) = (dice.actor(), stage.cast().everybody());
     let me = ReplicaId(liar.0 as u16);
     let context = context_of(stage.cast(), me);

@@ -1,6 +1,8 @@
 //! What is shown, and what is not.
 
-use super::{Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, recovery, sessions, transfer, views};
+use super::{
+    Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, recovery, sessions, transfer, views,
+};
 use crate::judge::Law;
 use quorate_consensus::config::ProtocolKind::{BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft};
 use quorate_consensus::mutants::Bug;

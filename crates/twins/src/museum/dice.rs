@@ -1,15 +1,17 @@
 //! What the hunts draw by, and what all of them know of a stage.
 
 use crate::cast::{ActorId, ActorSet, Cast};
-use crate::notary::SHAPE;
 use crate::stage::Stage;
 use quorate_byzantine::behaviour::Context;
 use quorate_consensus::replica::Protocol;
 use quorate_types::ReplicaId;
+use quorate_types::identity::ProofShape;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
+/// Genuine signatures of a stage are empty.
+const SHAPE: ProofShape = ProofShape { signature_bytes: 0, is_aggregate: false };
 /// Replicas of every scenario.
 pub(super) const REPLICAS: usize = 4;
 

@@ -15,12 +15,12 @@ use crate::run::draw;
 use crate::space::{Shape, Space};
 use crate::stage::{Rewrite, Stage};
 use quorate_byzantine::behaviour::{Behaviour, Context};
+use quorate_byzantine::malleable::{ForMalleable, Malleable};
 use quorate_byzantine::memory::Memory;
 use quorate_byzantine::wrapper::Wrapper;
 use quorate_byzantine::{Fault, Misbehaviour, lie};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::malleable::Malleable;
-use quorate_consensus::protocols::{ForProtocol, MakeReplica};
+use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::{Action, Envelope, Timer, To};
 use quorate_types::{Quorum, ReplicaId, View};
@@ -62,9 +62,9 @@ impl Drawn {
     /// The scenarios of this hunt for replicas of a protocol.
     pub fn scenes(self, protocol: ProtocolKind, how: Play) -> Scenes {
         struct Make(Drawn, ProtocolKind, Play);
-        impl ForProtocol for Make {
+        impl ForMalleable for Make {
             type Output = Scenes;
-            fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Scenes {
+            fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Scenes {
                 let Make(hunt, protocol, how) = self;
                 match hunt {
                     Drawn::Twins => twins(protocol, make, how),
@@ -193,7 +193,7 @@ fn changes<M: Malleable>(context: Context, rounds: BTreeMap<View, (Change, Actor
     })
 }
 
-fn mutate_rounds<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
+fn mutate_rounds<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) {
     let (liar, everybody) = (dice.actor(), stage.cast().everybody());
     let mut rounds = BTreeMap::new();
     for _ in 0..=dice.below(MOST_FAULTY_ROUNDS) {
@@ -213,7 +213,7 @@ fn mutate_rounds<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
     honest_lead(stage);
 }
 
-fn make_trouble<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
+fn make_trouble<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) {
     let liar = dice.one_in(2).then(|| misbehaves(stage, dice));
     let (lost, late) = (dice.pick(&[0, 5, 20]), dice.pick(&[0, 5, 20]));
     let (impatient, unstable) = (dice.pick(&[1, 2, 8]), dice.pick(&[4, 12]));
@@ -255,7 +255,7 @@ fn make_trouble<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) {
 
 /// One of the replicas misbehaves, in a way that needs no clock and nobody who asks it for a state or for anything else. Nor is it barren, which
 /// takes a leader for many views, or a hoarder, who takes a load.
-fn misbehaves<P: Protocol>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
+fn misbehaves<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
     let liar = dice.actor();
     let needs_state = |fault: &Fault| {
         matches!(

@@ -12,11 +12,12 @@ use quorate_consensus::chained::message::{ChainedMessage, Proposal};
 use quorate_consensus::chained::replica;
 use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::malleable::{Malleable, Purpose};
 use quorate_consensus::pbft;
 use quorate_consensus::pbft::engine::PbftEngine;
 use quorate_consensus::pbft::message::{PbftMessage, PrePrepare};
 use quorate_consensus::replica::Protocol;
+use quorate_consensus::seam::Message;
+use quorate_consensus::seam::Purpose;
 use quorate_consensus::seam::{Action, Timer};
 use quorate_consensus::views::ViewEngine;
 use quorate_types::{Attachment, Block, BundleBuilder, ClientId, Domain, Height, ReplicaId, View, Vote};
@@ -28,7 +29,7 @@ pub type Crash = Option<usize>;
 /// What a leader who lies has proposed last.
 type Proposed = Arc<Mutex<Option<Arc<Block>>>>;
 
-fn notes_proposals<M: Malleable>(proposed: &Proposed) -> Rewrite<M> {
+fn notes_proposals<M: Message>(proposed: &Proposed) -> Rewrite<M> {
     let proposed = proposed.clone();
     Box::new(move |_, actions| {
         for action in actions {

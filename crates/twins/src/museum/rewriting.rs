@@ -2,10 +2,10 @@
 //! and its host. Unlike a liar's, what it does goes on being judged.
 
 use quorate_consensus::journal::Record;
-use quorate_consensus::malleable::{Malleable, Purpose, Role};
-use quorate_consensus::seam::{Action, Envelope, Input, Job};
 use quorate_consensus::safety::Promise;
-use quorate_consensus::{Config, ledger};
+use quorate_consensus::seam::{Action, Envelope, Input, Job};
+use quorate_consensus::seam::{Purpose, Role};
+use quorate_consensus::{Config, Message, ledger};
 use quorate_types::{Bundle, Certificate, Digest, Domain, Subject, View};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -95,7 +95,7 @@ impl Rewriter {
     }
 
     /// What the replica hears.
-    pub fn hear<M: Malleable>(&mut self, input: &mut Input<M>) {
+    pub fn hear<M: Message>(&mut self, input: &mut Input<M>) {
         match (self.bug, input) {
             (Rewriting::OneQueue, Input::Submit { sources, .. }) => sources.clear(),
             (Rewriting::HeightsStartAgain, Input::Recall { record, .. }) => self.forget_blocks(record),
@@ -114,7 +114,7 @@ impl Rewriter {
     }
 
     /// What the replica has its host do.
-    pub fn rewrite<M: Malleable>(&mut self, actions: &mut Vec<Action<M>>) {
+    pub fn rewrite<M: Message>(&mut self, actions: &mut Vec<Action<M>>) {
         actions.retain_mut(|action| match action {
             Action::Persist { record, .. } => {
                 self.persist(record);
@@ -171,7 +171,9 @@ impl Rewriter {
             Rewriting::CertificateViewUnsigned => {
                 self.asked.insert(job, certificates.clone());
                 let but_for_its_view = |one: &Certificate, known: &Certificate| {
-                    one.subject.digest == known.subject.digest && one.signers == known.signers && one.proof == known.proof
+                    one.subject.digest == known.subject.digest
+                        && one.signers == known.signers
+                        && one.proof == known.proof
                 };
                 certificates.retain(|one| !self.genuine.iter().any(|known| but_for_its_view(one, known)));
             }
@@ -188,7 +190,7 @@ impl Rewriter {
     }
 
     /// Whether a view is given up by this message that was given up before.
-    fn is_said_already<M: Malleable>(&mut self, message: &M) -> bool {
+    fn is_said_already<M: Message>(&mut self, message: &M) -> bool {
         let once = matches!(self.bug, Rewriting::TimeoutSentOnce | Rewriting::ViewChangeSentOnce);
         let Some(view) = message.view().filter(|_| once && message.purpose() == Purpose::Timeout) else { return false };
         let said = view <= self.given_up;

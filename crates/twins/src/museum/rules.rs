@@ -3,11 +3,12 @@
 use super::Mutant;
 use super::scene::{Ending, Play, Setting, play};
 use crate::stage::Stage;
+use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_consensus::block_tree::BlockTree;
 use quorate_consensus::chained::replica;
 use quorate_consensus::chained::rules::{Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_types::{Block, Certificate, Domain, Subject};
 use std::marker::PhantomData;
@@ -126,8 +127,8 @@ impl<R: Rules> Rules for CommitsAcrossViews<R> {
 }
 
 /// Does the work for the protocol of that name, or for that protocol with a wrong rule.
-pub(super) fn for_rules<W: ForProtocol>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
-    let Some(Mutant::Rule(rule)) = mutant else { return for_protocol(protocol, work) };
+pub(super) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
+    let Some(Mutant::Rule(rule)) = mutant else { return for_malleable(protocol, work) };
     match rule {
         Rule::CommitsAcrossViews if protocol == ProtocolKind::FastHotStuff => {
             work.run(replica::<CommitsAcrossViews<FastHotStuff>>)
@@ -143,15 +144,15 @@ pub(super) fn for_rules<W: ForProtocol>(protocol: ProtocolKind, mutant: Option<M
 
 /// A script that is the same for the replicas of every protocol.
 pub(super) trait Script {
-    fn perform<P: Protocol>(self, stage: &mut Stage<P>);
+    fn perform<P: Protocol<Message: Malleable>>(self, stage: &mut Stage<P>);
 }
 
 /// Plays a script with the protocol of the setting, or if a rule is what is wrong, with that rule.
 pub(super) fn play_by_rules(how: &Play, setting: Setting, script: impl Script) -> Ending {
     struct Playing<'a, S>(&'a Play, Setting, S);
-    impl<S: Script> ForProtocol for Playing<'_, S> {
+    impl<S: Script> ForMalleable for Playing<'_, S> {
         type Output = Ending;
-        fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Ending {
+        fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Ending {
             play(self.0, self.1, make, |stage| self.2.perform(stage))
         }
     }
@@ -163,7 +164,10 @@ macro_rules! by_rules {
     ($how:expr, $setting:expr, |$stage:ident| $script:block) => {{
         struct Scene;
         impl $crate::museum::rules::Script for Scene {
-            fn perform<P: quorate_consensus::replica::Protocol>(self, $stage: &mut $crate::stage::Stage<P>) $script
+            fn perform<P: quorate_consensus::replica::Protocol<Message: quorate_byzantine::Malleable>>(
+                self,
+                $stage: &mut $crate::stage::Stage<P>,
+            ) $script
         }
         $crate::museum::rules::play_by_rules($how, $setting, Scene)
     }};

@@ -1,15 +1,16 @@
 //! What directed scenarios have in common.
 
+use super::Mutant;
 use crate::cast::{ActorId, Cast};
 use crate::judge::{Complaint, Law};
 use crate::play::panic_text;
 use crate::stage::{Lose, Rewrite, Stage, stage_config};
+use quorate_byzantine::Malleable;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::malleable::{Malleable, Purpose, Role};
-use super::Mutant;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::Action;
+use quorate_consensus::seam::{Purpose, Role};
 use quorate_consensus::{Config, Envelope};
 use quorate_types::{Certificate, Quorum, ReplicaId, View};
 use std::ops::RangeInclusive;

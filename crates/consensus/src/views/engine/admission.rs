@@ -30,8 +30,8 @@ impl<F: Family> Views<F> {
         }
         // Who is in the view already judges the proposal by the rules of the protocol, and is not moved by it.
         let (evidence, moves) = (proposal.evidence.as_ref(), block.view > parts.pacemaker.view());
-        let begun = begins::<F>(block.view, &block.justify, evidence)
-            && (!moves || may_move::<F>(&block.justify, evidence));
+        let begun =
+            begins::<F>(block.view, &block.justify, evidence) && (!moves || may_move::<F>(&block.justify, evidence));
         if !begun && !may_be_forced(block.view, parts) && !bug!(ViewJumpOnProposal) {
             return Admission::Drop(Drop::ViewNotJustified);
         }
@@ -69,8 +69,7 @@ impl<F: Family> Views<F> {
         if !fits || !says_the_same {
             return Admission::Drop(Drop::Malformed);
         }
-        let begun =
-            begins::<F>(vote.subject.view, high, evidence.as_ref()) && may_move::<F>(high, evidence.as_ref());
+        let begun = begins::<F>(vote.subject.view, high, evidence.as_ref()) && may_move::<F>(high, evidence.as_ref());
         if !begun && !may_be_forced(vote.subject.view, parts) && !bug!(FarTimeoutsCounted) {
             return Admission::Drop(Drop::ViewNotJustified);
         }

@@ -51,8 +51,7 @@ impl<F: Family> ViewEngine<F> {
     pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, F::Message>, parts: &Parts) {
         match recalled {
             Recalled::Certificate(certificate)
-                if certificate.subject.domain == Domain::Timeout && bug!(RecoveryForgetsTimeouts) => {
-            }
+                if certificate.subject.domain == Domain::Timeout && bug!(RecoveryForgetsTimeouts) => {}
             Recalled::Certificate(certificate) => self.recall.certificate::<F>(certificate),
             Recalled::Promise(promise) => {
                 let said = |timeout: &mut Arc<Timeout>| timeout.vote.subject == promise.subject;

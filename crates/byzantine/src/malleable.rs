@@ -1,67 +1,31 @@
-//! What an adversary can reach in a message, whatever its protocol: the block that it proposes, the view that it names, the
+//! What an adversary can change in a message, whatever its protocol: the block that it proposes, the view that it names, the
 //! certificates that it shows.
 //!
 //! Honest code says what it has to say and never changes it. Whoever misbehaves does, between the replica that acts and the host
 //! that signs: what is changed here fits together again, as if the sender had said so from the beginning, and carries the sender's
 //! own signature afterwards. The signatures of others stay what they are.
 
-use crate::basic::message::BasicMessage;
-use crate::pbft::message::{Declaration, PbftMessage, ViewChange};
-use crate::safety::timeout_subject;
-use crate::seam::Message;
-use crate::views::message::{Proposal, Timeout, ViewMessage};
+use quorate_consensus::basic::message::BasicMessage;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::pbft::message::{Declaration, PbftMessage, ViewChange};
+use quorate_consensus::protocols::MakeReplica;
+use quorate_consensus::replica::Protocol;
+use quorate_consensus::safety::timeout_subject;
+use quorate_consensus::seam::{Message, Role};
+use quorate_consensus::views::message::{Proposal, Timeout, ViewMessage};
 use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height, View, Vote};
 use std::sync::Arc;
-
-/// What a message is for, in terms that all protocols share.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Purpose {
-    /// It proposes a block: a proposal, PRE-PREPARE.
-    Proposal,
-    /// It is one voice of a quorum that makes a certificate or a decision: a vote, PREPARE, COMMIT, CHECKPOINT.
-    Vote,
-    /// It gives a view up: a timeout, VIEW-CHANGE.
-    Timeout,
-    /// It shows certificates for their own sake: an advance, the PRE-COMMIT, COMMIT and DECIDE of basic HotStuff, NEW-VIEW.
-    Certificate,
-    /// It tells where its sender stands, or what it has executed: STATUS, DECIDED.
-    Report,
-}
-
-/// What a certificate is to the message that shows it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Role {
-    /// What is built on, or may be built on as far as the sender knows.
-    Base,
-    /// What shows that the view has begun, where the base does not.
-    Evidence,
-    /// The certificate of a phase.
-    Phase,
-    /// What is prepared in a slot.
-    Prepared,
-    /// The last stable checkpoint.
-    Checkpoint,
-}
 
 /// Chooses what to show in place of a certificate; `None` hides it, where the message can do without.
 pub type Choose<'a> = &'a mut dyn FnMut(Role, &Certificate) -> Option<Certificate>;
 
 /// A message that can be made to say something else.
 pub trait Malleable: Message {
-    /// What it is for.
-    fn purpose(&self) -> Purpose;
-
-    /// The block that it proposes, and the commands that go with it.
-    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])>;
-
     /// Proposes another block, with these commands. What proposes nothing stays as it is.
     fn propose(&mut self, block: Arc<Block>, bundles: Vec<Bundle>);
 
     /// Names another view as the one it belongs to. What names none of its own stays as it is.
     fn claim_view(&mut self, view: View);
-
-    /// The certificates that it shows. Those inside of statements that others signed are not among them.
-    fn certificates(&self) -> Vec<(Role, &Certificate)>;
 
     /// Shows other certificates. A base that no longer shows that the view has begun becomes the evidence that it has.
     ///
@@ -97,22 +61,6 @@ pub trait Malleable: Message {
 }
 
 impl Malleable for ViewMessage {
-    fn purpose(&self) -> Purpose {
-        match self {
-            ViewMessage::Proposal(_) => Purpose::Proposal,
-            ViewMessage::Vote(_) => Purpose::Vote,
-            ViewMessage::Timeout(_) => Purpose::Timeout,
-            ViewMessage::Advance { .. } => Purpose::Certificate,
-        }
-    }
-
-    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])> {
-        match self {
-            ViewMessage::Proposal(proposal) => Some((&proposal.block, &proposal.bundles)),
-            _ => None,
-        }
-    }
-
     fn propose(&mut self, block: Arc<Block>, bundles: Vec<Bundle>) {
         if let ViewMessage::Proposal(proposal) = self {
             let proposal = Arc::make_mut(proposal);
@@ -132,16 +80,6 @@ impl Malleable for ViewMessage {
             ViewMessage::Timeout(timeout) => Arc::make_mut(timeout).vote.subject = timeout_subject(view),
             ViewMessage::Advance { .. } => {}
         }
-    }
-
-    fn certificates(&self) -> Vec<(Role, &Certificate)> {
-        let (base, evidence) = match self {
-            ViewMessage::Proposal(proposal) => (&proposal.block.justify, proposal.evidence.as_ref()),
-            ViewMessage::Timeout(timeout) => (&timeout.high, timeout.evidence.as_ref()),
-            ViewMessage::Advance { high, evidence } => (&**high, evidence.as_deref()),
-            ViewMessage::Vote(_) => return Vec::new(),
-        };
-        std::iter::once((Role::Base, base)).chain(evidence.map(|evidence| (Role::Evidence, evidence))).collect()
     }
 
     fn show(&mut self, choose: Choose<'_>) {
@@ -185,20 +123,6 @@ fn show_base(view: View, base: &Certificate, evidence: &mut Option<Certificate>,
 }
 
 impl Malleable for BasicMessage {
-    fn purpose(&self) -> Purpose {
-        match self {
-            BasicMessage::View(message) => message.purpose(),
-            BasicMessage::Phase(_) => Purpose::Certificate,
-        }
-    }
-
-    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])> {
-        match self {
-            BasicMessage::View(message) => message.proposed(),
-            BasicMessage::Phase(_) => None,
-        }
-    }
-
     fn propose(&mut self, block: Arc<Block>, bundles: Vec<Bundle>) {
         if let BasicMessage::View(message) = self {
             message.propose(block, bundles);
@@ -208,13 +132,6 @@ impl Malleable for BasicMessage {
     fn claim_view(&mut self, view: View) {
         if let BasicMessage::View(message) = self {
             message.claim_view(view);
-        }
-    }
-
-    fn certificates(&self) -> Vec<(Role, &Certificate)> {
-        match self {
-            BasicMessage::View(message) => message.certificates(),
-            BasicMessage::Phase(certificate) => vec![(Role::Phase, certificate)],
         }
     }
 
@@ -233,23 +150,6 @@ impl Malleable for BasicMessage {
 }
 
 impl Malleable for PbftMessage {
-    fn purpose(&self) -> Purpose {
-        match self {
-            PbftMessage::PrePrepare(_) => Purpose::Proposal,
-            PbftMessage::Prepare(_) | PbftMessage::Commit(_) => Purpose::Vote,
-            PbftMessage::ViewChange(_) => Purpose::Timeout,
-            PbftMessage::NewView(_) => Purpose::Certificate,
-            PbftMessage::Status { .. } | PbftMessage::Decided { .. } => Purpose::Report,
-        }
-    }
-
-    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])> {
-        match self {
-            PbftMessage::PrePrepare(message) => Some((&message.block, &message.bundles)),
-            _ => None,
-        }
-    }
-
     fn propose(&mut self, block: Arc<Block>, bundles: Vec<Bundle>) {
         if let PbftMessage::PrePrepare(message) = self {
             message.endorsement.subject = block.subject(Domain::Prepare);
@@ -270,17 +170,6 @@ impl Malleable for PbftMessage {
             PbftMessage::Status { view: told, .. } => *told = view,
             PbftMessage::Decided { .. } => {}
         }
-    }
-
-    fn certificates(&self) -> Vec<(Role, &Certificate)> {
-        let (checkpoint, prepared): (_, &[Certificate]) = match self {
-            PbftMessage::ViewChange(change) => (Some(&change.checkpoint), &change.prepared),
-            PbftMessage::NewView(new_view) => (Some(&new_view.checkpoint), &new_view.prepared),
-            PbftMessage::Decided { checkpoint, .. } => (checkpoint.as_deref(), &[]),
-            _ => (None, &[]),
-        };
-        let checkpoint = checkpoint.map(|proof| (Role::Checkpoint, proof));
-        checkpoint.into_iter().chain(prepared.iter().map(|proof| (Role::Prepared, proof))).collect()
     }
 
     /// What a NEW-VIEW selects follows from statements that others signed, so its proofs can be exchanged, but not what they prove.
@@ -340,4 +229,17 @@ fn declare(vote: &mut Vote, checkpoint: &Certificate, prepared: &[Certificate]) 
     let subjects: Vec<_> = prepared.iter().map(|proof| proof.subject).collect();
     vote.subject.height = checkpoint.subject.height;
     vote.subject.digest = Declaration::digest(&checkpoint.subject, &subjects);
+}
+
+/// Work that is the same for replicas of every protocol whose messages a liar can change, which are all.
+pub trait ForMalleable {
+    /// What comes of it.
+    type Output;
+    /// Does it for one protocol.
+    fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output;
+}
+
+/// Does the work for the protocol of that name.
+pub fn for_malleable<W: ForMalleable>(kind: ProtocolKind, work: W) -> W::Output {
+    quorate_consensus::dispatch!(kind, work)
 }
