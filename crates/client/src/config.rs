@@ -1,9 +1,7 @@
 //! What a client is told of its cluster: `client.toml`.
 
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
-use bytes::Bytes;
-use quorate_crypto::{ClientAuthentication, SchemeKind};
-use quorate_types::digest::{decode_hex, encode_hex};
+use quorate_crypto::{ClientAuthentication, Identities, Keyring, SchemeKind};
 use quorate_types::{
     Address, ApplicationKind, ClusterId, Committee, Dissemination, Member, Quorum, ReplicaId, ReplyMode,
 };
@@ -33,7 +31,7 @@ pub const CLIENT_CONFIG_FILE: &str = "client.toml";
 pub struct ClientConfig {
     /// The cluster's name. No default.
     pub cluster: String,
-    /// How the replicas prove who they are: `ed25519` (default) or `none`.
+    /// How replicas sign votes, which exports are checked by: `ed25519` (default) or `none`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
     /// How clients show that commands are theirs: `ed25519` (default), each bundle signed with a key of the client's own, or `none`.
@@ -61,18 +59,7 @@ pub struct ClientConfig {
     #[serde(default = "default_request_timeout_ms")]
     pub request_timeout_ms: u64,
     /// The replicas, in the order of their ids. No default.
-    pub members: Vec<ClientMember>,
-}
-
-/// One replica, as a client's configuration names it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClientMember {
-    /// Where it listens for clients: `host:port`. No default.
-    pub address: Address,
-    /// Its public key in hexadecimal; empty (default) with the scheme `none`.
-    #[serde(default)]
-    pub public_key: String,
+    pub members: Vec<Member>,
 }
 
 fn default_scheme() -> SchemeKind {
@@ -121,9 +108,6 @@ pub enum ConfigError {
     /// The committee cannot be.
     #[error("`members` and `faults`: {0}")]
     Quorum(#[from] quorate_types::quorum::QuorumError),
-    /// A public key is not hexadecimal.
-    #[error("`members`: the public_key of replica {0} is not hexadecimal")]
-    PublicKey(ReplicaId),
     /// A public key is no key of the scheme.
     #[error("`members`: {0}")]
     Keyring(#[from] quorate_crypto::CryptoError),
@@ -142,10 +126,6 @@ pub enum ConfigError {
 impl ClientConfig {
     /// A configuration with every default for a committee.
     pub fn new(cluster: &str, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
-        let member = |member: &Member| ClientMember {
-            address: member.address.clone(),
-            public_key: encode_hex(&member.public_key),
-        };
         ClientConfig {
             cluster: cluster.to_owned(),
             scheme,
@@ -157,7 +137,7 @@ impl ClientConfig {
             retry_ms: DEFAULT_RETRY_MS,
             connect_timeout_ms: DEFAULT_CONNECT_TIMEOUT_MS,
             request_timeout_ms: DEFAULT_REQUEST_TIMEOUT_MS,
-            members: members.iter().map(member).collect(),
+            members: members.to_vec(),
         }
     }
 
@@ -189,7 +169,7 @@ impl ClientConfig {
         let mut text = format!(
             "# What a client needs to know of its cluster.\n\n\
              # The cluster's name.\ncluster = {}\n\
-             # How the replicas prove who they are: ed25519 (default), or none, which is for measurements only.\nscheme = {}\n\
+             # How replicas sign votes: ed25519 (default), or none, which is for measurements only.\nscheme = {}\n\
              # How clients show that commands are theirs: ed25519 (default), or none. What the replicas are set to.\nclient_authentication = {}\n\
              # How many replicas may lie: a reply counts when one more than these gave it. Default: floor((n-1)/3).\nfaults = {faults}\n\
              # The application that the replicas run. Default: kv.\napplication = {}\n\
@@ -198,7 +178,7 @@ impl ClientConfig {
              # How long after the first attempt a bundle is sent again; the wait doubles each time. Default: {DEFAULT_RETRY_MS}.\nretry_ms = {}\n\
              # How long to wait for connections. Default: {DEFAULT_CONNECT_TIMEOUT_MS}.\nconnect_timeout_ms = {}\n\
              # How long a request may take with all its retries. Default: {DEFAULT_REQUEST_TIMEOUT_MS}.\nrequest_timeout_ms = {}\n\
-             \n# The replicas, in the order of their ids: where each listens, and its public key in hexadecimal.\n",
+             \n# The replicas, in the order of their ids: where each listens, its public keys of handshakes and of votes in\n# hexadecimal.\n",
             name(&self.cluster),
             name(&self.scheme),
             name(&self.client_authentication),
@@ -210,8 +190,8 @@ impl ClientConfig {
             self.request_timeout_ms,
         );
         for member in &self.members {
-            let (address, key) = (&member.address, name(&member.public_key));
-            text.push_str(&format!("[[members]]\naddress = \"{address}\"\npublic_key = {key}\n"));
+            let table = toml::to_string(member).expect("every setting has a form in TOML");
+            text.push_str(&format!("[[members]]\n{table}"));
         }
         text
     }
@@ -227,7 +207,8 @@ impl ClientConfig {
             return Err(ConfigError::Duration { key, value });
         }
         let committee = self.committee()?;
-        quorate_crypto::Keyring::new(self.scheme, &committee)?;
+        Identities::new(&committee)?;
+        Keyring::new(self.scheme, &committee)?;
         for (second, member) in committee.replicas().zip(&self.members) {
             let first = self.members.iter().position(|other| other.address == member.address).expect("it is there");
             if first != second.index() {
@@ -246,12 +227,7 @@ impl ClientConfig {
             Some(faults) => Quorum::with_faults(replicas, faults)?,
             None => Quorum::of(replicas)?,
         };
-        let member = |(at, member): (usize, &ClientMember)| {
-            let key = decode_hex(&member.public_key).ok_or(ConfigError::PublicKey(ReplicaId(at as u16)))?;
-            Ok(Member { public_key: Bytes::from(key), address: member.address.clone() })
-        };
-        let members = self.members.iter().enumerate().map(member).collect::<Result<_, ConfigError>>()?;
-        Ok(Committee { cluster: ClusterId::from_name(&self.cluster), quorum, members })
+        Ok(Committee { cluster: ClusterId::from_name(&self.cluster), quorum, members: self.members.clone() })
     }
 
     /// How a session deals with this cluster.

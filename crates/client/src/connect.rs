@@ -2,7 +2,7 @@
 
 use crate::config::{ClientConfig, ConfigError};
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
-use quorate_crypto::{ClientIdentity, CryptoError, Keyring};
+use quorate_crypto::{ClientIdentity, CryptoError, Identities};
 use quorate_transports::{SetupError, TcpConfig, TcpTransport, Transport};
 use quorate_types::{ClientId, ClusterId};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub fn connect(config: &ClientConfig, origin: ClientId) -> Result<Box<dyn Transp
         kind: ChannelKind::Plain,
         cluster: committee.cluster,
         me: LocalEnd::Client(origin),
-        verifier: Arc::new(Keyring::new(config.scheme, &committee)?),
+        verifier: Arc::new(Identities::new(&committee)?),
     };
     Ok(Box::new(TcpTransport::client(&committee, channels, TcpConfig::default())?))
 }

@@ -17,7 +17,7 @@ mod status_probe;
 pub mod workload;
 
 pub use client::{Client, ClientError, NoQuorum};
-pub use config::{CLIENT_CONFIG_FILE, ClientConfig, ClientMember, ConfigError};
+pub use config::{CLIENT_CONFIG_FILE, ClientConfig, ConfigError};
 pub use connect::{ConnectError, connect, new_identity};
 pub use quorate_types::{Dissemination, ReplyMode};
 pub use quorum_reply::ReplyQuorum;

@@ -1,16 +1,14 @@
 //! The client's configuration file.
 
 use quorate_client::{ClientConfig, ConfigError, Dissemination, ReplyMode};
-use quorate_crypto::{ClientAuthentication, KeyPair, SchemeKind};
+use quorate_crypto::{ClientAuthentication, ReplicaKeys, SchemeKind};
 use quorate_types::ApplicationKind;
 use quorate_types::{Member, ReplicaId};
 use std::path::Path;
 
 fn members(scheme: SchemeKind) -> Vec<Member> {
-    let key = |at: u16| KeyPair::from_seed(scheme, [at as u8 + 1; 32]).public_key();
-    (0..4)
-        .map(|at| Member { public_key: key(at), address: format!("127.0.0.1:{}", 7000 + at).parse().unwrap() })
-        .collect()
+    let keys = |at: u16| ReplicaKeys::from_seed(scheme, [at as u8 + 1; 32]);
+    (0..4).map(|at| keys(at).member(format!("127.0.0.1:{}", 7000 + at).parse().unwrap())).collect()
 }
 
 fn config() -> ClientConfig {
@@ -21,7 +19,9 @@ fn parse(text: &str) -> Result<ClientConfig, ConfigError> {
     ClientConfig::parse(text, Path::new("client.toml"))
 }
 
-const SHORTEST: &str = "cluster = \"c\"\nscheme = \"none\"\n[[members]]\naddress = \"127.0.0.1:1\"\n";
+/// The last line is an identity key.
+const SHORTEST: &str = "cluster = \"c\"\nscheme = \"none\"\n[[members]]\naddress = \"127.0.0.1:1\"\n\
+    identity_key = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n";
 
 #[test]
 fn what_is_written_is_read_again() {
@@ -75,9 +75,18 @@ fn mistakes_are_named() {
     assert!(message(&format!("request_timeout_ms = 99999999999\n{SHORTEST}")).contains("request_timeout_ms"));
     assert!(message(&format!("faults = 1\n{SHORTEST}")).contains("at least 4 are needed"));
     assert!(matches!(parse(&format!("faults = 9223372036854775807\n{SHORTEST}")), Err(ConfigError::Quorum(_))));
-    assert!(message(&SHORTEST.replace("none", "ed25519")).contains("public key"));
-    assert!(matches!(parse(&format!("{SHORTEST}public_key = \"xyz\"")), Err(ConfigError::PublicKey(ReplicaId(0)))));
-    let twice = format!("{SHORTEST}[[members]]\naddress = \"127.0.0.1:1\"\n");
+    assert!(message(&SHORTEST.replace("none", "ed25519")).contains("voting key of replica 0"));
+    assert!(message(&SHORTEST.replace("3d40", "3x40")).contains("not hexadecimal"));
+    assert!(message(&SHORTEST.replace("3d40", "")).contains("identity key of replica 0 has 30 bytes"));
+    let old = message(&SHORTEST.replace("identity_key", "public_key"));
+    assert!(old.contains("`public_key`") && old.contains("`identity_key`") && old.contains("line 5"), "{old}");
+    let (_, member) = SHORTEST.split_at(SHORTEST.find("[[").unwrap());
+    let same_key = message(&format!("{SHORTEST}{}", member.replace("127.0.0.1:1", "127.0.0.1:2")));
+    assert!(same_key.contains("identity key of replica 1 is also the identity key of replica 0"), "{same_key}");
+    let two = members(SchemeKind::NONE);
+    let mut twice = ClientConfig::new("c", SchemeKind::NONE, 0, &two[..2]);
+    twice.members[1].address = twice.members[0].address.clone();
+    let twice = twice.to_toml();
     assert!(matches!(parse(&twice), Err(ConfigError::SameAddress { first: ReplicaId(0), second: ReplicaId(1), .. })));
     assert!(matches!(parse("cluster = \"c\"\nmembers = []"), Err(ConfigError::Quorum(_))));
     assert!(ClientConfig::load(Path::new("/nowhere/client.toml")).unwrap_err().to_string().contains("quorate testnet"));

@@ -1,19 +1,22 @@
 //! What signing, checking one signature, a quorum, and clients' bundles cost: `cargo bench -p quorate-crypto`.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, Crypto, KeyPair, SchemeKind};
+use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, Crypto, KeyPair, ReplicaKeys, SchemeKind};
 use quorate_types::{
-    Attachment, Bundle, BundleBuilder, ClusterId, Committee, Digest, Domain, Height, Member, ReplicaId, Subject, View,
-    Vote,
+    Attachment, Bundle, BundleBuilder, ClusterId, Committee, Digest, Domain, Height, ReplicaId, Subject, View, Vote,
 };
 use std::hint::black_box;
 
 const CACHE: usize = 1024;
 
-fn key(replica: u16) -> KeyPair {
+fn keys(replica: u16) -> ReplicaKeys {
     let mut seed = [0; 32];
     seed[..2].copy_from_slice(&replica.to_le_bytes());
-    KeyPair::from_seed(SchemeKind::ED25519, seed)
+    ReplicaKeys::from_seed(SchemeKind::ED25519, seed)
+}
+
+fn key(replica: u16) -> KeyPair {
+    keys(replica).voting
 }
 
 /// The device of replica 0 that remembers `cache` certificates, and a quorum of votes on one block. The committee is the smallest whose
@@ -24,8 +27,7 @@ fn quorum_of(quorum: usize, cache: usize) -> (Crypto, Subject, Vec<Vote>) {
         .find(|members| quorate_types::Quorum::of(members.len()).is_ok_and(|shape| shape.quorum() == quorum))
         .expect("some committee has a quorum of that size");
     let address: quorate_types::Address = "127.0.0.1:1".parse().expect("an address");
-    let listed =
-        members.iter().map(|id| Member { public_key: key(*id).public_key(), address: address.clone() }).collect();
+    let listed = members.iter().map(|id| keys(*id).member(address.clone())).collect();
     let committee = Committee::new(ClusterId::from_name("bench"), listed).expect("a committee");
     let subject = Subject { domain: Domain::Vote, view: View(7), height: Height(5), digest: Digest([9; 32]) };
     let votes = (0..quorum as u16)

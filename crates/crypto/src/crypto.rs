@@ -2,14 +2,12 @@
 
 use crate::bisect::find_bad;
 use crate::cache::{SignatureCache, VerifiedCache};
-use crate::error::{CertificateError, CryptoError};
+use crate::error::{CertificateError, CryptoError, KeyRole};
 use crate::key_pair::KeyPair;
 use crate::keyring::Keyring;
 use crate::scheme::{Claim, ProofFault, Recipients, SchemeKind};
 use crate::statements::Statements;
 use bytes::Bytes;
-use quorate_types::digest::encode_hex;
-use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
 use std::mem::discriminant;
 use std::sync::Arc;
@@ -24,27 +22,12 @@ pub const KEPT_SIGNATURES: usize = 2048;
 /// protocols such as Fast-HotStuff verify none but the highest of a quorum. Consensus asks for that one by itself.
 pub struct Crypto {
     keyring: Arc<Keyring>,
-    identity: Arc<Identity>,
+    key: KeyPair,
     genesis: Certificate,
     cache: VerifiedCache,
     signed: SignatureCache,
     verifications: u64,
     cache_hits: u64,
-}
-
-struct Identity {
-    replica: ReplicaId,
-    key: KeyPair,
-}
-
-impl Signer for Identity {
-    fn replica(&self) -> ReplicaId {
-        self.replica
-    }
-
-    fn sign(&self, message: &[u8]) -> Bytes {
-        self.key.sign(message)
-    }
 }
 
 impl Crypto {
@@ -75,18 +58,11 @@ impl Crypto {
         cache_certificates: usize,
     ) -> Result<Crypto, CryptoError> {
         assert!(*keyring.cluster() == committee.cluster && keyring.quorum() == committee.quorum, "another's keyring");
-        let member = committee.member(me).ok_or(CryptoError::Stranger { replica: me, members: committee.len() })?;
-        if key.kind() != keyring.kind() {
-            return Err(CryptoError::Scheme { replica: me, expected: keyring.kind().name(), found: key.kind().name() });
-        }
-        if key.public_key() != member.public_key {
-            let (expected, found) = (encode_hex(&member.public_key), encode_hex(&key.public_key()));
-            return Err(CryptoError::KeyMismatch { replica: me, expected, found });
-        }
+        key.check(KeyRole::Voting, keyring.kind(), committee, me)?;
         Ok(Crypto {
             genesis: Certificate::genesis(keyring.cluster()),
             keyring,
-            identity: Arc::new(Identity { replica: me, key }),
+            key,
             cache: VerifiedCache::new(cache_certificates),
             signed: SignatureCache::new(KEPT_SIGNATURES),
             verifications: 0,
@@ -96,12 +72,12 @@ impl Crypto {
 
     /// This replica's signature of a statement.
     pub fn sign(&self, statement: &Statement) -> Bytes {
-        self.keyring.sign(&self.identity.key, statement.as_bytes(), Recipients::All)
+        self.keyring.sign(&self.key, statement.as_bytes(), Recipients::All)
     }
 
     /// The same, kept for when the statement is made again: whoever falls behind has it repeated, and costs no signature by that.
     pub fn sign_once(&mut self, statement: &Statement) -> Bytes {
-        let (keyring, key) = (&self.keyring, &self.identity.key);
+        let (keyring, key) = (&self.keyring, &self.key);
         self.signed.get_or_sign(statement.as_bytes(), || keyring.sign(key, statement.as_bytes(), Recipients::All))
     }
 
@@ -188,16 +164,6 @@ impl Crypto {
 
     /// The committee's public keys, for checks on other threads.
     pub fn keyring(&self) -> Arc<Keyring> {
-        self.keyring.clone()
-    }
-
-    /// Signs in this replica's name, for handshakes. What it is given must begin with a tag of its own, never that of a statement.
-    pub fn signer(&self) -> Arc<dyn Signer> {
-        self.identity.clone()
-    }
-
-    /// Checks members' signatures, for handshakes; not counted in [`Crypto::verifications`].
-    pub fn verifier(&self) -> Arc<dyn Verifier> {
         self.keyring.clone()
     }
 

@@ -49,6 +49,16 @@ impl PublicKey {
         Some(PublicKey { encoded: *encoded, point, alone })
     }
 
+    /// Whether the key has no component of large order, so that anybody can sign for it.
+    pub fn is_weak(&self) -> bool {
+        self.point.is_small_order()
+    }
+
+    /// One name for all encodings of the key and all keys that differ from it by a point of small order.
+    pub(crate) fn canonical(&self) -> [u8; PUBLIC_KEY_BYTES] {
+        self.point.mul_by_cofactor().compress().to_bytes()
+    }
+
     /// Whether one signature is valid.
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         let Ok(signature) = <[u8; SIGNATURE_BYTES]>::try_from(signature) else { return false };
@@ -82,23 +92,11 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// Decodes keys; on failure says which is no point.
-    pub fn new(encoded: &[[u8; PUBLIC_KEY_BYTES]]) -> Result<KeyTable, usize> {
-        let decode = |(at, encoded)| PublicKey::decode(encoded).ok_or(at);
-        let keys = encoded.iter().enumerate().map(decode).collect::<Result<Vec<_>, usize>>()?;
+    /// Makes the table, which takes a while.
+    pub fn new(keys: Vec<PublicKey>) -> KeyTable {
         let points = std::iter::once(&ED25519_BASEPOINT_POINT).chain(keys.iter().map(|key| &key.point));
         let multiples = VartimeEdwardsPrecomputation::new(points);
-        Ok(KeyTable { keys, multiples })
-    }
-
-    /// Whether a key has no component of large order, so that anybody can sign for it.
-    pub fn is_weak(&self, key: usize) -> bool {
-        self.keys[key].point.is_small_order()
-    }
-
-    /// One name for all encodings of a key and all keys that differ from it by a point of small order.
-    pub(crate) fn canonical(&self, key: usize) -> [u8; PUBLIC_KEY_BYTES] {
-        self.keys[key].point.mul_by_cofactor().compress().to_bytes()
+        KeyTable { keys, multiples }
     }
 
     /// Whether one signature is valid; false if there is no such key.

@@ -1,6 +1,7 @@
 //! Why a device cannot be set up, and why a certificate is refused.
 
 use quorate_types::{Domain, ReplicaId, View};
+use std::fmt;
 use thiserror::Error;
 
 /// Why keys and committee do not fit together.
@@ -9,66 +10,60 @@ pub enum CryptoError {
     /// The operating system gave no randomness.
     #[error("the operating system gave no randomness for a key: {0}")]
     Randomness(String),
-    /// The replica is not of the committee.
     #[error("replica {replica} is not a member: the committee has the replicas 0 to {}", members - 1)]
-    Stranger {
-        /// The replica asked for.
-        replica: ReplicaId,
-        /// How many members there are.
-        members: usize,
-    },
+    Stranger { replica: ReplicaId, members: usize },
     /// The private key is of another scheme than the committee's.
-    #[error("replica {replica} has a key for the scheme {found}, but the committee signs with {expected}")]
-    Scheme {
-        /// Whose key it is.
-        replica: ReplicaId,
-        /// The committee's scheme.
-        expected: &'static str,
-        /// The key's scheme.
-        found: &'static str,
-    },
-    /// A public key has the wrong length.
-    #[error("the public key of replica {replica} has {found} bytes, but the scheme {scheme} takes {expected}")]
-    PublicKeyLength {
-        /// Whose key it is.
-        replica: ReplicaId,
-        /// The committee's scheme.
-        scheme: &'static str,
-        /// Bytes a key has.
-        expected: usize,
-        /// Bytes there are.
-        found: usize,
-    },
-    /// A public key is not a point of the curve.
-    #[error("the public key of replica {replica} is damaged: it is not a point of the curve")]
-    PublicKeyInvalid {
-        /// Whose key it is.
-        replica: ReplicaId,
-    },
-    /// A public key for which anybody can sign.
-    #[error("the public key of replica {replica} is of small order, so anybody could sign for it: generate another")]
-    PublicKeyWeak {
-        /// Whose key it is.
-        replica: ReplicaId,
-    },
-    /// Two members have one key, so one holder would have two votes.
-    #[error("the replicas {first} and {second} have the same public key: each needs one of its own")]
-    PublicKeyShared {
-        /// One of them.
-        first: ReplicaId,
-        /// The other.
-        second: ReplicaId,
-    },
+    #[error("replica {replica} has a {role} of the scheme {found}, expected {expected}")]
+    Scheme { replica: ReplicaId, role: KeyRole, expected: &'static str, found: &'static str },
+    /// A public key of the committee is unusable.
+    #[error("the {role} of replica {replica} {fault}")]
+    PublicKey { replica: ReplicaId, role: KeyRole, fault: KeyFault },
     /// The private key does not belong to the member it is meant for.
-    #[error("the private key of replica {replica} has the public key {found}, but the committee lists {expected}")]
+    #[error("the private {role} of replica {replica} has the public key {found}, but the committee lists {expected}")]
     KeyMismatch {
-        /// Whose key it should be.
         replica: ReplicaId,
-        /// The committee's public key of that member, hexadecimal.
+        role: KeyRole,
+        /// The committee's public key of that member, in hexadecimal.
         expected: String,
-        /// The private key's public key, hexadecimal.
+        /// The private key's public key, in hexadecimal.
         found: String,
     },
+}
+
+/// Which of a replica's two keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyRole {
+    /// Key of handshakes.
+    Identity,
+    /// Key of votes.
+    Voting,
+}
+
+impl fmt::Display for KeyRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            KeyRole::Identity => "identity key",
+            KeyRole::Voting => "voting key",
+        })
+    }
+}
+
+/// What is wrong with a public key.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum KeyFault {
+    #[error("has {found} bytes, but the scheme {scheme} takes {expected}; help: copy it from the replica's key file")]
+    Length { scheme: &'static str, expected: usize, found: usize },
+    #[error("is damaged: it is not a point of the curve; help: copy it from the replica's key file")]
+    NotAPoint,
+    #[error("is of small order, so anybody could sign for it; help: generate another")]
+    Weak,
+    /// Two keys are one, so one holder would have two votes or two identities.
+    #[error("is also the {role} of replica {replica}; help: give every replica keys of its own")]
+    Shared { replica: ReplicaId, role: KeyRole },
+    #[error("has no proof of possession, which the scheme {0} requires; help: `quorate testnet` writes it")]
+    NoPossession(&'static str),
+    #[error("has a proof of possession that is not valid in the scheme {0}")]
+    WrongPossession(&'static str),
 }
 
 /// Why a certificate proves nothing.

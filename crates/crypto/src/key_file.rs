@@ -1,19 +1,25 @@
 //! Private keys on disk.
 //!
-//! A key file is text that names its version, scheme, cluster and replica, so that one meant for somebody else is refused by name:
+//! A key file is text that names its version, scheme, cluster and replica, so that a file of another replica is refused by name:
 //!
 //! ```text
-//! quorate private key, version 1
-//! # Whoever reads this file can sign as this replica.
+//! quorate private key, version 2
+//! # Anyone who reads this file can sign as this replica.
 //! scheme = ed25519
 //! cluster = 7d0c..., 64 hexadecimal digits
 //! replica = 3
-//! public_key = hexadecimal digits, 64 for Ed25519
-//! secret_key = hexadecimal digits as the scheme has it; for Ed25519 the 64 of the private key of RFC 8032
+//! identity_public_key = 64 hexadecimal digits
+//! identity_secret_key = the 64 hexadecimal digits of the private key of RFC 8032
+//! voting_public_key = hexadecimal digits, 64 for Ed25519
+//! voting_secret_key = hexadecimal digits as the scheme has it; for Ed25519 as above
 //! ```
 //!
-//! The two last lines are missing in the scheme `none`. The public key is there to tell a damaged file and to fill in the committee.
+//! The last two lines are missing in the scheme `none`. The public keys reveal damage and go into the committee's configuration.
+//!
+//! Version 1 had a single key for handshakes and votes. It is refused: a cluster lists both keys of every member in all
+//! configurations, so one replica cannot change over alone.
 
+use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
 use crate::key_pair::KeyPair;
 use crate::scheme::{SEED_BYTES, SchemeKind};
 use quorate_types::digest::{decode_hex, encode_hex};
@@ -28,10 +34,13 @@ use zeroize::Zeroizing;
 /// Most bytes in a key file; what [`write()`] makes has below 400.
 pub const MAX_KEY_FILE_BYTES: usize = 4096;
 /// The version that this program writes and reads.
-pub const KEY_FILE_VERSION: &str = "1";
+pub const KEY_FILE_VERSION: &str = "2";
 
 const HEADER: &str = "quorate private key, version ";
-const FIELDS: [&str; 5] = ["scheme", "cluster", "replica", "public_key", "secret_key"];
+/// Names of the public and the private key of each role.
+const IDENTITY: [&str; 2] = ["identity_public_key", "identity_secret_key"];
+const VOTING: [&str; 2] = ["voting_public_key", "voting_secret_key"];
+const FIELDS: [&str; 7] = ["scheme", "cluster", "replica", IDENTITY[0], IDENTITY[1], VOTING[0], VOTING[1]];
 
 /// A key file cannot be written or used.
 #[derive(Debug, Error)]
@@ -80,8 +89,7 @@ pub enum KeyFileFault {
         format!("{HEADER}{KEY_FILE_VERSION}")
     )]
     NotAKeyFile,
-    /// It has a version that this program does not know.
-    #[error("it has the version {0:?} and this program reads version {KEY_FILE_VERSION}")]
+    #[error("it has version {0:?}, and this program reads version {KEY_FILE_VERSION}; help: {help}", help = version_help(.0))]
     Version(String),
     /// A line cannot be read. What it says is not repeated, for it may be the secret.
     #[error("line {line} {why}; write the key file anew or restore it from a backup")]
@@ -94,9 +102,9 @@ pub enum KeyFileFault {
     /// A field is missing.
     #[error("the field {0:?} is missing; write the key file anew or restore it from a backup")]
     Missing(&'static str),
-    /// The two keys in it do not belong together.
-    #[error("its public_key does not belong to its secret_key: restore it from a backup")]
-    Damaged,
+    /// A public key in it does not belong to the private key.
+    #[error("its {public} does not belong to its {secret}; help: restore it from a backup", public = .0[0], secret = .0[1])]
+    Damaged([&'static str; 2]),
     /// It is for another scheme.
     #[error("it holds a key for the scheme {found}, not for {expected}")]
     Scheme {
@@ -125,13 +133,22 @@ pub enum KeyFileFault {
     },
 }
 
-/// Writes a replica's private key to a new file that only its owner can read (mode 0600), and waits until it is on disk.
+fn version_help(version: &str) -> &'static str {
+    match version {
+        "1" => {
+            "it has one key for handshakes and votes, which are separate now; make a new cluster with `quorate testnet`"
+        }
+        _ => "use the program that wrote it",
+    }
+}
+
+/// Writes a replica's private keys to a new file that only its owner can read (mode 0600), and waits until it is on disk.
 ///
 /// # Errors
 /// [`KeyFileError`] if the file exists or cannot be written; a file half written is removed.
-pub fn write(path: &Path, cluster: &ClusterId, replica: ReplicaId, key: &KeyPair) -> Result<(), KeyFileError> {
+pub fn write(path: &Path, cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Result<(), KeyFileError> {
     let fail = |fault| KeyFileError { path: path.to_owned(), fault };
-    let text = render(cluster, replica, key);
+    let text = render(cluster, replica, keys);
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(fail(KeyFileFault::Exists)),
@@ -144,34 +161,41 @@ pub fn write(path: &Path, cluster: &ClusterId, replica: ReplicaId, key: &KeyPair
     })
 }
 
-/// Reads the private key of one replica of one cluster.
+/// Reads the private keys of one replica of one cluster.
 ///
 /// # Errors
 /// [`KeyFileError`] if others than the owner can access the file, if it is damaged, or if it belongs to somebody else.
-pub fn read(path: &Path, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<KeyPair, KeyFileError> {
+pub fn read(
+    path: &Path,
+    kind: SchemeKind,
+    cluster: &ClusterId,
+    replica: ReplicaId,
+) -> Result<ReplicaKeys, KeyFileError> {
     let fail = |fault| KeyFileError { path: path.to_owned(), fault };
     let text = read_private(path).map_err(fail)?;
     parse(&text, kind, cluster, replica).map_err(fail)
 }
 
-fn render(cluster: &ClusterId, replica: ReplicaId, key: &KeyPair) -> Zeroizing<String> {
-    // Room for all of it from the start, so that growing leaves no copy of the secret behind.
+fn render(cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Zeroizing<String> {
+    // Room for all of it from the start, so that growing leaves no copy of the secrets behind.
     let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES));
     text.push_str(HEADER);
     text.push_str(KEY_FILE_VERSION);
-    text.push_str("\n# Whoever reads this file can sign as this replica.\n");
+    text.push_str("\n# Anyone who reads this file can sign as this replica.\n");
     let mut put = |field: &str, value: &str| {
         for part in [field, " = ", value, "\n"] {
             text.push_str(part);
         }
     };
-    put("scheme", key.kind().name());
+    put("scheme", keys.voting.kind().name());
     put("cluster", &cluster.0.to_hex());
     put("replica", &replica.to_string());
-    let secret = key.encode();
-    if !secret.is_empty() {
-        put("public_key", &encode_hex(&key.public_key()));
-        put("secret_key", &Zeroizing::new(encode_hex(&secret)));
+    for ([public, secret], key) in [(IDENTITY, &keys.identity), (VOTING, &keys.voting)] {
+        let encoded = key.encode();
+        if !encoded.is_empty() {
+            put(public, &encode_hex(&key.public_key()));
+            put(secret, &Zeroizing::new(encode_hex(&encoded)));
+        }
     }
     text
 }
@@ -217,9 +241,8 @@ impl<'a> Fields<'a> {
         for (at, text) in lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#')) {
             let wrong = |why| KeyFileFault::Line { line: at + 1, why };
             let (name, value) = text.split_once('=').ok_or_else(|| wrong("is not of the form `name = value`"))?;
-            let field = FIELDS.iter().position(|field| *field == name.trim()).ok_or_else(|| {
-                wrong("has a field that is none of scheme, cluster, replica, public_key and secret_key")
-            })?;
+            let field = FIELDS.iter().position(|field| *field == name.trim());
+            let field = field.ok_or_else(|| wrong("has a field that key files do not have"))?;
             if fields.0[field].replace((at + 1, value.trim())).is_some() {
                 return Err(wrong("repeats a field"));
             }
@@ -237,13 +260,28 @@ impl<'a> Fields<'a> {
         let (line, value) = self.0[at].ok_or(KeyFileFault::Missing(name))?;
         parse(value).ok_or(KeyFileFault::Line { line, why })
     }
+
+    /// The key pair of a role.
+    fn key(&self, kind: SchemeKind, names: [&'static str; 2]) -> Result<KeyPair, KeyFileFault> {
+        if kind.profile().public_key_bytes == 0 {
+            return Ok(KeyPair::from_seed(kind, [0; SEED_BYTES]));
+        }
+        let public_key = self.get(names[0], "is not hexadecimal", decode_hex)?;
+        let key = self.get(names[1], "is no private key of its scheme in hexadecimal digits", |value| {
+            KeyPair::decode(kind, &Zeroizing::new(decode_hex(value)?))
+        })?;
+        if key.public_key() != public_key {
+            return Err(KeyFileFault::Damaged(names));
+        }
+        Ok(key)
+    }
 }
 
-fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<KeyPair, KeyFileFault> {
+fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<ReplicaKeys, KeyFileFault> {
     let fields = Fields::read(text)?;
     // The scheme that is asked for need not be in the list.
     let named = |value: &str| if value == kind.name() { Some(kind) } else { value.parse().ok() };
-    let scheme = fields.get("scheme", "names no signature scheme that there is", named)?;
+    let scheme = fields.get("scheme", "names no signature scheme", named)?;
     let found = ClusterId(fields.get("cluster", "is not 64 hexadecimal digits", Digest::from_hex)?);
     let owner = ReplicaId(fields.get("replica", "is not a replica id", |value| value.parse().ok())?);
     if found != *cluster {
@@ -255,15 +293,5 @@ fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) 
     if scheme != kind {
         return Err(KeyFileFault::Scheme { expected: kind, found: scheme });
     }
-    if kind.profile().public_key_bytes == 0 {
-        return Ok(KeyPair::from_seed(kind, [0; SEED_BYTES]));
-    }
-    let public_key = fields.get("public_key", "is not hexadecimal", decode_hex)?;
-    let key = fields.get("secret_key", "is no private key of that scheme in hexadecimal digits", |value| {
-        KeyPair::decode(kind, &Zeroizing::new(decode_hex(value)?))
-    })?;
-    if key.public_key() != public_key {
-        return Err(KeyFileFault::Damaged);
-    }
-    Ok(key)
+    Ok(ReplicaKeys { identity: fields.key(IDENTITY_SCHEME, IDENTITY)?, voting: fields.key(kind, VOTING)? })
 }

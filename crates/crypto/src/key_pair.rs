@@ -1,9 +1,10 @@
 //! A replica's private key.
 
-use crate::error::CryptoError;
+use crate::error::{CryptoError, KeyRole};
 use crate::scheme::{PrivateKey, SEED_BYTES, SchemeKind};
 use bytes::Bytes;
 use quorate_types::digest::encode_hex;
+use quorate_types::{Committee, ReplicaId};
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -53,6 +54,29 @@ impl KeyPair {
     /// What the committee lists beside it where the scheme asks for a proof of possession.
     pub fn prove_possession(&self) -> Bytes {
         self.private_key.prove_possession()
+    }
+
+    /// Checks that this is the private key of member `me`, of the scheme `kind`.
+    pub(crate) fn check(
+        &self,
+        role: KeyRole,
+        kind: SchemeKind,
+        committee: &Committee,
+        me: ReplicaId,
+    ) -> Result<(), CryptoError> {
+        let member = committee.member(me).ok_or(CryptoError::Stranger { replica: me, members: committee.len() })?;
+        if self.kind != kind {
+            return Err(CryptoError::Scheme { replica: me, role, expected: kind.name(), found: self.kind.name() });
+        }
+        let listed = match role {
+            KeyRole::Identity => &member.identity_key,
+            KeyRole::Voting => &member.voting_key,
+        };
+        if self.public_key != *listed {
+            let (expected, found) = (encode_hex(listed), encode_hex(&self.public_key));
+            return Err(CryptoError::KeyMismatch { replica: me, role, expected, found });
+        }
+        Ok(())
     }
 
     /// Signs bytes; without effect in the scheme `none`. The same message has the same signature always.

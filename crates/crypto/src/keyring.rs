@@ -1,12 +1,11 @@
 //! A committee's public keys.
 
-use crate::error::CryptoError;
+use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::key_pair::KeyPair;
 use crate::scheme::{Claim, Keys, ProofFault, Recipients, SchemeKind};
 use crate::statements::Statements;
 use bytes::Bytes;
-use quorate_types::identity::Verifier;
-use quorate_types::{ClusterId, Committee, Quorum, ReplicaId, Signers};
+use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId, Signers};
 use std::sync::Arc;
 
 /// Every member's public key, decoded once. It never changes, so threads of one replica share it, and so do replicas in one process where
@@ -59,10 +58,11 @@ impl Keyring {
             "the committee's quorum is for another number of members"
         );
         for (replica, member) in committee.replicas().zip(&committee.members) {
-            let (expected, found) = (kind.profile().public_key_bytes, member.public_key.len());
-            if expected != found {
-                return Err(CryptoError::PublicKeyLength { replica, scheme: kind.name(), expected, found });
-            }
+            check_member(kind, committee, replica, member).map_err(|fault| CryptoError::PublicKey {
+                replica,
+                role: KeyRole::Voting,
+                fault,
+            })?;
         }
         let keys = kind.scheme().keys(committee, holder.map(|(me, key)| (me, key.private_key())))?;
         Ok(Keyring { cluster: committee.cluster, quorum: committee.quorum, kind, keys })
@@ -93,6 +93,11 @@ impl Keyring {
         self.keys.sign(key.private_key(), message, to)
     }
 
+    /// Whether `signature` is that of member `replica` on `message`.
+    pub fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool {
+        self.keys.verify((replica, message, signature))
+    }
+
     /// Whether all claims hold, checked together; exactly if each would hold alone. Claims of strangers never do.
     pub fn verify_many(&self, claims: &[Claim<'_>]) -> bool {
         self.keys.verify_many(claims)
@@ -112,8 +117,22 @@ impl Keyring {
     }
 }
 
-impl Verifier for Keyring {
-    fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool {
-        self.keys.verify((replica, message, signature))
+/// Checks the parts of a voting key that need no decoding: its length, that no member before has it too, and its proof of possession.
+fn check_member(kind: SchemeKind, committee: &Committee, me: ReplicaId, member: &Member) -> Result<(), KeyFault> {
+    let Member { voting_key, possession, .. } = member;
+    let (expected, found) = (kind.profile().public_key_bytes, voting_key.len());
+    if expected != found {
+        return Err(KeyFault::Length { scheme: kind.name(), expected, found });
     }
+    let shared = committee.members[..me.index()].iter().position(|earlier| earlier.voting_key == *voting_key);
+    if let Some(first) = shared.filter(|_| expected > 0) {
+        return Err(KeyFault::Shared { replica: ReplicaId(first as u16), role: KeyRole::Voting });
+    }
+    if kind.profile().needs_possession && possession.is_empty() {
+        return Err(KeyFault::NoPossession(kind.name()));
+    }
+    if !kind.scheme().verify_possession(voting_key, possession) {
+        return Err(KeyFault::WrongPossession(kind.name()));
+    }
+    Ok(())
 }

@@ -110,6 +110,11 @@ pub trait Scheme: Send + Sync {
     /// The private key that [`PrivateKey::encode`] wrote; nothing if it is none.
     fn decode(&self, secret: &[u8]) -> Option<Box<dyn PrivateKey>>;
 
+    /// Checks [`PrivateKey::prove_possession`]. A scheme that requires no proof accepts only an empty one.
+    fn verify_possession(&self, _public_key: &[u8], proof: &[u8]) -> bool {
+        proof.is_empty()
+    }
+
     /// The keys of a committee. `holder` is the member who is going to use them, with its own key: where signer and checker share a secret,
     /// nobody else can check anything, and without a holder nothing holds.
     ///

@@ -1,42 +1,123 @@
 //! Keys that do not fit the committee are refused, naming the replica.
 
 use crate::common::*;
+use crate::toy::AGGREGATE;
 use bytes::Bytes;
 use curve25519_dalek::constants::EIGHT_TORSION;
 use curve25519_dalek::edwards::CompressedEdwardsY;
-use quorate_crypto::{Crypto, CryptoError, Keyring, SchemeKind};
-use quorate_types::{Domain, ReplicaId};
+use quorate_crypto::{Crypto, CryptoError, Identities, Identity, KeyFault, KeyRole, Keyring, SchemeKind};
+use quorate_types::identity::{Signer, Verifier};
+use quorate_types::{Committee, Domain, ReplicaId};
 use std::sync::Arc;
 
 const KIND: SchemeKind = SchemeKind::ED25519;
+const ROLES: [KeyRole; 2] = [KeyRole::Identity, KeyRole::Voting];
 
-/// What setting up replica 0 says if replica 2 of four has another public key.
-fn refusal(public_key: Vec<u8>) -> CryptoError {
+/// Refusal of a committee of four in which replica 2 has this public key.
+fn refusal(role: KeyRole, public_key: Vec<u8>) -> KeyFault {
     let mut committee = committee(KIND, 4);
-    committee.members[2].public_key = public_key.into();
-    Crypto::new(KIND, &committee, ReplicaId(0), key(KIND, 0), 8).err().expect("the key is refused")
+    let member = &mut committee.members[2];
+    let refused = match role {
+        KeyRole::Identity => {
+            member.identity_key = public_key.into();
+            Identities::new(&committee).err()
+        }
+        KeyRole::Voting => {
+            member.voting_key = public_key.into();
+            Crypto::new(KIND, &committee, ReplicaId(0), key(KIND, 0), 8).err()
+        }
+    };
+    match refused.expect("the key is refused") {
+        CryptoError::PublicKey { replica: ReplicaId(2), role: of, fault } if of == role => fault,
+        other => panic!("{other}"),
+    }
 }
 
 #[test]
 fn unusable_public_keys_are_named() {
-    let replica = ReplicaId(2);
-    let length = |found| CryptoError::PublicKeyLength { replica, scheme: KIND.name(), expected: 32, found };
-    assert_eq!(refusal(vec![]), length(0));
-    assert_eq!(refusal(vec![1; 33]), length(33));
-    let no_point = (0u8..).map(|y| [&[y][..], &[0; 31]].concat());
-    let mut no_point = no_point.filter(|y| CompressedEdwardsY::from_slice(y).unwrap().decompress().is_none());
-    assert_eq!(refusal(no_point.next().unwrap()), CryptoError::PublicKeyInvalid { replica });
-    for point in EIGHT_TORSION {
-        assert_eq!(refusal(point.compress().to_bytes().to_vec()), CryptoError::PublicKeyWeak { replica });
+    for role in ROLES {
+        let refusal = |key| refusal(role, key);
+        let length = |found| KeyFault::Length { scheme: KIND.name(), expected: 32, found };
+        assert_eq!(refusal(vec![]), length(0));
+        assert_eq!(refusal(vec![1; 33]), length(33));
+        let no_point = (0u8..).map(|y| [&[y][..], &[0; 31]].concat());
+        let mut no_point = no_point.filter(|y| CompressedEdwardsY::from_slice(y).unwrap().decompress().is_none());
+        assert_eq!(refusal(no_point.next().unwrap()), KeyFault::NotAPoint);
+        for point in EIGHT_TORSION {
+            assert_eq!(refusal(point.compress().to_bytes().to_vec()), KeyFault::Weak);
+        }
+        let first = match role {
+            KeyRole::Identity => keys(KIND, 1).identity.public_key(),
+            KeyRole::Voting => keys(KIND, 1).voting.public_key(),
+        };
+        let shared = KeyFault::Shared { replica: ReplicaId(1), role };
+        assert_eq!(refusal(first.to_vec()), shared);
+        for torsion in EIGHT_TORSION {
+            let moved = CompressedEdwardsY::from_slice(&first).unwrap().decompress().unwrap() + torsion;
+            assert_eq!(refusal(moved.compress().to_bytes().to_vec()), shared);
+        }
     }
-    let first = key(KIND, 1).public_key();
-    let shared = CryptoError::PublicKeyShared { first: ReplicaId(1), second: replica };
-    assert_eq!(refusal(first.to_vec()), shared);
-    for torsion in EIGHT_TORSION {
-        let moved = CompressedEdwardsY::from_slice(&first).unwrap().decompress().unwrap() + torsion;
-        assert_eq!(refusal(moved.compress().to_bytes().to_vec()), shared);
+    let error = Identities::new(&Committee { members: vec![keys(KIND, 0).member(nowhere()); 2], ..committee(KIND, 4) });
+    let error = error.err().unwrap().to_string();
+    assert!(error.contains("identity key of replica 1") && error.contains("identity key of replica 0"), "{error}");
+}
+
+#[test]
+fn an_identity_key_is_nobodys_voting_key() {
+    let voting = keys(KIND, 3).voting.public_key();
+    let fault = KeyFault::Shared { replica: ReplicaId(3), role: KeyRole::Voting };
+    assert_eq!(refusal(KeyRole::Identity, voting.to_vec()), fault);
+}
+
+#[test]
+fn voting_keys_of_every_scheme_differ() {
+    let mut committee = committee(AGGREGATE, 4);
+    committee.members[3] = committee.members[1].clone();
+    let fault = KeyFault::Shared { replica: ReplicaId(1), role: KeyRole::Voting };
+    let expected = CryptoError::PublicKey { replica: ReplicaId(3), role: KeyRole::Voting, fault };
+    assert_eq!(Keyring::new(AGGREGATE, &committee).err(), Some(expected));
+}
+
+#[test]
+fn a_committee_without_valid_proofs_of_possession_is_refused() {
+    let sound = committee(AGGREGATE, 4);
+    assert!(Keyring::new(AGGREGATE, &sound).is_ok());
+    let refusal = |kind, proof: &[u8]| {
+        let mut committee = committee(kind, 4);
+        committee.members[2].possession = Bytes::copy_from_slice(proof);
+        match Keyring::new(kind, &committee).err() {
+            Some(CryptoError::PublicKey { replica: ReplicaId(2), role: KeyRole::Voting, fault }) => fault,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refusal(AGGREGATE, b""), KeyFault::NoPossession(AGGREGATE.name()));
+    assert_eq!(refusal(AGGREGATE, b"a proof"), KeyFault::WrongPossession(AGGREGATE.name()));
+    let of_another = &sound.members[1].possession;
+    assert_eq!(refusal(AGGREGATE, of_another), KeyFault::WrongPossession(AGGREGATE.name()));
+    assert_eq!(
+        refusal(KIND, of_another),
+        KeyFault::WrongPossession(KIND.name()),
+        "a scheme that requires none takes none"
+    );
+}
+
+#[test]
+fn identities_are_proven_whatever_the_scheme_of_the_votes() {
+    for kind in SchemeKind::ALL.iter().copied().chain([AGGREGATE]) {
+        let committee = committee(kind, 4);
+        let identity = Identity::new(&committee, ReplicaId(3), keys(kind, 3).identity).unwrap();
+        let identities = Identities::new(&committee).unwrap();
+        let signature = identity.sign(b"a handshake");
+        assert_eq!(identity.replica(), ReplicaId(3));
+        assert!(identities.verify(ReplicaId(3), b"a handshake", &signature));
+        assert!(!identities.verify(ReplicaId(3), b"another", &signature));
+        assert!(!identities.verify(ReplicaId(2), b"a handshake", &signature));
+        assert!(!identities.verify(ReplicaId(4), b"a handshake", &signature), "a stranger");
+        let vote = keys(KIND, 3).voting.sign(b"a handshake");
+        assert!(!identities.verify(ReplicaId(3), b"a handshake", &vote), "the voting key proves no identity");
+        let wrong = Identity::new(&committee, ReplicaId(3), keys(kind, 2).identity).err().unwrap().to_string();
+        assert!(wrong.contains("identity key of replica 3"), "{wrong}");
     }
-    assert!(refusal(vec![]).to_string().contains("replica 2"));
 }
 
 #[test]
@@ -45,16 +126,17 @@ fn another_replicas_private_key_is_refused() {
     let new = |me, key| Crypto::new(KIND, &committee, ReplicaId(me), key, 8).err();
     assert_eq!(new(3, key(KIND, 3)), None);
     let error = new(3, key(KIND, 2)).unwrap();
-    assert!(matches!(error, CryptoError::KeyMismatch { replica: ReplicaId(3), .. }), "{error}");
+    assert!(matches!(error, CryptoError::KeyMismatch { replica: ReplicaId(3), role: KeyRole::Voting, .. }), "{error}");
     assert_eq!(new(4, key(KIND, 4)), Some(CryptoError::Stranger { replica: ReplicaId(4), members: 4 }));
-    let scheme = CryptoError::Scheme { replica: ReplicaId(3), expected: KIND.name(), found: SchemeKind::NONE.name() };
+    let (expected, found) = (KIND.name(), SchemeKind::NONE.name());
+    let scheme = CryptoError::Scheme { replica: ReplicaId(3), role: KeyRole::Voting, expected, found };
     assert_eq!(new(3, key(SchemeKind::NONE, 3)), Some(scheme));
 }
 
 #[test]
 fn a_scheme_without_keys_takes_none() {
     let mut committee = committee(SchemeKind::NONE, 4);
-    committee.members[1].public_key = Bytes::from_static(b"key");
+    committee.members[1].voting_key = Bytes::from_static(b"key");
     let error = Keyring::new(SchemeKind::NONE, &committee).err().unwrap().to_string();
     assert!(error.contains("replica 1") && error.contains("none"), "{error}");
 }

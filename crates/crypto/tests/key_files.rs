@@ -4,7 +4,7 @@ use crate::common::*;
 use crate::toy::AGGREGATE;
 use proptest::prelude::*;
 use quorate_crypto::key_file::{self, KeyFileFault, MAX_KEY_FILE_BYTES};
-use quorate_crypto::{KeyPair, SchemeKind};
+use quorate_crypto::{KeyPair, ReplicaKeys, SchemeKind};
 use quorate_types::{ClusterId, ReplicaId};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -32,7 +32,7 @@ impl Directory {
     fn with_key(test: &str) -> (Directory, PathBuf, String) {
         let directory = Directory::new(test);
         let path = directory.file();
-        key_file::write(&path, &cluster(), ME, &key(KIND, 3)).unwrap();
+        key_file::write(&path, &cluster(), ME, &keys(KIND, 3)).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         (directory, path, text)
     }
@@ -44,7 +44,7 @@ impl Drop for Directory {
     }
 }
 
-fn read(path: &Path) -> Result<KeyPair, key_file::KeyFileError> {
+fn read(path: &Path) -> Result<ReplicaKeys, key_file::KeyFileError> {
     key_file::read(path, KIND, &cluster(), ME)
 }
 
@@ -61,12 +61,15 @@ fn a_key_comes_back() {
     for kind in SchemeKind::ALL.iter().copied().chain([AGGREGATE]) {
         let directory = Directory::new(&format!("round-{kind}"));
         let path = directory.file();
-        let key = KeyPair::generate(kind).unwrap();
-        key_file::write(&path, &cluster(), ME, &key).unwrap();
+        let keys = ReplicaKeys::generate(kind).unwrap();
+        key_file::write(&path, &cluster(), ME, &keys).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let back = key_file::read(&path, kind, &cluster(), ME).unwrap();
-        assert_eq!((back.kind(), back.public_key()), (kind, key.public_key()));
-        assert_eq!(back.sign(b"message"), key.sign(b"message"));
+        assert_eq!(back.voting.kind(), kind);
+        for (back, key) in [(back.voting, keys.voting), (back.identity, keys.identity)] {
+            assert_eq!(back.public_key(), key.public_key());
+            assert_eq!(back.sign(b"message"), key.sign(b"message"));
+        }
     }
 }
 
@@ -76,6 +79,8 @@ fn generated_keys_differ_and_seeds_decide() {
     assert_ne!(one.public_key(), two.public_key());
     assert_eq!(key(KIND, 7).public_key(), key(KIND, 7).public_key());
     assert_ne!(key(KIND, 7).public_key(), key(KIND, 8).public_key());
+    let ReplicaKeys { identity, voting } = keys(KIND, 7);
+    assert_ne!(identity.public_key(), voting.public_key());
 }
 
 #[test]
@@ -89,13 +94,13 @@ fn debugging_shows_no_secret() {
 #[test]
 fn a_file_is_never_overwritten() {
     let (_directory, path, before) = Directory::with_key("overwrite");
-    let error = key_file::write(&path, &cluster(), ME, &key(KIND, 4)).unwrap_err();
+    let error = key_file::write(&path, &cluster(), ME, &keys(KIND, 4)).unwrap_err();
     assert!(matches!(error.fault, KeyFileFault::Exists), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), before);
 }
 
 #[test]
-fn a_file_that_others_can_access_is_refused_with_the_mend() {
+fn a_file_that_others_can_access_is_refused() {
     let (_directory, path, _) = Directory::with_key("mode");
     for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o666, 0o777] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -129,22 +134,37 @@ fn damage_is_named_and_the_secret_is_not_shown() {
     let line = |name: &str| text.lines().position(|line| line.starts_with(name)).unwrap() + 1;
     let without =
         |name: &str| text.lines().filter(|l| !l.starts_with(name)).map(|l| format!("{l}\n")).collect::<String>();
-    for name in ["scheme", "cluster", "replica", "public_key", "secret_key"] {
+    for name in [
+        "scheme",
+        "cluster",
+        "replica",
+        "identity_public_key",
+        "identity_secret_key",
+        "voting_public_key",
+        "voting_secret_key",
+    ] {
         let message = refusal(&path, &without(name));
         assert!(message.contains(&format!("{name:?} is missing")), "{message}");
         let message = refusal(&path, &format!("{text}{name} = 1\n"));
         assert!(message.contains(&format!("line {} repeats", text.lines().count() + 1)), "{message}");
     }
     let cases = [
-        (text.replace("version 1", "version 2"), "version \"2\"".to_owned()),
+        (text.replace("version 2", "version 3"), "version \"3\"".to_owned()),
+        (text.replace("version 2", "version 1"), "make a new cluster with `quorate testnet`".to_owned()),
         (text.replace("quorate", "other"), "no key file".to_owned()),
         (String::new(), "no key file".to_owned()),
         (text.replace("scheme = ed25519", "scheme = rsa"), format!("line {} names no", line("scheme"))),
         (text.replace("replica = 3", "replica = 70000"), format!("line {} is not a replica", line("replica"))),
-        (text.replace("secret_key = ", "secret = "), format!("line {} has a field", line("secret_key"))),
-        (text.replace("secret_key = ", ""), format!("line {} is not of the form", line("secret_key"))),
-        (text.replace(&secret, &secret[..62]), format!("line {} is no private key of that scheme", line("secret_key"))),
-        (text.replace(&secret, &"0".repeat(64)), "does not belong to its secret_key".to_owned()),
+        (text.replace("voting_secret_key = ", "secret = "), format!("line {} has a field", line("voting_secret_key"))),
+        (text.replace("voting_secret_key = ", ""), format!("line {} is not of the form", line("voting_secret_key"))),
+        (
+            text.replace(&secret, &secret[..62]),
+            format!("line {} is no private key of its scheme", line("voting_secret_key")),
+        ),
+        (
+            text.replace(&secret, &"0".repeat(64)),
+            "its voting_public_key does not belong to its voting_secret_key".to_owned(),
+        ),
         (text.clone() + &"#".repeat(MAX_KEY_FILE_BYTES), "longer than".to_owned()),
     ];
     for (changed, why) in cases {
@@ -163,7 +183,7 @@ fn what_is_no_file_is_named() {
     assert!(matches!(read(&directory.0).unwrap_err().fault, KeyFileFault::NotAFile));
     let nowhere = directory.0.join("none").join("replica.key");
     assert!(
-        key_file::write(&nowhere, &cluster(), ME, &key(KIND, 3)).unwrap_err().to_string().contains("cannot create")
+        key_file::write(&nowhere, &cluster(), ME, &keys(KIND, 3)).unwrap_err().to_string().contains("cannot create")
     );
 }
 
@@ -175,7 +195,7 @@ proptest! {
     fn any_text_is_read_or_refused(body in "[ -~\n]{0,200}") {
         let directory = Directory::new("any");
         let path = directory.file();
-        fs::write(&path, format!("quorate private key, version 1\n{body}")).unwrap();
+        fs::write(&path, format!("quorate private key, version 2\n{body}")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         prop_assert!(read(&path).is_err());
     }

@@ -4,7 +4,6 @@ use crate::common::{committee, key, subject};
 use crate::toy::TAGS;
 use quorate_crypto::scheme::Recipients;
 use quorate_crypto::{Crypto, Keyring};
-use quorate_types::identity::Verifier;
 use quorate_types::{Attachment, Domain, ReplicaId, Vote};
 
 const MESSAGE: &[u8] = b"a message";

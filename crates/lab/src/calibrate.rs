@@ -5,12 +5,12 @@ use bytes::Bytes;
 use quorate_applications::{ApplicationKind, Executor, Reply};
 use quorate_crypto::scheme::Recipients;
 use quorate_crypto::statements::Statements;
-use quorate_crypto::{Claim, CryptoError, KeyPair, Keyring, SEED_BYTES, SchemeKind};
+use quorate_crypto::{Claim, CryptoError, KeyPair, Keyring, ReplicaKeys, SEED_BYTES, SchemeKind};
 use quorate_simulator::CostTable;
 use quorate_simulator::costs::{SignatureCosts, Steps};
 use quorate_types::{
     Address, Attachment, Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Committee, Digest, Domain, Hasher,
-    Height, Member, ReplicaId, Signers, Subject, View, decode_message, encode_message,
+    Height, ReplicaId, Signers, Subject, View, decode_message, encode_message,
 };
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -123,9 +123,10 @@ fn signatures() -> Result<BTreeMap<String, SignatureCosts>, CalibrateError> {
 
 fn signatures_of(kind: SchemeKind) -> Result<SignatureCosts, CalibrateError> {
     let most = BATCHES[BATCHES.len() - 1];
-    let keys: Vec<KeyPair> = (0..most).map(|at| KeyPair::from_seed(kind, [at as u8 + 1; SEED_BYTES])).collect();
+    let keys: Vec<ReplicaKeys> = (0..most).map(|at| ReplicaKeys::from_seed(kind, [at as u8 + 1; SEED_BYTES])).collect();
     let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
-    let members = keys.iter().map(|key| Member { public_key: key.public_key(), address: address.clone() }).collect();
+    let members = keys.iter().map(|keys| keys.member(address.clone())).collect();
+    let keys: Vec<KeyPair> = keys.into_iter().map(|keys| keys.voting).collect();
     let committee = Committee::new(ClusterId::from_name("calibrate"), members).expect("the size is sound");
     let keyring = Keyring::of_member(kind, &committee, ReplicaId(0), &keys[0])?;
     let subject = Subject { domain: Domain::Vote, view: View(1), height: Height(1), digest: Digest::ZERO };

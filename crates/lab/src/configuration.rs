@@ -20,7 +20,10 @@ configuration` writes it anew.
 /// The page.
 pub fn page() -> String {
     let client: Vec<Key> =
-        [fields("", CLIENT, "ClientConfig"), fields("members", CLIENT, "ClientMember")].concat().into_iter().collect();
+        [fields("", CLIENT, "ClientConfig"), fields("members", quorate_types::committee::SOURCE, "Member")]
+            .concat()
+            .into_iter()
+            .collect();
     let client: Vec<Key> = client.into_iter().filter(|key| !(key.table.is_empty() && key.name == "members")).collect();
     format!("{HEAD}{}\n## client.toml\n{}", to_markdown(&keys(), default_of), to_markdown(&client, client_default))
 }

@@ -1,12 +1,11 @@
 //! How the replicas of a cluster are: what `quorate status` shows.
 
 use comfy_table::{Cell, Table, presets};
-use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig, ClientMember, ConfigError, ConnectError, StatusProbe};
+use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig, ConfigError, ConnectError, StatusProbe};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::config_file::ConfigFileError;
 use quorate_node::testnet::replica_directory;
 use quorate_node::{ConfigFault, NodeConfig};
-use quorate_types::digest::encode_hex;
 use quorate_types::{Address, Height, ReplicaId, Status};
 use serde::Serialize;
 use std::io;
@@ -137,11 +136,10 @@ fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     let committee = config.committee()?;
     let mut client = ClientConfig::new(&config.cluster, config.scheme, committee.quorum.faults(), &[]);
     client.client_authentication = config.client_authentication;
-    let member = |(at, member): (ReplicaId, &quorate_types::Member)| ClientMember {
-        address: if at == config.replica { own.clone() } else { nowhere.clone() },
-        public_key: encode_hex(&member.public_key),
-    };
-    client.members = committee.replicas().zip(&committee.members).map(member).collect();
+    client.members = committee.members;
+    for (at, member) in client.members.iter_mut().enumerate() {
+        member.address = if at == config.replica.index() { own.clone() } else { nowhere.clone() };
+    }
     Ok((client, vec![(config.replica, own)]))
 }
 

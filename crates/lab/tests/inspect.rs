@@ -121,7 +121,7 @@ fn an_export_is_checked_against_the_keys_that_are_trusted() {
     let mut foreign = trusted.clone();
     foreign.members.swap(1, 2);
     let refusal = check(&path, Some(&foreign)).expect_err("the keys are others").to_string();
-    assert!(refusal.contains("line 1") && refusal.contains("replica 1 has the key"), "{refusal}");
+    assert!(refusal.contains("line 1") && refusal.contains("replica 1 has the voting key"), "{refusal}");
     let other = ClientConfig { cluster: "another".into(), ..trusted.clone() };
     assert!(check(&path, Some(&other)).is_err_and(|error| error.to_string().contains("of the cluster keys")));
     let fewer = ClientConfig { members: trusted.members[..3].to_vec(), ..trusted };

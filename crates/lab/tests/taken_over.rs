@@ -48,11 +48,11 @@ impl Net {
         let listeners: Vec<TcpListener> = ALL.map(bind).collect();
         let addresses: Vec<SocketAddr> =
             listeners.iter().map(|listener| listener.local_addr().expect("it is bound")).collect();
-        for (mut config, key) in testnet::generate(&template, &addresses).expect("the settings are valid") {
+        for (mut config, keys) in testnet::generate(&template, &addresses).expect("the settings are valid") {
             remains.settle(&mut config);
             durability::mark_as_new(&config.journal.directory).expect("it can be written");
             let path = remains.home(config.replica.0).join(&config.key_file);
-            key_file::write(&path, &cluster_id(&config), config.replica, &key).expect("it can be written");
+            key_file::write(&path, &cluster_id(&config), config.replica, &keys).expect("it can be written");
         }
         Net { remains, template, listeners }
     }
@@ -62,9 +62,9 @@ impl Net {
             let home = self.remains.home(replica);
             let config = NodeConfig::read(&home.join(CONFIG_FILE)).expect("it was written before");
             let path = home.join(&config.key_file);
-            let key = key_file::read(&path, config.scheme, &cluster_id(&config), config.replica).expect("it is there");
+            let keys = key_file::read(&path, config.scheme, &cluster_id(&config), config.replica).expect("it is there");
             let listener = self.listeners[usize::from(replica)].try_clone().expect("there is room for a socket");
-            ((config, key), listener)
+            ((config, keys), listener)
         });
         EmbeddedCluster::start_replicas(nodes, || Box::new(NoObserver)).expect("replicas start")
     }

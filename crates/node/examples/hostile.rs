@@ -14,7 +14,7 @@
 mod support;
 
 use quorate_applications::KeyValueCommand;
-use quorate_crypto::{ClientIdentity, SchemeKind};
+use quorate_crypto::ClientIdentity;
 use quorate_node::{NoObserver, NodeConfig, run_directory, testnet};
 use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, Committee, Height, ReplicaId, encode_message};
 use std::error::Error;
@@ -162,7 +162,7 @@ impl Noticed {
 
 fn run(committee: &Committee, nodes: &mut [Node], time: Duration) -> bool {
     let ground = Ground::new(committee.clone());
-    let mut honest = TestClient::of(committee.clone(), SchemeKind::ED25519, identity(1));
+    let mut honest = TestClient::of(committee.clone(), identity(1));
     honest.connect(4);
     put(&mut honest, &[7; LARGE_BYTES]);
     let (done, over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -240,7 +240,7 @@ fn suffer(
 
 /// An honest client that sends at a fixed rate as long as it is answered, and counts the commands that were executed.
 fn load(committee: &Committee, done: &AtomicU64, over: &AtomicBool) {
-    let mut client = TestClient::of(committee.clone(), SchemeKind::ED25519, identity(3));
+    let mut client = TestClient::of(committee.clone(), identity(3));
     client.connect(4);
     let command = KeyValueCommand::Put { key: b"load", value: b"small" }.to_vec();
     while !over.load(Ordering::Relaxed) {
@@ -267,7 +267,7 @@ fn newcomers(committee: &Committee, stop: &AtomicBool, longest: &AtomicU64) {
     while !stop.load(Ordering::Relaxed) {
         let began = Instant::now();
         let seed = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mut client = TestClient::of(committee.clone(), SchemeKind::ED25519, identity(seed));
+        let mut client = TestClient::of(committee.clone(), identity(seed));
         client.connect(3);
         put(&mut client, b"new");
         longest.fetch_max(began.elapsed().as_micros() as u64, Ordering::Relaxed);

@@ -17,7 +17,10 @@ use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_channels::{ChannelConfig, LocalEnd};
 use quorate_consensus::Protocol;
 use quorate_consensus::protocols::MakeReplica;
-use quorate_crypto::{BundleVerifier, Crypto, DEFAULT_CACHE_BUNDLES, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
+use quorate_crypto::{
+    BundleVerifier, Crypto, CryptoError, DEFAULT_CACHE_BUNDLES, DEFAULT_CACHE_CERTIFICATES, Identities,
+    Identity as IdentityKey, Keyring, ReplicaKeys, SchemeKind,
+};
 use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity};
 use quorate_transports::{Listeners, TcpTransport, Transport, listen};
@@ -34,30 +37,54 @@ pub(crate) struct Assembled {
     pub waker: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// Puts a replica together and has it listen: on `listener`, or else where its configuration says. `keyring` is the committee's, if
-/// another replica of the process has it already. `home` is the directory of the configuration.
+/// A committee's public keys that the replicas of one process share.
+pub(crate) struct SharedKeys {
+    identities: Arc<Identities>,
+    /// `None` if members share secrets, so that each has a keyring of its own.
+    keyring: Option<Arc<Keyring>>,
+}
+
+impl SharedKeys {
+    pub fn new(scheme: SchemeKind, committee: &Committee) -> Result<SharedKeys, CryptoError> {
+        let identities = Arc::new(Identities::new(committee)?);
+        Ok(SharedKeys { identities, keyring: Keyring::shared(scheme, committee)? })
+    }
+}
+
+/// Puts a replica together and makes it listen: on `listener`, or else where its configuration says. `shared` is what another replica
+/// of the process has already. `home` is the directory of the configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,
     home: &Path,
-    key: KeyPair,
+    keys: ReplicaKeys,
     listener: Option<TcpListener>,
-    keyring: Option<Arc<Keyring>>,
+    shared: Option<&SharedKeys>,
     mut observer: Box<dyn Observer>,
 ) -> Result<Assembled, NodeError> {
     config.validate()?;
     let committee = config.committee()?;
-    let keyring = match keyring {
-        Some(keyring) => keyring,
-        None => Arc::new(Keyring::of_member(config.scheme, &committee, config.replica, &key)?),
+    let ReplicaKeys { identity, voting } = keys;
+    let channels = ChannelConfig {
+        kind: config.channel,
+        cluster: committee.cluster,
+        me: LocalEnd::Replica(Arc::new(IdentityKey::new(&committee, config.replica, identity)?)),
+        verifier: match shared {
+            Some(shared) => shared.identities.clone(),
+            None => Arc::new(Identities::new(&committee)?),
+        },
     };
-    let crypto = Crypto::with_keyring(keyring, &committee, config.replica, key, DEFAULT_CACHE_CERTIFICATES)?;
+    let keyring = match shared.and_then(|shared| shared.keyring.clone()) {
+        Some(keyring) => keyring,
+        None => Arc::new(Keyring::of_member(config.scheme, &committee, config.replica, &voting)?),
+    };
+    let crypto = Crypto::with_keyring(keyring, &committee, config.replica, voting, DEFAULT_CACHE_CERTIFICATES)?;
     let identity = Identity { cluster: committee.cluster, replica: config.replica };
     // The journal's threads work for this replica, too.
     let account = CpuAccount::current().unwrap_or_default();
     let _journal_counts = account.lend();
     // The lock of the journal knows better than the port who has this replica's place.
     let Opened { journal, memory, mark, directory, finding } = durability::open(&config.journal, home, identity)?;
-    let (transport, places) = transport(config, &committee, &crypto, listener)?;
+    let (transport, places) = transport(config, &committee, channels, listener)?;
     let waker = transport.waker();
     let salt = unguessable();
     let limits = BundleLimits { commands: config.consensus.batch, bytes: config.consensus.batch_bytes };
@@ -133,15 +160,9 @@ impl ForMalleable for Hosting<'_> {
 fn transport(
     config: &NodeConfig,
     committee: &Committee,
-    crypto: &Crypto,
+    channels: ChannelConfig,
     listener: Option<TcpListener>,
 ) -> Result<(Box<dyn Transport>, Listening), NodeError> {
-    let channels = ChannelConfig {
-        kind: config.channel,
-        cluster: committee.cluster,
-        me: LocalEnd::Replica(crypto.signer()),
-        verifier: crypto.verifier(),
-    };
     let TransportKind::Tcp = config.transport;
     let transport = TcpTransport::replica(committee, listeners(config, listener)?, channels, config.client_tcp())?;
     let listening = Listening {

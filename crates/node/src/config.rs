@@ -4,21 +4,20 @@ use crate::config_file::{ConfigFault, ConfigFileError, Place, parse};
 use crate::durability::JournalConfig;
 use crate::laboratory::Laboratory;
 use crate::recording::RecordingConfig;
-use bytes::Bytes;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
-use quorate_crypto::{ClientAuthentication, SchemeKind};
+use quorate_crypto::{ClientAuthentication, IDENTITY_SCHEME, SchemeKind};
 use quorate_transports::{ConfigError as TcpConfigError, TcpConfig};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
-use quorate_types::digest::{decode_hex, encode_hex};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{Address, ApplicationKind, ClusterId, Committee, Member, Quorum, ReplicaId, ReplyMode};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The file in a replica's directory that holds its [`NodeConfig`].
 pub const CONFIG_FILE: &str = "config.toml";
-/// The file in a replica's directory that holds its private key, unless `key_file` names another.
+/// The file in a replica's directory that holds its private keys, unless `key_file` names another.
 pub const KEY_FILE: &str = "private.key";
 /// Most bytes in a configuration file; one of 256 members has about 50,000.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -36,17 +35,6 @@ pub enum TransportKind {
     /// The kernel's TCP.
     #[default]
     Tcp,
-}
-
-/// One member of the committee.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MemberConfig {
-    /// Where its peers reach it: `host:port`.
-    pub address: Address,
-    /// Its public key in hexadecimal; empty, or left out, in the scheme `none`.
-    #[serde(default, serialize_with = "write_hex", deserialize_with = "read_hex")]
-    pub public_key: Bytes,
 }
 
 /// One replica's settings. Unknown keys are refused; all but `cluster`, `replica` and `members` have defaults.
@@ -82,7 +70,7 @@ pub struct NodeConfig {
     /// How many bytes of replies are kept for clients that ask again. Default 16 MiB.
     #[serde(default = "default_reply_cache_bytes")]
     pub reply_cache_bytes: usize,
-    /// The private key's file, from the directory of the configuration. Default `private.key`.
+    /// The private keys' file, from the directory of the configuration. Default `private.key`.
     #[serde(default = "default_key_file")]
     pub key_file: PathBuf,
     /// Where to listen for peers, if it is not the address that the members know: behind an address translation, `0.0.0.0:port`.
@@ -114,7 +102,7 @@ pub struct NodeConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<RecordingConfig>,
     /// The committee, in the order of the replica ids.
-    pub members: Vec<MemberConfig>,
+    pub members: Vec<Member>,
 }
 
 fn default_scheme() -> SchemeKind {
@@ -197,26 +185,32 @@ impl NodeConfig {
     }
 
     fn validate_members(&self) -> Result<(), ConfigFault> {
+        const OWN: &str = "give every replica keys and an address of its own";
+        const COPY: &str = "copy it from that replica's key file";
         let fault =
             |at, key, what, help: &str| Err(ConfigFault { place: Place::member(at, key), what, help: help.into() });
-        let wanted = self.scheme.profile().public_key_bytes;
+        let mut seen = BTreeSet::new();
         for (at, member) in self.members.iter().enumerate() {
-            if member.public_key.len() != wanted {
-                let what = format!("has {} bytes, and keys of {} have {wanted}", member.public_key.len(), self.scheme);
-                return fault(at, "public_key", what, "copy it from that replica's key file");
+            let keys = [
+                ("identity_key", &member.identity_key, IDENTITY_SCHEME),
+                ("voting_key", &member.voting_key, self.scheme),
+            ];
+            for (key, value, scheme) in keys {
+                let expected = scheme.profile().public_key_bytes;
+                if value.len() != expected {
+                    let what = format!("has {} bytes, and keys of {scheme} have {expected}", value.len());
+                    return fault(at, key, what, COPY);
+                }
+                if expected > 0 && !seen.insert(value) {
+                    return fault(at, key, "is listed before, as another key".into(), OWN);
+                }
             }
-            let earlier = &self.members[..at];
-            if wanted > 0 && earlier.iter().any(|other| other.public_key == member.public_key) {
-                return fault(
-                    at,
-                    "public_key",
-                    "is another member's too".into(),
-                    "give every replica a key of its own",
-                );
+            if self.scheme.profile().needs_possession && member.possession.is_empty() {
+                let what = format!("is missing, and the scheme {} requires it", self.scheme);
+                return fault(at, "possession", what, "copy it from the configuration that `quorate testnet` wrote");
             }
-            if member.address.port() != 0 && earlier.iter().any(|other| other.address == member.address) {
-                let what = format!("{} is another member's too", member.address);
-                return fault(at, "address", what, "give every replica an address of its own");
+            if member.address.port() != 0 && self.members[..at].iter().any(|other| other.address == member.address) {
+                return fault(at, "address", format!("{} is another member's too", member.address), OWN);
             }
         }
         Ok(())
@@ -295,14 +289,8 @@ impl NodeConfig {
 
     /// The committee that the members make.
     pub fn committee(&self) -> Result<Committee, ConfigFault> {
-        let members = self.members.iter();
-        Ok(Committee {
-            cluster: ClusterId::from_name(&self.cluster),
-            quorum: self.quorum()?,
-            members: members
-                .map(|member| Member { public_key: member.public_key.clone(), address: member.address.clone() })
-                .collect(),
-        })
+        let cluster = ClusterId::from_name(&self.cluster);
+        Ok(Committee { cluster, quorum: self.quorum()?, members: self.members.clone() })
     }
 }
 
@@ -329,15 +317,4 @@ fn tcp_fault(error: TcpConfigError) -> ConfigFault {
         }
     };
     ConfigFault { place: Place::in_table("tcp", key), what, help: help.to_owned() }
-}
-
-fn write_hex<S: Serializer>(key: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&encode_hex(key))
-}
-
-fn read_hex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    decode_hex(&text)
-        .map(Bytes::from)
-        .ok_or_else(|| serde::de::Error::custom("a public key is written in hexadecimal, two digits a byte"))
 }

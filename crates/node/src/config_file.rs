@@ -115,8 +115,11 @@ pub enum ConfigFileFault {
 /// What to do about a line that cannot be read.
 fn help(key: Option<&str>, why: &str) -> &'static str {
     /// Keys without a default.
-    const NEEDED: [&str; 4] = ["cluster", "replica", "address", "public_key"];
+    const NEEDED: [&str; 4] = ["cluster", "replica", "address", "identity_key"];
     match key {
+        Some("public_key") => {
+            "members have an `identity_key` and a `voting_key` now: make a new cluster with `quorate testnet`"
+        }
         _ if why.starts_with("missing field") => "add it: it has no default",
         Some(key) if NEEDED.contains(&key) => "correct the line",
         _ => "correct the line, or leave the key out for its default",

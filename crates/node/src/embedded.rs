@@ -1,6 +1,6 @@
 //! All replicas of a cluster in one process: a thread each, and real sockets between them.
 
-use crate::assemble::{Assembled, assemble};
+use crate::assemble::{Assembled, SharedKeys, assemble};
 use crate::config::NodeConfig;
 use crate::descriptors;
 use crate::durability;
@@ -8,7 +8,7 @@ use crate::error::{HostError, NodeError};
 use crate::host::{Order, Orders};
 use crate::observer::Observer;
 use crate::testnet;
-use quorate_crypto::{KeyPair, Keyring};
+use quorate_crypto::ReplicaKeys;
 use quorate_storage::JournalKind;
 use quorate_types::{Committee, ReplicaId, Status};
 use std::any::Any;
@@ -85,29 +85,29 @@ impl EmbeddedCluster {
         EmbeddedCluster::start_replicas(nodes.into_iter().zip(listeners), observer)
     }
 
-    /// Starts those replicas of a cluster that are to live in this process, each with its configuration, key and listener; at least
+    /// Starts those replicas of a cluster that are to live in this process, each with its configuration, keys and listener; at least
     /// one, all of the same committee. The others live elsewhere.
     pub fn start_replicas(
-        nodes: impl Iterator<Item = ((NodeConfig, KeyPair), TcpListener)>,
+        nodes: impl Iterator<Item = ((NodeConfig, ReplicaKeys), TcpListener)>,
         observer: impl Fn() -> Box<dyn Observer>,
     ) -> Result<EmbeddedCluster, NodeError> {
         descriptors::raise_limit();
-        let mut shared: Option<(Committee, Option<Arc<Keyring>>)> = None;
+        let mut shared: Option<(Committee, SharedKeys)> = None;
         let mut ready = Vec::new();
-        for ((mut config, key), listener) in nodes {
+        for ((mut config, keys), listener) in nodes {
             if !keeps_journal(&config) {
                 config.journal.kind = JournalKind::Memory;
             }
-            let (_, keyring) = match &shared {
+            let (_, public_keys) = match &shared {
                 Some(shared) => shared,
                 None => {
                     config.validate()?;
                     let committee = config.committee()?;
-                    let keyring = Keyring::shared(config.scheme, &committee)?;
-                    shared.insert((committee, keyring))
+                    let public_keys = SharedKeys::new(config.scheme, &committee)?;
+                    shared.insert((committee, public_keys))
                 }
             };
-            let assembled = assemble(&config, Path::new(""), key, Some(listener), keyring.clone(), observer())?;
+            let assembled = assemble(&config, Path::new(""), keys, Some(listener), Some(public_keys), observer())?;
             ready.push((config.replica, assembled));
         }
         let (committee, _) = shared.expect("at least one replica is started");

@@ -23,10 +23,10 @@ pub fn run_directory(directory: &Path, observer: Box<dyn Observer>) -> Result<St
     }
     let config = NodeConfig::read(&directory.join(CONFIG_FILE))?;
     let cluster = ClusterId::from_name(&config.cluster);
-    let key = key_file::read(&directory.join(&config.key_file), config.scheme, &cluster, config.replica)?;
+    let keys = key_file::read(&directory.join(&config.key_file), config.scheme, &cluster, config.replica)?;
     descriptors::check(&config)?;
     let _all_counts = CpuAccount::of_process().lend();
-    let assembled = assemble(&config, directory, key, None, None, observer)?;
+    let assembled = assemble(&config, directory, keys, None, None, observer)?;
     let (orders, waker) = (assembled.orders, assembled.waker);
     let _until_the_end = interrupt::when_requested(move || {
         orders.give(Order::Finish);

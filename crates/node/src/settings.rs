@@ -36,7 +36,7 @@ const TABLES: &[Table] = &[
     Table { name: "journal", of: "JournalConfig", source: include_str!("durability.rs") },
     Table { name: "laboratory", of: "Laboratory", source: include_str!("laboratory.rs") },
     Table { name: "recording", of: "RecordingConfig", source: include_str!("recording.rs") },
-    Table { name: "members", of: "MemberConfig", source: include_str!("config.rs") },
+    Table { name: "members", of: "Member", source: quorate_types::committee::SOURCE },
 ];
 
 /// The keys of `config.toml`, in the order of the source.

@@ -1,11 +1,11 @@
 //! New clusters: keys and configurations, in memory or as one directory for each replica.
 
-use crate::config::{CONFIG_FILE, MemberConfig, NodeConfig};
+use crate::config::{CONFIG_FILE, NodeConfig};
 use crate::config_file::ConfigFault;
 use crate::durability;
 use crate::error::NodeError;
 pub use crate::limits::PORTS_PER_REPLICA;
-use quorate_crypto::{KeyPair, key_file};
+use quorate_crypto::{ReplicaKeys, key_file};
 use quorate_storage::JournalKind;
 use quorate_types::{Address, AddressError, ClusterId, Committee, ReplicaId};
 use std::fs;
@@ -18,19 +18,15 @@ pub fn replica_directory(testnet: &Path, replica: ReplicaId) -> PathBuf {
     testnet.join(format!("replica-{replica}"))
 }
 
-/// Makes a new key for each address, and from `template` the configuration of each replica; peers and clients share the address.
-pub fn generate(template: &NodeConfig, addresses: &[SocketAddr]) -> Result<Vec<(NodeConfig, KeyPair)>, NodeError> {
+/// Makes new keys for each address, and from `template` the configuration of each replica; peers and clients share the address.
+pub fn generate(template: &NodeConfig, addresses: &[SocketAddr]) -> Result<Vec<(NodeConfig, ReplicaKeys)>, NodeError> {
     let addresses: Vec<Address> = addresses.iter().copied().map(Address::from).collect();
     generate_at(template, &addresses)
 }
 
-fn generate_at(template: &NodeConfig, addresses: &[Address]) -> Result<Vec<(NodeConfig, KeyPair)>, NodeError> {
-    let keys = addresses.iter().map(|_| KeyPair::generate(template.scheme)).collect::<Result<Vec<_>, _>>()?;
-    let members: Vec<MemberConfig> = addresses
-        .iter()
-        .zip(&keys)
-        .map(|(address, key)| MemberConfig { address: address.clone(), public_key: key.public_key() })
-        .collect();
+fn generate_at(template: &NodeConfig, addresses: &[Address]) -> Result<Vec<(NodeConfig, ReplicaKeys)>, NodeError> {
+    let keys = addresses.iter().map(|_| ReplicaKeys::generate(template.scheme)).collect::<Result<Vec<_>, _>>()?;
+    let members = addresses.iter().zip(&keys).map(|(address, keys)| keys.member(address.clone())).collect();
     let first = NodeConfig {
         replica: ReplicaId(0),
         members,
@@ -162,14 +158,14 @@ pub fn write_at(template: &NodeConfig, places: Vec<Place>, directory: &Path) -> 
         return Err(NodeError::NotEmpty(directory.to_owned()));
     }
     let mut testnet = Testnet { configs: Vec::new(), directories: Vec::new(), places };
-    for ((mut config, key), place) in nodes.into_iter().zip(&testnet.places) {
+    for ((mut config, keys), place) in nodes.into_iter().zip(&testnet.places) {
         place.settle(&mut config);
         config.validate()?;
         let home = replica_directory(directory, config.replica);
         fs::create_dir(&home).map_err(fail(&home))?;
         let path = home.join(CONFIG_FILE);
         fs::write(&path, config.to_toml()).map_err(fail(&path))?;
-        key_file::write(&home.join(&config.key_file), &ClusterId::from_name(&config.cluster), config.replica, &key)?;
+        key_file::write(&home.join(&config.key_file), &ClusterId::from_name(&config.cluster), config.replica, &keys)?;
         if config.journal.kind == JournalKind::File {
             durability::mark_as_new(&home.join(&config.journal.directory))?;
         }

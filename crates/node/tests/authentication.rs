@@ -9,7 +9,7 @@ use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, Protocol
 use quorate_consensus::pbft::message::{PbftMessage, PrePrepare};
 use quorate_consensus::views::message::{Proposal, ViewMessage};
 use quorate_consensus::{Envelope, Message};
-use quorate_crypto::{ClientAuthentication, ClientIdentity, SchemeKind};
+use quorate_crypto::{ClientAuthentication, ClientIdentity};
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig, NodeEvent};
 use quorate_types::{
     Attachment, Block, Bundle, BundleBuilder, Certificate, ClientRequest, ClusterId, Digest, Domain, Height, ReplicaId,
@@ -17,8 +17,6 @@ use quorate_types::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-const SCHEME: SchemeKind = SchemeKind::ED25519;
 
 fn template() -> NodeConfig {
     let mut template = NodeConfig::template("test");
@@ -66,7 +64,7 @@ fn refusal(client: &mut TestClient, frame: Bytes) -> (Digest, String) {
 #[test]
 fn what_a_client_did_not_sign_is_refused_with_one_clear_error() {
     let cluster = start(&template());
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let good = client.bundle(3, b"payload");
     let bare = bundle(&ClientIdentity::claimed(client.id()), 1);
@@ -98,7 +96,7 @@ fn what_a_client_did_not_sign_is_refused_with_one_clear_error() {
 #[test]
 fn a_forged_bundle_among_many_takes_none_of_them_along() {
     let cluster = start(&template());
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundles: Vec<Bundle> = (0..30).map(|_| client.bundle(1, b"payload")).collect();
     for (at, bundle) in bundles.iter().enumerate() {
@@ -126,16 +124,16 @@ fn an_impostor_gets_no_replies() {
     (template.consensus.batch, template.consensus.batch_policy) = (20, BatchPolicy::Full);
     template.consensus.view_timeout_ms = 600_000;
     let cluster = start(&template);
-    let mut victim = TestClient::new(&cluster, SCHEME, 7);
+    let mut victim = TestClient::new(&cluster, 7);
     victim.connect(4);
     let overheard = victim.bundle(10, b"one");
     victim.send_all(&ClientRequest::Submit(overheard.clone()));
     (0..4).map(ReplicaId).for_each(|replica| drop(victim.status(replica)));
-    let mut impostor = TestClient::with_identity(&cluster, SCHEME, identity(7));
+    let mut impostor = TestClient::with_identity(&cluster, identity(7));
     impostor.connect(4);
     impostor.send_all(&ClientRequest::Submit(overheard.clone()));
     (0..4).map(ReplicaId).for_each(|replica| drop(impostor.status(replica)));
-    let mut other = TestClient::new(&cluster, SCHEME, 8);
+    let mut other = TestClient::new(&cluster, 8);
     other.connect(4);
     let filling = other.bundle(10, b"two");
     other.submit(&[filling], 1, 4);
@@ -160,7 +158,7 @@ fn an_impostor_gets_no_replies() {
     });
     assert!(stolen.is_empty(), "{stolen:?}");
     // The latest link of the client itself is the one that counts, once it says something new.
-    let mut again = TestClient::with_identity(&cluster, SCHEME, identity(7));
+    let mut again = TestClient::with_identity(&cluster, identity(7));
     again.connect(4);
     again.skip(10);
     let fresh = again.bundle(20, b"three");
@@ -227,7 +225,7 @@ fn a_leader_has_nothing_forged_ordered<M: Forge + quorate_consensus::Message>(pr
     template.consensus.protocol = protocol;
     template.consensus.dissemination = if carried { Dissemination::Leader } else { Dissemination::Client };
     let (mut villain, cluster, told) = Villain::among(&template);
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(3);
     let genuine = client.bundle(2, b"genuine");
     let forged = altered(&bundle(&identity(9), 1), 1);
@@ -285,7 +283,7 @@ fn of_what_a_backup_relays_only_the_genuine_is_ordered() {
     let mut template = template();
     template.consensus.leader = LeaderKind::RoundRobin;
     let (mut villain, cluster, told) = Villain::among(&template);
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(3);
     let absent = identity(9);
     let bare = bundle(&ClientIdentity::claimed(identity(10).origin()), 1);
@@ -311,7 +309,7 @@ fn a_bundle_that_comes_again_is_not_checked_again() {
     // The villain leads and proposes nothing: as long as its view lasts there is no other signature to check.
     template.consensus.view_timeout_ms = 600_000;
     let (mut villain, cluster, _) = Villain::among(&template);
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(3);
     let bundles: Vec<Bundle> = (0..5).map(|_| client.bundle(1, b"payload")).collect();
     for _ in 0..3 {

@@ -5,7 +5,7 @@ use crate::toy::{AGGREGATE, TAGS};
 use bytes::Bytes;
 use quorate_applications::{ApplicationKind, compare_histories};
 use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ProtocolKind};
-use quorate_crypto::SchemeKind;
+use quorate_crypto::{ClientIdentity, SchemeKind};
 use quorate_node::{
     EmbeddedCluster, Fault, Fsync, JournalConfig, Laboratory, NoObserver, NodeConfig, NodeEvent, Observer, ReplyMode,
 };
@@ -19,8 +19,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-const SCHEME: SchemeKind = SchemeKind::ED25519;
 
 fn template() -> NodeConfig {
     let mut template = NodeConfig::template("test");
@@ -62,7 +60,7 @@ fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Di
     template.consensus.dissemination = dissemination;
     let mut cluster = start(&template, 4);
     let quorum = cluster.committee().quorum;
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundles: Vec<_> = (0..40).map(|_| client.bundle(10, b"payload")).collect();
     for results in client.submit(&bundles, 8, quorum.weak()) {
@@ -90,7 +88,7 @@ fn a_scheme_of_one_file_carries_every_protocol() {
         template.scheme = AGGREGATE;
         let cluster = start(&template, 4);
         let quorum = cluster.committee().quorum;
-        let mut client = TestClient::new(&cluster, AGGREGATE, 7);
+        let mut client = TestClient::new(&cluster, 7);
         client.connect(4);
         let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"payload")).collect();
         client.submit(&bundles, 8, quorum.weak());
@@ -152,7 +150,7 @@ fn leaders_carry_the_commands_where_they_are_to() {
 #[test]
 fn a_cluster_of_one_orders_alone() {
     let cluster = start(&template(), 1);
-    let mut client = TestClient::new(&cluster, SCHEME, 1);
+    let mut client = TestClient::new(&cluster, 1);
     client.connect(1);
     let bundles: Vec<_> = (0..30).map(|_| client.bundle(3, b"")).collect();
     assert_eq!(client.submit(&bundles, 30, 1), vec![Results::all_empty(3); 30]);
@@ -177,7 +175,7 @@ fn a_silent_replica_executes_what_the_others_order_and_says_nothing() {
         })
     };
     let cluster = EmbeddedCluster::start(&template, &free(4), vary, observer).expect("the cluster starts");
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     // Who is silent cannot ask for what it missed before it was connected.
     until(|| links.load(Ordering::SeqCst) >= 4 * 3);
@@ -200,7 +198,7 @@ fn a_slow_leader_holds_its_proposals_and_its_views_do_not_time_out() {
     };
     let cluster =
         EmbeddedCluster::start(&template, &free(4), vary, || Box::new(NoObserver)).expect("the cluster starts");
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundles: Vec<_> = (0..5).map(|_| client.bundle(10, b"x")).collect();
     client.submit(&bundles, 1, 2);
@@ -212,7 +210,7 @@ fn a_slow_leader_holds_its_proposals_and_its_views_do_not_time_out() {
 #[test]
 fn an_executed_bundle_that_is_sent_again_gets_the_same_reply_again() {
     let cluster = start(&template(), 4);
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundle = client.bundle(10, b"once");
     client.submit(std::slice::from_ref(&bundle), 1, 4);
@@ -238,7 +236,7 @@ fn an_executed_bundle_that_is_sent_again_gets_the_same_reply_again() {
 fn a_bundle_whose_reply_is_no_longer_kept_is_answered_and_not_ordered_again() {
     let template = NodeConfig { reply_cache_bytes: 1, ..template() };
     let cluster = start(&template, 4);
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundles: Vec<Bundle> = (0..2).map(|_| client.bundle(10, b"once")).collect();
     client.submit(&bundles, 1, 4);
@@ -266,9 +264,9 @@ fn what_cannot_be_ordered_is_refused_with_a_mend() {
     let mut template = template();
     template.consensus.batch_bytes = 10_000;
     let cluster = start(&template, 4);
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
-    let mut stranger = TestClient::new(&cluster, SCHEME, 8);
+    let mut stranger = TestClient::new(&cluster, 8);
     let too_many = client.bundle(101, b"");
     let too_large = client.bundle(1, &[0; 10_000]);
     let anothers = stranger.bundle(1, b"");
@@ -304,7 +302,7 @@ fn a_full_pool_refuses_for_now() {
     template.consensus.pool_bytes = 1000;
     template.consensus.batch_policy = BatchPolicy::Full;
     let cluster = start(&template, 4);
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     for _ in 0..3 {
         let bundle = client.bundle(1, &[0; 600]);
@@ -318,12 +316,28 @@ fn a_full_pool_refuses_for_now() {
 }
 
 #[test]
+fn replicas_that_sign_no_votes_still_prove_who_they_are() {
+    let mut template = template();
+    template.scheme = SchemeKind::NONE;
+    let cluster = start(&template, 4);
+    let mut committee = cluster.committee().clone();
+    let first = committee.members[0].identity_key.clone();
+    committee.members[0].identity_key = std::mem::replace(&mut committee.members[1].identity_key, first);
+    let mut client = TestClient::of(committee, ClientIdentity::from_seed(&cluster.committee().cluster, [7; 32]));
+    client.connect(2);
+    let bundle = client.bundle(10, b"x");
+    client.submit(&[bundle], 1, 2);
+    assert_eq!(client.connected(), [ReplicaId(2), ReplicaId(3)], "the others' keys are exchanged");
+    assert!(agreed(cluster, Vec::new()) > Height(0));
+}
+
+#[test]
 fn in_reply_mode_none_one_bare_acknowledgement_comes() {
     let mut template = template();
     template.reply = ReplyMode::None;
     template.scheme = SchemeKind::NONE;
     let cluster = start(&template, 4);
-    let mut client = TestClient::new(&cluster, SchemeKind::NONE, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundles: Vec<_> = (0..10).map(|_| client.bundle(10, b"x")).collect();
     assert!(client.submit(&bundles, 3, 1).iter().all(Results::is_bare));
@@ -336,7 +350,7 @@ fn a_query_and_a_status_are_answered_without_ordering() {
     let mut template = template();
     template.consensus.view_timeout_ms = 600_000;
     let cluster = start(&template, 4);
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundle = client.bundle(10, b"x");
     client.submit(&[bundle], 1, 4);
@@ -371,7 +385,7 @@ fn an_observer_hears_of_the_start_the_peers_and_a_loss() {
     };
     let is_met = |event: &NodeEvent| matches!(event, NodeEvent::Connected(Remote::Replica(_)));
     until(|| (0..4).all(|replica| heard(replica, &is_met) >= 3));
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundle = client.bundle(1, b"x");
     client.submit(&[bundle], 1, 4);
@@ -404,7 +418,7 @@ fn journals_are_in_memory_unless_a_directory_is_named() {
     let vary = |config: &mut NodeConfig| config.journal.directory = directory(config.replica);
     let cluster =
         EmbeddedCluster::start(&template, &free(4), vary, || Box::new(NoObserver)).expect("the cluster starts");
-    let mut client = TestClient::new(&cluster, SCHEME, 7);
+    let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
     let bundle = client.bundle(1, b"x");
     client.submit(&[bundle], 1, 4);

@@ -1,8 +1,11 @@
 //! Configurations: what is written is read back, and every error names file, line, key and mend.
 
+use crate::toy;
+use quorate_crypto::ReplicaKeys;
 use quorate_node::config::{CONFIG_FILE, KEY_FILE};
 use quorate_node::{Fault, Laboratory, NodeConfig, NodeError, testnet};
-use quorate_types::ReplicaId;
+use quorate_types::digest::encode_hex;
+use quorate_types::{Member, ReplicaId};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -56,7 +59,8 @@ fn every_key_that_is_written_says_what_it_is_for() {
     let lines: Vec<&str> = text.lines().collect();
     let mut keys = 0;
     for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains(" = ") && !line.starts_with('#')) {
-        let is_of_a_later_member = keys > 10 && (line.starts_with("address") || line.starts_with("public_key"));
+        let is_of_a_later_member =
+            keys > 10 && ["address", "identity_key", "voting_key"].iter().any(|key| line.starts_with(key));
         keys += 1;
         assert!(lines[at - 1].starts_with("# ") || is_of_a_later_member, "{line} has no comment: {text}");
     }
@@ -72,8 +76,9 @@ fn all_but_the_identity_and_the_members_has_defaults() {
     let config = four();
     let members: String = (config.members.iter())
         .map(|member| {
-            let key = quorate_types::digest::encode_hex(&member.public_key);
-            format!("[[members]]\naddress = \"{}\"\npublic_key = \"{key}\"\n", member.address)
+            let [identity, voting] = [&member.identity_key, &member.voting_key].map(|key| encode_hex(key));
+            let address = &member.address;
+            format!("[[members]]\naddress = \"{address}\"\nidentity_key = \"{identity}\"\nvoting_key = \"{voting}\"\n")
         })
         .collect();
     let text = format!("cluster = \"four\"\nreplica = 1\n{members}");
@@ -103,7 +108,8 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
         ("reply", "\"some\""),
         ("address", "\"localhost\""),
         ("address", "\"300.1.1.1:7000\""),
-        ("public_key", "\"xyz\""),
+        ("identity_key", "\"xyz\""),
+        ("voting_key", "\"xyz\""),
     ] {
         let (text, line) = with_line(&four().to_toml(), key, &format!("{key} = {value}"));
         let error = refusal(&text);
@@ -123,7 +129,8 @@ fn a_setting_that_cannot_work_is_refused_with_its_line_and_a_mend() {
         ("link_queue_bytes", "0", "`tcp.link_queue_bytes`: is 0", "at least 1"),
         ("reconnect_min_ms", "70000", "`tcp.reconnect_min_ms`: is 70000, over `reconnect_max_ms`", "exchange them"),
         ("address", "\"127.0.0.1:7003\"", "`members[3].address`: 127.0.0.1:7003 is another member's too", "of its own"),
-        ("public_key", "\"abcd\"", "`members[0].public_key`: has 2 bytes", "copy it"),
+        ("identity_key", "\"abcd\"", "`members[0].identity_key`: has 2 bytes", "copy it"),
+        ("voting_key", "\"abcd\"", "`members[0].voting_key`: has 2 bytes", "copy it"),
     ] {
         let (text, line) = with_line(&base, key, &format!("{key} = {value}"));
         let error = refusal(&text);
@@ -149,10 +156,43 @@ fn too_many_faults_for_the_members_are_refused() {
 
 #[test]
 fn a_key_that_two_members_share_is_refused() {
+    let first = four().members[0].clone();
+    type Copy = fn(&mut Member, &Member);
+    let copies: [(&str, Copy); 4] = [
+        ("identity_key", |member, first| member.identity_key = first.identity_key.clone()),
+        ("voting_key", |member, first| member.voting_key = first.voting_key.clone()),
+        ("identity_key", |member, first| member.identity_key = first.voting_key.clone()),
+        ("voting_key", |member, _| member.voting_key = member.identity_key.clone()),
+    ];
+    for (key, copy) in copies {
+        let mut config = four();
+        config.members[0] = first.clone();
+        copy(&mut config.members[2], &first);
+        let error = refusal(&config.to_toml());
+        assert!(error.contains(&format!("`members[2].{key}`: is listed before")), "{error}");
+    }
+}
+
+#[test]
+fn a_configuration_of_an_older_version_is_refused_with_what_to_do() {
+    let (text, line) = with_line(&four().to_toml(), "identity_key", "public_key = \"abcd\"");
+    let error = refusal(&text);
+    assert!(
+        error.contains(&format!("line {line}")) && error.contains("make a new cluster with `quorate testnet`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_missing_proof_of_possession_is_refused_at_its_member() {
     let mut config = four();
-    config.members[2].public_key = config.members[0].public_key.clone();
-    let error = refusal(&config.to_toml());
-    assert!(error.contains("`members[2].public_key`: is another member's too"), "{error}");
+    config.scheme = toy::AGGREGATE;
+    let error = config.validate().unwrap_err().to_string();
+    assert!(error.contains("`members[0].possession`: is missing") && error.contains("toy-aggregate"), "{error}");
+    for (at, member) in config.members.iter_mut().enumerate() {
+        *member = ReplicaKeys::from_seed(toy::AGGREGATE, [at as u8; 32]).member(member.address.clone());
+    }
+    assert_eq!(config.validate(), Ok(()));
 }
 
 #[test]

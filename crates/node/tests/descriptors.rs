@@ -3,7 +3,7 @@
 
 use crate::support::TestClient;
 use quorate_applications::KeyValueCommand;
-use quorate_crypto::{ClientIdentity, SchemeKind};
+use quorate_crypto::ClientIdentity;
 use quorate_node::{NodeConfig, StderrObserver, run_directory, testnet};
 use quorate_types::{ClusterId, Committee, ReplicaId};
 use std::fs;
@@ -126,7 +126,7 @@ fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
 
 fn client(committee: &Committee, seed: u8) -> TestClient {
     let identity = ClientIdentity::from_seed(&ClusterId::from_name("descriptors"), [seed; 32]);
-    TestClient::of(committee.clone(), SchemeKind::ED25519, identity)
+    TestClient::of(committee.clone(), identity)
 }
 
 #[test]

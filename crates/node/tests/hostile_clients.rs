@@ -3,7 +3,7 @@
 //! honest commands are counted against what the attackers were served.
 
 use crate::support::TestClient;
-use quorate_crypto::{ClientIdentity, SchemeKind};
+use quorate_crypto::ClientIdentity;
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
 use quorate_types::{Bundle, BundleBuilder, ClientRequest, ClusterId, Height, ReplicaId, Status, encode_message};
 use std::io::{Read, Write};
@@ -14,7 +14,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const NAME: &str = "test";
-const SCHEME: SchemeKind = SchemeKind::ED25519;
 /// The memory that all clients of a replica have together in these tests.
 const CLIENT_MEMORY_BYTES: usize = 8 << 20;
 /// Between two rounds of an attacker, which shares the processors with those whom it attacks.
@@ -127,7 +126,7 @@ impl Drop for Attack {
 /// A client that was there before goes on, and one that comes new is served; then all replicas are asked how they are.
 fn honest_clients_go_on(cluster: &EmbeddedCluster, mut before: TestClient) -> Vec<Status> {
     for number in 0..2 {
-        let mut newcomer = TestClient::new(cluster, SCHEME, 20 + number);
+        let mut newcomer = TestClient::new(cluster, 20 + number);
         newcomer.connect(3);
         let bundles: Vec<Bundle> = (0..HONEST_COMMANDS / 4).map(|_| newcomer.bundle(1, b"new")).collect();
         newcomer.submit(&bundles, 1, 2);
@@ -147,7 +146,7 @@ fn honest_clients_go_on(cluster: &EmbeddedCluster, mut before: TestClient) -> Ve
 const HANG: Duration = Duration::from_secs(60);
 
 fn honest(cluster: &EmbeddedCluster) -> TestClient {
-    let mut client = TestClient::new(cluster, SCHEME, 7);
+    let mut client = TestClient::new(cluster, 7);
     client.connect(4);
     let bundle = client.bundle(1, b"first");
     client.submit(&[bundle], 1, 4);
@@ -156,7 +155,7 @@ fn honest(cluster: &EmbeddedCluster) -> TestClient {
 
 /// Waits until every replica has counted something dropped: the honest may be done before a replica has read what the hostile sent it.
 fn all_dropped(cluster: &EmbeddedCluster, why: &str) -> Vec<Status> {
-    let (mut probe, begun) = (TestClient::new(cluster, SCHEME, 40), Instant::now());
+    let (mut probe, begun) = (TestClient::new(cluster, 40), Instant::now());
     probe.connect(4);
     let counted = |replica| {
         loop {
@@ -331,7 +330,7 @@ fn a_client_that_favours_one_backup_holds_nobody_up() {
         }
     });
     honest_clients_go_on(&cluster, client);
-    let (mut probe, begun) = (TestClient::new(&cluster, SCHEME, 40), Instant::now());
+    let (mut probe, begun) = (TestClient::new(&cluster, 40), Instant::now());
     probe.connect(4);
     // What only the backup was sent is ordered too: it is relayed.
     while probe.status(ReplicaId(0)).committed_commands < 2_000 {

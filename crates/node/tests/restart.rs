@@ -5,7 +5,7 @@
 use crate::support::TestClient;
 use quorate_applications::{ApplicationKind, compare_histories};
 use quorate_consensus::config::ProtocolKind;
-use quorate_crypto::{ClientIdentity, SchemeKind};
+use quorate_crypto::ClientIdentity;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{Fsync, JournalConfig, NodeConfig, StderrObserver, run_directory, testnet};
 use quorate_types::state::CHUNK_BYTES;
@@ -101,7 +101,7 @@ impl Net {
 
     fn client(&self) -> TestClient {
         let identity = ClientIdentity::from_seed(&self.committee.cluster, [7; 32]);
-        TestClient::of(self.committee.clone(), SchemeKind::ED25519, identity)
+        TestClient::of(self.committee.clone(), identity)
     }
 }
 

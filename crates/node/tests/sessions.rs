@@ -2,12 +2,11 @@
 
 use crate::support::TestClient;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
-use quorate_crypto::{ClientAuthentication, SchemeKind};
+use quorate_crypto::ClientAuthentication;
 use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
 use quorate_types::{Bundle, BundleBuilder, ClientRequest, Height, Outcome, ReplicaId, ReplicaReply};
 use std::net::SocketAddr;
 
-const SCHEME: SchemeKind = SchemeKind::ED25519;
 /// Commands of a block, and of a bundle of the flood.
 const BATCH: usize = 400;
 
@@ -35,7 +34,7 @@ fn an_old_bundle_is_dead_however_many_sessions_one_client_opens() {
     template.reply_cache_bytes = 1;
     let addresses = vec![SocketAddr::from(([127, 0, 0, 1], 0)); 4];
     let cluster = EmbeddedCluster::start(&template, &addresses, |_| {}, || Box::new(NoObserver)).expect("it starts");
-    let (mut victim, mut attacker) = (TestClient::new(&cluster, SCHEME, 7), TestClient::new(&cluster, SCHEME, 8));
+    let (mut victim, mut attacker) = (TestClient::new(&cluster, 7), TestClient::new(&cluster, 8));
     victim.connect(4);
     attacker.connect(4);
     let written = [b"100", b"0  "].map(|value| KeyValueCommand::Put { key: b"balance", value }.to_vec());

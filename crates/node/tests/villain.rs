@@ -2,7 +2,7 @@
 
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_consensus::{Envelope, Message};
-use quorate_crypto::{Crypto, KeyPair, SchemeKind};
+use quorate_crypto::{Crypto, Identities, Identity, ReplicaKeys, SchemeKind};
 use quorate_node::{EmbeddedCluster, NodeConfig, NodeEvent, Observer, testnet};
 use quorate_transports::{Event, Remote, TcpConfig, TcpTransport, Transport};
 use quorate_types::{Bundle, Committee, Digest, ReplicaId, Vote, decode_message, encode_message};
@@ -32,8 +32,8 @@ impl Villain {
         let listeners: Vec<TcpListener> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
         let mut nodes = testnet::generate(template, &addresses).unwrap().into_iter().zip(listeners);
-        let ((config, key), listener) = nodes.next().unwrap();
-        let villain = Villain::new(config.committee().unwrap(), key, listener);
+        let ((config, keys), listener) = nodes.next().unwrap();
+        let villain = Villain::new(config.committee().unwrap(), keys, listener);
         let told = Told::default();
         let observer = || -> Box<dyn Observer> {
             let told = told.clone();
@@ -43,13 +43,14 @@ impl Villain {
         (villain, cluster, told)
     }
 
-    fn new(committee: Committee, key: KeyPair, listener: TcpListener) -> Villain {
-        let crypto = Crypto::new(SchemeKind::ED25519, &committee, Villain::ID, key, 16).unwrap();
+    fn new(committee: Committee, keys: ReplicaKeys, listener: TcpListener) -> Villain {
+        let identity = Identity::new(&committee, Villain::ID, keys.identity).unwrap();
+        let crypto = Crypto::new(SchemeKind::ED25519, &committee, Villain::ID, keys.voting, 16).unwrap();
         let channels = ChannelConfig {
             kind: ChannelKind::Plain,
             cluster: committee.cluster,
-            me: LocalEnd::Replica(crypto.signer()),
-            verifier: crypto.verifier(),
+            me: LocalEnd::Replica(Arc::new(identity)),
+            verifier: Arc::new(Identities::new(&committee).unwrap()),
         };
         let transport = TcpTransport::replica(&committee, Some(listener), channels, TcpConfig::default()).unwrap();
         Villain { transport, crypto, committee, events: Vec::new() }

@@ -19,9 +19,9 @@ use quorate_client::load::{LoadReport, Stage};
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::{Config, Replica};
-use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, Keyring};
+use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, Keyring, ReplicaKeys};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
-use quorate_types::{Address, ClusterId, Committee, Member, ReplicaId, Status, Time};
+use quorate_types::{Address, ClusterId, Committee, ReplicaId, Status, Time};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -366,14 +366,13 @@ fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
         bytes
     };
     let seeds: Vec<[u8; 32]> = (0..replicas).map(|_| key_seeds()).collect();
-    let key = |seed: &[u8; 32]| KeyPair::from_seed(spec.scheme, *seed);
+    let keys = |seed: &[u8; 32]| ReplicaKeys::from_seed(spec.scheme, *seed);
     let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
-    let members =
-        seeds.iter().map(|seed| Member { public_key: key(seed).public_key(), address: address.clone() }).collect();
+    let members = seeds.iter().map(|seed| keys(seed).member(address.clone())).collect();
     let committee = Committee { cluster, quorum: spec.quorum, members };
     let shared = Keyring::shared(spec.scheme, &committee).expect("keys that were just made are sound");
     let device = |(at, seed): (usize, &[u8; 32])| {
-        let (me, key) = (ReplicaId(at as u16), key(seed));
+        let (me, key) = (ReplicaId(at as u16), keys(seed).voting);
         let crypto = match shared.clone() {
             Some(keyring) => Crypto::with_keyring(keyring, &committee, me, key, DEFAULT_CACHE_CERTIFICATES),
             None => Crypto::new(spec.scheme, &committee, me, key, DEFAULT_CACHE_CERTIFICATES),

@@ -52,7 +52,14 @@ fn cpu_seconds() -> f64 {
 fn transports() -> Vec<TcpTransport> {
     let listeners: Vec<_> = (0..=PEERS).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
     let address = |listener: &TcpListener| listener.local_addr().expect("a bound address");
-    let members = listeners.iter().map(|l| Member { public_key: Bytes::new(), address: address(l).into() }).collect();
+    let none = Bytes::new;
+    let member = |listener| Member {
+        address: address(listener).into(),
+        identity_key: none(),
+        voting_key: none(),
+        possession: none(),
+    };
+    let members = listeners.iter().map(member).collect();
     let cluster = ClusterId::from_name("ping");
     let committee = Committee::new(cluster, members).expect("a small committee");
     let ends = committee.replicas().zip(listeners).map(|(me, listener)| {

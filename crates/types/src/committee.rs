@@ -1,53 +1,75 @@
-//! Who takes part.
+//! The members of a cluster.
 
 use crate::address::Address;
 use crate::ids::{ClusterId, ReplicaId};
 use crate::quorum::{Quorum, QuorumError};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
-/// One replica of the committee.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// This file: the documentation of a member's fields is that of their configuration keys.
+pub const SOURCE: &str = include_str!("committee.rs");
+
+/// One replica of the committee, as configuration files list it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Member {
-    /// The scheme's public key; empty for the scheme `none`.
-    pub public_key: Bytes,
-    /// Where its peers reach it; to a client, where clients do.
+    /// Where its peers reach it, or in `client.toml` its clients: `host:port`.
     pub address: Address,
+    /// Public key with which it proves in handshakes who it is, in hexadecimal.
+    #[serde(with = "hexadecimal")]
+    pub identity_key: Bytes,
+    /// Public key of its votes, of the cluster's `scheme`, in hexadecimal; empty, or left out, in the scheme `none`.
+    #[serde(default, with = "hexadecimal")]
+    pub voting_key: Bytes,
+    /// Proof that it holds the private voting key, in hexadecimal; left out unless the scheme asks for one.
+    #[serde(default, with = "hexadecimal", skip_serializing_if = "Bytes::is_empty")]
+    pub possession: Bytes,
 }
 
 /// The members of a cluster, by replica id, and how many of them may be faulty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Committee {
-    /// The cluster's name.
     pub cluster: ClusterId,
-    /// n and f.
     pub quorum: Quorum,
-    /// The members; the position is the replica id.
     pub members: Vec<Member>,
 }
 
 impl Committee {
-    /// A committee that tolerates as many faults as its size allows.
+    /// Returns a committee that tolerates as many faults as its size allows.
     pub fn new(cluster: ClusterId, members: Vec<Member>) -> Result<Committee, QuorumError> {
         Ok(Committee { cluster, quorum: Quorum::of(members.len())?, members })
     }
 
-    /// n.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Never true: a committee has members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// A member, if there is one of that id.
     pub fn member(&self, replica: ReplicaId) -> Option<&Member> {
         self.members.get(replica.index())
     }
 
-    /// Every replica id.
     pub fn replicas(&self) -> impl Iterator<Item = ReplicaId> + use<> {
         (0..self.members.len() as u16).map(ReplicaId)
+    }
+}
+
+/// Keys and proofs as configuration files have them.
+mod hexadecimal {
+    use crate::digest::{decode_hex, encode_hex};
+    use bytes::Bytes;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&encode_hex(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        let bytes = decode_hex(&String::deserialize(deserializer)?).map(Bytes::from);
+        bytes.ok_or_else(|| D::Error::custom("not hexadecimal, two digits a byte"))
     }
 }

@@ -2,9 +2,8 @@
 
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_client::{ClientConfig, connect};
-use quorate_crypto::{BundleVerifier, ClientAuthentication, KeyPair, Keyring, SchemeKind};
+use quorate_crypto::{BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, SchemeKind};
 use quorate_transports::{Event, TcpConfig, TcpTransport, Transport};
-use quorate_types::identity::Signer;
 use quorate_types::{
     Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Height, Member, Outcome, ReplicaId, ReplicaReply,
     Results, Status, View, decode_message, encode_message,
@@ -49,27 +48,26 @@ pub struct EchoCluster {
 impl EchoCluster {
     pub fn start(manners: &[Manner]) -> EchoCluster {
         let scheme = SchemeKind::ED25519;
-        let keys: Vec<KeyPair> = (0..manners.len()).map(|at| KeyPair::from_seed(scheme, [at as u8 + 1; 32])).collect();
+        let keys: Vec<ReplicaKeys> =
+            (0..manners.len()).map(|at| ReplicaKeys::from_seed(scheme, [at as u8 + 1; 32])).collect();
         let listeners: Vec<TcpListener> = manners.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let member = |(key, listener): (&KeyPair, &TcpListener)| Member {
-            public_key: key.public_key(),
-            address: listener.local_addr().unwrap().into(),
-        };
+        let member =
+            |(keys, listener): (&ReplicaKeys, &TcpListener)| keys.member(listener.local_addr().unwrap().into());
         let members: Vec<Member> = keys.iter().zip(&listeners).map(member).collect();
         let committee = Committee::new(ClusterId::from_name("echo"), members.clone()).unwrap();
         let mut config = ClientConfig::new("echo", scheme, committee.quorum.faults(), &members);
         (config.retry_ms, config.connect_timeout_ms, config.request_timeout_ms) = (200, 10_000, 20_000);
-        let keyring = Arc::new(Keyring::new(scheme, &committee).unwrap());
+        let identities = Arc::new(Identities::new(&committee).unwrap());
         let mut cluster = EchoCluster { config, stop: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
-        for ((replica, key), (listener, manner)) in
+        for ((replica, keys), (listener, manner)) in
             committee.replicas().zip(keys).zip(listeners.into_iter().zip(manners))
         {
             if *manner != Manner::Absent {
                 let channels = ChannelConfig {
                     kind: ChannelKind::Plain,
                     cluster: committee.cluster,
-                    me: LocalEnd::Replica(Arc::new(Key { replica, key })),
-                    verifier: keyring.clone(),
+                    me: LocalEnd::Replica(Arc::new(Identity::new(&committee, replica, keys.identity).unwrap())),
+                    verifier: identities.clone(),
                 };
                 let transport =
                     TcpTransport::replica(&committee, Some(listener), channels, TcpConfig::default()).unwrap();
@@ -101,20 +99,6 @@ impl Drop for EchoCluster {
                 panic!("a replica's thread panicked");
             }
         }
-    }
-}
-
-struct Key {
-    replica: ReplicaId,
-    key: KeyPair,
-}
-
-impl Signer for Key {
-    fn replica(&self) -> ReplicaId {
-        self.replica
-    }
-    fn sign(&self, message: &[u8]) -> bytes::Bytes {
-        self.key.sign(message)
     }
 }
 

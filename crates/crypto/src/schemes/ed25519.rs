@@ -1,9 +1,11 @@
 //! Ed25519: one signature for each signer, checked many at a time.
 
 use super::{assemble_list, verify_list};
-use crate::ed25519::{KeyTable, PUBLIC_KEY_BYTES, SIGNATURE_BYTES};
-use crate::error::CryptoError;
-use crate::scheme::{Claim, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
+use crate::ed25519::{KeyTable, PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
+use crate::error::{CryptoError, KeyFault, KeyRole};
+use crate::scheme::{
+    Claim, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeKind, SchemeProfile, SignatureSize,
+};
 use crate::statements::Statements;
 use bytes::Bytes;
 use ed25519_zebra::{SigningKey, VerificationKeyBytes};
@@ -49,22 +51,33 @@ impl Scheme for Ed25519 {
         committee: &Committee,
         _: Option<(ReplicaId, &dyn PrivateKey)>,
     ) -> Result<Box<dyn Keys>, CryptoError> {
-        let encoded: Vec<[u8; PUBLIC_KEY_BYTES]> = (committee.members.iter())
-            .map(|member| member.public_key[..].try_into().expect("the lengths were checked"))
-            .collect();
-        let table =
-            KeyTable::new(&encoded).map_err(|at| CryptoError::PublicKeyInvalid { replica: ReplicaId(at as u16) })?;
-        let mut owners = BTreeMap::new();
-        for replica in committee.replicas() {
-            if table.is_weak(replica.index()) {
-                return Err(CryptoError::PublicKeyWeak { replica });
-            }
-            if let Some(first) = owners.insert(table.canonical(replica.index()), replica) {
-                return Err(CryptoError::PublicKeyShared { first, second: replica });
-            }
-        }
-        Ok(Box::new(table))
+        let keys = decode_members(KeyRole::Voting, committee.members.iter().map(|member| &member.voting_key))?;
+        Ok(Box::new(KeyTable::new(keys)))
     }
+}
+
+/// Decodes the committee's keys of one role, by replica. Each must be a point of large order, and differ from the others by more than a
+/// point of small order.
+pub(crate) fn decode_members<'a>(
+    role: KeyRole,
+    encoded: impl Iterator<Item = &'a Bytes>,
+) -> Result<Vec<PublicKey>, CryptoError> {
+    let mut owners = BTreeMap::new();
+    let decode = |(replica, encoded): (ReplicaId, &'a Bytes)| {
+        let fail = |fault| CryptoError::PublicKey { replica, role, fault };
+        let found = encoded.len();
+        let length = |_| KeyFault::Length { scheme: SchemeKind::ED25519.name(), expected: PUBLIC_KEY_BYTES, found };
+        let key = <&[u8; PUBLIC_KEY_BYTES]>::try_from(&encoded[..]).map_err(length).map_err(fail)?;
+        let key = PublicKey::decode(key).ok_or(fail(KeyFault::NotAPoint))?;
+        if key.is_weak() {
+            return Err(fail(KeyFault::Weak));
+        }
+        match owners.insert(key.canonical(), replica) {
+            Some(first) => Err(fail(KeyFault::Shared { replica: first, role })),
+            None => Ok(key),
+        }
+    };
+    (0..).map(ReplicaId).zip(encoded).map(decode).collect()
 }
 
 /// The secret sits in the box that the scheme returns, so that moving a key leaves no copy of it behind.

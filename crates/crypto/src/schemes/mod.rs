@@ -5,6 +5,7 @@ mod listed;
 mod unsigned;
 
 use crate::scheme::SchemeKind;
+pub(crate) use ed25519::decode_members;
 pub use listed::{assemble_list, verify_list};
 
 impl SchemeKind {

@@ -2,23 +2,31 @@
 
 #![allow(dead_code)]
 
-use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, SchemeKind};
-use quorate_types::{Attachment, ClusterId, Committee, Digest, Domain, Height, Member, ReplicaId, Subject, View, Vote};
+use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, KeyPair, ReplicaKeys, SchemeKind};
+use quorate_types::{
+    Address, Attachment, ClusterId, Committee, Digest, Domain, Height, ReplicaId, Subject, View, Vote,
+};
 
 pub fn cluster() -> ClusterId {
     ClusterId::from_name("quorate tests")
 }
 
-pub fn key(kind: SchemeKind, replica: u16) -> KeyPair {
+pub fn keys(kind: SchemeKind, replica: u16) -> ReplicaKeys {
     let mut seed = [0x51; 32];
     seed[..2].copy_from_slice(&replica.to_le_bytes());
-    KeyPair::from_seed(kind, seed)
+    ReplicaKeys::from_seed(kind, seed)
+}
+
+pub fn key(kind: SchemeKind, replica: u16) -> KeyPair {
+    keys(kind, replica).voting
+}
+
+pub fn nowhere() -> Address {
+    "127.0.0.1:7000".parse().unwrap()
 }
 
 pub fn committee(kind: SchemeKind, size: u16) -> Committee {
-    let address: quorate_types::Address = "127.0.0.1:7000".parse().unwrap();
-    let members =
-        (0..size).map(|id| Member { public_key: key(kind, id).public_key(), address: address.clone() }).collect();
+    let members = (0..size).map(|id| keys(kind, id).member(nowhere())).collect();
     Committee::new(cluster(), members).unwrap()
 }
 

@@ -39,12 +39,38 @@ impl PrivateKey for Seed {
     }
 }
 
+/// Differs from every signature: those are of `toy1` hashes of a key and a message that begins with a tag.
+fn possession_of(public_key: &[u8]) -> [u8; DIGEST_BYTES] {
+    hash(&[b"possession", public_key])
+}
+
+/// The key of the aggregate toy, whose committees list a proof of possession.
+struct Proven(Box<dyn PrivateKey>);
+
+impl PrivateKey for Proven {
+    fn public_key(&self) -> Bytes {
+        self.0.public_key()
+    }
+
+    fn sign(&self, message: &[u8]) -> Bytes {
+        self.0.sign(message)
+    }
+
+    fn prove_possession(&self) -> Bytes {
+        Bytes::copy_from_slice(&possession_of(&self.public_key()))
+    }
+
+    fn encode(&self) -> Zeroizing<Vec<u8>> {
+        self.0.encode()
+    }
+}
+
 fn seed(seed: &[u8]) -> Option<Box<dyn PrivateKey>> {
     Some(Box::new(Seed(Zeroizing::new(seed.try_into().ok()?))))
 }
 
 fn public_keys(committee: &Committee) -> Vec<Bytes> {
-    committee.members.iter().map(|member| member.public_key.clone()).collect()
+    committee.members.iter().map(|member| member.voting_key.clone()).collect()
 }
 
 struct Aggregate;
@@ -57,7 +83,7 @@ static AGGREGATE_PROFILE: SchemeProfile = SchemeProfile {
     attributable: true,
     aggregatable: true,
     batchable: false,
-    needs_possession: false,
+    needs_possession: true,
     public_key_bytes: DIGEST_BYTES,
     signature: SignatureSize::Fixed(DIGEST_BYTES),
 };
@@ -68,11 +94,15 @@ impl Scheme for Aggregate {
     }
 
     fn derive(&self, bytes: &[u8; SEED_BYTES]) -> Box<dyn PrivateKey> {
-        seed(bytes).expect("a seed has its length")
+        Box::new(Proven(seed(bytes).expect("a seed has its length")))
     }
 
     fn decode(&self, secret: &[u8]) -> Option<Box<dyn PrivateKey>> {
-        seed(secret)
+        Some(Box::new(Proven(seed(secret)?)))
+    }
+
+    fn verify_possession(&self, public_key: &[u8], proof: &[u8]) -> bool {
+        proof == possession_of(public_key)
     }
 
     fn keys(

@@ -9,7 +9,6 @@ use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::pbft::message::PbftMessage;
 use quorate_consensus::seam::Message;
 use quorate_crypto::{VerifiedCache, verify_certificate};
-use quorate_types::identity::Verifier;
 use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Vote, Wire};
 use std::collections::BTreeMap;
 

@@ -5,6 +5,7 @@ mod reader;
 
 use crate::inspect::InspectError;
 use quorate_client::ClientConfig;
+use quorate_types::digest::encode_hex;
 use reader::Reader;
 use serde::Serialize;
 use std::fs::File;
@@ -29,8 +30,10 @@ pub struct Checked {
     pub replicas: usize,
     /// f.
     pub faults: usize,
-    /// The replicas' public keys, in hexadecimal, in the order of their ids.
-    pub public_keys: Vec<String>,
+    /// The replicas' public keys of handshakes, in hexadecimal, in the order of their ids. Nothing in an export is signed with them.
+    pub identity_keys: Vec<String>,
+    /// The replicas' public keys of votes, which prove the export.
+    pub voting_keys: Vec<String>,
     /// Whether the keys, n and f are those of a file that the caller trusts.
     pub keys_compared: bool,
     /// The height above which the last part of the chain begins.
@@ -124,14 +127,20 @@ impl Checked {
 
 /// The first thing in which a trusted configuration differs from what an export says of its committee.
 fn difference(checked: &Checked, trusted: &ClientConfig) -> Option<String> {
-    let keys = trusted.members.iter().map(|member| member.public_key.to_ascii_lowercase());
     if checked.cluster != trusted.cluster {
         return Some(format!("the export is of the cluster {}, and the keys of {}", checked.cluster, trusted.cluster));
     }
-    let other = checked.public_keys.iter().cloned().zip(keys).position(|(ours, theirs)| ours != theirs);
-    if let Some(replica) = other {
-        let ours = &checked.public_keys[replica];
-        return Some(format!("replica {replica} has the key {ours}, which is not that of the trusted file"));
+    let keys = checked.identity_keys.iter().zip(&checked.voting_keys);
+    for (replica, (member, (identity, voting))) in trusted.members.iter().zip(keys).enumerate() {
+        for (role, key, expected) in
+            [("voting", voting, &member.voting_key), ("identity", identity, &member.identity_key)]
+        {
+            if *key != encode_hex(expected) {
+                return Some(format!(
+                    "replica {replica} has the {role} key {key}, which is not that of the trusted file"
+                ));
+            }
+        }
     }
     let faults = trusted.faults.unwrap_or((trusted.members.len().max(1) - 1) / 3);
     let same = (checked.replicas, checked.faults) == (trusted.members.len(), faults);

@@ -9,14 +9,14 @@ use quorate_applications::Reply;
 use quorate_consensus::frontier::Frontier;
 use quorate_types::digest::encode_hex;
 use quorate_types::identity::ProofShape;
-use quorate_types::{Block, Certificate, Digest, Height};
+use quorate_types::{Block, Certificate, Digest, Height, Member};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// The form that is written.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What was written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -52,7 +52,7 @@ enum Line<'a> {
         faults: usize,
         quorum: usize,
         checkpoint_interval: u64,
-        public_keys: Vec<String>,
+        members: Vec<MemberForm>,
         replica: u16,
     },
     Root {
@@ -90,6 +90,23 @@ enum Line<'a> {
         proven_height: u64,
         blocks: u64,
     },
+}
+
+#[derive(Serialize)]
+struct MemberForm {
+    identity_key: String,
+    voting_key: String,
+    possession: String,
+}
+
+impl MemberForm {
+    fn of(member: &Member) -> MemberForm {
+        MemberForm {
+            identity_key: encode_hex(&member.identity_key),
+            voting_key: encode_hex(&member.voting_key),
+            possession: encode_hex(&member.possession),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -143,7 +160,7 @@ impl Writer {
             faults: quorum.faults(),
             quorum: quorum.quorum(),
             checkpoint_interval: place.config.consensus.checkpoint_interval,
-            public_keys: place.committee.members.iter().map(|member| encode_hex(&member.public_key)).collect(),
+            members: place.committee.members.iter().map(MemberForm::of).collect(),
             replica: place.config.replica.0,
         });
         writer

@@ -347,7 +347,7 @@ impl Reader {
 
 fn read_cluster(line: &Value) -> Result<Cluster, String> {
     let id = digest_at(line, "id")?;
-    if text_at(line, "line")? != "cluster" || number(line, "format")? != 2 {
+    if text_at(line, "line")? != "cluster" || number(line, "format")? != 3 {
         return Err("it is no export of this form".into());
     }
     if id != hash(b"qC01", &[text_at(line, "name")?.as_bytes()]) {
@@ -359,7 +359,7 @@ fn read_cluster(line: &Value) -> Result<Cluster, String> {
         protocol: text_at(line, "protocol")?.to_owned(),
         application: text_at(line, "application")?.to_owned(),
         quorum: (n + f) / 2 + 1,
-        keys: list(line, "public_keys")?.iter().map(bytes).collect::<Result<_, _>>()?,
+        keys: list(line, "members")?.iter().map(|member| bytes(&member["voting_key"])).collect::<Result<_, _>>()?,
     })
 }
 

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
-use quorate_crypto::{ClientIdentity, Keyring, SchemeKind};
+use quorate_crypto::{ClientIdentity, Identities};
 use quorate_node::EmbeddedCluster;
 use quorate_transports::{Event, LinkId, Remote, TcpConfig, TcpTransport, Transport};
 use quorate_types::{
@@ -33,22 +33,22 @@ pub struct TestClient {
 }
 
 impl TestClient {
-    pub fn new(cluster: &EmbeddedCluster, scheme: SchemeKind, id: u8) -> TestClient {
+    pub fn new(cluster: &EmbeddedCluster, id: u8) -> TestClient {
         let identity = ClientIdentity::from_seed(&cluster.committee().cluster, [id; 32]);
-        TestClient::with_identity(cluster, scheme, identity)
+        TestClient::with_identity(cluster, identity)
     }
 
-    pub fn with_identity(cluster: &EmbeddedCluster, scheme: SchemeKind, identity: ClientIdentity) -> TestClient {
-        TestClient::of(cluster.committee().clone(), scheme, identity)
+    pub fn with_identity(cluster: &EmbeddedCluster, identity: ClientIdentity) -> TestClient {
+        TestClient::of(cluster.committee().clone(), identity)
     }
 
-    pub fn of(committee: Committee, scheme: SchemeKind, identity: ClientIdentity) -> TestClient {
-        let keyring = Keyring::new(scheme, &committee).expect("the cluster runs with these keys");
+    pub fn of(committee: Committee, identity: ClientIdentity) -> TestClient {
+        let identities = Identities::new(&committee).expect("the cluster runs with these keys");
         let channels = ChannelConfig {
             kind: ChannelKind::Plain,
             cluster: committee.cluster,
             me: LocalEnd::Client(identity.origin()),
-            verifier: Arc::new(keyring),
+            verifier: Arc::new(identities),
         };
         let transport = TcpTransport::client(&committee, channels, TcpConfig::default()).expect("a client transport");
         TestClient {
@@ -74,6 +74,16 @@ impl TestClient {
             assert!(start.elapsed() < HANG, "only {:?} are connected", self.links);
             self.poll();
         }
+    }
+
+    /// The replicas that are connected, in the order of their ids.
+    pub fn connected(&self) -> Vec<ReplicaId> {
+        let replica = |remote: &Remote| match remote {
+            Remote::Replica(replica) => *replica,
+            other => panic!("a client is connected with {other:?}"),
+        };
+        let replicas: BTreeSet<ReplicaId> = self.links.values().map(replica).collect();
+        replicas.into_iter().collect()
     }
 
     fn poll(&mut self) -> bool {

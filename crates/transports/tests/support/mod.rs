@@ -212,8 +212,7 @@ impl Ground {
     pub fn on(address: &str, replicas: usize) -> Ground {
         let listeners: Vec<_> = (0..replicas).map(|_| TcpListener::bind(address).expect("a free port")).collect();
         let local = |listener: &TcpListener| listener.local_addr().expect("a bound address");
-        let members =
-            listeners.iter().map(|at| Member { public_key: Bytes::new(), address: local(at).into() }).collect();
+        let members = listeners.iter().map(|at| unkeyed(local(at).into())).collect();
         let committee = Committee::new(ClusterId::from_name("conformance"), members).expect("a small committee");
         Ground { committee, listeners: listeners.into_iter().map(Some).collect() }
     }
@@ -258,4 +257,8 @@ pub fn client(id: u64) -> Remote {
 
 pub fn connected(a: &End, b: &End) -> bool {
     a.transport.is_connected(ReplicaId(1)) && b.transport.is_connected(ReplicaId(0))
+}
+
+fn unkeyed(address: quorate_types::Address) -> Member {
+    Member { address, identity_key: Bytes::new(), voting_key: Bytes::new(), possession: Bytes::new() }
 }

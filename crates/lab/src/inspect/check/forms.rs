@@ -55,7 +55,15 @@ pub struct ClusterForm {
     pub faults: usize,
     pub quorum: usize,
     pub checkpoint_interval: u64,
-    pub public_keys: Vec<Hex>,
+    pub members: Vec<MemberForm>,
+}
+
+/// A member's public keys and its proof of possession.
+#[derive(Deserialize)]
+pub struct MemberForm {
+    pub identity_key: Hex,
+    pub voting_key: Hex,
+    pub possession: Hex,
 }
 
 /// A committed block with its bundles, which must hash to its digest.

@@ -1,6 +1,6 @@
 //! Reading an export from its first line to its last, and believing nothing but signatures.
 
-use super::forms::{BlockForm, CertificateForm, CheckpointForm, ClusterForm, Hex, Line, Name};
+use super::forms::{BlockForm, CertificateForm, CheckpointForm, ClusterForm, Hex, Line, MemberForm, Name};
 use super::{Checked, difference};
 use bytes::Bytes;
 use quorate_client::ClientConfig;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// The form that is understood.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What is kept of a block: it may be what a later certificate is of.
 struct Kept {
@@ -68,13 +68,15 @@ impl Reader {
         let scheme: SchemeKind = form.scheme.parse().map_err(|error| format!("{error}"))?;
         let protocol: ProtocolKind = form.protocol.parse().map_err(|error| format!("{error}"))?;
         let keyring = Keyring::new(scheme, &committee).map_err(|error| error.to_string())?;
+        let keys = |of: fn(&Member) -> &Bytes| committee.members.iter().map(|member| encode_hex(of(member))).collect();
         let mut checked = Checked {
             cluster: form.name,
             cluster_id: cluster.0.to_hex(),
             protocol: form.protocol,
             replicas: form.replicas,
             faults: form.faults,
-            public_keys: form.public_keys.iter().map(|Hex(key)| encode_hex(key)).collect(),
+            identity_keys: keys(|member| &member.identity_key),
+            voting_keys: keys(|member| &member.voting_key),
             keys_compared: trusted.is_some(),
             ..Checked::default()
         };
@@ -395,11 +397,16 @@ fn parse(line: &[u8]) -> Result<Line, String> {
 
 fn committee(cluster: ClusterId, form: &ClusterForm) -> Result<Committee, String> {
     let quorum = Quorum::with_faults(form.replicas, form.faults).map_err(|error| error.to_string())?;
-    if form.quorum != quorum.quorum() || form.public_keys.len() != form.replicas {
-        let (keys, replicas) = (form.public_keys.len(), form.replicas);
-        return Err(format!("{replicas} replicas with {keys} keys and quorums of {} cannot be", form.quorum));
+    if form.quorum != quorum.quorum() || form.members.len() != form.replicas {
+        let (members, replicas) = (form.members.len(), form.replicas);
+        return Err(format!("{replicas} replicas with {members} members and quorums of {} cannot be", form.quorum));
     }
     let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-    let member = |Hex(key): &Hex| Member { address: nowhere.into(), public_key: Bytes::from(key.clone()) };
-    Ok(Committee { cluster, members: form.public_keys.iter().map(member).collect(), quorum })
+    let member = |form: &MemberForm| {
+        let bytes = |Hex(bytes): &Hex| Bytes::from(bytes.clone());
+        let [identity_key, voting_key, possession] =
+            [&form.identity_key, &form.voting_key, &form.possession].map(bytes);
+        Member { address: nowhere.into(), identity_key, voting_key, possession }
+    };
+    Ok(Committee { cluster, members: form.members.iter().map(member).collect(), quorum })
 }

@@ -1,0 +1,107 @@
+//! Identity keys: how a replica proves in handshakes who it is, whatever scheme its cluster votes with.
+
+use crate::ed25519::PublicKey;
+use crate::error::{CryptoError, KeyFault, KeyRole};
+use crate::key_pair::KeyPair;
+use crate::scheme::{SEED_BYTES, SchemeKind};
+use crate::schemes::decode_members;
+use bytes::Bytes;
+use quorate_types::digest::Hasher;
+use quorate_types::identity::{Signer, Verifier};
+use quorate_types::{Address, Committee, Member, ReplicaId};
+use zeroize::Zeroizing;
+
+/// The scheme of identity keys.
+pub const IDENTITY_SCHEME: SchemeKind = SchemeKind::ED25519;
+
+/// One replica's private keys. Handshakes never use the voting key, so a scheme that costs much, or convinces only its recipients, can
+/// vote, and a replica of a cluster without signatures is still authenticated.
+#[derive(Debug)]
+pub struct ReplicaKeys {
+    pub identity: KeyPair,
+    pub voting: KeyPair,
+}
+
+impl ReplicaKeys {
+    /// Generates keys from the operating system's randomness.
+    ///
+    /// # Errors
+    /// [`CryptoError::Randomness`] if there is none.
+    pub fn generate(scheme: SchemeKind) -> Result<ReplicaKeys, CryptoError> {
+        Ok(ReplicaKeys { identity: KeyPair::generate(IDENTITY_SCHEME)?, voting: KeyPair::generate(scheme)? })
+    }
+
+    /// Derives both keys from a seed, for tests and reproducible clusters: anyone who knows the seed has the keys.
+    pub fn from_seed(scheme: SchemeKind, seed: [u8; SEED_BYTES]) -> ReplicaKeys {
+        let seed = Zeroizing::new(seed);
+        let mut hasher = Hasher::new(*b"qI01");
+        hasher.update(&*seed);
+        let identity = KeyPair::from_seed(IDENTITY_SCHEME, hasher.finish().0);
+        ReplicaKeys { identity, voting: KeyPair::from_seed(scheme, *seed) }
+    }
+
+    /// Returns the committee's entry for these keys.
+    pub fn member(&self, address: Address) -> Member {
+        Member {
+            address,
+            identity_key: self.identity.public_key(),
+            voting_key: self.voting.public_key(),
+            possession: self.voting.prove_possession(),
+        }
+    }
+}
+
+/// A replica's private identity key.
+pub struct Identity {
+    replica: ReplicaId,
+    key: KeyPair,
+}
+
+impl Identity {
+    /// Checks that the key is the one that the committee lists for `me`.
+    ///
+    /// # Errors
+    /// [`CryptoError`] if it is not, or if `me` is not a member.
+    pub fn new(committee: &Committee, me: ReplicaId, key: KeyPair) -> Result<Identity, CryptoError> {
+        key.check(KeyRole::Identity, IDENTITY_SCHEME, committee, me)?;
+        Ok(Identity { replica: me, key })
+    }
+}
+
+impl Signer for Identity {
+    fn replica(&self) -> ReplicaId {
+        self.replica
+    }
+
+    fn sign(&self, message: &[u8]) -> Bytes {
+        self.key.sign(message)
+    }
+}
+
+/// Every member's public identity key.
+pub struct Identities(Vec<PublicKey>);
+
+impl Identities {
+    /// Decodes the committee's identity keys.
+    ///
+    /// # Errors
+    /// [`CryptoError::PublicKey`] naming the replica whose key is unusable, or also another's identity key or anyone's voting key.
+    pub fn new(committee: &Committee) -> Result<Identities, CryptoError> {
+        let members = &committee.members;
+        let keys = decode_members(KeyRole::Identity, members.iter().map(|member| &member.identity_key))?;
+        for (replica, member) in committee.replicas().zip(members) {
+            let voter = members.iter().position(|other| other.voting_key == member.identity_key);
+            if let Some(voter) = voter {
+                let fault = KeyFault::Shared { replica: ReplicaId(voter as u16), role: KeyRole::Voting };
+                return Err(CryptoError::PublicKey { replica, role: KeyRole::Identity, fault });
+            }
+        }
+        Ok(Identities(keys))
+    }
+}
+
+impl Verifier for Identities {
+    fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool {
+        self.0.get(replica.index()).is_some_and(|key| key.verify(message, signature))
+    }
+}
