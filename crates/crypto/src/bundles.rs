@@ -2,8 +2,8 @@
 
 use crate::bisect::find_bad;
 use crate::cache::VerifiedCache;
-use crate::client::ClientAuthentication;
-use crate::ed25519::{PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES, verify_many};
+use crate::client::{ClientAuthentication, ED25519_AUTHENTICATOR};
+use crate::ed25519::{PUBLIC_KEY_BYTES, PublicKey, verify_many};
 use quorate_types::command::BundleStatement;
 use quorate_types::{Authenticator, Bundle, ClusterId, Digest};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,7 +29,7 @@ struct Claim<'a> {
     bundle: Digest,
     public_key: &'a [u8; PUBLIC_KEY_BYTES],
     statement: BundleStatement,
-    signature: &'a [u8; SIGNATURE_BYTES],
+    signature: &'a [u8],
 }
 
 impl BundleVerifier {
@@ -78,8 +78,8 @@ impl BundleVerifier {
             if self.verified.contains(&digest) || !seen.insert(digest) {
                 continue;
             }
-            match bundle.authenticator().filter(|shown| self.decode(shown.public_key)) {
-                Some(Authenticator { public_key, signature }) => {
+            match bundle.authenticator().and_then(|authenticator| self.decode(authenticator)) {
+                Some((public_key, signature)) => {
                     let statement = bundle.statement(&self.cluster);
                     claims.push(Claim { bundle: digest, public_key, statement, signature });
                 }
@@ -95,7 +95,7 @@ impl BundleVerifier {
         match claims {
             [] => return true,
             [Claim { public_key, statement, signature, .. }] => {
-                return self.keys[*public_key].verify(statement, *signature);
+                return self.keys[*public_key].verify(statement, signature);
             }
             _ => {}
         }
@@ -108,7 +108,7 @@ impl BundleVerifier {
             })
         };
         let at: Vec<usize> = claims.iter().map(|claim| position(claim.public_key)).collect();
-        verify_many(&keys, claims.iter().zip(at).map(|(claim, at)| (at, &claim.statement[..], &claim.signature[..])))
+        verify_many(&keys, claims.iter().zip(at).map(|(claim, at)| (at, &claim.statement[..], claim.signature)))
     }
 
     /// Whether a bundle was checked before and found genuine, lately.
@@ -121,14 +121,13 @@ impl BundleVerifier {
         self.verifications
     }
 
-    /// Whether a public key is one; it is decoded from then on.
-    fn decode(&mut self, encoded: &[u8; PUBLIC_KEY_BYTES]) -> bool {
-        if self.keys.contains_key(encoded) {
-            return true;
+    /// Returns an authenticator's key, which is decoded from then on, and its signature; `None` if they are not of Ed25519.
+    fn decode<'a>(&mut self, authenticator: Authenticator<'a>) -> Option<(&'a [u8; PUBLIC_KEY_BYTES], &'a [u8])> {
+        let Authenticator { kind: ED25519_AUTHENTICATOR, public_key, signature } = authenticator else { return None };
+        let public_key = public_key.try_into().ok()?;
+        if !self.keys.contains_key(public_key) {
+            self.keys.insert(*public_key, PublicKey::decode(public_key)?);
         }
-        PublicKey::decode(encoded).is_some_and(|key| {
-            self.keys.insert(*encoded, key);
-            true
-        })
+        Some((public_key, signature))
     }
 }

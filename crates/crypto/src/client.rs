@@ -5,6 +5,9 @@ use crate::key_pair::KeyPair;
 use crate::scheme::{SEED_BYTES, SchemeKind};
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, choice};
 
+/// Kind of the authenticators of Ed25519 keys and signatures on the wire: see [`quorate_types::command::AUTHENTICATORS`].
+pub const ED25519_AUTHENTICATOR: u8 = 1;
+
 choice!(
     /// Whether a client's bundles have to show that they are its own.
     #[derive(Default)]
@@ -26,7 +29,6 @@ pub struct ClientIdentity {
 #[derive(Debug)]
 struct Signer {
     cluster: ClusterId,
-    public_key: [u8; 32],
     key: KeyPair,
 }
 
@@ -59,9 +61,7 @@ impl ClientIdentity {
     }
 
     fn of_key(cluster: &ClusterId, key: KeyPair) -> ClientIdentity {
-        let public_key = key.public_key()[..].try_into().expect("an Ed25519 key has 32 bytes");
-        let signer = Signer { cluster: *cluster, public_key, key };
-        ClientIdentity { origin: ClientId::of_key(&public_key), signer: Some(signer) }
+        ClientIdentity { origin: ClientId::of_key(&key.public_key()), signer: Some(Signer { cluster: *cluster, key }) }
     }
 
     /// Its first session, to which replies go.
@@ -71,9 +71,7 @@ impl ClientIdentity {
 
     /// The bundle of these commands, which must be of this identity's sessions, signed if it has a key.
     pub fn finish(&self, builder: BundleBuilder) -> Bundle {
-        let Some(Signer { cluster, public_key, key }) = &self.signer else { return builder.finish() };
-        builder.finish_signed(cluster, public_key, |statement| {
-            key.sign(statement)[..].try_into().expect("an Ed25519 signature has 64 bytes")
-        })
+        let Some(Signer { cluster, key }) = &self.signer else { return builder.finish() };
+        builder.finish_signed(cluster, ED25519_AUTHENTICATOR, &key.public_key(), |statement| key.sign(statement))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::cluster;
 use proptest::prelude::*;
-use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, DEFAULT_CACHE_BUNDLES};
+use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, DEFAULT_CACHE_BUNDLES, ED25519_AUTHENTICATOR};
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height};
 use std::collections::BTreeSet;
 
@@ -77,7 +77,7 @@ fn a_key_that_is_no_point_signs_nothing() {
     let origin = ClientId::of_key(&key);
     let mut builder = BundleBuilder::new(origin, Height(0).latest_expiry());
     builder.push(origin, 1, b"");
-    assert_forged(&builder.finish_signed(&cluster(), &key, |_| [1; 64]));
+    assert_forged(&builder.finish_signed(&cluster(), ED25519_AUTHENTICATOR, &key, |_| vec![1; 64].into()));
 }
 
 #[test]

@@ -1,22 +1,23 @@
-//! Commands and the bundles that they travel in.
+//! Commands and the bundles that carry them.
 //!
-//! A command is what a client wants executed: it has its own client, sequence number, result and latency. Commands travel in
-//! bundles (of one, where a paper wants that); a bundle is named by the digest of its encoding and is never taken apart on the
-//! way: it is validated once where it enters and then shared as one piece of memory.
+//! A client wants a command executed: it has its own client, sequence number, result and latency. Commands travel in bundles (of one,
+//! where a paper says so). A bundle is named by the digest of its encoding and never taken apart on the way: it is validated once, where
+//! it enters, and then shared as one piece of memory.
 //!
 //! ```text
-//! offset  0  authenticator   1   0 none, 1 Ed25519
+//! offset  0  authenticator   1   its kind: 0 none, 1 a public key of 32 bytes and a signature of 64
 //!         1  origin         16   little-endian
 //!        17  expires         8   the last height at which it may be executed
 //!        25  commands        4
 //!        29  each command: session 2, sequence 8, payload length 4, payload
-//!            with authenticator 1: public key 32, signature 64
+//!            the authenticator: public key, signature
 //! ```
 //!
-//! All commands of a bundle are of the origin's owner, so that one signature speaks for all of them, and a foreign client cannot even
-//! be written down. The digest covers the authenticator: what two replicas hold under one digest is genuine for both or for neither.
+//! All commands of a bundle belong to the origin's owner, so one signature covers them, and a command of another client cannot be
+//! encoded. The digest covers the authenticator: a bundle is genuine on all replicas or on none. The signature scheme behind a kind is
+//! known to `quorate_crypto` alone.
 //!
-//! A bundle expires, so that replicas need not remember for ever what was executed: see `quorate_applications::session`.
+//! Bundles expire, so that replicas need not remember executed commands forever: see `quorate_applications::session`.
 
 use crate::codec::{DecodeError, DecodeReason, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
@@ -37,27 +38,46 @@ pub struct Command<'a> {
 }
 
 /// Most bytes of a bundle besides its commands.
-pub const BUNDLE_OVERHEAD_BYTES: usize = BUNDLE_HEADER_BYTES + AUTHENTICATOR_BYTES;
+pub const BUNDLE_OVERHEAD_BYTES: usize = BUNDLE_HEADER_BYTES + MAX_AUTHENTICATOR_BYTES;
 /// Bytes of a command besides its payload: session, sequence, payload length.
 pub const COMMAND_OVERHEAD_BYTES: usize = 2 + 8 + 4;
 
+/// Lengths of an authenticator's parts. The position in [`AUTHENTICATORS`] is its kind on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AuthenticatorKind {
+    pub public_key_bytes: usize,
+    pub signature_bytes: usize,
+}
+
+/// Every kind of authenticator; kind 0 is none.
+pub const AUTHENTICATORS: [AuthenticatorKind; 2] = [
+    AuthenticatorKind { public_key_bytes: 0, signature_bytes: 0 },
+    AuthenticatorKind { public_key_bytes: 32, signature_bytes: 64 },
+];
 const UNAUTHENTICATED: u8 = 0;
-const ED25519: u8 = 1;
+/// Most bytes of an authenticator.
+const MAX_AUTHENTICATOR_BYTES: usize = AUTHENTICATORS[1].bytes();
+
+impl AuthenticatorKind {
+    const fn bytes(self) -> usize {
+        self.public_key_bytes + self.signature_bytes
+    }
+}
+
 const EXPIRES_AT: usize = 1 + 16;
 const COUNT_AT: usize = EXPIRES_AT + 8;
 /// Bytes of a bundle before its first command.
 const BUNDLE_HEADER_BYTES: usize = COUNT_AT + 4;
-const PUBLIC_KEY_BYTES: usize = 32;
-/// Bytes behind the last command of a signed bundle.
-const AUTHENTICATOR_BYTES: usize = PUBLIC_KEY_BYTES + 64;
 
-/// What shows that a bundle is of its origin's owner, borrowed from the bundle.
+/// Proof that a bundle is its origin's owner's, borrowed from the bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Authenticator<'a> {
-    /// The owner's Ed25519 public key: the owner is its hash.
-    pub public_key: &'a [u8; 32],
+    /// Position in [`AUTHENTICATORS`], never 0.
+    pub kind: u8,
+    /// The owner's public key: the owner is its hash.
+    pub public_key: &'a [u8],
     /// The owner's signature of [`Bundle::statement`]. Decoding does not check it.
-    pub signature: &'a [u8; 64],
+    pub signature: &'a [u8],
 }
 
 /// What the owner signs: a tag of its own, 16 bytes, the cluster, and the digest of all that comes before the authenticator.
@@ -122,10 +142,12 @@ impl Bundle {
         &self.body
     }
 
-    /// What shows whose it is; none if nothing does.
+    /// The authenticator; `None` if the bundle has none.
     pub fn authenticator(&self) -> Option<Authenticator<'_>> {
-        let (public_key, signature) = self.body[content_bytes(&self.body)..].split_first_chunk()?;
-        Some(Authenticator { public_key, signature: signature.try_into().expect("validated") })
+        let kind = self.body[0];
+        let form = AUTHENTICATORS[usize::from(kind)];
+        let (public_key, signature) = self.body[content_bytes(&self.body)..].split_at(form.public_key_bytes);
+        (kind != UNAUTHENTICATED).then_some(Authenticator { kind, public_key, signature })
     }
 
     /// What its authenticator signs in `cluster`.
@@ -157,7 +179,7 @@ fn origin(body: &[u8]) -> ClientId {
 
 /// How many bytes come before the authenticator of a valid bundle.
 fn content_bytes(body: &[u8]) -> usize {
-    if body[0] == UNAUTHENTICATED { body.len() } else { body.len() - AUTHENTICATOR_BYTES }
+    body.len() - AUTHENTICATORS[usize::from(body[0])].bytes()
 }
 
 fn content_digest(content: &[u8]) -> Digest {
@@ -184,11 +206,10 @@ fn validate(body: &[u8]) -> Result<(), DecodeError> {
     if body.len() < BUNDLE_HEADER_BYTES {
         return Err(short(0, BUNDLE_HEADER_BYTES, body.len()));
     }
-    let authenticator = match body[0] {
-        UNAUTHENTICATED => 0,
-        ED25519 => AUTHENTICATOR_BYTES,
-        _ => return Err(invalid(0, "no such kind of authenticator")),
+    let Some(kind) = AUTHENTICATORS.get(usize::from(body[0])) else {
+        return Err(invalid(0, "no such kind of authenticator"));
     };
+    let authenticator = kind.bytes();
     let count = u32::from_le_bytes(body[COUNT_AT..BUNDLE_HEADER_BYTES].try_into().expect("four bytes")) as usize;
     if count == 0 {
         return Err(invalid(COUNT_AT, "it carries no command"));
@@ -219,12 +240,11 @@ fn validate(body: &[u8]) -> Result<(), DecodeError> {
         let why = DecodeReason::Trailing(rest.len() - authenticator);
         return Err(DecodeError { what: "bundle", at: at + authenticator, why });
     }
-    match rest.first_chunk() {
-        Some(key) if ClientId::of_key(key).owner() != origin(body).owner() => {
-            Err(invalid(at, "its origin is not of the key that it is signed with"))
-        }
-        _ => Ok(()),
+    let key = &rest[..kind.public_key_bytes];
+    if body[0] != UNAUTHENTICATED && ClientId::of_key(key).owner() != origin(body).owner() {
+        return Err(invalid(at, "its origin is not of the key that it is signed with"));
     }
+    Ok(())
 }
 
 impl fmt::Debug for Bundle {
@@ -278,7 +298,7 @@ impl BundleBuilder {
     pub fn fits(&self, payload_bytes: usize) -> bool {
         payload_bytes <= MAX_PAYLOAD_BYTES
             && self.len() < MAX_BUNDLE_COMMANDS
-            && self.body.len() + COMMAND_OVERHEAD_BYTES + payload_bytes + AUTHENTICATOR_BYTES <= MAX_BUNDLE_BYTES
+            && self.body.len() + COMMAND_OVERHEAD_BYTES + payload_bytes + MAX_AUTHENTICATOR_BYTES <= MAX_BUNDLE_BYTES
     }
 
     /// Appends a command that [fits](BundleBuilder::fits), of a session of the origin's owner.
@@ -297,20 +317,26 @@ impl BundleBuilder {
         Bundle::from_body(self.content(UNAUTHENTICATED).freeze()).expect("the builder keeps every limit")
     }
 
-    /// The bundle with the authenticator of the origin's owner, whose Ed25519 public key this is and who signs the statement that
-    /// `sign` is given; there must be at least one command in it.
+    /// Returns the bundle with an authenticator of this kind: the public key of the origin's owner, and what `sign` makes of the statement.
+    ///
+    /// # Panics
+    /// If there is no command in it, or key and signature do not have the lengths of the kind, or the key is not the owner's.
     pub fn finish_signed(
         self,
         cluster: &ClusterId,
-        public_key: &[u8; 32],
-        sign: impl FnOnce(&BundleStatement) -> [u8; 64],
+        kind: u8,
+        public_key: &[u8],
+        sign: impl FnOnce(&BundleStatement) -> Bytes,
     ) -> Bundle {
         let owner = self.origin.owner();
         assert_eq!(ClientId::of_key(public_key).owner(), owner, "the origin {} is of another key", self.origin);
-        let mut body = self.content(ED25519);
+        let mut body = self.content(kind);
         let content = content_digest(&body);
+        let signature = sign(&statement(cluster, &content));
+        let form = AuthenticatorKind { public_key_bytes: public_key.len(), signature_bytes: signature.len() };
+        assert_eq!(form, AUTHENTICATORS[usize::from(kind)], "the authenticator is not of kind {kind}");
         body.extend_from_slice(public_key);
-        body.extend_from_slice(&sign(&statement(cluster, &content)));
+        body.extend_from_slice(&signature);
         Bundle::named(content, body.freeze())
     }
 

@@ -61,8 +61,8 @@ impl ClientId {
     /// Bits of an id that number the sessions of its owner.
     pub const SESSION_BITS: u32 = 16;
 
-    /// The first session of whoever holds the private key of this Ed25519 public key.
-    pub fn of_key(public_key: &[u8; 32]) -> ClientId {
+    /// Returns the first session of the owner of this public key.
+    pub fn of_key(public_key: &[u8]) -> ClientId {
         let mut hasher = Hasher::new(*b"qK01");
         hasher.update(public_key);
         let hash: [u8; 16] = hasher.finish().0[..16].try_into().expect("a digest has 32 bytes");

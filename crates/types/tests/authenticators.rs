@@ -69,9 +69,9 @@ fn the_bytes_stay_as_they_are() {
     let mut builder = BundleBuilder::new(origin, Height(0x0102_0304_0506_0708));
     builder.push(origin.with_session(258), 3, b"put");
     let mut signed = None;
-    let bundle = builder.finish_signed(&one(), &key, |statement| {
+    let bundle = builder.finish_signed(&one(), 1, &key, |statement| {
         signed = Some(*statement);
-        [0xee; 64]
+        vec![0xee; 64].into()
     });
     assert_eq!(signed, Some(bundle.statement(&one())));
     assert_eq!(digest::encode_hex(bundle.body()), BODY);
@@ -85,6 +85,15 @@ const STATEMENT: &str = "71756f726174652062756e646c652032925ffeb36c90799aaae48b8
 const DIGEST: &str = "6298c61ca54ad31354d80a0fb1cecdea840ce52f1f33e966b8a8823193daed25";
 
 #[test]
+#[should_panic(expected = "the authenticator is not of kind 1")]
+fn a_signature_of_another_length_is_not_put_into_a_bundle() {
+    let origin = ClientId::of_key(&[1; 32]);
+    let mut builder = BundleBuilder::new(origin, Height(0).latest_expiry());
+    builder.push(origin, 1, b"");
+    builder.finish_signed(&one(), 1, &[1; 32], |_| vec![0; 63].into());
+}
+
+#[test]
 #[should_panic(expected = "is no session of")]
 fn a_bundle_takes_no_command_of_another_owner() {
     BundleBuilder::new(ClientId(1), Height(0).latest_expiry()).push(ClientId(1 << 16), 1, b"");
@@ -95,5 +104,5 @@ fn a_bundle_takes_no_command_of_another_owner() {
 fn a_bundle_is_not_signed_with_another_key() {
     let mut builder = BundleBuilder::new(ClientId(1 << 16), Height(0).latest_expiry());
     builder.push(ClientId(1 << 16), 1, b"");
-    builder.finish_signed(&one(), &[1; 32], |_| [0; 64]);
+    builder.finish_signed(&one(), 1, &[1; 32], |_| vec![0; 64].into());
 }

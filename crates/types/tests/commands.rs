@@ -16,15 +16,17 @@ proptest! {
         let origin = signer.map_or(origin, |(key, _)| ClientId::of_key(&key));
         let builder = crate::common::filled(origin, expires, &commands);
         let bundle = match &signer {
-            Some((key, signature)) => builder.finish_signed(&ClusterId::from_name("one"), key, |_| *signature),
+            Some((key, signature)) => {
+                builder.finish_signed(&ClusterId::from_name("one"), 1, key, |_| Bytes::copy_from_slice(signature))
+            }
             None => builder.finish(),
         };
         prop_assert_eq!((bundle.origin(), bundle.expires(), bundle.len()), (origin, expires, commands.len()));
         let read: Vec<_> = bundle.commands().map(|command| (command.client, command.sequence, command.payload.to_vec())).collect();
         let written = commands.into_iter().map(|(session, sequence, payload)| (origin.with_session(session), sequence, payload));
         prop_assert_eq!(read, written.collect::<Vec<_>>());
-        let shown = bundle.authenticator().map(|shown| (*shown.public_key, *shown.signature));
-        prop_assert_eq!(shown, signer);
+        let shown = bundle.authenticator().map(|shown| (shown.public_key.to_vec(), shown.signature.to_vec()));
+        prop_assert_eq!(shown, signer.map(|(key, signature)| (key.to_vec(), signature.to_vec())));
         prop_assert_eq!(Bundle::from_body(bundle.body().clone()), Ok(bundle));
     }
 

@@ -111,7 +111,7 @@ pub fn signed_bundle() -> impl Strategy<Value = Bundle> {
     let signed = (authenticator(), any::<u16>(), height(), cluster(), commands);
     signed.prop_map(|((key, signature), session, expires, cluster, commands)| {
         let origin = ClientId::of_key(&key).with_session(session);
-        filled(origin, expires, &commands).finish_signed(&cluster, &key, |_| signature)
+        filled(origin, expires, &commands).finish_signed(&cluster, 1, &key, |_| Bytes::copy_from_slice(&signature))
     })
 }
 
