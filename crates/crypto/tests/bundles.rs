@@ -2,7 +2,9 @@
 
 use crate::common::cluster;
 use proptest::prelude::*;
-use quorate_crypto::{BundleVerifier, ClientAuthentication, ClientIdentity, DEFAULT_CACHE_BUNDLES, ED25519_AUTHENTICATOR};
+use quorate_crypto::{
+    BundleVerifier, ClientAuthentication, ClientIdentity, DEFAULT_CACHE_BUNDLES, ED25519_AUTHENTICATOR,
+};
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height};
 use std::collections::BTreeSet;
 
