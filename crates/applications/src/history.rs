@@ -49,11 +49,7 @@ impl History {
         if self.height.0.is_multiple_of(self.stride) {
             self.samples.push(digest);
             if self.samples.len() > MAX_SAMPLES {
-                let mut keep = false;
-                self.samples.retain(|_| {
-                    keep = !keep;
-                    keep
-                });
+                self.samples = self.samples.iter().copied().step_by(2).collect();
                 self.stride *= 2;
             }
         }

@@ -1,6 +1,6 @@
 //! Client sessions: the executed sequence numbers of each client, so that no signed command is executed twice.
 //!
-//! A client has many outstanding commands, which may be ordered in any sequence. So a session has a *floor*, at and
+//! A client has many outstanding commands, which may be executed in any order. So a session has a *floor*, at and
 //! below which nothing new is executed, and a window of [`SESSION_WINDOW`] numbers above it with one bit each. A number
 //! beyond the window moves the window: numbers that fall out of it are void, executed or not. So a command that was
 //! lost or given up does not block its client.

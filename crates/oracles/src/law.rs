@@ -3,7 +3,7 @@
 /// Invariant that is violated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Law {
-    /// A replica must not contradict its earlier statements, of whatever kind or view.
+    /// A replica must not contradict its earlier statements, of any kind or view.
     Order,
     /// Every block that is committed, and every certificate that is shown or voted on, needs signed votes of a quorum.
     Backing,
@@ -24,4 +24,9 @@ impl Law {
 pub struct Breach {
     pub law: Law,
     pub what: String,
+}
+
+/// Returns a violation of [`Law::Backing`].
+pub(crate) fn unbacked(what: String) -> Result<(), Breach> {
+    Err(Breach { law: Law::Backing, what })
 }

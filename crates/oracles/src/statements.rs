@@ -1,6 +1,6 @@
 //! Two invariants: the order of one replica's statements, and quorums behind its certificates and commits.
 
-use crate::law::{Breach, Law};
+use crate::law::{Breach, Law, unbacked};
 use crate::tallies::Tallies;
 use crate::view_changes::Carried;
 use crate::voices::Voice;
@@ -143,11 +143,10 @@ impl Statements {
         if genuine {
             return Ok(());
         }
-        let what = format!(
+        unbacked(format!(
             "replica {who} shows a {domain:?} certificate of view {view}, height {height}, that no quorum of {} signed",
             self.tallies.quorum()
-        );
-        Err(Breach { law: Law::Backing, what })
+        ))
     }
 
     /// Checks that a vote of a later phase follows a quorum of the earlier one, and that a vote in a new view respects
@@ -162,19 +161,17 @@ impl Statements {
         };
         if let Some(domain) = before.filter(|domain| !self.tallies.is_backed(&Subject { domain: *domain, ..*subject }))
         {
-            let what = format!(
+            return unbacked(format!(
                 "replica {who} votes with {:?} in view {view} at height {height} without a quorum of {domain:?}",
                 subject.domain
-            );
-            return Err(Breach { law: Law::Backing, what });
+            ));
         }
         let base = self.tallies.block(&digest).map(|block| block.base);
         if let Some(base) = base.filter(|base| self.protocol != ProtocolKind::Pbft && !self.tallies.is_backed(base)) {
-            let what = format!(
+            return unbacked(format!(
                 "replica {who} votes in view {view} for a block on a certificate of view {} that no quorum signed",
                 base.view
-            );
-            return Err(Breach { law: Law::Backing, what });
+            ));
         }
         if let (ProtocolKind::Pbft, Domain::Prepare) = (self.protocol, domain)
             && let Some(carried) = self.carried.block(view, height).filter(|carried| *carried != digest)
@@ -218,12 +215,11 @@ impl Statements {
         if self.tallies.is_final(&digest) {
             return Ok(());
         }
-        let what = format!(
+        unbacked(format!(
             "replica {who} commits the block of view {view} at height {height}, \
              but no signed votes of {} replicas make it final",
             self.tallies.quorum()
-        );
-        Err(Breach { law: Law::Backing, what })
+        ))
     }
 }
 

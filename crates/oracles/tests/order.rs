@@ -23,8 +23,8 @@ fn statements_may_be_repeated_after_a_restart() {
     let (first, known) = stage.certifies(1, &genesis());
     stage.certifies(2, &known);
     stage.gives_up(0, 3, &known).expect("it is valid");
-    stage.votes(0, Domain::Vote, &first).expect("it is no new statement");
-    stage.gives_up(0, 3, &known).expect("it is no new statement");
+    stage.votes(0, Domain::Vote, &first).expect("a repeated statement");
+    stage.gives_up(0, 3, &known).expect("a repeated statement");
 }
 
 #[test]

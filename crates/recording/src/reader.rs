@@ -102,7 +102,7 @@ impl Reader {
                 step.replica
             }
             Entry::End(_) if self.entries.left() > 0 || self.chunks.left() > 0 => {
-                return Err(self.chunks.damaged("goes on after its end".into(), self.steps));
+                return Err(self.chunks.damaged("continues after its end".into(), self.steps));
             }
             Entry::End(end) => {
                 self.ending = Some(Ending::Told(end.clone()));

@@ -18,7 +18,7 @@ const INDENT: &str = "                            ";
 pub type Audience<'a> = &'a mut (dyn FnMut(&str) + 'a);
 
 /// Result of a replay.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Replayed {
     /// Replayed steps of all replicas.
     pub steps: u64,
@@ -117,18 +117,7 @@ struct Stage<'a, P: Protocol> {
 
 impl<P: Protocol> Stage<'_, P> {
     fn play(mut self, reader: &mut Reader, until: u64) -> Result<Replayed, RecordingError> {
-        let mut replayed = Replayed {
-            steps: 0,
-            replicas: BTreeSet::new(),
-            restarts: 0,
-            time: Time(0),
-            view: View(0),
-            blocks: 0,
-            commands: 0,
-            ending: None,
-            panic: None,
-            difference: None,
-        };
+        let mut replayed = Replayed::default();
         while reader.steps() < until && replayed.difference.is_none() {
             match reader.next_entry()? {
                 None => break,

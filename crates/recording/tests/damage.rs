@@ -117,7 +117,7 @@ fn an_invalid_header_is_refused() {
 #[test]
 fn data_after_the_end_is_refused() {
     let said = said(&[bytes(), &chunk(b"\x04\0\0\0\0")].concat());
-    assert!(said.contains("goes on after its end"), "{said}");
+    assert!(said.contains("continues after its end"), "{said}");
 }
 
 proptest! {

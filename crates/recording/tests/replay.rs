@@ -120,7 +120,7 @@ fn record_a_panic(path: &Path) {
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         step(Some(&mut recorder), &mut replica, Time(2), unasked, &mut Vec::new());
     }));
-    assert!(panic.is_err(), "nobody asked");
+    assert!(panic.is_err(), "an unexpected answer panics");
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub const MIN_SEGMENT_BYTES: u64 = 4 * SECTOR_BYTES as u64;
 const MAX_SEGMENT_BYTES: u64 = 1 << 30;
 
 choice!(
-    /// Where a replica keeps what it promises.
+    /// Where a replica keeps its promises.
     #[derive(Default)]
     JournalKind, "journal",
     /// In files, which outlive the process.

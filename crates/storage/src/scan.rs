@@ -32,6 +32,10 @@ pub(crate) struct Damage {
     pub intact: Vec<(u64, Bytes)>,
 }
 
+pub(crate) fn damage(offset: usize, what: String) -> Damage {
+    Damage { offset, what, intact: Vec::new() }
+}
+
 /// Content of a segment.
 #[derive(Debug)]
 pub(crate) struct Scan {
@@ -84,7 +88,7 @@ pub(crate) fn scan(image: &[u8], segment: &SegmentHeader, before: Before, visit:
         let group = match check_header(&header, rest, segment.index, scan.next_sequence) {
             Ok(group) => group,
             Err(what) => {
-                scan.tail = Tail::Damaged(Damage { offset: scan.end, what, intact: Vec::new() });
+                scan.tail = Tail::Damaged(damage(scan.end, what));
                 return scan;
             }
         };
@@ -174,7 +178,7 @@ fn judge_without_header(image: &[u8], start: usize, segment: &SegmentHeader, nex
     if end == start {
         return Tail::Clean;
     }
-    let damaged = |what: String| Tail::Damaged(Damage { offset: start, what, intact: Vec::new() });
+    let damaged = |what: String| Tail::Damaged(damage(start, what));
     if let Some(later) = later_group(image, start + SECTOR_BYTES, segment, next_sequence) {
         return damaged(format!("a group is missing; there is a later one at byte {later}"));
     }

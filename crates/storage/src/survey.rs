@@ -3,7 +3,7 @@
 use crate::error::JournalError;
 use crate::format::{BadHeader, FORMAT, GroupHeader, Identity, SECTOR_BYTES, SegmentHeader};
 use crate::medium::{Medium, MediumFile};
-use crate::scan::{Before, Damage, Scan, Tail, scan, touched_end};
+use crate::scan::{Before, Damage, Scan, Tail, damage, scan, touched_end};
 
 /// File that marks a journal as cut by a repair.
 pub(crate) const REPAIRED_MARK: &str = "repaired";
@@ -63,7 +63,7 @@ pub(crate) struct Break {
 /// Content of a medium.
 #[derive(Debug)]
 pub(crate) struct Survey {
-    /// The identity that was expected, or else that of the first segment.
+    /// The expected identity, or else the one in the first segment.
     pub identity: Option<Identity>,
     /// Segments up to the break, ascending. The damaged one is the last, unless its header is damaged.
     pub segments: Vec<Found>,
@@ -140,10 +140,6 @@ impl Survey {
         let what = format!("groups {next} to {} are missing", found - 1);
         Some(Break { index: last.index, end: last.scan.end, damage: damage(last.scan.end, what) })
     }
-}
-
-fn damage(offset: usize, what: String) -> Damage {
-    Damage { offset, what, intact: Vec::new() }
 }
 
 /// Returns the error for `damage` in the segment `index`.

@@ -54,35 +54,27 @@ impl<'a> KeyValueCommand<'a> {
     /// # Panics
     /// If a key, a value or the limit of a scan exceeds its maximum.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        let (kind, key) = match *self {
+            KeyValueCommand::Put { key, .. } => (PUT, key),
+            KeyValueCommand::Get { key } => (GET, key),
+            KeyValueCommand::Delete { key } => (DELETE, key),
+            KeyValueCommand::ReadModifyWrite { key, .. } => (READ_MODIFY_WRITE, key),
+            KeyValueCommand::CompareAndSwap { key, .. } => (COMPARE_AND_SWAP, key),
+            KeyValueCommand::Scan { from, .. } => (SCAN, from),
+        };
+        out.push(kind);
+        put_bytes(out, key, MAX_KEY_BYTES);
         match *self {
-            KeyValueCommand::Put { key, value } => {
-                out.push(PUT);
-                put_bytes(out, key, MAX_KEY_BYTES);
+            KeyValueCommand::Get { .. } | KeyValueCommand::Delete { .. } => {}
+            KeyValueCommand::Put { value, .. } | KeyValueCommand::ReadModifyWrite { value, .. } => {
                 put_bytes(out, value, MAX_VALUE_BYTES);
             }
-            KeyValueCommand::Get { key } => {
-                out.push(GET);
-                put_bytes(out, key, MAX_KEY_BYTES);
-            }
-            KeyValueCommand::Delete { key } => {
-                out.push(DELETE);
-                put_bytes(out, key, MAX_KEY_BYTES);
-            }
-            KeyValueCommand::ReadModifyWrite { key, value } => {
-                out.push(READ_MODIFY_WRITE);
-                put_bytes(out, key, MAX_KEY_BYTES);
-                put_bytes(out, value, MAX_VALUE_BYTES);
-            }
-            KeyValueCommand::CompareAndSwap { key, expected, value } => {
-                out.push(COMPARE_AND_SWAP);
-                put_bytes(out, key, MAX_KEY_BYTES);
+            KeyValueCommand::CompareAndSwap { expected, value, .. } => {
                 put_option(out, expected);
                 put_bytes(out, value, MAX_VALUE_BYTES);
             }
-            KeyValueCommand::Scan { from, to, limit } => {
+            KeyValueCommand::Scan { to, limit, .. } => {
                 assert!((1..=MAX_SCAN_PAIRS).contains(&limit), "scan of {limit} pairs, at most {MAX_SCAN_PAIRS}");
-                out.push(SCAN);
-                put_bytes(out, from, MAX_KEY_BYTES);
                 put_option(out, to);
                 out.extend_from_slice(&limit.to_le_bytes());
             }

@@ -62,26 +62,20 @@ impl KeyValue {
 
     /// Writes a value and appends `reply(old value)` to the result. A full store does not change.
     fn put(&mut self, key: &[u8], value: &[u8], result: &mut Vec<u8>, reply: fn(Option<&[u8]>) -> KeyValueResult<'_>) {
-        if let Some(old) = self.pairs.get_mut(key) {
-            let bytes = self.bytes - old.len() + value.len();
-            if bytes > self.limit_bytes {
-                return KeyValueResult::Full.encode(result);
-            }
-            reply(Some(&**old)).encode(result);
-            self.bytes = bytes;
-            if old.len() == value.len() {
-                old.copy_from_slice(value);
-            } else {
-                *old = value.into();
-            }
-        } else {
-            let bytes = self.bytes + key.len() + value.len() + PAIR_OVERHEAD_BYTES;
-            if bytes > self.limit_bytes {
-                return KeyValueResult::Full.encode(result);
-            }
-            reply(None).encode(result);
-            self.bytes = bytes;
-            self.pairs.add(key, value);
+        let old = self.pairs.get_mut(key);
+        let bytes = match &old {
+            Some(old) => self.bytes - old.len() + value.len(),
+            None => self.bytes + key.len() + value.len() + PAIR_OVERHEAD_BYTES,
+        };
+        if bytes > self.limit_bytes {
+            return KeyValueResult::Full.encode(result);
+        }
+        reply(old.as_deref().map(|old| &**old)).encode(result);
+        self.bytes = bytes;
+        match old {
+            Some(old) if old.len() == value.len() => old.copy_from_slice(value),
+            Some(old) => *old = value.into(),
+            None => self.pairs.add(key, value),
         }
     }
 
