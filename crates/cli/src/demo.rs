@@ -1,11 +1,11 @@
 //! `quorate demo`: a cluster lives through what it was built for, and somebody tells what happens.
 
 use crate::live::Live;
-use crate::output::{self, Outputs};
 use clap::Args;
 use quorate_lab::bench::{Progress, Watcher};
 use quorate_lab::demo::{self, SCENES, Scene};
 use quorate_lab::{Event, render_verdict};
+use quorate_operator::output::{self, Outputs};
 use std::error::Error;
 
 /// All flags of `quorate demo`.

@@ -1,8 +1,8 @@
 //! The live view of a benchmark: one line on standard error that is written over, if that is a terminal.
 
-use crate::output;
 use quorate_lab::Event;
 use quorate_lab::bench::{Progress, Watcher};
+use quorate_operator::output;
 use std::io::{IsTerminal, Write, stderr};
 
 /// One line, written over.
@@ -70,8 +70,8 @@ fn columns() -> Option<usize> {
     (status == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// As much of a line as one row has room for: a longer one would wrap, and what has wrapped is not written over. The last column stays
-/// free, since a terminal may wrap once it is full.
+/// As much of a line as one row has room for: a longer one would wrap, and what has wrapped is not written over. The
+/// last column stays free, since a terminal may wrap once it is full.
 fn fit(line: &str, columns: Option<usize>) -> &str {
     let most = columns.map_or(usize::MAX, |columns| columns.saturating_sub(1));
     line.char_indices().nth(most).map_or(line, |(end, _)| &line[..end])

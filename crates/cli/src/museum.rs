@@ -1,8 +1,8 @@
 //! `quorate museum`: the table to standard output, progress to a terminal.
 
 use crate::Outcome;
-use crate::output::{self, Outputs};
 use quorate_lab::twins::museum::{self, MuseumArgs, THREAD_NAME};
+use quorate_operator::output::{self, Outputs};
 use std::io::{IsTerminal, Write, stderr};
 use std::{panic, thread};
 

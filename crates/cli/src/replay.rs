@@ -1,13 +1,13 @@
 //! `quorate replay`: a recording, once more.
 
 use crate::Outcome;
-use crate::failure::wrong_call;
-use crate::output::Outputs;
 use quorate_lab::replay::{self, ReplayArgs};
+use quorate_operator::failure::wrong_call;
+use quorate_operator::output::Outputs;
 use std::io::{self, BufWriter, Write};
 
-/// The transcript and the result go to standard output, or to standard error if the JSON does; that something is not as it was
-/// recorded is an error.
+/// The transcript and the result go to standard output, or to standard error if the JSON does; that something is not as
+/// it was recorded is an error.
 pub fn run(arguments: &ReplayArgs) -> Outcome {
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[&arguments.file])?;
     let json_to_stdout = arguments.json.as_deref() == Some("-");

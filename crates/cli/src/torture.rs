@@ -1,9 +1,9 @@
 //! `quorate torture`: blows as they fall, then the verdict.
 
-use crate::output::{self, Outputs};
 use clap::Args;
 use quorate_lab::spec;
 use quorate_lab::torture;
+use quorate_operator::output::{self, Outputs};
 use std::error::Error;
 
 /// All flags of `quorate torture`.

@@ -1,8 +1,8 @@
 //! `quorate twins`: scenarios to standard output or a file, transcripts and results to standard output.
 
 use crate::Outcome;
-use crate::output::{self, Form, Outputs};
 use quorate_lab::twins::{self, GenerateArgs, ReplayArgs, RunArgs, ShrinkArgs, TwinsCommand};
+use quorate_operator::output::{self, Form, Outputs};
 use std::io::{self, BufWriter, IsTerminal, Write, stderr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -30,6 +30,18 @@ const ARROWS: &[(&str, &[&str])] = &[
             "quorate-applications",
         ],
     ),
+    (
+        "quorate-inspect",
+        &[
+            "quorate-node",
+            "quorate-client",
+            "quorate-applications",
+            "quorate-crypto",
+            "quorate-storage",
+            "quorate-consensus",
+        ],
+    ),
+    ("quorate-operator", &["quorate-node", "quorate-client", "quorate-inspect"]),
     ("quorate-client", &["quorate-types", "quorate-crypto", "quorate-channels", "quorate-transports"]),
     (
         "quorate-simulator",
@@ -46,7 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("quorate-twins", &["quorate-consensus", "quorate-byzantine", "quorate-oracles", "quorate-applications"]),
-    ("quorate-lab", &["quorate-node", "quorate-client", "quorate-simulator", "quorate-twins"]),
+    ("quorate-lab", &["quorate-node", "quorate-client", "quorate-operator", "quorate-simulator", "quorate-twins"]),
     ("quorate", &["quorate-lab"]),
 ];
 
@@ -83,6 +95,30 @@ fn every_crate_imports_only_what_its_arrow_allows() {
             let shipped = dependency["kind"].is_null();
             assert!(!(ours && shipped) || allowed.contains(to), "{name} must not import {to}");
         }
+    }
+}
+
+/// Names of the packages that go into a package's build, as cargo resolves the features of that package alone.
+fn built_into(package: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package", package])
+        .arg("--manifest-path")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
+        .output()
+        .expect("cargo is what runs this test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("names are UTF-8");
+    text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_operators_binary_has_no_laboratory_and_cannot_lie() {
+    let laboratory = ["quorate-lab", "quorate-simulator", "quorate-twins", "quorate-byzantine"];
+    let operator = built_into("quorate-operator");
+    assert!(operator.contains("quorate-node") && operator.contains("quorate-inspect"), "{operator:?}");
+    for package in laboratory {
+        assert!(!operator.contains(package), "quorate-node is built with {package}");
+        assert!(built_into("quorate").contains(package), "`quorate` is the one with everything: {package}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tests of this crate, as one binary: what they share is compiled and linked once.
 
 mod architecture;
+mod circles;
 mod client_commands;
 mod command_line;
 mod common;

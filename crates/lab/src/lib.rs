@@ -7,7 +7,6 @@ pub mod calibrate;
 pub mod configuration;
 pub mod demo;
 pub mod input;
-pub mod inspect;
 mod partial;
 pub mod recording;
 pub mod replay;
@@ -15,7 +14,6 @@ pub mod report;
 pub mod result;
 pub mod sim;
 pub mod spec;
-pub mod status;
 pub mod torture;
 pub mod twins;
 

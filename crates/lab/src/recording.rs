@@ -1,19 +1,16 @@
-//! What a benchmark or a simulation records.
+//! What a benchmark records.
 
 use crate::bench::BenchError;
-use crate::sim::{SimError, SimOptions, sim_spec_on};
 use crate::spec::BenchSpec;
 use quorate_node::RecordingConfig;
-use quorate_recording::{Header, Recorder, Writer, path_of};
-use quorate_simulator::{CostTable, NetworkSpec, SimSpec, recording_header};
+use quorate_recording::path_of;
 use quorate_types::ReplicaId;
-use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 /// Bytes in a MB.
-const MB: u64 = 1_000_000;
+pub(crate) const MB: u64 = 1_000_000;
 
 impl BenchSpec {
     /// The recording of a replica of a benchmark, if it is to be recorded.
@@ -46,7 +43,7 @@ pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), BenchError> {
 
 /// Makes the directory of a recording, and removes what an earlier run recorded there: it, and those of replicas that were started
 /// again.
-fn clear(path: &Path) -> io::Result<()> {
+pub(crate) fn clear(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let name = path.file_name().unwrap_or_default();
@@ -76,48 +73,4 @@ pub(crate) fn warnings(spec: &BenchSpec) -> Vec<String> {
         format!("--record: {} ends before the run, at its limit; raise --record-limit-mb above {limit}", path.display())
     };
     spec.recordings().into_iter().filter(is_full).map(warning).collect()
-}
-
-/// Everything that makes a simulated run again, files included.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SimulatedRun {
-    /// The seed.
-    pub seed: u64,
-    /// What bench has too.
-    pub spec: BenchSpec,
-    /// What is simulated around it.
-    pub options: SimOptions,
-    /// The network that the options name.
-    pub network: NetworkSpec,
-    /// The costs that the options name.
-    pub costs: CostTable,
-}
-
-impl SimulatedRun {
-    /// That seed of a spec, with what its files hold now.
-    ///
-    /// # Errors
-    /// If a file cannot be read or is not what it should be.
-    pub fn new(spec: &BenchSpec, options: &SimOptions, seed: u64) -> Result<SimulatedRun, SimError> {
-        let spec = BenchSpec { json: None, report: None, record: None, ..spec.clone() };
-        let (network, costs) = (options.network()?, options.cost_table()?);
-        Ok(SimulatedRun { seed, spec, options: options.clone(), network, costs })
-    }
-
-    /// What the simulator makes of it.
-    ///
-    /// # Errors
-    /// If the network and the replicas do not fit together.
-    pub fn sim_spec(&self) -> Result<SimSpec, SimError> {
-        sim_spec_on(&self.spec, &self.options, self.network.clone(), self.costs.clone())
-    }
-
-    /// A recorder for it, to where the spec says.
-    pub(crate) fn recorder(&self, sim: &SimSpec, path: &Path, limit_mb: u64) -> Result<Recorder, SimError> {
-        clear(path).map_err(|source| SimError::Write { path: path.to_owned(), source })?;
-        let simulation = serde_json::to_value(self).expect("a run has a form in JSON");
-        let header = Header { simulation: Some(simulation), ..recording_header(sim) };
-        Ok(Recorder::new(Writer::create(path, &header, limit_mb * MB)?))
-    }
 }

@@ -1,9 +1,9 @@
 //! `quorate replay`: gives recorded replicas again what they were given, makes a simulated run again, and says where they first differ.
 
 use crate::bench::commands;
-use crate::recording::SimulatedRun;
 use crate::result::count;
 use crate::sim::SimError;
+use crate::sim::SimulatedRun;
 use clap::Args;
 use quorate_applications::ApplicationKind;
 use quorate_recording::{

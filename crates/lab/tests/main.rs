@@ -3,15 +3,11 @@
 mod chaos;
 mod common;
 mod configuration;
-mod inspect;
 mod misbehaviour;
 mod recording;
-mod remains;
 mod report;
 mod result;
 mod simulation;
 mod spec_errors;
 mod spec_round_trip;
-mod stranger;
-mod taken_over;
 mod torture;

@@ -7,13 +7,12 @@ use crate::durability::{self, Memory, Opened};
 use crate::error::NodeError;
 use crate::gateway::{BundleLimits, Gateway};
 use crate::host::{Host, Orders, RunningNode};
+use crate::laboratory::{ForReplica, Laboratory, Malleable, for_replica};
 use crate::observer::{Listening, NodeEvent, Observer};
 use crate::recording;
 use crate::snapshots::SnapshotFiles;
 use crate::states::States;
 use quorate_applications::{CheckpointRule, Executor};
-use quorate_byzantine::Context;
-use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
 use quorate_channels::{ChannelConfig, LocalEnd};
 use quorate_consensus::Protocol;
 use quorate_consensus::protocols::MakeReplica;
@@ -90,8 +89,9 @@ pub(crate) fn assemble(
     let limits = BundleLimits { commands: config.consensus.batch, bytes: config.consensus.batch_bytes };
     let verifier = BundleVerifier::new(config.client_authentication, committee.cluster, DEFAULT_CACHE_BUNDLES);
     observer.observe(config.replica, NodeEvent::Listening(places));
-    if let Some(laboratory) = &config.laboratory {
-        observer.observe(config.replica, NodeEvent::Misbehaving(laboratory.fault));
+    let fault = config.laboratory.as_ref().map(Laboratory::fault);
+    if let Some(fault) = fault {
+        observer.observe(config.replica, NodeEvent::Misbehaving(fault));
     }
     if let Some(finding) = finding {
         observer.observe(config.replica, NodeEvent::Journal(finding));
@@ -111,7 +111,7 @@ pub(crate) fn assemble(
     let fittings = Fittings {
         me: config.replica,
         quorum: committee.quorum,
-        fault: config.laboratory.as_ref().map(|laboratory| laboratory.fault),
+        fault,
         directory: kept_in,
         cluster: committee.cluster,
         transport,
@@ -127,7 +127,7 @@ pub(crate) fn assemble(
     };
     let orders = Orders::default();
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
-    let node = for_malleable(config.consensus.protocol, hosting);
+    let node = for_replica(config.consensus.protocol, hosting);
     Ok(Assembled { node, orders, waker })
 }
 
@@ -142,7 +142,7 @@ struct Hosting<'a> {
     orders: &'a Orders,
 }
 
-impl ForMalleable for Hosting<'_> {
+impl ForReplica for Hosting<'_> {
     type Output = Box<dyn RunningNode>;
 
     fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output {
@@ -151,9 +151,9 @@ impl ForMalleable for Hosting<'_> {
         let view_timeout = consensus.view_timeout();
         let replica = make(consensus, committee.quorum, committee.cluster, config.replica, salt);
         let shape = config.scheme.profile().shape(committee.len());
-        let context = Context { me: config.replica, quorum: committee.quorum, shape, view_timeout };
-        let behaviour = config.laboratory.as_ref().map(|laboratory| laboratory.misbehaviour().behaviour(context));
-        Box::new(Host::new(replica, Devices::new(fittings), memory, behaviour, recorder, orders.clone()))
+        let (me, quorum) = (config.replica, committee.quorum);
+        let liar = config.laboratory.as_ref().map(|laboratory| laboratory.liar(me, quorum, shape, view_timeout));
+        Box::new(Host::new(replica, Devices::new(fittings), memory, liar, recorder, orders.clone()))
     }
 }
 

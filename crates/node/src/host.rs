@@ -12,11 +12,11 @@ use crate::client_frames::Clients;
 use crate::devices::Devices;
 use crate::durability::Memory;
 use crate::error::HostError;
+use crate::laboratory::Liar;
 use crate::measure;
 use crate::observer::NodeEvent;
 use crate::peers::PeerFrames;
 use bytes::Bytes;
-use quorate_byzantine::Behaviour;
 use quorate_consensus::{Action, Envelope, Input, Protocol, Replica};
 use quorate_recording::Recorder;
 use quorate_storage::CpuAccount;
@@ -71,7 +71,7 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) replica: Replica<P>,
     pub(crate) devices: Devices<P::Message>,
     memory: Memory,
-    behaviour: Option<Box<dyn Behaviour<P::Message>>>,
+    liar: Option<Liar<P::Message>>,
     pub(crate) recorder: Option<Recorder>,
     orders: Orders,
     account: CpuAccount,
@@ -111,7 +111,7 @@ impl<P: Protocol> Host<P> {
         replica: Replica<P>,
         devices: Devices<P::Message>,
         memory: Memory,
-        behaviour: Option<Box<dyn Behaviour<P::Message>>>,
+        liar: Option<Liar<P::Message>>,
         recorder: Option<Recorder>,
         orders: Orders,
     ) -> Host<P> {
@@ -120,7 +120,7 @@ impl<P: Protocol> Host<P> {
             replica,
             devices,
             memory,
-            behaviour,
+            liar,
             recorder,
             orders,
             account: CpuAccount::current().unwrap_or_default(),
@@ -188,8 +188,8 @@ impl<P: Protocol> Host<P> {
         if unwritten || !self.devices.local.is_empty() || !self.clients.are_served() {
             return Some(Duration::ZERO);
         }
-        let behaviour = self.behaviour.as_ref().and_then(|behaviour| behaviour.next());
-        wait_until(self.now, self.devices.alarms.next(), behaviour)
+        let lie = self.liar.as_ref().and_then(|liar| liar.next());
+        wait_until(self.now, self.devices.alarms.next(), lie)
     }
 
     /// Gives the replica one input and performs what it asks for, and what follows from that.
@@ -212,15 +212,15 @@ impl<P: Protocol> Host<P> {
 
     /// Lets a misbehaving replica do something else than what an honest one would.
     pub(crate) fn rewrite(&mut self) {
-        if let Some(behaviour) = &mut self.behaviour {
-            behaviour.rewrite(self.now, &mut self.actions);
+        if let Some(liar) = &mut self.liar {
+            liar.rewrite(self.now, &mut self.actions);
         }
     }
 
     /// The one place where the replica takes an input.
     pub(crate) fn consume(&mut self, input: Input<P::Message>) {
-        if let Some(behaviour) = &mut self.behaviour {
-            behaviour.observe(&input);
+        if let Some(liar) = &mut self.liar {
+            liar.observe(&input);
         }
         quorate_recording::step(self.recorder.as_mut(), &mut self.replica, self.now, input, &mut self.actions);
     }
@@ -307,11 +307,11 @@ impl<P: Protocol> Host<P> {
         while let Some(timer) = self.devices.alarms.ring(self.now) {
             self.feed(Input::Timeout(timer))?;
         }
-        if let Some(behaviour) = &mut self.behaviour {
-            if !behaviour.answers_clients(self.now) {
+        if let Some(liar) = &mut self.liar {
+            if !liar.answers_clients(self.now) {
                 self.devices.gateway.mute();
             }
-            behaviour.ring(self.now, &mut self.actions);
+            liar.ring(self.now, &mut self.actions);
             self.perform()?;
         }
         Ok(())

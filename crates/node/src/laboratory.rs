@@ -1,16 +1,24 @@
 //! Misbehaviour on purpose, for experiments; see [`quorate_byzantine`].
 
 use crate::config_file::{ConfigFault, Place};
-use quorate_byzantine::{Fault, Misbehaviour};
+pub use quorate_byzantine::Fault;
+pub(crate) use quorate_byzantine::malleable::{ForMalleable as ForReplica, Malleable, for_malleable as for_replica};
+use quorate_byzantine::{Behaviour, Context, Misbehaviour};
+use quorate_types::Quorum;
 use quorate_types::ReplicaId;
+use quorate_types::identity::ProofShape;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+/// What stands between a replica that misbehaves and its host.
+pub(crate) type Liar<M> = Box<dyn Behaviour<M>>;
 
 /// The table `[laboratory]` of a configuration: for experiments, and told at the start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Laboratory {
-    /// How this replica misbehaves, and perhaps a parameter: `silent`, `slow`, `slow=50`, `equivocate`; [`Fault`] lists them.
+    /// How this replica misbehaves, and perhaps a parameter: `silent`, `slow`, `slow=50`, `equivocate`; [`Fault`] lists
+    /// them.
     pub fault: Fault,
     /// From so many milliseconds after its start on; it is honest before. Default 0.
     #[serde(default)]
@@ -26,6 +34,20 @@ impl Laboratory {
     /// What the replica does, and from when on.
     pub fn misbehaviour(&self) -> Misbehaviour {
         Misbehaviour { fault: self.fault, start: Duration::from_millis(self.start_ms) }
+    }
+
+    pub(crate) fn fault(&self) -> Fault {
+        self.fault
+    }
+
+    pub(crate) fn liar<M: Malleable>(
+        &self,
+        me: ReplicaId,
+        quorum: Quorum,
+        shape: ProofShape,
+        view_timeout: Duration,
+    ) -> Liar<M> {
+        self.misbehaviour().behaviour(Context { me, quorum, shape, view_timeout })
     }
 
     pub(crate) fn validate(&self, me: ReplicaId, replicas: usize) -> Result<(), ConfigFault> {

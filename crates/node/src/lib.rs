@@ -21,6 +21,10 @@ mod finish;
 mod gateway;
 mod host;
 pub mod interrupt;
+#[cfg(feature = "laboratory")]
+pub mod laboratory;
+#[cfg(not(feature = "laboratory"))]
+#[path = "no_laboratory.rs"]
 pub mod laboratory;
 mod limits;
 pub mod log;
@@ -44,11 +48,10 @@ pub use config_file::ConfigFault;
 pub use durability::JournalConfig;
 pub use embedded::EmbeddedCluster;
 pub use error::{DISK_TROUBLE_STATUS, HostError, NodeError};
-pub use laboratory::Laboratory;
+pub use laboratory::{Fault, Laboratory};
 pub use log::LogObserver;
 pub use observer::{Listening, NoObserver, NodeEvent, Observer, StderrObserver};
 pub use process::run_directory;
-pub use quorate_byzantine::Fault;
 pub use quorate_storage::{Fsync, JournalKind};
 pub use quorate_types::ReplyMode;
 pub use recording::RecordingConfig;

@@ -1,6 +1,6 @@
 //! What a node tells of its life, outside the hot path.
 
-use quorate_byzantine::Fault;
+use crate::laboratory::Fault;
 use quorate_consensus::Evidence;
 use quorate_transports::Remote;
 use quorate_types::{Address, Height, ReplicaId, View};

@@ -1,8 +1,8 @@
 //! Values that a user chooses by name, in a configuration file or on the command line.
 //!
-//! [`choice!`](crate::choice!) makes the enum of a choice with everything its users need: the list of all values, the name of each, reading and
-//! writing, and one message for a name that is unknown. Each choice is declared once, in the lowest crate that acts on it; those that
-//! no crate owns are in [`choices`](crate::choices).
+//! [`choice!`](crate::choice!) makes the enum of a choice with everything its users need: the list of all values, the
+//! name of each, reading and writing, and one message for a name that is unknown. Each choice is declared once, in the
+//! lowest crate that acts on it; those that no crate owns are in [`choices`](crate::choices).
 
 #[doc(hidden)]
 pub use serde;

@@ -21,6 +21,7 @@ pub mod limits;
 pub mod quorum;
 pub mod state;
 pub mod status;
+pub mod text;
 pub mod time;
 
 pub use address::{Address, AddressError};

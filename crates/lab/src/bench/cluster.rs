@@ -1,6 +1,6 @@
 //! A cluster to measure: threads of this process, processes of this machine, or one that somebody else runs.
 
-use super::error::BenchError;
+use super::error::{BenchError, PORTS};
 use super::last_words::Words;
 use super::scratch::{Directory, Offspring};
 use crate::recording;
@@ -17,9 +17,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
-
-/// Where free ports are looked for: below those that systems give to connections, or one could be taken while its replica is away.
-pub(super) const PORTS: std::ops::Range<u16> = 10_000..21_000;
 
 /// The replicas of one benchmark.
 pub enum Cluster {

@@ -1,6 +1,5 @@
 //! Why a benchmark came to nothing.
 
-use super::cluster::PORTS;
 use crate::spec::SpecError;
 use quorate_client::ConnectError;
 use quorate_client::config::ConfigError;
@@ -12,6 +11,9 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use thiserror::Error;
+
+/// Where free ports are looked for: below those that systems give to connections, or one could be taken while its replica is away.
+pub(super) const PORTS: std::ops::Range<u16> = 10_000..21_000;
 
 /// Whether a replica's process ended because its disk is full, fails, or may not be written.
 fn is_disk_trouble(status: ExitStatus) -> bool {

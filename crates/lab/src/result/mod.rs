@@ -15,9 +15,10 @@ mod table;
 
 pub(crate) use growth::Growth;
 pub use machine::Machine;
+pub use quorate_types::text::count;
 pub use table::{
-    UNKNOWN, count, describe_cluster, describe_limit, describe_load, describe_memory, describe_settings, figure,
-    optional, shown_evidence,
+    UNKNOWN, describe_cluster, describe_limit, describe_load, describe_memory, describe_settings, figure, optional,
+    shown_evidence,
 };
 
 /// Buckets of [`BenchResult::latency_histogram`] in each factor of ten.

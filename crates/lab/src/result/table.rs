@@ -3,11 +3,7 @@
 use super::{Agreement, BenchResult};
 use crate::spec::{BenchSpec, ClientAuthentication, JournalKind, Pacing, WorkloadKind};
 use comfy_table::{CellAlignment, Table, presets};
-
-/// A count, its digits grouped by thousands.
-pub fn count(value: u64) -> String {
-    group(&value.to_string())
-}
+use quorate_types::text::{count, group};
 
 /// A measured value: digits grouped by thousands, fewer decimals the larger it is.
 pub fn figure(value: f64) -> String {
@@ -21,17 +17,6 @@ pub fn figure(value: f64) -> String {
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
     let point = if fraction.is_empty() { "" } else { "." };
     format!("{sign}{}{point}{fraction}", group(digits))
-}
-
-fn group(digits: &str) -> String {
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// A figure, or a dash where there is none.

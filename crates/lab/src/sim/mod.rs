@@ -1,14 +1,15 @@
 //! Runs one [`BenchSpec`] in virtual time.
 
 mod options;
+mod recorded;
 mod result;
 
 pub use options::{SimArgs, SimError, SimOptions};
+pub use recorded::SimulatedRun;
 pub use result::{SeedResult, SimResult};
 
 use crate::bench::{commands, load_options, node_template};
 use crate::partial;
-use crate::recording::SimulatedRun;
 use crate::spec::{BenchSpec, Fault, Record};
 use quorate_applications::ApplicationKind;
 use quorate_recording::Recorder;

@@ -1,16 +1,11 @@
 //! The keys of a spec whose value is one of a few names.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 pub use quorate_consensus::config::{BatchPolicy, LeaderKind, ProtocolKind, ViewDuration, VotesTo};
 pub use quorate_crypto::{ClientAuthentication, SchemeKind};
+pub use quorate_operator::choice;
 pub use quorate_storage::{Fsync, JournalKind};
 pub use quorate_types::choice::nearest;
 pub use quorate_types::{Choice, Dissemination, ReplyMode};
-
-/// Reads a [`Choice`] from the command line: clap shows the names in the help and suggests the nearest one.
-pub fn choice<T: Choice>() -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(T::names()).try_map(|name| name.parse::<T>())
-}
 
 quorate_types::choice!(
     /// What carries the messages.

@@ -19,9 +19,11 @@ pub use choices::{
 pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
 pub use quorate_client::workload::WorkloadKind;
-pub use resolve::{BenchArgs, ClusterArgs, LoadArgs, Setting, TortureArgs, heading_of, quote};
+pub use quorate_operator::{BadValue, Interval, MAX_INTERVAL_MS};
+pub use quorate_types::text::quote;
+pub use resolve::{BenchArgs, ClusterArgs, LoadArgs, Setting, TortureArgs, heading_of};
 pub use torture::{DEFAULT_TORTURE_CHECKPOINT_INTERVAL, DEFAULT_TORTURE_WINDOW, Retention};
-pub use values::{BadValue, DEFAULT_AWAY, Fault, Interval, MAX_INTERVAL_MS, Misbehaviour, Record};
+pub use values::{DEFAULT_AWAY, Fault, Misbehaviour, Record};
 
 use clap::{Args, FromArgMatches};
 use quorate_consensus::config::MAX_WINDOW;

@@ -1,115 +1,11 @@
 //! The keys of a spec whose value has a little grammar of its own: durations, faults and places of recordings.
 
 use super::choices::nearest;
+use quorate_operator::{BadValue, Interval, as_text};
 use quorate_simulator::hostile::Hostility;
 use quorate_types::ReplicaId;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
-use thiserror::Error;
-
-/// The longest interval a spec may ask for: a week, in milliseconds.
-pub const MAX_INTERVAL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
-
-/// A value that its key's grammar does not know.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("`{given}` is no {kind}{why}; write {forms}")]
-pub struct BadValue {
-    kind: &'static str,
-    given: String,
-    why: String,
-    forms: &'static str,
-}
-
-macro_rules! as_text {
-    ($type:ident) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-            }
-        }
-    };
-}
-
-/// A length of time, written `500ms`, `2s` or `1m`; whole milliseconds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Interval {
-    milliseconds: u64,
-}
-
-impl Interval {
-    /// That many milliseconds, [`MAX_INTERVAL_MS`] at most.
-    pub const fn from_millis(milliseconds: u64) -> Interval {
-        assert!(milliseconds <= MAX_INTERVAL_MS);
-        Interval { milliseconds }
-    }
-
-    /// In milliseconds.
-    pub fn as_millis(self) -> u64 {
-        self.milliseconds
-    }
-
-    /// In seconds.
-    pub fn as_secs_f64(self) -> f64 {
-        self.milliseconds as f64 / 1000.0
-    }
-}
-
-impl From<Interval> for Duration {
-    fn from(interval: Interval) -> Duration {
-        Duration::from_millis(interval.milliseconds)
-    }
-}
-
-impl fmt::Display for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.milliseconds {
-            0 => f.write_str("0s"),
-            ms if ms % 60_000 == 0 => write!(f, "{}m", ms / 60_000),
-            ms if ms % 1000 == 0 => write!(f, "{}s", ms / 1000),
-            ms => write!(f, "{ms}ms"),
-        }
-    }
-}
-
-impl FromStr for Interval {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Interval, BadValue> {
-        let bad = |why: String| BadValue {
-            kind: "duration",
-            given: text.to_string(),
-            why,
-            forms: "a whole number and its unit, such as 500ms, 2s or 1m",
-        };
-        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (number, unit) = text.split_at(digits);
-        let scale = match unit {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60_000,
-            "" => return Err(bad(" (the unit is missing)".into())),
-            _ => return Err(bad(String::new())),
-        };
-        if number.is_empty() {
-            return Err(bad(" (the number is missing)".into()));
-        }
-        let milliseconds = number.parse::<u64>().ok().and_then(|n| n.checked_mul(scale));
-        match milliseconds {
-            Some(milliseconds) if milliseconds <= MAX_INTERVAL_MS => Ok(Interval { milliseconds }),
-            _ => Err(bad(" (the longest is a week)".into())),
-        }
-    }
-}
-
-as_text!(Interval);
 
 /// One thing that goes wrong on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

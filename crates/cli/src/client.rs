@@ -1,0 +1,50 @@
+//! `quorate client`: the key-value store of a running cluster by hand, and load on it.
+
+use crate::live::Live;
+use crate::{Outcome, outputs_of};
+use clap::{Args, Subcommand};
+use quorate_lab::bench;
+use quorate_lab::render_html;
+use quorate_lab::spec::LoadArgs;
+use quorate_operator::client::{self, Reach};
+
+/// Arguments of `quorate client`.
+#[derive(Args)]
+pub struct ClientArgs {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(subcommand)]
+    request: Request,
+}
+
+#[derive(Subcommand)]
+enum Request {
+    #[command(flatten)]
+    Store(client::Request),
+    /// Load the cluster and measure it as its clients see it.
+    Load(Box<LoadArgs>),
+}
+
+impl ClientArgs {
+    /// Whether it loads the cluster.
+    pub fn is_load(&self) -> bool {
+        matches!(self.request, Request::Load(_))
+    }
+}
+
+pub fn run(arguments: ClientArgs) -> Outcome {
+    let reach = arguments.reach;
+    let LoadArgs(spec) = match arguments.request {
+        Request::Store(request) => return client::run(&reach, request),
+        Request::Load(load) => *load,
+    };
+    // Who authenticates is a flag of the load's own, which it refuses; its default counts as given here.
+    let config = reach.config()?;
+    let outputs = outputs_of(&spec, &[&reach.file()])?;
+    let mut live = Live::new();
+    let result = bench::load(&spec, &config, reach.directory(), &mut live);
+    live.clear();
+    let result = result?;
+    outputs.deliver(&result.to_table(), &[("--json", &|| result.to_json()), ("--report", &|| render_html(&result))])?;
+    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+}

@@ -1,0 +1,215 @@
+//! Files of a crate do not import each other in a circle.
+//!
+//! An import is a path that begins with `crate`, `super` or `self`, in a `use` or in an expression, and leads to the
+//! file that declares what it names: a re-export in a `mod.rs` or `lib.rs` hides nobody. Names that a file takes from
+//! its own child modules do not count: a module and the files below it are one thought, cut in pieces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Crates with circles that are still to be opened, and how many they have. The numbers may only fall.
+const OPEN: &[(&str, usize)] = &[("consensus", 1), ("transports", 1)];
+/// Re-exports that are followed, one to the next.
+const MAX_HOPS: usize = 8;
+
+/// A file as a module: the names on the way from the root of the crate.
+type Module = Vec<String>;
+
+/// The files of one crate.
+struct Sources {
+    texts: BTreeMap<Module, String>,
+    /// What each file re-exports: the name, and the path behind it.
+    exports: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
+}
+
+impl Sources {
+    fn new(files: impl IntoIterator<Item = (Module, String)>) -> Sources {
+        let texts: BTreeMap<Module, String> =
+            files.into_iter().map(|(at, text)| (at, without_comments(&text))).collect();
+        let exports = texts.iter().map(|(at, text)| (at.clone(), re_exports(text))).collect();
+        Sources { texts, exports }
+    }
+
+    fn of(source: &Path) -> Sources {
+        let mut files = Vec::new();
+        read(source, &[], &mut files);
+        Sources::new(files)
+    }
+
+    /// The file to which a path in file `at` leads.
+    fn target(&self, at: &[String], path: &[String]) -> Module {
+        let (mut from, mut path) = (at.to_vec(), path.to_vec());
+        for _ in 0..MAX_HOPS {
+            let names = path.iter().take_while(|name| ["crate", "super", "self"].contains(&name.as_str())).count();
+            for name in path.drain(..names) {
+                match name.as_str() {
+                    "crate" => from.clear(),
+                    "super" => drop(from.pop()),
+                    _ => {}
+                }
+            }
+            while let Some(name) = path.first() {
+                let below: Module = from.iter().chain([name]).cloned().collect();
+                if !self.texts.contains_key(&below) {
+                    break;
+                }
+                from = below;
+                path.remove(0);
+            }
+            match path.first().and_then(|name| self.exports.get(&from)?.get(name)) {
+                Some(behind) => path = behind.clone(),
+                None => break,
+            }
+        }
+        from
+    }
+
+    fn imports(&self) -> BTreeMap<Module, BTreeSet<Module>> {
+        let of = |(at, text): (&Module, &String)| {
+            let targets = paths(text).into_iter().map(|path| self.target(at, &path));
+            (at.clone(), targets.filter(|target| target != at).collect())
+        };
+        self.texts.iter().map(of).collect()
+    }
+
+    /// Files that can reach each other, in groups.
+    fn circles(&self) -> Vec<Vec<String>> {
+        let imports = self.imports();
+        let reach = |from: &Module| {
+            let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+            while let Some(at) = open.pop() {
+                open.extend(imports[at].iter().filter(|target| seen.insert((*target).clone())));
+            }
+            seen
+        };
+        let reached: BTreeMap<&Module, BTreeSet<Module>> = imports.keys().map(|at| (at, reach(at))).collect();
+        let circle = |at: &&Module| {
+            let together = reached[*at].iter().filter(|other| reached[*other].contains(*at));
+            together.map(|module| module.join("/")).collect::<Vec<String>>()
+        };
+        let circles: BTreeSet<Vec<String>> = reached.keys().map(circle).filter(|circle| circle.len() > 1).collect();
+        circles.into_iter().collect()
+    }
+}
+
+fn read(directory: &Path, at: &[String], files: &mut Vec<(Module, String)>) {
+    for entry in fs::read_dir(directory).expect("a crate has sources") {
+        let path = entry.expect("a directory can be listed").path();
+        let name = path.file_stem().and_then(|name| name.to_str()).expect("names are UTF-8").to_owned();
+        let below: Module = at.iter().cloned().chain([name.clone()]).collect();
+        if path.is_dir() {
+            read(&path, &below, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let module = if ["lib", "main", "mod"].contains(&name.as_str()) { at.to_vec() } else { below };
+            files.push((module, fs::read_to_string(&path).expect("sources are text")));
+        }
+    }
+}
+
+fn without_comments(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
+}
+
+/// The paths of a `use` without its braces.
+fn spread(tree: &str) -> Vec<String> {
+    let Some((before, inner)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
+    let (mut parts, mut part, mut depth) = (Vec::new(), String::new(), 0);
+    for letter in inner.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if letter == ',' && depth == 0 {
+            parts.push(std::mem::take(&mut part));
+        } else {
+            part.push(letter);
+        }
+    }
+    parts.push(part);
+    let named = parts.iter().filter(|part| !part.trim().is_empty());
+    named.flat_map(|part| spread(&format!("{}{}", before.trim(), part.trim()))).collect()
+}
+
+fn names(path: &str) -> Vec<String> {
+    path.split("::").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+}
+
+fn re_exports(text: &str) -> BTreeMap<String, Vec<String>> {
+    let mut exports = BTreeMap::new();
+    for (at, _) in text.match_indices("use ") {
+        let line = &text[text[..at].rfind('\n').map_or(0, |end| end + 1)..at];
+        if !line.trim_start().starts_with("pub") {
+            continue;
+        }
+        let tree = text[at + "use ".len()..].split(';').next().unwrap_or_default();
+        for path in spread(tree) {
+            let (path, alias) =
+                path.split_once(" as ").map_or((path.as_str(), None), |(path, name)| (path, Some(name)));
+            let path = names(path);
+            if let Some(name) = alias.map(str::to_owned).or_else(|| path.last().cloned()) {
+                exports.insert(name.trim().to_owned(), path);
+            }
+        }
+    }
+    exports
+}
+
+/// All paths of a text that begin in its own crate.
+fn paths(text: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for root in ["crate::", "super::", "self::"] {
+        for (at, _) in text.match_indices(root) {
+            let before = &text[..at];
+            let inside = before.ends_with(|letter: char| letter.is_alphanumeric() || "_:$".contains(letter));
+            if inside {
+                continue;
+            }
+            let line = &before[before.rfind('\n').map_or(0, |end| end + 1)..];
+            let is_use = line.trim_start().trim_start_matches("pub").contains("use ") || line.trim() == "use";
+            let end = |letter: char| !(letter.is_alphanumeric() || "_:".contains(letter));
+            let tree = if is_use { text[at..].split(';').next() } else { text[at..].split(end).next() };
+            let path = |path: String| names(path.split(" as ").next().unwrap_or_default());
+            found.extend(spread(tree.unwrap_or_default()).into_iter().map(path));
+        }
+    }
+    found
+}
+
+#[test]
+fn no_circle_of_imports_between_the_files_of_a_crate() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates lie side by side");
+    let mut count = 0;
+    for entry in fs::read_dir(crates).expect("there are crates") {
+        let path = entry.expect("a directory can be listed").path();
+        let name = path.file_name().and_then(|name| name.to_str()).expect("names are UTF-8");
+        let circles = Sources::of(&path.join("src")).circles();
+        let known = OPEN.iter().find(|(exempt, _)| *exempt == name).map_or(0, |(_, known)| *known);
+        assert!(circles.len() <= known, "crates/{name}: files import each other in a circle: {circles:?}");
+        assert!(circles.len() >= known, "crates/{name} has {} circles: lower its number in OPEN", circles.len());
+        count += 1;
+    }
+    assert!(count > OPEN.len(), "all crates were looked at");
+}
+
+#[test]
+fn a_circle_is_found_through_re_exports_and_expressions() {
+    let module = |path: &str| names(&path.replace('/', "::"));
+    let circles = |files: &[(&str, &str)]| {
+        Sources::new(files.iter().map(|(at, text)| (module(at), (*text).to_owned()))).circles()
+    };
+    let straight =
+        [("", "mod a;\nmod b;\npub use a::A;\n"), ("a", "use crate::b::B;\n"), ("b", "// use crate::a::A;\n")];
+    assert_eq!(circles(&straight), Vec::<Vec<String>>::new());
+    let through_the_root = [straight[0], straight[1], ("b", "pub(crate) use crate::{A, c::{C, D as E}};\n")];
+    assert_eq!(circles(&through_the_root), [["a", "b"]]);
+    let in_an_expression = [straight[0], straight[1], ("b", "fn b() {\n    super::a::new(1)\n}\n")];
+    assert_eq!(circles(&in_an_expression), [["a", "b"]]);
+    let of_a_child = [("a", "mod c;\nuse c::C;\n"), ("a/c", "use super::A;\n")];
+    assert_eq!(circles(&of_a_child), Vec::<Vec<String>>::new(), "a module and the files below it are one");
+    let of_siblings =
+        [("a", ""), ("a/c", "use super::d::{self, D};\n"), ("a/d", "use super::{\n    c::C,\n    A,\n};\n")];
+    assert_eq!(circles(&of_siblings), [["a/c", "a/d"]]);
+}

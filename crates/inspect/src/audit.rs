@@ -1,0 +1,420 @@
+//! Going through a journal and believing nothing.
+
+use super::InspectResult;
+use super::certificates::{Certificates, shown};
+use super::chain::Chain;
+use super::export::{Ending, Writer};
+use super::fault::Fault;
+use super::place::Place;
+use super::promises::Promises;
+use super::states::States;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::frontier::Frontier;
+use quorate_consensus::journal::Record;
+use quorate_crypto::ClientAuthentication;
+use quorate_storage::Inspection;
+use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Most faults that are told; the others are counted.
+const MOST_FAULTS: usize = 20;
+
+/// What came of checking a journal.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verification {
+    /// Whether all is well.
+    pub sound: bool,
+    /// The height above which the journal has blocks: 0, or that of its first summary.
+    pub from_height: u64,
+    /// Up to where it says that all is committed.
+    pub committed_height: u64,
+    /// Up to where it has what proves that to anybody, of the blocks since a state was taken over, if one was.
+    pub proven_height: u64,
+    /// Blocks, committed or not.
+    pub blocks: u64,
+    /// Bundles in them.
+    pub bundles: u64,
+    /// Different certificates.
+    pub certificates: u64,
+    /// Different statements of the replica.
+    pub promises: u64,
+    /// The height up to which it was executed again; none if the state before its first block is not at hand.
+    pub executed_height: Option<u64>,
+    /// States that are as a quorum vouched for them.
+    pub states: u64,
+    /// What was not checked, or not as a reader may think.
+    pub notes: Vec<String>,
+    /// The first faults.
+    pub faults: Vec<Fault>,
+    /// How many there are.
+    pub fault_count: u64,
+}
+
+impl Verification {
+    /// The verdict in one sentence.
+    pub fn verdict(&self) -> String {
+        let Some(first) = self.faults.first() else {
+            return "the journal is sound".to_owned();
+        };
+        let more = self.fault_count - 1;
+        let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+        format!(
+            "the journal is not sound: {first}{more}. It is not for this replica to start on: move the journal and its snapshots away, and \
+             start the replica without; it asks the others what it may have said"
+        )
+    }
+}
+
+/// The records so far, checked.
+pub(super) struct Audit<'a> {
+    place: &'a Place,
+    certificates: Certificates<'a>,
+    promises: Promises,
+    chain: Chain,
+    states: States<'a>,
+    bundles: Vec<Bundle>,
+    writer: Option<Writer>,
+    /// Where the chain begins; none as long as that is not known.
+    root: Option<Height>,
+    /// Where it began last: again, where the replica took a state over.
+    last_root: Height,
+    any: bool,
+    /// What comes before the first complete summary of a journal that was cut is left over.
+    leftovers: bool,
+    summary: Vec<(u64, Record)>,
+    /// Whether the records are those of a summary.
+    summing: bool,
+    /// Blocks that came from a peer with a void proof, and the height of the first.
+    unproven: (u64, Option<Height>),
+    /// Whether the chain broke, so that what comes after cannot be judged.
+    broken: bool,
+    notes: Vec<String>,
+    faults: Vec<Fault>,
+    fault_count: u64,
+}
+
+impl<'a> Audit<'a> {
+    pub fn new(place: &'a Place, writer: Option<Writer>) -> Audit<'a> {
+        let by_slot = place.config.consensus.protocol == ProtocolKind::Pbft;
+        Audit {
+            place,
+            certificates: Certificates::new(place),
+            promises: Promises::new(place.committee.cluster, by_slot),
+            chain: Chain::new(place),
+            states: States::new(place),
+            bundles: Vec::new(),
+            writer,
+            root: None,
+            last_root: Height(0),
+            any: false,
+            leftovers: false,
+            summary: Vec::new(),
+            summing: false,
+            unproven: (0, None),
+            broken: false,
+            notes: Vec::new(),
+            faults: Vec::new(),
+            fault_count: 0,
+        }
+    }
+
+    fn fault(&mut self, record: Option<u64>, what: String) {
+        self.fault_count += 1;
+        if self.faults.len() < MOST_FAULTS {
+            self.faults.push(Fault { record, what });
+        }
+    }
+
+    fn demand(&mut self, id: u64, outcome: Result<(), String>) -> bool {
+        let holds = outcome.is_ok();
+        if let Err(what) = outcome {
+            self.fault(Some(id), what);
+        }
+        holds
+    }
+
+    /// Takes the next record in.
+    pub fn take(&mut self, id: u64, record: Record) {
+        if !std::mem::replace(&mut self.any, true) {
+            // As a replica sees it that comes back: nothing was cut off if the first record is there.
+            self.leftovers = id > 1;
+            if !self.leftovers {
+                self.begin(Height(0), self.chain.committed().1);
+            }
+        }
+        if !self.leftovers {
+            return self.take_kept(id, record);
+        }
+        match record {
+            Record::Summary { .. } => self.summary = vec![(id, record)],
+            Record::Commit { .. } => self.summary.clear(),
+            Record::Summed if !self.summary.is_empty() => {
+                self.leftovers = false;
+                let summary = std::mem::take(&mut self.summary);
+                summary.into_iter().for_each(|(id, record)| self.take_kept(id, record));
+                self.take_kept(id, record);
+            }
+            record if !self.summary.is_empty() => self.summary.push((id, record)),
+            // Two promises contradict each other wherever they stand.
+            Record::Promise(promise) => {
+                let outcome = self.promises.take(&promise, true);
+                self.demand(id, outcome);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, height: Height, digest: Digest) {
+        self.root.get_or_insert(height);
+        self.last_root = height;
+        self.states.begin_on(height);
+        if let Some(writer) = &mut self.writer {
+            writer.root(height, &digest);
+        }
+    }
+
+    fn take_kept(&mut self, id: u64, record: Record) {
+        match record {
+            Record::Promise(promise) => {
+                let outcome = self.promises.take(&promise, self.summing);
+                self.demand(id, outcome);
+                if let Attachment::HighCertificate(certificate) = &promise.attachment {
+                    self.certificate(id, certificate);
+                }
+            }
+            Record::Bundles(bundles) => self.bundles.extend(bundles),
+            Record::Block(block) => self.block(id, block),
+            Record::Certificate(certificate) => self.certificate(id, &certificate),
+            Record::Message(message) => match shown(self.place.config.consensus.protocol, message) {
+                Ok(certificates) => certificates.iter().for_each(|certificate| self.certificate(id, certificate)),
+                Err(why) => self.fault(Some(id), format!("a message of the protocol that cannot be read: {why}")),
+            },
+            Record::Standing(standing) => {
+                standing.certificates.iter().for_each(|certificate| self.certificate(id, certificate));
+                for vote in &standing.votes {
+                    let outcome = self.certificates.check_vote(vote);
+                    self.demand(id, outcome);
+                }
+            }
+            Record::Commit { height, digest } => {
+                self.summing = false;
+                self.commit(id, height, digest);
+            }
+            Record::Summary { height, digest } => self.summary(id, height, digest),
+            Record::Summed => self.summing = false,
+            Record::Ancestor { block, candidates } => {
+                let has_proof = !block.is_unlinked() && !block.justify.proof.is_empty();
+                let block = if has_proof && block.justify.view().0 > 0 { self.link(id, block) } else { block };
+                if !self.broken && self.chain.awaits_ancestors {
+                    let outcome = self.chain.ancestor(block, candidates);
+                    self.broken = !self.demand(id, outcome);
+                }
+            }
+            Record::Abstain(_) => {}
+        }
+    }
+
+    /// A certificate that the replica relied on; the blocks that it proves to be committed are.
+    fn certificate(&mut self, id: u64, certificate: &Certificate) {
+        let outcome = self.certificates.check(certificate);
+        if !self.demand(id, outcome) {
+            return;
+        }
+        if certificate.subject.domain == Domain::Checkpoint {
+            self.states.vouch(id, certificate);
+        }
+        for known in [Some(certificate), certificate.highest_attached_certificate()].into_iter().flatten() {
+            let outcome = self.chain.learn(known);
+            self.demand(id, outcome);
+        }
+    }
+
+    /// The block with the certificate of its parent, and without the proof if that is void. A block's digest does not
+    /// cover the proof: one that was fetched by its digest has whatever the peer put there, and the replica relies on
+    /// none of it.
+    fn link(&mut self, id: u64, block: Arc<Block>) -> Arc<Block> {
+        if self.certificates.is_genuine(&block.justify) {
+            self.certificate(id, &block.justify);
+            return block;
+        }
+        self.unproven.0 += 1;
+        let _ = self.unproven.1.get_or_insert(block.height);
+        let justify = Certificate { proof: bytes::Bytes::new(), ..block.justify.clone() };
+        Block::new(block.view, block.author, justify, block.payload.clone()).into()
+    }
+
+    fn block(&mut self, id: u64, block: Arc<Block>) {
+        let bundles = std::mem::take(&mut self.bundles);
+        if self.broken {
+            return;
+        }
+        let block = if block.is_unlinked() { block } else { self.link(id, block) };
+        let outcome = self.chain.insert(block, bundles);
+        self.broken = !self.demand(id, outcome);
+    }
+
+    fn summary(&mut self, id: u64, height: Height, digest: Digest) {
+        self.summing = true;
+        let committed = self.chain.committed();
+        if self.root.is_some() && committed == (height, digest) || self.broken {
+            return;
+        }
+        if self.root.is_some() {
+            if height <= committed.0 {
+                let what = format!(
+                    "a summary of height {height} and block {digest}, where {} at height {} is committed",
+                    committed.1, committed.0
+                );
+                self.broken = true;
+                return self.fault(Some(id), what);
+            }
+            if !self.states.is_vouched(height) {
+                self.fault(
+                    Some(id),
+                    format!("the state of height {height} was taken over, and no quorum vouches for it"),
+                );
+            }
+            self.notes.push(format!(
+                "the blocks from height {} to {height} are not in this journal: the replica was away, and took the state over",
+                committed.0.next()
+            ));
+        }
+        self.chain.begin_on(height, digest);
+        self.begin(height, digest);
+    }
+
+    fn commit(&mut self, id: u64, height: Height, digest: Digest) {
+        if self.broken {
+            return;
+        }
+        let Self { chain, states, writer, .. } = self;
+        let committed = chain.path_to(height, &digest).and_then(|path| {
+            path.into_iter().try_for_each(|block| {
+                let committed = chain.commit(block)?;
+                let executed = states.execute(&committed, || Frontier::new(chain.frontier()));
+                if let Some(writer) = writer {
+                    writer.committed(&committed, executed);
+                }
+                Ok(())
+            })
+        });
+        self.broken = !self.demand(id, committed);
+    }
+
+    /// What writes the export; it is not to be written any further.
+    pub fn take_writer(&mut self) -> Option<Writer> {
+        self.writer.take()
+    }
+
+    /// The result, and what an export ends with.
+    pub fn finish(mut self, found: &Inspection, result: &InspectResult) -> (Verification, Ending<'a>) {
+        self.judge_files(found, result);
+        if self.leftovers {
+            let what = "the journal was cut and has no complete summary, so there is nothing to begin with; it was written by another \
+                        version, or files of it are missing";
+            self.fault(None, what.to_owned());
+        }
+        let (states, wrong) = self.states.compare();
+        wrong.into_iter().for_each(|(id, what)| self.fault(id, what));
+        let beyond = self.chain.beyond_commit().unwrap_or_else(|what| {
+            self.fault(None, what);
+            Vec::new()
+        });
+        let committed = self.chain.committed();
+        let root = self.root.unwrap_or_default();
+        let by_rule = self.chain.proof.as_ref().map(|proof| proof.height);
+        let proven = self.last_root.max(by_rule.max(self.states.proven()).unwrap_or_default()).min(committed.0);
+        let executed = self.states.executed().filter(|height| *height <= committed.0);
+        self.judge_state(root, committed.0, result.journal.held_by_process.is_some());
+        self.take_notes(proven, committed.0, executed, states);
+        let verification = Verification {
+            sound: self.fault_count == 0,
+            from_height: root.0,
+            committed_height: committed.0.0,
+            proven_height: proven.0,
+            blocks: self.chain.blocks,
+            bundles: self.chain.bundles_checked,
+            certificates: self.certificates.checked,
+            promises: self.promises.count(),
+            executed_height: executed.map(|height| height.0),
+            states,
+            notes: self.notes,
+            faults: self.faults,
+            fault_count: self.fault_count,
+        };
+        let certificate = self.chain.proof.map(|proof| proof.certificate);
+        (verification, Ending { committed, proven, certificate, beyond, states: self.states })
+    }
+
+    /// What is wrong with the files as a whole.
+    fn judge_files(&mut self, found: &Inspection, result: &InspectResult) {
+        if let Some(damage) = &found.damage {
+            self.fault(None, damage.to_string());
+        }
+        if let Some(unreadable) = &result.journal.unreadable {
+            self.fault(unreadable.record, unreadable.what.clone());
+        }
+        let (cluster, replica) = (self.place.committee.cluster, self.place.config.replica);
+        if let Some(identity) = found.identity.filter(|found| (found.cluster, found.replica) != (cluster, replica)) {
+            let what = format!(
+                "the journal is that of replica {} of the cluster {}, and the configuration that of replica {replica} of {}; put the right \
+                 one in its place",
+                identity.replica, identity.cluster.0, cluster.0
+            );
+            self.fault(None, what);
+        }
+    }
+
+    /// That the replica has the state on which its journal begins: without it, it refuses to start. A state above all
+    /// that is committed was taken over from others, and the journal does not tell of it yet. A replica `at_work` may
+    /// replace its snapshots while they are read.
+    fn judge_state(&mut self, root: Height, committed: Height, at_work: bool) {
+        let executed = self.states.executed();
+        if !self.any || self.leftovers || self.broken || executed >= Some(committed) {
+            return;
+        }
+        let what = match executed {
+            None => format!(
+                "the journal begins after height {root}, and no snapshot that can be read has the state of that height or a later one"
+            ),
+            Some(executed) => {
+                format!("it commits up to height {committed}, and only height {executed} could be executed")
+            }
+        };
+        match at_work {
+            true => {
+                self.notes.push(format!("{what}; the replica is at work and may have replaced its snapshots meanwhile"))
+            }
+            false => self.fault(None, what),
+        }
+    }
+
+    fn take_notes(&mut self, proven: Height, committed: Height, executed: Option<Height>, states: u64) {
+        if proven < committed {
+            self.notes.push(format!(
+                "that the blocks from height {} to {committed} are committed is this replica's word: what proves it came after its last \
+                 record, or will",
+                proven.next()
+            ));
+        }
+        if let (blocks, Some(first)) = self.unproven {
+            self.notes.push(format!(
+                "the certificate in {blocks} of the blocks, the first at height {first}, has a void proof, which a peer has put there: nothing \
+                 rests on it, and an export is without it"
+            ));
+        }
+        if executed.is_some() && self.last_root > Height(0) && states == 0 {
+            self.notes.push(
+                "it was executed from a state that this replica alone vouches for: no checkpoint has come since"
+                    .to_owned(),
+            );
+        }
+        if !self.place.config.scheme.profile().unforgeable {
+            self.notes.push(format!("the scheme is {}: certificates prove nothing", self.place.config.scheme));
+        }
+        if self.place.config.client_authentication == ClientAuthentication::None {
+            self.notes.push("clients are not authenticated: whose the commands are is not proven".to_owned());
+        }
+    }
+}

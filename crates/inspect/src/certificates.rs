@@ -1,0 +1,97 @@
+//! The certificates of a journal: whether each proves a quorum, and whether no two contradict each other.
+
+use super::overview::kind_of;
+use super::place::Place;
+use bytes::Bytes;
+use quorate_consensus::basic::message::BasicMessage;
+use quorate_consensus::chained::message::ChainedMessage;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::seam::Message;
+use quorate_crypto::{VerifiedCache, verify_certificate};
+use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Vote, Wire};
+use std::collections::BTreeMap;
+
+/// Certificates that are remembered as checked; a journal repeats those of its last views.
+const CACHED_CERTIFICATES: usize = 4096;
+
+/// The certificates so far.
+pub(super) struct Certificates<'a> {
+    place: &'a Place,
+    cache: VerifiedCache,
+    /// What is certified, for each kind and view, and slot where there are slots.
+    certified: BTreeMap<(Domain, View, Height), Digest>,
+    /// Different ones that were found genuine.
+    pub checked: u64,
+}
+
+impl<'a> Certificates<'a> {
+    pub fn new(place: &'a Place) -> Certificates<'a> {
+        let cache = VerifiedCache::new(CACHED_CERTIFICATES);
+        Certificates { place, cache, certified: BTreeMap::new(), checked: 0 }
+    }
+
+    /// Whether the proof of a certificate is a quorum's, whatever else may be wrong.
+    pub fn is_genuine(&self, certificate: &Certificate) -> bool {
+        *certificate == Certificate::genesis(&self.place.committee.cluster)
+            || self.cache.contains(&certificate.fingerprint())
+            || verify_certificate(&self.place.keyring, certificate).is_ok()
+    }
+
+    /// Checks a certificate, and the highest one that its signers attached: a protocol relies on no other of those, and
+    /// a liar may have attached anything.
+    pub fn check(&mut self, certificate: &Certificate) -> Result<(), String> {
+        if *certificate == Certificate::genesis(&self.place.committee.cluster) {
+            return Ok(());
+        }
+        let fingerprint = certificate.fingerprint();
+        if self.cache.contains(&fingerprint) {
+            return Ok(());
+        }
+        let name = name_of(&certificate.subject);
+        verify_certificate(&self.place.keyring, certificate).map_err(|why| format!("the {name} is void: {why}"))?;
+        if let Some(attached) = certificate.highest_attached_certificate() {
+            self.check(attached)?;
+        }
+        let Subject { domain, view, height, digest } = certificate.subject;
+        let by_height = domain == Domain::Checkpoint || self.place.config.consensus.protocol == ProtocolKind::Pbft;
+        let slot = (domain, view, if by_height { height } else { Height(0) });
+        let other = self.certified.insert(slot, digest).filter(|other| *other != digest);
+        self.cache.insert(fingerprint);
+        self.checked += 1;
+        match other {
+            None => Ok(()),
+            Some(other) => Err(format!(
+                "the {name} is of {digest}, and there is one of {other} too: more replicas have lied than the cluster bears"
+            )),
+        }
+    }
+
+    /// Checks the statement of another replica. This one's own have no signature in its journal.
+    pub fn check_vote(&self, vote: &Vote) -> Result<(), String> {
+        let own = vote.voter == self.place.config.replica && vote.signature.is_empty();
+        let cluster = &self.place.committee.cluster;
+        let genuine = || self.place.keyring.verify(vote.voter, vote.statement(cluster).as_bytes(), &vote.signature);
+        match own || genuine() {
+            true => Ok(()),
+            false => Err(format!("the statement of replica {} is not signed by it", vote.voter)),
+        }
+    }
+}
+
+fn name_of(subject: &Subject) -> String {
+    format!("{} certificate of view {}, height {}", kind_of(subject.domain), subject.view, subject.height)
+}
+
+/// The certificates that a recorded message shows.
+pub(super) fn shown(protocol: ProtocolKind, message: Bytes) -> Result<Vec<Certificate>, DecodeError> {
+    fn of<M: Message + Wire>(message: Bytes) -> Result<Vec<Certificate>, DecodeError> {
+        let message = M::decode(&mut Decoder::new(message))?;
+        Ok(message.certificates().into_iter().map(|(_, certificate)| certificate.clone()).collect())
+    }
+    match protocol {
+        ProtocolKind::Pbft => of::<PbftMessage>(message),
+        ProtocolKind::BasicHotStuff => of::<BasicMessage>(message),
+        _ => of::<ChainedMessage>(message),
+    }
+}

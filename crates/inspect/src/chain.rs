@@ -1,0 +1,287 @@
+//! The blocks of a journal: whether each is what its digest says and extends another, what is committed, and what
+//! proves it.
+
+use super::place::Place;
+use quorate_consensus::Protocol;
+use quorate_consensus::block_tree::BlockTree;
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::digest_map::Salt;
+use quorate_consensus::leader::{Duties, LeaderElection};
+use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_crypto::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
+use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Height, ReplicaId, View};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Committed blocks that are kept besides those that the election of leaders looks back on: a rule looks at a block's
+/// ancestors.
+const KEPT_BLOCKS: usize = 8;
+
+/// A block that is committed, and its bundles.
+pub(super) struct Committed {
+    pub block: Arc<Block>,
+    pub bundles: Vec<Bundle>,
+}
+
+/// What shows that a block is committed, and so are its ancestors.
+pub(super) struct Proof {
+    pub height: Height,
+    pub digest: Digest,
+    /// Of a block that extends it, or of itself.
+    pub certificate: Certificate,
+}
+
+/// The blocks so far.
+pub(super) struct Chain {
+    protocol: ProtocolKind,
+    genesis: Certificate,
+    pub tree: BlockTree,
+    leaders: LeaderElection,
+    verifier: BundleVerifier,
+    bundles: BTreeMap<Digest, Vec<Bundle>>,
+    /// The last committed blocks, oldest first.
+    latest: VecDeque<Arc<Block>>,
+    /// Whether blocks may follow that were committed before the chain begins.
+    pub awaits_ancestors: bool,
+    /// Certificates of blocks that are not here.
+    early: BTreeMap<Digest, Certificate>,
+    pub proof: Option<Proof>,
+    pub blocks: u64,
+    pub bundles_checked: u64,
+}
+
+impl Chain {
+    pub fn new(place: &Place) -> Chain {
+        let (config, cluster) = (&place.config, place.committee.cluster);
+        let protocol = config.consensus.protocol;
+        let genesis = Certificate::genesis(&cluster);
+        let leaders = LeaderElection::new(config.consensus.leader, place.committee.quorum);
+        Chain {
+            protocol,
+            tree: BlockTree::new(genesis.subject.digest, Salt(0)),
+            genesis,
+            leaders: leaders.with_duties(for_protocol(protocol, DutiesOf)),
+            verifier: BundleVerifier::new(config.client_authentication, cluster, DEFAULT_CACHE_BUNDLES),
+            bundles: BTreeMap::new(),
+            latest: VecDeque::new(),
+            awaits_ancestors: false,
+            early: BTreeMap::new(),
+            proof: None,
+            blocks: 0,
+            bundles_checked: 0,
+        }
+    }
+
+    /// Whether blocks stand in slots, and none extends another.
+    fn is_by_slot(&self) -> bool {
+        self.protocol == ProtocolKind::Pbft
+    }
+
+    /// The last committed height and block.
+    pub fn committed(&self) -> (Height, Digest) {
+        self.tree.committed()
+    }
+
+    /// The last committed blocks, as many as the election of leaders looks back on, oldest first, with those who may be
+    /// elected on each.
+    pub fn frontier(&self) -> Vec<(Arc<Block>, Arc<[ReplicaId]>)> {
+        let surplus = self.latest.len().saturating_sub(self.leaders.lookback());
+        let with_candidates = |block: &Arc<Block>| {
+            let candidates = self.tree.candidates(&block.digest()).cloned();
+            (block.clone(), candidates.unwrap_or_default())
+        };
+        self.latest.iter().skip(surplus).map(with_candidates).collect()
+    }
+
+    /// Begins on a committed block that is not here.
+    pub fn begin_on(&mut self, height: Height, digest: Digest) {
+        self.tree = BlockTree::new(self.genesis.subject.digest, Salt(0));
+        self.tree.begin_on(height, digest);
+        self.latest.clear();
+        self.bundles.clear();
+        self.awaits_ancestors = true;
+    }
+
+    /// Takes in a block that was committed before the journal begins.
+    pub fn ancestor(&mut self, block: Arc<Block>, candidates: Vec<ReplicaId>) -> Result<(), String> {
+        let (height, digest) = self.committed();
+        let name = name_of(&block);
+        if block.height > height || (block.height == height && block.digest() != digest) {
+            return Err(format!("{name} is not an ancestor of the block that the summary begins on"));
+        }
+        if let Some(last) = self.latest.back() {
+            let follows = last.height.next() == block.height;
+            let linked = self.is_by_slot() || block.parent() == last.digest();
+            if !follows || !linked {
+                return Err(format!("{name} does not extend the one before, {}", last.digest()));
+            }
+        }
+        self.latest.push_back(block.clone());
+        self.tree.recall_committed(block, candidates.into());
+        Ok(())
+    }
+
+    /// Takes in a block whose certificate is genuine, with the bundles that come before it.
+    pub fn insert(&mut self, block: Arc<Block>, bundles: Vec<Bundle>) -> Result<(), String> {
+        let digest = block.digest();
+        if self.tree.contains(&digest) || block.height <= self.committed().0 {
+            return Ok(());
+        }
+        self.check_link(&block)?;
+        let here: BTreeMap<Digest, Bundle> = bundles.into_iter().map(|bundle| (bundle.digest(), bundle)).collect();
+        let mut in_order = Vec::with_capacity(block.payload.len());
+        for wanted in &block.payload {
+            let bundle = here.get(wanted).ok_or_else(|| format!("{} lacks its bundle {wanted}", name_of(&block)))?;
+            in_order.push(bundle.clone());
+        }
+        let forged: BTreeSet<Digest> = self.verifier.forged(&in_order);
+        if let Some(forged) = forged.first() {
+            return Err(format!(
+                "the bundle {forged} of {} is not signed by the client that it names",
+                name_of(&block)
+            ));
+        }
+        self.blocks += 1;
+        self.bundles_checked += in_order.len() as u64;
+        self.bundles.insert(digest, in_order);
+        let candidates = self.leaders.candidates(&block, &self.tree);
+        self.tree.insert(block, candidates);
+        match self.early.remove(&digest) {
+            Some(certificate) => self.learn(&certificate),
+            None => Ok(()),
+        }
+    }
+
+    /// That a block extends one that is here, as it says.
+    fn check_link(&self, block: &Arc<Block>) -> Result<(), String> {
+        let name = name_of(block);
+        if self.is_by_slot() {
+            let of_slot = Block::of_slot(block.view, block.author, block.height, block.payload.clone());
+            return if **block == of_slot { Ok(()) } else { Err(format!("{name} is not that of a slot")) };
+        }
+        let justify = &block.justify.subject;
+        if block.parent() == self.genesis.subject.digest {
+            let from_genesis = block.justify == self.genesis;
+            return if from_genesis {
+                Ok(())
+            } else {
+                Err(format!("{name} has a certificate of genesis that is none"))
+            };
+        }
+        if !self.tree.contains(&block.parent()) {
+            return Err(format!("the parent of {name}, {}, is not in the journal before it", block.parent()));
+        }
+        let as_parent = self
+            .tree
+            .get(&block.parent())
+            .is_none_or(|parent| (parent.view, parent.height) == (justify.view, justify.height));
+        let builds = match self.protocol {
+            ProtocolKind::BasicHotStuff => {
+                matches!(justify.domain, Domain::Prepare | Domain::PreCommit | Domain::Commit)
+            }
+            _ => justify.domain == Domain::Vote,
+        };
+        match as_parent && builds && justify.view < block.view {
+            true => Ok(()),
+            false => Err(format!(
+                "{name} has a certificate that is not of its parent, or of another kind than may be built on"
+            )),
+        }
+    }
+
+    /// Takes in a genuine certificate: it may prove that a block is committed.
+    pub fn learn(&mut self, certificate: &Certificate) -> Result<(), String> {
+        let subject = certificate.subject;
+        let decides = match self.protocol {
+            ProtocolKind::Pbft => return Ok(()),
+            ProtocolKind::BasicHotStuff => Domain::Commit,
+            _ => Domain::Vote,
+        };
+        if subject.domain != decides || subject.view == View(0) {
+            return Ok(());
+        }
+        let Some(certified) = self.tree.get(&subject.digest) else {
+            if subject.height > self.committed().0 {
+                self.early.insert(subject.digest, certificate.clone());
+            }
+            return Ok(());
+        };
+        if (certified.view, certified.height) != (subject.view, subject.height) {
+            return Err(format!("the certificate of {} names another view or height", name_of(certified)));
+        }
+        let Some(decided) = self.decided_by(certified) else { return Ok(()) };
+        if self.proof.as_ref().is_none_or(|proof| proof.height < decided.height) {
+            let (height, digest) = (decided.height, decided.digest());
+            self.proof = Some(Proof { height, digest, certificate: certificate.clone() });
+        }
+        Ok(())
+    }
+
+    /// The block that is committed when `certified` is certified: the first of so many in consecutive views.
+    fn decided_by<'a>(&'a self, certified: &'a Arc<Block>) -> Option<&'a Arc<Block>> {
+        (1..self.protocol.chain_length())
+            .try_fold(certified, |block, _| self.tree.parent(block).filter(|parent| parent.view.next() == block.view))
+    }
+
+    /// The blocks that a commit of this one commits, oldest first.
+    pub fn path_to(&self, height: Height, digest: &Digest) -> Result<Vec<Arc<Block>>, String> {
+        let (last, head) = self.committed();
+        if height <= last {
+            return Ok(Vec::new());
+        }
+        let known = self.tree.get(digest).is_some_and(|block| block.height == height);
+        self.tree.path_to(digest).filter(|_| known).ok_or_else(|| {
+            format!(
+                "it commits {digest} at height {height}, which does not follow without a gap on {head} at height {last}"
+            )
+        })
+    }
+
+    /// Commits the next block of such a path.
+    pub fn commit(&mut self, block: Arc<Block>) -> Result<Committed, String> {
+        let digest = block.digest();
+        self.awaits_ancestors = false;
+        for orphan in self.tree.commit(&block) {
+            self.bundles.remove(&orphan.digest());
+        }
+        let bundles = self.bundles.remove(&digest).unwrap_or_default();
+        self.latest.push_back(block.clone());
+        while self.latest.len() > self.leaders.lookback() + KEPT_BLOCKS {
+            let oldest = self.latest.pop_front().expect("it was counted");
+            self.tree.retire(&oldest);
+        }
+        self.early.retain(|_, certificate| certificate.subject.height > block.height);
+        let contradicts = |proof: &Proof| proof.height == block.height && proof.digest != digest;
+        match self.proof.as_ref().is_some_and(contradicts) {
+            true => Err(format!("it commits {}, and a certificate commits another at that height", name_of(&block))),
+            false => Ok(Committed { block, bundles }),
+        }
+    }
+
+    /// The blocks above the committed ones that a proof relies on, oldest first.
+    pub fn beyond_commit(&self) -> Result<Vec<Arc<Block>>, String> {
+        let Some(proof) = &self.proof else { return Ok(Vec::new()) };
+        let certified = proof.certificate.subject;
+        if certified.height <= self.committed().0 {
+            return Ok(Vec::new());
+        }
+        let path = self.tree.path_to(&certified.digest);
+        path.ok_or_else(|| "what a certificate commits last does not extend what was committed before".to_owned())
+    }
+}
+
+/// How faults name a block.
+pub(super) fn name_of(block: &Block) -> String {
+    format!("the block {} at height {}", block.digest(), block.height)
+}
+
+/// What leaders have to do in a protocol, for the election.
+struct DutiesOf;
+
+impl ForProtocol for DutiesOf {
+    type Output = Duties;
+
+    fn run<P: Protocol + 'static>(self, _make: MakeReplica<P>) -> Duties {
+        P::duties()
+    }
+}

@@ -1,0 +1,413 @@
+//! Reading an export from its first line to its last, and believing nothing but signatures.
+
+use super::forms::{BlockForm, CertificateForm, CheckpointForm, ClusterForm, Hex, Line, MemberForm, Name};
+use super::{Checked, difference};
+use bytes::Bytes;
+use quorate_client::ClientConfig;
+use quorate_consensus::config::ProtocolKind;
+use quorate_crypto::{BundleVerifier, ClientAuthentication, Keyring, SchemeKind, verify_certificate};
+use quorate_types::digest::{Hasher, encode_hex};
+use quorate_types::{
+    Block, Bundle, Certificate, ClusterId, Committee, Decoder, Digest, Domain, Height, Member, Outcome, Quorum,
+    ReplicaId, Results, Subject, View, Wire,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// The form that is understood.
+const FORMAT: u32 = 3;
+
+/// What is kept of a block: it may be what a later certificate is of.
+struct Kept {
+    height: u64,
+    view: u64,
+    parent: Digest,
+    committed: bool,
+}
+
+/// A committed block at whose height a checkpoint is due.
+struct Milestone {
+    history: Option<Digest>,
+    digest: Digest,
+}
+
+/// An export up to some line.
+pub(super) struct Reader {
+    keyring: Keyring,
+    protocol: ProtocolKind,
+    cluster: ClusterId,
+    application: String,
+    interval: u64,
+    clients: BundleVerifier,
+    blocks: HashMap<Digest, Kept>,
+    milestones: BTreeMap<u64, Milestone>,
+    /// What the next block extends.
+    head: Option<(u64, Digest)>,
+    last_committed: Option<(u64, Digest)>,
+    history: Option<Digest>,
+    /// Whether the blocks that are only there for a proof have begun.
+    is_beyond: bool,
+    ended: bool,
+    checked: Checked,
+}
+
+impl Reader {
+    /// Reads the first line.
+    pub fn begin(line: &[u8], trusted: Option<&ClientConfig>) -> Result<Reader, String> {
+        let Line::Cluster(form) = parse(line)? else {
+            return Err("the first line of an export tells the cluster".into());
+        };
+        if form.format != FORMAT {
+            return Err(format!("the export has format {}, and this program reads format {FORMAT}", form.format));
+        }
+        let cluster = ClusterId::from_name(&form.name);
+        if form.id.0 != cluster.0 {
+            return Err("the cluster's id is not that of its name".into());
+        }
+        let committee = committee(cluster, &form)?;
+        let scheme: SchemeKind = form.scheme.parse().map_err(|error| format!("{error}"))?;
+        let protocol: ProtocolKind = form.protocol.parse().map_err(|error| format!("{error}"))?;
+        let keyring = Keyring::new(scheme, &committee).map_err(|error| error.to_string())?;
+        let keys = |of: fn(&Member) -> &Bytes| committee.members.iter().map(|member| encode_hex(of(member))).collect();
+        let mut checked = Checked {
+            cluster: form.name,
+            cluster_id: cluster.0.to_hex(),
+            protocol: form.protocol,
+            replicas: form.replicas,
+            faults: form.faults,
+            identity_keys: keys(|member| &member.identity_key),
+            voting_keys: keys(|member| &member.voting_key),
+            keys_compared: trusted.is_some(),
+            ..Checked::default()
+        };
+        if let Some(what) = trusted.and_then(|trusted| difference(&checked, trusted)) {
+            return Err(what);
+        }
+        if !scheme.profile().unforgeable {
+            checked.notes.push(format!("the scheme is {scheme}: certificates prove nothing"));
+        }
+        Ok(Reader {
+            keyring,
+            protocol,
+            cluster,
+            application: form.application,
+            interval: form.checkpoint_interval,
+            clients: BundleVerifier::new(ClientAuthentication::Ed25519, cluster, 1),
+            blocks: HashMap::new(),
+            milestones: BTreeMap::new(),
+            head: None,
+            last_committed: None,
+            history: None,
+            is_beyond: false,
+            ended: false,
+            checked,
+        })
+    }
+
+    /// Reads any other line.
+    pub fn take(&mut self, line: &[u8]) -> Result<(), String> {
+        if self.ended {
+            return Err("there are lines behind the end".into());
+        }
+        match parse(line)? {
+            Line::Cluster(_) => Err("the cluster is told once".into()),
+            Line::Root { height, digest } => self.root(height, digest.0),
+            Line::History { height, history } => self.begin_history(height, history.0),
+            Line::Block(form) => self.block(form),
+            Line::Certificate { certificate } => self.certificate(certificate).map(|genuine| self.learn(&genuine)),
+            Line::Checkpoint(form) => self.checkpoint(form),
+            Line::End { committed_height, committed_digest, proven_height, blocks } => {
+                self.end((committed_height, committed_digest.0), proven_height, blocks)
+            }
+        }
+    }
+
+    /// What the export comes to, if it is complete.
+    pub fn finish(mut self) -> Result<Checked, String> {
+        if !self.ended {
+            return Err("the end is missing: the file is cut off".into());
+        }
+        self.checked.note();
+        Ok(self.checked)
+    }
+
+    fn is_by_slot(&self) -> bool {
+        self.protocol == ProtocolKind::Pbft
+    }
+
+    fn root(&mut self, height: u64, digest: Digest) -> Result<(), String> {
+        if height == 0 && digest != self.cluster.genesis() {
+            return Err("the chain does not begin with the cluster's genesis".into());
+        }
+        if self.head.is_some_and(|(head, _)| height <= head) {
+            return Err("a root is not above the blocks before it".into());
+        }
+        self.head = Some((height, digest));
+        self.history = None;
+        self.checked.root_height = height;
+        self.checked.proven_height = self.checked.proven_height.max(height);
+        Ok(())
+    }
+
+    fn begin_history(&mut self, height: u64, history: Digest) -> Result<(), String> {
+        if self.history.is_some() || self.head.is_none_or(|(head, _)| head != height) {
+            return Err("a history begins where none is expected".into());
+        }
+        if height == 0 {
+            let mut hasher = Hasher::new(*b"qX00");
+            hasher.update(&self.cluster.0.0);
+            hasher.update(self.application.as_bytes());
+            if history != hasher.finish() {
+                return Err("the history does not begin with that of the application".into());
+            }
+        }
+        self.history = Some(history);
+        Ok(())
+    }
+
+    fn block(&mut self, form: BlockForm) -> Result<(), String> {
+        let name = format!("the block at height {}", form.height);
+        let slot = form.height.checked_sub(1).ok_or("a block has a height above 0")?;
+        if form.justify.is_none() != self.is_by_slot() {
+            return Err(format!("{name}: a block of a chain has a parent's certificate, and one of a slot has none"));
+        }
+        let payload = form.payload.iter().map(|Name(digest)| *digest).collect();
+        let (view, author) = (View(form.view), ReplicaId(form.author));
+        let is_proven = form.justify.as_ref().is_some_and(|form| !form.unproven);
+        let justify =
+            form.justify.map(|form| if is_proven { self.certificate(form) } else { self.link(form) }).transpose()?;
+        let extends = |head: Digest| justify.as_ref().is_none_or(|parent| parent.subject.digest == head);
+        let is_above = |parent: &Subject| parent.height.0 == slot && parent.view < view;
+        let is_newer = justify.as_ref().is_none_or(|parent| is_above(&parent.subject));
+        if self.head.is_none_or(|(height, head)| height != slot || !extends(head)) || !is_newer {
+            return Err(format!("{name} does not extend the one before"));
+        }
+        let block = match justify.clone() {
+            Some(justify) => Block::new(view, author, justify, payload),
+            None => Block::of_slot(view, author, Height(form.height), payload),
+        };
+        let digest = block.digest();
+        if digest != form.digest.0 {
+            return Err(format!("{name} is not what its digest says"));
+        }
+        if form.committed {
+            let bundles = form.bundles.ok_or_else(|| format!("{name} is committed and lacks its bundles"))?;
+            self.execute(&block, bundles, form.results).map_err(|what| format!("{name}: {what}"))?;
+        }
+        self.is_beyond |= !form.committed;
+        self.head = Some((form.height, digest));
+        let kept = Kept { height: form.height, view: form.view, parent: block.parent(), committed: form.committed };
+        self.blocks.insert(digest, kept);
+        if let Some(certificate) = justify.filter(|_| is_proven) {
+            self.learn(&certificate);
+        }
+        Ok(())
+    }
+
+    /// Checks the bundles of a committed block, and rolls the history on.
+    fn execute(&mut self, block: &Block, bundles: Vec<Hex>, results: Option<Vec<Hex>>) -> Result<(), String> {
+        if self.is_beyond {
+            return Err("it is committed, and the one before is not".into());
+        }
+        if bundles.len() != block.payload.len() {
+            return Err(format!("it names {} bundles, and {} are there", block.payload.len(), bundles.len()));
+        }
+        let (mut signed, height) = (Vec::new(), block.height);
+        let mut results_of = results.as_deref().unwrap_or_default().iter();
+        for (Hex(body), expected) in bundles.into_iter().zip(&block.payload) {
+            let bundle = Bundle::from_body(Bytes::from(body)).map_err(|error| format!("a bundle: {error}"))?;
+            if bundle.digest() != *expected {
+                return Err(format!("a bundle is not what its digest {expected} says"));
+            }
+            if let Some(Hex(results)) = results_of.next() {
+                check_results(results, &bundle, height)?;
+            }
+            self.checked.commands += bundle.len() as u64;
+            if bundle.authenticator().is_some() {
+                signed.push(bundle);
+            }
+        }
+        if !self.clients.are_genuine(&signed) {
+            return Err("a client's signature is void, or of another key than its origin's".into());
+        }
+        self.checked.client_signatures += signed.len() as u64;
+        let (height, digest) = (height.0, block.digest());
+        self.checked.blocks += 1;
+        self.last_committed = Some((height, digest));
+        self.checked.committed_height = height;
+        self.history = match (self.history, results) {
+            (Some(before), Some(results)) if results.len() == block.payload.len() => {
+                let mut hasher = Hasher::new(*b"qX01");
+                hasher.update(&before.0);
+                hasher.update(&height.to_le_bytes());
+                for (bundle, Hex(results)) in block.payload.iter().zip(&results) {
+                    hasher.update(&bundle.0);
+                    hasher.update(results);
+                }
+                Some(hasher.finish())
+            }
+            (Some(_), _) => return Err("it lacks the results of its bundles, and the history needs them".into()),
+            (None, Some(_)) => return Err("it has results, and no history begins before it".into()),
+            (None, None) => None,
+        };
+        if height.is_multiple_of(self.interval.max(1)) {
+            self.milestones.insert(height, Milestone { history: self.history, digest });
+        }
+        Ok(())
+    }
+
+    /// The certificate of a form, if it is genuine.
+    fn certificate(&mut self, form: CertificateForm) -> Result<Certificate, String> {
+        if form.unproven {
+            return Err("a certificate that is to prove something is unproven".into());
+        }
+        let certificate = self.link(form)?;
+        let Subject { view, height, .. } = certificate.subject;
+        verify_certificate(&self.keyring, &certificate)
+            .map_err(|why| format!("the certificate of view {view}, height {height} is void: {why}"))?;
+        self.checked.signatures += certificate.signers.len() as u64;
+        Ok(certificate)
+    }
+
+    /// The certificate of a form, genuine or not: it tells which block is extended, and proves nothing.
+    fn link(&self, form: CertificateForm) -> Result<Certificate, String> {
+        let domain = Domain::ALL.into_iter().find(|domain| *domain as u8 == form.domain);
+        let domain = domain.ok_or_else(|| format!("a certificate of the unknown domain {}", form.domain))?;
+        let is_ascending = form.signers.windows(2).all(|pair| pair[0] < pair[1]);
+        if !is_ascending || form.signers.iter().any(|signer| usize::from(*signer) >= self.checked.replicas) {
+            return Err("the signers of a certificate are members, each once, ascending".into());
+        }
+        let proof = match (form.signatures, form.proof) {
+            (Some(signatures), None) if signatures.len() == form.signers.len() => {
+                signatures.into_iter().flat_map(|Hex(signature)| signature).collect::<Vec<u8>>()
+            }
+            (None, Some(Hex(proof))) => proof,
+            (None, None) if form.unproven => Vec::new(),
+            _ => return Err("a certificate has a signature for each signer, or a proof".into()),
+        };
+        let (view, height, digest) = (View(form.view), Height(form.height), form.digest.0);
+        Ok(Certificate {
+            subject: Subject { domain, view, height, digest },
+            signers: form.signers.into_iter().map(ReplicaId).collect(),
+            attachments: Vec::new(),
+            proof: proof.into(),
+        })
+    }
+
+    /// What a genuine certificate proves to be committed, by the table in `docs/EXPORT.md`.
+    fn learn(&mut self, certificate: &Certificate) {
+        let (needed, chain) = match self.protocol {
+            ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff => (Domain::Vote, 3),
+            ProtocolKind::FastHotStuff | ProtocolKind::Jolteon => (Domain::Vote, 2),
+            ProtocolKind::BasicHotStuff => (Domain::Commit, 1),
+            ProtocolKind::Pbft => return,
+        };
+        let Subject { domain, view, height, digest } = certificate.subject;
+        let Some(mut block) = self.blocks.get(&digest) else { return };
+        if (domain, view.0, height.0) != (needed, block.view, block.height) {
+            return;
+        }
+        for _ in 1..chain {
+            let parent = self.blocks.get(&block.parent).filter(|parent| parent.view + 1 == block.view);
+            let Some(parent) = parent else { return };
+            block = parent;
+        }
+        let proven = if block.committed { block.height } else { self.checked.committed_height };
+        self.checked.proven_height = self.checked.proven_height.max(proven);
+    }
+
+    fn checkpoint(&mut self, form: CheckpointForm) -> Result<(), String> {
+        let certificate = self.certificate(form.certificate)?;
+        let Subject { domain, view, height, digest } = certificate.subject;
+        if (domain, view) != (Domain::Checkpoint, View(0)) {
+            return Err("a checkpoint has a certificate of another kind".into());
+        }
+        let (history, frontier) = match (form.history, form.frontier) {
+            (Some(Name(history)), Some(frontier)) => (history, frontier),
+            // A digest of the state itself can be checked by whoever has the state.
+            (None, None) => return Ok(()),
+            _ => return Err("a checkpoint has a history and a frontier, or neither".into()),
+        };
+        let mut hasher = Hasher::new(*b"qF01");
+        for block in &frontier {
+            hasher.update(&block.digest.0.0);
+            hasher.update(&(block.candidates.len() as u64).to_le_bytes());
+            block.candidates.iter().for_each(|candidate| hasher.update(&candidate.to_le_bytes()));
+        }
+        let frontier_digest = hasher.finish();
+        let mut hasher = Hasher::new(*b"qX02");
+        hasher.update(&height.0.to_le_bytes());
+        hasher.update(&history.0);
+        hasher.update(&frontier_digest.0);
+        if hasher.finish() != digest {
+            return Err(format!("the checkpoint at height {height} is not of its history and frontier"));
+        }
+        let head = frontier.last().map(|block| block.digest.0);
+        let milestone = self.milestones.get(&height.0);
+        if milestone.is_none_or(|milestone| milestone.history != Some(history) || Some(milestone.digest) != head) {
+            return Err(format!("the checkpoint at height {height} is not of these blocks"));
+        }
+        self.checked.checkpoints += 1;
+        self.checked.proven_height = self.checked.proven_height.max(height.0);
+        Ok(())
+    }
+
+    fn end(&mut self, committed: (u64, Digest), proven: u64, blocks: u64) -> Result<(), String> {
+        self.ended = true;
+        let Checked { proven_height, blocks: counted, .. } = self.checked;
+        let root = self.head.filter(|(height, _)| *height == self.checked.root_height);
+        if self.last_committed.or(root) != Some(committed) {
+            return Err(format!(
+                "it names {} at height {} as the last committed block, and the lines before another",
+                committed.1, committed.0
+            ));
+        }
+        self.checked.committed_height = committed.0;
+        match (blocks == counted, proven == proven_height) {
+            (true, true) => Ok(()),
+            (false, _) => Err(format!("it counts {blocks} committed blocks, and there are {counted}")),
+            (_, false) => Err(format!(
+                "it claims a proof up to height {proven}, and the lines before prove height {proven_height}"
+            )),
+        }
+    }
+}
+
+/// That a bundle in a block of this height can have had these results: what has expired is not executed, nor what
+/// expires too late.
+fn check_results(results: &[u8], bundle: &Bundle, height: Height) -> Result<(), String> {
+    let mut input = Decoder::new(Bytes::copy_from_slice(results));
+    let results = Results::decode(&mut input).and_then(|results| input.finish("results").map(|()| results));
+    let results = results.map_err(|error| format!("the results of bundle {}: {error}", bundle.digest()))?;
+    let (expires, outcomes) = (bundle.expires(), results.outcomes());
+    let is_possible = |outcome: Outcome<'_>| match outcome {
+        Outcome::Executed(_) => height <= expires && expires <= height.latest_expiry(),
+        Outcome::Duplicate | Outcome::Forgotten => expires <= height.latest_expiry(),
+        Outcome::Refused => height <= expires,
+        Outcome::Expired => expires < height,
+    };
+    match results.len() == bundle.len() && outcomes.into_iter().all(is_possible) {
+        true => Ok(()),
+        false => Err(format!("bundle {}, which expires at height {expires}, has impossible results", bundle.digest())),
+    }
+}
+
+fn parse(line: &[u8]) -> Result<Line, String> {
+    serde_json::from_slice(line).map_err(|error| format!("it is no line of an export: {error}"))
+}
+
+fn committee(cluster: ClusterId, form: &ClusterForm) -> Result<Committee, String> {
+    let quorum = Quorum::with_faults(form.replicas, form.faults).map_err(|error| error.to_string())?;
+    if form.quorum != quorum.quorum() || form.members.len() != form.replicas {
+        let (members, replicas) = (form.members.len(), form.replicas);
+        return Err(format!("{replicas} replicas with {members} members and quorums of {} cannot be", form.quorum));
+    }
+    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let member = |form: &MemberForm| {
+        let bytes = |Hex(bytes): &Hex| Bytes::from(bytes.clone());
+        let [identity_key, voting_key, possession] =
+            [&form.identity_key, &form.voting_key, &form.possession].map(bytes);
+        Member { address: nowhere.into(), identity_key, voting_key, possession }
+    };
+    Ok(Committee { cluster, members: form.members.iter().map(member).collect(), quorum })
+}

@@ -1,0 +1,290 @@
+//! The committed chain in a form that anybody can check; `docs/EXPORT.md` describes it.
+
+use super::InspectError;
+use super::chain::Committed;
+use super::place::Place;
+use super::states::{Executed, Opening, States};
+use quorate_applications::Reply;
+use quorate_consensus::frontier::Frontier;
+use quorate_types::digest::encode_hex;
+use quorate_types::identity::ProofShape;
+use quorate_types::{Block, Certificate, Digest, Height, Member};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What an export ends with.
+pub(super) struct Ending<'a> {
+    pub committed: (Height, Digest),
+    pub proven: Height,
+    /// What proves that blocks are committed, by the rule of the protocol.
+    pub certificate: Option<Certificate>,
+    /// Blocks above the committed ones on which that relies.
+    pub beyond: Vec<Arc<Block>>,
+    pub states: States<'a>,
+}
+
+/// The form that is written.
+const FORMAT: u32 = 3;
+
+/// What was written.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Exported {
+    /// The file.
+    pub file: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Committed blocks in it.
+    pub blocks: u64,
+    /// Up to where the file proves that they are committed, of those behind its last root.
+    pub proven_height: u64,
+}
+
+/// The name under which an export is written before it is complete.
+pub(super) fn part(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    PathBuf::from(name)
+}
+
+#[derive(Serialize)]
+#[serde(tag = "line", rename_all = "lowercase")]
+enum Line<'a> {
+    Cluster {
+        format: u32,
+        name: &'a str,
+        id: Digest,
+        protocol: &'static str,
+        scheme: &'static str,
+        application: &'static str,
+        replicas: usize,
+        faults: usize,
+        quorum: usize,
+        checkpoint_interval: u64,
+        members: Vec<MemberForm>,
+        replica: u16,
+    },
+    Root {
+        height: u64,
+        digest: &'a Digest,
+    },
+    History {
+        height: u64,
+        history: Digest,
+    },
+    Block {
+        committed: bool,
+        height: u64,
+        view: u64,
+        author: u16,
+        digest: Digest,
+        justify: Option<CertificateForm>,
+        payload: &'a [Digest],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        bundles: Option<Vec<String>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        results: Option<Vec<String>>,
+    },
+    Certificate {
+        certificate: CertificateForm,
+    },
+    Checkpoint {
+        certificate: CertificateForm,
+        history: Option<&'a Digest>,
+        frontier: Option<Vec<FrontierForm>>,
+    },
+    End {
+        committed_height: u64,
+        committed_digest: &'a Digest,
+        proven_height: u64,
+        blocks: u64,
+    },
+}
+
+#[derive(Serialize)]
+struct MemberForm {
+    identity_key: String,
+    voting_key: String,
+    possession: String,
+}
+
+impl MemberForm {
+    fn of(member: &Member) -> MemberForm {
+        MemberForm {
+            identity_key: encode_hex(&member.identity_key),
+            voting_key: encode_hex(&member.voting_key),
+            possession: encode_hex(&member.possession),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct CertificateForm {
+    domain: u8,
+    view: u64,
+    height: u64,
+    digest: Digest,
+    signers: Vec<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signatures: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unproven: bool,
+}
+
+#[derive(Serialize)]
+struct FrontierForm {
+    digest: Digest,
+    candidates: Vec<u16>,
+}
+
+/// Writes an export while the journal is read. The first error ends it, and is told in the end.
+pub(super) struct Writer {
+    part: PathBuf,
+    shape: ProofShape,
+    /// Whether proofs are lists of signatures.
+    is_listed: bool,
+    file: Result<BufWriter<File>, io::Error>,
+    blocks: u64,
+}
+
+impl Writer {
+    /// Begins the file anew.
+    pub fn create(part: &Path, place: &Place) -> Writer {
+        let scheme = place.config.scheme;
+        let file = File::create(part).map(BufWriter::new);
+        let (profile, quorum) = (scheme.profile(), place.committee.quorum);
+        let shape = profile.shape(quorum.replicas());
+        let is_listed = profile.unforgeable && !profile.aggregatable;
+        let mut writer = Writer { part: part.to_owned(), shape, is_listed, file, blocks: 0 };
+        writer.line(&Line::Cluster {
+            format: FORMAT,
+            name: &place.config.cluster,
+            id: place.committee.cluster.0,
+            protocol: place.config.consensus.protocol.name(),
+            scheme: scheme.name(),
+            application: place.config.application.name(),
+            replicas: quorum.replicas(),
+            faults: quorum.faults(),
+            quorum: quorum.quorum(),
+            checkpoint_interval: place.config.consensus.checkpoint_interval,
+            members: place.committee.members.iter().map(MemberForm::of).collect(),
+            replica: place.config.replica.0,
+        });
+        writer
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
+        let Ok(file) = &mut self.file else { return };
+        let written = serde_json::to_writer(&mut *file, line).map_err(io::Error::from);
+        if let Err(error) = written.and_then(|()| file.write_all(b"\n")) {
+            self.file = Err(error);
+        }
+    }
+
+    /// The chain begins above this block.
+    pub fn root(&mut self, height: Height, digest: &Digest) {
+        self.line(&Line::Root { height: height.0, digest });
+    }
+
+    /// A committed block, with its bundles, and what came of executing them if they were.
+    pub fn committed(&mut self, Committed { block, bundles }: &Committed, executed: Option<Executed<'_>>) {
+        self.blocks += 1;
+        if let Some(history) = executed.as_ref().and_then(|executed| executed.begins_after) {
+            self.line(&Line::History { height: block.height.0 - 1, history });
+        }
+        let bundles = bundles.iter().map(|bundle| encode_hex(bundle.body())).collect();
+        let results_of = |reply: &Reply| encode_hex(reply.results.body());
+        let results = executed.map(|executed| executed.replies.iter().map(results_of).collect());
+        self.block(block, Some(bundles), results);
+    }
+
+    fn block(&mut self, block: &Block, bundles: Option<Vec<String>>, results: Option<Vec<String>>) {
+        let justify = (!block.is_unlinked()).then(|| self.form(&block.justify));
+        self.line(&Line::Block {
+            committed: bundles.is_some(),
+            height: block.height.0,
+            view: block.view.0,
+            author: block.author.0,
+            digest: block.digest(),
+            justify,
+            payload: &block.payload,
+            bundles,
+            results,
+        });
+    }
+
+    /// A certificate of an attachment has no place here: none of those is on a block or a state.
+    fn form(&self, certificate: &Certificate) -> CertificateForm {
+        assert!(certificate.attachments.is_empty(), "certificates of blocks and states have no attachments");
+        let (listed, width) = (self.is_listed, self.shape.signature_bytes);
+        let unproven = width > 0 && certificate.proof.is_empty() && !certificate.signers.is_empty();
+        CertificateForm {
+            domain: certificate.subject.domain as u8,
+            view: certificate.subject.view.0,
+            height: certificate.subject.height.0,
+            digest: certificate.subject.digest,
+            signers: certificate.signers.iter().map(|replica| replica.0).collect(),
+            signatures: (listed && !unproven).then(|| certificate.proof.chunks(width).map(encode_hex).collect()),
+            proof: (!listed && !unproven).then(|| encode_hex(&certificate.proof)),
+            unproven,
+        }
+    }
+
+    /// Completes the file and gives it its name.
+    pub fn finish(mut self, path: &Path, ending: &Ending<'_>) -> Result<Exported, InspectError> {
+        ending.beyond.iter().for_each(|block| self.block(block, None, None));
+        if let Some(certificate) = &ending.certificate {
+            self.line(&Line::Certificate { certificate: self.form(certificate) });
+        }
+        for (certificate, opening) in ending.states.checkpoints() {
+            let (history, frontier) = match opening {
+                Opening::History { history, frontier } => (Some(history), Some(frontier)),
+                Opening::State => (None, None),
+            };
+            self.line(&Line::Checkpoint {
+                certificate: self.form(certificate),
+                history,
+                frontier: frontier.map(frontier_form),
+            });
+        }
+        let (height, digest) = ending.committed;
+        let (blocks, proven) = (self.blocks, ending.proven);
+        self.line(&Line::End {
+            committed_height: height.0,
+            committed_digest: &digest,
+            proven_height: proven.0,
+            blocks,
+        });
+        let written = std::mem::replace(&mut self.file, Err(io::ErrorKind::WriteZero.into()));
+        let complete = || {
+            let file = written?.into_inner().map_err(io::IntoInnerError::into_error)?;
+            let bytes = file.metadata()?.len();
+            file.sync_all()?;
+            fs::rename(&self.part, path)?;
+            Ok(bytes)
+        };
+        let bytes = complete().map_err(|source| InspectError::Export { path: path.to_owned(), source })?;
+        let file = path.display().to_string();
+        Ok(Exported { file, bytes, blocks, proven_height: proven.0 })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // What is not complete is of no use; what is has another name by now.
+        let _ = fs::remove_file(&self.part);
+    }
+}
+
+fn frontier_form(frontier: &Frontier) -> Vec<FrontierForm> {
+    let blocks = frontier.clone().into_blocks().into_iter();
+    let form = blocks.map(|(block, candidates)| FrontierForm {
+        digest: block.digest(),
+        candidates: candidates.iter().map(|replica| replica.0).collect(),
+    });
+    form.collect()
+}

@@ -1,0 +1,229 @@
+//! Executing a journal again, and comparing what comes of it with what a quorum vouched for.
+
+use super::chain::Committed;
+use super::place::Place;
+use quorate_applications::{Checkpoint, CheckpointRule, Executor, Reply};
+use quorate_consensus::frontier::Frontier;
+use quorate_node::snapshots::{Snapshot, SnapshotFiles};
+use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Subject, Wire};
+use std::collections::BTreeMap;
+
+/// What the digest of a checkpoint is the hash of.
+pub(super) enum Opening {
+    /// The history of all that was executed, and the last committed blocks.
+    History {
+        /// The rolling digest of the history.
+        history: Digest,
+        /// The last committed blocks.
+        frontier: Frontier,
+    },
+    /// The state itself.
+    State,
+}
+
+/// What came of executing up to a checkpoint.
+struct Reached {
+    digest: Digest,
+    opening: Opening,
+}
+
+/// What came of executing one block.
+pub(super) struct Executed<'a> {
+    /// What became of its bundles.
+    pub replies: &'a [Reply],
+    /// The rolling digest before it, if nothing was executed before.
+    pub begins_after: Option<Digest>,
+}
+
+/// The states so far.
+pub(super) struct States<'a> {
+    place: &'a Place,
+    rule: CheckpointRule,
+    /// Where what follows is executed, or will be from its height on; none if the state before it is not at hand.
+    executor: Option<Executor>,
+    /// The last state in a file, if it is not what was begun with.
+    snapshot: Option<Snapshot>,
+    snapshots_compared: u64,
+    wrong: Vec<String>,
+    reached: BTreeMap<Height, Reached>,
+    /// What a quorum vouched for, and by which record that is known.
+    vouched: BTreeMap<Height, (u64, Certificate)>,
+    replies: Vec<Reply>,
+    has_begun: bool,
+}
+
+impl<'a> States<'a> {
+    pub fn new(place: &'a Place) -> States<'a> {
+        let consensus = &place.config.consensus;
+        let (interval, blocks, bytes) =
+            (consensus.checkpoint_interval, consensus.retained_blocks, consensus.retained_bytes);
+        States {
+            place,
+            rule: CheckpointRule::new(interval, blocks, bytes),
+            executor: None,
+            snapshot: None,
+            snapshots_compared: 0,
+            wrong: Vec::new(),
+            reached: BTreeMap::new(),
+            vouched: BTreeMap::new(),
+            replies: Vec::new(),
+            has_begun: false,
+        }
+    }
+
+    fn fresh(&self) -> Executor {
+        let application = quorate_applications::build(self.place.config.application);
+        Executor::new(application, &self.place.committee.cluster).with_checkpoints(self.rule)
+    }
+
+    /// What follows comes after the block of a height.
+    pub fn begin_on(&mut self, height: Height) {
+        self.snapshot = self.read_snapshot();
+        if height == Height(0) {
+            self.executor = Some(self.fresh());
+            return;
+        }
+        self.executor = None;
+        self.has_begun = false;
+        if let Some(snapshot) = self.snapshot.take_if(|snapshot| snapshot.height >= height) {
+            let mut executor = self.fresh();
+            match executor.adopt(snapshot.state.clone()) {
+                Ok(_) => self.executor = Some(executor),
+                Err(why) => {
+                    self.wrong.push(format!("the snapshot of height {} cannot be used: {why}", snapshot.height))
+                }
+            }
+            if let Some(certificate) = &snapshot.certificate {
+                self.judge_snapshot(snapshot.height, certificate, &snapshot.state);
+            }
+        }
+    }
+
+    /// The last state in a file. A replica at work may replace it at any time.
+    fn read_snapshot(&mut self) -> Option<Snapshot> {
+        let files = SnapshotFiles::beside(&self.place.journal, self.place.identity());
+        let newest = files.heights().ok()?.last().copied()?;
+        let snapshot = files.read_last().ok().flatten();
+        if snapshot.as_ref().is_none_or(|snapshot| snapshot.height < newest) && files.path(newest).exists() {
+            let path = files.path(newest).display().to_string();
+            self.wrong.push(format!(
+                "{path} is damaged, or another replica's; remove it, and the replica begins with the one before, or fetches a state from \
+                 the others"
+            ));
+        }
+        snapshot
+    }
+
+    /// That a quorum vouches for the state in a file.
+    fn judge_snapshot(&mut self, height: Height, certificate: &Certificate, state: &[u8]) {
+        let genuine = quorate_crypto::verify_certificate(&self.place.keyring, certificate);
+        let of_state =
+            certificate.subject.height == height && certificate.subject.digest == Manifest::of(state).digest();
+        match (genuine, of_state) {
+            (Ok(()), true) => self.snapshots_compared += 1,
+            (Ok(()), false) => {
+                self.wrong.push(format!("the snapshot of height {height} is not the state that its certificate is of"));
+            }
+            (Err(why), _) => {
+                self.wrong.push(format!("the certificate of the snapshot of height {height} is void: {why}"))
+            }
+        }
+    }
+
+    /// Up to which height what was committed is executed, if it is.
+    pub fn executed(&self) -> Option<Height> {
+        self.executor.as_ref().map(Executor::height)
+    }
+
+    /// Executes a block, unless its effect is in the state already or that is not at hand; `frontier` has the last
+    /// committed blocks, this one included.
+    pub fn execute(&mut self, committed: &Committed, frontier: impl Fn() -> Frontier) -> Option<Executed<'_>> {
+        let height = committed.block.height;
+        let executor = self.executor.as_mut().filter(|executor| executor.height().next() == height)?;
+        let begins_after = (!std::mem::replace(&mut self.has_begun, true)).then(|| executor.state_digest());
+        self.replies.clear();
+        executor.execute(height, &committed.bundles, &mut self.replies);
+        if self.rule.is_checkpoint(height) {
+            let frontier = frontier();
+            let Checkpoint { digest, kept } = executor.checkpoint(frontier.digest(), || encode(&frontier)).run();
+            let opening = match kept {
+                None => Opening::History { history: executor.state_digest(), frontier },
+                Some(_) => Opening::State,
+            };
+            self.reached.insert(height, Reached { digest, opening });
+        }
+        if let Some(snapshot) = self.snapshot.take_if(|snapshot| snapshot.height == height) {
+            let equal = match &snapshot.certificate {
+                None => snapshot.state == executor.own_state().encode(),
+                Some(certificate) => {
+                    self.reached.get(&height).is_some_and(|reached| reached.digest == certificate.subject.digest)
+                }
+            };
+            if !equal {
+                self.wrong
+                    .push(format!("the snapshot of height {height} is not what executing the journal again gives"));
+            } else if let Some(certificate) = &snapshot.certificate {
+                self.judge_snapshot(height, certificate, &snapshot.state);
+            } else {
+                self.snapshots_compared += 1;
+            }
+        }
+        Some(Executed { replies: &self.replies, begins_after })
+    }
+
+    /// Takes in a genuine certificate.
+    pub fn vouch(&mut self, id: u64, certificate: &Certificate) {
+        self.vouched.entry(certificate.subject.height).or_insert_with(|| (id, certificate.clone()));
+    }
+
+    /// Whether a quorum vouched for the state of a height.
+    pub fn is_vouched(&self, height: Height) -> bool {
+        self.vouched.contains_key(&height)
+    }
+
+    /// Compares. Returns how many states are as a quorum or the file with the state has them; and what is wrong, and by
+    /// which record that shows, if by one.
+    pub fn compare(&mut self) -> (u64, Vec<(Option<u64>, String)>) {
+        let mut wrong: Vec<_> = std::mem::take(&mut self.wrong).into_iter().map(|what| (None, what)).collect();
+        let mut equal = self.snapshots_compared;
+        for (height, (id, certificate)) in &self.vouched {
+            let Subject { digest, .. } = certificate.subject;
+            match self.reached.get(height) {
+                None => {}
+                Some(reached) if reached.digest == digest => equal += 1,
+                Some(reached) => {
+                    let what = format!(
+                        "a quorum vouches for the state {digest} at height {height}, and executing the journal again gives {}",
+                        reached.digest
+                    );
+                    wrong.push((Some(*id), what));
+                }
+            }
+        }
+        (equal, wrong)
+    }
+
+    /// The last height after which a quorum vouches for the history that was reached.
+    pub fn proven(&self) -> Option<Height> {
+        let equal = |(height, (_, certificate)): &(&Height, &(u64, Certificate))| {
+            self.reached.get(height).is_some_and(|reached| {
+                matches!(reached.opening, Opening::History { .. }) && reached.digest == certificate.subject.digest
+            })
+        };
+        self.vouched.iter().rev().find(equal).map(|(height, _)| *height)
+    }
+
+    /// The certificates of the states that were reached, ascending, with what their digests are the hashes of.
+    pub fn checkpoints(&self) -> Vec<(&Certificate, &Opening)> {
+        let vouched = self.vouched.iter();
+        vouched
+            .filter_map(|(height, (_, certificate))| Some((certificate, &self.reached.get(height)?.opening)))
+            .collect()
+    }
+}
+
+fn encode(frontier: &Frontier) -> bytes::Bytes {
+    let mut out = Encoder::with_capacity(4096);
+    frontier.encode(&mut out);
+    out.finish()
+}

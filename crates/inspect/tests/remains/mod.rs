@@ -1,0 +1,190 @@
+//! Clusters that have run, and what they leave.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use quorate_applications::{ApplicationKind, KeyValueCommand};
+use quorate_client::{Client, ClientConfig};
+use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::journal::Record;
+use quorate_inspect::{InspectArgs, InspectResult, run};
+use quorate_node::config::CONFIG_FILE;
+use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig};
+use quorate_storage::{FileJournal, Identity, Journal, JournalOptions};
+use quorate_types::{ClusterId, Decoder, Encoder, Wire};
+use serde_json::Value;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+pub const REPLICAS: usize = 4;
+pub const COMMANDS: u64 = 60;
+
+/// A cluster that has run, and the directories of its replicas.
+pub struct Remains {
+    pub directory: PathBuf,
+}
+
+impl Remains {
+    pub fn of(protocol: ProtocolKind, name: &str) -> Remains {
+        Remains::after(COMMANDS, 10, protocol, name, |_| {})
+    }
+
+    /// After so many commands that write so many bytes.
+    pub fn after(
+        commands: u64,
+        value_bytes: usize,
+        protocol: ProtocolKind,
+        name: &str,
+        adjust: impl Fn(&mut NodeConfig),
+    ) -> Remains {
+        let (remains, cluster) = Remains::running(protocol, name, adjust);
+        work(&cluster.0, &cluster.1, commands, value_bytes);
+        for (_, end) in cluster.0.shut_down() {
+            end.expect("a replica goes on until it is stopped");
+        }
+        remains
+    }
+
+    pub fn running(
+        protocol: ProtocolKind,
+        name: &str,
+        adjust: impl Fn(&mut NodeConfig),
+    ) -> (Remains, (EmbeddedCluster, NodeConfig)) {
+        let (remains, template) = Remains::to_be(protocol, name, adjust);
+        let addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); REPLICAS];
+        let cluster =
+            EmbeddedCluster::start(&template, &addresses, |config| remains.settle(config), || Box::new(NoObserver));
+        (remains, (cluster.expect("a cluster starts"), template))
+    }
+
+    /// A place for a cluster, and the settings that all its replicas have.
+    pub fn to_be(protocol: ProtocolKind, name: &str, adjust: impl Fn(&mut NodeConfig)) -> (Remains, NodeConfig) {
+        let directory = std::env::temp_dir().join(format!("quorate-inspect-{}-{protocol}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        let mut template = NodeConfig::template(name);
+        template.application = ApplicationKind::KeyValue;
+        template.consensus.protocol = protocol;
+        template.consensus.checkpoint_interval = 8;
+        template.consensus.view_timeout_ms = 1_000;
+        template.consensus.batch_bytes = 1 << 20;
+        template.journal = JournalConfig { segment_bytes: 2 << 20, ..JournalConfig::default() };
+        adjust(&mut template);
+        (Remains { directory }, template)
+    }
+
+    /// Makes the directory of a replica, for its journal too, and writes its configuration there.
+    pub fn settle(&self, config: &mut NodeConfig) {
+        let home = self.home(config.replica.0);
+        fs::create_dir_all(&home).expect("the temporary directory can be written");
+        config.journal.directory = home.join("journal");
+        fs::write(home.join(CONFIG_FILE), config.to_toml()).expect("it can be written");
+    }
+
+    pub fn home(&self, replica: u16) -> PathBuf {
+        self.directory.join(format!("replica-{replica}"))
+    }
+
+    pub fn inspect(&self, replica: u16, verify: bool) -> InspectResult {
+        inspect(&self.home(replica), verify, None)
+    }
+
+    /// What a replica exports, as text.
+    pub fn export(&self, replica: u16) -> (InspectResult, String) {
+        let path = self.directory.join(format!("export-{replica}.jsonl"));
+        let result = inspect(&self.home(replica), true, Some(path.clone()));
+        assert!(result.failure().is_none(), "{}", result.to_table());
+        (result, fs::read_to_string(path).expect("the export is there"))
+    }
+}
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+pub fn inspect(home: &Path, verify: bool, export: Option<PathBuf>) -> InspectResult {
+    let arguments = InspectArgs { verify, export, ..InspectArgs::default() };
+    run(home, &arguments).expect("the directory can be read")
+}
+
+/// Has commands executed, one after the other.
+pub fn work(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64, value_bytes: usize) {
+    let (quorum, members) = (cluster.committee().quorum, &cluster.committee().members);
+    let told = ClientConfig::new(&config.cluster, config.scheme, quorum.faults(), members);
+    let told = ClientConfig { client_authentication: config.client_authentication, ..told };
+    let mut client = Client::connect(&told).expect("replicas answer");
+    for number in 0..commands {
+        let (key, value) = (format!("key {}", number % 7), format!("{number:>value_bytes$}"));
+        let command = KeyValueCommand::Put { key: key.as_bytes(), value: value.as_bytes() };
+        let mut payload = Vec::new();
+        command.encode(&mut payload);
+        client.execute(&payload).expect("a command is executed");
+    }
+}
+
+/// The first line of an export that `wanted` takes.
+pub fn find_line(export: &str, wanted: impl Fn(&Value) -> bool) -> (usize, Value) {
+    let lines = export.lines().map(|line| serde_json::from_str::<Value>(line).expect("lines are JSON"));
+    lines.enumerate().find(|(_, line)| wanted(line)).expect("there is such a line")
+}
+
+/// The export with another line in the place of one.
+pub fn with_line(export: &str, at: usize, line: &Value) -> String {
+    let changed = line.to_string();
+    let lines = export.lines().enumerate().map(|(number, line)| if number == at { &changed } else { line });
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Flips the lowest bit of the last byte of hexadecimal text, or of a number.
+pub fn flip(value: &mut Value) {
+    *value = match &*value {
+        Value::String(text) => {
+            let (rest, last) = text.split_at(text.len() - 2);
+            Value::String(format!("{rest}{:02x}", u8::from_str_radix(last, 16).expect("hexadecimal") ^ 1))
+        }
+        Value::Number(number) => Value::from(number.as_u64().expect("a natural number") ^ 1),
+        other => panic!("not a field to flip a bit in: {other}"),
+    };
+}
+
+/// Writes the journal of a directory anew, its records as `change` leaves them, checksums and all.
+pub fn rewrite(home: &Path, change: impl Fn(Vec<Record>) -> Vec<Record>) {
+    let config = NodeConfig::read(&home.join(CONFIG_FILE)).expect("it was written before");
+    let journal = home.join("journal");
+    let decode = |records: &mut Vec<Record>, _, bytes: &[u8]| {
+        records.push(Record::decode(&mut Decoder::new(bytes.to_vec().into())).expect("it was written so"));
+    };
+    let (records, _) = quorate_storage::read(&journal, Vec::new, decode).expect("it can be read");
+    fs::remove_dir_all(&journal).expect("it can be removed");
+    let identity = Identity { cluster: ClusterId::from_name(&config.cluster), replica: config.replica };
+    let options = JournalOptions { segment_bytes: config.journal.segment_bytes, ..JournalOptions::default() };
+    let mut written = FileJournal::open(&journal, identity, &options).expect("it can be written");
+    let records = change(records);
+    for (id, record) in (1..).zip(&records) {
+        let mut out = Encoder::default();
+        record.encode(&mut out);
+        written.append(id, out.finish()).expect("it fits");
+    }
+    written.commit().expect("it can be written");
+    while written.durable().expect("it can be written") < Some(records.len() as u64) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Changes the records with `change`, of which the result has to complain in these words.
+pub fn is_noticed(remains: &Remains, replica: u16, words: &str, change: impl Fn(Vec<Record>) -> Vec<Record>) {
+    let (home, kept) = (remains.home(replica), remains.directory.join("kept"));
+    let journal = home.join("journal");
+    fs::rename(&journal, &kept).expect("it can be renamed");
+    fs::create_dir(&journal).expect("it can be made");
+    for entry in fs::read_dir(&kept).expect("it can be listed") {
+        let entry = entry.expect("it can be listed");
+        fs::copy(entry.path(), journal.join(entry.file_name())).expect("it can be copied");
+    }
+    rewrite(&home, change);
+    let result = remains.inspect(replica, true);
+    let failure = result.failure().unwrap_or_else(|| panic!("{words} is not noticed: {}", result.to_table()));
+    assert!(failure.contains(words) || result.to_table().contains(words), "{words}: {}", result.to_table());
+    fs::remove_dir_all(&journal).expect("it can be removed");
+    fs::rename(&kept, &journal).expect("it can be renamed");
+}

@@ -1,0 +1,81 @@
+//! In the place of misbehaviour where the feature `laboratory` is off: types without a value, so that nothing of it is
+//! compiled.
+
+use crate::config_file::ConfigFault;
+pub(crate) use quorate_consensus::protocols::{ForProtocol as ForReplica, for_protocol as for_replica};
+pub(crate) use quorate_consensus::seam::Message as Malleable;
+use quorate_consensus::{Action, Input};
+use quorate_types::identity::ProofShape;
+use quorate_types::{Quorum, ReplicaId, Time};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// No way to misbehave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
+    }
+}
+
+/// The table `[laboratory]` of a configuration, which is refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Laboratory {}
+
+impl Laboratory {
+    pub(crate) fn fault(&self) -> Fault {
+        match *self {}
+    }
+
+    pub(crate) fn liar<M>(&self, _: ReplicaId, _: Quorum, _: ProofShape, _: Duration) -> Liar<M> {
+        match *self {}
+    }
+
+    pub(crate) fn validate(&self, _: ReplicaId, _: usize) -> Result<(), ConfigFault> {
+        match *self {}
+    }
+}
+
+impl Serialize for Laboratory {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        match *self {}
+    }
+}
+
+impl<'de> Deserialize<'de> for Laboratory {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Laboratory, D::Error> {
+        Err(serde::de::Error::custom(
+            "this program cannot misbehave: take the table out, or run the replica with `quorate node`",
+        ))
+    }
+}
+
+/// Nobody who misbehaves.
+pub(crate) struct Liar<M>(Infallible, PhantomData<M>);
+
+impl<M> Liar<M> {
+    pub fn observe(&mut self, _: &Input<M>) {
+        match self.0 {}
+    }
+
+    pub fn rewrite(&mut self, _: Time, _: &mut Vec<Action<M>>) {
+        match self.0 {}
+    }
+
+    pub fn next(&self) -> Option<Time> {
+        match self.0 {}
+    }
+
+    pub fn ring(&mut self, _: Time, _: &mut Vec<Action<M>>) {
+        match self.0 {}
+    }
+
+    pub fn answers_clients(&self, _: Time) -> bool {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,71 @@
+//! Keys and values on the command line and back.
+
+use crate::failure::WrongCall;
+use clap::Args;
+use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use quorate_types::digest::{decode_hex, encode_hex};
+use std::io::{self, IsTerminal, Read};
+
+/// How keys and values are given and shown.
+#[derive(Args, Clone, Copy)]
+pub struct Form {
+    /// Keys and values on the command line and in the output are hexadecimal; standard input is taken as it is.
+    #[arg(long)]
+    hex: bool,
+    /// Show the outcome as JSON. A key or value that is no UTF-8 has its hexadecimal form under `key_hex` or
+    /// `value_hex` instead.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Form {
+    pub fn key(self, text: &str) -> Result<Vec<u8>, WrongCall> {
+        self.decode("key", text, MAX_KEY_BYTES)
+    }
+
+    /// The value, or what standard input has.
+    pub fn value(self, text: Option<&str>) -> Result<Vec<u8>, WrongCall> {
+        match text {
+            Some(text) => self.decode("value", text, MAX_VALUE_BYTES),
+            None => read_value(),
+        }
+    }
+
+    pub fn decode(self, what: &str, text: &str, most: usize) -> Result<Vec<u8>, WrongCall> {
+        let bytes = match self.hex {
+            true => decode_hex(text).ok_or_else(|| {
+                WrongCall(format!(
+                    "the {what} `{text}` is not hexadecimal: write two digits for each byte, or leave --hex out"
+                ))
+            })?,
+            false => text.as_bytes().to_vec(),
+        };
+        fits(what, bytes.len(), most).map(|()| bytes)
+    }
+
+    /// As it is shown to a person or a pipe: the bytes themselves, unless hexadecimal is wanted.
+    pub fn show(self, bytes: &[u8]) -> Vec<u8> {
+        if self.hex { encode_hex(bytes).into_bytes() } else { bytes.to_vec() }
+    }
+}
+
+fn fits(what: &str, bytes: usize, most: usize) -> Result<(), WrongCall> {
+    if bytes > most { Err(WrongCall(format!("the {what} has {bytes} bytes; at most {most} fit"))) } else { Ok(()) }
+}
+
+fn read_value() -> Result<Vec<u8>, WrongCall> {
+    let input = io::stdin();
+    if input.is_terminal() {
+        let why = "there is no value: write one after the key, or have it come from standard input";
+        return Err(WrongCall(why.into()));
+    }
+    let mut value = Vec::new();
+    let read = input.lock().take(MAX_VALUE_BYTES as u64 + 1).read_to_end(&mut value);
+    read.map_err(|error| WrongCall(format!("cannot read the value from standard input: {error}")))?;
+    match value.len() > MAX_VALUE_BYTES {
+        true => {
+            Err(WrongCall(format!("standard input has more than {MAX_VALUE_BYTES} bytes, the most that fit a value")))
+        }
+        false => Ok(value),
+    }
+}

@@ -1,0 +1,210 @@
+//! The key-value store of a running cluster by hand.
+
+mod answer;
+mod bytes;
+
+use crate::{Interval, Outcome, choice};
+use answer::Answer;
+use bytes::Form;
+use clap::{Args, Subcommand};
+use quorate_applications::KeyValueCommand;
+use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_SCAN_PAIRS, MAX_VALUE_BYTES};
+use quorate_client::{CLIENT_CONFIG_FILE, Client, ClientConfig, ConfigError};
+use quorate_crypto::ClientAuthentication;
+use std::path::{Path, PathBuf};
+
+/// How a client finds the cluster, and how long it waits.
+#[derive(Args)]
+pub struct Reach {
+    /// The directory with client.toml, such as that of a testnet.
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// How to show that commands are one's own [default: what client.toml says].
+    #[arg(long, global = true, value_name = "HOW", value_parser = choice::<ClientAuthentication>())]
+    client_authentication: Option<ClientAuthentication>,
+    /// Longest wait for connections, and then for the result [default: what client.toml says].
+    #[arg(long, global = true, value_name = "DURATION")]
+    timeout: Option<Interval>,
+}
+
+impl Reach {
+    /// The directory with client.toml.
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The file that the configuration is read from.
+    pub fn file(&self) -> PathBuf {
+        self.dir.join(CLIENT_CONFIG_FILE)
+    }
+
+    /// What client.toml says, with the waits of the flags.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn config(&self) -> Result<ClientConfig, ConfigError> {
+        let mut config = ClientConfig::load(&self.file())?;
+        if let Some(timeout) = self.timeout {
+            (config.connect_timeout_ms, config.request_timeout_ms) = (timeout.as_millis(), timeout.as_millis());
+        }
+        Ok(config)
+    }
+}
+
+/// Arguments of `quorate-node client`.
+#[derive(Args)]
+pub struct ClientArgs {
+    #[command(flatten)]
+    pub reach: Reach,
+    #[command(subcommand)]
+    pub request: Request,
+}
+
+/// What is asked of the key-value store.
+#[derive(Subcommand)]
+pub enum Request {
+    /// Set a key to a value.
+    Put {
+        /// The key.
+        key: String,
+        /// The value; without it, standard input to its end.
+        value: Option<String>,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Read a key.
+    Get {
+        /// The key.
+        key: String,
+        /// Ask f+1 replicas for their state without ordering the question: quicker, but possibly stale.
+        #[arg(long)]
+        stale: bool,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Remove a key.
+    Delete {
+        /// The key.
+        key: String,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Set a key to a value if it has the expected one; exit status 1 if it has another.
+    #[command(visible_alias = "cas")]
+    CompareAndSet {
+        /// The key.
+        key: String,
+        /// The value; without it, standard input to its end.
+        value: Option<String>,
+        /// The value that the key must have.
+        #[arg(long, value_name = "VALUE", required_unless_present = "absent")]
+        expected: Option<String>,
+        /// The key must not exist.
+        #[arg(long, conflicts_with = "expected")]
+        absent: bool,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// List keys and values in ascending order of the keys, compared byte by byte.
+    Scan {
+        /// Only keys that begin with this.
+        #[arg(long, value_name = "KEY", conflicts_with_all = ["from", "to"])]
+        prefix: Option<String>,
+        /// Only this key and those after it.
+        #[arg(long, value_name = "KEY")]
+        from: Option<String>,
+        /// Only keys before this one.
+        #[arg(long, value_name = "KEY")]
+        to: Option<String>,
+        /// Most pairs to list. They are read a page at a time: what others write meanwhile may show in later pages.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        limit: Option<u64>,
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// Has a request executed, and shows the answer.
+///
+/// # Errors
+/// If it cannot be, or the answer is not the one that was wanted.
+pub fn run(reach: &Reach, request: Request) -> Outcome {
+    let mut config = reach.config()?;
+    config.client_authentication = reach.client_authentication.unwrap_or(config.client_authentication);
+    match request {
+        Request::Put { key, value, form } => {
+            let (key, value) = (form.key(&key)?, form.value(value.as_deref())?);
+            let command = KeyValueCommand::Put { key: &key, value: &value };
+            order(&config, &command)?.show(&key, &form)
+        }
+        Request::Get { key, stale, form } => {
+            let key = form.key(&key)?;
+            let command = KeyValueCommand::Get { key: &key };
+            let answer = if stale { ask(&config, &command)? } else { order(&config, &command)? };
+            answer.show(&key, &form)
+        }
+        Request::Delete { key, form } => {
+            let key = form.key(&key)?;
+            order(&config, &KeyValueCommand::Delete { key: &key })?.show(&key, &form)
+        }
+        Request::CompareAndSet { key, value, expected, absent: _, form } => {
+            let (key, value) = (form.key(&key)?, form.value(value.as_deref())?);
+            let expected = expected.map(|expected| form.decode("expected value", &expected, MAX_VALUE_BYTES));
+            let expected = expected.transpose()?;
+            let command = KeyValueCommand::CompareAndSwap { key: &key, expected: expected.as_deref(), value: &value };
+            order(&config, &command)?.show(&key, &form)
+        }
+        Request::Scan { prefix, from, to, limit, form } => {
+            let decode = |key: Option<String>| key.map(|key| form.key(&key)).transpose();
+            let (from, to) = match decode(prefix)? {
+                Some(prefix) => (prefix.clone(), successor(prefix)),
+                None => (decode(from)?.unwrap_or_default(), decode(to)?),
+            };
+            scan(&config, from, to.as_deref(), limit.unwrap_or(u64::MAX), &form)
+        }
+    }
+}
+
+/// Has a command ordered.
+fn order(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, Box<dyn std::error::Error>> {
+    Ok(Answer(Client::connect(config)?.execute(&command.to_vec())?))
+}
+
+/// Asks f+1 replicas for their state.
+fn ask(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, Box<dyn std::error::Error>> {
+    Ok(Answer(Client::connect(config)?.query(&command.to_vec())?))
+}
+
+/// Lists pairs page by page as they come.
+fn scan(config: &ClientConfig, mut from: Vec<u8>, to: Option<&[u8]>, limit: u64, form: &Form) -> Outcome {
+    let mut client = Client::connect(config)?;
+    let mut listing = answer::Listing::new(form);
+    loop {
+        let left = limit - listing.pairs();
+        let command = KeyValueCommand::Scan { from: &from, to, limit: left.min(u64::from(MAX_SCAN_PAIRS)) as u32 };
+        let answer = Answer(client.execute(&command.to_vec())?);
+        let page = answer.page()?;
+        let last = listing.add(&page)?;
+        match last.filter(|_| page.has_more && listing.pairs() < limit).and_then(next_key) {
+            Some(next) => from = next,
+            None => return listing.finish(page.has_more),
+        }
+    }
+}
+
+/// The first key after this one, if there is one.
+fn next_key(key: &[u8]) -> Option<Vec<u8>> {
+    if key.len() < MAX_KEY_BYTES { Some([key, &[0]].concat()) } else { successor(key.to_vec()) }
+}
+
+/// The least byte string that is greater than all that begin with `bytes`.
+fn successor(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    while let Some(last) = bytes.last_mut() {
+        if let Some(next) = last.checked_add(1) {
+            *last = next;
+            return Some(bytes);
+        }
+        bytes.pop();
+    }
+    None
+}

@@ -1,0 +1,50 @@
+//! `quorate inspect`: what a replica's directory holds, and whether it is sound; and whether an export is.
+
+use crate::Outcome;
+use crate::failure::wrong_call;
+use crate::output::Outputs;
+use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig};
+use quorate_inspect::InspectArgs;
+use std::path::Path;
+
+/// The part of the help that explains the exit status.
+pub const EXIT_STATUS: &str = "\
+Exit status:
+  0  all is well, as far as it was looked at: without --verify, that the journal can be read
+  1  something is wrong, and is told, or the directory cannot be inspected
+  2  the call is wrong";
+
+/// Looks into a directory, or checks an export.
+pub fn run(arguments: &InspectArgs) -> Outcome {
+    match (&arguments.check, &arguments.dir) {
+        (Some(export), _) => check(export, arguments),
+        (None, Some(directory)) => inspect(directory, arguments),
+        (None, None) => unreachable!("the command line demands one of the two"),
+    }
+}
+
+fn outputs(arguments: &InspectArgs) -> Result<Outputs, Box<dyn std::error::Error>> {
+    let inputs: Vec<&Path> = arguments.check.iter().chain(&arguments.keys).map(AsRef::as_ref).collect();
+    Outputs::open(&[("--json", arguments.json.as_deref())], &inputs)
+}
+
+fn check(export: &Path, arguments: &InspectArgs) -> Outcome {
+    let outputs = outputs(arguments)?;
+    let keys = arguments.keys.as_deref().map(|path| match path.is_dir() {
+        true => ClientConfig::load(&path.join(CLIENT_CONFIG_FILE)),
+        false => ClientConfig::load(path),
+    });
+    let checked = quorate_inspect::check::check(export, keys.transpose()?.as_ref())?;
+    outputs.deliver(checked.to_table().trim_end(), &[("--json", &|| checked.to_json())])
+}
+
+/// The result is told in any case; that something in it is not as it should be is an error.
+fn inspect(directory: &Path, arguments: &InspectArgs) -> Outcome {
+    if arguments.export.as_deref() == Some(Path::new("-")) {
+        return Err(wrong_call("--export: an export has to be whole before it has its name; name a file"));
+    }
+    let outputs = outputs(arguments)?;
+    let result = quorate_inspect::run(directory, arguments)?;
+    outputs.deliver(result.to_table().trim_end(), &[("--json", &|| result.to_json())])?;
+    result.failure().map_or(Ok(()), |failure| Err(failure.into()))
+}

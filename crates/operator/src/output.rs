@@ -1,0 +1,176 @@
+//! Results to standard output or into files, everything else to standard error.
+//!
+//! Places are opened before anything runs, so that a place which cannot be written is refused at once; and nothing that
+//! was measured is lost: the table is told first, and each place is tried whatever happens to the others.
+
+use crate::failure::wrong_call;
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The path that is standard output.
+const STANDARD: &str = "-";
+
+/// Writes a line of a result. A reader that has gone away (`| head`) is no error.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn say(text: &str) -> Result<(), String> {
+    say_bytes(text.as_bytes())
+}
+
+/// Writes a line of a result that need not be text.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn say_bytes(line: &[u8]) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(line).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line of a log.
+pub fn complain(text: &str) {
+    // Without a standard error there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A place for one form of a result.
+struct Place {
+    flag: &'static str,
+    path: String,
+    /// None for standard output.
+    file: Option<File>,
+    /// Whether the file was made for this run; it goes again if nothing is written.
+    is_new: bool,
+    is_written: bool,
+}
+
+/// The places that a call names for its results, opened.
+pub struct Outputs(Vec<Place>);
+
+/// One form of a result: the flag that names its place, and the text, which is made only if the flag was given.
+pub type Form<'a> = (&'static str, &'a dyn Fn() -> String);
+
+impl Outputs {
+    /// Opens the places of the flags that were given. What was in a file stays until a result is written. `inputs` are
+    /// files that the run reads.
+    ///
+    /// # Errors
+    /// A wrong call, if a place cannot be written, if two flags name one, or if one names what is read.
+    pub fn open(flags: &[(&'static str, Option<&str>)], inputs: &[&Path]) -> Result<Outputs, Box<dyn Error>> {
+        let mut outputs = Outputs(Vec::new());
+        for (flag, path) in flags.iter().filter_map(|(flag, path)| Some((*flag, (*path)?))) {
+            let place = Place::open(flag, path)?;
+            let taken = outputs.0.iter().find(|other| other.is_the_same(&place));
+            if let Some(other) = taken {
+                let what = if path == STANDARD { "standard output" } else { path };
+                let why = format!("{} and {flag} both name {what}; name another place for one of them", other.flag);
+                return Err(wrong_call(why));
+            }
+            if let Some(input) = inputs.iter().find(|input| place.is_file(input)) {
+                let why =
+                    format!("{flag} {path} would overwrite {}, which is read; name another file", input.display());
+                return Err(wrong_call(why));
+            }
+            outputs.0.push(place);
+        }
+        Ok(outputs)
+    }
+
+    /// Tells the table, on standard output unless a form goes there, and writes each form to its place.
+    ///
+    /// # Errors
+    /// Every place that cannot be written; the table is then told on standard error at least.
+    pub fn deliver(mut self, table: &str, forms: &[Form<'_>]) -> Result<(), Box<dyn Error>> {
+        let mut failures = Vec::new();
+        if self.0.iter().any(|place| place.file.is_none()) {
+            complain(table);
+        } else if let Err(failure) = say(table) {
+            complain(table);
+            failures.push(failure);
+        }
+        for place in &mut self.0 {
+            let text = forms.iter().find(|(flag, _)| *flag == place.flag).map(|(_, text)| text());
+            match text.map(|text| place.write(&text)) {
+                Some(Err(failure)) => failures.push(failure),
+                Some(Ok(())) if place.flag == "--report" && place.file.is_some() => {
+                    complain(&format!("report: {}", place.path));
+                }
+                _ => {}
+            }
+        }
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
+    }
+
+    /// A writer to the place of a flag, which was given.
+    pub fn writer(&mut self, flag: &str) -> Box<dyn Write> {
+        let place = self.0.iter_mut().find(|place| place.flag == flag).expect("it was opened");
+        place.is_written = true;
+        match place.file.take() {
+            None => Box::new(io::stdout()),
+            Some(file) => {
+                // A device or a pipe cannot be shortened, and needs not be.
+                let _ = file.set_len(0);
+                Box::new(file)
+            }
+        }
+    }
+}
+
+impl Place {
+    fn open(flag: &'static str, path: &str) -> Result<Place, Box<dyn Error>> {
+        let mut place = Place { flag, path: path.to_owned(), file: None, is_new: false, is_written: false };
+        if path != STANDARD {
+            let is_new = !Path::new(path).exists();
+            let file = File::options().write(true).create(true).truncate(false).open(path);
+            place.file = Some(
+                file.map_err(|error| wrong_call(format!("{flag}: cannot write {path}: {error}; name another file")))?,
+            );
+            place.is_new = is_new;
+        }
+        Ok(place)
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), String> {
+        let Some(file) = &mut self.file else { return say(text.trim_end()) };
+        self.is_written = true;
+        // A device or a pipe cannot be shortened, and needs not be.
+        let _ = file.set_len(0);
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.flush())
+            .map_err(|error| format!("{}: cannot write {}: {error}", self.flag, self.path))
+    }
+
+    /// The file behind a path, whatever it is called here.
+    fn canonical(path: &Path) -> Option<PathBuf> {
+        fs::canonicalize(path).ok()
+    }
+
+    fn is_file(&self, path: &Path) -> bool {
+        let is_regular = self.file.as_ref().is_some_and(|file| file.metadata().is_ok_and(|about| about.is_file()));
+        is_regular && Place::canonical(path).is_some_and(|of| Place::canonical(Path::new(&self.path)) == Some(of))
+    }
+
+    fn is_the_same(&self, other: &Place) -> bool {
+        match (&self.file, &other.file) {
+            (None, None) => true,
+            (Some(_), Some(_)) => self.is_file(Path::new(&other.path)),
+            _ => false,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_new && !self.is_written {
+            // It is empty; if it cannot be removed it stays so.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `quorate status`: how the replicas of a cluster are.
+
+use crate::replicas::StatusReader;
+use crate::{Outcome, output};
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The part of the help that explains the exit status.
+pub const EXIT_STATUS: &str = "\
+Exit status:
+  0  every replica that was asked answers, and nothing needs attention
+  1  something needs attention and is told, or nobody can be asked
+  2  the call is wrong";
+
+/// All flags of `quorate status`.
+#[derive(Args)]
+pub struct StatusArgs {
+    /// A replica's directory, for that replica alone; or the directory of a testnet, or of a client.toml, for all
+    /// replicas.
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+    /// Ask again and again, with so many seconds in between, until a signal ends it.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    watch: Option<u64>,
+    /// How long a replica may take to answer, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    timeout_ms: u64,
+}
+
+/// That something needs attention is an error, once it is told.
+pub fn run(arguments: &StatusArgs) -> Outcome {
+    let mut reader = StatusReader::open(&arguments.dir)?;
+    loop {
+        let status = reader.read(Duration::from_millis(arguments.timeout_ms))?;
+        let text = if arguments.json { status.to_json() } else { status.to_table() };
+        let clears = arguments.watch.is_some() && !arguments.json && std::io::stdout().is_terminal();
+        output::say(&format!("{}{}", if clears { "\x1b[H\x1b[J" } else { "" }, text.trim_end()))?;
+        match arguments.watch {
+            Some(seconds) => std::thread::sleep(Duration::from_secs(seconds)),
+            None if status.needs_attention() => return Err("something needs attention".into()),
+            None => return Ok(()),
+        }
+    }
+}

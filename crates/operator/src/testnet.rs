@@ -1,0 +1,172 @@
+//! The directories and keys of a new cluster.
+
+use crate::failure::wrong_call;
+use crate::{Outcome, choice, output};
+use clap::Args;
+use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig};
+use quorate_consensus::config::{LeaderKind, ProtocolKind};
+use quorate_crypto::{ClientAuthentication, SchemeKind};
+use quorate_node::testnet::{self, Place};
+use quorate_node::{NodeConfig, NodeError};
+use quorate_types::text::quote;
+use quorate_types::{Quorum, ReplicaId};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+/// The first port of a testnet, whose replicas have to find each other again after a restart.
+pub const DEFAULT_PORT: u16 = 7000;
+/// Replicas of a testnet, unless the call says how many.
+pub const DEFAULT_REPLICAS: usize = 4;
+
+/// All flags of `quorate-node testnet`. Everything else is set in the replicas' `config.toml`.
+#[derive(Args)]
+pub struct TestnetArgs {
+    /// The directory to write; it must be empty or not exist.
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Number of replicas, n [default: 4, or as many as --hosts names].
+    #[arg(long, value_name = "N")]
+    replicas: Option<usize>,
+    /// Byzantine replicas to tolerate, f [default: as many as n allows, (n-1)/3].
+    #[arg(long, value_name = "F")]
+    faults: Option<usize>,
+    /// Protocol that orders the commands.
+    #[arg(long, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
+    protocol: ProtocolKind,
+    /// Who leads: one replica until it fails, all in turns, or all in turns but those that were silent lately.
+    #[arg(long, default_value = "fixed", value_parser = choice::<LeaderKind>())]
+    leader: LeaderKind,
+    /// Signature scheme of votes and certificates.
+    #[arg(long, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
+    scheme: SchemeKind,
+    /// How clients show that commands are theirs: by a signature on each bundle, or not at all.
+    #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
+    client_authentication: ClientAuthentication,
+    /// First of the ports that the replicas listen on.
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
+    base_port: u16,
+    /// The hosts of the replicas, each HOST or HOST:PORT, a number or a name; a host may be named more than once
+    /// [default: this host alone]. A replica listens on three ports: for peers, for clients, and on loopback for the
+    /// status.
+    #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
+    hosts: Vec<String>,
+}
+
+/// How the binary is called that the cluster is to be run with.
+pub struct Program {
+    pub name: &'static str,
+    /// Its command that runs a replica.
+    pub run: &'static str,
+}
+
+/// A cluster to write.
+pub struct Testnet<'a> {
+    /// The settings that all replicas share.
+    pub template: NodeConfig,
+    pub replicas: usize,
+    pub base_port: u16,
+    /// One for each replica; none for replicas of this host.
+    pub hosts: &'a [String],
+}
+
+/// Writes the cluster that the flags describe.
+///
+/// # Errors
+/// If it cannot be one, or not be written.
+pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
+    let mut template = NodeConfig::template("quorate");
+    template.faults = arguments.faults;
+    template.scheme = arguments.scheme;
+    template.client_authentication = arguments.client_authentication;
+    template.consensus.protocol = arguments.protocol;
+    template.consensus.leader = arguments.leader;
+    let replicas = count(arguments.replicas, &arguments.hosts)?.unwrap_or(DEFAULT_REPLICAS);
+    let testnet = Testnet { template, replicas, base_port: arguments.base_port, hosts: &arguments.hosts };
+    write(&testnet, &arguments.dir, program)
+}
+
+/// How many replicas are asked for, by number or by naming their hosts; none if neither says.
+///
+/// # Errors
+/// A wrong call, if the two differ.
+pub fn count(replicas: Option<usize>, hosts: &[String]) -> Result<Option<usize>, Box<dyn Error>> {
+    match (replicas, hosts.len()) {
+        (replicas, 0) => Ok(replicas),
+        (Some(replicas), named) if replicas != named => Err(wrong_call(format!(
+            "--replicas {replicas} and --hosts with {named} hosts: leave --replicas out, or name a host for each replica"
+        ))),
+        (_, named) => Ok(Some(named)),
+    }
+}
+
+/// Writes a cluster, and tells how to run it with `program`.
+///
+/// # Errors
+/// If it cannot be one, or not be written.
+pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outcome {
+    let Testnet { template, replicas, base_port, hosts } = testnet;
+    let places = match hosts {
+        [] => testnet::places_here(*replicas, *base_port)?,
+        hosts => testnet::places_on(hosts, *base_port)?,
+    };
+    let net = testnet::write_at(template, places, directory)?;
+    let committee = net.client_committee().map_err(NodeError::from)?;
+    let mut config =
+        ClientConfig::new(&template.cluster, template.scheme, committee.quorum.faults(), &committee.members);
+    config.client_authentication = template.client_authentication;
+    config.application = template.application;
+    config.dissemination = template.consensus.dissemination;
+    let path = directory.join(CLIENT_CONFIG_FILE);
+    std::fs::write(&path, config.to_toml()).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let written = match net.directories.len() {
+        1 => "1 replica".to_owned(),
+        more => format!("{more} replicas"),
+    };
+    let start = if hosts.is_empty() { "start each with" } else { "copy each directory to its host and start it with" };
+    let Program { name, run } = program;
+    let mut text = format!("wrote {written} and {}; {start}\n", path.display());
+    for home in &net.directories {
+        text.push_str(&format!("  {name} {run} --dir {}\n", quote(&home.display().to_string())));
+    }
+    let quoted = quote(&directory.display().to_string());
+    text.push_str(&format!("then try\n  {name} client --dir {quoted} put greeting hello\n"));
+    text.push_str(&firewall(&net.places, name));
+    output::say(&text)?;
+    if template.client_authentication == ClientAuthentication::None {
+        output::complain(
+            "warning: --client-authentication none: anybody may speak for any client; for measurements only",
+        );
+    }
+    if let Some(warning) = template.consensus.stalls_with_silent(committee.quorum, &silent_and_apart(committee.quorum))
+    {
+        output::complain(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// Which ports are whose.
+fn firewall(places: &[Place], program: &str) -> String {
+    let ports = |of: &dyn Fn(&Place) -> u16| {
+        let mut ports: Vec<u16> = places.iter().map(of).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        let (first, last) = (ports[0], ports[ports.len() - 1]);
+        match usize::from(last - first) + 1 == ports.len() {
+            true if first == last => first.to_string(),
+            true => format!("{first}-{last}"),
+            false => ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","),
+        }
+    };
+    format!(
+        "ports: {} for peers, {} for clients, {} on loopback for `{program} status`",
+        ports(&|place| place.peers.port()),
+        ports(&|place| place.clients.port()),
+        ports(&|place| place.operators.port())
+    )
+}
+
+/// As many silent replicas as the cluster has to bear, as far apart as can be: the shortest rows of live leaders.
+fn silent_and_apart(quorum: Quorum) -> Vec<ReplicaId> {
+    let (replicas, faults) = (quorum.replicas(), quorum.faults());
+    (1..=faults).map(|at| ReplicaId((at * replicas / faults - 1) as u16)).collect()
+}
