@@ -1,13 +1,14 @@
-//! Finding the wrong ones among claims that are checked many at once.
+//! Bisection of claims that were checked together and failed.
 
-/// The claims that do not hold, in order. All are checked at once; if that fails, halves are, until every bad one is found.
+/// Returns the claims that do not hold, in order. Checks all of them at once and, if that fails, halves until every bad
+/// one is found.
 pub fn find_bad<T>(claims: &[T], mut check: impl FnMut(&[T]) -> bool) -> Vec<&T> {
     let mut bad = Vec::new();
     search(claims, false, &mut check, &mut bad);
     bad
 }
 
-/// `known_bad` if it is known already that at least one is.
+/// `known_bad`: at least one of the claims is already known to be bad, so checking all of them would be wasted.
 fn search<'a, T>(claims: &'a [T], known_bad: bool, check: &mut impl FnMut(&[T]) -> bool, bad: &mut Vec<&'a T>) {
     if !known_bad && check(claims) {
         return;

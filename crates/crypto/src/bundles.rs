@@ -1,4 +1,4 @@
-//! Checking that bundles are of the clients that they name.
+//! Verification of clients' bundles.
 
 use crate::bisect::find_bad;
 use crate::cache::VerifiedCache;
@@ -8,14 +8,15 @@ use quorate_types::command::BundleStatement;
 use quorate_types::{Authenticator, Bundle, ClusterId, Digest};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Verified bundles to remember unless configured otherwise: what comes in during a second or so, in about 6 MB.
+/// Default number of verified bundles to remember: about a second's worth, in about 6 MB.
 pub const DEFAULT_CACHE_BUNDLES: usize = 65_536;
-/// Most clients whose keys stay decoded, which saves a sixth of a check; one more, and all are forgotten. About 0.5 kB each.
+/// Maximum number of decoded client keys, about 0.5 kB each. A decoded key saves a sixth of a verification. A full
+/// table is cleared.
 const MAX_DECODED_KEYS: usize = 4096;
 
-/// One replica's check of clients' bundles. Bundles under one digest are the same to the last bit, their authenticators too, and
-/// signatures are checked by the rules of ZIP-215, so every replica finds the same; and each bundle is checked once, whether it
-/// comes from its client, from a peer who relays it, inside a proposal, or as the answer to a fetch.
+/// Verifies clients' bundles for one replica, each bundle once, whether it comes from its client, from a peer's relay,
+/// in a proposal or as the answer to a fetch. A digest covers the authenticator, and ZIP-215 has one verdict for each
+/// signature, so all replicas agree.
 pub struct BundleVerifier {
     kind: ClientAuthentication,
     cluster: ClusterId,
@@ -24,7 +25,7 @@ pub struct BundleVerifier {
     verifications: u64,
 }
 
-/// A bundle that is to be checked: its name, its key, what is signed, and the signature.
+/// A bundle's signature to verify.
 struct Claim<'a> {
     bundle: Digest,
     public_key: &'a [u8; PUBLIC_KEY_BYTES],
@@ -33,19 +34,18 @@ struct Claim<'a> {
 }
 
 impl BundleVerifier {
-    /// A verifier that remembers the last `cache_bundles` verified bundles.
+    /// Makes a verifier that remembers the last `cache_bundles` verified bundles.
     pub fn new(kind: ClientAuthentication, cluster: ClusterId, cache_bundles: usize) -> BundleVerifier {
         let verified = VerifiedCache::new(cache_bundles);
         BundleVerifier { kind, cluster, verified, keys: HashMap::new(), verifications: 0 }
     }
 
-    /// What is asked of bundles.
     pub fn kind(&self) -> ClientAuthentication {
         self.kind
     }
 
-    /// The digests of those among the bundles that do not show whose they are: all signatures are checked at once, and if that fails,
-    /// halves are, until every bad one is found. Where clients are not authenticated there are none.
+    /// Returns the digests of the bundles without a valid signature. Verifies all signatures in one batch, and bisects
+    /// it if that fails. Returns none if clients are not authenticated.
     pub fn forged<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> BTreeSet<Digest> {
         let (claims, mut forged) = self.unverified(bundles);
         forged.extend(find_bad(&claims, |claims| self.check(claims)).into_iter().map(|claim| claim.bundle));
@@ -54,7 +54,8 @@ impl BundleVerifier {
         forged
     }
 
-    /// Whether there is none: one check of all, which costs a forger's victim no more than a message of genuine ones does.
+    /// Returns whether all bundles have valid signatures. One batch without bisection, so forged bundles cost no more
+    /// than genuine ones.
     pub fn are_genuine<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> bool {
         let (claims, forged) = self.unverified(bundles);
         let genuine = forged.is_empty() && self.check(&claims);
@@ -64,7 +65,7 @@ impl BundleVerifier {
         genuine
     }
 
-    /// The signatures to check, one for each bundle that was not found genuine lately, and the bundles that have none to check.
+    /// Returns the signatures to verify, one for each bundle not in the cache, and the bundles that have none.
     fn unverified<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> (Vec<Claim<'a>>, BTreeSet<Digest>) {
         let (mut seen, mut forged, mut claims) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         if self.kind == ClientAuthentication::None {
@@ -89,7 +90,7 @@ impl BundleVerifier {
         (claims, forged)
     }
 
-    /// Whether all claims hold, whose keys are decoded.
+    /// Verifies claims whose keys are decoded.
     fn check(&mut self, claims: &[Claim<'_>]) -> bool {
         self.verifications += claims.len() as u64;
         match claims {
@@ -111,17 +112,18 @@ impl BundleVerifier {
         verify_many(&keys, claims.iter().zip(at).map(|(claim, at)| (at, &claim.statement[..], claim.signature)))
     }
 
-    /// Whether a bundle was checked before and found genuine, lately.
+    /// Whether a bundle is in the cache of verified ones.
     pub fn is_verified(&self, bundle: &Digest) -> bool {
         self.verified.contains(bundle)
     }
 
-    /// Single signatures checked since the start: a batch of k counts k, and again for what is checked again to find the bad ones.
+    /// Number of signatures verified since the start. A batch of k counts k, and bisection counts again.
     pub fn verifications(&self) -> u64 {
         self.verifications
     }
 
-    /// Returns an authenticator's key, which is decoded from then on, and its signature; `None` if they are not of Ed25519.
+    /// Returns an authenticator's key, decoding it into the table, and its signature; `None` if they are not of
+    /// Ed25519.
     fn decode<'a>(&mut self, authenticator: Authenticator<'a>) -> Option<(&'a [u8; PUBLIC_KEY_BYTES], &'a [u8])> {
         let Authenticator { kind: ED25519_AUTHENTICATOR, public_key, signature } = authenticator else { return None };
         let public_key = public_key.try_into().ok()?;

@@ -1,96 +1,98 @@
-//! What was found valid, certificates and clients' bundles, and what was signed.
+//! Caches of verified certificates and bundles, and of signatures made.
 
 use bytes::Bytes;
 use quorate_types::{Digest, Hasher};
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
-/// Verified certificates to remember unless configured otherwise: some hundreds of views, in about 100 kB.
+/// Default number of verified certificates to remember: some hundreds of views, in about 100 kB.
 pub const DEFAULT_CACHE_CERTIFICATES: usize = 1024;
 
-/// The fingerprints of what was verified last, first in first out.
-///
-/// Only successes are kept: what is refused may be sent in endlessly many variants, and remembering them would push the useful
-/// ones out. A fingerprint covers every byte: a certificate's proof and attachments too, and a bundle's authenticator.
-pub struct VerifiedCache {
+/// The last `capacity` values, first in first out.
+struct Fifo<V> {
     capacity: usize,
-    known: HashSet<Digest, BuildHasherDefault<DefaultHasher>>,
+    values: HashMap<Digest, V, BuildHasherDefault<DefaultHasher>>,
     order: VecDeque<Digest>,
 }
 
-impl VerifiedCache {
-    /// A cache of at most `capacity` fingerprints; of none, if that is 0.
-    pub fn new(capacity: usize) -> VerifiedCache {
-        VerifiedCache { capacity, known: HashSet::default(), order: VecDeque::new() }
+impl<V> Fifo<V> {
+    fn new(capacity: usize) -> Fifo<V> {
+        Fifo { capacity, values: HashMap::default(), order: VecDeque::new() }
     }
 
-    /// Whether something of that fingerprint was verified lately.
-    pub fn contains(&self, fingerprint: &Digest) -> bool {
-        self.known.contains(fingerprint)
-    }
-
-    /// Remembers what was verified, and forgets the oldest where there is no room.
-    pub fn insert(&mut self, fingerprint: Digest) {
-        if self.capacity == 0 || self.known.contains(&fingerprint) {
+    fn insert(&mut self, fingerprint: Digest, value: V) {
+        if self.capacity == 0 || self.values.contains_key(&fingerprint) {
             return;
         }
         if self.order.len() == self.capacity {
-            let oldest = self.order.pop_front().expect("a full cache of a capacity above zero holds something");
-            self.known.remove(&oldest);
+            let oldest = self.order.pop_front().expect("a full cache with a capacity above 0 is not empty");
+            self.values.remove(&oldest);
         }
         self.order.push_back(fingerprint);
-        self.known.insert(fingerprint);
-        assert_eq!(self.known.len(), self.order.len(), "the cache's set and queue hold the same fingerprints");
-    }
-
-    /// How many fingerprints it holds.
-    pub fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Whether it holds none.
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.values.insert(fingerprint, value);
+        assert_eq!(self.values.len(), self.order.len(), "the cache's map and queue have the same fingerprints");
     }
 }
 
-/// The signatures of what was signed last, first in first out.
+/// Fingerprints of what was verified last, first in first out.
+///
+/// Only successes are kept: an attacker can vary what is refused without end, and remembering that would push useful
+/// entries out. A fingerprint covers every byte, including a certificate's proof and attachments and a bundle's
+/// authenticator.
+pub struct VerifiedCache(Fifo<()>);
+
+impl VerifiedCache {
+    /// Returns an empty cache of at most `capacity` fingerprints. With capacity 0 it stays empty.
+    pub fn new(capacity: usize) -> VerifiedCache {
+        VerifiedCache(Fifo::new(capacity))
+    }
+
+    pub fn contains(&self, fingerprint: &Digest) -> bool {
+        self.0.values.contains_key(fingerprint)
+    }
+
+    /// Adds a fingerprint and drops the oldest if the cache is full.
+    pub fn insert(&mut self, fingerprint: Digest) {
+        self.0.insert(fingerprint, ());
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.order.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.order.is_empty()
+    }
+}
+
+/// The signatures made last, first in first out.
 pub struct SignatureCache {
-    capacity: usize,
-    known: HashMap<Digest, Bytes, BuildHasherDefault<DefaultHasher>>,
-    order: VecDeque<Digest>,
+    signatures: Fifo<Bytes>,
     made: u64,
 }
 
 impl SignatureCache {
-    /// A cache of at most `capacity` signatures; of none, if that is 0.
+    /// Returns an empty cache of at most `capacity` signatures. With capacity 0 it stays empty.
     pub fn new(capacity: usize) -> SignatureCache {
-        SignatureCache { capacity, known: HashMap::default(), order: VecDeque::new(), made: 0 }
+        SignatureCache { signatures: Fifo::new(capacity), made: 0 }
     }
 
-    /// The signature of a statement, which `sign` makes if it is not kept.
+    /// Returns the signature of a statement, from the cache or else from `sign`.
     pub fn get_or_sign(&mut self, statement: &[u8], sign: impl FnOnce() -> Bytes) -> Bytes {
         let mut hasher = Hasher::new(*b"qN01");
         hasher.update(statement);
         let fingerprint = hasher.finish();
-        if let Some(kept) = self.known.get(&fingerprint) {
+        if let Some(kept) = self.signatures.values.get(&fingerprint) {
             return kept.clone();
         }
         self.made += 1;
         let signature = sign();
-        if self.capacity > 0 {
-            if self.order.len() == self.capacity {
-                let oldest = self.order.pop_front().expect("a full cache of a capacity above zero holds something");
-                self.known.remove(&oldest);
-            }
-            self.order.push_back(fingerprint);
-            self.known.insert(fingerprint, signature.clone());
-        }
+        self.signatures.insert(fingerprint, signature.clone());
         signature
     }
 
-    /// How many signatures were made.
+    /// Number of signatures made, as opposed to found in the cache.
     pub fn made(&self) -> u64 {
         self.made
     }

@@ -1,25 +1,26 @@
-//! Who a client is, and how its bundles show that they are its own.
+//! Clients' identities, and how their bundles are authenticated.
 
 use crate::error::CryptoError;
 use crate::key_pair::KeyPair;
 use crate::scheme::{SEED_BYTES, SchemeKind};
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, choice};
 
-/// Kind of the authenticators of Ed25519 keys and signatures on the wire: see [`quorate_types::command::AUTHENTICATORS`].
+/// Kind of the authenticators of Ed25519 keys and signatures on the wire: see
+/// [`quorate_types::command::AUTHENTICATORS`].
 pub const ED25519_AUTHENTICATOR: u8 = 1;
 
 choice!(
-    /// Whether a client's bundles have to show that they are its own.
+    /// Authentication required of clients' bundles.
     #[derive(Default)]
     ClientAuthentication, "client authentication",
-    /// Anybody may speak for any client. For measurements only, where the cost of signing is to be told apart.
+    /// None: anyone can speak for any client. For measurements of the cost of signing only.
     None = "none",
     /// A client is the hash of its Ed25519 public key, and signs each bundle.
     #[default]
     Ed25519 = "ed25519",
 );
 
-/// A client's origin, and what shows that bundles are of it.
+/// A client's origin, and its key if it signs bundles.
 #[derive(Debug)]
 pub struct ClientIdentity {
     origin: ClientId,
@@ -33,10 +34,10 @@ struct Signer {
 }
 
 impl ClientIdentity {
-    /// A new identity from the operating system's randomness, which nobody else has.
+    /// Generates an identity from the operating system's randomness.
     ///
     /// # Errors
-    /// [`CryptoError::Randomness`] if there is none to be had.
+    /// [`CryptoError::Randomness`] if there is none.
     pub fn generate(kind: ClientAuthentication, cluster: &ClusterId) -> Result<ClientIdentity, CryptoError> {
         match kind {
             ClientAuthentication::None => {
@@ -50,12 +51,12 @@ impl ClientIdentity {
         }
     }
 
-    /// The identity that a seed stands for; whoever knows the seed has it.
+    /// Derives an identity from a seed: anyone who knows the seed has its key.
     pub fn from_seed(cluster: &ClusterId, seed: [u8; SEED_BYTES]) -> ClientIdentity {
         ClientIdentity::of_key(cluster, KeyPair::from_seed(SchemeKind::ED25519, seed))
     }
 
-    /// An origin that is only claimed: its bundles have no authenticator.
+    /// Makes an identity without a key, whose bundles are not signed.
     pub fn claimed(origin: ClientId) -> ClientIdentity {
         ClientIdentity { origin, signer: None }
     }
@@ -64,12 +65,12 @@ impl ClientIdentity {
         ClientIdentity { origin: ClientId::of_key(&key.public_key()), signer: Some(Signer { cluster: *cluster, key }) }
     }
 
-    /// Its first session, to which replies go.
+    /// The first session, to which replies go.
     pub fn origin(&self) -> ClientId {
         self.origin
     }
 
-    /// The bundle of these commands, which must be of this identity's sessions, signed if it has a key.
+    /// Finishes a bundle of commands of this identity's sessions, and signs it if there is a key.
     pub fn finish(&self, builder: BundleBuilder) -> Bundle {
         let Some(Signer { cluster, key }) = &self.signer else { return builder.finish() };
         builder.finish_signed(cluster, ED25519_AUTHENTICATOR, &key.public_key(), |statement| key.sign(statement))

@@ -1,4 +1,4 @@
-//! One replica's signing and checking device.
+//! Signing and verification for one replica.
 
 use crate::bisect::find_bad;
 use crate::cache::{SignatureCache, VerifiedCache};
@@ -12,14 +12,15 @@ use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Signe
 use std::mem::discriminant;
 use std::sync::Arc;
 
-/// Own statements whose signatures are kept: more than a window of PBFT's slots, in about half a megabyte.
+/// Own signatures to remember: more than a window of PBFT slots has, in about half a megabyte.
 pub const KEPT_SIGNATURES: usize = 2048;
 
-/// Signs for one replica, checks the votes of all, makes certificates and remembers the valid ones.
+/// Signs one replica's statements, verifies everyone's votes, and makes certificates and caches the valid ones.
 ///
-/// Certificates exist in every domain but that of proposals, and need a quorum. A certificate that a signer attached
-/// ([`Attachment::HighCertificate`]) is not verified along with the one that carries it: the signature covers only its subject, and
-/// protocols such as Fast-HotStuff verify none but the highest of a quorum. Consensus asks for that one by itself.
+/// A certificate can be in any domain except proposals, and needs a quorum. Certificates attached by signers
+/// ([`Attachment::HighCertificate`]) are not verified together with the certificate that carries them: the signature
+/// covers only their subject, and protocols such as Fast-HotStuff verify only the highest of a quorum. Consensus
+/// requests that separately.
 pub struct Crypto {
     keyring: Arc<Keyring>,
     key: KeyPair,
@@ -31,10 +32,10 @@ pub struct Crypto {
 }
 
 impl Crypto {
-    /// The device of replica `me`, which remembers the last `cache_certificates` verified certificates.
+    /// Makes the device of replica `me`, which remembers the last `cache_certificates` verified certificates.
     ///
     /// # Errors
-    /// [`CryptoError`] if a member's public key is unusable or `key` is not that of `me`.
+    /// [`CryptoError`] if a member's voting key is unusable, or `key` is not the private voting key of `me`.
     pub fn new(
         kind: SchemeKind,
         committee: &Committee,
@@ -46,10 +47,10 @@ impl Crypto {
         Crypto::with_keyring(Arc::new(keyring), committee, me, key, cache_certificates)
     }
 
-    /// The same with a keyring of this committee that other replicas of the process share.
+    /// Does the same with this committee's keyring, which other replicas of the process may share.
     ///
     /// # Errors
-    /// [`CryptoError`] if `key` is not that of `me`.
+    /// [`CryptoError`] if `key` is not the private voting key of `me`.
     pub fn with_keyring(
         keyring: Arc<Keyring>,
         committee: &Committee,
@@ -57,7 +58,10 @@ impl Crypto {
         key: KeyPair,
         cache_certificates: usize,
     ) -> Result<Crypto, CryptoError> {
-        assert!(*keyring.cluster() == committee.cluster && keyring.quorum() == committee.quorum, "another's keyring");
+        assert!(
+            *keyring.cluster() == committee.cluster && keyring.quorum() == committee.quorum,
+            "the keyring is of this committee"
+        );
         key.check(KeyRole::Voting, keyring.kind(), committee, me)?;
         Ok(Crypto {
             genesis: Certificate::genesis(keyring.cluster()),
@@ -70,44 +74,46 @@ impl Crypto {
         })
     }
 
-    /// This replica's signature of a statement.
+    /// Signs a statement as this replica.
     pub fn sign(&self, statement: &Statement) -> Bytes {
         self.keyring.sign(&self.key, statement.as_bytes(), Recipients::All)
     }
 
-    /// The same, kept for when the statement is made again: whoever falls behind has it repeated, and costs no signature by that.
+    /// Does the same and remembers the signature, since statements are repeated for peers that fall behind.
     pub fn sign_once(&mut self, statement: &Statement) -> Bytes {
         let (keyring, key) = (&self.keyring, &self.key);
         self.signed.get_or_sign(statement.as_bytes(), || keyring.sign(key, statement.as_bytes(), Recipients::All))
     }
 
-    /// Signatures made for [`Crypto::sign_once`].
+    /// Number of signatures made by [`Crypto::sign_once`].
     pub fn signatures(&self) -> u64 {
         self.signed.made()
     }
 
-    /// Whether a vote, of any domain, is signed by its voter.
+    /// Verifies the signature of a vote of any domain.
     pub fn verify_vote(&mut self, vote: &Vote) -> bool {
         self.verifications += 1;
         self.keyring.verify(vote.voter, vote.statement(self.keyring.cluster()).as_bytes(), &vote.signature)
     }
 
-    /// Makes a certificate of a quorum of votes by distinct voters on one subject, and remembers it as verified. All signatures are
-    /// checked at once; if that fails, halves are, until every bad one is found.
+    /// Makes a certificate from a quorum of votes by distinct voters on one subject, and remembers it as verified.
+    /// Verifies all signatures in one batch, and bisects it if that fails.
     ///
     /// # Errors
-    /// The voters, ascending, whose votes are of no use: strangers, wrong signatures, and those whose attachment is of another kind
-    /// than most have (an honest majority decides). The others' votes can be handed in again with new ones.
+    /// The voters, ascending, whose votes are unusable: non-members, wrong signatures, and attachments of another kind
+    /// than the majority's (most of a quorum are honest). The other votes can be submitted again together with new
+    /// ones.
     ///
     /// # Panics
-    /// If there is less than a quorum, a voter twice, a vote on something else, or a subject that has no certificates: the caller's bug.
+    /// If there is no quorum, a voter occurs twice, a vote is on another subject, or the subject cannot have
+    /// certificates: the caller's bug.
     pub fn assemble(&mut self, subject: &Subject, mut votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
         assert!(subject.domain != Domain::Proposal, "a proposal is signed by its leader alone");
-        assert!(subject.domain != Domain::Vote || subject.view > View(0), "view 0 has the certificate of genesis only");
+        assert!(subject.domain != Domain::Vote || subject.view > View(0), "view 0 has only the genesis certificate");
         let needed = self.keyring.quorum().quorum();
         assert!(votes.len() >= needed, "{} votes are not a quorum of {needed}", votes.len());
         votes.sort_unstable_by_key(|vote| vote.voter);
-        assert!(votes.windows(2).all(|pair| pair[0].voter < pair[1].voter), "a voter is counted twice");
+        assert!(votes.windows(2).all(|pair| pair[0].voter < pair[1].voter), "a voter occurs twice");
         assert!(votes.iter().all(|vote| vote.subject == *subject), "a vote is on another subject");
 
         let misfits = self.misfits(&votes);
@@ -129,10 +135,10 @@ impl Crypto {
         Ok(certificate)
     }
 
-    /// Checks that a certificate proves a quorum, or is genesis.
+    /// Verifies a certificate of a quorum; accepts genesis.
     ///
     /// # Errors
-    /// [`CertificateError`]: what is wrong with it. Whoever sent it is to blame.
+    /// [`CertificateError`], for which the sender is to blame.
     pub fn verify_certificate(&mut self, certificate: &Certificate) -> Result<(), CertificateError> {
         if *certificate == self.genesis {
             return Ok(());
@@ -152,22 +158,22 @@ impl Crypto {
         Ok(())
     }
 
-    /// Single signatures checked since the start: a batch of k counts k, and again for what is checked again to find the bad ones.
+    /// Number of signatures verified since the start. A batch of k counts k, and bisection counts again.
     pub fn verifications(&self) -> u64 {
         self.verifications
     }
 
-    /// Certificates that were known to be valid already.
+    /// Number of certificates found in the cache.
     pub fn cache_hits(&self) -> u64 {
         self.cache_hits
     }
 
-    /// The committee's public keys, for checks on other threads.
+    /// The committee's public keys, for verification on other threads.
     pub fn keyring(&self) -> Arc<Keyring> {
         self.keyring.clone()
     }
 
-    /// Voters that are no members, and voters whose attachment cannot stand beside the others' in one certificate.
+    /// Returns the voters that are not members, or whose attachment is of another kind than the majority's.
     fn misfits(&self, votes: &[Vote]) -> Vec<ReplicaId> {
         let alike = |vote: &Vote| {
             votes.iter().filter(|other| discriminant(&other.attachment) == discriminant(&vote.attachment)).count()
@@ -185,11 +191,7 @@ impl Crypto {
     }
 }
 
-/// Checks that a certificate proves a quorum, or is genesis, by the committee's public keys alone: what an auditor does, who is no
-/// replica and remembers nothing.
-///
-/// # Errors
-/// [`CertificateError`]: what is wrong with it.
+/// Verifies a certificate of a quorum, or genesis, without a replica's key or cache, as an auditor does.
 pub fn verify_certificate(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
     if *certificate == Certificate::genesis(keyring.cluster()) {
         return Ok(());
@@ -220,7 +222,7 @@ fn check_structure(keyring: &Keyring, certificate: &Certificate) -> Result<(), C
     Ok(())
 }
 
-/// Of a certificate whose structure is sound.
+/// Verifies the proof of a certificate with a valid structure.
 fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
     let Certificate { subject, signers, attachments, proof } = certificate;
     let statements = Statements::new(keyring.cluster(), subject, attachments.iter());
@@ -230,7 +232,7 @@ fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<(), Certi
     })
 }
 
-/// Puts checked votes, in the voters' order, and their proof together.
+/// Combines verified votes, in ascending order of voters, with their proof.
 fn certificate(subject: &Subject, votes: Vec<Vote>, proof: Bytes) -> Certificate {
     let signers: Signers = votes.iter().map(|vote| vote.voter).collect();
     let said = votes.into_iter().map(|vote| vote.attachment).filter(|said| *said != Attachment::None);

@@ -2,23 +2,25 @@
 //!
 //! # Which signatures are valid
 //!
-//! RFC 8032 leaves open whether a signature with a component of small order is valid, and libraries differ; some even differ from
-//! themselves, accepting in a batch what they refuse alone. Replicas that disagree on one certificate fork, so here one rule holds
-//! everywhere, that of [ZIP-215](https://zips.z.cash/zip-0215): A and R are any encodings that decode to a point, canonical or not; s
-//! is less than the group order l; and `[8](sB - R - kA) = 0` with k = SHA-512(R, A, message). The factor 8 sends every component of
-//! small order to zero, in a sum as in a single term, so that a batch accepts exactly what its members do.
+//! RFC 8032 leaves open whether a signature with a component of small order is valid, and libraries differ; some even
+//! differ from themselves, accepting in a batch what they refuse alone. Replicas that disagree on one certificate fork,
+//! so all code here follows [ZIP-215](https://zips.z.cash/zip-0215): A and R are any encodings that decode to a point,
+//! canonical or not; s is less than the group order l; and `[8](sB - R - kA) = 0` with k = SHA-512(R, A, message). The
+//! factor 8 sends every component of small order to zero, in a sum as in a single term, so a batch is valid exactly if
+//! its members are.
 //!
 //! # Batches
 //!
-//! With `E_i = [8](s_i B - R_i - k_i A_i)`, which lies in the subgroup of prime order l, a batch is accepted if the sum of z_i E_i is zero.
-//! If every E_i is zero, so is the sum: a batch never refuses what is valid. If some E_j with j > 0 is not zero, then for any choice of
-//! the other coefficients at most one z_j below 2^128 makes the sum zero; if only E_0 is not zero, the sum is E_0, for z_0 = 1. So with
-//! coefficients of 128 bits drawn after the batch is fixed, a bad batch passes with probability 2^-128.
+//! With `E_i = [8](s_i B - R_i - k_i A_i)`, which lies in the subgroup of prime order l, a batch is accepted if the sum
+//! of z_i E_i is zero. If every E_i is zero, so is the sum: no batch of valid signatures is refused. If some E_j other
+//! than E_0 is not zero, then for any choice of the other coefficients at most one z_j below 2^128 makes the sum zero;
+//! if only E_0 is not zero, the sum is E_0, for z_0 = 1. So with coefficients of 128 bits drawn after the batch is
+//! fixed, a bad batch passes with probability 2^-128.
 //!
-//! The coefficients come from no randomness device but, as in the Fiat-Shamir transform, from SHA-512 over the whole batch: for each
-//! claim in order the full 64 bytes of SHA-512(R, A, message), which bind all three as they are hashed, and s. Changing any byte of any
-//! claim draws all coefficients anew, so a forger can only try batches, 2^128 of them in expectation: as hard as breaking a key.
-//! Every replica that checks the same batch computes the same, so a verdict is reproducible.
+//! The coefficients are not random but derived, as in the Fiat-Shamir transform, by SHA-512 over the whole batch: for
+//! each claim in order the full 64 bytes of SHA-512(R, A, message), which bind all three, and s. Changing any byte of
+//! any claim changes all coefficients, so a forger can only try batches, 2^128 of them in expectation: as hard as
+//! breaking a key. All replicas that verify the same batch compute the same, so a verdict is reproducible.
 
 use curve25519_dalek::constants::ED25519_BASEPOINT_POINT;
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint, VartimeEdwardsPrecomputation};
@@ -27,14 +29,13 @@ use curve25519_dalek::traits::{IsIdentity, VartimeMultiscalarMul, VartimePrecomp
 use ed25519_zebra::{Signature, VerificationKey};
 use sha2::{Digest, Sha512};
 
-/// Bytes of a public key.
+/// Length of a public key: a compressed point.
 pub const PUBLIC_KEY_BYTES: usize = 32;
-/// Bytes of a signature: R, then s.
+/// Length of a signature: R, then s.
 pub const SIGNATURE_BYTES: usize = 64;
-/// Bytes of one coefficient of a batch.
 const COEFFICIENT_BYTES: usize = 16;
 
-/// A public key, decoded by the rules of ZIP-215, which take small-order and non-canonical ones too.
+/// A public key, decoded by the rules of ZIP-215, which accept small-order and non-canonical ones too.
 pub struct PublicKey {
     encoded: [u8; PUBLIC_KEY_BYTES],
     point: EdwardsPoint,
@@ -42,7 +43,7 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// Decodes a key; nothing if it is no point of the curve.
+    /// Decodes a key; `None` if it is not a point of the curve.
     pub fn decode(encoded: &[u8; PUBLIC_KEY_BYTES]) -> Option<PublicKey> {
         let point = CompressedEdwardsY(*encoded).decompress()?;
         let alone = VerificationKey::try_from(*encoded).ok()?;
@@ -54,23 +55,22 @@ impl PublicKey {
         self.point.is_small_order()
     }
 
-    /// One name for all encodings of the key and all keys that differ from it by a point of small order.
+    /// Returns the same bytes for all encodings of the key and all keys that differ from it by a point of small order.
     pub(crate) fn canonical(&self) -> [u8; PUBLIC_KEY_BYTES] {
         self.point.mul_by_cofactor().compress().to_bytes()
     }
 
-    /// Whether one signature is valid.
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         let Ok(signature) = <[u8; SIGNATURE_BYTES]>::try_from(signature) else { return false };
         self.alone.verify(&Signature::from_bytes(&signature), message).is_ok()
     }
 }
 
-/// Whether all signatures are valid, each given as the position of its key, the message and the signature, where the keys are not
-/// known long enough for a [`KeyTable`] to pay. A key may occur more than once. Nothing claimed is nothing wrong.
+/// Verifies a batch of signatures, each given as the position of its key, the message and the signature. For keys that
+/// are not used often enough to pay for a [`KeyTable`]. A key may occur more than once; an empty batch is valid.
 ///
 /// # Panics
-/// If there is no key at such a position.
+/// If a position is out of range.
 pub fn verify_many<'a>(
     keys: &[&PublicKey],
     claims: impl ExactSizeIterator<Item = (usize, &'a [u8], &'a [u8])>,
@@ -84,28 +84,27 @@ pub fn verify_many<'a>(
     EdwardsPoint::vartime_multiscalar_mul(scalars, points).mul_by_cofactor().is_identity()
 }
 
-/// Public keys, decoded, with a table of multiples of each (about 10 kB a key) that makes checking many signatures at once cheap.
+/// Decoded public keys with a table of multiples of each, about 10 kB per key, which makes batches cheap.
 pub struct KeyTable {
     keys: Vec<PublicKey>,
-    /// Over the base point and then every key, in order.
+    /// Of the base point, then of each key in order.
     multiples: VartimeEdwardsPrecomputation,
 }
 
 impl KeyTable {
-    /// Makes the table, which takes a while.
     pub fn new(keys: Vec<PublicKey>) -> KeyTable {
         let points = std::iter::once(&ED25519_BASEPOINT_POINT).chain(keys.iter().map(|key| &key.point));
         let multiples = VartimeEdwardsPrecomputation::new(points);
         KeyTable { keys, multiples }
     }
 
-    /// Whether one signature is valid; false if there is no such key.
+    /// Verifies one signature; false if there is no such key.
     pub fn verify(&self, key: usize, message: &[u8], signature: &[u8]) -> bool {
         self.keys.get(key).is_some_and(|key| key.verify(message, signature))
     }
 
-    /// Whether all signatures are valid, each given as the key's position, the message and the signature: by one multiplication of many
-    /// points. A key may occur more than once. Nothing claimed is nothing wrong.
+    /// Verifies a batch of signatures, each given as the key's position, the message and the signature, by one
+    /// multiscalar multiplication. A key may occur more than once; an empty batch is valid.
     pub fn verify_many<'a>(&self, claims: impl ExactSizeIterator<Item = (usize, &'a [u8], &'a [u8])> + Clone) -> bool {
         let Some(highest) = claims.clone().map(|(key, ..)| key).max() else { return true };
         if highest >= self.keys.len() {
@@ -120,7 +119,7 @@ impl KeyTable {
     }
 }
 
-/// What a batch's equation needs of one claim.
+/// One claim's part of a batch's equation.
 struct Term {
     key: usize,
     commitment: EdwardsPoint,
@@ -128,14 +127,14 @@ struct Term {
     response: Scalar,
 }
 
-/// A batch's equation, all but its points.
+/// A batch's equation without the points of its keys.
 struct Batch {
     terms: Vec<Term>,
     coefficients: Vec<Scalar>,
 }
 
 impl Batch {
-    /// Reads claims, each the position of its key, the key, the message and the signature; nothing if one is malformed.
+    /// Reads claims of key position, key, message and signature; `None` if one is malformed.
     fn read<'a>(claims: impl ExactSizeIterator<Item = (usize, &'a PublicKey, &'a [u8], &'a [u8])>) -> Option<Batch> {
         let mut transcript = Sha512::new();
         transcript.update(b"quorate Ed25519 batch 1");
@@ -148,7 +147,7 @@ impl Batch {
         Some(Batch { terms, coefficients })
     }
 
-    /// The factors of the base point and then of so many keys.
+    /// Returns the factors of the base point and then of `keys` keys.
     fn static_scalars(&self, keys: usize) -> Vec<Scalar> {
         let mut scalars = vec![Scalar::ZERO; keys + 1];
         for (term, coefficient) in self.terms.iter().zip(&self.coefficients) {
@@ -160,7 +159,7 @@ impl Batch {
 }
 
 impl Term {
-    /// Reads one claim and adds it to the transcript; nothing if it is malformed.
+    /// Reads one claim and adds it to the transcript; `None` if it is malformed.
     fn read(at: usize, key: &PublicKey, message: &[u8], signature: &[u8], transcript: &mut Sha512) -> Option<Term> {
         let signature: &[u8; SIGNATURE_BYTES] = signature.try_into().ok()?;
         let (commitment, response) = signature.split_at(SIGNATURE_BYTES / 2);
@@ -177,7 +176,7 @@ impl Term {
     }
 }
 
-/// The batch's coefficients: one, and then numbers of 128 bits expanded from the transcript.
+/// Expands the transcript into a batch's coefficients: 1, and then numbers of 128 bits.
 fn coefficients(transcript: &[u8; 64], count: usize) -> Vec<Scalar> {
     let mut coefficients = Vec::with_capacity(count + 64 / COEFFICIENT_BYTES);
     coefficients.push(Scalar::ONE);
@@ -187,7 +186,7 @@ fn coefficients(transcript: &[u8; 64], count: usize) -> Vec<Scalar> {
         }
         let hash = Sha512::new().chain_update(transcript).chain_update(block.to_le_bytes()).finalize();
         coefficients.extend(hash.chunks_exact(COEFFICIENT_BYTES).map(|chunk| {
-            Scalar::from(u128::from_le_bytes(chunk.try_into().expect("the chunks have the size of a coefficient")))
+            Scalar::from(u128::from_le_bytes(chunk.try_into().expect("a chunk is as long as a coefficient")))
         }));
     }
     coefficients.truncate(count);

@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 /// The scheme of identity keys.
 pub const IDENTITY_SCHEME: SchemeKind = SchemeKind::ED25519;
 
-/// One replica's private keys. Handshakes never use the voting key, so a scheme that costs much, or convinces only its recipients, can
-/// vote, and a replica of a cluster without signatures is still authenticated.
+/// One replica's private keys. Handshakes never use the voting key, so a scheme that costs much, or convinces only its
+/// recipients, can vote, and a replica of a cluster without signatures is still authenticated.
 #[derive(Debug)]
 pub struct ReplicaKeys {
     pub identity: KeyPair,
@@ -85,7 +85,8 @@ impl Identities {
     /// Decodes the committee's identity keys.
     ///
     /// # Errors
-    /// [`CryptoError::PublicKey`] naming the replica whose key is unusable, or also another's identity key or anyone's voting key.
+    /// [`CryptoError::PublicKey`] naming the replica whose key is unusable, or also another's identity key or anyone's
+    /// voting key.
     pub fn new(committee: &Committee) -> Result<Identities, CryptoError> {
         let members = &committee.members;
         let keys = decode_members(KeyRole::Identity, members.iter().map(|member| &member.identity_key))?;

@@ -1,6 +1,7 @@
 //! Private keys on disk.
 //!
-//! A key file is text that names its version, scheme, cluster and replica, so that a file of another replica is refused by name:
+//! A key file is text that names its version, scheme, cluster and replica, so that a file of another replica is refused
+//! by name:
 //!
 //! ```text
 //! quorate private key, version 2
@@ -14,7 +15,8 @@
 //! voting_secret_key = hexadecimal digits as the scheme has it; for Ed25519 as above
 //! ```
 //!
-//! The last two lines are missing in the scheme `none`. The public keys reveal damage and go into the committee's configuration.
+//! The last two lines are missing in the scheme `none`. The public keys reveal damage and go into the committee's
+//! configuration.
 //!
 //! Version 1 had a single key for handshakes and votes. It is refused: a cluster lists both keys of every member in all
 //! configurations, so one replica cannot change over alone.
@@ -31,9 +33,9 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Most bytes in a key file; what [`write()`] makes has below 400.
+/// Maximum length of a key file; [`write()`] makes less than 800 bytes for Ed25519.
 pub const MAX_KEY_FILE_BYTES: usize = 4096;
-/// The version that this program writes and reads.
+/// Version of the format.
 pub const KEY_FILE_VERSION: &str = "2";
 
 const HEADER: &str = "quorate private key, version ";
@@ -42,110 +44,73 @@ const IDENTITY: [&str; 2] = ["identity_public_key", "identity_secret_key"];
 const VOTING: [&str; 2] = ["voting_public_key", "voting_secret_key"];
 const FIELDS: [&str; 7] = ["scheme", "cluster", "replica", IDENTITY[0], IDENTITY[1], VOTING[0], VOTING[1]];
 
-/// A key file cannot be written or used.
+/// A key file that cannot be written or used.
 #[derive(Debug, Error)]
 #[error("private key file {}: {fault}", path.display())]
 pub struct KeyFileError {
-    /// Which file.
     pub path: PathBuf,
-    /// What is wrong with it.
     pub fault: KeyFileFault,
 }
 
-/// What can be wrong with a key file.
+/// What is wrong with a key file.
 #[derive(Debug, Error)]
 pub enum KeyFileFault {
-    /// A key file is never overwritten: the key in it would be lost.
-    #[error("it exists already and is not overwritten; move it away first if its key is no longer needed")]
+    /// Overwriting it would lose the keys in it.
+    #[error("it exists already; help: move it away if its keys are no longer needed")]
     Exists,
-    /// The operating system refused.
-    #[error("cannot {0} it: {1}; restore it from a backup, or give this user the right to read it")]
-    Io(
-        /// What was tried.
-        &'static str,
-        /// Why it failed.
-        #[source]
-        io::Error,
-    ),
-    /// It is a directory, a pipe or a device.
-    #[error("it is not a regular file; restore it from a backup, or correct `key_file`")]
+    /// What was tried, and why it failed.
+    #[error("cannot {0} it: {1}; help: restore it from a backup, or give this user the right to read it")]
+    Io(&'static str, #[source] io::Error),
+    #[error("it is not a regular file; help: restore it from a backup, or correct `key_file`")]
     NotAFile,
-    /// Others than its owner can get at it.
-    #[error("others than its owner can access it (mode {mode:03o}); close it with `chmod 600 {}`", path.display())]
-    Open {
-        /// Which file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// It is too long to be a key file.
+    #[error("other users can access it (mode {mode:03o}); help: `chmod 600 {}`", path.display())]
+    Open { path: PathBuf, mode: u32 },
     #[error(
-        "it is longer than {MAX_KEY_FILE_BYTES} bytes, so it is no key file; restore it from a backup, or correct `key_file`"
+        "it is longer than {MAX_KEY_FILE_BYTES} bytes, so it is no key file; help: restore it from a backup, or \
+         correct `key_file`"
     )]
     TooLong,
-    /// It does not begin as a key file does.
     #[error(
-        "its first line is not {:?}, so it is no key file; restore it from a backup, or correct `key_file`",
+        "its first line is not {:?}, so it is no key file; help: restore it from a backup, or correct `key_file`",
         format!("{HEADER}{KEY_FILE_VERSION}")
     )]
     NotAKeyFile,
-    #[error("it has version {0:?}, and this program reads version {KEY_FILE_VERSION}; help: {help}", help = version_help(.0))]
+    #[error(
+        "it has version {0:?}, and this program reads version {KEY_FILE_VERSION}; help: {help}",
+        help = version_help(.0)
+    )]
     Version(String),
-    /// A line cannot be read. What it says is not repeated, for it may be the secret.
-    #[error("line {line} {why}; write the key file anew or restore it from a backup")]
-    Line {
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// A field is missing.
-    #[error("the field {0:?} is missing; write the key file anew or restore it from a backup")]
+    /// Lines count from 1. The error does not repeat the line, which may contain the secret.
+    #[error("line {line} {why}; help: restore the key file from a backup")]
+    Line { line: usize, why: &'static str },
+    #[error("the field {0:?} is missing; help: restore the key file from a backup")]
     Missing(&'static str),
     /// A public key in it does not belong to the private key.
-    #[error("its {public} does not belong to its {secret}; help: restore it from a backup", public = .0[0], secret = .0[1])]
-    Damaged([&'static str; 2]),
-    /// It is for another scheme.
-    #[error("it holds a key for the scheme {found}, not for {expected}")]
-    Scheme {
-        /// The scheme asked for.
-        expected: SchemeKind,
-        /// The file's.
-        found: SchemeKind,
-    },
-    /// It is for another cluster.
-    #[error("it belongs to the cluster {}, not to {}", found.0, expected.0)]
-    Cluster {
-        /// The cluster asked for.
-        expected: ClusterId,
-        /// The file's.
-        found: ClusterId,
-    },
-    /// It is another replica's.
     #[error(
-        "it belongs to replica {found}, not to replica {expected}; put back the one that belongs to this directory"
+        "its {public} does not belong to its {secret}; help: restore it from a backup",
+        public = .0[0],
+        secret = .0[1]
     )]
-    Replica {
-        /// The replica asked for.
-        expected: ReplicaId,
-        /// The file's.
-        found: ReplicaId,
-    },
+    Damaged([&'static str; 2]),
+    #[error("it holds a key for the scheme {found}, not for {expected}")]
+    Scheme { expected: SchemeKind, found: SchemeKind },
+    #[error("it belongs to the cluster {}, not to {}", found.0, expected.0)]
+    Cluster { expected: ClusterId, found: ClusterId },
+    #[error("it belongs to replica {found}, not to replica {expected}; help: restore this directory's own key file")]
+    Replica { expected: ReplicaId, found: ReplicaId },
 }
 
 fn version_help(version: &str) -> &'static str {
     match version {
-        "1" => {
-            "it has one key for handshakes and votes, which are separate now; make a new cluster with `quorate testnet`"
-        }
+        "1" => "handshakes and votes have separate keys now, so make a new cluster with `quorate testnet`",
         _ => "use the program that wrote it",
     }
 }
 
-/// Writes a replica's private keys to a new file that only its owner can read (mode 0600), and waits until it is on disk.
+/// Writes a replica's private keys to a new file that only its owner can read (mode 0600), and syncs it.
 ///
 /// # Errors
-/// [`KeyFileError`] if the file exists or cannot be written; a file half written is removed.
+/// [`KeyFileError`] if the file exists or cannot be written. An incomplete file is removed.
 pub fn write(path: &Path, cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Result<(), KeyFileError> {
     let fail = |fault| KeyFileError { path: path.to_owned(), fault };
     let text = render(cluster, replica, keys);
@@ -164,7 +129,8 @@ pub fn write(path: &Path, cluster: &ClusterId, replica: ReplicaId, keys: &Replic
 /// Reads the private keys of one replica of one cluster.
 ///
 /// # Errors
-/// [`KeyFileError`] if others than the owner can access the file, if it is damaged, or if it belongs to somebody else.
+/// [`KeyFileError`] if other users can access the file, it is damaged, or it belongs to another scheme, cluster or
+/// replica.
 pub fn read(
     path: &Path,
     kind: SchemeKind,
@@ -177,7 +143,7 @@ pub fn read(
 }
 
 fn render(cluster: &ClusterId, replica: ReplicaId, keys: &ReplicaKeys) -> Zeroizing<String> {
-    // Room for all of it from the start, so that growing leaves no copy of the secrets behind.
+    // Never grows, so no copy of the secrets stays behind in freed memory.
     let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES));
     text.push_str(HEADER);
     text.push_str(KEY_FILE_VERSION);
@@ -206,7 +172,7 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 fn read_private(path: &Path) -> Result<Zeroizing<String>, KeyFileFault> {
-    // Whether it is a file at all is asked first, for opening a pipe would wait for a writer.
+    // Checked first, because opening a pipe would wait for a writer.
     if !fs::metadata(path).map_err(|error| KeyFileFault::Io("open", error))?.is_file() {
         return Err(KeyFileFault::NotAFile);
     }
@@ -226,7 +192,7 @@ fn read_private(path: &Path) -> Result<Zeroizing<String>, KeyFileFault> {
     Ok(text)
 }
 
-/// The value of every field of [`FIELDS`] and the line it stands in.
+/// The line and value of each field, in the order of [`FIELDS`].
 struct Fields<'a>([Option<(usize, &'a str)>; FIELDS.len()]);
 
 impl<'a> Fields<'a> {
@@ -256,7 +222,7 @@ impl<'a> Fields<'a> {
         why: &'static str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, KeyFileFault> {
-        let at = FIELDS.iter().position(|field| *field == name).expect("only known fields are asked for");
+        let at = FIELDS.iter().position(|field| *field == name).expect("a field of the list");
         let (line, value) = self.0[at].ok_or(KeyFileFault::Missing(name))?;
         parse(value).ok_or(KeyFileFault::Line { line, why })
     }
@@ -279,7 +245,7 @@ impl<'a> Fields<'a> {
 
 fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<ReplicaKeys, KeyFileFault> {
     let fields = Fields::read(text)?;
-    // The scheme that is asked for need not be in the list.
+    // The expected scheme need not be in the list.
     let named = |value: &str| if value == kind.name() { Some(kind) } else { value.parse().ok() };
     let scheme = fields.get("scheme", "names no signature scheme", named)?;
     let found = ClusterId(fields.get("cluster", "is not 64 hexadecimal digits", Digest::from_hex)?);

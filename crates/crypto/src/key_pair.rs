@@ -1,4 +1,4 @@
-//! A replica's private key.
+//! Private keys with their public keys.
 
 use crate::error::{CryptoError, KeyRole};
 use crate::scheme::{PrivateKey, SEED_BYTES, SchemeKind};
@@ -8,7 +8,7 @@ use quorate_types::{Committee, ReplicaId};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// A private key and the public key that goes with it. It is wiped from memory when dropped, and never printed.
+/// A private key and its public key. The private key is wiped from memory when dropped, and never printed.
 pub struct KeyPair {
     kind: SchemeKind,
     public_key: Bytes,
@@ -16,23 +16,23 @@ pub struct KeyPair {
 }
 
 impl KeyPair {
-    /// A new key from the operating system's randomness.
+    /// Generates a key from the operating system's randomness.
     ///
     /// # Errors
-    /// [`CryptoError::Randomness`] if there is none to be had.
+    /// [`CryptoError::Randomness`] if there is none.
     pub fn generate(kind: SchemeKind) -> Result<KeyPair, CryptoError> {
         let mut seed = Zeroizing::new([0; SEED_BYTES]);
         getrandom::fill(seed.as_mut()).map_err(|error| CryptoError::Randomness(error.to_string()))?;
         Ok(KeyPair::from_seed(kind, *seed))
     }
 
-    /// The key that a seed stands for. For tests, key files and testnets that are to be reproduced; whoever knows the seed has the key.
+    /// Derives a key from a seed, for tests and reproducible clusters: anyone who knows the seed has the key.
     pub fn from_seed(kind: SchemeKind, seed: [u8; SEED_BYTES]) -> KeyPair {
         let seed = Zeroizing::new(seed);
         KeyPair::new(kind, kind.scheme().derive(&seed))
     }
 
-    /// The key that a key file holds; nothing if it is none of that scheme.
+    /// Decodes the key of a key file; `None` if it is not a private key of the scheme.
     pub(crate) fn decode(kind: SchemeKind, secret: &[u8]) -> Option<KeyPair> {
         Some(KeyPair::new(kind, kind.scheme().decode(secret)?))
     }
@@ -41,17 +41,16 @@ impl KeyPair {
         KeyPair { kind, public_key: private_key.public_key(), private_key }
     }
 
-    /// The scheme it signs by.
     pub fn kind(&self) -> SchemeKind {
         self.kind
     }
 
-    /// What the committee lists for this key; nothing in the scheme `none`.
+    /// The public key; empty in the scheme `none`.
     pub fn public_key(&self) -> Bytes {
         self.public_key.clone()
     }
 
-    /// What the committee lists beside it where the scheme asks for a proof of possession.
+    /// Proves possession of the private key, for the committee; empty if the scheme does not require it.
     pub fn prove_possession(&self) -> Bytes {
         self.private_key.prove_possession()
     }
@@ -79,17 +78,16 @@ impl KeyPair {
         Ok(())
     }
 
-    /// Signs bytes; without effect in the scheme `none`. The same message has the same signature always.
+    /// Signs bytes; the signature is empty in the scheme `none`. Signing is deterministic.
     pub fn sign(&self, message: &[u8]) -> Bytes {
         self.private_key.sign(message)
     }
 
-    /// The private key itself, for the [keys](crate::scheme::Keys) of its scheme.
     pub fn private_key(&self) -> &dyn PrivateKey {
         &*self.private_key
     }
 
-    /// The key as a key file holds it; empty in the scheme `none`.
+    /// Encodes the private key for a key file; empty in the scheme `none`.
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         self.private_key.encode()
     }

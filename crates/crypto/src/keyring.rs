@@ -1,4 +1,4 @@
-//! A committee's public keys.
+//! A committee's public voting keys.
 
 use crate::error::{CryptoError, KeyFault, KeyRole};
 use crate::key_pair::KeyPair;
@@ -8,8 +8,8 @@ use bytes::Bytes;
 use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId, Signers};
 use std::sync::Arc;
 
-/// Every member's public key, decoded once. It never changes, so threads of one replica share it, and so do replicas in one process where
-/// nothing in it is secret.
+/// Every member's voting key, decoded once. It is immutable, so the threads of a replica share it, and so do the
+/// replicas of a process if nothing in it is secret.
 pub struct Keyring {
     cluster: ClusterId,
     quorum: Quorum,
@@ -18,26 +18,21 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// Decodes and checks the committee's keys, for somebody who has none of them.
+    /// Decodes and checks the committee's keys and proofs of possession, for the use of a non-member.
     ///
     /// # Errors
-    /// [`CryptoError`] naming the replica whose key has the wrong length, is unusable, or is another's too.
+    /// [`CryptoError::PublicKey`] naming the replica whose key or proof is unusable, or whose key another member has
+    /// too.
     pub fn new(kind: SchemeKind, committee: &Committee) -> Result<Keyring, CryptoError> {
         Keyring::decode(kind, committee, None)
     }
 
-    /// The keys that all members can share, if none of them is a secret.
-    ///
-    /// # Errors
-    /// [`CryptoError`] as above.
+    /// Does the same for all members of a process to share; `None` if members hold secrets.
     pub fn shared(kind: SchemeKind, committee: &Committee) -> Result<Option<Arc<Keyring>>, CryptoError> {
         kind.profile().has_public_keys_only().then(|| Keyring::new(kind, committee).map(Arc::new)).transpose()
     }
 
-    /// The keys that a member checks with, who may share secrets with the others.
-    ///
-    /// # Errors
-    /// [`CryptoError`] as above.
+    /// Does the same for the use of one member, which may share secrets with the others.
     pub fn of_member(
         kind: SchemeKind,
         committee: &Committee,
@@ -52,11 +47,7 @@ impl Keyring {
         committee: &Committee,
         holder: Option<(ReplicaId, &KeyPair)>,
     ) -> Result<Keyring, CryptoError> {
-        assert_eq!(
-            committee.len(),
-            committee.quorum.replicas(),
-            "the committee's quorum is for another number of members"
-        );
+        assert_eq!(committee.len(), committee.quorum.replicas(), "the quorum is for the committee's size");
         for (replica, member) in committee.replicas().zip(&committee.members) {
             check_member(kind, committee, replica, member).map_err(|fault| CryptoError::PublicKey {
                 replica,
@@ -68,56 +59,49 @@ impl Keyring {
         Ok(Keyring { cluster: committee.cluster, quorum: committee.quorum, kind, keys })
     }
 
-    /// The scheme.
     pub fn kind(&self) -> SchemeKind {
         self.kind
     }
 
-    /// The cluster that statements are made in.
     pub fn cluster(&self) -> &ClusterId {
         &self.cluster
     }
 
-    /// n and f.
     pub fn quorum(&self) -> Quorum {
         self.quorum
     }
 
-    /// Whether there is a member of that id.
     pub fn is_member(&self, replica: ReplicaId) -> bool {
         replica.index() < self.quorum.replicas()
     }
 
-    /// A member's signature for those who are to check it.
+    /// Signs as the owner of `key` for the recipients.
     pub fn sign(&self, key: &KeyPair, message: &[u8], to: Recipients) -> Bytes {
         self.keys.sign(key.private_key(), message, to)
     }
 
-    /// Whether `signature` is that of member `replica` on `message`.
     pub fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool {
         self.keys.verify((replica, message, signature))
     }
 
-    /// Whether all claims hold, checked together; exactly if each would hold alone. Claims of strangers never do.
+    /// Verifies claims in one batch; true exactly if each holds on its own. Claims about non-members never hold.
     pub fn verify_many(&self, claims: &[Claim<'_>]) -> bool {
         self.keys.verify_many(claims)
     }
 
-    /// A proof of claims that hold, by signers in ascending order.
+    /// Makes a proof from valid claims, in ascending order of signers.
     pub fn assemble(&self, claims: &[Claim<'_>]) -> Bytes {
         self.keys.assemble(claims)
     }
 
-    /// Whether a proof of members holds.
-    ///
-    /// # Errors
-    /// What is wrong with it.
+    /// Verifies a proof whose signers are all members.
     pub fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
         self.keys.verify_proof(signers, statements, proof)
     }
 }
 
-/// Checks the parts of a voting key that need no decoding: its length, that no member before has it too, and its proof of possession.
+/// Checks the parts of a voting key that need no decoding: its length, that no member before has it too, and its proof
+/// of possession.
 fn check_member(kind: SchemeKind, committee: &Committee, me: ReplicaId, member: &Member) -> Result<(), KeyFault> {
     let Member { voting_key, possession, .. } = member;
     let (expected, found) = (kind.profile().public_key_bytes, voting_key.len());

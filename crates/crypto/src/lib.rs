@@ -1,14 +1,16 @@
-//! Signature schemes, certificates made and checked a quorum at a time, and key files.
+//! Signature schemes, certificates verified a quorum at a time, identity keys, and key files.
 //!
-//! A [`Keyring`] holds a committee's public keys, decoded once; replicas in one process share one. A [`Crypto`] is one replica's
-//! device on top of it: it signs with the replica's [`KeyPair`], checks votes, assembles certificates and remembers which it has
-//! verified. Consensus sees none of this: it hands over statements and gets verdicts and opaque proof bytes.
+//! A [`Keyring`] has a committee's voting keys, decoded once; replicas in one process share one. A [`Crypto`] is one
+//! replica's device on top of it: it signs with the replica's voting key, verifies votes, and assembles and caches
+//! certificates. Consensus sees none of this: it passes statements and gets verdicts and opaque proof bytes. Handshakes
+//! use separate keys: [`Identity`] and [`Identities`].
 //!
-//! Clients sign too, where [`ClientAuthentication`] says so: a [`ClientIdentity`] finishes bundles, and a [`BundleVerifier`] checks them.
+//! A [`ClientIdentity`] signs a client's bundles if [`ClientAuthentication`] says so, and a [`BundleVerifier`] verifies
+//! them.
 //!
-//! What is signed is always a [`Statement`](quorate_types::Statement) or a [bundle's](quorate_types::Bundle::statement), which begin
-//! with the kind and the cluster, so that no signature means two things. Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so
-//! that all replicas agree on every certificate and on every bundle, whichever path checked it.
+//! Every signature is over a [`Statement`](quorate_types::Statement), a [bundle's](quorate_types::Bundle::statement) or
+//! a handshake's transcript. Each begins with a tag of its kind and the cluster, so no signature has two meanings.
+//! Ed25519 follows ZIP-215 in every path (see [`ed25519`]), so all replicas agree on every certificate and bundle.
 
 mod bisect;
 mod bundles;

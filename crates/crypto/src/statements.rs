@@ -1,17 +1,16 @@
-//! What the signers of one certificate signed.
+//! The statements that the signers of one certificate signed.
 
 use quorate_types::{Attachment, ClusterId, Statement, Subject};
 
-/// What the signers of one certificate signed, in their order.
+/// The signers' statements, in the signers' order.
 pub enum Statements {
-    /// All the same, for lack of attachments.
+    /// One statement for all: no signer has an attachment.
     Common(Statement),
-    /// One for each.
     Each(Vec<Statement>),
 }
 
 impl Statements {
-    /// The statements on a subject, each with its attachment.
+    /// Encodes the statements on a subject, one for each attachment.
     pub fn new<'a>(
         cluster: &ClusterId,
         subject: &Subject,
@@ -24,7 +23,7 @@ impl Statements {
         Statements::Each(attachments.map(make).collect())
     }
 
-    /// What the signer at a position signed.
+    /// Returns what the signer at `position` among the signers signed.
     pub fn at(&self, position: usize) -> &[u8] {
         match self {
             Statements::Common(statement) => statement.as_bytes(),

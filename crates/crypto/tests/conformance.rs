@@ -260,12 +260,12 @@ fn callers_that_break_the_contract_are_stopped() {
         let mut mixed = three(good);
         mixed[1] = vote(kind, subject(Domain::Vote, 6), 1);
         let misuses = [
-            (good, twice, "counted twice"),
+            (good, twice, "occurs twice"),
             (good, mixed, "another subject"),
             (good, votes(kind, good, 0..2), "2 votes are not a quorum of 3"),
             (good, Vec::new(), "0 votes are not a quorum of 3"),
             (subject(Domain::Proposal, 5), three(subject(Domain::Proposal, 5)), "leader alone"),
-            (subject(Domain::Vote, 0), three(subject(Domain::Vote, 0)), "genesis only"),
+            (subject(Domain::Vote, 0), three(subject(Domain::Vote, 0)), "only the genesis"),
         ];
         for (subject, votes, why) in misuses {
             let mut crypto = crypto(kind, 4, 0);

@@ -8,13 +8,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Most characters in a host name (RFC 1035, section 2.3.4).
+/// Maximum length of a host name (RFC 1035, section 2.3.4).
 pub const MAX_HOST_NAME_CHARACTERS: usize = 253;
-/// Most characters between two dots of a host name (RFC 1035, section 2.3.4).
+/// Maximum length of a label of a host name (RFC 1035, section 2.3.4).
 const MAX_LABEL_CHARACTERS: usize = 63;
 
-/// A host and a port: `10.0.0.1:7000`, `[::1]:7000` or `replica-0.example.com:7000`. A name is resolved when it is used, not when it
-/// is read.
+/// A host and a port: `10.0.0.1:7000`, `[::1]:7000` or `replica-0.example.com:7000`. A name is resolved when it is
+/// used, not when it is read.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Address {
     host: Host,
@@ -30,10 +30,8 @@ enum Host {
 /// Text that is no address.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum AddressError {
-    /// There is no port, or none from 0 to 65535.
     #[error("`{0}` does not end with a port: write HOST:PORT, such as 10.0.0.1:7000 or replica-0.example.com:7000")]
     Port(String),
-    /// The host is neither a number nor a name.
     #[error(
         "`{0}` is neither a host name nor an IP address: write HOST:PORT, such as 10.0.0.1:7000, [::1]:7000 or replica-0.example.com:7000"
     )]
@@ -41,19 +39,19 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// An address on the host that `host` names, by number or by name.
+    /// Returns an address on `host`, an IP address or a host name.
     ///
     /// # Errors
-    /// If it is neither.
+    /// [`AddressError::Host`] if it is neither.
     pub fn on(host: &str, port: u16) -> Result<Address, AddressError> {
         let number = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
         if let Ok(number) = number.parse() {
             return Ok(Address { host: Host::Number(number), port });
         }
-        match is_host_name(host) {
-            true => Ok(Address { host: Host::Name(host.into()), port }),
-            false => Err(AddressError::Host(host.to_owned())),
+        if !is_host_name(host) {
+            return Err(AddressError::Host(host.to_owned()));
         }
+        Ok(Address { host: Host::Name(host.into()), port })
     }
 
     /// The same host, another port.
@@ -61,7 +59,6 @@ impl Address {
         Address { host: self.host.clone(), port }
     }
 
-    /// The port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -74,7 +71,7 @@ impl Address {
         }
     }
 
-    /// Whether nothing beyond this host reaches it: a loopback number, or the name `localhost`.
+    /// Whether only this host can reach it: a loopback IP address, or the name `localhost`.
     pub fn is_loopback(&self) -> bool {
         match &self.host {
             Host::Number(number) => number.is_loopback(),
@@ -82,24 +79,24 @@ impl Address {
         }
     }
 
-    /// Asks the operating system for the socket addresses, at least one. **Waits for name servers**, which may take many seconds.
+    /// Resolves the host to at least one socket address. **Blocks on name servers**, which may take many seconds.
     ///
     /// # Errors
-    /// What the operating system says of a name that it cannot resolve.
+    /// The operating system's error if it cannot resolve the name.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let found: Vec<SocketAddr> = match &self.host {
             Host::Number(number) => vec![SocketAddr::new(*number, self.port)],
             Host::Name(name) => (&**name, self.port).to_socket_addrs()?.collect(),
         };
-        match found.is_empty() {
-            true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
-            false => Ok(found),
+        if found.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
         }
+        Ok(found)
     }
 }
 
-/// Whether the text is a name by the letter of RFC 1123, section 2.1, or with the underscores that some networks use. A name whose last
-/// part is a number is a mistyped address.
+/// Whether the text is a host name by RFC 1123, section 2.1; also allows underscores, which some networks use. Refuses
+/// a name whose last label is a number, since that is a mistyped IP address.
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';

@@ -1,4 +1,4 @@
-//! A set of replicas as bits, bounded by the committee's largest size.
+//! Sets of replicas as bits.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::ids::ReplicaId;
@@ -7,17 +7,19 @@ use std::fmt;
 
 const WORDS: usize = MAX_REPLICAS / 64;
 
-/// The replicas that signed something.
+/// A set of replicas, such as the signers of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Signers([u64; WORDS]);
 
 impl Signers {
-    /// Nobody.
     pub const fn empty() -> Self {
         Signers([0; WORDS])
     }
 
-    /// Adds a replica; false if it was there already.
+    /// Adds a replica; returns false if it was in the set already.
+    ///
+    /// # Panics
+    /// If its id is not below [`MAX_REPLICAS`].
     pub fn insert(&mut self, replica: ReplicaId) -> bool {
         assert!(replica.index() < MAX_REPLICAS, "replica {replica} is outside every committee");
         let (word, bit) = (replica.index() / 64, 1u64 << (replica.index() % 64));
@@ -26,22 +28,19 @@ impl Signers {
         fresh
     }
 
-    /// Whether a replica is in the set.
     pub fn contains(&self, replica: ReplicaId) -> bool {
         replica.index() < MAX_REPLICAS && self.0[replica.index() / 64] >> (replica.index() % 64) & 1 == 1
     }
 
-    /// How many are in the set.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether nobody is in the set.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// The members in ascending order.
+    /// Iterates in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ReplicaId> + '_ {
         self.0.iter().enumerate().flat_map(|(at, word)| {
             let mut rest = *word;
@@ -55,7 +54,6 @@ impl Signers {
         })
     }
 
-    /// The highest member.
     pub fn highest(&self) -> Option<ReplicaId> {
         (0..WORDS)
             .rev()
@@ -87,7 +85,8 @@ impl fmt::Debug for Signers {
     }
 }
 
-/// Encoded as a count of bytes and the bytes, least significant first; the last byte is never zero, so a set has one encoding.
+/// Encoded as a count of bytes and the bytes, least significant first; the last byte is never zero, so a set has one
+/// encoding.
 impl Wire for Signers {
     fn encode(&self, out: &mut Encoder) {
         let bytes: [u8; WORDS * 8] = std::array::from_fn(|at| self.0[at / 8].to_le_bytes()[at % 8]);

@@ -1,4 +1,4 @@
-//! Blocks: what a leader proposes.
+//! Blocks, which leaders propose.
 
 use crate::bitset::Signers;
 use crate::certificate::{Certificate, Domain, Subject};
@@ -12,20 +12,19 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Block {
     digest: Digest,
-    /// The view it was proposed in.
     pub view: View,
-    /// One more than its parent's.
+    /// The parent's height plus 1.
     pub height: Height,
     /// Its proposer.
     pub author: ReplicaId,
-    /// The certificate of the parent.
+    /// Certificate of the parent.
     pub justify: Certificate,
-    /// The bundles to execute, in order.
+    /// Digests of the bundles to execute, in order.
     pub payload: Vec<Digest>,
 }
 
 impl Block {
-    /// A block on top of the block that `justify` certifies.
+    /// Makes a block whose parent is the block that `justify` certifies.
     ///
     /// # Panics
     /// If the certificate has attachments: the digest would not cover them.
@@ -36,8 +35,8 @@ impl Block {
         Block { digest, view, height, author, justify, payload }
     }
 
-    /// The block of a slot, where agreement on each slot stands for itself and no block extends another: its height is the slot, and
-    /// the place of a parent's certificate is taken by a blank one.
+    /// Makes the block of a slot, for protocols that agree on each slot separately, so that no block extends another.
+    /// Its height is the slot, and its parent's certificate is blank.
     ///
     /// # Panics
     /// If the slot is 0, which is genesis.
@@ -54,23 +53,23 @@ impl Block {
         self.parent() == Digest::ZERO
     }
 
-    /// The name of the block: a hash of all of it but the proof inside its certificate, which may differ between honest replicas.
+    /// Hash of everything except the proof in its certificate, which may differ between honest replicas.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The same block, without the proof in its certificate.
+    /// Returns a copy without the proof in its certificate.
     pub fn without_proof(&self) -> Block {
         let justify = Certificate { proof: bytes::Bytes::new(), ..self.justify.clone() };
         Block { justify, ..self.clone() }
     }
 
-    /// The block it extends.
+    /// Digest of the block that it extends.
     pub fn parent(&self) -> Digest {
         self.justify.subject.digest
     }
 
-    /// What is voted on when this block is, in `domain`.
+    /// Subject of votes on this block in `domain`.
     pub fn subject(&self, domain: Domain) -> Subject {
         Subject { domain, view: self.view, height: self.height, digest: self.digest }
     }

@@ -1,7 +1,7 @@
-//! Subjects, votes and certificates: the one shape in which replicas agree on anything.
+//! Subjects, votes and certificates.
 //!
-//! Every phase of every protocol is votes on a [`Subject`] that become a [`Certificate`]. What a vote signs is a [`Statement`]:
-//! fixed fields in a fixed order, beginning with the cluster and the kind, so that no signature means two things.
+//! In every phase of every protocol, votes on a [`Subject`] become a [`Certificate`]. A vote signs a [`Statement`]:
+//! fixed fields in a fixed order, beginning with the cluster and the domain, so no signature has two meanings.
 
 use crate::bitset::Signers;
 use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
@@ -10,7 +10,7 @@ use crate::ids::{ClusterId, Height, ReplicaId, View};
 use crate::limits::{MAX_PROOF_BYTES, MAX_REPLICAS, MAX_SIGNATURE_BYTES};
 use bytes::Bytes;
 
-/// What kind of statement a signature makes. The numbers are part of what is signed.
+/// Kind of a signed statement. The signature covers the number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Domain {
@@ -18,7 +18,7 @@ pub enum Domain {
     Proposal = 1,
     /// "I vote for this block": n-f of these are a quorum certificate.
     Vote = 2,
-    /// "I gave this view up": n-f of these are a timeout certificate or an aggregate quorum certificate.
+    /// "I timed out of this view": n-f of these are a timeout certificate or an aggregate quorum certificate.
     Timeout = 3,
     /// The first phase of a protocol with separate phases: PBFT's PREPARE, basic HotStuff's prepare.
     Prepare = 4,
@@ -28,12 +28,12 @@ pub enum Domain {
     Commit = 6,
     /// PBFT's CHECKPOINT: "my state after this slot has this digest".
     Checkpoint = 7,
-    /// PBFT's VIEW-CHANGE: "I move to this view, with what this digest stands for".
+    /// PBFT's VIEW-CHANGE: "I move to this view, with the proofs that have this digest".
     ViewChange = 8,
 }
 
 impl Domain {
-    /// Every kind.
+    /// All domains, in the order of their numbers.
     pub const ALL: [Domain; 8] = [
         Domain::Proposal,
         Domain::Vote,
@@ -58,20 +58,18 @@ impl Wire for Domain {
     }
 }
 
-/// What is voted on.
+/// What replicas vote on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Subject {
-    /// The kind of vote.
     pub domain: Domain,
-    /// The view it belongs to; covered by the signatures, so a certificate cannot be replayed in another view.
+    /// Covered by the signatures, so a certificate cannot be replayed in another view.
     pub view: View,
-    /// The height of the block (or the slot).
+    /// Height of the block, or the slot.
     pub height: Height,
-    /// The block, or zero where there is none.
+    /// Digest of the block, or zero if there is none.
     pub digest: Digest,
 }
 
-/// Bytes of an encoded subject.
 const SUBJECT_BYTES: usize = 1 + 8 + 8 + 32;
 
 impl Wire for Subject {
@@ -92,19 +90,18 @@ impl Wire for Subject {
     }
 }
 
-/// What one voter says besides the subject, under the same signature.
+/// An addition to a vote, covered by its signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Attachment {
-    /// Nothing.
     None,
-    /// The view of the highest quorum certificate it knows (Jolteon's timeout, figure 2 there).
+    /// View of the highest quorum certificate that the voter knows (Jolteon's timeout, figure 2 there).
     HighView(View),
-    /// That certificate itself (Fast-HotStuff's NEW-VIEW).
+    /// The highest quorum certificate that the voter knows (Fast-HotStuff's NEW-VIEW).
     HighCertificate(Box<Certificate>),
 }
 
 impl Attachment {
-    /// The view of the highest certificate the voter spoke of.
+    /// View of the voter's highest certificate, if attached.
     pub fn high_view(&self) -> Option<View> {
         match self {
             Attachment::None => None,
@@ -142,10 +139,10 @@ impl Wire for Attachment {
     }
 }
 
-/// Longest statement: 8 of tag, 32 of cluster, the subject, and an attachment's kind and subject.
+/// Tag (8), cluster (32), subject, and an attachment's kind (1) and subject.
 const MAX_STATEMENT_BYTES: usize = 8 + 32 + SUBJECT_BYTES + 1 + SUBJECT_BYTES;
 
-/// The bytes that are signed. They are of a fixed form and never leave the replica.
+/// The bytes that a vote signs. They are never sent: receivers derive them.
 #[derive(Clone, Copy)]
 pub struct Statement {
     bytes: [u8; MAX_STATEMENT_BYTES],
@@ -153,7 +150,7 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// What a vote on `subject` with `attachment` signs in `cluster`.
+    /// Encodes the statement of a vote on `subject` with `attachment` in `cluster`.
     pub fn new(cluster: &ClusterId, subject: &Subject, attachment: &Attachment) -> Statement {
         let mut statement = Statement { bytes: [0; MAX_STATEMENT_BYTES], length: 0 };
         statement.put(b"quorate1");
@@ -185,7 +182,6 @@ impl Statement {
         self.put(&subject.digest.0);
     }
 
-    /// The bytes to sign.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -205,7 +201,7 @@ pub struct Vote {
 }
 
 impl Vote {
-    /// What the voter signs.
+    /// Encodes the statement that the voter signs.
     pub fn statement(&self, cluster: &ClusterId) -> Statement {
         Statement::new(cluster, &self.subject, &self.attachment)
     }
@@ -229,22 +225,19 @@ impl Wire for Vote {
     }
 }
 
-/// Proof that a quorum voted on one subject. What the proof is made of is the signature scheme's business.
+/// Proof that a quorum voted on one subject. Only the signature scheme knows what the proof consists of.
 #[derive(Clone, Eq, Debug)]
 pub struct Certificate {
-    /// What was voted on.
     pub subject: Subject,
-    /// Who voted.
     pub signers: Signers,
-    /// What each signer said besides, in the signers' order; empty if none said anything.
+    /// One for each signer, in the signers' order; empty if no signer has one.
     pub attachments: Vec<Attachment>,
     /// The scheme's proof: a vector of signatures in the signers' order, or an aggregate.
     pub proof: Bytes,
 }
 
 impl PartialEq for Certificate {
-    /// Proofs of no bytes are equal unseen: their address cannot be read, and some processors take a hundred cycles to compare
-    /// nothing there.
+    /// Does not compare empty proofs byte by byte: their dangling address costs some processors a hundred cycles.
     fn eq(&self, other: &Certificate) -> bool {
         let Certificate { subject, signers, attachments, proof } = self;
         *subject == other.subject
@@ -255,7 +248,7 @@ impl PartialEq for Certificate {
 }
 
 impl Certificate {
-    /// The certificate of genesis, which needs no proof: everybody derives it from the cluster id.
+    /// Returns the certificate of genesis, which needs no proof: it is derived from the cluster id.
     pub fn genesis(cluster: &ClusterId) -> Certificate {
         Certificate {
             subject: Subject { domain: Domain::Vote, view: View(0), height: Height(0), digest: cluster.genesis() },
@@ -265,23 +258,22 @@ impl Certificate {
         }
     }
 
-    /// The view of the subject.
     pub fn view(&self) -> View {
         self.subject.view
     }
 
-    /// What each signer said.
+    /// Returns the attachment of the signer at a position among the signers.
     pub fn attachment(&self, position: usize) -> &Attachment {
         static NONE: Attachment = Attachment::None;
         self.attachments.get(position).unwrap_or(&NONE)
     }
 
-    /// The highest certificate view that a signer spoke of.
+    /// Highest certificate view in the attachments.
     pub fn highest_attached_view(&self) -> Option<View> {
         self.attachments.iter().filter_map(Attachment::high_view).max()
     }
 
-    /// The highest certificate that a signer attached.
+    /// Highest certificate in the attachments.
     pub fn highest_attached_certificate(&self) -> Option<&Certificate> {
         let certificates = self.attachments.iter().filter_map(|attachment| match attachment {
             Attachment::HighCertificate(certificate) => Some(certificate.as_ref()),
@@ -290,7 +282,7 @@ impl Certificate {
         certificates.max_by_key(|certificate| certificate.subject.view)
     }
 
-    /// A name for exactly this certificate, proof included: the key of a cache of what was verified.
+    /// Hash of the whole certificate including the proof, for caches of verified certificates.
     pub fn fingerprint(&self) -> Digest {
         let mut out = Encoder::with_capacity(64 + self.proof.len());
         self.encode(&mut out);
@@ -299,7 +291,7 @@ impl Certificate {
         hasher.finish()
     }
 
-    /// Reads a certificate whose attachments hold no certificates: nesting is one deep.
+    /// Decodes an attached certificate, which must not have attachments itself.
     fn decode_flat(input: &mut Decoder) -> Result<Self, DecodeError> {
         let subject = Subject::decode(input)?;
         let signers = Signers::decode(input)?;

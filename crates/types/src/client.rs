@@ -1,4 +1,4 @@
-//! What clients and replicas say to each other.
+//! Messages between clients and replicas.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::command::Bundle;
@@ -7,30 +7,17 @@ use crate::ids::Height;
 use crate::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES, MAX_TEXT_BYTES};
 use bytes::Bytes;
 
-/// From a client to a replica.
+/// Message from a client to a replica. A reply repeats the `id` of its request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientRequest {
     /// Order and execute these commands.
     Submit(Bundle),
-    /// Read the application's state as this replica has it, without ordering.
-    Query {
-        /// The client's name for the question.
-        id: u64,
-        /// What the application is asked.
-        question: Bytes,
-    },
-    /// Report counters.
-    Status {
-        /// The client's name for the question.
-        id: u64,
-        /// Whether with the history of what was executed, which is long.
-        history: bool,
-    },
-    /// Tell the height that you have executed: a client has to know about where the cluster is, as what it signs expires.
-    Height {
-        /// The client's name for the question.
-        id: u64,
-    },
+    /// Read this replica's application state, without ordering.
+    Query { id: u64, question: Bytes },
+    /// Report counters, and with `history` also the history of what was executed, which is long.
+    Status { id: u64, history: bool },
+    /// Report the executed height. A client needs it because the bundles it signs expire at a height.
+    Height { id: u64 },
 }
 
 impl Wire for ClientRequest {
@@ -78,19 +65,20 @@ impl Wire for ClientRequest {
     }
 }
 
-/// What became of one command.
+/// Outcome of one command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome<'a> {
-    /// It was executed now, with this result.
+    /// Executed now, with this result.
     Executed(&'a [u8]),
-    /// It was executed before: it has no effect now.
+    /// Executed before, so without effect now.
     Duplicate,
-    /// It was not executed and is not remembered: its number is none that a client may use, its bundle expires too late, or the results
-    /// have grown too large. Should the same bundle be ordered again before it expires, it may be executed then.
+    /// Not executed and not remembered: its sequence number is invalid, its bundle expires too late, or the results
+    /// have become too large. It may be executed if the bundle is ordered again before it expires.
     Refused,
-    /// It was not executed and never will be, as its bundle expired. The client may sign it again, with its number, to expire later.
+    /// Not executed, and never will be, because its bundle expired. The client may sign it again with the same sequence
+    /// number.
     Expired,
-    /// It never will be executed from now on; whether it was is no longer known, as its session was evicted or has moved on.
+    /// Will not be executed from now on. Whether it was before is unknown: its session was evicted or has moved on.
     Forgotten,
 }
 
@@ -101,8 +89,8 @@ impl Outcome<'_> {
     }
 }
 
-/// The outcomes of a bundle's commands in their order, in canonical form: equal outcomes are equal bytes, so that a client
-/// compares replies without taking them apart.
+/// Outcomes of a bundle's commands, in order and in canonical form: equal outcomes are equal bytes, so clients compare
+/// replies without decoding them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Results {
     body: Bytes,
@@ -117,14 +105,13 @@ const EXPIRED: u8 = 3;
 const FORGOTTEN: u8 = 4;
 
 impl Results {
-    /// The canonical form.
     pub fn collect<'a>(outcomes: impl Iterator<Item = Outcome<'a>>) -> Results {
         let mut builder = ResultsBuilder::default();
         outcomes.for_each(|outcome| builder.push(outcome));
         builder.finish()
     }
 
-    /// The form of `count` commands that were all executed with an empty result.
+    /// Returns the results of `count` commands that were all executed with an empty result.
     pub fn all_empty(count: usize) -> Results {
         let mut out = Encoder::with_capacity(5);
         out.put_u8(ALL_EMPTY);
@@ -132,9 +119,8 @@ impl Results {
         Results { body: out.finish() }
     }
 
-    /// No outcomes at all: the acknowledgement of a cluster that answers for no single command (reply mode `none`). A bundle
-    /// has at least one command, so it is never mistaken for the outcomes of one; the client takes the first one that it gets
-    /// as the end of the bundle.
+    /// Returns the acknowledgement of reply mode `none`, without outcomes. A bundle has at least one command, so this
+    /// is never mistaken for its outcomes. The client treats the first one as the end of the bundle.
     pub fn bare() -> Results {
         Results::all_empty(0)
     }
@@ -144,23 +130,22 @@ impl Results {
         self.is_empty()
     }
 
-    /// The bytes that equal outcomes share.
+    /// The canonical encoding.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// Whether every command was executed with an empty result: nothing is listed then.
+    /// Whether every command was executed with an empty result.
     #[inline]
     pub fn is_all_empty(&self) -> bool {
         self.body[0] == ALL_EMPTY
     }
 
-    /// How many outcomes there are.
+    /// Number of outcomes.
     pub fn len(&self) -> usize {
         u32::from_le_bytes(self.body[1..5].try_into().expect("validated")) as usize
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -217,15 +202,15 @@ impl Wire for Results {
     }
 }
 
-/// Collects outcomes into their canonical form, one after the other; it is reused from bundle to bundle and keeps its memory.
+/// Builder of [`Results`], reused from bundle to bundle to keep its memory.
 #[derive(Default)]
 pub struct ResultsBuilder {
     count: usize,
-    /// The listed form after its count; empty as long as every outcome is an empty result.
+    /// The listed form after its count; empty while every outcome is an empty result.
     listed: Vec<u8>,
 }
 
-/// An executed command with an empty result, as it is listed.
+/// An executed command with an empty result, in the listed form.
 const LISTED_EMPTY: [u8; 5] = [EXECUTED, 0, 0, 0, 0];
 
 impl ResultsBuilder {
@@ -256,12 +241,12 @@ impl ResultsBuilder {
         }
     }
 
-    /// Bytes that the outcomes take so far.
+    /// Length of the listed outcomes so far.
     pub fn bytes(&self) -> usize {
         self.listed.len()
     }
 
-    /// The outcomes since the last call, in canonical form; the builder is empty again.
+    /// Returns the outcomes since the last call and empties the builder.
     pub fn finish(&mut self) -> Results {
         let count = std::mem::take(&mut self.count);
         if self.listed.is_empty() {
@@ -276,50 +261,31 @@ impl ResultsBuilder {
     }
 }
 
-/// From a replica to a client.
+/// Message from a replica to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReplicaReply {
-    /// A bundle was executed. f+1 equal ones are the truth.
+    /// A bundle was executed. f+1 equal replies prove it.
     Executed {
-        /// The bundle.
         bundle: Digest,
-        /// The height of the block that carried it; 0 if it is not ordered as its commands' outcomes are settled.
+        /// Height of the bundle's block; 0 if it is not ordered because its commands' outcomes are already settled.
         height: Height,
-        /// What became of each command.
         results: Results,
     },
     /// A bundle was refused.
     Refused {
-        /// The bundle.
         bundle: Digest,
-        /// What is in the way and what helps.
+        /// Reason and remedy.
         why: String,
-        /// Whether the same bundle may be taken later: there is no room for it now. Otherwise it never will be.
+        /// Whether the bundle may be accepted later: there is no room for it now. Otherwise it never will be.
         again: bool,
     },
-    /// The answer to a query.
-    Answer {
-        /// The question's name.
-        id: u64,
-        /// The height the state stood at.
-        height: Height,
-        /// The application's answer.
-        answer: Bytes,
-    },
+    /// Answer to a query, and the height of the state that it was read from.
+    Answer { id: u64, height: Height, answer: Bytes },
     /// Counters, as the JSON form of [`crate::Status`].
-    Status {
-        /// The question's name.
-        id: u64,
-        /// The JSON text.
-        json: Bytes,
-    },
-    /// How far the replica has executed. One may lie: of those of n-f replicas the (f+1)-th highest lies between two honest ones.
-    Height {
-        /// The question's name.
-        id: u64,
-        /// The last executed height.
-        height: Height,
-    },
+    Status { id: u64, json: Bytes },
+    /// The last executed height. A replica may lie: among n-f answers, the (f+1)-th highest lies between two honest
+    /// ones.
+    Height { id: u64, height: Height },
 }
 
 impl Wire for ReplicaReply {

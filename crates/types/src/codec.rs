@@ -1,7 +1,8 @@
 //! The canonical wire codec: little-endian, length-prefixed, versioned, bounds-checked.
 //!
-//! A message has exactly one encoding: every length is checked against a named limit and against the bytes that are left before
-//! anything is allocated, and what is left over at the end is an error. Byte strings are slices of the received buffer, not copies.
+//! A message has exactly one encoding. Every length is checked against a named limit and the remaining bytes before
+//! anything is allocated, and bytes left over at the end are an error. Byte strings are slices of the received buffer,
+//! not copies.
 
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
@@ -9,81 +10,61 @@ use thiserror::Error;
 /// The first byte of every message; a receiver refuses any other.
 pub const WIRE_VERSION: u8 = 2;
 
-/// A thing that can be sent, with exactly one encoding.
+/// A type with exactly one encoding.
 pub trait Wire: Sized {
-    /// Appends the encoding.
     fn encode(&self, out: &mut Encoder);
-    /// Reads one value; never panics, whatever the bytes.
+    /// Reads one value. Never panics, whatever the bytes.
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError>;
 }
 
-/// Why bytes are not a message: what was being read, at which byte, and what is wrong with it.
+/// Error of decoding: the field being read, its offset in the message, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("cannot decode {what} at byte {at}: {why}")]
 pub struct DecodeError {
-    /// The field that was being read.
     pub what: &'static str,
-    /// The offset in the message.
     pub at: usize,
-    /// What is wrong with it.
     pub why: DecodeReason,
 }
 
-/// What can be wrong with an encoded field.
+/// What is wrong with an encoded field.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum DecodeReason {
     /// The message ends too early.
     #[error("{needed} bytes are needed and {left} are left")]
-    Short {
-        /// Bytes the field takes.
-        needed: usize,
-        /// Bytes there are.
-        left: usize,
-    },
+    Short { needed: usize, left: usize },
     /// A length or a count is beyond its limit.
     #[error("{value} is over the limit of {limit}")]
-    OverLimit {
-        /// The value read.
-        value: usize,
-        /// The named limit.
-        limit: usize,
-    },
-    /// The value is of no known kind, or not in canonical form.
+    OverLimit { value: usize, limit: usize },
+    /// The value is of an unknown kind, or not in canonical form.
     #[error("{0}")]
     Invalid(&'static str),
-    /// Bytes are left after the message.
     #[error("{0} bytes are left over")]
     Trailing(usize),
 }
 
-/// Collects an encoding.
+/// Buffer for an encoding. Numbers are little-endian.
 #[derive(Default)]
 pub struct Encoder {
     buffer: BytesMut,
 }
 
 impl Encoder {
-    /// An encoder with room for `bytes`.
     pub fn with_capacity(bytes: usize) -> Self {
         Encoder { buffer: BytesMut::with_capacity(bytes) }
     }
 
-    /// Appends one byte.
     pub fn put_u8(&mut self, value: u8) {
         self.buffer.extend_from_slice(&[value]);
     }
 
-    /// Appends a number, little-endian.
     pub fn put_u16(&mut self, value: u16) {
         self.buffer.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Appends a number, little-endian.
     pub fn put_u32(&mut self, value: u32) {
         self.buffer.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Appends a number, little-endian.
     pub fn put_u64(&mut self, value: u64) {
         self.buffer.extend_from_slice(&value.to_le_bytes());
     }
@@ -104,41 +85,37 @@ impl Encoder {
         self.put_slice(bytes);
     }
 
-    /// How many bytes were appended.
     pub fn len(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Whether nothing was appended.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// The encoding so far; the encoder goes on empty in what is left of its memory, so that many small messages share one
-    /// allocation. The memory is free again when all of them are gone.
+    /// Returns the encoding so far and continues in the rest of the memory, so that many small messages share one
+    /// allocation, which is freed when all of them are dropped.
     pub fn take(&mut self) -> Bytes {
         self.buffer.split().freeze()
     }
 
-    /// The encoding.
     pub fn finish(self) -> Bytes {
         self.buffer.freeze()
     }
 }
 
-/// Reads an encoding from a shared buffer.
+/// Reader of an encoding in a shared buffer. `what` names the field in errors.
 pub struct Decoder {
     buffer: Bytes,
     at: usize,
 }
 
 impl Decoder {
-    /// A decoder at the first byte.
     pub fn new(buffer: Bytes) -> Self {
         Decoder { buffer, at: 0 }
     }
 
-    /// Bytes not yet read.
+    /// Number of bytes not yet read.
     pub fn left(&self) -> usize {
         self.buffer.len() - self.at
     }
@@ -148,12 +125,12 @@ impl Decoder {
         self.at
     }
 
-    /// An error that names a field of the value just read.
+    /// Makes an error about the value just read.
     pub fn invalid(&self, what: &'static str, why: &'static str) -> DecodeError {
         DecodeError { what, at: self.at, why: DecodeReason::Invalid(why) }
     }
 
-    /// An error for a count beyond its limit.
+    /// Makes an error about a count over its limit.
     pub fn over_limit(&self, what: &'static str, value: usize, limit: usize) -> DecodeError {
         DecodeError { what, at: self.at, why: DecodeReason::OverLimit { value, limit } }
     }
@@ -168,32 +145,28 @@ impl Decoder {
         Ok(&self.buffer[start..self.at])
     }
 
-    /// Reads an array of known length.
     pub fn get_array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
         Ok(self.take(what, N)?.try_into().expect("take returns the count asked for"))
     }
 
-    /// Reads one byte.
     pub fn get_u8(&mut self, what: &'static str) -> Result<u8, DecodeError> {
         Ok(self.take(what, 1)?[0])
     }
 
-    /// Reads a number.
     pub fn get_u16(&mut self, what: &'static str) -> Result<u16, DecodeError> {
         Ok(u16::from_le_bytes(self.get_array(what)?))
     }
 
-    /// Reads a number.
     pub fn get_u32(&mut self, what: &'static str) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.get_array(what)?))
     }
 
-    /// Reads a number.
     pub fn get_u64(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.get_array(what)?))
     }
 
-    /// Reads a count of things that take at least `each` bytes: refused if it is over `limit` or cannot fit in what is left.
+    /// Reads a count of items of at least `each` bytes. Fails if it is over `limit` or the items cannot fit in the
+    /// remaining bytes.
     pub fn get_count(&mut self, what: &'static str, limit: usize, each: usize) -> Result<usize, DecodeError> {
         let count = self.get_u32(what)? as usize;
         if count > limit {
@@ -207,7 +180,7 @@ impl Decoder {
         Ok(count)
     }
 
-    /// Reads bytes with their length, as a slice of the received buffer.
+    /// Reads length-prefixed bytes, as a slice of the received buffer.
     pub fn get_bytes(&mut self, what: &'static str, limit: usize) -> Result<Bytes, DecodeError> {
         let count = self.get_count(what, limit, 1)?;
         let start = self.at;
@@ -215,23 +188,23 @@ impl Decoder {
         Ok(self.buffer.slice(start..self.at))
     }
 
-    /// The bytes between an earlier position and this one, as a slice of the received buffer.
+    /// Returns the bytes from an earlier position up to this one, as a slice of the received buffer.
     pub fn slice_from(&self, start: usize) -> Bytes {
         assert!(start <= self.at, "a slice ends after it starts");
         self.buffer.slice(start..self.at)
     }
 
-    /// Steps over bytes that were read through [`Decoder::rest`].
+    /// Skips bytes that were read through [`Decoder::rest`].
     pub fn skip(&mut self, what: &'static str, count: usize) -> Result<(), DecodeError> {
         self.take(what, count).map(|_| ())
     }
 
-    /// All bytes not yet read.
+    /// The bytes not yet read.
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.at..]
     }
 
-    /// Fails if anything is left.
+    /// Fails if bytes are left over.
     pub fn finish(self, what: &'static str) -> Result<(), DecodeError> {
         match self.left() {
             0 => Ok(()),
@@ -240,7 +213,7 @@ impl Decoder {
     }
 }
 
-/// A whole message: the version, then the value.
+/// Encodes a whole message: the version, then the value.
 pub fn encode_message<T: Wire>(value: &T) -> Bytes {
     let mut out = Encoder::with_capacity(256);
     out.put_u8(WIRE_VERSION);
@@ -248,7 +221,7 @@ pub fn encode_message<T: Wire>(value: &T) -> Bytes {
     out.finish()
 }
 
-/// The value of a whole message; another version or a byte too many is an error.
+/// Decodes a whole message. Another version, or a byte left over, is an error.
 pub fn decode_message<T: Wire>(message: Bytes) -> Result<T, DecodeError> {
     let mut input = Decoder::new(message);
     if input.get_u8("wire version")? != WIRE_VERSION {
@@ -263,7 +236,7 @@ pub fn decode_message<T: Wire>(message: Bytes) -> Result<T, DecodeError> {
     Ok(value)
 }
 
-/// A list with a limit on its length; `each` is the least that one item takes on the wire.
+/// Decodes a list of at most `limit` items, each of at least `each` bytes.
 pub fn decode_list<T: Wire>(
     input: &mut Decoder,
     what: &'static str,
@@ -274,7 +247,7 @@ pub fn decode_list<T: Wire>(
     (0..count).map(|_| T::decode(input)).collect()
 }
 
-/// A list as [`decode_list`] reads it.
+/// Encodes a list: its count, then the items.
 pub fn encode_list<T: Wire>(items: &[T], out: &mut Encoder) {
     out.put_count(items.len());
     for item in items {
@@ -282,7 +255,7 @@ pub fn encode_list<T: Wire>(items: &[T], out: &mut Encoder) {
     }
 }
 
-/// A value that may be absent: one byte, 0 or 1, then the value.
+/// One byte, 0 or 1, then the value if there is one.
 impl<T: Wire> Wire for Option<T> {
     fn encode(&self, out: &mut Encoder) {
         out.put_u8(self.is_some().into());

@@ -1,8 +1,8 @@
 //! Commands and the bundles that carry them.
 //!
-//! A client wants a command executed: it has its own client, sequence number, result and latency. Commands travel in bundles (of one,
-//! where a paper says so). A bundle is named by the digest of its encoding and never taken apart on the way: it is validated once, where
-//! it enters, and then shared as one piece of memory.
+//! A client wants a command executed: it has its own client, sequence number, result and latency. Commands travel in
+//! bundles (of one, where a paper says so). A bundle is named by the digest of its encoding and never taken apart on
+//! the way: it is validated once, where it enters, and then shared as one piece of memory.
 //!
 //! ```text
 //! offset  0  authenticator   1   its kind: 0 none, 1 a public key of 32 bytes and a signature of 64
@@ -13,9 +13,9 @@
 //!            the authenticator: public key, signature
 //! ```
 //!
-//! All commands of a bundle belong to the origin's owner, so one signature covers them, and a command of another client cannot be
-//! encoded. The digest covers the authenticator: a bundle is genuine on all replicas or on none. The signature scheme behind a kind is
-//! known to `quorate_crypto` alone.
+//! All commands of a bundle belong to the origin's owner, so one signature covers them, and a command of another client
+//! cannot be encoded. The digest covers the authenticator: a bundle is genuine on all replicas or on none. The
+//! signature scheme behind a kind is known to `quorate_crypto` alone.
 //!
 //! Bundles expire, so that replicas need not remember executed commands forever: see `quorate_applications::session`.
 
@@ -29,17 +29,15 @@ use std::fmt;
 /// One command, borrowed from the bundle that carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command<'a> {
-    /// The session that sent it.
     pub client: ClientId,
-    /// Its number in that session, from 1, each used once.
+    /// Number in the client's session, from 1. Each is used once.
     pub sequence: u64,
-    /// What the application is to execute.
     pub payload: &'a [u8],
 }
 
-/// Most bytes of a bundle besides its commands.
+/// Maximum length of a bundle without its commands.
 pub const BUNDLE_OVERHEAD_BYTES: usize = BUNDLE_HEADER_BYTES + MAX_AUTHENTICATOR_BYTES;
-/// Bytes of a command besides its payload: session, sequence, payload length.
+/// Length of a command without its payload: session, sequence, payload length.
 pub const COMMAND_OVERHEAD_BYTES: usize = 2 + 8 + 4;
 
 /// Lengths of an authenticator's parts. The position in [`AUTHENTICATORS`] is its kind on the wire.
@@ -55,7 +53,7 @@ pub const AUTHENTICATORS: [AuthenticatorKind; 2] = [
     AuthenticatorKind { public_key_bytes: 32, signature_bytes: 64 },
 ];
 const UNAUTHENTICATED: u8 = 0;
-/// Most bytes of an authenticator.
+/// Maximum length of an authenticator.
 const MAX_AUTHENTICATOR_BYTES: usize = AUTHENTICATORS[1].bytes();
 
 impl AuthenticatorKind {
@@ -66,7 +64,7 @@ impl AuthenticatorKind {
 
 const EXPIRES_AT: usize = 1 + 16;
 const COUNT_AT: usize = EXPIRES_AT + 8;
-/// Bytes of a bundle before its first command.
+/// Length of a bundle before its first command.
 const BUNDLE_HEADER_BYTES: usize = COUNT_AT + 4;
 
 /// Proof that a bundle is its origin's owner's, borrowed from the bundle.
@@ -80,27 +78,28 @@ pub struct Authenticator<'a> {
     pub signature: &'a [u8],
 }
 
-/// What the owner signs: a tag of its own, 16 bytes, the cluster, and the digest of all that comes before the authenticator.
+/// Bytes that the owner signs: a tag (16), the cluster (32), and the digest of everything before the authenticator
+/// (32).
 pub type BundleStatement = [u8; 16 + 32 + 32];
 
 /// A validated, immutable list of commands with its digest. Cloning shares the memory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bundle {
     digest: Digest,
-    /// The digest of all that comes before the authenticator.
+    /// Digest of everything before the authenticator.
     content: Digest,
     body: Bytes,
 }
 
 impl Bundle {
-    /// Validates an encoded bundle, but for the signature, and takes its digest.
+    /// Validates an encoded bundle except for its signature, and computes its digest.
     pub fn from_body(body: Bytes) -> Result<Bundle, DecodeError> {
         validate(&body)?;
         let content = content_digest(&body[..content_bytes(&body)]);
         Ok(Bundle::named(content, body))
     }
 
-    /// The bundle of a valid body, whose content has this digest.
+    /// Makes the bundle of a valid body whose content has this digest.
     fn named(content: Digest, body: Bytes) -> Bundle {
         let authenticator = &body[content_bytes(&body)..];
         if authenticator.is_empty() {
@@ -112,32 +111,31 @@ impl Bundle {
         Bundle { digest: hasher.finish(), content, body }
     }
 
-    /// The name of the bundle.
+    /// Hash of the whole bundle, authenticator included.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The connection-level sender, to which the replies go: one origin may speak for many clients.
+    /// The sender, which gets the replies. One origin may send commands of many sessions.
     pub fn origin(&self) -> ClientId {
         origin(&self.body)
     }
 
-    /// The last height at which its commands may be executed. Above it they never will be.
+    /// The last height at which its commands may be executed.
     pub fn expires(&self) -> Height {
         Height(u64::from_le_bytes(self.body[EXPIRES_AT..COUNT_AT].try_into().expect("validated")))
     }
 
-    /// How many commands it carries; at least one.
+    /// Number of commands, at least 1.
     pub fn len(&self) -> usize {
         u32::from_le_bytes(self.body[COUNT_AT..BUNDLE_HEADER_BYTES].try_into().expect("validated")) as usize
     }
 
-    /// Never true: an empty bundle is not valid.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The canonical encoding, shared.
+    /// The canonical encoding.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
@@ -150,12 +148,12 @@ impl Bundle {
         (kind != UNAUTHENTICATED).then_some(Authenticator { kind, public_key, signature })
     }
 
-    /// What its authenticator signs in `cluster`.
+    /// Encodes the statement that its authenticator signs in `cluster`.
     pub fn statement(&self, cluster: &ClusterId) -> BundleStatement {
         statement(cluster, &self.content)
     }
 
-    /// The commands in their order.
+    /// Iterates over the commands in order.
     pub fn commands(&self) -> impl Iterator<Item = Command<'_>> {
         let origin = self.origin();
         let mut rest = &self.body[BUNDLE_HEADER_BYTES..content_bytes(&self.body)];
@@ -177,7 +175,7 @@ fn origin(body: &[u8]) -> ClientId {
     ClientId(u128::from_le_bytes(body[1..EXPIRES_AT].try_into().expect("a bundle has a header")))
 }
 
-/// How many bytes come before the authenticator of a valid bundle.
+/// Length of a valid bundle before its authenticator.
 fn content_bytes(body: &[u8]) -> usize {
     body.len() - AUTHENTICATORS[usize::from(body[0])].bytes()
 }
@@ -265,7 +263,7 @@ impl Wire for Bundle {
     }
 }
 
-/// Collects commands into a bundle.
+/// Builder of a bundle.
 pub struct BundleBuilder {
     origin: ClientId,
     body: BytesMut,
@@ -273,8 +271,8 @@ pub struct BundleBuilder {
 }
 
 impl BundleBuilder {
-    /// An empty bundle whose replies go to `origin`, and which may be executed at heights up to `expires`: a client passes
-    /// [`Height::latest_expiry`] of the height that it knows of.
+    /// Starts a bundle whose replies go to `origin`, and which may be executed at heights up to `expires`. Clients pass
+    /// [`Height::latest_expiry`] of the height that they know.
     pub fn new(origin: ClientId, expires: Height) -> Self {
         let mut body = BytesMut::with_capacity(1024);
         body.extend_from_slice(&[UNAUTHENTICATED]);
@@ -284,24 +282,26 @@ impl BundleBuilder {
         BundleBuilder { origin, body, count: 0 }
     }
 
-    /// How many commands there are.
+    /// Number of commands.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Whether a command of `payload_bytes` still fits.
+    /// Whether another command of `payload_bytes` fits.
     pub fn fits(&self, payload_bytes: usize) -> bool {
         payload_bytes <= MAX_PAYLOAD_BYTES
             && self.len() < MAX_BUNDLE_COMMANDS
             && self.body.len() + COMMAND_OVERHEAD_BYTES + payload_bytes + MAX_AUTHENTICATOR_BYTES <= MAX_BUNDLE_BYTES
     }
 
-    /// Appends a command that [fits](BundleBuilder::fits), of a session of the origin's owner.
+    /// Appends a command.
+    ///
+    /// # Panics
+    /// If it does not [fit](BundleBuilder::fits), or `client` is not a session of the origin's owner.
     pub fn push(&mut self, client: ClientId, sequence: u64, payload: &[u8]) {
         assert!(self.fits(payload.len()), "the caller checks that a command of {} bytes fits", payload.len());
         assert_eq!(client.owner(), self.origin.owner(), "client {client} is no session of {}'s owner", self.origin);
@@ -312,15 +312,20 @@ impl BundleBuilder {
         self.count += 1;
     }
 
-    /// The bundle without an authenticator; there must be at least one command in it.
+    /// Returns the bundle without an authenticator.
+    ///
+    /// # Panics
+    /// If there is no command in it.
     pub fn finish(self) -> Bundle {
         Bundle::from_body(self.content(UNAUTHENTICATED).freeze()).expect("the builder keeps every limit")
     }
 
-    /// Returns the bundle with an authenticator of this kind: the public key of the origin's owner, and what `sign` makes of the statement.
+    /// Returns the bundle with an authenticator of this kind: the public key of the origin's owner, and what `sign`
+    /// makes of the statement.
     ///
     /// # Panics
-    /// If there is no command in it, or key and signature do not have the lengths of the kind, or the key is not the owner's.
+    /// If there is no command in it, or key and signature do not have the lengths of the kind, or the key is not the
+    /// owner's.
     pub fn finish_signed(
         self,
         cluster: &ClusterId,
@@ -340,7 +345,7 @@ impl BundleBuilder {
         Bundle::named(content, body.freeze())
     }
 
-    /// All that comes before the authenticator.
+    /// Completes everything before the authenticator.
     fn content(mut self, authenticator: u8) -> BytesMut {
         assert!(self.count > 0, "a bundle carries at least one command");
         self.body[0] = authenticator;

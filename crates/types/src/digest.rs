@@ -1,16 +1,16 @@
-//! SHA-256 digests, always taken with a tag of four bytes that says what kind of thing was hashed.
+//! SHA-256 digests. Every hash begins with a tag of four bytes that names the kind of its content.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
-/// 32 bytes that name a content.
+/// A SHA-256 digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The digest of nothing, used where a subject names no content (a timeout).
+    /// The digest in subjects that have no content, such as timeouts.
     pub const ZERO: Digest = Digest([0; 32]);
 
     /// Lower-case hexadecimal, 64 characters.
@@ -23,13 +23,13 @@ impl Digest {
         Some(Digest(decode_hex(text)?.try_into().ok()?))
     }
 
-    /// The first eight bytes as a number: enough to tell digests apart in a hash table.
+    /// The first eight bytes as a number, for hash tables.
     pub fn prefix(&self) -> u64 {
         u64::from_le_bytes(self.0[..8].try_into().expect("a digest has 32 bytes"))
     }
 }
 
-/// Lower-case hexadecimal of any bytes.
+/// Encodes bytes in lower-case hexadecimal.
 pub fn encode_hex(bytes: &[u8]) -> String {
     use fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
@@ -38,7 +38,7 @@ pub fn encode_hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes that hexadecimal text stands for, or nothing if it is not hexadecimal.
+/// Decodes hexadecimal of either case; `None` if the text is not hexadecimal.
 pub fn decode_hex(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -80,24 +80,22 @@ impl Wire for Digest {
     }
 }
 
-/// An incremental SHA-256 over a tagged content.
+/// Incremental SHA-256 over tagged content.
 #[derive(Clone)]
 pub struct Hasher(Sha256);
 
 impl Hasher {
-    /// Starts a hash of the kind that `tag` names; no two kinds share a tag.
+    /// Starts a hash of the kind named by `tag`. No two kinds share a tag.
     pub fn new(tag: [u8; 4]) -> Self {
         let mut state = Sha256::new();
         state.update(tag);
         Hasher(state)
     }
 
-    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The digest of all that was added.
     pub fn finish(self) -> Digest {
         Digest(self.0.finalize().into())
     }

@@ -1,42 +1,39 @@
-//! Signing and checking as the layers below consensus see them: a channel's handshake proves who is at the other end
-//! without knowing which scheme the cluster uses.
+//! Properties of signatures, and the keys of handshakes, for layers that know no signature scheme.
 
 use crate::ids::ReplicaId;
 use bytes::Bytes;
 
-/// How long the signatures and proofs of a cluster are.
+/// Lengths of a cluster's signatures and proofs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProofShape {
-    /// Bytes of one signature.
     pub signature_bytes: usize,
-    /// Whether a proof is one value, however many signed; else it is the list of their signatures.
+    /// A proof is one value, whatever the number of signers. Otherwise it is the list of their signatures.
     pub is_aggregate: bool,
 }
 
 impl ProofShape {
-    /// Bytes of a proof of so many signers.
+    /// Length of a proof of `signers` signers.
     pub fn proof_bytes(self, signers: usize) -> usize {
         if self.is_aggregate { self.signature_bytes } else { signers * self.signature_bytes }
     }
 }
 
-/// What somebody asks of signatures.
+/// Properties that a protocol requires of signatures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProofRequirements {
-    /// Whoever receives a signature or a proof can convince others with it.
+    /// The receiver of a signature or a proof can convince others with it.
     pub transferable: bool,
 }
 
-/// Holds one replica's private key.
+/// One replica's private identity key.
 pub trait Signer: Send + Sync {
-    /// Whose key it is.
     fn replica(&self) -> ReplicaId;
-    /// Signs bytes that begin with a tag of their own.
+    /// Signs bytes, which must begin with a tag that no other kind of statement has.
     fn sign(&self, message: &[u8]) -> Bytes;
 }
 
-/// Knows every member's public key.
+/// Every member's public identity key.
 pub trait Verifier: Send + Sync {
-    /// Whether `signature` is `replica`'s on `message`; false too for a stranger.
+    /// Verifies `replica`'s signature of `message`; false if it is not a member.
     fn verify(&self, replica: ReplicaId, message: &[u8], signature: &[u8]) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Identifiers. Each is its own type, so that a height never stands where a view is meant.
+//! Identifiers. Each has its own type, so that a height cannot be used as a view.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::digest::{Digest, Hasher};
@@ -37,28 +37,29 @@ macro_rules! number {
 }
 
 number!(
-    /// A member of the committee: its index, from 0.
+    /// Index of a committee member, from 0.
     ReplicaId, u16, "R", put_u16, get_u16
 );
 number!(
-    /// A view (Jolteon and DiemBFT: round): the reign of one leader. View 0 is genesis.
+    /// A period with one leader (a round in Jolteon and DiemBFT). View 0 is genesis.
     View, u64, "v", put_u64, get_u64
 );
 number!(
-    /// The distance of a block from genesis, or the slot of a PBFT batch. Height 0 is genesis.
+    /// Distance of a block from genesis, or the slot of a PBFT batch. Height 0 is genesis.
     Height, u64, "h", put_u64, get_u64
 );
 
 /// One client session: the scope in which a command's sequence number is unique.
 ///
-/// The lower [`ClientId::SESSION_BITS`] number the sessions of one *owner*, who speaks for all of them. Where clients are authenticated
-/// the owner is the hash of a public key, so that replicas need no register of clients: 112 bits, since whoever finds a second key
-/// with the owner of a first may speak for it, and with the 48 bits that 8 bytes would leave that is days of work.
+/// The lower [`ClientId::SESSION_BITS`] number the sessions of one *owner*, who can sign for all of them. If clients
+/// are authenticated, the owner is 112 bits of the hash of a public key, so replicas need no register of clients. An
+/// attacker who finds another key with the same hash can sign for the owner; with only 48 bits, which an id of 8 bytes
+/// would leave, that would take days.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ClientId(pub u128);
 
 impl ClientId {
-    /// Bits of an id that number the sessions of its owner.
+    /// Width of the session number in an id.
     pub const SESSION_BITS: u32 = 16;
 
     /// Returns the first session of the owner of this public key.
@@ -69,17 +70,17 @@ impl ClientId {
         ClientId(u128::from_le_bytes(hash)).with_session(0)
     }
 
-    /// Who speaks for this session.
+    /// The owner of this session, who can sign for it.
     pub fn owner(self) -> u128 {
         self.0 >> ClientId::SESSION_BITS
     }
 
-    /// The number of the session among those of its owner.
+    /// Number of this session among its owner's.
     pub fn session(self) -> u16 {
         self.0 as u16
     }
 
-    /// Another session of the same owner.
+    /// Returns another session of the same owner.
     pub fn with_session(self, session: u16) -> ClientId {
         ClientId(self.owner() << ClientId::SESSION_BITS | u128::from(session))
     }
@@ -107,45 +108,43 @@ impl Wire for ClientId {
 }
 
 impl ReplicaId {
-    /// The position in arrays that run over the committee.
+    /// Position in arrays indexed by member.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
 impl View {
-    /// The view after this one.
     pub fn next(self) -> View {
         View(self.0.checked_add(1).expect("a cluster does not live for 2^64 views"))
     }
 }
 
 impl Height {
-    /// The height after this one.
     pub fn next(self) -> Height {
         Height(self.0.checked_add(1).expect("a chain does not reach 2^64 blocks"))
     }
 
-    /// The latest height at which a bundle may expire that is executed at this height or above.
+    /// The latest permitted expiry of a bundle that is executed at this height or above.
     pub fn latest_expiry(self) -> Height {
         Height(self.0.saturating_add(MAX_BUNDLE_LIFETIME_BLOCKS))
     }
 }
 
-/// The name of a cluster: whatever is signed for one cluster is void in every other.
+/// Identifier of a cluster. Every signature covers it, so a statement signed for one cluster is invalid in every other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClusterId(pub Digest);
 
 impl ClusterId {
-    /// The cluster id that a readable name stands for.
+    /// Hashes a cluster's name.
     pub fn from_name(name: &str) -> Self {
         let mut hasher = Hasher::new(*b"qC01");
         hasher.update(name.as_bytes());
         ClusterId(hasher.finish())
     }
 
-    /// The digest that stands for the empty chain; every chain's hash links lead to it, and so to the cluster's name.
+    /// Digest of the empty chain, to which every chain's hash links lead. It depends on the cluster's name.
     pub fn genesis(&self) -> Digest {
         let mut hasher = Hasher::new(*b"qG01");
         hasher.update(&self.0.0);

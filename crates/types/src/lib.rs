@@ -1,7 +1,8 @@
-//! The nouns of quorate: identifiers, views, commands, blocks, votes, certificates, quorum arithmetic and the wire codec.
+//! The nouns of quorate: identifiers, views, commands, blocks, votes, certificates, quorum arithmetic and the wire
+//! codec.
 //!
-//! Nothing here does anything. Every other crate speaks in these words, so they are small, immutable where they can be, and
-//! have exactly one encoding: what is hashed or signed is the canonical form that [`codec`] defines.
+//! All other crates use these types, so they are small, mostly immutable, and have exactly one encoding, which
+//! [`codec`] defines and hashes and signatures cover.
 
 pub mod address;
 pub mod bitset;

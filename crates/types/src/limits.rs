@@ -1,23 +1,23 @@
-//! Every bound that the wire format enforces. A value beyond its limit is refused by name before anything is allocated for it.
+//! Limits of the wire format. A value over its limit is refused, naming the field, before anything is allocated for it.
 
-/// Most replicas in one committee; the width of the signer bit set.
+/// Maximum number of replicas in a committee; the width of the signer bit set.
 pub const MAX_REPLICAS: usize = 256;
-/// Most bytes in one frame on any transport: a block of the largest bundles has to fit.
+/// Maximum length of a frame on any transport: a block of the largest bundles has to fit.
 pub const MAX_FRAME_BYTES: usize = 64 << 20;
-/// Most bytes of payload in one command.
+/// Maximum length of a command's payload.
 pub const MAX_PAYLOAD_BYTES: usize = 4 << 20;
-/// Most commands in one bundle.
+/// Maximum number of commands in a bundle.
 pub const MAX_BUNDLE_COMMANDS: usize = 65_536;
-/// Most bytes of one encoded bundle.
+/// Maximum length of an encoded bundle.
 pub const MAX_BUNDLE_BYTES: usize = 32 << 20;
-/// Most bundles that one block refers to.
+/// Maximum number of bundles in a block.
 pub const MAX_BLOCK_BUNDLES: usize = 65_536;
-/// Most bytes in the proof of one certificate: as many signatures as there may be replicas.
+/// Maximum length of a certificate's proof: one signature for each of [`MAX_REPLICAS`].
 pub const MAX_PROOF_BYTES: usize = MAX_REPLICAS * MAX_SIGNATURE_BYTES;
-/// Most bytes in one signature: a vector of authentication codes of 16 bytes for each of 256 replicas, or one of ML-DSA-65 (3,309).
+/// Maximum length of a signature: 16 bytes of authentication code for each of 256 replicas. ML-DSA-65 (3,309) fits too.
 pub const MAX_SIGNATURE_BYTES: usize = 4096;
-/// Most bytes in one error or status text on the wire.
+/// Maximum length of an error or status text.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Most heights between the one at which a bundle is executed and the one at which it expires: 17 minutes at 1000 blocks a second.
-/// What a client sends and hears nothing of is certainly void after that many blocks.
+/// Maximum number of blocks from a bundle's execution to its expiry: 17 minutes at 1000 blocks a second. A client's
+/// unanswered bundle is certainly void after that many blocks.
 pub const MAX_BUNDLE_LIFETIME_BLOCKS: u64 = 1 << 20;

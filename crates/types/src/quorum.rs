@@ -2,36 +2,33 @@
 
 use thiserror::Error;
 
-/// How many replicas there are and how many of them may be faulty.
+/// The number of replicas and how many of them may be faulty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quorum {
     replicas: usize,
     faults: usize,
 }
 
-/// Why a committee of that shape cannot be.
+/// An impossible size of a committee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum QuorumError {
-    /// Byzantine agreement needs more than three times as many replicas as faults.
-    #[error("{replicas} replicas cannot tolerate {faults} Byzantine faults: at least {} are needed", faults.saturating_mul(3).saturating_add(1))]
-    TooFewReplicas {
-        /// Replicas asked for.
-        replicas: usize,
-        /// Faults asked for.
-        faults: usize,
-    },
-    /// The committee is empty or wider than the signer bit set.
+    /// Byzantine agreement needs n > 3f.
+    #[error(
+        "{replicas} replicas cannot tolerate {faults} Byzantine faults: at least {} are needed",
+        faults.saturating_mul(3).saturating_add(1)
+    )]
+    TooFewReplicas { replicas: usize, faults: usize },
     #[error("a committee has between 1 and {most} replicas, not {0}", most = crate::limits::MAX_REPLICAS)]
     Size(usize),
 }
 
 impl Quorum {
-    /// As many faults as `replicas` can tolerate: f = floor((n-1)/3).
+    /// Returns the quorum of `replicas` with the most faults they tolerate, f = floor((n-1)/3).
     pub fn of(replicas: usize) -> Result<Quorum, QuorumError> {
         Quorum::with_faults(replicas, replicas.saturating_sub(1) / 3)
     }
 
-    /// n and f set apart: n > 3f, so that also 3f+1+x and 5f+1 can be had.
+    /// Returns the quorum for n > 3f, which includes 3f+1+x and 5f+1.
     pub fn with_faults(replicas: usize, faults: usize) -> Result<Quorum, QuorumError> {
         if replicas == 0 || replicas > crate::limits::MAX_REPLICAS {
             return Err(QuorumError::Size(replicas));
@@ -52,12 +49,12 @@ impl Quorum {
         self.faults
     }
 
-    /// The smallest number greater than (n+f)/2: any two such sets share an honest replica.
+    /// The smallest integer greater than (n+f)/2: any two sets of this size share an honest replica.
     pub fn quorum(self) -> usize {
         (self.replicas + self.faults) / 2 + 1
     }
 
-    /// f+1: any such set holds an honest replica.
+    /// f+1: any set of this size has an honest replica.
     pub fn weak(self) -> usize {
         self.faults + 1
     }

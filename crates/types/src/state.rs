@@ -1,17 +1,17 @@
-//! The state that a quorum vouches for, cut into chunks, so that it can be fetched piece by piece from whoever has it.
+//! Checkpointed states in chunks, so that a replica can fetch one piece by piece from any peer that has it.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
 use crate::digest::{Digest, Hasher};
 use bytes::Bytes;
 
-/// Bytes of each chunk of a state but the last.
+/// Length of each chunk of a state except the last.
 pub const CHUNK_BYTES: usize = 256 << 10;
-/// Most bytes of a state.
+/// Maximum length of a state.
 pub const MAX_STATE_BYTES: usize = 4 << 30;
-/// Most chunks of a state.
+/// Maximum number of chunks of a state.
 pub const MAX_CHUNKS: usize = MAX_STATE_BYTES / CHUNK_BYTES;
 
-/// What a state consists of: whoever has a genuine one can tell the right chunks from wrong ones.
+/// Length and chunk digests of a state, with which fetched chunks are verified.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
     bytes: u64,
@@ -19,7 +19,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// That of a state.
+    /// Computes the manifest of a state.
     ///
     /// # Panics
     /// If the state is empty or has more than [`MAX_STATE_BYTES`].
@@ -28,22 +28,22 @@ impl Manifest {
         Manifest { bytes: state.len() as u64, chunks: state.chunks(CHUNK_BYTES).map(chunk_digest).collect() }
     }
 
-    /// Bytes of the whole state.
+    /// Length of the whole state.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many chunks it has.
+    /// Number of chunks.
     pub fn chunks(&self) -> u32 {
         self.chunks.len() as u32
     }
 
-    /// The digest of each chunk, in their order.
+    /// Digests of the chunks in order.
     pub fn digests(&self) -> &[Digest] {
         &self.chunks
     }
 
-    /// Whether these are the bytes of a chunk.
+    /// Whether these are the bytes of the chunk with this index.
     pub fn fits(&self, chunk: u32, bytes: &[u8]) -> bool {
         let index = chunk as usize;
         let rest = (self.bytes as usize).saturating_sub(index * CHUNK_BYTES);
@@ -52,7 +52,7 @@ impl Manifest {
             .is_some_and(|digest| bytes.len() == rest.min(CHUNK_BYTES) && chunk_digest(bytes) == *digest)
     }
 
-    /// What a quorum vouches for in a checkpoint at which this state is kept.
+    /// Digest that a quorum signs in a checkpoint at which this state is kept.
     pub fn digest(&self) -> Digest {
         let mut out = Encoder::with_capacity(16 + self.chunks.len() * size_of::<Digest>());
         self.encode(&mut out);
@@ -62,14 +62,14 @@ impl Manifest {
     }
 }
 
-/// The digest of the bytes of one chunk.
+/// Hashes one chunk.
 pub fn chunk_digest(bytes: &[u8]) -> Digest {
     let mut hasher = Hasher::new(*b"qM02");
     hasher.update(bytes);
     hasher.finish()
 }
 
-/// The bytes of one chunk of a state, which it shares.
+/// Returns a slice of one chunk of a state; `None` if the state has no such chunk.
 pub fn chunk_of(state: &Bytes, chunk: u32) -> Option<Bytes> {
     let start = chunk as usize * CHUNK_BYTES;
     (start < state.len()).then(|| state.slice(start..state.len().min(start + CHUNK_BYTES)))

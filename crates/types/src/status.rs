@@ -1,26 +1,24 @@
-//! What a replica tells about itself: counters since its start, for operators and for the laboratory.
+//! A replica's report about itself, for operators and the laboratory.
 
 use crate::digest::Digest;
 use crate::ids::{Height, ReplicaId, View};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A replica's counters. All of them only grow, so that two readings give a rate.
+/// A replica's counters since its start. Counters only grow, so two readings give a rate.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// Who reports.
     pub replica: ReplicaId,
-    /// Its current view.
     pub view: View,
-    /// The leader it expects in that view.
+    /// The leader it expects in its current view.
     pub leader: ReplicaId,
-    /// The height of the last executed block.
+    /// Height of the last executed block.
     pub height: Height,
     /// Commands executed (duplicates not counted).
     pub committed_commands: u64,
     /// Blocks executed, empty ones included.
     pub committed_blocks: u64,
-    /// Views that this replica gave up.
+    /// Views in which this replica timed out.
     pub view_timeouts: u64,
     /// Single signature verifications, a quorum of k counting k.
     pub verifications: u64,
@@ -30,37 +28,37 @@ pub struct Status {
     pub messages_sent: u64,
     /// CPU time of the replica's threads, in nanoseconds.
     pub cpu_ns: u64,
-    /// Time its core thread ran or waited for a processor, in nanoseconds: near wall time when it is the bottleneck.
+    /// Time that its core thread ran or waited for a processor, in nanoseconds; near wall time if it is the bottleneck.
     pub busy_ns: u64,
     /// Highest resident memory of the process, in kilobytes.
     pub peak_rss_kb: u64,
-    /// Most memory that clients' links held at a time, in bytes: what was received and not served, and what was queued.
+    /// Peak memory of clients' links, in bytes: requests received and not yet served, and replies queued.
     #[serde(default)]
     pub client_memory_peak_bytes: u64,
-    /// How long it has been running, in milliseconds.
     #[serde(default)]
     pub uptime_ms: u64,
-    /// How many other replicas there are.
+    /// Number of other replicas.
     #[serde(default)]
     pub peers: usize,
-    /// The other replicas that it is connected to.
+    /// The other replicas to which it is connected.
     #[serde(default)]
     pub connected: Vec<ReplicaId>,
-    /// What an operator should look at, in sentences.
+    /// Problems that an operator should look at, in sentences.
     #[serde(default)]
     pub attention: Vec<String>,
-    /// Messages not acted on, by reason.
+    /// Dropped messages, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Proven misbehaviour, readable.
+    /// Proven misbehaviour, in sentences.
     pub evidence: Vec<String>,
-    /// Rolling digest of everything executed, at sampled heights: equal histories have equal digests. Empty unless asked for.
+    /// Rolling digest of everything executed, at sampled heights: equal histories have equal digests. Empty unless
+    /// requested.
     pub history: Vec<(Height, Digest)>,
-    /// What the replica is set to. None unless the history is asked for, and from older versions.
+    /// Only present if the history is requested; older versions never send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Settings>,
 }
 
-/// What a replica is set to, by the names of its configuration's keys, as far as it matters to whoever measures the cluster.
+/// A replica's settings that matter to measurements, named as the keys of its configuration, which document them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {

@@ -1,4 +1,4 @@
-//! Time as a host gives it to a state machine: nanoseconds since the host's own start, never read from a clock in here.
+//! Time as hosts pass it to state machines, which never read a clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -9,12 +9,11 @@ use std::time::Duration;
 pub struct Time(pub u64);
 
 impl Time {
-    /// The instant `millis` milliseconds after the start.
     pub fn from_millis(millis: u64) -> Time {
         Time(millis * 1_000_000)
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Duration since `earlier`; zero if that is later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

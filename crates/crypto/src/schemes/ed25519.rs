@@ -1,4 +1,4 @@
-//! Ed25519: one signature for each signer, checked many at a time.
+//! Ed25519: one signature for each signer, verified in batches.
 
 use super::{assemble_list, verify_list};
 use crate::ed25519::{KeyTable, PUBLIC_KEY_BYTES, PublicKey, SIGNATURE_BYTES};
@@ -56,8 +56,8 @@ impl Scheme for Ed25519 {
     }
 }
 
-/// Decodes the committee's keys of one role, by replica. Each must be a point of large order, and differ from the others by more than a
-/// point of small order.
+/// Decodes the committee's keys of one role, by replica. Each must be a point of large order, and differ from the
+/// others by more than a point of small order.
 pub(crate) fn decode_members<'a>(
     role: KeyRole,
     encoded: impl Iterator<Item = &'a Bytes>,
@@ -80,7 +80,7 @@ pub(crate) fn decode_members<'a>(
     (0..).map(ReplicaId).zip(encoded).map(decode).collect()
 }
 
-/// The secret sits in the box that the scheme returns, so that moving a key leaves no copy of it behind.
+/// Boxed by the scheme, so that moving the key leaves no copy of the secret behind.
 struct Secret {
     key: Zeroizing<SigningKey>,
     public_key: Bytes,

@@ -1,21 +1,18 @@
-//! Proofs that are the signatures of all signers, one after the other.
+//! Proofs that are lists of signatures.
 
 use crate::scheme::{Claim, ProofFault};
 use crate::statements::Statements;
 use bytes::{Bytes, BytesMut};
 use quorate_types::Signers;
 
-/// The signatures of claims, one after the other.
+/// Concatenates the signatures of claims.
 pub fn assemble_list(claims: &[Claim<'_>]) -> Bytes {
     let mut proof = BytesMut::with_capacity(claims.iter().map(|(_, _, signature)| signature.len()).sum());
     claims.iter().for_each(|(_, _, signature)| proof.extend_from_slice(signature));
     proof.freeze()
 }
 
-/// Whether all signatures of such a list hold, each of `width` bytes, as `verify_many` says.
-///
-/// # Errors
-/// What is wrong with it.
+/// Verifies such a proof, of signatures of `width` bytes each, with `verify_many`.
 pub fn verify_list(
     signers: &Signers,
     statements: &Statements,

@@ -14,6 +14,6 @@ impl SchemeKind {
     /// No signatures, for baselines.
     pub const NONE: SchemeKind = SchemeKind::of(&unsigned::Unsigned);
 
-    /// Every scheme, in the order in which errors list them.
+    /// All schemes, in the order of help and error texts.
     pub const ALL: &'static [SchemeKind] = &[SchemeKind::ED25519, SchemeKind::NONE];
 }

@@ -1,4 +1,4 @@
-//! No signatures: proofs are empty and anybody can forge them. For baselines only, where the cost of signing is to be told apart.
+//! No signatures: proofs are empty and anyone can forge them. For measurements of the cost of signing only.
 
 use crate::error::CryptoError;
 use crate::scheme::{Claim, Keys, PrivateKey, ProofFault, SEED_BYTES, Scheme, SchemeProfile, SignatureSize};
@@ -14,7 +14,7 @@ static PROFILE: SchemeProfile = SchemeProfile {
     name: "none",
     summary: "no signatures at all: a baseline to measure against",
     unforgeable: false,
-    // Nobody needs to be convinced: whatever is said is believed, and so every protocol runs.
+    // Every proof is believed, so every protocol runs.
     transferable: true,
     attributable: false,
     aggregatable: false,
@@ -62,7 +62,7 @@ impl PrivateKey for NoSecret {
     }
 }
 
-/// How many members there are: all that is to be known of them.
+/// The number of members.
 struct Members(usize);
 
 impl Keys for Members {
