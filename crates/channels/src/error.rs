@@ -1,6 +1,6 @@
 //! Why a channel refuses the other end: each with its cause and what to do.
 
-use crate::RemoteIdentity;
+use crate::{Carriage, RemoteIdentity};
 use quorate_types::{ClusterId, ReplicaId};
 use thiserror::Error;
 
@@ -58,6 +58,14 @@ pub enum ChannelError {
         bytes: usize,
         /// Most that are allowed.
         limit: usize,
+    },
+    /// The channel is not made for what the transport gives it.
+    #[error("the channel {channel} does not work over {carriage}: choose another channel or another transport")]
+    Carriage {
+        /// The channel's name.
+        channel: &'static str,
+        /// What the transport gives it.
+        carriage: Carriage,
     },
     /// The operating system has no randomness to give.
     #[error("no randomness for a handshake from the operating system: {0}")]

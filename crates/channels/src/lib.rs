@@ -2,24 +2,25 @@
 //!
 //! A [`Channel`] stands between a byte stream and the frames on it: it proves who is at the other end, and from then on turns
 //! what is to be sent into what goes on the wire and back. It does no I/O and reads no clock; a transport feeds it bytes and sends
-//! what it answers. Which channels there are is [`ChannelKind`]; [`plain`] documents what the only one so far does and does not
-//! protect.
+//! what it answers. A kind of channel is a [`ChannelSuite`] with a [`ChannelProfile`]; [`ChannelKind::ALL`] lists them, and one more is one
+//! file and one line there. [`plain`] documents what the only one so far does and does not protect.
 
 mod error;
 mod hello;
+mod kind;
+mod machine;
 pub mod plain;
 
 pub use error::ChannelError;
+pub use kind::{Carriage, ChannelKind, ChannelProfile, ChannelSuite};
+pub use machine::{Loss, Machine, Output, Stack};
 pub use plain::PlainChannel;
 
 use bytes::BytesMut;
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClientId, ClusterId, ReplicaId};
-use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
-use thiserror::Error;
 
 /// Bytes of the random number that makes each handshake its own.
 pub const NONCE_BYTES: usize = 32;
@@ -112,38 +113,6 @@ impl fmt::Debug for LocalEnd {
     }
 }
 
-/// What a channel protects.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ChannelKind {
-    /// An authenticated handshake, then bare bytes: see [`plain`].
-    #[default]
-    Plain,
-}
-
-impl fmt::Display for ChannelKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ChannelKind::Plain => f.write_str("plain"),
-        }
-    }
-}
-
-/// A channel of that name does not exist.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("there is no channel named `{0}`; the one there is: `plain`")]
-pub struct UnknownChannel(pub String);
-
-impl FromStr for ChannelKind {
-    type Err = UnknownChannel;
-    fn from_str(name: &str) -> Result<Self, UnknownChannel> {
-        match name {
-            "plain" => Ok(ChannelKind::Plain),
-            _ => Err(UnknownChannel(name.to_owned())),
-        }
-    }
-}
-
 /// All that the channels of one local end have in common.
 #[derive(Clone)]
 pub struct ChannelConfig {
@@ -157,13 +126,21 @@ pub struct ChannelConfig {
     pub verifier: Arc<dyn Verifier>,
 }
 
-impl ChannelFactory for ChannelConfig {
-    fn open(&self, side: Side) -> Result<Box<dyn Channel>, ChannelError> {
+impl ChannelConfig {
+    /// A random number for a handshake.
+    ///
+    /// # Errors
+    /// [`ChannelError::Randomness`] if the operating system has none.
+    pub fn nonce(&self) -> Result<[u8; NONCE_BYTES], ChannelError> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(|error| ChannelError::Randomness(error.to_string()))?;
-        match self.kind {
-            ChannelKind::Plain => Ok(Box::new(PlainChannel::new(self.clone(), side, nonce))),
-        }
+        Ok(nonce)
+    }
+}
+
+impl ChannelFactory for ChannelConfig {
+    fn open(&self, side: Side) -> Result<Box<dyn Channel>, ChannelError> {
+        self.kind.suite().over_stream(self, side, self.nonce()?)
     }
 
     fn local(&self) -> RemoteIdentity {

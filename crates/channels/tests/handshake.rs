@@ -37,7 +37,7 @@ impl Verifier for ToyVerifier {
 
 fn config(cluster: &str, me: LocalEnd) -> ChannelConfig {
     let cluster = ClusterId::from_name(cluster);
-    ChannelConfig { kind: ChannelKind::Plain, cluster, me, verifier: Arc::new(ToyVerifier) }
+    ChannelConfig { kind: ChannelKind::PLAIN, cluster, me, verifier: Arc::new(ToyVerifier) }
 }
 
 fn key(replica: u16, key: u8) -> LocalEnd {
@@ -225,11 +225,11 @@ fn every_flipped_bit_of_a_handshake_is_noticed() {
 
 #[test]
 fn names_of_channels_are_read_and_written() {
-    assert_eq!("plain".parse(), Ok(ChannelKind::Plain));
-    assert_eq!(ChannelKind::Plain.to_string(), "plain");
+    assert_eq!("plain".parse(), Ok(ChannelKind::PLAIN));
+    assert_eq!(ChannelKind::PLAIN.to_string(), "plain");
     assert!("tsl".parse::<ChannelKind>().expect_err("no such channel").to_string().contains("`tsl`"));
     let read: std::collections::BTreeMap<String, ChannelKind> = toml::from_str("channel = \"plain\"").expect("a kind");
-    assert_eq!(read["channel"], ChannelKind::Plain);
+    assert_eq!(read["channel"], ChannelKind::PLAIN);
 }
 
 proptest! {

@@ -1,7 +1,9 @@
 //! What a client is told of its cluster: `client.toml`.
 
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
+use quorate_channels::ChannelKind;
 use quorate_crypto::{ClientAuthentication, Identities, Keyring, SchemeKind};
+use quorate_transports::{TransportKind, Wire, WireError};
 use quorate_types::{
     Address, ApplicationKind, ClusterId, Committee, Dissemination, Member, Quorum, ReplicaId, ReplyMode,
 };
@@ -37,6 +39,12 @@ pub struct ClientConfig {
     /// How clients show that commands are theirs: `ed25519` (default), each bundle signed with a key of the client's own, or `none`.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
+    /// What carries frames, by default `tcp`; what the replicas are set to.
+    #[serde(default)]
+    pub transport: TransportKind,
+    /// What protects them on the way, by default `plain`; what the replicas are set to.
+    #[serde(default)]
+    pub channel: ChannelKind,
     /// How many replicas may lie: a reply counts when one more than these gave it. By default floor((n-1)/3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<usize>,
@@ -97,6 +105,9 @@ pub enum ConfigError {
         /// Where and what.
         error: Box<toml::de::Error>,
     },
+    /// The channel does not fit the transport, or leaves open who answers.
+    #[error("`channel` {0}")]
+    Wire(#[from] WireError),
     /// A duration is outside its range.
     #[error("`{key}` is {value} and has to be between 1 and {MAX_DURATION_MS}")]
     Duration {
@@ -130,6 +141,8 @@ impl ClientConfig {
             cluster: cluster.to_owned(),
             scheme,
             client_authentication: ClientAuthentication::default(),
+            transport: TransportKind::default(),
+            channel: ChannelKind::default(),
             faults: Some(faults),
             application: ApplicationKind::default(),
             dissemination: Dissemination::default(),
@@ -171,6 +184,8 @@ impl ClientConfig {
              # The cluster's name.\ncluster = {}\n\
              # How replicas sign votes: ed25519 (default), or none, which is for measurements only.\nscheme = {}\n\
              # How clients show that commands are theirs: ed25519 (default), or none. What the replicas are set to.\nclient_authentication = {}\n\
+             # What carries frames. Default: {}. What the replicas are set to.\ntransport = {}\n\
+             # What protects them on the way. Default: {}. What the replicas are set to.\nchannel = {}\n\
              # How many replicas may lie: a reply counts when one more than these gave it. Default: floor((n-1)/3).\nfaults = {faults}\n\
              # The application that the replicas run. Default: kv.\napplication = {}\n\
              # How commands reach a proposer: client (default, each bundle goes to all replicas) or leader.\ndissemination = {}\n\
@@ -182,6 +197,10 @@ impl ClientConfig {
             name(&self.cluster),
             name(&self.scheme),
             name(&self.client_authentication),
+            TransportKind::default(),
+            name(&self.transport),
+            ChannelKind::default(),
+            name(&self.channel),
             name(&self.application),
             name(&self.dissemination),
             name(&self.reply),
@@ -206,6 +225,7 @@ impl ClientConfig {
         if let Some((key, value)) = durations.into_iter().find(|(_, value)| *value == 0 || *value > MAX_DURATION_MS) {
             return Err(ConfigError::Duration { key, value });
         }
+        self.wire().fits()?;
         let committee = self.committee()?;
         Identities::new(&committee)?;
         Keyring::new(self.scheme, &committee)?;
@@ -217,6 +237,11 @@ impl ClientConfig {
             }
         }
         Ok(())
+    }
+
+    /// What carries frames to the replicas.
+    pub fn wire(&self) -> Wire {
+        Wire { transport: self.transport, channel: self.channel, ..Wire::default() }
     }
 
     /// The committee that the members are.

@@ -1,9 +1,8 @@
-//! Connections to a cluster: the one file of this crate that names a concrete transport and channel.
+//! Connections to a cluster.
 
 use crate::config::{ClientConfig, ConfigError};
-use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_crypto::{ClientIdentity, CryptoError, Identities};
-use quorate_transports::{SetupError, TcpConfig, TcpTransport, Transport};
+use quorate_transports::{SetupError, Transport};
 use quorate_types::{ClientId, ClusterId};
 use std::sync::Arc;
 use thiserror::Error;
@@ -30,11 +29,5 @@ pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectErro
 /// A transport that speaks for `origin` and dials every replica of the configuration.
 pub fn connect(config: &ClientConfig, origin: ClientId) -> Result<Box<dyn Transport>, ConnectError> {
     let committee = config.committee()?;
-    let channels = ChannelConfig {
-        kind: ChannelKind::Plain,
-        cluster: committee.cluster,
-        me: LocalEnd::Client(origin),
-        verifier: Arc::new(Identities::new(&committee)?),
-    };
-    Ok(Box::new(TcpTransport::client(&committee, channels, TcpConfig::default())?))
+    Ok(config.wire().client(&committee, origin, Arc::new(Identities::new(&committee)?))?)
 }

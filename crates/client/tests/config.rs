@@ -37,6 +37,8 @@ fn what_is_written_is_read_again() {
         "cluster",
         "scheme",
         "client_authentication",
+        "transport",
+        "channel",
         "faults",
         "application",
         "dissemination",
@@ -68,6 +70,8 @@ fn mistakes_are_named() {
     let message = |text: &str| parse(text).unwrap_err().to_string();
     let unknown = message(&format!("retries = 3\n{SHORTEST}"));
     assert!(unknown.contains("client.toml") && unknown.contains("retries"), "{unknown}");
+    let transport = message(&format!("transport = \"tpc\"\n{SHORTEST}"));
+    assert!(transport.contains("`tpc`") && transport.contains("tcp"), "{transport}");
     let authentication = message(&format!("client_authentication = \"mac\"\n{SHORTEST}"));
     assert!(authentication.contains("one of none, ed25519"), "{authentication}");
     assert!(message("cluster = \"c\"").contains("members"));

@@ -8,9 +8,7 @@ use crate::error::CryptoError;
 use crate::statements::Statements;
 use bytes::Bytes;
 use quorate_types::identity::{ProofRequirements, ProofShape};
-use quorate_types::{Committee, ReplicaId, Signers, named_choice};
-use std::fmt;
-use std::hash::{Hash, Hasher};
+use quorate_types::{Committee, ReplicaId, Signers};
 use zeroize::Zeroizing;
 
 /// Bytes of the seed that a private key is derived from.
@@ -182,24 +180,4 @@ impl SchemeKind {
     }
 }
 
-impl PartialEq for SchemeKind {
-    fn eq(&self, other: &SchemeKind) -> bool {
-        self.name() == other.name()
-    }
-}
-
-impl Eq for SchemeKind {}
-
-impl Hash for SchemeKind {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name().hash(state);
-    }
-}
-
-impl fmt::Debug for SchemeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-named_choice!(SchemeKind, "signature scheme");
+quorate_types::named_handle!(SchemeKind, "signature scheme");

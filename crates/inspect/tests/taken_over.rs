@@ -64,7 +64,7 @@ impl Net {
             let path = home.join(&config.key_file);
             let keys = key_file::read(&path, config.scheme, &cluster_id(&config), config.replica).expect("it is there");
             let listener = self.listeners[usize::from(replica)].try_clone().expect("there is room for a socket");
-            ((config, keys), listener)
+            ((config, keys), listener.into())
         });
         EmbeddedCluster::start_replicas(nodes, || Box::new(NoObserver)).expect("replicas start")
     }

@@ -11,3 +11,4 @@ mod simulation;
 mod spec_errors;
 mod spec_round_trip;
 mod torture;
+mod wires;

@@ -1,19 +1,18 @@
-//! The one file that names concrete parts: which transport, channel, scheme, journal and application make a replica. The protocols
-//! are named in `quorate_consensus::protocols`.
+//! The one file that puts parts together: transport, channel, scheme, journal and application make a replica. The protocols are named in
+//! `quorate_consensus::protocols`, the others in the registries of their crates.
 
-use crate::config::{NodeConfig, TransportKind, admin_fault};
+use crate::config::{NodeConfig, admin_fault};
 use crate::devices::{Devices, Fittings};
 use crate::durability::{self, Memory, Opened};
 use crate::error::NodeError;
 use crate::gateway::{BundleLimits, Gateway};
 use crate::host::{Host, Orders, RunningNode};
 use crate::laboratory::{ForReplica, Laboratory, Malleable, for_replica};
-use crate::observer::{Listening, NodeEvent, Observer};
+use crate::observer::{NodeEvent, Observer};
 use crate::recording;
 use crate::snapshots::SnapshotFiles;
 use crate::states::States;
 use quorate_applications::{CheckpointRule, Executor};
-use quorate_channels::{ChannelConfig, LocalEnd};
 use quorate_consensus::Protocol;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_crypto::{
@@ -22,10 +21,9 @@ use quorate_crypto::{
 };
 use quorate_recording::{Header, Recorder};
 use quorate_storage::{CpuAccount, Identity};
-use quorate_transports::{Listeners, TcpTransport, Transport, listen};
+use quorate_transports::{Endpoint, Endpoints, Wire};
 use quorate_types::{Address, Committee};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,27 +48,23 @@ impl SharedKeys {
     }
 }
 
-/// Puts a replica together and makes it listen: on `listener`, or else where its configuration says. `shared` is what another replica
+/// Puts a replica together and makes it listen: on `endpoint`, or else where its configuration says. `shared` is what another replica
 /// of the process has already. `home` is the directory of the configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,
     home: &Path,
     keys: ReplicaKeys,
-    listener: Option<TcpListener>,
+    endpoint: Option<Endpoint>,
     shared: Option<&SharedKeys>,
     mut observer: Box<dyn Observer>,
 ) -> Result<Assembled, NodeError> {
     config.validate()?;
     let committee = config.committee()?;
     let ReplicaKeys { identity, voting } = keys;
-    let channels = ChannelConfig {
-        kind: config.channel,
-        cluster: committee.cluster,
-        me: LocalEnd::Replica(Arc::new(IdentityKey::new(&committee, config.replica, identity)?)),
-        verifier: match shared {
-            Some(shared) => shared.identities.clone(),
-            None => Arc::new(Identities::new(&committee)?),
-        },
+    let identity_key = Arc::new(IdentityKey::new(&committee, config.replica, identity)?);
+    let identities = match shared {
+        Some(shared) => shared.identities.clone(),
+        None => Arc::new(Identities::new(&committee)?),
     };
     let keyring = match shared.and_then(|shared| shared.keyring.clone()) {
         Some(keyring) => keyring,
@@ -83,7 +77,10 @@ pub(crate) fn assemble(
     let _journal_counts = account.lend();
     // The lock of the journal knows better than the port who has this replica's place.
     let Opened { journal, memory, mark, directory, finding } = durability::open(&config.journal, home, identity)?;
-    let (transport, places) = transport(config, &committee, channels, listener)?;
+    let wire = config.wire();
+    let endpoints = endpoints(config, &wire, endpoint)?;
+    let transport = wire.replica(&committee, endpoints, identity_key, identities)?;
+    let places = transport.listening().expect("a replica's transport listens");
     let waker = transport.waker();
     let salt = unguessable();
     let limits = BundleLimits { commands: config.consensus.batch, bytes: config.consensus.batch_bytes };
@@ -157,34 +154,18 @@ impl ForReplica for Hosting<'_> {
     }
 }
 
-fn transport(
-    config: &NodeConfig,
-    committee: &Committee,
-    channels: ChannelConfig,
-    listener: Option<TcpListener>,
-) -> Result<(Box<dyn Transport>, Listening), NodeError> {
-    let TransportKind::Tcp = config.transport;
-    let transport = TcpTransport::replica(committee, listeners(config, listener)?, channels, config.client_tcp())?;
-    let listening = Listening {
-        peers: transport.listens_on().expect("a replica's transport listens"),
-        clients: transport.listens_for_clients_on().expect("a replica's transport listens"),
-        operators: transport.listens_for_operators_on(),
-    };
-    Ok((Box::new(transport), listening))
-}
-
-/// Listens where the configuration says.
-fn listeners(config: &NodeConfig, peers: Option<TcpListener>) -> Result<Listeners, NodeError> {
+/// Binds what the configuration says.
+fn endpoints(config: &NodeConfig, wire: &Wire, peers: Option<Endpoint>) -> Result<Endpoints, NodeError> {
     let bind = |key, address: &Address| {
-        listen(address).map_err(|source| NodeError::Listen { key, address: address.clone(), source })
+        wire.listen(address).map_err(|source| NodeError::Listen { key, address: address.clone(), source })
     };
     let own = || config.listen.as_ref().unwrap_or(&config.members[config.replica.index()].address);
     let operators = config.admin_listen.as_ref().map(|address| bind("admin_listen", address)).transpose()?;
-    let bound = operators.as_ref().and_then(|listener| listener.local_addr().ok());
+    let bound = operators.as_ref().and_then(|endpoint| endpoint.address().ok());
     if let Some(bound) = bound.filter(|bound| !bound.ip().is_loopback() && !config.admin_beyond_loopback) {
         return Err(admin_fault(&bound.into()).into());
     }
-    Ok(Listeners {
+    Ok(Endpoints {
         peers: Some(peers.map_or_else(|| bind("listen", own()), Ok)?),
         clients: config.client_listen.as_ref().map(|address| bind("client_listen", address)).transpose()?,
         operators,

@@ -7,7 +7,7 @@ use crate::recording::RecordingConfig;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_crypto::{ClientAuthentication, IDENTITY_SCHEME, SchemeKind};
-use quorate_transports::{ConfigError as TcpConfigError, TcpConfig};
+use quorate_transports::{ConfigError as LinkFault, LinkConfig, TcpConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{Address, ApplicationKind, ClusterId, Committee, Member, Quorum, ReplicaId, ReplyMode};
@@ -28,15 +28,6 @@ const CLIENT_FRAME_OVERHEAD_BYTES: usize = 1 << 10;
 /// How many bytes of replies are kept for clients that ask again, unless the configuration says otherwise.
 pub const DEFAULT_REPLY_CACHE_BYTES: usize = 16 << 20;
 
-/// Which transport carries frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TransportKind {
-    /// The kernel's TCP.
-    #[default]
-    Tcp,
-}
-
 /// One replica's settings. Unknown keys are refused; all but `cluster`, `replica` and `members` have defaults.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,10 +46,10 @@ pub struct NodeConfig {
     /// for measurements: anybody may speak for any client. The same on all replicas. Default `ed25519`.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
-    /// What carries frames: `tcp`. Default `tcp`.
+    /// What carries frames. Default `tcp`.
     #[serde(default)]
     pub transport: TransportKind,
-    /// What protects them: `plain`. Default `plain`.
+    /// What protects them on the way. Default `plain`.
     #[serde(default)]
     pub channel: ChannelKind,
     /// What commands are executed by: `kv` or `log`. Default `kv`.
@@ -89,7 +80,10 @@ pub struct NodeConfig {
     /// The consensus core's settings; see [`quorate_consensus::Config`].
     #[serde(default)]
     pub consensus: ConsensusConfig,
-    /// The TCP transport's settings; see [`TcpConfig`].
+    /// How links are treated, whatever carries them; see [`LinkConfig`].
+    #[serde(default)]
+    pub links: LinkConfig,
+    /// The TCP transport's own settings; see [`TcpConfig`].
     #[serde(default)]
     pub tcp: TcpConfig,
     /// Where promises are kept; see [`JournalConfig`].
@@ -138,6 +132,7 @@ impl NodeConfig {
             admin_listen: None,
             admin_beyond_loopback: false,
             consensus: ConsensusConfig::default(),
+            links: LinkConfig::default(),
             tcp: TcpConfig::default(),
             journal: JournalConfig::default(),
             laboratory: None,
@@ -253,7 +248,13 @@ impl NodeConfig {
             });
         }
         self.journal.validate(self.consensus.batch_bytes)?;
-        self.tcp.validate().map_err(tcp_fault)?;
+        let wire = self.wire();
+        wire.validate_settings().map_err(link_fault)?;
+        wire.fits().map_err(|error| ConfigFault {
+            place: Place::key("channel"),
+            what: error.what,
+            help: error.help,
+        })?;
         if let Some(recording) = &self.recording {
             recording.validate()?;
         }
@@ -263,14 +264,15 @@ impl NodeConfig {
         }
     }
 
-    /// The transport's settings, with the longest frame of a client as long as the bundles that are taken need it, unless it is set.
-    pub(crate) fn client_tcp(&self) -> TcpConfig {
-        let mut tcp = self.tcp.clone();
-        if tcp.client_frame_bytes == 0 {
+    /// What carries frames, with the longest frame of a client as long as the bundles that are taken need it, unless it is set.
+    pub fn wire(&self) -> Wire {
+        let mut links = self.links.clone();
+        if links.client_frame_bytes == 0 {
             let longest = self.consensus.batch_bytes.max(MAX_PAYLOAD_BYTES);
-            tcp.client_frame_bytes = (longest + CLIENT_FRAME_OVERHEAD_BYTES).min(MAX_FRAME_BYTES);
+            links.client_frame_bytes = (longest + CLIENT_FRAME_OVERHEAD_BYTES).min(MAX_FRAME_BYTES);
         }
-        tcp
+        let settings = WireSettings { links, tcp: self.tcp.clone() };
+        Wire { transport: self.transport, channel: self.channel, settings }
     }
 
     /// n and f.
@@ -309,12 +311,15 @@ pub(crate) fn admin_fault(address: &Address) -> ConfigFault {
     }
 }
 
-fn tcp_fault(error: TcpConfigError) -> ConfigFault {
-    let (key, what, help) = match error {
-        TcpConfigError::Zero(key) => (key, "is 0".into(), "set at least 1, or leave it out for its default"),
-        TcpConfigError::Reconnect { min, max } => {
-            ("reconnect_min_ms", format!("is {min}, over `reconnect_max_ms`, which is {max}"), "exchange them")
+fn link_fault(error: LinkFault) -> ConfigFault {
+    let (place, what, help) = match error {
+        LinkFault::Zero { table, key } => {
+            (Place::in_table(table, key), "is 0".into(), "set at least 1, or leave it out for its default")
+        }
+        LinkFault::Reconnect { min, max } => {
+            let what = format!("is {min}, over `reconnect_max_ms`, which is {max}");
+            (Place::in_table("links", "reconnect_min_ms"), what, "exchange them")
         }
     };
-    ConfigFault { place: Place::in_table("tcp", key), what, help: help.to_owned() }
+    ConfigFault { place, what, help: help.to_owned() }
 }

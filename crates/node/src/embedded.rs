@@ -10,9 +10,10 @@ use crate::observer::Observer;
 use crate::testnet;
 use quorate_crypto::ReplicaKeys;
 use quorate_storage::JournalKind;
+use quorate_transports::Endpoint;
 use quorate_types::{Committee, ReplicaId, Status};
 use std::any::Any;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -67,13 +68,14 @@ impl EmbeddedCluster {
         vary: impl Fn(&mut NodeConfig),
         observer: impl Fn() -> Box<dyn Observer>,
     ) -> Result<EmbeddedCluster, NodeError> {
-        let mut listeners = Vec::with_capacity(addresses.len());
+        let wire = template.wire();
+        let mut endpoints = Vec::with_capacity(addresses.len());
         let mut bound = Vec::with_capacity(addresses.len());
         for address in addresses.iter().copied() {
             let fail = |source| NodeError::Listen { key: "listen", address: address.into(), source };
-            let listener = TcpListener::bind(address).map_err(fail)?;
-            bound.push(listener.local_addr().map_err(fail)?);
-            listeners.push(listener);
+            let endpoint = wire.listen(&address.into()).map_err(fail)?;
+            bound.push(endpoint.address().map_err(fail)?);
+            endpoints.push(endpoint);
         }
         let mut nodes = testnet::generate(template, &bound)?;
         for (config, _) in &mut nodes {
@@ -82,19 +84,19 @@ impl EmbeddedCluster {
                 durability::mark_as_new(&config.journal.directory)?;
             }
         }
-        EmbeddedCluster::start_replicas(nodes.into_iter().zip(listeners), observer)
+        EmbeddedCluster::start_replicas(nodes.into_iter().zip(endpoints), observer)
     }
 
-    /// Starts those replicas of a cluster that are to live in this process, each with its configuration, keys and listener; at least
+    /// Starts those replicas of a cluster that are to live in this process, each with its configuration, keys and endpoint; at least
     /// one, all of the same committee. The others live elsewhere.
     pub fn start_replicas(
-        nodes: impl Iterator<Item = ((NodeConfig, ReplicaKeys), TcpListener)>,
+        nodes: impl Iterator<Item = ((NodeConfig, ReplicaKeys), Endpoint)>,
         observer: impl Fn() -> Box<dyn Observer>,
     ) -> Result<EmbeddedCluster, NodeError> {
         descriptors::raise_limit();
         let mut shared: Option<(Committee, SharedKeys)> = None;
         let mut ready = Vec::new();
-        for ((mut config, keys), listener) in nodes {
+        for ((mut config, keys), endpoint) in nodes {
             if !keeps_journal(&config) {
                 config.journal.kind = JournalKind::Memory;
             }
@@ -107,7 +109,7 @@ impl EmbeddedCluster {
                     shared.insert((committee, public_keys))
                 }
             };
-            let assembled = assemble(&config, Path::new(""), keys, Some(listener), Some(public_keys), observer())?;
+            let assembled = assemble(&config, Path::new(""), keys, Some(endpoint), Some(public_keys), observer())?;
             ready.push((config.replica, assembled));
         }
         let (committee, _) = shared.expect("at least one replica is started");

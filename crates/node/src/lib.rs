@@ -43,14 +43,14 @@ mod states;
 pub mod testnet;
 mod told;
 
-pub use config::{NodeConfig, TransportKind};
+pub use config::NodeConfig;
 pub use config_file::ConfigFault;
 pub use durability::JournalConfig;
 pub use embedded::EmbeddedCluster;
 pub use error::{DISK_TROUBLE_STATUS, HostError, NodeError};
 pub use laboratory::{Fault, Laboratory};
 pub use log::LogObserver;
-pub use observer::{Listening, NoObserver, NodeEvent, Observer, StderrObserver};
+pub use observer::{NoObserver, NodeEvent, Observer, StderrObserver};
 pub use process::run_directory;
 pub use quorate_storage::{Fsync, JournalKind};
 pub use quorate_types::ReplyMode;

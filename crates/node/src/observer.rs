@@ -2,33 +2,11 @@
 
 use crate::laboratory::Fault;
 use quorate_consensus::Evidence;
-use quorate_transports::Remote;
+use quorate_transports::{Listening, Remote};
 use quorate_types::{Address, Height, ReplicaId, View};
 use std::fmt;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// Where a replica listens.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Listening {
-    /// For its peers.
-    pub peers: SocketAddr,
-    /// For clients, who may share the listener of the peers.
-    pub clients: SocketAddr,
-    /// For operators, if it does.
-    pub operators: Option<SocketAddr>,
-}
-
-impl fmt::Display for Listening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.peers == self.clients {
-            true => write!(f, "listening on {} for peers and clients", self.peers)?,
-            false => write!(f, "listening on {} for peers, on {} for clients", self.peers, self.clients)?,
-        }
-        self.operators.map_or(Ok(()), |operators| write!(f, ", on {operators} for operators"))
-    }
-}
 
 /// Something that an operator may want to know. None of it happens in the steady state of a healthy cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]

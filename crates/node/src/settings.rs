@@ -2,10 +2,11 @@
 //! source, for the file that `quorate testnet` writes and for `docs/CONFIGURATION.md`.
 
 use crate::config::NodeConfig;
+use quorate_channels::ChannelKind;
 use quorate_consensus::config::{
     BatchPolicy, Dissemination, LeaderKind, ProtocolKind, SOURCE as CONSENSUS, ViewDuration, VotesTo,
 };
-use quorate_transports::CONFIG_SOURCE as TCP;
+use quorate_transports::{CONFIG_SOURCE as LINKS, TransportKind};
 use quorate_types::Choice;
 
 /// Columns of a comment in a configuration file.
@@ -32,7 +33,8 @@ struct Table {
 const TABLES: &[Table] = &[
     Table { name: "", of: "NodeConfig", source: include_str!("config.rs") },
     Table { name: "consensus", of: "Config", source: CONSENSUS },
-    Table { name: "tcp", of: "TcpConfig", source: TCP },
+    Table { name: "links", of: "LinkConfig", source: LINKS },
+    Table { name: "tcp", of: "TcpConfig", source: LINKS },
     Table { name: "journal", of: "JournalConfig", source: include_str!("durability.rs") },
     Table { name: "laboratory", of: "Laboratory", source: include_str!("laboratory.rs") },
     Table { name: "recording", of: "RecordingConfig", source: include_str!("recording.rs") },
@@ -79,6 +81,8 @@ fn without_links(doc: &str) -> String {
 /// Adds the names that a key of a kind may have.
 fn with_choices(key: &Key) -> String {
     let names = match (key.table, key.name.as_str()) {
+        ("", "transport") => TransportKind::names(),
+        ("", "channel") => ChannelKind::names(),
         ("consensus", "protocol") => ProtocolKind::names(),
         ("consensus", "leader") => LeaderKind::names(),
         ("consensus", "votes") => VotesTo::names(),

@@ -26,7 +26,7 @@ fn start(vary: impl Fn(&mut NodeConfig)) -> EmbeddedCluster {
     // Nobody is to be deposed because the attackers' threads and the replicas' share the processors.
     template.consensus.view_timeout_ms = 10_000;
     template.consensus.batch_bytes = 1 << 20;
-    template.tcp.client_memory_bytes = CLIENT_MEMORY_BYTES;
+    template.links.client_memory_bytes = CLIENT_MEMORY_BYTES;
     let addresses = vec![([127, 0, 0, 1], 0).into(); 4];
     EmbeddedCluster::start(&template, &addresses, vary, || Box::new(NoObserver)).expect("the cluster starts")
 }
@@ -211,8 +211,8 @@ fn a_stream_of_status_requests_is_answered_in_turn() {
 #[test]
 fn squatters_lose_their_places_to_newcomers() {
     let cluster = start(|config| {
-        config.tcp.most_client_links = 24;
-        config.tcp.most_unauthenticated_links = 12;
+        config.links.most_client_links = 24;
+        config.links.most_unauthenticated_links = 12;
     });
     let client = honest(&cluster);
     let links = thread::scope(|scope| {
@@ -232,7 +232,7 @@ fn squatters_lose_their_places_to_newcomers() {
 
 #[test]
 fn questions_whose_answers_nobody_reads_take_no_memory() {
-    let cluster = start(|config| config.tcp.client_stall_ms = 1_000);
+    let cluster = start(|config| config.links.client_stall_ms = 1_000);
     let mut client = honest(&cluster);
     let value = vec![7; 200_000];
     let command = quorate_applications::KeyValueCommand::Put { key: b"BIG", value: &value }.to_vec();
@@ -254,7 +254,7 @@ fn questions_whose_answers_nobody_reads_take_no_memory() {
 
 #[test]
 fn frames_that_never_become_whole_take_no_memory() {
-    let cluster = start(|config| config.tcp.client_frame_timeout_ms = 2_000);
+    let cluster = start(|config| config.links.client_frame_timeout_ms = 2_000);
     let client = honest(&cluster);
     let part = vec![7; 500_000];
     let mut links = Vec::new();

@@ -4,7 +4,7 @@ use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_consensus::{Envelope, Message};
 use quorate_crypto::{Crypto, Identities, Identity, ReplicaKeys, SchemeKind};
 use quorate_node::{EmbeddedCluster, NodeConfig, NodeEvent, Observer, testnet};
-use quorate_transports::{Event, Remote, TcpConfig, TcpTransport, Transport};
+use quorate_transports::{Endpoint, Event, LinkConfig, Remote, TcpTransport, Transport};
 use quorate_types::{Bundle, Committee, Digest, ReplicaId, Vote, decode_message, encode_message};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -31,9 +31,10 @@ impl Villain {
     pub fn among(template: &NodeConfig) -> (Villain, EmbeddedCluster, Told) {
         let listeners: Vec<TcpListener> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
-        let mut nodes = testnet::generate(template, &addresses).unwrap().into_iter().zip(listeners);
-        let ((config, keys), listener) = nodes.next().unwrap();
-        let villain = Villain::new(config.committee().unwrap(), keys, listener);
+        let mut nodes =
+            testnet::generate(template, &addresses).unwrap().into_iter().zip(listeners.into_iter().map(Endpoint::from));
+        let ((config, keys), endpoint) = nodes.next().unwrap();
+        let villain = Villain::new(config.committee().unwrap(), keys, endpoint);
         let told = Told::default();
         let observer = || -> Box<dyn Observer> {
             let told = told.clone();
@@ -43,16 +44,16 @@ impl Villain {
         (villain, cluster, told)
     }
 
-    fn new(committee: Committee, keys: ReplicaKeys, listener: TcpListener) -> Villain {
+    fn new(committee: Committee, keys: ReplicaKeys, endpoint: Endpoint) -> Villain {
         let identity = Identity::new(&committee, Villain::ID, keys.identity).unwrap();
         let crypto = Crypto::new(SchemeKind::ED25519, &committee, Villain::ID, keys.voting, 16).unwrap();
         let channels = ChannelConfig {
-            kind: ChannelKind::Plain,
+            kind: ChannelKind::PLAIN,
             cluster: committee.cluster,
             me: LocalEnd::Replica(Arc::new(identity)),
             verifier: Arc::new(Identities::new(&committee).unwrap()),
         };
-        let transport = TcpTransport::replica(&committee, Some(listener), channels, TcpConfig::default()).unwrap();
+        let transport = TcpTransport::replica(&committee, Some(endpoint), channels, LinkConfig::default()).unwrap();
         Villain { transport, crypto, committee, events: Vec::new() }
     }
 

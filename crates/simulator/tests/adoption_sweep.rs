@@ -7,7 +7,7 @@ use crate::transfers::{AWAY, judged};
 use quorate_client::load::{LoadMode, LoadOptions};
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::network::{End, TransportKind};
+use quorate_simulator::network::{Delivery, End};
 use quorate_simulator::{Leaves, Point, SimSpec, run};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn short(protocol: ProtocolKind) -> SimSpec {
     spec.consensus.retained_blocks = 8;
     spec.consensus.retained_bytes = 64 << 10;
     spec.costs.journal.flush_us = 300.0;
-    spec.network.transport.kind = TransportKind::Datagram;
+    spec.network.transport.kind = Delivery::Datagram;
     let to = (0..AWAY).map(End::Replica).collect();
     let from = vec![End::Replica(AWAY)];
     spec.network.faults =

@@ -6,7 +6,7 @@ use quorate_byzantine::Fault;
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::network::{Delay, End, LinkSpec, TransportKind};
+use quorate_simulator::network::{Delay, Delivery, End, LinkSpec};
 use quorate_simulator::{Leaves, NetworkSpec, SimSpec, run};
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn forgets(protocol: ProtocolKind) {
             spec.consensus.fetch_delay_ms = 0;
             // The others wait until it is back.
             spec.consensus.least_view_timeout_ms = VIEW_TIMEOUT_MS;
-            spec.network.transport.kind = TransportKind::Datagram;
+            spec.network.transport.kind = Delivery::Datagram;
             let down = |replica: &u16| FaultSpec::Restart {
                 at_ms,
                 for_ms: DOWN_MS,

@@ -3,7 +3,7 @@
 use crate::common::{commands, spec};
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::network::{Delay, End, Links, Loss, Stream, StreamOptions, Todo, Topology, TransportKind};
+use quorate_simulator::network::{Delay, Delivery, End, Links, Loss, Stream, StreamOptions, Todo, Topology};
 use quorate_simulator::{CostTable, Leaves, NetworkSpec, SimReport, run};
 use quorate_types::{ReplicaId, Time};
 use std::time::Duration;
@@ -217,7 +217,7 @@ fn scheduled_faults_happen_and_datagrams_get_lost() {
             one_way: true,
         },
     ];
-    spec.network.transport.kind = TransportKind::Datagram;
+    spec.network.transport.kind = Delivery::Datagram;
     let report = run(&spec, 1, &commands);
     assert_eq!(report.complaint, None);
     assert_eq!(report.crashed, [ReplicaId(0)]);

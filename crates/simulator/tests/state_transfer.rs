@@ -7,7 +7,7 @@ use quorate_client::load::LoadMode;
 use quorate_consensus::checkpoints::STATES_KEPT;
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::network::{End, TransportKind};
+use quorate_simulator::network::{Delivery, End};
 use quorate_simulator::{Leaves, SimReport, SimSpec, run};
 use quorate_types::{Quorum, Time};
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn comes_back(protocol: ProtocolKind, fault: FaultSpec) {
     let case = format!("{protocol}, {fault:?}");
     // In a stream all that was said while a link was cut arrives when it is not cut any more.
     if matches!(fault, FaultSpec::Cut { .. }) {
-        spec.network.transport.kind = TransportKind::Datagram;
+        spec.network.transport.kind = Delivery::Datagram;
     }
     spec.network.faults = vec![fault, FaultSpec::Crash { at_ms: LATER_MS, replica: 1 }];
     let report = run(&spec, 1, &commands);

@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
-use quorate_transports::{Event, TcpConfig, TcpTransport, Transport};
+use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClusterId, Committee, Member, ReplicaId};
 use std::io::{Read, Write};
@@ -64,12 +64,12 @@ fn transports() -> Vec<TcpTransport> {
     let committee = Committee::new(cluster, members).expect("a small committee");
     let ends = committee.replicas().zip(listeners).map(|(me, listener)| {
         let channel = ChannelConfig {
-            kind: ChannelKind::Plain,
+            kind: ChannelKind::PLAIN,
             cluster,
             me: LocalEnd::Replica(Arc::new(Unsigned(me))),
             verifier: Arc::new(Unsigned(me)),
         };
-        TcpTransport::replica(&committee, Some(listener), channel, TcpConfig::default()).expect("a transport")
+        TcpTransport::replica(&committee, Some(listener), channel, LinkConfig::default()).expect("a transport")
     });
     ends.collect()
 }

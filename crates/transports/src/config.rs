@@ -1,4 +1,4 @@
-//! The settings of a TCP transport.
+//! The settings of transports: of links, whatever carries them, and of TCP.
 
 use quorate_gateway::places::{MOST_LINKS, MOST_LINKS_PER_ADDRESS};
 use quorate_types::limits::MAX_FRAME_BYTES;
@@ -11,11 +11,10 @@ pub(crate) const MOST_OPERATORS: usize = 16;
 /// This file: what it says of the settings is what configuration files and their documentation say.
 pub const SOURCE: &str = include_str!("config.rs");
 
-/// How a [`crate::TcpTransport`] treats its links. Nagle's algorithm is always off (`TCP_NODELAY`): what is to travel together is
-/// already written together.
+/// How a transport treats its links, whatever carries them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct TcpConfig {
+pub struct LinkConfig {
     /// Most bytes queued on one link, framing included. A frame that does not fit is dropped and counted, the frames before it
     /// stay; only an empty queue takes a frame that is larger than this.
     pub link_queue_bytes: usize,
@@ -23,7 +22,7 @@ pub struct TcpConfig {
     /// are dropped and counted. 0 keeps nothing.
     pub unconnected_queue_bytes: usize,
     /// Most bytes queued for one client, framing included. A frame that does not fit is dropped and counted, unless nothing else is
-    /// queued; a client that takes none of what is queued is cut after [`client_stall_ms`](TcpConfig::client_stall_ms).
+    /// queued; a client that takes none of what is queued is cut after [`client_stall_ms`](LinkConfig::client_stall_ms).
     pub client_queue_bytes: usize,
     /// Most bytes of one client's frames that may have been received and not yet served: its socket is not read meanwhile.
     pub client_window_bytes: usize,
@@ -44,12 +43,6 @@ pub struct TcpConfig {
     pub reconnect_max_ms: u64,
     /// How long dialling and the handshake may take together, in milliseconds.
     pub handshake_timeout_ms: u64,
-    /// After how many milliseconds a remote that does not answer at all (its host lost power, its cable is cut) or
-    /// takes nothing of what waits for it (it is stopped) counts as gone.
-    pub silent_remote_ms: u64,
-    /// After how many milliseconds without an acknowledgement of what was sent to a replica the link counts as cut and is dialled
-    /// again: TCP itself would try ever less often.
-    pub unacknowledged_ms: u64,
     /// How long connecting to a replica may take before it is tried anew, in milliseconds.
     pub dial_timeout_ms: u64,
     /// Most clients connected at a time. For one more the link that has shown nothing genuine and was idle for longest is cut; if
@@ -61,15 +54,11 @@ pub struct TcpConfig {
     pub most_unauthenticated_links: usize,
     /// The same for one address (IPv6: for one /64 network).
     pub most_unauthenticated_links_per_address: usize,
-    /// The kernel's send buffer per link in bytes; 0 leaves its size to the kernel.
-    pub send_buffer_bytes: usize,
-    /// The kernel's receive buffer per link in bytes; 0 leaves its size to the kernel.
-    pub receive_buffer_bytes: usize,
 }
 
-impl Default for TcpConfig {
+impl Default for LinkConfig {
     fn default() -> Self {
-        TcpConfig {
+        LinkConfig {
             link_queue_bytes: 64 << 20,
             unconnected_queue_bytes: 1 << 20,
             client_queue_bytes: 4 << 20,
@@ -82,16 +71,55 @@ impl Default for TcpConfig {
             reconnect_min_ms: 20,
             reconnect_max_ms: 1_000,
             handshake_timeout_ms: 5_000,
-            silent_remote_ms: 20_000,
-            unacknowledged_ms: 2_000,
             dial_timeout_ms: 1_000,
             most_client_links: MOST_LINKS,
             most_client_links_per_address: MOST_LINKS_PER_ADDRESS,
             most_unauthenticated_links: 128,
             most_unauthenticated_links_per_address: 96,
-            send_buffer_bytes: 0,
-            receive_buffer_bytes: 0,
         }
+    }
+}
+
+/// What TCP alone has. Nagle's algorithm is always off (`TCP_NODELAY`): what is to travel together is already written together.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TcpConfig {
+    /// After how many milliseconds a remote that does not answer at all (its host lost power, its cable is cut) or
+    /// takes nothing of what waits for it (it is stopped) counts as gone.
+    pub silent_remote_ms: u64,
+    /// After how many milliseconds without an acknowledgement of what was sent to a replica the link counts as cut and is dialled
+    /// again: TCP itself would try ever less often.
+    pub unacknowledged_ms: u64,
+    /// The kernel's send buffer per link in bytes; 0 leaves its size to the kernel.
+    pub send_buffer_bytes: usize,
+    /// The kernel's receive buffer per link in bytes; 0 leaves its size to the kernel.
+    pub receive_buffer_bytes: usize,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        TcpConfig { silent_remote_ms: 20_000, unacknowledged_ms: 2_000, send_buffer_bytes: 0, receive_buffer_bytes: 0 }
+    }
+}
+
+/// The settings of all transports; one reads those of links and its own.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WireSettings {
+    /// Of links.
+    pub links: LinkConfig,
+    /// Of TCP.
+    pub tcp: TcpConfig,
+}
+
+impl From<LinkConfig> for WireSettings {
+    fn from(links: LinkConfig) -> WireSettings {
+        WireSettings { links, tcp: TcpConfig::default() }
+    }
+}
+
+impl From<TcpConfig> for WireSettings {
+    fn from(tcp: TcpConfig) -> WireSettings {
+        WireSettings { links: LinkConfig::default(), tcp }
     }
 }
 
@@ -99,8 +127,13 @@ impl Default for TcpConfig {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ConfigError {
     /// A setting has to be positive.
-    #[error("`{0}` is 0; set at least 1, or leave it out for its default")]
-    Zero(&'static str),
+    #[error("`{table}.{key}` is 0; set at least 1, or leave it out for its default")]
+    Zero {
+        /// The table of the setting.
+        table: &'static str,
+        /// Its key.
+        key: &'static str,
+    },
     /// The waits are the wrong way round.
     #[error("`reconnect_min_ms` is {min}, over `reconnect_max_ms`, which is {max}; exchange them")]
     Reconnect {
@@ -111,7 +144,7 @@ pub enum ConfigError {
     },
 }
 
-impl TcpConfig {
+impl LinkConfig {
     /// Names the first setting that cannot be.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let positive = [
@@ -124,15 +157,11 @@ impl TcpConfig {
             ("read_budget_bytes", self.read_budget_bytes as u64),
             ("reconnect_min_ms", self.reconnect_min_ms),
             ("handshake_timeout_ms", self.handshake_timeout_ms),
-            ("silent_remote_ms", self.silent_remote_ms),
-            ("unacknowledged_ms", self.unacknowledged_ms),
             ("dial_timeout_ms", self.dial_timeout_ms),
             ("most_unauthenticated_links", self.most_unauthenticated_links as u64),
             ("most_unauthenticated_links_per_address", self.most_unauthenticated_links_per_address as u64),
         ];
-        if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
-            return Err(ConfigError::Zero(name));
-        }
+        refuse_zeros("links", &positive)?;
         if self.reconnect_min_ms > self.reconnect_max_ms {
             return Err(ConfigError::Reconnect { min: self.reconnect_min_ms, max: self.reconnect_max_ms });
         }
@@ -155,5 +184,21 @@ impl TcpConfig {
 
     pub(crate) fn handshake_timeout(&self) -> Duration {
         Duration::from_millis(self.handshake_timeout_ms)
+    }
+}
+
+impl WireSettings {
+    /// Names the first setting that cannot be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let TcpConfig { silent_remote_ms, unacknowledged_ms, .. } = self.tcp;
+        self.links.validate()?;
+        refuse_zeros("tcp", &[("silent_remote_ms", silent_remote_ms), ("unacknowledged_ms", unacknowledged_ms)])
+    }
+}
+
+fn refuse_zeros(table: &'static str, settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
+    match settings.iter().find(|(_, value)| *value == 0) {
+        Some((key, _)) => Err(ConfigError::Zero { table, key }),
+        None => Ok(()),
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::config::ConfigError;
 use crate::framing::FrameTooLong;
-use quorate_channels::ChannelError;
+use crate::wire::WireError;
+use quorate_channels::{ChannelError, Loss};
 use quorate_types::{Address, ReplicaId};
 use std::io;
 use std::net::IpAddr;
@@ -38,9 +39,12 @@ pub enum SetupError {
         /// What the operating system says.
         why: io::Error,
     },
-    /// The operating system gives no epoll instance or event descriptor.
-    #[error("cannot set up polling: {0}")]
-    Poll(#[from] io::Error),
+    /// The transport and the channel do not fit together.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The operating system refuses what the transport needs besides: a descriptor, an endpoint of the right kind.
+    #[error("cannot set up the transport: {0}")]
+    Io(#[from] io::Error),
 }
 
 /// Why a link ended or was never made.
@@ -129,6 +133,9 @@ pub enum LinkError {
     /// The remote closed the stream.
     #[error("the remote closed the connection")]
     Closed,
+    /// The machine of a connection over packets gave it up.
+    #[error(transparent)]
+    Packets(#[from] Loss),
     /// The operating system reported an error on the stream.
     #[error("the connection failed: {0}")]
     Io(io::Error),

@@ -2,16 +2,28 @@
 //!
 //! A [`Transport`] moves whole frames between authenticated ends. It is driven by one thread: [`Transport::send`] only queues,
 //! [`Transport::poll`] writes what is queued (many frames in one system call), waits, and hands out what came in.
+//!
+//! A kind of transport is a [`Carrier`] with a [`TransportProfile`]; [`TransportKind::ALL`] lists them, and one more is one file and one line
+//! there. A [`Wire`] is a transport, a channel and their settings: what hosts, clients and experiments are configured with.
 
 mod config;
+mod datagrams;
+mod endpoint;
 mod error;
 pub mod framing;
+mod kind;
+mod links;
 mod tcp;
+mod wire;
 mod write_queue;
 
-pub use config::{ConfigError, SOURCE as CONFIG_SOURCE, TcpConfig};
+pub use config::{ConfigError, LinkConfig, SOURCE as CONFIG_SOURCE, TcpConfig, WireSettings};
+pub use datagrams::{Association, DatagramTransport, Datagrams};
+pub use endpoint::{Endpoint, Endpoints, Listening};
 pub use error::{LinkError, Refusal, SetupError};
-pub use tcp::{Listeners, TcpTransport, listen};
+pub use kind::{Carrier, TransportKind, TransportProfile};
+pub use tcp::TcpTransport;
+pub use wire::{Wire, WireError};
 pub use write_queue::WriteQueue;
 
 use bytes::Bytes;
@@ -124,6 +136,10 @@ pub trait Transport: Send {
     /// Takes the newest refusals, oldest first: links that failed before they were authenticated, and why.
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
+    }
+    /// Where it listens; none for a client, and none once it accepts nobody any more.
+    fn listening(&self) -> Option<Listening> {
+        None
     }
     /// Closes the listeners, to end soon: the links that live go on, nobody new is accepted, and clients that take nothing of what is
     /// queued for them are cut after half a second.

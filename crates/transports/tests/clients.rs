@@ -4,13 +4,13 @@ use crate::support::{End, drive_with};
 use crate::support::{Ground, R0, Stack, TcpPlain, client, client_end, drive, quick, replica_end};
 use bytes::Bytes;
 use quorate_transports::framing::CHUNK_BYTES;
-use quorate_transports::{Event, LinkId, TcpConfig};
+use quorate_transports::{Event, LinkConfig, LinkId};
 use quorate_types::ReplicaId;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
 
-fn alone(config: TcpConfig) -> (Ground, End) {
+fn alone(config: LinkConfig) -> (Ground, End) {
     let mut ground = Ground::new(1);
     let end = replica_end(ground.committee.cluster, 0, 0);
     let a = ground.end::<TcpPlain>(0, end, config);
@@ -46,7 +46,7 @@ fn partial(stream: &mut TcpStream, announced: u32, sent: usize) {
 fn what_is_not_served_is_not_read_further() {
     const WINDOW: usize = 64 << 10;
     const FRAMES: usize = 4_000;
-    let (ground, mut a) = alone(TcpConfig { client_window_bytes: WINDOW, ..quick() });
+    let (ground, mut a) = alone(LinkConfig { client_window_bytes: WINDOW, ..quick() });
     let mut c = ground.client::<TcpPlain>(5);
     drive([&mut a, &mut c], "a client connects", |[a, c]| a.link_to(client(5)).is_some() && c.link_to(R0).is_some());
     let frame = Bytes::from(vec![1; 1_000]);
@@ -72,7 +72,7 @@ fn what_is_not_served_is_not_read_further() {
 #[test]
 fn what_is_unserved_goes_with_a_client_that_leaves() {
     const FRAMES: usize = 30_000;
-    let (ground, mut a) = alone(TcpConfig { client_window_bytes: 4 << 10, ..quick() });
+    let (ground, mut a) = alone(LinkConfig { client_window_bytes: 4 << 10, ..quick() });
     let (mut stream, _) = dial(&ground, &mut a, 5, 1);
     stream.write_all(&[4, 0, 0, 0, 1, 2, 3, 4].repeat(FRAMES)).expect("write");
     drive([&mut a], "some are read", |[a]| a.received() > 0);
@@ -83,7 +83,7 @@ fn what_is_unserved_goes_with_a_client_that_leaves() {
 
 #[test]
 fn a_client_that_reads_nothing_is_cut() {
-    let config = TcpConfig { client_queue_bytes: 1 << 20, client_stall_ms: 200, ..quick() };
+    let config = LinkConfig { client_queue_bytes: 1 << 20, client_stall_ms: 200, ..quick() };
     let (ground, mut a) = alone(config);
     let (_silent, link) = dial(&ground, &mut a, 5, 1);
     let (_idle, _) = dial(&ground, &mut a, 6, 1);
@@ -103,7 +103,7 @@ fn a_client_that_reads_nothing_is_cut() {
 #[test]
 fn the_end_does_not_wait_for_a_client_that_reads_nothing() {
     const FRAMES: usize = 10;
-    let config = TcpConfig { client_queue_bytes: 32 << 20, client_stall_ms: 3_600_000, ..quick() };
+    let config = LinkConfig { client_queue_bytes: 32 << 20, client_stall_ms: 3_600_000, ..quick() };
     let (ground, mut a) = alone(config);
     let mut reads = ground.client::<TcpPlain>(6);
     drive([&mut a, &mut reads], "it connects", |[a, c]| a.link_to(client(6)).is_some() && c.link_to(R0).is_some());
@@ -121,7 +121,7 @@ fn the_end_does_not_wait_for_a_client_that_reads_nothing() {
 
 #[test]
 fn a_frame_has_to_become_whole() {
-    let (ground, mut a) = alone(TcpConfig { client_frame_timeout_ms: 200, client_frame_bytes: 1 << 20, ..quick() });
+    let (ground, mut a) = alone(LinkConfig { client_frame_timeout_ms: 200, client_frame_bytes: 1 << 20, ..quick() });
     let (mut stuck, _) = dial(&ground, &mut a, 5, 1);
     partial(&mut stuck, 1 << 20, 1_000);
     let (mut long, _) = dial(&ground, &mut a, 6, 1);
@@ -141,7 +141,7 @@ fn a_frame_has_to_become_whole() {
 #[test]
 fn memory_is_taken_from_strangers_that_hold_most() {
     const LIMIT: usize = 4 << 20;
-    let (ground, mut a) = alone(TcpConfig { client_memory_bytes: LIMIT, ..quick() });
+    let (ground, mut a) = alone(LinkConfig { client_memory_bytes: LIMIT, ..quick() });
     let (_kept, genuine) = dial(&ground, &mut a, 1, 1);
     a.transport.vouch(genuine, true);
     let frame = Bytes::from(vec![1; 100_000]);
@@ -172,7 +172,7 @@ fn memory_is_taken_from_strangers_that_hold_most() {
 
 #[test]
 fn a_newcomer_gets_the_place_of_the_idlest_of_the_largest_crowd() {
-    let (ground, mut a) = alone(TcpConfig { most_client_links: 6, ..quick() });
+    let (ground, mut a) = alone(LinkConfig { most_client_links: 6, ..quick() });
     let (_genuine, link) = dial(&ground, &mut a, 1, 1);
     a.transport.vouch(link, true);
     let _alone = dial(&ground, &mut a, 2, 2);
@@ -199,7 +199,7 @@ fn a_newcomer_gets_the_place_of_the_idlest_of_the_largest_crowd() {
 
 #[test]
 fn an_address_has_no_more_than_its_part() {
-    let (ground, mut a) = alone(TcpConfig { most_client_links: 100, most_client_links_per_address: 3, ..quick() });
+    let (ground, mut a) = alone(LinkConfig { most_client_links: 100, most_client_links_per_address: 3, ..quick() });
     let links: Vec<_> = (1..=3).map(|id| dial(&ground, &mut a, id, 1)).collect();
     let _fourth = dial(&ground, &mut a, 4, 1);
     drive([&mut a], "the first goes", |[a]| is_lost(a, 1));
@@ -212,7 +212,7 @@ fn an_address_has_no_more_than_its_part() {
 
 #[test]
 fn one_address_does_not_crowd_out_the_handshakes_of_others() {
-    let config = TcpConfig { most_unauthenticated_links: 20, most_unauthenticated_links_per_address: 5, ..quick() };
+    let config = LinkConfig { most_unauthenticated_links: 20, most_unauthenticated_links_per_address: 5, ..quick() };
     let (ground, mut a) = alone(config);
     let silent = |host: u8| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use bytes::Bytes;
-use quorate_transports::{Event, TcpConfig};
+use quorate_transports::{Event, LinkConfig};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{ClusterId, ReplicaId};
 use std::io::{Read, Write};
@@ -119,7 +119,7 @@ fn a_newer_link_replaces_an_older_one<S: Stack>() {
     // The same identity once more, as after a crash that the kernel has not told of: it listens elsewhere, but dials.
     let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let end = replica_end(ground.committee.cluster, 0, 0);
-    let mut twin = End::new(S::replica(&ground.committee, elsewhere, end, quick()));
+    let mut twin = End::new(S::replica(&ground.committee, elsewhere, end, quick().into()));
     drive([&mut b, &mut twin], "the newer link", |[b, _]| b.link_to(R0) != Some(first));
     assert!(b.lost(R0).expect("the older link is reported").contains("newer link"));
     b.transport.send(first, Bytes::from_static(b"to a link that is gone"));
@@ -129,7 +129,7 @@ fn a_newer_link_replaces_an_older_one<S: Stack>() {
 
 fn a_full_queue_drops_and_counts<S: Stack>() {
     let mut ground = Ground::new(2);
-    let config = TcpConfig { link_queue_bytes: 10 * (1_000 + 4), ..quick() };
+    let config = LinkConfig { link_queue_bytes: 10 * (1_000 + 4), ..quick() };
     let end = replica_end(ground.committee.cluster, 0, 0);
     let (mut a, mut b) = (ground.end::<S>(0, end, config), ground.replica::<S>(1));
     drive([&mut a, &mut b], "connect", |[a, b]| connected(a, b));
@@ -199,7 +199,7 @@ fn another_replica_is_refused<S: Stack>() {
 
 fn strangers_do_not_disturb<S: Stack>() {
     let mut ground = Ground::new(2);
-    let config = TcpConfig { handshake_timeout_ms: 300, ..quick() };
+    let config = LinkConfig { handshake_timeout_ms: 300, ..quick() };
     let end = replica_end(ground.committee.cluster, 1, 1);
     let (mut a, mut b) = (ground.replica::<S>(0), ground.end::<S>(1, end, config));
     let mut silent = TcpStream::connect(ground.address(1)).expect("connect");
@@ -256,7 +256,7 @@ fn an_over_long_frame_ends_only_its_link<S: Stack>() {
 fn clients_are_bounded<S: Stack>() {
     let mut ground = Ground::new(1);
     let end = replica_end(ground.committee.cluster, 0, 0);
-    let mut a = ground.end::<S>(0, end, TcpConfig { most_client_links: 1, ..quick() });
+    let mut a = ground.end::<S>(0, end, LinkConfig { most_client_links: 1, ..quick() });
     let mut first = ground.client::<S>(1);
     drive([&mut a, &mut first], "the first client", |[a, _]| a.link_to(client(1)).is_some());
     let link = a.link_to(client(1)).expect("connected above");

@@ -3,13 +3,18 @@
 use crate::support::{End, Ground, R1, TcpPlain, drive, drive_with, quick, replica_end};
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{ChannelFactory, Side};
-use quorate_transports::TcpConfig;
+use quorate_transports::{TcpConfig, WireSettings};
 use quorate_types::ReplicaId;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
+/// Gives up a link on which nothing is acknowledged after so long.
+fn impatient(unacknowledged_ms: u64) -> WireSettings {
+    WireSettings { links: quick(), tcp: TcpConfig { unacknowledged_ms, ..TcpConfig::default() } }
+}
+
 /// Replica 0 as a transport, and replica 1 as a bare stream over which the handshake was done.
-fn transport_and_stream(config: TcpConfig) -> (Ground, End, TcpListener, TcpStream) {
+fn transport_and_stream(config: WireSettings) -> (Ground, End, TcpListener, TcpStream) {
     let mut ground = Ground::new(2);
     let listener = ground.listeners[1].take().expect("not used yet");
     listener.set_nonblocking(true).expect("non-blocking");
@@ -56,7 +61,7 @@ fn make_deaf(stream: &TcpStream) {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_link_on_which_nothing_is_acknowledged_is_dialled_again() {
-    let (ground, mut a, listener, deaf) = transport_and_stream(TcpConfig { unacknowledged_ms: 300, ..quick() });
+    let (ground, mut a, listener, deaf) = transport_and_stream(impatient(300));
     make_deaf(&deaf);
     a.transport.send_to(ReplicaId(1), Bytes::from_static(b"into the void"));
     drive([&mut a], "the cut is noticed", |[a]| a.lost(R1).is_some());
@@ -76,7 +81,7 @@ fn a_link_on_which_nothing_is_acknowledged_is_dialled_again() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_remote_that_only_does_not_read_is_kept() {
-    let (_ground, mut a, _listener, mut stream) = transport_and_stream(TcpConfig { unacknowledged_ms: 40, ..quick() });
+    let (_ground, mut a, _listener, mut stream) = transport_and_stream(impatient(40));
     let frame = Bytes::from(vec![1; 100_000]);
     let mut before = u64::MAX;
     while a.transport.counters().bytes_sent != before {

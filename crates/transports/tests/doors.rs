@@ -1,8 +1,8 @@
-//! Listeners of their own for peers, clients and operators; and hosts that have names.
+//! Endpoints of their own for peers, clients and operators; and hosts that have names.
 
 use crate::support::*;
 use bytes::Bytes;
-use quorate_transports::{Event, Listeners, Remote, TcpConfig, TcpTransport};
+use quorate_transports::{Endpoints, Event, LinkConfig, Remote, TcpTransport};
 use quorate_types::{Address, ClientId, Committee, ReplicaId};
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ fn address_of(listener: &TcpListener) -> Address {
 }
 
 /// Replica 1 of two, with three doors, and the committee as those see it who knock at each.
-fn house(config: TcpConfig) -> (End, [Committee; 3], Ground) {
+fn house(config: LinkConfig) -> (End, [Committee; 3], Ground) {
     let ground = Ground::new(2);
     let doors = [listener(), listener(), listener()];
     let seen = [0, 1, 2].map(|door| {
@@ -25,7 +25,11 @@ fn house(config: TcpConfig) -> (End, [Committee; 3], Ground) {
         committee
     });
     let [peers, clients, operators] = doors.map(Some);
-    let listeners = Listeners { peers, clients, operators };
+    let listeners = Endpoints {
+        peers: peers.map(Into::into),
+        clients: clients.map(Into::into),
+        operators: operators.map(Into::into),
+    };
     let end = replica_end(ground.committee.cluster, 1, 1);
     let house = TcpTransport::replica(&seen[0], listeners, end, config).expect("a transport");
     (End::new(Box::new(house)), seen, ground)
@@ -78,7 +82,7 @@ fn each_door_admits_its_own_and_shows_others_out() {
 #[test]
 fn a_crowd_at_the_clients_door_keeps_no_peer_out() {
     const PLACES: usize = 4;
-    let config = TcpConfig {
+    let config = LinkConfig {
         most_unauthenticated_links: PLACES,
         most_unauthenticated_links_per_address: PLACES,
         handshake_timeout_ms: 60_000,
@@ -115,7 +119,7 @@ fn a_host_may_have_a_name_and_one_that_cannot_be_resolved_is_told_by_name() {
     let mut ends = ground.into_listeners().into_iter();
     let mut end = |replica: u16| {
         let end = replica_end(committee.cluster, replica, replica as u8);
-        let config = TcpConfig { reconnect_max_ms: 50, ..quick() };
+        let config = LinkConfig { reconnect_max_ms: 50, ..quick() };
         End::new(Box::new(TcpTransport::replica(&committee, ends.next(), end, config).expect("a transport")))
     };
     let (mut a, mut b) = (end(0), end(1));

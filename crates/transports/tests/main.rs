@@ -6,3 +6,4 @@ mod cuts;
 mod doors;
 mod framing;
 mod support;
+mod wire;

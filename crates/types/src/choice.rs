@@ -133,3 +133,31 @@ macro_rules! named_choice {
         }
     };
 }
+
+/// Makes a handle to an object with a name a choice: `Copy` types with `ALL` and `name()`, compared, hashed and shown by name, too.
+#[macro_export]
+macro_rules! named_handle {
+    ($name:ident, $what:literal) => {
+        impl PartialEq for $name {
+            fn eq(&self, other: &$name) -> bool {
+                self.name() == other.name()
+            }
+        }
+
+        impl Eq for $name {}
+
+        impl std::hash::Hash for $name {
+            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+                self.name().hash(state);
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        $crate::named_choice!($name, $what);
+    };
+}

@@ -3,7 +3,7 @@
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_client::{ClientConfig, connect};
 use quorate_crypto::{BundleVerifier, ClientAuthentication, Identities, Identity, ReplicaKeys, SchemeKind};
-use quorate_transports::{Event, TcpConfig, TcpTransport, Transport};
+use quorate_transports::{Event, LinkConfig, TcpTransport, Transport};
 use quorate_types::{
     Bundle, ClientId, ClientRequest, ClusterId, Committee, Digest, Height, Member, Outcome, ReplicaId, ReplicaReply,
     Results, Status, View, decode_message, encode_message,
@@ -64,13 +64,13 @@ impl EchoCluster {
         {
             if *manner != Manner::Absent {
                 let channels = ChannelConfig {
-                    kind: ChannelKind::Plain,
+                    kind: ChannelKind::PLAIN,
                     cluster: committee.cluster,
                     me: LocalEnd::Replica(Arc::new(Identity::new(&committee, replica, keys.identity).unwrap())),
                     verifier: identities.clone(),
                 };
                 let transport =
-                    TcpTransport::replica(&committee, Some(listener), channels, TcpConfig::default()).unwrap();
+                    TcpTransport::replica(&committee, Some(listener), channels, LinkConfig::default()).unwrap();
                 cluster.spawn(replica, *manner, transport, committee.cluster);
             }
         }

@@ -10,10 +10,11 @@ use quorate_client::ClientConfig;
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::testnet::PORTS_PER_REPLICA;
 use quorate_node::{EmbeddedCluster, JournalConfig, Laboratory, NoObserver, NodeConfig, testnet};
+use quorate_transports::Wire;
 use quorate_types::{Committee, ReplicaId};
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -54,6 +55,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     config.faults = spec.faults.map(|faults| faults as usize);
     config.scheme = spec.scheme;
     config.client_authentication = spec.client_authentication;
+    (config.transport, config.channel) = (spec.transport, spec.channel);
     config.application = if spec.workload.is_key_value() { ApplicationKind::KeyValue } else { ApplicationKind::Log };
     config.reply = spec.reply;
     config.consensus = spec.consensus();
@@ -69,6 +71,7 @@ pub fn client_config(
 ) -> ClientConfig {
     let mut config = ClientConfig::new(cluster, spec.scheme, committee.quorum.faults(), &committee.members);
     config.client_authentication = spec.client_authentication;
+    (config.transport, config.channel) = (spec.transport, spec.channel);
     config.application = application;
     config.dissemination = spec.dissemination;
     config
@@ -200,8 +203,10 @@ impl Processes {
     fn start(spec: &BenchSpec, template: &NodeConfig) -> Result<Processes, BenchError> {
         recording::make_room(spec)?;
         let directory = directory()?;
-        let base_port =
-            if spec.base_port == 0 { free_ports(spec.replicas * PORTS_PER_REPLICA as u32)? } else { spec.base_port };
+        let base_port = match spec.base_port {
+            0 => free_ports(&spec.wire(), spec.replicas * PORTS_PER_REPLICA as u32)?,
+            given => given,
+        };
         let net = testnet::write(template, spec.replicas as usize, base_port, directory.path())?;
         let committee = net.client_committee().map_err(|fault| BenchError::Node(fault.into()))?;
         let mut cluster = Processes { processes: Vec::new(), committee, _directory: directory };
@@ -335,7 +340,7 @@ fn write(path: &Path, text: &str) -> Result<(), BenchError> {
 }
 
 /// The first of so many consecutive ports that nobody uses now.
-fn free_ports(count: u32) -> Result<u16, BenchError> {
+fn free_ports(wire: &Wire, count: u32) -> Result<u16, BenchError> {
     let count = count as u16;
     let start = PORTS.start + (std::process::id() % 343) as u16 * 32;
     let mut candidates = (0..PORTS.len() as u32 / u32::from(count.max(1))).map(|step| {
@@ -343,7 +348,7 @@ fn free_ports(count: u32) -> Result<u16, BenchError> {
             (u32::from(start - PORTS.start) + step * u32::from(count)) % (PORTS.len() as u32 - u32::from(count));
         PORTS.start + offset as u16
     });
-    let free = |port: u16| -> io::Result<()> { TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(|_| ()) };
+    let free = |port: u16| wire.listen(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into());
     candidates
         .find(|base| (*base..*base + count).all(|port| free(port).is_ok()))
         .ok_or(BenchError::NoPorts { ports: u32::from(count) })

@@ -2,6 +2,7 @@
 
 use super::{BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SpecError, WorkloadKind};
 use quorate_consensus::config::MAX_WINDOW;
+use quorate_transports::Wire;
 use quorate_types::limits::{MAX_BUNDLE_COMMANDS, MAX_PAYLOAD_BYTES};
 use quorate_types::quorum::QuorumError;
 use quorate_types::{Quorum, ReplicaId};
@@ -68,6 +69,11 @@ pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
 }
 
 impl BenchSpec {
+    /// What carries frames between the replicas, and between them and the clients.
+    pub fn wire(&self) -> Wire {
+        Wire { transport: self.transport, channel: self.channel, ..Wire::default() }
+    }
+
     /// Checks each value and all together.
     ///
     /// # Errors
@@ -156,6 +162,9 @@ impl BenchSpec {
             && !problems.iter().any(|told| told.place == flag(e.place))
         {
             problems.push(problem(&flag(e.place), format!("the value {}", e.what), e.help));
+        }
+        if let Err(error) = self.wire().fits() {
+            problems.push(problem("--channel, --transport", format!("the channel {}", error.what), error.help));
         }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {

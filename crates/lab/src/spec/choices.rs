@@ -1,24 +1,14 @@
 //! The keys of a spec whose value is one of a few names.
 
+pub use quorate_channels::ChannelKind;
 pub use quorate_consensus::config::{BatchPolicy, LeaderKind, ProtocolKind, ViewDuration, VotesTo};
 pub use quorate_crypto::{ClientAuthentication, SchemeKind};
 pub use quorate_operator::choice;
 pub use quorate_storage::{Fsync, JournalKind};
+pub use quorate_transports::TransportKind;
 pub use quorate_types::choice::nearest;
 pub use quorate_types::{Choice, Dissemination, ReplyMode};
 
-quorate_types::choice!(
-    /// What carries the messages.
-    Transport, "transport",
-    /// TCP.
-    Tcp = "tcp",
-);
-quorate_types::choice!(
-    /// What protects the messages on the way.
-    Channel, "channel",
-    /// Peers authenticated by a signed handshake; the messages themselves travel in the clear.
-    Plain = "plain",
-);
 quorate_types::choice!(
     /// Where the replicas live.
     Host, "host",

@@ -13,8 +13,8 @@ mod torture;
 mod values;
 
 pub use choices::{
-    BatchPolicy, Channel, Choice, ClientAuthentication, Dissemination, Fsync, Host, JournalKind, LeaderKind,
-    ProtocolKind, ReplyMode, SchemeKind, Transport, ViewDuration, VotesTo, choice, nearest,
+    BatchPolicy, ChannelKind, Choice, ClientAuthentication, Dissemination, Fsync, Host, JournalKind, LeaderKind,
+    ProtocolKind, ReplyMode, SchemeKind, TransportKind, ViewDuration, VotesTo, choice, nearest,
 };
 pub use defaults::{DEFAULT_TESTNET_CLIENT_AUTHENTICATION, DEFAULT_TESTNET_PORT};
 pub use error::{Problem, SpecError};
@@ -68,11 +68,11 @@ pub struct BenchSpec {
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
     pub client_authentication: ClientAuthentication,
     /// What carries the messages.
-    #[arg(long, help_heading = CLUSTER, default_value = "tcp", value_parser = choice::<Transport>())]
-    pub transport: Transport,
+    #[arg(long, help_heading = CLUSTER, default_value = "tcp", value_parser = choice::<TransportKind>())]
+    pub transport: TransportKind,
     /// What protects the messages on the way.
-    #[arg(long, help_heading = CLUSTER, default_value = "plain", value_parser = choice::<Channel>())]
-    pub channel: Channel,
+    #[arg(long, help_heading = CLUSTER, default_value = "plain", value_parser = choice::<ChannelKind>())]
+    pub channel: ChannelKind,
     /// Who leads: one replica until it fails, all in turns, or all in turns but those that were silent lately.
     #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     pub leader: LeaderKind,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_crypto::{ClientIdentity, Identities};
 use quorate_node::EmbeddedCluster;
-use quorate_transports::{Event, LinkId, Remote, TcpConfig, TcpTransport, Transport};
+use quorate_transports::{Event, LinkConfig, LinkId, Remote, TcpTransport, Transport};
 use quorate_types::{
     Bundle, BundleBuilder, ClientId, ClientRequest, Committee, Digest, Height, ReplicaId, ReplicaReply, Results,
     Status, decode_message, encode_message,
@@ -45,12 +45,12 @@ impl TestClient {
     pub fn of(committee: Committee, identity: ClientIdentity) -> TestClient {
         let identities = Identities::new(&committee).expect("the cluster runs with these keys");
         let channels = ChannelConfig {
-            kind: ChannelKind::Plain,
+            kind: ChannelKind::PLAIN,
             cluster: committee.cluster,
             me: LocalEnd::Client(identity.origin()),
             verifier: Arc::new(identities),
         };
-        let transport = TcpTransport::client(&committee, channels, TcpConfig::default()).expect("a client transport");
+        let transport = TcpTransport::client(&committee, channels, LinkConfig::default()).expect("a client transport");
         TestClient {
             identity,
             transport,

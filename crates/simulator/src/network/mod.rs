@@ -7,5 +7,5 @@ mod stream;
 
 pub use end::End;
 pub use links::{Fate, Links};
-pub use spec::{Bandwidth, Delay, Jitter, LinkSpec, Loss, NetworkSpec, Packets, Topology, Transport, TransportKind};
+pub use spec::{Bandwidth, Delay, Delivery, DeliverySpec, Jitter, LinkSpec, Loss, NetworkSpec, Packets, Topology};
 pub use stream::{Letters, Segment, Stream, StreamOptions, Todo};

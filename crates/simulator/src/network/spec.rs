@@ -36,7 +36,7 @@ pub struct NetworkSpec {
     /// What else happens to packets.
     pub packets: Packets,
     /// What carries messages over them.
-    pub transport: Transport,
+    pub transport: DeliverySpec,
     /// Links that differ.
     pub links: Vec<LinkSpec>,
     /// What goes wrong, and when.
@@ -55,7 +55,7 @@ impl Default for NetworkSpec {
             bandwidth: Bandwidth::default(),
             loss: Loss::default(),
             packets: Packets::default(),
-            transport: Transport::default(),
+            transport: DeliverySpec::default(),
             links: Vec::new(),
             faults: Vec::new(),
             heal_at_ms: None,
@@ -186,12 +186,12 @@ impl Default for Packets {
     }
 }
 
-/// The transport.
+/// How messages are delivered.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Transport {
+pub struct DeliverySpec {
     /// `stream` or `datagram`.
-    pub kind: TransportKind,
+    pub kind: Delivery,
     /// Retransmission timeout before a round trip was measured, in milliseconds (RFC 6298, 2.1: one second).
     pub rto_initial_ms: f64,
     /// Shortest retransmission timeout, in milliseconds (RFC 6298, 2.4: one second; Linux: 200).
@@ -204,10 +204,10 @@ pub struct Transport {
     pub queue_bytes: u64,
 }
 
-impl Default for Transport {
-    fn default() -> Transport {
-        Transport {
-            kind: TransportKind::Stream,
+impl Default for DeliverySpec {
+    fn default() -> DeliverySpec {
+        DeliverySpec {
+            kind: Delivery::Stream,
             rto_initial_ms: 1000.0,
             rto_least_ms: 200.0,
             rto_most_ms: 60_000.0,
@@ -217,10 +217,10 @@ impl Default for Transport {
     }
 }
 
-/// What carries messages.
+/// What becomes of a message whose packets may be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum TransportKind {
+pub enum Delivery {
     /// Lost is lost; a message of several packets is lost with any of them.
     Datagram,
     /// Every message, once and in order, as long as both ends live.
@@ -352,7 +352,7 @@ impl NetworkSpec {
                 );
             }
         }
-        let Transport { rto_initial_ms, rto_least_ms, rto_most_ms, .. } = self.transport;
+        let DeliverySpec { rto_initial_ms, rto_least_ms, rto_most_ms, .. } = self.transport;
         if !(rto_least_ms > 0.0
             && rto_least_ms <= rto_most_ms
             && (rto_least_ms..=rto_most_ms).contains(&rto_initial_ms))

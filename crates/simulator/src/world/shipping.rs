@@ -1,7 +1,7 @@
 //! How parcels travel from one endpoint to another.
 
 use super::{Event, World};
-use crate::network::{Segment, Stream, StreamOptions, Todo, TransportKind};
+use crate::network::{Delivery, Segment, Stream, StreamOptions, Todo};
 use crate::parcel::Parcel;
 use crate::spec::SimSpec;
 use quorate_consensus::{Message, Protocol};
@@ -39,7 +39,7 @@ impl<M: Message> Pairs<M> {
         let nanos = |ms: f64| (ms * NS_PER_MS) as u64;
         Pairs {
             ends,
-            is_stream: transport.kind == TransportKind::Stream,
+            is_stream: transport.kind == Delivery::Stream,
             is_lossy: spec.network.loses() || cuts,
             options: StreamOptions {
                 initial_ns: nanos(transport.rto_initial_ms),

@@ -1,42 +1,14 @@
 //! Where a transport listens: one door for peers, one for clients, one for operators, so that a firewall can tell them apart.
 
 use super::sockets;
+use crate::Endpoints;
 use crate::config::TcpConfig;
-use crate::error::{LinkError, SetupError};
-use crate::{Listeners, Remote};
+use crate::error::SetupError;
+use crate::links::Door;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use std::io;
 use std::net::SocketAddr;
-
-/// Who may come in by a listener.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Door {
-    /// Peers, and clients too where these have no listener of their own.
-    Anybody,
-    /// Replicas of the committee.
-    Peers,
-    /// Clients.
-    Clients,
-    /// Operators: they present themselves as clients and are served apart from them.
-    Operators,
-}
-
-impl Door {
-    /// All of them.
-    pub const ALL: [Door; 4] = [Door::Anybody, Door::Peers, Door::Clients, Door::Operators];
-
-    /// Who the authenticated remote is to this transport; an error if it is at the wrong door.
-    pub fn admits(self, remote: Remote) -> Result<Remote, LinkError> {
-        match (self, remote) {
-            (Door::Anybody, _) | (Door::Peers, Remote::Replica(_)) | (Door::Clients, Remote::Client(_)) => Ok(remote),
-            (Door::Operators, Remote::Client(client)) => Ok(Remote::Operator(client)),
-            (Door::Peers, _) => Err(LinkError::WrongDoor { who: "a client", door: "peers", key: "client_listen" }),
-            (Door::Clients, _) => Err(LinkError::WrongDoor { who: "a replica", door: "clients", key: "listen" }),
-            (Door::Operators, _) => Err(LinkError::WrongDoor { who: "a replica", door: "operators", key: "listen" }),
-        }
-    }
-}
 
 struct OpenDoor {
     door: Door,
@@ -53,16 +25,16 @@ pub struct Doors(Vec<OpenDoor>);
 pub const MOST_DOORS: usize = 3;
 
 impl Doors {
-    /// Takes listeners over and has them watched.
-    pub fn open(listeners: Listeners, config: &TcpConfig, registry: &Registry) -> Result<Doors, SetupError> {
-        let peers = if listeners.clients.is_some() { Door::Peers } else { Door::Anybody };
+    /// Takes endpoints over and has them watched.
+    pub fn open(endpoints: Endpoints, config: &TcpConfig, registry: &Registry) -> Result<Doors, SetupError> {
+        let peers = if endpoints.clients.is_some() { Door::Peers } else { Door::Anybody };
         // Operators first, so that they come in however many others knock.
         let doors =
-            [(Door::Operators, listeners.operators), (peers, listeners.peers), (Door::Clients, listeners.clients)];
+            [(Door::Operators, endpoints.operators), (peers, endpoints.peers), (Door::Clients, endpoints.clients)];
         let mut open = Vec::with_capacity(MOST_DOORS);
-        for (door, listener) in doors {
-            let Some(listener) = listener else { continue };
-            let mut listener = sockets::adopt(listener, config)?;
+        for (door, endpoint) in doors {
+            let Some(endpoint) = endpoint else { continue };
+            let mut listener = sockets::adopt(endpoint.into_listener()?, config)?;
             registry.register(&mut listener, Token(open.len()), Interest::READABLE)?;
             open.push(OpenDoor { door, listener, accepts_more: false });
         }

@@ -1,21 +1,19 @@
 //! One TCP stream with its channel and its queues.
 
-use super::clients::Share;
-use super::doors::Door;
-use super::sweep::Stuck;
+use super::sockets::is_repeating;
 use crate::error::LinkError;
 use crate::framing::FrameBuffer;
+use crate::links::{LinkState, Linked, Phase, Stuck};
 use crate::write_queue::{MOST_SLICES, WriteQueue};
-use crate::{Counters, Event, LinkId, Remote};
+use crate::{Counters, Event, Remote};
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
 use quorate_channels::Channel;
-use quorate_types::ReplicaId;
 use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
-use std::time::Instant;
+use std::ops::{Deref, DerefMut};
+use std::time::{Duration, Instant};
 
 /// The kernel's answer to a write on a closed stream is an error, not a signal.
 const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
@@ -33,54 +31,19 @@ pub enum Reading {
     More,
 }
 
-/// How far a link has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// The stream is being connected.
-    Dialling,
-    /// The channel's handshake runs.
-    Handshake,
-    /// Frames flow.
-    Established(Remote),
-}
-
-/// A connection, from its handshake to its end.
+/// A stream, its channel and what is to go through them.
 pub struct Link {
-    pub id: LinkId,
+    state: LinkState,
     pub socket: TcpStream,
-    pub address: SocketAddr,
-    /// Whom this end dialled; none if it accepted.
-    pub dialled: Option<ReplicaId>,
-    /// By which listener it came in, if this end accepted.
-    pub door: Door,
-    pub phase: Phase,
-    /// When the handshake is given up.
-    pub deadline: Instant,
-    /// When the link was established.
-    pub since: Instant,
     /// The remote has closed its end; what it sent before may still be unread.
     pub has_closed: bool,
-    /// Frames that came.
-    pub frames_received: u64,
-    /// Bytes that the socket took.
-    pub bytes_written: u64,
-    /// A client's part of what there is for all of them.
-    pub share: Share,
-    /// A frame has come in part.
-    pub partial: Stuck,
-    /// Something is queued.
-    pub stalled: Stuck,
-    /// Something was sent and not acknowledged.
-    pub unacknowledged: Stuck,
-    /// On the transport's list of links with something to write.
-    pub dirty: bool,
-    /// On the transport's list of links with something left to read, their budget being spent.
-    pub unread: bool,
+    /// Something was sent and not acknowledged, and for how long that may be.
+    unacknowledged: (Stuck, u64),
     /// The socket took no more; an event will tell when it does.
     pub blocked: bool,
     /// Registered for such events.
     pub watches_writable: bool,
-    pub channel: Box<dyn Channel>,
+    channel: Box<dyn Channel>,
     transparent: bool,
     wire: BytesMut,
     frames: FrameBuffer,
@@ -89,35 +52,65 @@ pub struct Link {
     queue: WriteQueue,
 }
 
+impl Deref for Link {
+    type Target = LinkState;
+
+    fn deref(&self) -> &LinkState {
+        &self.state
+    }
+}
+
+impl DerefMut for Link {
+    fn deref_mut(&mut self) -> &mut LinkState {
+        &mut self.state
+    }
+}
+
+impl Linked for Link {
+    fn partial_bytes(&self) -> usize {
+        self.frames.held_bytes()
+    }
+
+    fn queued_bytes(&self) -> usize {
+        self.queue.bytes() + self.outgoing.len() - self.outgoing_gone
+    }
+
+    #[inline]
+    fn push(&mut self, frame: Bytes, most_bytes: usize) -> bool {
+        let waiting = self.queue.bytes();
+        if waiting > 0 && waiting + crate::framing::HEADER_BYTES + frame.len() > most_bytes {
+            return false;
+        }
+        self.queue.push(frame);
+        true
+    }
+
+    fn set_frame_limit(&mut self, bytes: usize) {
+        self.frames.set_limit(bytes);
+    }
+
+    #[inline]
+    fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    fn trouble(&mut self, now: Instant) -> Option<LinkError> {
+        let repeats = is_repeating(&self.socket);
+        let (stuck, limit_ms) = &mut self.unacknowledged;
+        let limit = Duration::from_millis(*limit_ms);
+        (stuck.observe(now, repeats, 0) >= limit).then_some(LinkError::Unacknowledged(*limit_ms))
+    }
+}
+
 impl Link {
-    pub fn new(
-        id: LinkId,
-        socket: TcpStream,
-        address: SocketAddr,
-        dialled: Option<ReplicaId>,
-        channel: Box<dyn Channel>,
-        times: (Instant, Instant),
-    ) -> Link {
+    pub fn new(state: LinkState, socket: TcpStream, channel: Box<dyn Channel>, unacknowledged_ms: u64) -> Link {
         Link {
-            id,
+            watches_writable: state.dialled.is_some(),
+            state,
             socket,
-            address,
-            dialled,
-            door: Door::Anybody,
-            phase: if dialled.is_some() { Phase::Dialling } else { Phase::Handshake },
-            since: times.0,
-            deadline: times.1,
             has_closed: false,
-            frames_received: 0,
-            bytes_written: 0,
-            share: Share::new(address, times.0),
-            partial: Stuck::default(),
-            stalled: Stuck::default(),
-            unacknowledged: Stuck::default(),
-            dirty: false,
-            unread: false,
+            unacknowledged: (Stuck::default(), unacknowledged_ms),
             blocked: false,
-            watches_writable: dialled.is_some(),
             channel,
             transparent: false,
             wire: BytesMut::new(),
@@ -125,13 +118,6 @@ impl Link {
             outgoing: Vec::new(),
             outgoing_gone: 0,
             queue: WriteQueue::new(),
-        }
-    }
-
-    pub fn remote(&self) -> Option<Remote> {
-        match self.phase {
-            Phase::Established(remote) => Some(remote),
-            _ => None,
         }
     }
 
@@ -156,44 +142,8 @@ impl Link {
         self.channel.start(&mut self.outgoing);
     }
 
-    /// Queues a frame unless that would exceed `most_bytes`; says whether it did.
-    #[inline]
-    pub fn push(&mut self, frame: Bytes, most_bytes: usize) -> bool {
-        let waiting = self.queue.bytes();
-        if waiting > 0 && waiting + crate::framing::HEADER_BYTES + frame.len() > most_bytes {
-            return false;
-        }
-        self.queue.push(frame);
-        true
-    }
-
-    /// From now on refuses frames with a body of more than `bytes`.
-    pub fn set_frame_limit(&mut self, bytes: usize) {
-        self.frames.set_limit(bytes);
-    }
-
-    /// Bytes of a frame that has not come whole.
-    pub fn partial_bytes(&self) -> usize {
-        self.frames.held_bytes()
-    }
-
-    /// Bytes queued, framing included, whether sealed or not.
-    pub fn queued_bytes(&self) -> usize {
-        self.queue.bytes() + self.outgoing.len() - self.outgoing_gone
-    }
-
-    /// Bytes of buffers: of what came in part, and of what is to be written.
-    pub fn held_bytes(&self) -> usize {
-        self.partial_bytes() + self.queued_bytes()
-    }
-
     pub fn has_outgoing(&self) -> bool {
         self.outgoing_gone < self.outgoing.len()
-    }
-
-    /// Whether something waits for the socket.
-    pub fn has_unsent(&self) -> bool {
-        self.has_outgoing() || !self.queue.is_empty()
     }
 
     /// Writes until nothing is left or the socket takes no more.

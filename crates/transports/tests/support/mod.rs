@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use quorate_channels::{
     Channel, ChannelConfig, ChannelError, ChannelFactory, ChannelKind, LocalEnd, RemoteIdentity, Side,
 };
-use quorate_transports::{Event, LinkId, Refusal, Remote, TcpConfig, TcpTransport, Transport};
+use quorate_transports::{Event, LinkConfig, LinkId, Refusal, Remote, TcpTransport, Transport, WireSettings};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{ClientId, ClusterId, Committee, Hasher, Member, ReplicaId};
 use std::net::{SocketAddr, TcpListener};
@@ -49,18 +49,18 @@ impl Verifier for ToyVerifier {
 pub fn replica_end(cluster: ClusterId, replica: u16, key: u8) -> ChannelConfig {
     let replica = ReplicaId(replica);
     let me = LocalEnd::Replica(Arc::new(ToyKey { replica, key }));
-    ChannelConfig { kind: ChannelKind::Plain, cluster, me, verifier: Arc::new(ToyVerifier) }
+    ChannelConfig { kind: ChannelKind::PLAIN, cluster, me, verifier: Arc::new(ToyVerifier) }
 }
 
 pub fn client_end(cluster: ClusterId, client: u64) -> ChannelConfig {
     let me = LocalEnd::Client(ClientId(client.into()));
-    ChannelConfig { kind: ChannelKind::Plain, cluster, me, verifier: Arc::new(ToyVerifier) }
+    ChannelConfig { kind: ChannelKind::PLAIN, cluster, me, verifier: Arc::new(ToyVerifier) }
 }
 
 /// A transport and a channel that work together.
 pub trait Stack {
-    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport>;
-    fn client(committee: &Committee, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport>;
+    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport>;
+    fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport>;
     /// The bare channel of a client that dials a replica.
     fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel>;
 }
@@ -68,10 +68,10 @@ pub trait Stack {
 pub struct TcpPlain;
 
 impl Stack for TcpPlain {
-    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport> {
+    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
         Box::new(TcpTransport::replica(committee, Some(at), end, config).expect("a replica's transport"))
     }
-    fn client(committee: &Committee, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport> {
+    fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
         Box::new(TcpTransport::client(committee, end, config).expect("a client's transport"))
     }
     fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel> {
@@ -83,10 +83,10 @@ impl Stack for TcpPlain {
 pub struct TcpMasked;
 
 impl Stack for TcpMasked {
-    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport> {
+    fn replica(committee: &Committee, at: TcpListener, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
         Box::new(TcpTransport::replica(committee, Some(at), Masks(end), config).expect("a replica's transport"))
     }
-    fn client(committee: &Committee, end: ChannelConfig, config: TcpConfig) -> Box<dyn Transport> {
+    fn client(committee: &Committee, end: ChannelConfig, config: WireSettings) -> Box<dyn Transport> {
         Box::new(TcpTransport::client(committee, Masks(end), config).expect("a client's transport"))
     }
     fn client_channel(end: ChannelConfig, dials: ReplicaId) -> Box<dyn Channel> {
@@ -227,11 +227,11 @@ impl Ground {
     }
 
     /// The replica's transport; the second time the port is bound anew.
-    pub fn end<S: Stack>(&mut self, replica: u16, end: ChannelConfig, config: TcpConfig) -> End {
+    pub fn end<S: Stack>(&mut self, replica: u16, end: ChannelConfig, config: impl Into<WireSettings>) -> End {
         let held = self.listeners[usize::from(replica)].take();
         let listener =
             held.unwrap_or_else(|| TcpListener::bind(self.address(replica)).expect("the port is free again"));
-        End::new(S::replica(&self.committee, listener, end, config))
+        End::new(S::replica(&self.committee, listener, end, config.into()))
     }
 
     pub fn replica<S: Stack>(&mut self, replica: u16) -> End {
@@ -239,13 +239,13 @@ impl Ground {
     }
 
     pub fn client<S: Stack>(&self, client: u64) -> End {
-        End::new(S::client(&self.committee, client_end(self.committee.cluster, client), quick()))
+        End::new(S::client(&self.committee, client_end(self.committee.cluster, client), quick().into()))
     }
 }
 
 /// Quick to dial again, so that tests are quick.
-pub fn quick() -> TcpConfig {
-    TcpConfig { reconnect_min_ms: 5, reconnect_max_ms: 50, ..TcpConfig::default() }
+pub fn quick() -> LinkConfig {
+    LinkConfig { reconnect_min_ms: 5, reconnect_max_ms: 50, ..LinkConfig::default() }
 }
 
 pub const R0: Remote = Remote::Replica(ReplicaId(0));

@@ -1,9 +1,12 @@
 //! Looking all links over now and then for what no event tells: a frame that does not become whole, a queue of which nothing is
 //! taken, bytes that nobody acknowledges. Nothing of it costs anything while frames flow.
 
-use super::link::{Link, Phase};
-use super::links::index;
-use super::*;
+use super::table::index;
+use super::{Linked, Links, Phase};
+use crate::config::LinkConfig;
+use crate::error::LinkError;
+use crate::{Event, Remote};
+use std::time::{Duration, Instant};
 
 /// Links are looked over so many times within the shortest of their time limits.
 const SWEEPS_PER_LIMIT: u32 = 4;
@@ -39,16 +42,16 @@ impl Stuck {
     }
 }
 
-impl TcpTransport {
+impl<L: Linked> Links<L> {
     /// How long after one look the next is due.
     pub(super) fn sweep_period(&self) -> Duration {
-        let TcpConfig { client_frame_timeout_ms, client_stall_ms, unacknowledged_ms, .. } = self.config;
-        let shortest = client_frame_timeout_ms.min(client_stall_ms).min(unacknowledged_ms);
+        let LinkConfig { client_frame_timeout_ms, client_stall_ms, .. } = self.config;
+        let shortest = client_frame_timeout_ms.min(client_stall_ms).min(self.trouble_ms);
         (Duration::from_millis(shortest) / SWEEPS_PER_LIMIT).clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
     }
 
     /// From now on waits little for clients that do not read.
-    pub(super) fn hurry_clients(&mut self, now: Instant) {
+    pub fn hurry_clients(&mut self, now: Instant) {
         self.config.client_stall_ms = self.config.client_stall_ms.min(FAREWELL_STALL_MS);
         self.sweep_at = self.sweep_at.map(|at| at.min(now + self.sweep_period()));
         self.due(self.sweep_at);
@@ -58,25 +61,25 @@ impl TcpTransport {
     pub(super) fn sweep(&mut self, now: Instant, events: &mut Vec<Event>) {
         let config = &self.config;
         let ended: Vec<(usize, LinkError)> = self
-            .links
+            .table
             .iter_mut()
             .filter_map(|link| {
                 let why = match link.phase {
                     Phase::Established(Remote::Client(_) | Remote::Operator(_)) => look_at_client(link, config, now),
-                    Phase::Established(Remote::Replica(_)) => look_at_replica(link, config, now),
+                    Phase::Established(Remote::Replica(_)) => link.trouble(now),
                     Phase::Dialling | Phase::Handshake => None,
                 };
                 Some((index(link.id), why?))
             })
             .collect();
         for (at, why) in ended {
-            let link = self.links.take(at).expect("the link was just there");
-            self.end(link, why, events);
+            let link = self.table.take(at).expect("the link was just there");
+            self.end(&link, why, events);
         }
     }
 }
 
-fn look_at_client(link: &mut Link, config: &TcpConfig, now: Instant) -> Option<LinkError> {
+fn look_at_client<L: Linked>(link: &mut L, config: &LinkConfig, now: Instant) -> Option<LinkError> {
     let frames = link.frames_received;
     if link.share.looked_at(frames) {
         link.share.active = now;
@@ -88,11 +91,4 @@ fn look_at_client(link: &mut Link, config: &TcpConfig, now: Instant) -> Option<L
     }
     let stalled = link.stalled.observe(now, queued, written);
     (stalled >= Duration::from_millis(config.client_stall_ms)).then_some(LinkError::Stalled(config.client_stall_ms))
-}
-
-fn look_at_replica(link: &mut Link, config: &TcpConfig, now: Instant) -> Option<LinkError> {
-    let repeats = sockets::is_repeating(&link.socket);
-    let limit = Duration::from_millis(config.unacknowledged_ms);
-    (link.unacknowledged.observe(now, repeats, 0) >= limit)
-        .then_some(LinkError::Unacknowledged(config.unacknowledged_ms))
 }

@@ -1,15 +1,17 @@
 //! What clients' links may take of this end: memory and places.
 //!
 //! A client is anybody who can dial. All their links have one budget of memory, and each address a share of the places. Where either
-//! runs out, the links go first that have shown nothing genuine ([`Transport::vouch`]): of memory the one that holds the most, of
+//! runs out, the links go first that have shown nothing genuine ([`Transport::vouch`](crate::Transport::vouch)): of memory the one that holds the most, of
 //! places the one that was idle for longest, of the address that has the most of them.
 
-use super::doors::Door;
-use super::link::Link;
-use super::links::index;
-use super::*;
+use super::table::index;
+use super::{Door, Linked, Links};
+use crate::config::LinkConfig;
+use crate::error::LinkError;
+use crate::{LinkId, Remote};
 use quorate_gateway::places::{self, Entrance, Holder};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
 
 /// What a received frame takes besides its bytes while it waits to be served.
 const FRAME_OVERHEAD_BYTES: usize = 128;
@@ -94,7 +96,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(config: &TcpConfig) -> Memory {
+    pub fn new(config: &LinkConfig) -> Memory {
         Memory { limit: config.client_memory_bytes, window: config.client_window_bytes, used: 0, peak: 0 }
     }
 
@@ -105,7 +107,7 @@ impl Memory {
 
     /// Notes what a link holds now.
     #[inline]
-    pub fn account(&mut self, link: &mut Link) {
+    pub fn account<L: Linked>(&mut self, link: &mut L) {
         let now = link.share.unserved + link.held_bytes();
         self.used = self.used - link.share.accounted + now;
         self.peak = self.peak.max(self.used);
@@ -114,19 +116,19 @@ impl Memory {
 
     /// Notes what a link holds now, if it is a client's.
     #[inline]
-    pub fn note(&mut self, link: &mut Link) {
+    pub fn note<L: Linked>(&mut self, link: &mut L) {
         if let Some(Remote::Client(_)) = link.remote() {
             self.account(link);
         }
     }
 
     /// A link is gone.
-    pub fn settle(&mut self, link: &Link) {
+    pub fn settle<L: Linked>(&mut self, link: &L) {
         self.used -= link.share.accounted;
     }
 
     /// How many bytes of a link may be read now; 0 if it has to wait until what it has sent is served.
-    pub fn room(&self, link: &Link) -> usize {
+    pub fn room<L: Linked>(&self, link: &L) -> usize {
         let free = self.limit.saturating_sub(self.used);
         let share = self.window.min(free / FREE_SHARES);
         let held = link.share.unserved + link.partial_bytes();
@@ -144,17 +146,17 @@ impl Memory {
     }
 }
 
-impl TcpTransport {
+impl<L: Linked> Links<L> {
     /// Leaves a link unread until there is room for what it sends.
-    pub(super) fn pause(&mut self, link: &mut Link) {
+    pub fn pause(&mut self, link: &mut L) {
         if !std::mem::replace(&mut link.share.paused, true) {
             self.paused.push(link.id);
         }
     }
 
     /// Has the links read again for which there is room by now.
-    pub(super) fn resume(&mut self) {
-        let (links, memory, unread) = (&mut self.links, &self.memory, &mut self.unread);
+    pub fn resume(&mut self) {
+        let (links, memory, unread) = (&mut self.table, &self.memory, &mut self.unread);
         self.paused.retain(|id| {
             let Some(link) = links.get_mut(*id) else { return false };
             link.share.paused = memory.room(link) == 0;
@@ -167,8 +169,8 @@ impl TcpTransport {
     }
 
     /// A frame of a client is served.
-    pub(super) fn release_frame(&mut self, id: LinkId, bytes: usize) {
-        let Some(link) = self.links.get_mut(id) else { return };
+    pub fn release_frame(&mut self, id: LinkId, bytes: usize) {
+        let Some(link) = self.table.get_mut(id) else { return };
         let cost = bytes + FRAME_OVERHEAD_BYTES;
         assert!(cost <= link.share.unserved, "each frame is released once");
         link.share.unserved -= cost;
@@ -176,7 +178,7 @@ impl TcpTransport {
     }
 
     /// Notes what a client's link holds that is out of the table; others have to go, or it has, if there is too little left.
-    pub(super) fn account(&mut self, link: &mut Link) -> Result<(), LinkError> {
+    pub fn account(&mut self, link: &mut L) -> Result<(), LinkError> {
         self.memory.account(link);
         match self.memory.is_short() {
             true => self.reclaim(Some(link)),
@@ -186,8 +188,8 @@ impl TcpTransport {
 
     /// The same for a link in the table.
     #[inline]
-    pub(super) fn account_for(&mut self, id: LinkId) {
-        let Some(link) = self.links.get_mut(id) else { return };
+    pub fn account_for(&mut self, id: LinkId) {
+        let Some(link) = self.table.get_mut(id) else { return };
         self.memory.account(link);
         if self.memory.is_short() {
             self.reclaim(None).expect("no link is out of the table");
@@ -196,12 +198,12 @@ impl TcpTransport {
 
     /// Cuts the links that hold the most, those first that have shown nothing genuine, until there is memory again. `own` is out of
     /// the table, and an error if it is the one to go.
-    fn reclaim(&mut self, own: Option<&Link>) -> Result<(), LinkError> {
+    fn reclaim(&mut self, own: Option<&L>) -> Result<(), LinkError> {
         while self.memory.is_short() {
             let any = self.memory.used > self.memory.limit;
-            let holds = |link: &Link| (!link.share.genuine, link.share.accounted);
-            let may_go = |link: &&Link| (any || !link.share.genuine) && link.share.accounted > 0;
-            let victim = self.links.iter().filter(may_go).max_by_key(|link| holds(link));
+            let holds = |link: &L| (!link.share.genuine, link.share.accounted);
+            let may_go = |link: &&L| (any || !link.share.genuine) && link.share.accounted > 0;
+            let victim = self.table.iter().filter(may_go).max_by_key(|link| holds(link));
             let why = LinkError::Memory(self.config.client_memory_bytes);
             match (own.filter(may_go), victim) {
                 (Some(own), Some(other)) if holds(own) >= holds(other) => return Err(why),
@@ -217,7 +219,7 @@ impl TcpTransport {
     }
 
     /// Makes room for a client that has authenticated itself, or says why there is none.
-    pub(super) fn make_place(&mut self, newcomer: &Link) -> Result<(), LinkError> {
+    pub fn make_place(&mut self, newcomer: &L) -> Result<(), LinkError> {
         let source = newcomer.share.source;
         let (all, most) = (self.config.most_client_links, self.config.most_client_links_per_address);
         match places::entrance(&self.holders(), source, all, most) {
@@ -232,8 +234,8 @@ impl TcpTransport {
     /// The clients' links that have a place.
     fn holders(&self) -> Vec<Holder<IpAddr, Instant>> {
         let now = Instant::now();
-        let clients = self.links.iter().filter(|link| matches!(link.remote(), Some(Remote::Client(_))));
-        let holder = |link: &Link| Holder {
+        let clients = self.table.iter().filter(|link| matches!(link.remote(), Some(Remote::Client(_))));
+        let holder = |link: &L| Holder {
             id: link.id.0,
             address: link.share.source,
             genuine: link.share.genuine,
@@ -244,7 +246,7 @@ impl TcpTransport {
     }
 
     /// Cuts the client's link that is missed least; whether there was one.
-    pub(super) fn cut_idle(&mut self, why: LinkError) -> bool {
+    pub fn cut_idle(&mut self, why: LinkError) -> bool {
         let Some(id) = places::gives_way(&self.holders(), None) else { return false };
         self.cut(index(LinkId(id)), why);
         true
@@ -252,9 +254,9 @@ impl TcpTransport {
 
     /// Makes room at a door for a newcomer that has yet to authenticate itself: silent strangers must not keep honest ones out, and a
     /// crowd at the clients' door none of the peers.
-    pub(super) fn make_entrance(&mut self, address: SocketAddr, door: Door) {
+    pub fn make_entrance(&mut self, address: SocketAddr, door: Door) {
         let source = source(address.ip());
-        let of_source = |link: &Link| link.door == door && link.share.source == source;
+        let of_source = |link: &L| link.door == door && link.share.source == source;
         if self.waiting().filter(|link| of_source(link)).count() >= self.config.most_unauthenticated_links_per_address {
             self.evict_oldest(of_source);
         }
@@ -266,12 +268,12 @@ impl TcpTransport {
     }
 
     /// The links that were accepted and have yet to authenticate themselves.
-    fn waiting(&self) -> impl Iterator<Item = &Link> {
-        self.links.iter().filter(|link| link.remote().is_none() && link.dialled.is_none())
+    fn waiting(&self) -> impl Iterator<Item = &L> {
+        self.table.iter().filter(|link| link.remote().is_none() && link.dialled.is_none())
     }
 
     /// Cuts the link that has waited longest for its handshake, of those that `may_go`, if there is one.
-    pub(super) fn evict_oldest(&mut self, may_go: impl Fn(&Link) -> bool) -> bool {
+    pub fn evict_oldest(&mut self, may_go: impl Fn(&L) -> bool) -> bool {
         let candidates = self.waiting().filter(|link| may_go(link));
         let oldest = candidates.min_by_key(|link| (link.deadline, link.id)).map(|link| index(link.id));
         let Some(at) = oldest else { return false };
@@ -280,10 +282,10 @@ impl TcpTransport {
     }
 
     /// Ends a link of the table that is a client's or nobody's yet.
-    pub(super) fn cut(&mut self, at: usize, why: LinkError) {
-        let link = self.links.take(at).expect("a link that is cut is in the table");
+    pub fn cut(&mut self, at: usize, why: LinkError) {
+        let link = self.table.take(at).expect("a link that is cut is in the table");
         let mut none = Vec::new();
-        self.end(link, why, &mut none);
+        self.end(&link, why, &mut none);
         assert!(none.is_empty(), "what befalls clients is told with their frames");
     }
 }

@@ -1,21 +1,24 @@
 //! The table of links: found by index in constant time, never confused with an earlier link of the same index.
 
-use super::link::Link;
 use crate::LinkId;
 
-#[derive(Default)]
-struct Slot {
+struct Slot<L> {
     generation: u32,
-    link: Option<Box<Link>>,
+    link: Option<Box<L>>,
     /// A link lives here, though it may be taken out at the moment.
     occupied: bool,
 }
 
 /// All links of a transport.
-#[derive(Default)]
-pub struct Links {
-    slots: Vec<Slot>,
+pub struct Table<L> {
+    slots: Vec<Slot<L>>,
     free: Vec<u32>,
+}
+
+impl<L> Default for Table<L> {
+    fn default() -> Self {
+        Table { slots: Vec::new(), free: Vec::new() }
+    }
 }
 
 /// The position of a link in the table.
@@ -23,11 +26,15 @@ pub fn index(id: LinkId) -> usize {
     id.0 as u32 as usize
 }
 
-impl Links {
-    /// Sets a place aside and names the link that is to come there by [`Links::put`], or leave it by [`Links::release`].
+fn generation(id: LinkId) -> u32 {
+    (id.0 >> 32) as u32
+}
+
+impl<L> Table<L> {
+    /// Sets a place aside and names the link that is to come there by [`Table::put`], or leave it by [`Table::release`].
     pub fn reserve(&mut self) -> LinkId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(Slot { generation: 0, link: None, occupied: false });
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
@@ -37,14 +44,14 @@ impl Links {
     }
 
     /// Puts a link in its place.
-    pub fn put(&mut self, link: Box<Link>) {
-        let slot = &mut self.slots[index(link.id)];
+    pub fn put(&mut self, id: LinkId, link: Box<L>) {
+        let slot = &mut self.slots[index(id)];
         assert!(slot.occupied && slot.link.is_none(), "a link returns to the place set aside for it");
         slot.link = Some(link);
     }
 
-    /// Takes out the link at an index to work on it; [`Links::put`] it back or [`Links::release`] its place.
-    pub fn take(&mut self, index: usize) -> Option<Box<Link>> {
+    /// Takes out the link at an index to work on it; [`Table::put`] it back or [`Table::release`] its place.
+    pub fn take(&mut self, index: usize) -> Option<Box<L>> {
         self.slots.get_mut(index)?.link.take()
     }
 
@@ -58,28 +65,28 @@ impl Links {
     }
 
     /// The link of that name, if it lives.
-    pub fn get(&self, id: LinkId) -> Option<&Link> {
-        self.slots.get(index(id))?.link.as_deref().filter(|link| link.id == id)
+    pub fn get(&self, id: LinkId) -> Option<&L> {
+        self.slots.get(index(id)).filter(|slot| slot.generation == generation(id))?.link.as_deref()
     }
 
     /// The link of that name, if it lives, to be changed.
     #[inline]
-    pub fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
-        self.slots.get_mut(index(id))?.link.as_deref_mut().filter(|link| link.id == id)
+    pub fn get_mut(&mut self, id: LinkId) -> Option<&mut L> {
+        self.slots.get_mut(index(id)).filter(|slot| slot.generation == generation(id))?.link.as_deref_mut()
     }
 
     /// The link at an index, to be changed.
-    pub fn at_mut(&mut self, index: usize) -> Option<&mut Link> {
+    pub fn at_mut(&mut self, index: usize) -> Option<&mut L> {
         self.slots.get_mut(index)?.link.as_deref_mut()
     }
 
     /// Every link.
-    pub fn iter(&self) -> impl Iterator<Item = &Link> {
+    pub fn iter(&self) -> impl Iterator<Item = &L> {
         self.slots.iter().filter_map(|slot| slot.link.as_deref())
     }
 
     /// Every link, to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut L> {
         self.slots.iter_mut().filter_map(|slot| slot.link.as_deref_mut())
     }
 }

@@ -2,7 +2,7 @@
 //! are not connected.
 
 use crate::LinkId;
-use crate::config::TcpConfig;
+use crate::config::LinkConfig;
 use bytes::Bytes;
 use quorate_types::Address;
 use std::collections::VecDeque;
@@ -71,7 +71,7 @@ impl Peer {
     }
 
     /// Plans the next dial.
-    pub fn dial_later(&mut self, now: Instant, config: &TcpConfig) {
+    pub fn dial_later(&mut self, now: Instant, config: &LinkConfig) {
         assert!(self.dials, "only the end that dials dials again");
         let doubled = config.reconnect_min_ms.saturating_mul(1 << self.failures.min(32));
         let wait = Duration::from_millis(doubled.min(config.reconnect_max_ms));

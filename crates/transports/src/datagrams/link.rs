@@ -1,0 +1,77 @@
+//! A machine as a link of a transport.
+
+use crate::framing::HEADER_BYTES;
+use crate::links::{LinkState, Linked};
+use bytes::Bytes;
+use quorate_channels::Machine;
+use quorate_types::Time;
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+
+/// One connection.
+pub struct PacketLink {
+    state: LinkState,
+    pub machine: Box<dyn Machine>,
+    /// By which socket its packets come and go.
+    pub port: usize,
+    /// When the machine is to be woken, as the transport's list of alarms has it.
+    pub alarm: Option<Time>,
+    /// Frames that the machine gets with the next poll.
+    queue: VecDeque<Bytes>,
+    queued_bytes: usize,
+}
+
+impl PacketLink {
+    pub fn new(state: LinkState, machine: Box<dyn Machine>, port: usize) -> PacketLink {
+        PacketLink { state, machine, port, alarm: None, queue: VecDeque::new(), queued_bytes: 0 }
+    }
+
+    /// The next frame for the machine.
+    pub fn next_frame(&mut self) -> Option<Bytes> {
+        let frame = self.queue.pop_front()?;
+        self.queued_bytes -= frame.len() + HEADER_BYTES;
+        Some(frame)
+    }
+}
+
+impl Deref for PacketLink {
+    type Target = LinkState;
+
+    fn deref(&self) -> &LinkState {
+        &self.state
+    }
+}
+
+impl DerefMut for PacketLink {
+    fn deref_mut(&mut self) -> &mut LinkState {
+        &mut self.state
+    }
+}
+
+impl Linked for PacketLink {
+    fn partial_bytes(&self) -> usize {
+        self.machine.partial_bytes()
+    }
+
+    fn queued_bytes(&self) -> usize {
+        self.queued_bytes + self.machine.unsent_bytes()
+    }
+
+    fn push(&mut self, frame: Bytes, most_bytes: usize) -> bool {
+        let (waiting, bytes) = (self.queued_bytes(), frame.len() + HEADER_BYTES);
+        if waiting > 0 && waiting + bytes > most_bytes {
+            return false;
+        }
+        self.queued_bytes += bytes;
+        self.queue.push_back(frame);
+        true
+    }
+
+    fn set_frame_limit(&mut self, bytes: usize) {
+        self.machine.set_frame_limit(bytes);
+    }
+
+    fn is_blocked(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,298 @@
+//! Connections over the kernel's UDP: the driver of every [`Machine`].
+//!
+//! A transport over packets is an [`Association`]: it makes the machine of one end of a connection. Everything else is here or in [`links`]
+//! (crate::links): sockets, the clock, timers, whose packet it is, peers, places and budgets. The simulator is the other driver.
+//!
+//! A connection is known by the socket and the address that its packets come by. A packet that the kernel has no room for is lost, as it may
+//! be on the way.
+
+mod link;
+mod serve;
+
+use crate::config::WireSettings;
+use crate::endpoint::{Endpoint, Endpoints, Listening};
+use crate::error::{Refusal, SetupError};
+use crate::kind::{Carrier, TransportProfile};
+use crate::links::{Door, Links, index};
+use crate::{Counters, Event, LinkId, Transport};
+use bytes::Bytes;
+use link::PacketLink;
+use mio::net::UdpSocket;
+use mio::{Interest, Token};
+use quorate_channels::{ChannelConfig, ChannelError, ChannelFactory, Machine, NONCE_BYTES, RemoteIdentity, Side};
+use quorate_types::{Address, Committee, ReplicaId, Time};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The token of the waker; those of sockets are below.
+const WAKER: Token = Token(usize::MAX);
+/// Most bytes of a packet over UDP.
+const MAX_PACKET_BYTES: usize = 64 << 10;
+/// How often links without an event of their own are looked over at least, in milliseconds.
+const LOOK_MS: u64 = 1_000;
+
+/// A kind of transport over packets.
+pub trait Association: Send + Sync {
+    /// What others have to know of it.
+    fn profile(&self) -> &TransportProfile;
+
+    /// One end of a new connection, with the channel that `end` says, or its own. `nonce` was never used before.
+    ///
+    /// # Errors
+    /// If the channel cannot be used with it.
+    fn open(
+        &self,
+        end: &ChannelConfig,
+        side: Side,
+        settings: &WireSettings,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Box<dyn Machine>, ChannelError>;
+}
+
+/// An association as a kind of transport: `TransportKind::of(&Datagrams(&MY_ASSOCIATION))`.
+pub struct Datagrams(pub &'static dyn Association);
+
+impl Carrier for Datagrams {
+    fn profile(&self) -> &TransportProfile {
+        self.0.profile()
+    }
+
+    fn listen(&self, address: &Address) -> io::Result<Endpoint> {
+        std::net::UdpSocket::bind(&address.resolve()?[..]).map(Endpoint::from)
+    }
+
+    fn replica(
+        &self,
+        committee: &Committee,
+        mut endpoints: Endpoints,
+        end: ChannelConfig,
+        settings: WireSettings,
+    ) -> Result<Box<dyn Transport>, SetupError> {
+        let RemoteIdentity::Replica(me) = end.local() else {
+            return Err(SetupError::Role { found: "client", wanted: "replica" });
+        };
+        let Some(member) = committee.member(me) else {
+            return Err(SetupError::Stranger { me, members: committee.len() });
+        };
+        if endpoints.peers.is_none() {
+            let fail = |why| SetupError::Listen { address: member.address.clone(), why };
+            endpoints.peers = Some(self.listen(&member.address).map_err(fail)?);
+        }
+        Ok(Box::new(DatagramTransport::new(self.0, committee, endpoints, end, settings)?))
+    }
+
+    fn client(
+        &self,
+        committee: &Committee,
+        end: ChannelConfig,
+        settings: WireSettings,
+    ) -> Result<Box<dyn Transport>, SetupError> {
+        let RemoteIdentity::Client(_) = end.local() else {
+            return Err(SetupError::Role { found: "replica", wanted: "client" });
+        };
+        Ok(Box::new(DatagramTransport::new(self.0, committee, Endpoints::default(), end, settings)?))
+    }
+
+    fn association(&self) -> Option<&'static dyn Association> {
+        Some(self.0)
+    }
+}
+
+/// A bound socket.
+struct Port {
+    socket: UdpSocket,
+    /// Who comes in by it; none if it only dials.
+    door: Option<Door>,
+    /// It has more to read, of which no event will tell.
+    is_readable: bool,
+}
+
+/// A [`Transport`] over UDP.
+pub struct DatagramTransport {
+    poll: mio::Poll,
+    ready: mio::Events,
+    waker: Arc<dyn Fn() + Send + Sync>,
+    association: &'static dyn Association,
+    end: ChannelConfig,
+    settings: WireSettings,
+    ports: Vec<Port>,
+    /// Whether strangers may still come in.
+    accepts: bool,
+    links: Links<PacketLink>,
+    /// Whose packets are whose: by port and address.
+    routes: HashMap<(usize, SocketAddr), LinkId>,
+    /// When machines want to be woken.
+    alarms: BTreeSet<(Time, LinkId)>,
+    /// When time began.
+    began: Instant,
+    buffer: Vec<u8>,
+}
+
+impl DatagramTransport {
+    fn new(
+        association: &'static dyn Association,
+        committee: &Committee,
+        endpoints: Endpoints,
+        end: ChannelConfig,
+        settings: WireSettings,
+    ) -> Result<DatagramTransport, SetupError> {
+        settings.validate()?;
+        let poll = mio::Poll::new()?;
+        let waker = mio::Waker::new(poll.registry(), WAKER)?;
+        let waker: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+            // It can fail only when the descriptor is gone, and then there is no one to wake.
+            let _ = waker.wake();
+        });
+        let peers = if endpoints.clients.is_some() { Door::Peers } else { Door::Anybody };
+        let links = Links::new(committee, end.local(), settings.links.clone(), LOOK_MS, waker.clone());
+        let mut transport = DatagramTransport {
+            poll,
+            ready: mio::Events::with_capacity(endpoints_most()),
+            waker,
+            association,
+            end,
+            settings,
+            ports: Vec::new(),
+            accepts: true,
+            links,
+            routes: HashMap::new(),
+            alarms: BTreeSet::new(),
+            began: Instant::now(),
+            buffer: vec![0; MAX_PACKET_BYTES],
+        };
+        let doors =
+            [(peers, endpoints.peers), (Door::Clients, endpoints.clients), (Door::Operators, endpoints.operators)];
+        for (door, endpoint) in doors {
+            if let Some(endpoint) = endpoint {
+                transport.take_over(endpoint.into_datagrams()?, Some(door))?;
+            }
+        }
+        Ok(transport)
+    }
+
+    /// Has a socket watched; returns its place.
+    fn take_over(&mut self, socket: std::net::UdpSocket, door: Option<Door>) -> io::Result<usize> {
+        socket.set_nonblocking(true)?;
+        let mut socket = UdpSocket::from_std(socket);
+        let at = self.ports.len();
+        self.poll.registry().register(&mut socket, Token(at), Interest::READABLE)?;
+        self.ports.push(Port { socket, door, is_readable: true });
+        Ok(at)
+    }
+
+    /// The socket from which to dial an address: of its family, and that of the peers if it can be.
+    fn port_for(&mut self, address: SocketAddr) -> io::Result<usize> {
+        let suits = |port: &Port| {
+            let is_own = !matches!(port.door, Some(Door::Clients | Door::Operators));
+            is_own && port.socket.local_addr().is_ok_and(|own| own.is_ipv4() == address.is_ipv4())
+        };
+        if let Some(at) = self.ports.iter().position(suits) {
+            return Ok(at);
+        }
+        let any = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        self.take_over(std::net::UdpSocket::bind(SocketAddr::new(any, 0))?, None)
+    }
+
+    fn now(&self) -> Time {
+        Time(self.began.elapsed().as_nanos() as u64)
+    }
+
+    fn address(&self, doors: &[Door]) -> Option<SocketAddr> {
+        let port = self.ports.iter().find(|port| port.door.is_some_and(|door| doors.contains(&door)))?;
+        port.socket.local_addr().ok()
+    }
+}
+
+/// Events taken from the kernel in one poll: more than there are sockets.
+const fn endpoints_most() -> usize {
+    16
+}
+
+impl Transport for DatagramTransport {
+    fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
+        self.links.send_to(to, frame);
+    }
+
+    fn send(&mut self, link: LinkId, frame: Bytes) {
+        self.links.send(link, frame);
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let before = events.len();
+        self.run_timers(events);
+        self.flush_dirty(events);
+        let is_busy = events.len() > before || self.ports.iter().any(|port| port.is_readable);
+        let alarm = self.alarms.first().map(|(due, _)| due.since(self.now()));
+        let wait = self.links.wait(timeout, is_busy);
+        match self.poll.poll(&mut self.ready, [wait, alarm].into_iter().flatten().min()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.ready.clear(),
+            Err(error) => return Err(error),
+        }
+        for event in &self.ready {
+            if let Some(port) = self.ports.get_mut(event.token().0) {
+                port.is_readable = true;
+            }
+        }
+        self.receive(events);
+        events.append(&mut self.links.client_events);
+        Ok(())
+    }
+
+    fn release(&mut self, link: LinkId, bytes: usize) {
+        self.links.release_frame(link, bytes);
+    }
+
+    fn is_congested(&self, link: LinkId) -> bool {
+        self.links.is_congested(link)
+    }
+
+    fn vouch(&mut self, link: LinkId, genuine: bool) {
+        self.links.vouch(link, genuine);
+    }
+
+    fn crowd(&self, link: LinkId) -> u64 {
+        self.links.crowd(link)
+    }
+
+    fn close(&mut self, link: LinkId, why: String) {
+        self.say_farewell(link);
+        self.links.close(link, why);
+    }
+
+    fn is_connected(&self, replica: ReplicaId) -> bool {
+        self.links.is_connected(replica)
+    }
+
+    fn counters(&self) -> Counters {
+        self.links.counters()
+    }
+
+    fn take_refusals(&mut self) -> Vec<Refusal> {
+        self.links.take_refusals()
+    }
+
+    fn listening(&self) -> Option<Listening> {
+        Some(Listening {
+            peers: self.address(&[Door::Anybody, Door::Peers])?,
+            clients: self.address(&[Door::Anybody, Door::Clients])?,
+            operators: self.address(&[Door::Operators]),
+        })
+    }
+
+    fn stop_accepting(&mut self) {
+        self.accepts = false;
+        self.links.hurry_clients(Instant::now());
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.links.has_unsent()
+    }
+
+    fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        self.waker.clone()
+    }
+}

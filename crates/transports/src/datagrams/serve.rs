@@ -1,0 +1,226 @@
+//! What a poll does around its wait: alarms, dialling, sending and receiving.
+
+use super::*;
+use crate::Remote;
+use crate::error::LinkError;
+use crate::links::{LinkState, Phase};
+use quorate_channels::{Loss, Output};
+use std::mem::take;
+
+/// Packets taken from one socket in one poll; the rest comes with the next.
+const MAX_PACKETS: usize = 512;
+
+impl DatagramTransport {
+    /// Dials, gives up handshakes, and wakes the machines that are due.
+    pub(super) fn run_timers(&mut self, events: &mut Vec<Event>) {
+        let instant = Instant::now();
+        let mut dials = if self.links.is_asking() { self.links.resolved(instant) } else { Vec::new() };
+        if self.links.is_due(instant) {
+            dials.extend(self.links.run_timers(instant, events));
+        }
+        for (replica, address) in dials {
+            if let Err(why) = self.dial(replica, address, instant, events) {
+                self.links.dial_failed(replica, why, instant);
+            }
+        }
+        let now = self.now();
+        while let Some((due, id)) = self.alarms.first().copied().filter(|(due, _)| *due <= now) {
+            self.alarms.remove(&(due, id));
+            self.with(id, events, |machine, out| machine.timer(now, out));
+        }
+    }
+
+    /// Gives machines the frames that were queued for them.
+    pub(super) fn flush_dirty(&mut self, events: &mut Vec<Event>) {
+        let now = self.now();
+        for id in take(&mut self.links.dirty) {
+            let Some(link) = self.links.table.get_mut(id) else { continue };
+            link.dirty = false;
+            while let Some(frame) = self.links.table.get_mut(id).and_then(PacketLink::next_frame) {
+                self.links.counters.frames_sent += 1;
+                self.with(id, events, |machine, out| machine.send(now, frame, out));
+            }
+        }
+    }
+
+    /// Takes what came in.
+    pub(super) fn receive(&mut self, events: &mut Vec<Event>) {
+        for at in 0..self.ports.len() {
+            let mut left = MAX_PACKETS;
+            while self.ports[at].is_readable && left > 0 {
+                left -= 1;
+                match self.ports[at].socket.recv_from(&mut self.buffer) {
+                    Ok((bytes, from)) => {
+                        let packet = Bytes::copy_from_slice(&self.buffer[..bytes]);
+                        self.links.counters.bytes_received += bytes as u64;
+                        self.take_packet(at, from, packet, events);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ports[at].is_readable = false,
+                    // Of a packet that was sent: nobody listens there. The machine's timer, or the dial's, finds out too.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    fn take_packet(&mut self, port: usize, from: SocketAddr, packet: Bytes, events: &mut Vec<Event>) {
+        let known = self.routes.get(&(port, from)).copied().filter(|id| self.links.table.get(*id).is_some());
+        let id = match (known, self.ports[port].door) {
+            (Some(id), _) => id,
+            (None, Some(door)) if self.accepts => {
+                let now = Instant::now();
+                self.links.knocked(from, door);
+                match self.open(Side::Responder, port, from, door, now) {
+                    Ok(id) => id,
+                    Err(why) => return self.links.turned_away(from, why),
+                }
+            }
+            (None, _) => return,
+        };
+        let room = self.links.table.get(id).map(|link| (link.remote(), self.links.memory.room(link)));
+        if let Some((Some(Remote::Client(_)), 0)) = room {
+            // There is no room for what this client sends: it is lost, and its machine will say it again.
+            return;
+        }
+        let now = self.now();
+        self.with(id, events, |machine, out| machine.packet(now, packet, out));
+    }
+
+    fn dial(
+        &mut self,
+        replica: ReplicaId,
+        address: SocketAddr,
+        instant: Instant,
+        events: &mut Vec<Event>,
+    ) -> Result<(), LinkError> {
+        let port = self.port_for(address).map_err(LinkError::Dial)?;
+        let id = self.open(Side::Initiator { expects: replica }, port, address, Door::Anybody, instant)?;
+        let now = self.now();
+        self.with(id, events, |machine, out| machine.start(now, out));
+        Ok(())
+    }
+
+    /// Gives a new connection its machine and its place.
+    fn open(
+        &mut self,
+        side: Side,
+        port: usize,
+        address: SocketAddr,
+        door: Door,
+        now: Instant,
+    ) -> Result<LinkId, LinkError> {
+        let dialled = match side {
+            Side::Initiator { expects } => Some(expects),
+            Side::Responder => None,
+        };
+        let machine = self.association.open(&self.end, side, &self.settings, self.end.nonce()?)?;
+        let id = self.links.table.reserve();
+        let deadline = now + self.settings.links.handshake_timeout();
+        let mut state = LinkState::new(id, address, dialled, door, now, deadline);
+        state.phase = Phase::Handshake;
+        self.links.table.put(id, Box::new(PacketLink::new(state, machine, port)));
+        self.links.due(Some(deadline));
+        self.routes.insert((port, address), id);
+        self.forget_routes();
+        Ok(id)
+    }
+
+    /// Forgets the routes of links that are gone, whenever these are the most.
+    fn forget_routes(&mut self) {
+        if self.routes.len() > 2 * self.links.table.iter().count() + 1 {
+            self.routes.retain(|_, id| self.links.table.get(*id).is_some());
+        }
+    }
+
+    /// Has a link's machine do something, and does what it asks for.
+    fn with(&mut self, id: LinkId, events: &mut Vec<Event>, act: impl FnOnce(&mut dyn Machine, &mut Vec<Output>)) {
+        if self.links.table.get(id).is_none() {
+            return;
+        }
+        let mut link = self.links.table.take(index(id)).expect("the link was just there");
+        let mut out = Vec::new();
+        act(&mut *link.machine, &mut out);
+        match self.follow(&mut link, out, events) {
+            Ok(()) => {
+                self.set_alarm(&mut link);
+                self.links.table.put(id, link);
+            }
+            Err(why) => {
+                if let Some(alarm) = link.alarm {
+                    self.alarms.remove(&(alarm, id));
+                }
+                self.routes.remove(&(link.port, link.address));
+                self.links.end(&link, why, events);
+            }
+        }
+    }
+
+    fn set_alarm(&mut self, link: &mut PacketLink) {
+        let due = link.machine.due();
+        if due != link.alarm {
+            if let Some(alarm) = std::mem::replace(&mut link.alarm, due) {
+                self.alarms.remove(&(alarm, link.id));
+            }
+        }
+        if let Some(due) = due {
+            self.alarms.insert((due, link.id));
+        }
+    }
+
+    fn follow(&mut self, link: &mut PacketLink, out: Vec<Output>, events: &mut Vec<Event>) -> Result<(), LinkError> {
+        for said in out {
+            match said {
+                Output::Packet(packet) => self.put_on_the_way(link, &packet),
+                Output::Established => {
+                    let Some(identity) = link.machine.remote() else {
+                        return Err(Loss::Violation("its machine proves nobody's identity").into());
+                    };
+                    let remote = link.door.admits(identity.into())?;
+                    self.links.admit(link, remote, events)?;
+                }
+                Output::Frame(frame) => {
+                    let Some(remote) = link.remote() else { continue };
+                    link.frames_received += 1;
+                    self.links.counters.frames_received += 1;
+                    let bytes = frame.len();
+                    let event = Event::Received { link: link.id, remote, frame };
+                    match remote {
+                        Remote::Client(_) => {
+                            link.share.handed_out(bytes);
+                            self.links.client_events.push(event);
+                        }
+                        Remote::Replica(_) | Remote::Operator(_) => events.push(event),
+                    }
+                }
+                Output::Lost(why) => return Err(why.into()),
+            }
+        }
+        match link.remote() {
+            Some(Remote::Client(_)) => self.links.account(link),
+            _ => Ok(()),
+        }
+    }
+
+    fn put_on_the_way(&mut self, link: &mut PacketLink, packet: &[u8]) {
+        self.links.counters.write_calls += 1;
+        // One that the kernel does not take is lost, like one that is lost on the way.
+        if let Ok(bytes) = self.ports[link.port].socket.send_to(packet, link.address) {
+            self.links.counters.bytes_sent += bytes as u64;
+            link.bytes_written += bytes as u64;
+        }
+    }
+
+    /// Lets a machine say farewell before its link is closed.
+    pub(super) fn say_farewell(&mut self, id: LinkId) {
+        let now = self.now();
+        let Some(link) = self.links.table.get_mut(id) else { return };
+        let (mut out, port, address) = (Vec::new(), link.port, link.address);
+        link.machine.close(now, &mut out);
+        for said in out {
+            if let Output::Packet(packet) = said {
+                // A farewell may be lost; the remote's timer tells it, too.
+                let _ = self.ports[port].socket.send_to(&packet, address);
+            }
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! What the links of a transport have in common, whatever carries them: their table, the peers and when to dial them again, who
+//! may have a place, what clients' links may take, and which give way.
+//!
+//! A transport keeps its links here, tells what happens to them, and does the reading and writing itself.
+
+mod budgets;
+mod door;
+mod names;
+mod peers;
+mod sweep;
+mod table;
+
+pub use budgets::Share;
+pub use door::Door;
+pub use sweep::Stuck;
+pub use table::{Table, index};
+
+use crate::config::{LinkConfig, MOST_OPERATORS};
+use crate::error::{LinkError, Refusal};
+use crate::{Counters, Event, LinkId, Remote};
+use budgets::Memory;
+use bytes::Bytes;
+use names::Names;
+use peers::Peer;
+use quorate_channels::RemoteIdentity;
+use quorate_types::{Address, Committee, ReplicaId};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::DerefMut;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A client that leaves this part of `client_queue_bytes` unread is served no more until it reads.
+const CONGESTED_SHARE: usize = 4;
+/// Refusals kept for [`Transport::take_refusals`](crate::Transport::take_refusals); older ones are forgotten.
+const MOST_REFUSALS: usize = 64;
+
+/// How far a link has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The connection is being made.
+    Dialling,
+    /// The channel's handshake runs.
+    Handshake,
+    /// Frames flow.
+    Established(Remote),
+}
+
+/// What is known of every link.
+pub struct LinkState {
+    pub id: LinkId,
+    pub address: SocketAddr,
+    /// Whom this end dialled; none if it accepted.
+    pub dialled: Option<ReplicaId>,
+    /// By which door it came in, if this end accepted.
+    pub door: Door,
+    pub phase: Phase,
+    /// When the handshake is given up.
+    pub deadline: Instant,
+    /// When the link was established.
+    pub since: Instant,
+    /// Frames that came.
+    pub frames_received: u64,
+    /// Bytes that were given to the operating system.
+    pub bytes_written: u64,
+    /// A client's part of what there is for all of them.
+    pub share: Share,
+    /// A frame has come in part.
+    pub partial: Stuck,
+    /// Something is queued.
+    pub stalled: Stuck,
+    /// On the list of links with something to write.
+    pub dirty: bool,
+    /// On the list of links with something left to read, their budget being spent.
+    pub unread: bool,
+}
+
+impl LinkState {
+    /// A new link. One that was `dialled` is in that phase, another is in its handshake.
+    pub fn new(
+        id: LinkId,
+        address: SocketAddr,
+        dialled: Option<ReplicaId>,
+        door: Door,
+        now: Instant,
+        deadline: Instant,
+    ) -> LinkState {
+        LinkState {
+            id,
+            address,
+            dialled,
+            door,
+            phase: if dialled.is_some() { Phase::Dialling } else { Phase::Handshake },
+            deadline,
+            since: now,
+            frames_received: 0,
+            bytes_written: 0,
+            share: Share::new(address, now),
+            partial: Stuck::default(),
+            stalled: Stuck::default(),
+            dirty: false,
+            unread: false,
+        }
+    }
+
+    /// Who is at the other end, once that is proved.
+    pub fn remote(&self) -> Option<Remote> {
+        match self.phase {
+            Phase::Established(remote) => Some(remote),
+            _ => None,
+        }
+    }
+}
+
+/// A link of a transport. Dropping it closes it.
+pub trait Linked: DerefMut<Target = LinkState> {
+    /// Bytes of a frame that has not come whole.
+    fn partial_bytes(&self) -> usize;
+
+    /// Bytes queued, framing included, whether sealed or not.
+    fn queued_bytes(&self) -> usize;
+
+    /// Queues a frame unless that would exceed `most_bytes`; says whether it did.
+    fn push(&mut self, frame: Bytes, most_bytes: usize) -> bool;
+
+    /// From now on refuses frames with a body of more than `bytes`.
+    fn set_frame_limit(&mut self, bytes: usize);
+
+    /// Whether an event will tell when it can be written again.
+    fn is_blocked(&self) -> bool;
+
+    /// What no event tells of a link to a replica and ends it; asked each time the links are looked over.
+    fn trouble(&mut self, _now: Instant) -> Option<LinkError> {
+        None
+    }
+
+    /// Bytes of buffers: of what came in part, and of what is to be written.
+    fn held_bytes(&self) -> usize {
+        self.partial_bytes() + self.queued_bytes()
+    }
+}
+
+/// The links of one transport, its peers and its budgets.
+pub struct Links<L> {
+    pub table: Table<L>,
+    pub config: LinkConfig,
+    pub counters: Counters,
+    pub memory: Memory,
+    /// Links with something to write.
+    pub dirty: Vec<LinkId>,
+    /// Links with something left to read.
+    pub unread: Vec<LinkId>,
+    /// What befell clients' links, told after what befell the others.
+    pub client_events: Vec<Event>,
+    me: RemoteIdentity,
+    peers: Vec<Peer>,
+    names: Names,
+    wake: Arc<dyn Fn() + Send + Sync>,
+    unauthenticated: usize,
+    clients: usize,
+    operators: usize,
+    /// Clients' links that are not read until there is room for what they send.
+    paused: Vec<LinkId>,
+    refusals: VecDeque<Refusal>,
+    /// The shortest time limit of [`Linked::trouble`], in milliseconds.
+    trouble_ms: u64,
+    /// When links are looked over next; none while there are none.
+    sweep_at: Option<Instant>,
+    /// When the next dial or deadline is due, or earlier; none while every link is established.
+    next_timer: Option<Instant>,
+}
+
+impl<L: Linked> Links<L> {
+    /// No links yet; those to be dialled are due now. `wake` ends the transport's wait from another thread.
+    pub fn new(
+        committee: &Committee,
+        me: RemoteIdentity,
+        config: LinkConfig,
+        trouble_ms: u64,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Links<L> {
+        let now = Instant::now();
+        let dials = |replica: ReplicaId| match me {
+            RemoteIdentity::Replica(me) => me < replica,
+            RemoteIdentity::Client(_) => true,
+        };
+        let peers = committee.replicas().zip(&committee.members);
+        let peers = peers.map(|(replica, member)| Peer::new(member.address.clone(), dials(replica), now)).collect();
+        Links {
+            table: Table::default(),
+            memory: Memory::new(&config),
+            config,
+            counters: Counters::default(),
+            dirty: Vec::new(),
+            unread: Vec::new(),
+            client_events: Vec::new(),
+            me,
+            peers,
+            names: Names::default(),
+            wake,
+            unauthenticated: 0,
+            clients: 0,
+            operators: 0,
+            paused: Vec::new(),
+            refusals: VecDeque::new(),
+            trouble_ms,
+            sweep_at: None,
+            next_timer: Some(now),
+        }
+    }
+
+    /// Queues a frame for a replica, or keeps it for the next link to it.
+    pub fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
+        assert_ne!(RemoteIdentity::Replica(to), self.me, "a replica hands itself its messages without a transport");
+        let Some(peer) = self.peers.get_mut(to.index()) else {
+            self.counters.frames_dropped += 1;
+            return;
+        };
+        match peer.link {
+            Some(link) => self.send(link, frame),
+            None => self.counters.frames_dropped += peer.park(frame, self.config.unconnected_queue_bytes),
+        }
+    }
+
+    /// Queues a frame on a link.
+    #[inline]
+    pub fn send(&mut self, link: LinkId, frame: Bytes) {
+        match self.table.get_mut(link).and_then(|link| Some((link.remote()?, link))) {
+            Some((Remote::Replica(_), link)) => {
+                push(link, frame, self.config.link_queue_bytes, &mut self.counters, &mut self.dirty);
+            }
+            Some((Remote::Operator(_), link)) => {
+                push(link, frame, self.config.client_queue_bytes, &mut self.counters, &mut self.dirty);
+            }
+            Some((Remote::Client(_), link)) => {
+                let id = link.id;
+                push(link, frame, self.config.client_queue_bytes, &mut self.counters, &mut self.dirty);
+                self.account_for(id);
+            }
+            None => self.counters.frames_dropped += 1,
+        }
+    }
+
+    pub fn is_congested(&self, link: LinkId) -> bool {
+        self.table.get(link).is_some_and(|link| link.queued_bytes() > self.config.client_queue_bytes / CONGESTED_SHARE)
+    }
+
+    pub fn vouch(&mut self, link: LinkId, genuine: bool) {
+        if let Some(link) = self.table.get_mut(link) {
+            link.share.genuine = genuine;
+        }
+    }
+
+    pub fn crowd(&self, link: LinkId) -> u64 {
+        self.table.get(link).map_or(0, |link| link.share.crowd())
+    }
+
+    /// Ends a link because the owner of the transport wants it ended.
+    pub fn close(&mut self, link: LinkId, why: String) {
+        if self.table.get(link).is_none() {
+            return;
+        }
+        let link = self.table.take(index(link)).expect("the link was just there");
+        let mut events = Vec::new();
+        self.end(&link, LinkError::Ended(why), &mut events);
+        // A replica's end is told with the clients' events: it comes after its frames, too.
+        self.client_events.append(&mut events);
+    }
+
+    pub fn is_connected(&self, replica: ReplicaId) -> bool {
+        self.peers.get(replica.index()).is_some_and(|peer| peer.link.is_some())
+    }
+
+    pub fn counters(&self) -> Counters {
+        Counters { client_memory_peak_bytes: self.memory.peak() as u64, ..self.counters }
+    }
+
+    pub fn take_refusals(&mut self) -> Vec<Refusal> {
+        self.refusals.drain(..).collect()
+    }
+
+    pub fn has_unsent(&self) -> bool {
+        self.table.iter().any(|link| link.remote().is_some() && link.queued_bytes() > 0)
+    }
+
+    /// How long the next wait may be: not past the next timer, and not at all if something is left to do.
+    pub fn wait(&self, timeout: Option<Duration>, is_busy: bool) -> Option<Duration> {
+        if is_busy || !self.unread.is_empty() || !self.client_events.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let until = self.next_timer.map(|next| next.saturating_duration_since(Instant::now()));
+        [timeout, until].into_iter().flatten().min()
+    }
+
+    /// Makes an authenticated link an established one, if it may be, and queues what waited for it.
+    pub fn admit(&mut self, link: &mut L, remote: Remote, events: &mut Vec<Event>) -> Result<(), LinkError> {
+        match remote {
+            Remote::Client(_) => {
+                self.make_place(link)?;
+                link.set_frame_limit(self.config.client_frame_limit());
+                self.clients += 1;
+                self.client_events.push(Event::Connected { link: link.id, remote });
+            }
+            Remote::Operator(_) => {
+                if self.operators >= MOST_OPERATORS {
+                    return Err(LinkError::TooManyOperators(self.operators));
+                }
+                self.operators += 1;
+                link.set_frame_limit(self.config.client_frame_limit());
+                events.push(Event::Connected { link: link.id, remote });
+            }
+            Remote::Replica(replica) => {
+                let Some(peer) = self.peers.get(replica.index()) else {
+                    return Err(LinkError::NotMember(replica));
+                };
+                if link.dialled.is_none() && peer.dials {
+                    return Err(LinkError::WrongDirection(replica));
+                }
+                if let Some(older) = peer.link {
+                    let older = self.table.take(index(older)).expect("a peer's link lives");
+                    self.end(&older, LinkError::Replaced, events);
+                }
+                self.peers[replica.index()].link = Some(link.id);
+                events.push(Event::Connected { link: link.id, remote });
+            }
+        }
+        self.unauthenticated -= usize::from(link.dialled.is_none());
+        link.phase = Phase::Established(remote);
+        link.since = Instant::now();
+        link.share.active = link.since;
+        if self.sweep_at.is_none() {
+            self.sweep_at = Some(link.since + self.sweep_period());
+            self.due(self.sweep_at);
+        }
+        if let Remote::Replica(replica) = remote {
+            for frame in self.peers[replica.index()].unpark() {
+                push(link, frame, self.config.link_queue_bytes, &mut self.counters, &mut self.dirty);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a link that was taken out of the table, and is to be dropped then.
+    pub fn end(&mut self, link: &L, why: LinkError, events: &mut Vec<Event>) {
+        let now = Instant::now();
+        match link.phase {
+            Phase::Established(remote) => {
+                let gone = Event::Disconnected { link: link.id, remote, why: why.to_string() };
+                match remote {
+                    Remote::Replica(replica) => {
+                        let peer = &mut self.peers[replica.index()];
+                        peer.link = None;
+                        let proved = Duration::from_millis(self.config.reconnect_max_ms);
+                        if link.frames_received > 0 || now.duration_since(link.since) > proved {
+                            peer.worked();
+                        }
+                        events.push(gone);
+                    }
+                    Remote::Operator(_) => {
+                        self.operators -= 1;
+                        events.push(gone);
+                    }
+                    Remote::Client(_) => {
+                        self.clients -= 1;
+                        self.memory.settle(link);
+                        self.counters.clients_cut += u64::from(why.is_cut());
+                        self.client_events.push(gone);
+                    }
+                }
+            }
+            Phase::Dialling | Phase::Handshake => {
+                self.unauthenticated -= usize::from(link.dialled.is_none());
+                let address = link.dialled.map_or(link.address.into(), |peer| self.peers[peer.index()].address.clone());
+                self.refuse(address, link.dialled, why);
+            }
+        }
+        if let Some(replica) = link.dialled {
+            self.dial_later(replica, now);
+        }
+        self.table.release(link.id);
+    }
+
+    /// Notes that somebody who has yet to authenticate came in by a door, for whom there has to be room.
+    pub fn knocked(&mut self, address: SocketAddr, door: Door) {
+        self.make_entrance(address, door);
+        self.unauthenticated += 1;
+    }
+
+    /// The newcomer came to nothing before it was a link.
+    pub fn turned_away(&mut self, address: SocketAddr, why: LinkError) {
+        self.unauthenticated -= 1;
+        self.refuse(address.into(), None, why);
+    }
+
+    pub fn refuse(&mut self, address: Address, dialled: Option<ReplicaId>, why: LinkError) {
+        if self.refusals.len() == MOST_REFUSALS {
+            self.refusals.pop_front();
+        }
+        self.refusals.push_back(Refusal { address, dialled, why });
+    }
+
+    fn dial_later(&mut self, replica: ReplicaId, now: Instant) {
+        let peer = &mut self.peers[replica.index()];
+        peer.dial_later(now, &self.config);
+        let due = peer.dial_at;
+        self.due(due);
+    }
+
+    /// Dialling failed before there was a link.
+    pub fn dial_failed(&mut self, replica: ReplicaId, why: LinkError, now: Instant) {
+        self.refuse(self.peers[replica.index()].address.clone(), Some(replica), why);
+        self.dial_later(replica, now);
+    }
+
+    /// Makes sure that timers run no later than `at`.
+    pub fn due(&mut self, at: Option<Instant>) {
+        self.next_timer = [self.next_timer, at].into_iter().flatten().min();
+    }
+
+    /// Whether timers have to run now.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.next_timer.is_some_and(|due| due <= now)
+    }
+
+    /// Whether something is planned at all.
+    pub fn has_timer(&self) -> bool {
+        self.next_timer.is_some()
+    }
+
+    /// Gives up handshakes, looks links over, and finds the next time something is due. Returns whom to dial, and where.
+    pub fn run_timers(&mut self, now: Instant, events: &mut Vec<Event>) -> Vec<(ReplicaId, SocketAddr)> {
+        self.next_timer = None;
+        let is_late = |link: &&L| link.remote().is_none() && link.deadline <= now;
+        let late: Vec<usize> = self.table.iter().filter(is_late).map(|link| index(link.id)).collect();
+        for index in late {
+            let link = self.table.take(index).expect("the link was just there");
+            let why = match link.phase {
+                Phase::Dialling => LinkError::DialTimeout(self.config.dial_timeout_ms),
+                _ => LinkError::HandshakeTimeout(self.config.handshake_timeout_ms),
+            };
+            self.end(&link, why, events);
+        }
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            self.sweep(now, events);
+            let has_links = self.table.iter().any(|link| link.remote().is_some());
+            self.sweep_at = has_links.then(|| now + self.sweep_period());
+        }
+        let mut dials = Vec::new();
+        for (replica, peer) in (0..).map(ReplicaId).zip(&mut self.peers) {
+            if peer.dial_at.is_some_and(|due| due <= now) {
+                peer.dial_at = None;
+                match peer.address.socket() {
+                    Some(socket) => dials.push((replica, socket)),
+                    None => {
+                        let wake = self.wake.clone();
+                        self.names.ask(replica, peer.address.clone(), move || wake());
+                    }
+                }
+            }
+        }
+        let deadlines = self.table.iter().filter(|link| link.remote().is_none()).map(|link| link.deadline);
+        let redials = self.peers.iter().filter_map(|peer| peer.dial_at);
+        let next = deadlines.chain(redials).chain(self.sweep_at).min();
+        self.due(next);
+        dials
+    }
+
+    /// Whether names are being resolved.
+    pub fn is_asking(&self) -> bool {
+        self.names.is_asking()
+    }
+
+    /// Whom to dial, and where, now that their names are resolved. Where name servers fail, what a name led to before still serves.
+    pub fn resolved(&mut self, now: Instant) -> Vec<(ReplicaId, SocketAddr)> {
+        let mut dials = Vec::new();
+        for (replica, answer) in self.names.take() {
+            let peer = &mut self.peers[replica.index()];
+            let failure = answer.map(|found| peer.known = found).err();
+            match (peer.next_known(), failure) {
+                (Some(socket), _) => dials.push((replica, socket)),
+                (None, failure) => {
+                    let why = failure.unwrap_or_else(|| io::ErrorKind::NotFound.into());
+                    self.dial_failed(replica, LinkError::Name(why), now);
+                }
+            }
+        }
+        dials
+    }
+}
+
+/// Queues a frame on an established link, which the next poll writes.
+#[inline]
+fn push<L: Linked>(link: &mut L, frame: Bytes, most_bytes: usize, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
+    if !link.push(frame, most_bytes) {
+        counters.frames_dropped += 1;
+    } else if !link.dirty && !link.is_blocked() {
+        link.dirty = true;
+        dirty.push(link.id);
+    }
+}
