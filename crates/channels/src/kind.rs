@@ -55,8 +55,8 @@ pub trait ChannelSuite: Send + Sync {
         Err(ChannelError::Carriage { channel: self.profile().name, carriage: Carriage::Stream })
     }
 
-    /// The machine of one end of a new connection over packets: its frames are the packets of what stands on it. `nonce` was never used
-    /// before.
+    /// The machine of one end of a new connection over packets: its frames are the packets of what stands on it.
+    /// `nonce` was never used before.
     ///
     /// # Errors
     /// [`ChannelError::Carriage`] if it does not work over packets.

@@ -1,9 +1,10 @@
 //! quorate: secure channels, sans-I/O.
 //!
-//! A [`Channel`] stands between a byte stream and the frames on it: it proves who is at the other end, and from then on turns
-//! what is to be sent into what goes on the wire and back. It does no I/O and reads no clock; a transport feeds it bytes and sends
-//! what it answers. A kind of channel is a [`ChannelSuite`] with a [`ChannelProfile`]; [`ChannelKind::ALL`] lists them, and one more is one
-//! file and one line there. [`plain`] documents what the only one so far does and does not protect.
+//! A [`Channel`] stands between a byte stream and the frames on it: it proves who is at the other end, and from then on
+//! turns what is to be sent into what goes on the wire and back. It does no I/O and reads no clock; a transport feeds
+//! it bytes and sends what it answers. A kind of channel is a [`ChannelSuite`] with a [`ChannelProfile`];
+//! [`ChannelKind::ALL`] lists them, and one more is one file and one line there. [`plain`] documents what the only one
+//! so far does and does not protect.
 
 mod error;
 mod hello;

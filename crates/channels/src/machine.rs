@@ -1,8 +1,9 @@
 //! One end of a connection over packets, sans-I/O: what RUDP, SCTP, QUIC and DTLS are.
 //!
-//! A [`Machine`] is told what comes in and what time it is, and answers with [`Output`]s. It has no clock and no socket, so that the node
-//! drives it by the kernel's UDP and the simulator by its links, in virtual time. Machines stand on each other: a channel that seals packets is
-//! a machine whose frames are the packets of the one above it, and [`Stack`] is the two of them as one.
+//! A [`Machine`] is told what comes in and what time it is, and answers with [`Output`]s. It has no clock and no
+//! socket, so that the node drives it by the kernel's UDP and the simulator by its links, in virtual time. Machines
+//! stand on each other: a channel that seals packets is a machine whose frames are the packets of the one above it, and
+//! [`Stack`] is the two of them as one.
 //!
 //! ```text
 //! frames    send |           ^ Frame
@@ -57,12 +58,14 @@ pub enum Loss {
 
 /// One end of a connection over packets.
 ///
-/// After each call the driver performs the outputs, in their order, and asks again when the timer is [due](Machine::due).
+/// After each call the driver performs the outputs, in their order, and asks again when the timer is
+/// [due](Machine::due).
 pub trait Machine: Send {
     /// Begins. The end that dials says something; the other waits to be spoken to.
     fn start(&mut self, now: Time, out: &mut Vec<Output>);
 
-    /// A packet came. Whether it is of the other end, and whole, is for the machine to find out: drivers know only its source address.
+    /// A packet came. Whether it is of the other end, and whole, is for the machine to find out: drivers know only its
+    /// source address.
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>);
 
     /// Takes a frame to be sent, at once or when the other end is ready for it.
@@ -130,7 +133,7 @@ impl Stack {
         }
         let (mut from_below, mut from_above) = (std::mem::take(&mut self.said), Vec::new());
         act(&mut *self.below, &mut *self.above, &mut from_below, &mut from_above);
-        while !self.is_over && !(from_below.is_empty() && from_above.is_empty()) {
+        while !self.is_over && (!from_below.is_empty() || !from_above.is_empty()) {
             for said in std::mem::take(&mut from_above) {
                 match said {
                     Output::Packet(packet) => self.below.send(now, packet, &mut from_below),

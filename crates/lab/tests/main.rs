@@ -4,6 +4,8 @@ mod chaos;
 mod common;
 mod configuration;
 mod misbehaviour;
+#[path = "../../transports/tests/toy/mod.rs"]
+mod packets;
 mod recording;
 mod report;
 mod result;

@@ -1,5 +1,6 @@
 //! The transport of a spec reaches replicas and clients.
 
+use crate::packets::{REPEATING, SIGNED};
 use quorate_channels::ChannelConfig;
 use quorate_lab::BenchSpec;
 use quorate_lab::bench::{self, Progress, Watcher};
@@ -79,4 +80,16 @@ fn a_benchmark_runs_on_the_transport_that_it_names() {
     assert_eq!((counted(&COUNTED.listeners), counted(&COUNTED.replicas)), (4, 4));
     assert!(counted(&COUNTED.clients) > 0, "clients dial with it");
     assert_eq!(result.spec.transport.name(), "counted");
+}
+
+#[test]
+fn a_benchmark_runs_over_a_machine_that_no_list_knows() {
+    let mut spec = BenchSpec { transport: REPEATING, channel: SIGNED, ..BenchSpec::default() };
+    (spec.warmup, spec.duration) = (Interval::from_millis(50), Interval::from_millis(500));
+    (spec.clients, spec.outstanding) = (1, Some(50));
+    let result = bench::run(&spec, &mut Quiet).expect("a cluster over UDP");
+    assert!(result.committed_commands > 0, "commands are ordered over it");
+    let unprotected = BenchSpec { channel: BenchSpec::default().channel, ..spec };
+    let refused = unprotected.validate().expect_err("it does not say who sent a frame").to_string();
+    assert!(refused.contains("--channel") && refused.contains("datagrams"), "{refused}");
 }

@@ -1,5 +1,5 @@
-//! The one file that puts parts together: transport, channel, scheme, journal and application make a replica. The protocols are named in
-//! `quorate_consensus::protocols`, the others in the registries of their crates.
+//! The one file that puts parts together: transport, channel, scheme, journal and application make a replica. The
+//! protocols are named in `quorate_consensus::protocols`, the others in the registries of their crates.
 
 use crate::config::{NodeConfig, admin_fault};
 use crate::devices::{Devices, Fittings};

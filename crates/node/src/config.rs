@@ -264,7 +264,8 @@ impl NodeConfig {
         }
     }
 
-    /// What carries frames, with the longest frame of a client as long as the bundles that are taken need it, unless it is set.
+    /// What carries frames, with the longest frame of a client as long as the bundles that are taken need it, unless it
+    /// is set.
     pub fn wire(&self) -> Wire {
         let mut links = self.links.clone();
         if links.client_frame_bytes == 0 {

@@ -38,6 +38,7 @@ fn main() {
             signatures: Signatures::Modelled,
             application: ApplicationKind::Log,
             reply: ReplyMode::Each,
+            wire: quorate_transports::Wire::default(),
             network: NetworkSpec::default(),
             costs: if costs == "none" { CostTable::free() } else { CostTable::shipped() },
             crypto_servers: 0,

@@ -21,6 +21,8 @@ pub enum Purpose {
     Keys = 4,
     /// How far replicas are from each other, under chaos.
     Distances = 5,
+    /// What makes each handshake of a transport its own.
+    Nonces = 6,
 }
 
 /// A stream of numbers.

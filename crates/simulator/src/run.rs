@@ -270,6 +270,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     }
     let clients = Clients::new(&spec.load, spec.quorum, spec.consensus.dissemination, spec.reply, workload());
     let links = Links::new(&spec.network, replicas, seed);
+    let connections = world::Connections::new(spec, replicas, seed);
     let mut oracle = Oracle::new(spec.quorum, cluster.genesis(), &spec.consensus);
     if let Some(within) = served_within(&spec.network.faults).filter(|_| chaos.is_none()) {
         oracle.watch_service(within);
@@ -278,7 +279,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
         oracle.distrust(replica, misbehaviour.fault.lies());
     }
     let remake = &remake;
-    let parts = world::Parts { spec, nodes, remake, salts, clients, links, oracle, trouble, goes_on };
+    let parts = world::Parts { spec, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on };
     let mut world = World::new(parts);
     world.transcript = transcript.then(Transcript::default);
     world.recorder = recorder;

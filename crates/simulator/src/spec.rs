@@ -8,6 +8,7 @@ use quorate_client::load::LoadOptions;
 use quorate_client::workload::Workload;
 use quorate_consensus::Config;
 use quorate_crypto::SchemeKind;
+use quorate_transports::Wire;
 use quorate_types::{Quorum, choice};
 use std::time::Duration;
 
@@ -37,6 +38,9 @@ pub struct SimSpec {
     pub application: ApplicationKind,
     /// Who answers clients.
     pub reply: ReplyMode,
+    /// What carries messages. One that runs over packets is the node's own; in place of the kernel's TCP stands what
+    /// `network` says.
+    pub wire: Wire,
     /// Links and scheduled faults.
     pub network: NetworkSpec,
     /// What work costs.

@@ -7,8 +7,11 @@ mod crash_sweep;
 mod determinism;
 mod hardships;
 mod hostile;
+mod machines;
 mod marks;
 mod network;
+#[path = "../../transports/tests/toy/mod.rs"]
+mod packets;
 mod state_transfer;
 #[path = "../../crypto/tests/toy/mod.rs"]
 mod toy;

@@ -21,8 +21,9 @@ pub struct LinkConfig {
     /// Most bytes that wait for a replica which is not connected, as at the start or while it is away: the newest stay, the others
     /// are dropped and counted. 0 keeps nothing.
     pub unconnected_queue_bytes: usize,
-    /// Most bytes queued for one client, framing included. A frame that does not fit is dropped and counted, unless nothing else is
-    /// queued; a client that takes none of what is queued is cut after [`client_stall_ms`](LinkConfig::client_stall_ms).
+    /// Most bytes queued for one client, framing included. A frame that does not fit is dropped and counted, unless
+    /// nothing else is queued; a client that takes none of what is queued is cut after
+    /// [`client_stall_ms`](LinkConfig::client_stall_ms).
     pub client_queue_bytes: usize,
     /// Most bytes of one client's frames that may have been received and not yet served: its socket is not read meanwhile.
     pub client_window_bytes: usize,
@@ -80,15 +81,16 @@ impl Default for LinkConfig {
     }
 }
 
-/// What TCP alone has. Nagle's algorithm is always off (`TCP_NODELAY`): what is to travel together is already written together.
+/// What TCP alone has. Nagle's algorithm is always off (`TCP_NODELAY`): what is to travel together is already written
+/// together.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpConfig {
     /// After how many milliseconds a remote that does not answer at all (its host lost power, its cable is cut) or
     /// takes nothing of what waits for it (it is stopped) counts as gone.
     pub silent_remote_ms: u64,
-    /// After how many milliseconds without an acknowledgement of what was sent to a replica the link counts as cut and is dialled
-    /// again: TCP itself would try ever less often.
+    /// After how many milliseconds without an acknowledgement of what was sent to a replica the link counts as cut and
+    /// is dialled again: TCP itself would try ever less often.
     pub unacknowledged_ms: u64,
     /// The kernel's send buffer per link in bytes; 0 leaves its size to the kernel.
     pub send_buffer_bytes: usize,

@@ -3,8 +3,9 @@
 //! A [`Transport`] moves whole frames between authenticated ends. It is driven by one thread: [`Transport::send`] only queues,
 //! [`Transport::poll`] writes what is queued (many frames in one system call), waits, and hands out what came in.
 //!
-//! A kind of transport is a [`Carrier`] with a [`TransportProfile`]; [`TransportKind::ALL`] lists them, and one more is one file and one line
-//! there. A [`Wire`] is a transport, a channel and their settings: what hosts, clients and experiments are configured with.
+//! A kind of transport is a [`Carrier`] with a [`TransportProfile`]; [`TransportKind::ALL`] lists them, and one more is
+//! one file and one line there. A [`Wire`] is a transport, a channel and their settings: what hosts, clients and
+//! experiments are configured with.
 
 mod config;
 mod datagrams;

@@ -31,8 +31,8 @@ pub struct WireError {
 }
 
 impl Wire {
-    /// Refuses a channel that the transport has no use for, and whatever leaves open who sent a frame: votes are counted by their senders
-    /// and verified a quorum at a time, and some messages of PBFT are not signed at all.
+    /// Refuses a channel that the transport has no use for, and whatever leaves open who sent a frame: votes are
+    /// counted by their senders and verified a quorum at a time, and some messages of PBFT are not signed at all.
     ///
     /// # Errors
     /// [`WireError`] with what is wrong and what to do.

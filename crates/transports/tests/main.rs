@@ -3,7 +3,9 @@
 mod clients;
 mod conformance;
 mod cuts;
+mod datagrams;
 mod doors;
 mod framing;
 mod support;
+mod toy;
 mod wire;

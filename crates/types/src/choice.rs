@@ -134,7 +134,8 @@ macro_rules! named_choice {
     };
 }
 
-/// Makes a handle to an object with a name a choice: `Copy` types with `ALL` and `name()`, compared, hashed and shown by name, too.
+/// Makes a handle to an object with a name a choice: `Copy` types with `ALL` and `name()`, compared, hashed and shown
+/// by name, too.
 #[macro_export]
 macro_rules! named_handle {
     ($name:ident, $what:literal) => {

@@ -119,6 +119,7 @@ pub(crate) fn sim_spec_on(
         signatures: options.signatures,
         application: template.application,
         reply: spec.reply,
+        wire: spec.wire(),
         network,
         costs,
         crypto_servers: options.crypto_servers,

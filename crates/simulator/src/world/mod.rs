@@ -7,12 +7,14 @@ mod hostility;
 mod lasso;
 mod liveness;
 mod lives;
+mod packets;
 mod shipping;
 mod trouble;
 mod turns;
 
 pub use liveness::{CATCH_UP_VIEW_TIMEOUTS, LIVENESS_VIEWS};
 pub use lives::Life;
+pub use packets::Connections;
 pub use trouble::{Trouble, trouble};
 
 use crate::charges::Charges;
@@ -27,6 +29,7 @@ use crate::schedule::Schedule;
 use crate::spec::SimSpec;
 use crate::trace::Trace;
 use crate::transcript::Transcript;
+use bytes::Bytes;
 use hostility::Attack;
 use liveness::Probe;
 use lives::Lives;
@@ -68,6 +71,20 @@ enum Event<M> {
         lives: u32,
         upto: u64,
     },
+    /// A packet of a machine, of the connection with that number.
+    Packet {
+        from: u16,
+        to: u16,
+        queued: bool,
+        number: u32,
+        packet: Bytes,
+    },
+    /// A machine's timer.
+    MachineAlarm {
+        me: u16,
+        other: u16,
+        number: u32,
+    },
     Retransmit {
         from: u16,
         to: u16,
@@ -104,6 +121,7 @@ pub struct World<'a, P: Protocol> {
     pub clients: Clients,
     pub links: Links,
     pairs: Pairs<P::Message>,
+    connections: Connections<P::Message>,
     pub oracle: Oracle,
     pub chronicle: Chronicle,
     pub trace: Trace,
@@ -139,6 +157,7 @@ pub struct Parts<'a, P: Protocol> {
     pub salts: Random,
     pub clients: Clients,
     pub links: Links,
+    pub connections: Connections<P::Message>,
     pub oracle: Oracle,
     pub trouble: Trouble,
     pub goes_on: fn() -> bool,
@@ -147,7 +166,7 @@ pub struct Parts<'a, P: Protocol> {
 impl<'a, P: Protocol> World<'a, P> {
     /// A cluster that has not started.
     pub fn new(parts: Parts<'a, P>) -> World<'a, P> {
-        let Parts { spec, nodes, remake, salts, clients, links, oracle, trouble, goes_on } = parts;
+        let Parts { spec, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on } = parts;
         let ends = nodes.len() + 1;
         let mut charges = Charges::new(&spec.costs, &spec.signature_costs());
         charges.flush = charges.flush.max(trouble.flush);
@@ -163,6 +182,7 @@ impl<'a, P: Protocol> World<'a, P> {
             clients,
             links,
             pairs: Pairs::new(spec, ends, trouble.cuts() || trouble.heal.is_some()),
+            connections,
             oracle,
             trace: Trace::default(),
             charges,
@@ -271,6 +291,16 @@ impl<'a, P: Protocol> World<'a, P> {
                     return self.schedule.push(done, Event::Segment { from, to, queued: true, lives, segment });
                 }
                 self.segment(usize::from(from), usize::from(to), lives, segment);
+            }
+            Event::Packet { from, to, queued, number, packet } => {
+                if !queued && self.links.has_ingress() {
+                    let done = self.links.taken_in(self.now, usize::from(to), packet.len());
+                    return self.schedule.push(done, Event::Packet { from, to, queued: true, number, packet });
+                }
+                self.packet(usize::from(from), usize::from(to), number, packet);
+            }
+            Event::MachineAlarm { me, other, number } => {
+                self.machine_alarm(usize::from(me), usize::from(other), number);
             }
             Event::Acknowledge { from, to, lives, upto } => {
                 self.on_stream(usize::from(from), usize::from(to), lives, |stream, now, todo| {

@@ -95,6 +95,9 @@ impl<P: Protocol> World<'_, P> {
 
     /// Puts a parcel on its way.
     pub(super) fn ship(&mut self, at: Time, from: usize, to: usize, parcel: Parcel<P::Message>) {
+        if self.connections.are_used() {
+            return self.ship_on_machine(at, from, to, parcel);
+        }
         let is_stream = self.pairs.is_stream;
         if is_stream && self.pairs.is_lossy {
             return self.ship_on_stream(at, from, to, parcel);
@@ -116,7 +119,7 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    fn is_dead(&self, end: usize) -> bool {
+    pub(super) fn is_dead(&self, end: usize) -> bool {
         self.nodes.get(end).is_some_and(|node| !node.alive)
     }
 
@@ -200,6 +203,6 @@ impl<P: Protocol> World<'_, P> {
 
     /// Messages that found a full queue.
     pub fn not_queued(&self) -> u64 {
-        self.pairs.not_queued()
+        self.pairs.not_queued() + self.connections.not_queued()
     }
 }

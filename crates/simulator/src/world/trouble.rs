@@ -131,6 +131,7 @@ impl<P: Protocol> World<'_, P> {
         self.restarts += 1;
         self.lives[replica] += 1;
         self.pairs.close(replica);
+        self.connections.close(replica);
         self.oracle.restarted(name);
         self.nodes[replica].restart((self.remake)(name, salt), leaves);
         self.wake(replica);

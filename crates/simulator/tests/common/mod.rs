@@ -8,6 +8,7 @@ use quorate_consensus::Config;
 use quorate_consensus::config::ProtocolKind;
 use quorate_crypto::SchemeKind;
 use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec};
+use quorate_transports::Wire;
 use quorate_types::Quorum;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub fn spec(protocol: ProtocolKind) -> SimSpec {
         signatures: Signatures::Modelled,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,
+        wire: Wire::default(),
         network: NetworkSpec::preset("lan").expect("a preset"),
         costs: CostTable::shipped(),
         crypto_servers: 0,

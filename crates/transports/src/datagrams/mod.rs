@@ -1,10 +1,11 @@
 //! Connections over the kernel's UDP: the driver of every [`Machine`].
 //!
-//! A transport over packets is an [`Association`]: it makes the machine of one end of a connection. Everything else is here or in [`links`]
-//! (crate::links): sockets, the clock, timers, whose packet it is, peers, places and budgets. The simulator is the other driver.
+//! A transport over packets is an [`Association`]: it makes the machine of one end of a connection. Everything else is
+//! here or in `links`: sockets, the clock, timers, whose packet it is, peers, places and budgets. The
+//! simulator is the other driver.
 //!
-//! A connection is known by the socket and the address that its packets come by. A packet that the kernel has no room for is lost, as it may
-//! be on the way.
+//! A connection is known by the socket and the address that its packets come by. A packet that the kernel has no room
+//! for is lost, as it may be on the way.
 
 mod link;
 mod serve;

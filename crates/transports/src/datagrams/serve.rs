@@ -56,7 +56,8 @@ impl DatagramTransport {
                         self.take_packet(at, from, packet, events);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ports[at].is_readable = false,
-                    // Of a packet that was sent: nobody listens there. The machine's timer, or the dial's, finds out too.
+                    // Of a packet that was sent: nobody listens there. The machine's timer, or the dial's, finds out
+                    // too.
                     Err(_) => {}
                 }
             }
@@ -157,10 +158,8 @@ impl DatagramTransport {
 
     fn set_alarm(&mut self, link: &mut PacketLink) {
         let due = link.machine.due();
-        if due != link.alarm {
-            if let Some(alarm) = std::mem::replace(&mut link.alarm, due) {
-                self.alarms.remove(&(alarm, link.id));
-            }
+        if let Some(alarm) = std::mem::replace(&mut link.alarm, due).filter(|alarm| Some(*alarm) != due) {
+            self.alarms.remove(&(alarm, link.id));
         }
         if let Some(due) = due {
             self.alarms.insert((due, link.id));

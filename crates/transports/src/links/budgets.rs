@@ -1,8 +1,9 @@
 //! What clients' links may take of this end: memory and places.
 //!
-//! A client is anybody who can dial. All their links have one budget of memory, and each address a share of the places. Where either
-//! runs out, the links go first that have shown nothing genuine ([`Transport::vouch`](crate::Transport::vouch)): of memory the one that holds the most, of
-//! places the one that was idle for longest, of the address that has the most of them.
+//! A client is anybody who can dial. All their links have one budget of memory, and each address a share of the places.
+//! Where either runs out, the links go first that have shown nothing genuine
+//! ([`Transport::vouch`](crate::Transport::vouch)): of memory the one that holds the most, of places the one that was
+//! idle for longest, of the address that has the most of them.
 
 use super::table::index;
 use super::{Door, Linked, Links};
@@ -15,8 +16,8 @@ use std::time::{Duration, Instant};
 
 /// What a received frame takes besides its bytes while it waits to be served.
 const FRAME_OVERHEAD_BYTES: usize = 128;
-/// One link's unserved frames take at most one part in so many of the memory that is free, so that the next one finds some, too;
-/// and links that have shown nothing genuine leave one part in so many of all memory free.
+/// One link's unserved frames take at most one part in so many of the memory that is free, so that the next one finds
+/// some, too; and links that have shown nothing genuine leave one part in so many of all memory free.
 const FREE_SHARES: usize = 8;
 /// Bytes read at a time of a frame that is longer than a link's share.
 const LONG_FRAME_READ_BYTES: usize = 64 << 10;
@@ -177,7 +178,8 @@ impl<L: Linked> Links<L> {
         self.memory.account(link);
     }
 
-    /// Notes what a client's link holds that is out of the table; others have to go, or it has, if there is too little left.
+    /// Notes what a client's link holds that is out of the table; others have to go, or it has, if there is too little
+    /// left.
     pub fn account(&mut self, link: &mut L) -> Result<(), LinkError> {
         self.memory.account(link);
         match self.memory.is_short() {
@@ -196,8 +198,8 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Cuts the links that hold the most, those first that have shown nothing genuine, until there is memory again. `own` is out of
-    /// the table, and an error if it is the one to go.
+    /// Cuts the links that hold the most, those first that have shown nothing genuine, until there is memory again.
+    /// `own` is out of the table, and an error if it is the one to go.
     fn reclaim(&mut self, own: Option<&L>) -> Result<(), LinkError> {
         while self.memory.is_short() {
             let any = self.memory.used > self.memory.limit;
@@ -252,8 +254,8 @@ impl<L: Linked> Links<L> {
         true
     }
 
-    /// Makes room at a door for a newcomer that has yet to authenticate itself: silent strangers must not keep honest ones out, and a
-    /// crowd at the clients' door none of the peers.
+    /// Makes room at a door for a newcomer that has yet to authenticate itself: silent strangers must not keep honest
+    /// ones out, and a crowd at the clients' door none of the peers.
     pub fn make_entrance(&mut self, address: SocketAddr, door: Door) {
         let source = source(address.ip());
         let of_source = |link: &L| link.door == door && link.share.source == source;

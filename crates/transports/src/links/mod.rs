@@ -1,5 +1,5 @@
-//! What the links of a transport have in common, whatever carries them: their table, the peers and when to dial them again, who
-//! may have a place, what clients' links may take, and which give way.
+//! What the links of a transport have in common, whatever carries them: their table, the peers and when to dial them
+//! again, who may have a place, what clients' links may take, and which give way.
 //!
 //! A transport keeps its links here, tells what happens to them, and does the reading and writing itself.
 
@@ -428,7 +428,8 @@ impl<L: Linked> Links<L> {
         self.next_timer.is_some()
     }
 
-    /// Gives up handshakes, looks links over, and finds the next time something is due. Returns whom to dial, and where.
+    /// Gives up handshakes, looks links over, and finds the next time something is due. Returns whom to dial, and
+    /// where.
     pub fn run_timers(&mut self, now: Instant, events: &mut Vec<Event>) -> Vec<(ReplicaId, SocketAddr)> {
         self.next_timer = None;
         let is_late = |link: &&L| link.remote().is_none() && link.deadline <= now;
@@ -471,7 +472,8 @@ impl<L: Linked> Links<L> {
         self.names.is_asking()
     }
 
-    /// Whom to dial, and where, now that their names are resolved. Where name servers fail, what a name led to before still serves.
+    /// Whom to dial, and where, now that their names are resolved. Where name servers fail, what a name led to before
+    /// still serves.
     pub fn resolved(&mut self, now: Instant) -> Vec<(ReplicaId, SocketAddr)> {
         let mut dials = Vec::new();
         for (replica, answer) in self.names.take() {

@@ -1,5 +1,5 @@
-//! Host names on their way to addresses. A name server may take many seconds, so each question has a thread of its own, and the
-//! transport is woken when the answer is there.
+//! Host names on their way to addresses. A name server may take many seconds, so each question has a thread of its own,
+//! and the transport is woken when the answer is there.
 
 use quorate_types::{Address, ReplicaId};
 use std::io;

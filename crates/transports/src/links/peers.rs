@@ -1,5 +1,5 @@
-//! The replicas of the committee as one transport sees them: which it dials, and when again, and what waits for those who
-//! are not connected.
+//! The replicas of the committee as one transport sees them: which it dials, and when again, and what waits for those
+//! who are not connected.
 
 use crate::LinkId;
 use crate::config::LinkConfig;
@@ -50,8 +50,8 @@ impl Peer {
         (!self.known.is_empty()).then(|| self.known[self.failures as usize % self.known.len()])
     }
 
-    /// Keeps a frame for the next link, at the cost of the oldest ones: protocols say again what matters, and the newest of it
-    /// matters most. Returns how many frames were given up.
+    /// Keeps a frame for the next link, at the cost of the oldest ones: protocols say again what matters, and the
+    /// newest of it matters most. Returns how many frames were given up.
     pub fn park(&mut self, frame: Bytes, most_bytes: usize) -> u64 {
         self.parked_bytes += frame.len();
         self.parked.push_back(frame);

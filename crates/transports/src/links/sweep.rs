@@ -1,5 +1,5 @@
-//! Looking all links over now and then for what no event tells: a frame that does not become whole, a queue of which nothing is
-//! taken, bytes that nobody acknowledges. Nothing of it costs anything while frames flow.
+//! Looking all links over now and then for what no event tells: a frame that does not become whole, a queue of which
+//! nothing is taken, bytes that nobody acknowledges. Nothing of it costs anything while frames flow.
 
 use super::table::index;
 use super::{Linked, Links, Phase};
@@ -15,8 +15,8 @@ const LONGEST_PERIOD: Duration = Duration::from_millis(500);
 /// The shortest.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
-/// How long a client may take nothing of what is queued for it once the listeners are closed: whoever ends has no time for those who
-/// do not read.
+/// How long a client may take nothing of what is queued for it once the listeners are closed: whoever ends has no time
+/// for those who do not read.
 const FAREWELL_STALL_MS: u64 = 500;
 
 /// Since when something has been waiting without any progress.

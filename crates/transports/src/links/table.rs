@@ -31,7 +31,8 @@ fn generation(id: LinkId) -> u32 {
 }
 
 impl<L> Table<L> {
-    /// Sets a place aside and names the link that is to come there by [`Table::put`], or leave it by [`Table::release`].
+    /// Sets a place aside and names the link that is to come there by [`Table::put`], or leave it by
+    /// [`Table::release`].
     pub fn reserve(&mut self) -> LinkId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, link: None, occupied: false });

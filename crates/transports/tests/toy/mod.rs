@@ -1,5 +1,6 @@
-//! A transport and a channel over packets that no list knows: they show that each is one file, and that the node and the simulator run the
-//! same one. The transport retransmits by a timer; the channel signs every packet, after a handshake that it repeats until it is answered.
+//! A transport and a channel over packets that no list knows: they show that each is one file, and that the node and
+//! the simulator run the same one. The transport retransmits by a timer; the channel signs every packet, after a
+//! handshake that it repeats until it is answered.
 
 #![allow(dead_code)]
 
@@ -261,8 +262,8 @@ impl ChannelSuite for Signed {
 
 type Nonce = [u8; 8];
 
-/// Who sends, its nonce, the nonce that it has heard, the length of the signature, the signature, the frame. A client signs nothing that
-/// proves anything: its "signature" is a sum that everybody can make.
+/// Who sends, its nonce, the nonce that it has heard, the length of the signature, the signature, the frame. A client
+/// signs nothing that proves anything: its "signature" is a sum that everybody can make.
 const ID_BYTES: usize = 17;
 const HEAD_BYTES: usize = ID_BYTES + 8 + 8 + 2;
 
@@ -355,7 +356,7 @@ impl Machine for Signing {
         self.due = Some(Time(now.0 + HELLO_WAIT_NS));
     }
 
-    fn packet(&mut self, _: Time, packet: Bytes, out: &mut Vec<Output>) {
+    fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
         // What nobody signed may come from anywhere: it is not the other end's fault.
         let Some((id, nonce, echo, frame)) = self.open(packet).filter(|_| !self.is_over) else { return };
         let is_fresh = echo == self.own;
@@ -376,10 +377,18 @@ impl Machine for Signing {
             self.is_over = true;
             return out.push(Output::Lost(Loss::Violation("it began anew")));
         }
+        let is_responder = self.side == Side::Responder;
         if self.remote.is_none() {
-            (self.remote, self.theirs, self.due) = (Some(id), Some(nonce), None);
+            (self.remote, self.theirs) = (Some(id), Some(nonce));
             out.push(self.seal(b""));
             out.push(Output::Established);
+            // The one that dialled says so until it hears the other again, who answers each time.
+            self.due = (!is_responder).then_some(Time(now.0 + HELLO_WAIT_NS));
+        } else {
+            self.due = None;
+            if is_responder && frame.is_empty() {
+                out.push(self.seal(b""));
+            }
         }
         if !frame.is_empty() && self.remote == Some(id) {
             out.push(Output::Frame(frame));

@@ -1,0 +1,259 @@
+//! Parcels over machines: a transport that runs over packets is the node's own here, on simulated links and in virtual
+//! time.
+//!
+//! A frame of a machine is as long as the parcel's message, and holds no more than the parcel's number: what the
+//! message says stays in memory.
+
+use super::{Event, World};
+use crate::parcel::Parcel;
+use crate::random::{Purpose, Random};
+use crate::spec::SimSpec;
+use bytes::{BufMut, Bytes, BytesMut};
+use quorate_channels::{ChannelConfig, LocalEnd, Machine, NONCE_BYTES, Output, Side};
+use quorate_consensus::Protocol;
+use quorate_transports::{Association, Wire};
+use quorate_types::identity::{Signer, Verifier};
+use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of a parcel's number: no frame is shorter.
+const NUMBER_BYTES: usize = 8;
+/// Most parcels of one sender that are on their way over one connection: the oldest are forgotten, as those are that a
+/// machine lost.
+const MAX_PARCELS: usize = 1 << 16;
+
+/// The connections of all pairs of endpoints, if the transport is one of machines.
+pub struct Connections<M> {
+    association: Option<&'static dyn Association>,
+    wire: Wire,
+    /// The clients' endpoint: the last.
+    clients: usize,
+    /// Most bytes that an end has sent and not heard of.
+    queue_bytes: usize,
+    nonces: Random,
+    made: u32,
+    open: BTreeMap<(usize, usize), Connection<M>>,
+    not_queued: u64,
+}
+
+struct Connection<M> {
+    /// Tells it from those before it of the same pair.
+    number: u32,
+    /// Of the lower endpoint, and of the higher.
+    halves: [Half<M>; 2],
+}
+
+/// One end.
+struct Half<M> {
+    machine: Box<dyn Machine>,
+    /// The latest time that it was told.
+    now: Time,
+    /// When it is woken.
+    alarm: Option<Time>,
+    /// What it has sent and the other end has not received.
+    parcels: BTreeMap<u64, Parcel<M>>,
+    next: u64,
+}
+
+/// Signs the handshakes of simulated replicas, among whom is no impostor.
+struct Identity(ReplicaId);
+
+fn signature(replica: ReplicaId, message: &[u8]) -> [u8; 32] {
+    let mut hasher = Hasher::new(*b"simi");
+    hasher.update(&replica.0.to_le_bytes());
+    hasher.update(message);
+    hasher.finish().0
+}
+
+impl Signer for Identity {
+    fn replica(&self) -> ReplicaId {
+        self.0
+    }
+
+    fn sign(&self, message: &[u8]) -> Bytes {
+        Bytes::copy_from_slice(&signature(self.0, message))
+    }
+}
+
+impl Verifier for Identity {
+    fn verify(&self, replica: ReplicaId, message: &[u8], proof: &[u8]) -> bool {
+        proof == signature(replica, message)
+    }
+}
+
+impl<M> Connections<M> {
+    /// No connection yet, among so many replicas and the clients.
+    pub fn new(spec: &SimSpec, replicas: usize, seed: u64) -> Connections<M> {
+        Connections {
+            association: spec.wire.transport.carrier().association(),
+            wire: spec.wire.clone(),
+            clients: replicas,
+            queue_bytes: usize::try_from(spec.network.transport.queue_bytes).unwrap_or(usize::MAX),
+            nonces: Random::new(seed, Purpose::Nonces, 0),
+            made: 0,
+            open: BTreeMap::new(),
+            not_queued: 0,
+        }
+    }
+
+    /// Whether parcels travel over machines at all.
+    pub(super) fn are_used(&self) -> bool {
+        self.association.is_some()
+    }
+
+    /// Ends every connection of an endpoint.
+    pub(super) fn close(&mut self, end: usize) {
+        self.open.retain(|(low, high), _| *low != end && *high != end);
+    }
+
+    /// Messages that found a full queue.
+    pub(super) fn not_queued(&self) -> u64 {
+        self.not_queued
+    }
+
+    fn half(&self, me: usize, side: Side, nonce: [u8; NONCE_BYTES], now: Time) -> Half<M> {
+        let replica = ReplicaId(me as u16);
+        let speaks_for = if me == self.clients {
+            LocalEnd::Client(ClientId(me as u128))
+        } else {
+            LocalEnd::Replica(Arc::new(Identity(replica)))
+        };
+        let end = ChannelConfig {
+            kind: self.wire.channel,
+            cluster: ClusterId::from_name("simulation"),
+            me: speaks_for,
+            verifier: Arc::new(Identity(replica)),
+        };
+        let association = self.association.expect("parcels travel over machines");
+        let machine =
+            association.open(&end, side, &self.wire.settings, nonce).expect("whoever makes a spec checks its wire");
+        Half { machine, now, alarm: None, parcels: BTreeMap::new(), next: 0 }
+    }
+
+    fn nonce(&mut self) -> [u8; NONCE_BYTES] {
+        let mut nonce = [0; NONCE_BYTES];
+        nonce.chunks_exact_mut(8).for_each(|part| part.copy_from_slice(&self.nonces.bits().to_le_bytes()));
+        nonce
+    }
+
+    /// Makes the connection of two endpoints, if there is none; returns who dials then: of two replicas the lower, or
+    /// the clients.
+    fn make(&mut self, now: Time, one: usize, other: usize) -> Option<usize> {
+        let (low, high) = pair(one, other);
+        if self.open.contains_key(&(low, high)) {
+            return None;
+        }
+        let dialler = if high == self.clients { high } else { low };
+        let side = |me: usize| {
+            if me == dialler {
+                Side::Initiator { expects: ReplicaId((low + high - me) as u16) }
+            } else {
+                Side::Responder
+            }
+        };
+        let nonces = [self.nonce(), self.nonce()];
+        let halves = [self.half(low, side(low), nonces[0], now), self.half(high, side(high), nonces[1], now)];
+        self.made += 1;
+        self.open.insert((low, high), Connection { number: self.made, halves });
+        Some(dialler)
+    }
+
+    fn half_mut(&mut self, me: usize, other: usize) -> Option<(u32, &mut Half<M>)> {
+        let connection = self.open.get_mut(&pair(me, other))?;
+        Some((connection.number, &mut connection.halves[usize::from(me > other)]))
+    }
+}
+
+fn pair(one: usize, other: usize) -> (usize, usize) {
+    (one.min(other), one.max(other))
+}
+
+impl<P: Protocol> World<'_, P> {
+    /// Hands a parcel to the machine of its sender.
+    pub(super) fn ship_on_machine(&mut self, at: Time, from: usize, to: usize, parcel: Parcel<P::Message>) {
+        if let Some(dialler) = self.connections.make(at, from, to) {
+            self.drive(at, dialler, from + to - dialler, |machine, now, out| machine.start(now, out));
+        }
+        let (queue_bytes, bytes) = (self.connections.queue_bytes, parcel.bytes as usize);
+        let Some((_, half)) = self.connections.half_mut(from, to) else { return };
+        if half.machine.unsent_bytes() + bytes > queue_bytes {
+            self.connections.not_queued += 1;
+            return;
+        }
+        let number = half.next;
+        half.next += 1;
+        half.parcels.insert(number, parcel);
+        if half.parcels.len() > MAX_PARCELS {
+            half.parcels.pop_first();
+        }
+        let mut frame = BytesMut::zeroed(bytes.max(NUMBER_BYTES));
+        (&mut frame[..NUMBER_BYTES]).put_u64_le(number);
+        self.drive(at, from, to, |machine, now, out| machine.send(now, frame.freeze(), out));
+    }
+
+    /// A packet has reached an endpoint.
+    pub(super) fn packet(&mut self, from: usize, to: usize, number: u32, packet: Bytes) {
+        if self.is_current(to, from, number) {
+            self.drive(self.now, to, from, |machine, now, out| machine.packet(now, packet, out));
+        }
+    }
+
+    /// The time has come that a machine was waiting for.
+    pub(super) fn machine_alarm(&mut self, me: usize, other: usize, number: u32) {
+        if !self.is_current(me, other, number) {
+            return;
+        }
+        if let Some((_, half)) = self.connections.half_mut(me, other) {
+            half.alarm = None;
+        }
+        self.drive(self.now, me, other, |machine, now, out| {
+            if machine.due().is_some_and(|due| due <= now) {
+                machine.timer(now, out);
+            }
+        });
+    }
+
+    /// Whether a connection still is what it was, and its end `me` lives.
+    fn is_current(&mut self, me: usize, other: usize, number: u32) -> bool {
+        !self.is_dead(me) && self.connections.half_mut(me, other).is_some_and(|(current, _)| current == number)
+    }
+
+    /// Has a machine do something, and does what it asks for.
+    fn drive(&mut self, at: Time, me: usize, other: usize, act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>)) {
+        let Some((number, half)) = self.connections.half_mut(me, other) else { return };
+        // Who works for a while sends at the end of it: the machine has seen that time already.
+        half.now = half.now.max(at);
+        let (now, mut said) = (half.now, Vec::new());
+        act(&mut *half.machine, now, &mut said);
+        if let Some(due) = half.machine.due().filter(|due| half.alarm.is_none_or(|alarm| alarm > *due)) {
+            half.alarm = Some(due);
+            self.schedule.push(due.max(now), Event::MachineAlarm { me: me as u16, other: other as u16, number });
+        }
+        for output in said {
+            match output {
+                Output::Packet(packet) => self.put_on_link(now, me, other, number, packet),
+                Output::Established => {}
+                Output::Frame(frame) => {
+                    let parcel = frame[..NUMBER_BYTES].try_into().map(u64::from_le_bytes).expect("no frame is shorter");
+                    let sender = self.connections.half_mut(other, me).expect("both ends are here").1;
+                    if let Some(parcel) = sender.parcels.remove(&parcel) {
+                        self.deliver(other, me, parcel);
+                    }
+                }
+                Output::Lost(_) => {
+                    self.connections.open.remove(&pair(me, other));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn put_on_link(&mut self, now: Time, from: usize, to: usize, number: u32, packet: Bytes) {
+        let fate = self.links.send(now, from, to, packet.len());
+        for arrives in [fate.arrives, fate.again].into_iter().flatten() {
+            let (from, to, packet) = (from as u16, to as u16, packet.clone());
+            self.schedule.push(arrives, Event::Packet { from, to, queued: false, number, packet });
+        }
+    }
+}

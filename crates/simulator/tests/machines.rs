@@ -1,0 +1,59 @@
+//! Transports over packets, the machines of the node's driver, on simulated links: `transports datagrams` runs these
+//! very ones over UDP.
+
+use crate::common::{commands, spec};
+use crate::packets::{REPEATING, toy_wire};
+use quorate_consensus::config::ProtocolKind;
+use quorate_simulator::network::Loss;
+use quorate_simulator::{SimReport, SimSpec, run};
+use std::time::Duration;
+
+/// A cluster on machines whose packets are lost now and then.
+fn lossy(protocol: ProtocolKind, probability: f64) -> SimSpec {
+    let mut spec = SimSpec { wire: toy_wire(), ..spec(protocol) };
+    spec.network.loss = Loss::Independent { probability };
+    spec
+}
+
+fn sound(report: SimReport) -> SimReport {
+    assert_eq!(report.complaint, None, "{}", report.transcript.join("\n"));
+    report
+}
+
+#[test]
+fn every_protocol_orders_over_machines_on_links_that_lose() {
+    for protocol in ProtocolKind::ALL {
+        let report = sound(run(&lossy(*protocol, 0.02), 1, &commands));
+        assert!(report.load.is_some_and(|load| load.completed > 0), "{protocol}");
+        assert!(report.lost_packets > 0, "{protocol}: something was lost");
+    }
+}
+
+#[test]
+fn a_seed_has_one_trace_and_another_has_another() {
+    let spec = lossy(ProtocolKind::Jolteon, 0.05);
+    let [first, again, other] = [1, 1, 2].map(|seed| sound(run(&spec, seed, &commands)).trace_hash);
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+}
+
+#[test]
+fn machines_outlive_cuts_and_replicas_that_come_back() {
+    for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
+        for seed in 1..4 {
+            let chaos = Some(Duration::from_secs(2));
+            let mut spec = SimSpec { wire: toy_wire(), chaos, ..spec(protocol) };
+            (spec.load.duration, spec.load.drain) = (Duration::from_secs(3600), Duration::ZERO);
+            sound(run(&spec, seed, &commands));
+        }
+    }
+}
+
+#[test]
+fn without_loss_a_machine_of_the_transport_carries_what_the_stand_in_does() {
+    let over_machines = sound(run(&lossy(ProtocolKind::Jolteon, 0.0), 1, &commands));
+    let stand_in = sound(run(&spec(ProtocolKind::Jolteon), 1, &commands));
+    assert!(over_machines.load.is_some_and(|load| load.completed > 0) && stand_in.load.is_some());
+    assert_ne!(over_machines.trace_hash, stand_in.trace_hash, "handshakes and acknowledgements take their time");
+    assert_eq!(toy_wire().transport, REPEATING);
+}

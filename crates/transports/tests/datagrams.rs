@@ -1,0 +1,258 @@
+//! A machine of the tests over the kernel's UDP: the driver's sockets, clock, timers, links and budgets.
+
+use crate::support::{End, R0, R1, client, connected, drive, drive_with, quick, replica_end};
+use crate::support::{ToyVerifier, client_end};
+use crate::toy::{REPEATING, SIGNED, toy_wire};
+use bytes::Bytes;
+use quorate_channels::{
+    ChannelConfig, ChannelError, ChannelKind, LocalEnd, Machine, NONCE_BYTES, Output, RemoteIdentity, Side,
+};
+use quorate_transports::{
+    Association, Datagrams, Endpoint, Endpoints, LinkConfig, TransportKind, TransportProfile, Wire, WireSettings,
+};
+use quorate_types::{ClientId, ClusterId, Committee, Member, ReplicaId, Time};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+/// Loses about every third packet that it sends. The second is the state of an xorshift generator: if it was each third
+/// exactly, three packets that are repeated together would lose the same one each time.
+struct Lossy(Box<dyn Machine>, u32);
+
+impl Lossy {
+    fn lose(&mut self, now: Time, out: &mut Vec<Output>, act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>)) {
+        let mut said = Vec::new();
+        act(&mut *self.0, now, &mut said);
+        out.extend(said.into_iter().filter(|said| {
+            let is_packet = matches!(said, Output::Packet(_));
+            self.1 ^= self.1 << 13;
+            self.1 ^= self.1 >> 17;
+            self.1 ^= self.1 << 5;
+            !is_packet || !self.1.is_multiple_of(3)
+        }));
+    }
+}
+
+impl Machine for Lossy {
+    fn start(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.lose(now, out, |machine, now, out| machine.start(now, out));
+    }
+    fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
+        self.lose(now, out, |machine, now, out| machine.packet(now, packet, out));
+    }
+    fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>) {
+        self.lose(now, out, |machine, now, out| machine.send(now, frame, out));
+    }
+    fn due(&self) -> Option<Time> {
+        self.0.due()
+    }
+    fn timer(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.lose(now, out, |machine, now, out| machine.timer(now, out));
+    }
+    fn close(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.0.close(now, out);
+    }
+    fn remote(&self) -> Option<RemoteIdentity> {
+        self.0.remote()
+    }
+    fn unsent_bytes(&self) -> usize {
+        self.0.unsent_bytes()
+    }
+    fn partial_bytes(&self) -> usize {
+        self.0.partial_bytes()
+    }
+    fn set_frame_limit(&mut self, bytes: usize) {
+        self.0.set_frame_limit(bytes);
+    }
+}
+
+struct LossyRepeating;
+
+impl Association for LossyRepeating {
+    fn profile(&self) -> &TransportProfile {
+        REPEATING.profile()
+    }
+    fn open(
+        &self,
+        end: &ChannelConfig,
+        side: Side,
+        settings: &WireSettings,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Box<dyn Machine>, ChannelError> {
+        let association = REPEATING.carrier().association().expect("it runs over packets");
+        Ok(Box::new(Lossy(association.open(end, side, settings, nonce)?, 0x9e37_79b9)))
+    }
+}
+
+/// About every third packet of each end is lost.
+const LOSSY: TransportKind = TransportKind::of(&Datagrams(&LossyRepeating));
+
+struct Ground {
+    committee: Committee,
+    sockets: Vec<Option<UdpSocket>>,
+    wire: Wire,
+}
+
+impl Ground {
+    fn new(replicas: usize, transport: TransportKind, links: LinkConfig) -> Ground {
+        let sockets: Vec<_> = (0..replicas).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port")).collect();
+        let member = |socket: &UdpSocket| Member {
+            public_key: Bytes::new(),
+            address: socket.local_addr().expect("a bound address").into(),
+        };
+        let members = sockets.iter().map(member).collect();
+        let committee = Committee::new(ClusterId::from_name("datagrams"), members).expect("a small committee");
+        let wire = Wire { transport, settings: links.into(), ..toy_wire() };
+        Ground { committee, sockets: sockets.into_iter().map(Some).collect(), wire }
+    }
+
+    fn address(&self, replica: usize) -> SocketAddr {
+        self.committee.members[replica].address.socket().expect("its host is a number")
+    }
+
+    /// A replica's transport, with the key of another if `key` says so; the second time the port is bound anew.
+    fn replica(&mut self, replica: u16, key: u8) -> End {
+        let at = usize::from(replica);
+        let socket = self.sockets[at].take();
+        let socket = socket.unwrap_or_else(|| UdpSocket::bind(self.address(at)).expect("the port is free again"));
+        let LocalEnd::Replica(signer) = replica_end(self.committee.cluster, replica, key).me else {
+            unreachable!("it is a replica's")
+        };
+        let endpoints = Endpoints::from(Some(Endpoint::from(socket)));
+        End::new(self.wire.replica(&self.committee, endpoints, signer, Arc::new(ToyVerifier)).expect("a transport"))
+    }
+
+    fn client(&self, id: u64) -> End {
+        let LocalEnd::Client(client) = client_end(self.committee.cluster, id).me else {
+            unreachable!("it is a client's")
+        };
+        assert_eq!(client, ClientId(id.into()));
+        End::new(self.wire.client(&self.committee, client, Arc::new(ToyVerifier)).expect("a transport"))
+    }
+}
+
+/// Frames of many sizes, some of several packets; all of them fit in what waits for a replica that is not connected.
+fn frames() -> Vec<Bytes> {
+    (0..60_usize).map(|at| Bytes::from(vec![at as u8; at * at * 10])).collect()
+}
+
+#[test]
+fn frames_arrive_once_and_in_order_though_a_third_of_the_packets_is_lost() {
+    let mut ground = Ground::new(2, LOSSY, quick());
+    let (mut a, mut b, mut c) = (ground.replica(0, 0), ground.replica(1, 1), ground.client(7));
+    // The first leave before anybody is connected.
+    for frame in frames() {
+        a.transport.send_to(ReplicaId(1), frame.clone());
+        b.transport.send_to(ReplicaId(0), frame);
+    }
+    drive([&mut a, &mut b, &mut c], "all are connected", |[a, b, c]| {
+        connected(a, b) && c.transport.is_connected(ReplicaId(0)) && c.transport.is_connected(ReplicaId(1))
+    });
+    for frame in frames() {
+        c.transport.send_to(ReplicaId(1), frame);
+    }
+    drive([&mut a, &mut b, &mut c], "the frames", |[a, b, _]| {
+        a.frames_from(R1).len() == 60 && b.frames_from(R0).len() == 60 && b.frames_from(client(7)).len() == 60
+    });
+    assert_eq!(a.frames_from(R1), frames());
+    assert_eq!(b.frames_from(R0), frames());
+    assert_eq!(b.frames_from(client(7)), frames());
+    let link = b.link_to(client(7)).expect("it is connected");
+    b.transport.send(link, Bytes::from_static(b"answer"));
+    drive([&mut a, &mut b, &mut c], "the answer", |[_, _, c]| c.frames_from(R1) == [&b"answer"[..]]);
+    assert_eq!(a.transport.counters().frames_dropped + b.transport.counters().frames_dropped, 0);
+    drive([&mut a, &mut b, &mut c], "all is acknowledged", |[a, b, c]| {
+        [a, b, c].iter().all(|end| !end.transport.has_unsent())
+    });
+}
+
+#[test]
+fn a_remote_that_falls_silent_is_lost_with_its_reason_and_dialled_again() {
+    let mut ground = Ground::new(2, REPEATING, quick());
+    let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
+    drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));
+    drop(b);
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"into the void"));
+    drive([&mut a], "the loss is noticed", |[a]| a.lost(R1).is_some());
+    let why = a.lost(R1).expect("just seen");
+    assert!(why.starts_with("nothing was acknowledged for "), "{why}");
+    let mut b = ground.replica(1, 1);
+    a.transport.send_to(ReplicaId(1), Bytes::from_static(b"welcome back"));
+    drive([&mut a, &mut b], "a frame on the new link", |[_, b]| b.frames_from(R0) == [&b"welcome back"[..]]);
+}
+
+#[test]
+fn a_replica_that_begins_anew_is_connected_again() {
+    let mut ground = Ground::new(2, REPEATING, quick());
+    let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
+    drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));
+    drop(a);
+    let mut a = ground.replica(0, 0);
+    // What goes over the link that ends is lost with it.
+    drive_with([&mut a, &mut b], "its frame", |[a, b]| {
+        if a.transport.is_connected(ReplicaId(1)) {
+            a.transport.send_to(ReplicaId(1), Bytes::from_static(b"from another life"));
+        }
+        b.frames_from(R0).last().is_some_and(|frame| frame == &b"from another life"[..])
+    });
+    assert!(b.lost(R0).is_some_and(|why| why.contains("began anew")));
+}
+
+#[test]
+fn a_link_that_is_closed_is_told_to_the_other_end() {
+    let mut ground = Ground::new(1, REPEATING, quick());
+    let (mut a, mut c) = (ground.replica(0, 0), ground.client(3));
+    drive([&mut a, &mut c], "connected", |[a, _]| a.link_to(client(3)).is_some());
+    let link = a.link_to(client(3)).expect("just seen");
+    a.transport.close(link, "enough".to_owned());
+    drive([&mut a, &mut c], "both ends know", |[a, c]| a.lost(client(3)).is_some() && c.lost(R0).is_some());
+    assert_eq!(a.lost(client(3)), Some("enough"));
+    assert_eq!(c.lost(R0), Some("the connection was closed"));
+}
+
+#[test]
+fn another_key_never_connects() {
+    let mut ground = Ground::new(2, REPEATING, LinkConfig { handshake_timeout_ms: 200, ..quick() });
+    let (mut a, mut impostor) = (ground.replica(0, 0), ground.replica(1, 9));
+    drive([&mut a, &mut impostor], "it is given up", |[a, _]| a.refused_with("no handshake within 200 ms"));
+    assert!(!a.transport.is_connected(ReplicaId(1)) && !impostor.transport.is_connected(ReplicaId(0)));
+}
+
+#[test]
+fn packets_of_strangers_touch_nobody_and_take_a_bounded_number_of_places() {
+    let links = LinkConfig { most_unauthenticated_links: 4, most_unauthenticated_links_per_address: 4, ..quick() };
+    let mut ground = Ground::new(2, REPEATING, links);
+    let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
+    drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));
+    let strangers: Vec<_> = (0..20).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port")).collect();
+    for stranger in &strangers {
+        stranger.send_to(b"no packet of this protocol", ground.address(0)).expect("it is sent");
+    }
+    drive([&mut a, &mut b], "the strangers are evicted", |[a, _]| {
+        a.refusals.iter().filter(|refusal| refusal.why.to_string().starts_with("evicted")).count() == 16
+    });
+    b.transport.send_to(ReplicaId(0), Bytes::from_static(b"still here"));
+    drive([&mut a, &mut b], "the link of honest replicas", |[a, _]| a.frames_from(R1) == [&b"still here"[..]]);
+    assert!(a.lost(R1).is_none() && b.lost(R0).is_none());
+}
+
+#[test]
+fn a_client_that_sends_too_long_a_frame_is_cut() {
+    let mut ground = Ground::new(1, REPEATING, LinkConfig { client_frame_bytes: 5_000, ..quick() });
+    let (mut a, mut c) = (ground.replica(0, 0), ground.client(3));
+    drive([&mut a, &mut c], "connected", |[a, c]| {
+        a.link_to(client(3)).is_some() && c.transport.is_connected(ReplicaId(0))
+    });
+    c.transport.send_to(ReplicaId(0), Bytes::from(vec![1; 5_000]));
+    c.transport.send_to(ReplicaId(0), Bytes::from(vec![2; 5_001]));
+    drive_with([&mut a, &mut c], "it is cut", |[a, _]| a.lost(client(3)).is_some());
+    assert!(a.lost(client(3)).is_some_and(|why| why.contains("over the limit of 5000")));
+    assert_eq!(a.frames_from(client(3)).len(), 1, "the one that was not too long");
+}
+
+#[test]
+fn the_toy_channel_makes_the_toy_transport_fit_and_the_plain_one_does_not() {
+    assert_eq!(toy_wire().fits(), Ok(()));
+    let bare = Wire { channel: ChannelKind::PLAIN, ..toy_wire() };
+    assert!(bare.fits().expect_err("votes could be anybody's").what.contains("datagrams"));
+    assert!(SIGNED.profile().authenticates_frames && !REPEATING.profile().guards_links);
+}
