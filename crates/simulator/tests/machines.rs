@@ -39,13 +39,11 @@ fn a_seed_has_one_trace_and_another_has_another() {
 
 #[test]
 fn machines_outlive_cuts_and_replicas_that_come_back() {
-    for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
-        for seed in 1..4 {
-            let chaos = Some(Duration::from_secs(2));
-            let mut spec = SimSpec { wire: toy_wire(), chaos, ..spec(protocol) };
-            (spec.load.duration, spec.load.drain) = (Duration::from_secs(3600), Duration::ZERO);
-            sound(run(&spec, seed, &commands));
-        }
+    for (protocol, seed) in [(ProtocolKind::Jolteon, 1), (ProtocolKind::Pbft, 2)] {
+        let chaos = Some(Duration::from_secs(1));
+        let mut spec = SimSpec { wire: toy_wire(), chaos, ..spec(protocol) };
+        (spec.load.duration, spec.load.drain) = (Duration::from_secs(3600), Duration::ZERO);
+        sound(run(&spec, seed, &commands));
     }
 }
 

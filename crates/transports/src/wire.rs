@@ -52,7 +52,8 @@ impl Wire {
         }
         if !tells_senders(self.transport, self.channel) {
             let what = format!(
-                "is `{}`, which does not say of each frame who sent it, and over {} anybody may send one in another's name",
+                "is `{}`, which does not say of each frame who sent it, and over {} anybody may send one in \
+                 another's name",
                 names.1, names.0
             );
             return Err(WireError { what, help: suggestion(self.transport) });
