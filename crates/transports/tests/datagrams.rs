@@ -1,6 +1,6 @@
 //! A machine of the tests over the kernel's UDP: the driver's sockets, clock, timers, links and budgets.
 
-use crate::support::{End, R0, R1, client, connected, drive, drive_with, quick, replica_end};
+use crate::support::{End, R0, R1, client, connected, drive, drive_with, quick, replica_end, unkeyed};
 use crate::support::{ToyVerifier, client_end};
 use crate::toy::{REPEATING, SIGNED, toy_wire};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use quorate_channels::{
 use quorate_transports::{
     Association, Datagrams, Endpoint, Endpoints, LinkConfig, TransportKind, TransportProfile, Wire, WireSettings,
 };
-use quorate_types::{ClientId, ClusterId, Committee, Member, ReplicaId, Time};
+use quorate_types::{ClientId, ClusterId, Committee, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
@@ -95,10 +95,7 @@ struct Ground {
 impl Ground {
     fn new(replicas: usize, transport: TransportKind, links: LinkConfig) -> Ground {
         let sockets: Vec<_> = (0..replicas).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port")).collect();
-        let member = |socket: &UdpSocket| Member {
-            public_key: Bytes::new(),
-            address: socket.local_addr().expect("a bound address").into(),
-        };
+        let member = |socket: &UdpSocket| unkeyed(socket.local_addr().expect("a bound address").into());
         let members = sockets.iter().map(member).collect();
         let committee = Committee::new(ClusterId::from_name("datagrams"), members).expect("a small committee");
         let wire = Wire { transport, settings: links.into(), ..toy_wire() };

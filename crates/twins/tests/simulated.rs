@@ -43,6 +43,7 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
         signatures: Signatures::Modelled,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,
+        wire: quorate_simulator::Wire::default(),
         network,
         costs: CostTable::shipped(),
         crypto_servers: 0,

@@ -55,6 +55,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
         signatures: Signatures::Modelled,
         application: ApplicationKind::Log,
         reply: ReplyMode::Each,
+        wire: quorate_simulator::Wire::default(),
         network,
         costs: CostTable::free(),
         crypto_servers: 0,

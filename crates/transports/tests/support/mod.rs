@@ -259,6 +259,6 @@ pub fn connected(a: &End, b: &End) -> bool {
     a.transport.is_connected(ReplicaId(1)) && b.transport.is_connected(ReplicaId(0))
 }
 
-fn unkeyed(address: quorate_types::Address) -> Member {
+pub fn unkeyed(address: quorate_types::Address) -> Member {
     Member { address, identity_key: Bytes::new(), voting_key: Bytes::new(), possession: Bytes::new() }
 }
