@@ -8,6 +8,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-types", &[]),
     ("quorate-consensus", &["quorate-types"]),
     ("quorate-byzantine", &["quorate-consensus"]),
+    ("quorate-hosting", &["quorate-consensus"]),
     ("quorate-oracles", &["quorate-consensus"]),
     ("quorate-gateway", &[]),
     ("quorate-crypto", &["quorate-types"]),
@@ -21,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "quorate-consensus",
             "quorate-gateway",
+            "quorate-hosting",
             "quorate-byzantine",
             "quorate-recording",
             "quorate-crypto",
@@ -48,6 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "quorate-consensus",
             "quorate-gateway",
+            "quorate-hosting",
             "quorate-recording",
             "quorate-byzantine",
             "quorate-oracles",
@@ -57,7 +60,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "quorate-client",
         ],
     ),
-    ("quorate-twins", &["quorate-consensus", "quorate-byzantine", "quorate-oracles", "quorate-applications"]),
+    (
+        "quorate-twins",
+        &["quorate-consensus", "quorate-hosting", "quorate-byzantine", "quorate-oracles", "quorate-applications"],
+    ),
     ("quorate-lab", &["quorate-node", "quorate-client", "quorate-operator", "quorate-simulator", "quorate-twins"]),
     ("quorate", &["quorate-lab"]),
 ];

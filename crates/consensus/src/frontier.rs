@@ -1,5 +1,6 @@
 //! What a replica needs besides the application's state to go on from a committed block without those before it.
 
+use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{Block, DecodeError, Decoder, Digest, Encoder, Hasher, Height, ReplicaId, Wire};
@@ -14,6 +15,24 @@ const MAX_FRONTIER_BLOCKS: usize = 1 << 16;
 pub struct Frontier(Vec<(Arc<Block>, Arc<[ReplicaId]>)>);
 
 impl Frontier {
+    /// Returns its encoding, which a host puts before the application's part of a state.
+    pub fn to_bytes(&self) -> Bytes {
+        let mut out = Encoder::default();
+        self.encode(&mut out);
+        out.finish()
+    }
+
+    /// Reads what [`Frontier::to_bytes`] gave.
+    ///
+    /// # Errors
+    /// If it is anything else.
+    pub fn from_bytes(bytes: Bytes) -> Result<Frontier, DecodeError> {
+        let mut input = Decoder::new(bytes);
+        let frontier = Frontier::decode(&mut input)?;
+        input.finish("end of a frontier")?;
+        Ok(frontier)
+    }
+
     /// That of the last of these blocks, which are given oldest first.
     ///
     /// # Panics

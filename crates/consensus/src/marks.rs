@@ -1,6 +1,7 @@
 //! What a replica tells of itself. Nothing here has to be acted on.
 
 use quorate_types::{Digest, Height, ReplicaId, View};
+use std::fmt::{self, Write};
 
 /// Moment in a replica's life, for transcripts, logs and metrics. A host that ignores all of them decides and answers the same (ADR 027).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,4 +120,17 @@ pub enum Drop {
     Unasked,
     /// Too much of the sender's is in the works already.
     Overload,
+}
+
+/// The key in statuses and reports: `not-the-leader` for [`Drop::NotTheLeader`].
+impl fmt::Display for Drop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, letter) in format!("{self:?}").char_indices() {
+            if letter.is_ascii_uppercase() && at > 0 {
+                f.write_char('-')?;
+            }
+            f.write_char(letter.to_ascii_lowercase())?;
+        }
+        Ok(())
+    }
 }

@@ -96,6 +96,14 @@ pub fn halt(why: &Halt) -> String {
     }
 }
 
+/// Cuts a line of a transcript off after so many characters.
+pub fn clip(line: &mut String, characters: usize) {
+    if let Some((at, _)) = line.char_indices().nth(characters) {
+        line.truncate(at);
+        line.push('…');
+    }
+}
+
 /// A moment in a replica's life.
 pub fn mark(mark: &Mark) -> String {
     match mark {

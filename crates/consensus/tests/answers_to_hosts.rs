@@ -4,7 +4,7 @@ use quorate_consensus::chained::engine::ChainedEngine;
 use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::journal::Record;
-use quorate_consensus::seam::RecordId;
+use quorate_consensus::seam::{Drop, RecordId};
 use quorate_consensus::{Action, Config, Halt, Input, Mark, Refusal, Replica};
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height, Quorum, ReplicaId, Time};
 
@@ -74,4 +74,10 @@ fn the_leader_is_read_from_the_replica() {
     });
     assert!(replica.leader().is_some());
     assert_eq!(told, Some(replica.leader()));
+}
+
+#[test]
+fn reasons_for_dropping_are_counted_under_one_name() {
+    assert_eq!(Drop::Stale.to_string(), "stale");
+    assert_eq!(Drop::NotTheLeader.to_string(), "not-the-leader");
 }

@@ -8,8 +8,7 @@ use crate::keyring::Keyring;
 use crate::scheme::{Claim, ProofFault, Recipients, SchemeKind};
 use crate::statements::Statements;
 use bytes::Bytes;
-use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Signers, Statement, Subject, View, Vote};
-use std::mem::discriminant;
+use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Statement, Subject, View, Vote};
 use std::sync::Arc;
 
 /// Own signatures to remember: more than a window of PBFT slots has, in about half a megabyte.
@@ -100,26 +99,25 @@ impl Crypto {
     /// Verifies all signatures in one batch, and bisects it if that fails.
     ///
     /// # Errors
-    /// The voters, ascending, whose votes are unusable: non-members, wrong signatures, and attachments of another kind
-    /// than the majority's (most of a quorum are honest). The other votes can be submitted again together with new
-    /// ones.
+    /// The voters, ascending, whose votes are unusable, as [`Certificate::assemble`] finds them.
     ///
     /// # Panics
     /// If there is no quorum, a voter occurs twice, a vote is on another subject, or the subject cannot have
     /// certificates: the caller's bug.
-    pub fn assemble(&mut self, subject: &Subject, mut votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
+    pub fn assemble(&mut self, subject: &Subject, votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
         assert!(subject.domain != Domain::Proposal, "a proposal is signed by its leader alone");
         assert!(subject.domain != Domain::Vote || subject.view > View(0), "view 0 has only the genesis certificate");
         let needed = self.keyring.quorum().quorum();
         assert!(votes.len() >= needed, "{} votes are not a quorum of {needed}", votes.len());
-        votes.sort_unstable_by_key(|vote| vote.voter);
-        assert!(votes.windows(2).all(|pair| pair[0].voter < pair[1].voter), "a voter occurs twice");
         assert!(votes.iter().all(|vote| vote.subject == *subject), "a vote is on another subject");
+        let quorum = self.keyring.quorum();
+        let certificate = Certificate::assemble(subject, votes, &quorum, |votes| self.prove(subject, votes))?;
+        self.cache.insert(certificate.fingerprint());
+        Ok(certificate)
+    }
 
-        let misfits = self.misfits(&votes);
-        if !misfits.is_empty() {
-            return Err(misfits);
-        }
+    fn prove(&mut self, subject: &Subject, votes: &[Vote]) -> Result<Bytes, Vec<ReplicaId>> {
+        assert!(votes.windows(2).all(|pair| pair[0].voter < pair[1].voter), "a voter occurs twice");
         let attachments = votes.iter().map(|vote| &vote.attachment);
         let statements = Statements::new(self.keyring.cluster(), subject, attachments);
         let claims: Vec<Claim<'_>> =
@@ -128,11 +126,7 @@ impl Crypto {
         if !bad.is_empty() {
             return Err(bad.into_iter().map(|(replica, ..)| *replica).collect());
         }
-
-        let proof = self.keyring.assemble(&claims);
-        let certificate = certificate(subject, votes, proof);
-        self.cache.insert(certificate.fingerprint());
-        Ok(certificate)
+        Ok(self.keyring.assemble(&claims))
     }
 
     /// Verifies a certificate of a quorum; accepts genesis.
@@ -171,18 +165,6 @@ impl Crypto {
     /// The committee's public keys, for verification on other threads.
     pub fn keyring(&self) -> Arc<Keyring> {
         self.keyring.clone()
-    }
-
-    /// Returns the voters that are not members, or whose attachment is of another kind than the majority's.
-    fn misfits(&self, votes: &[Vote]) -> Vec<ReplicaId> {
-        let alike = |vote: &Vote| {
-            votes.iter().filter(|other| discriminant(&other.attachment) == discriminant(&vote.attachment)).count()
-        };
-        let uniform = alike(&votes[0]) == votes.len();
-        (votes.iter())
-            .filter(|vote| !self.keyring.is_member(vote.voter) || !uniform && alike(vote) * 2 <= votes.len())
-            .map(|vote| vote.voter)
-            .collect()
     }
 
     fn check(&mut self, claims: &[Claim<'_>]) -> bool {
@@ -230,11 +212,4 @@ fn check_proof(keyring: &Keyring, certificate: &Certificate) -> Result<(), Certi
         ProofFault::Length { expected } => CertificateError::ProofLength { found: proof.len(), expected },
         ProofFault::Signature => CertificateError::Signature { domain: subject.domain, view: subject.view },
     })
-}
-
-/// Combines verified votes, in ascending order of voters, with their proof.
-fn certificate(subject: &Subject, votes: Vec<Vote>, proof: Bytes) -> Certificate {
-    let signers: Signers = votes.iter().map(|vote| vote.voter).collect();
-    let said = votes.into_iter().map(|vote| vote.attachment).filter(|said| *said != Attachment::None);
-    Certificate { subject: *subject, signers, attachments: said.collect(), proof }
 }

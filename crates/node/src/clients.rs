@@ -7,15 +7,16 @@
 use crate::client_frames::{ClientFrame, Statuses};
 use crate::devices::Devices;
 use crate::error::HostError;
-use crate::gateway::{Checked, FORGED, bad_expiry};
+use crate::gateway::{Checked, FORGED};
 use crate::host::Host;
 use bytes::Bytes;
-use quorate_consensus::{Input, Protocol, Refusal};
+use quorate_consensus::{Input, Protocol};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MOST_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
 };
 use quorate_gateway::turns::Standing;
+use quorate_hosting::{bad_expiry, refusal};
 use quorate_transports::LinkId;
 use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message};
@@ -199,14 +200,10 @@ impl<P: Protocol> Host<P> {
             let link = waiting[place].0;
             next += place + 1;
             let gateway = &self.devices.gateway;
-            let text = match why {
-                Refusal::PoolFull => POOL_FULL,
-                Refusal::Expired => EXPIRED,
-                // Its reply is on its way.
-                Refusal::Executed if !gateway.answers_bundles() || gateway.kept_reply(&bundle).is_some() => continue,
-                Refusal::Executed => FORGOTTEN_REPLY,
-            };
-            self.refuse_for_now(link, bundle, text.to_owned());
+            let is_answered = !gateway.answers_bundles() || gateway.kept_reply(&bundle).is_some();
+            if let Some(why) = refusal(why, is_answered) {
+                self.refuse_for_now(link, bundle, why.to_owned());
+            }
         }
     }
 
@@ -256,14 +253,5 @@ impl<P: Protocol> Host<P> {
     }
 }
 
-const POOL_FULL: &str =
-    "too many commands wait to be ordered; send the bundle again later, or raise `pool_bundles` and `pool_bytes`";
-
-const EXPIRED: &str =
-    "the bundle has expired, or may before it can be ordered; sign its commands again, to expire later";
-
 const FOR_STATUS_ONLY: &str =
     "this listener answers questions for the status alone; clients use the address of `client_listen`";
-
-const FORGOTTEN_REPLY: &str = "the bundle was ordered before, some of its commands were refused, and its reply is no longer kept; \
-     what became of each command is told once the bundle has expired; or raise `reply_cache_bytes`";

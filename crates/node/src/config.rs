@@ -26,7 +26,7 @@ pub const MAX_CLUSTER_NAME_CHARACTERS: usize = 200;
 /// Bytes of a client's frame besides the bundle's body or the question in it.
 const CLIENT_FRAME_OVERHEAD_BYTES: usize = 1 << 10;
 /// How many bytes of replies are kept for clients that ask again, unless the configuration says otherwise.
-pub const DEFAULT_REPLY_CACHE_BYTES: usize = 16 << 20;
+pub use quorate_hosting::DEFAULT_REPLY_CACHE_BYTES;
 
 /// One replica's settings. Unknown keys are refused; all but `cluster`, `replica` and `members` have defaults.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -15,28 +15,20 @@ use quorate_applications::{Checkpoint, Executor, Reply, RestoreError};
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::journal::Record;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Action, Envelope, Input, Mark, Message, Refusal, To};
+use quorate_consensus::{Action, Envelope, Input, Mark, Message, Refusal};
 use quorate_crypto::Crypto;
+use quorate_hosting::{DurabilityGate, Outgoing, Peers, split};
 use quorate_storage::Journal;
 use quorate_transports::Transport;
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{
-    Block, Bundle, Certificate, ClusterId, Decoder, Digest, Encoder, Height, Quorum, ReplicaId, Settings, Time, Vote,
-    Wire,
+    Block, Bundle, Certificate, ClusterId, Digest, Encoder, Height, Quorum, ReplicaId, Settings, Time, Vote, Wire,
 };
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
 /// Bytes of records that nothing waits for, as of commits, that are gathered before they are written for their own sake.
 const UNHURRIED_BYTES: usize = 1 << 20;
-
-/// A message that waits until a record is durable.
-struct Held<M> {
-    after: RecordId,
-    to: To,
-    message: Envelope<M>,
-    sign: bool,
-}
 
 /// What a replica's actions are performed on.
 pub(crate) struct Devices<M> {
@@ -69,7 +61,7 @@ pub(crate) struct Devices<M> {
     restored: Height,
     /// Whether the journal outlives the process, so that it matters what is in it.
     keeps: bool,
-    held: VecDeque<Held<M>>,
+    gate: DurabilityGate<M>,
     durable: Option<RecordId>,
     unwritten: bool,
     /// Bytes that were appended since the journal was last told to write.
@@ -97,11 +89,8 @@ pub(crate) struct Restored {
     pub vouched: Option<(Certificate, Frontier)>,
 }
 
-fn read_frontier(bytes: Bytes) -> Result<Frontier, RestoreError> {
-    let mut input = Decoder::new(bytes);
-    let frontier = Frontier::decode(&mut input)?;
-    input.finish("end of a frontier")?;
-    Ok(frontier)
+fn decode(frontier: Bytes) -> Result<Frontier, RestoreError> {
+    Ok(Frontier::from_bytes(frontier)?)
 }
 
 /// The concrete devices of one replica.
@@ -165,7 +154,7 @@ impl<M: Message> Devices<M> {
             mark,
             restored: Height(0),
             keeps,
-            held: VecDeque::new(),
+            gate: DurabilityGate::default(),
             durable: None,
             unwritten: false,
             unhurried_bytes: 0,
@@ -182,13 +171,16 @@ impl<M: Message> Devices<M> {
     /// Performs one action; answers come back through `local`.
     pub fn perform(&mut self, now: Time, action: Action<M>) -> Result<(), HostError> {
         match action {
-            Action::Send { to, message, after, sign } => match after {
-                Some(record) if !self.is_durable(record)? => {
-                    self.held.push_back(Held { after: record, to, message, sign });
-                    self.unwritten = true;
+            Action::Send { to, message, after, sign } => {
+                let message = Outgoing { to, message, sign };
+                match after {
+                    Some(record) if !self.is_durable(record)? => {
+                        self.gate.hold(record, message);
+                        self.unwritten = true;
+                    }
+                    _ => self.send(message),
                 }
-                _ => self.send(to, message, sign),
-            },
+            }
             Action::Persist { id, record } => {
                 self.appended = id.0;
                 if let Record::Summary { height, .. } = record {
@@ -271,7 +263,7 @@ impl<M: Message> Devices<M> {
         let frontier = self.executor.adopt(state)?;
         assert_eq!(self.executor.height(), height, "a snapshot is of the height in its name");
         self.restored = height;
-        let vouched = certificate.map(|certificate| Ok::<_, HostError>((certificate, read_frontier(frontier)?)));
+        let vouched = certificate.map(|certificate| Ok::<_, HostError>((certificate, decode(frontier)?)));
         Ok(Restored { height, vouched: vouched.transpose()? })
     }
 
@@ -304,12 +296,7 @@ impl<M: Message> Devices<M> {
     fn digest(&mut self, frontier: &Frontier) -> Result<(), HostError> {
         let height = frontier.height();
         assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
-        let encode = || {
-            let mut out = Encoder::default();
-            frontier.encode(&mut out);
-            out.finish()
-        };
-        self.checkpoints.push(height, self.executor.checkpoint(frontier.digest(), encode))?;
+        self.checkpoints.push(height, self.executor.checkpoint(frontier.digest(), || frontier.to_bytes()))?;
         self.take_checkpoints()
     }
 
@@ -336,8 +323,8 @@ impl<M: Message> Devices<M> {
         if height <= self.executor.height() {
             return Ok(());
         }
-        let (manifest, state) = self.states.received();
-        let frontier = read_frontier(self.executor.adopt(state.clone())?)?;
+        let (manifest, state) = self.states.received(height);
+        let frontier = decode(self.executor.adopt(state.clone())?)?;
         assert_eq!(self.executor.height(), height, "a quorum vouches for the state of that height");
         self.states.adopt(checkpoint.clone(), manifest, state)?;
         self.restored = height;
@@ -365,12 +352,11 @@ impl<M: Message> Devices<M> {
             self.journal.accept_repair()?;
             self.good_with = None;
         }
-        while let Some(first) = self.held.front().map(|held| held.after) {
-            if !self.is_durable(first)? {
-                break;
-            }
-            if let Some(Held { to, message, sign, .. }) = self.held.pop_front() {
-                self.send(to, message, sign);
+        while let Some(record) = self.gate.awaited()
+            && self.is_durable(record)?
+        {
+            while let Some(message) = self.gate.release(self.durable) {
+                self.send(message);
             }
         }
         Ok(())
@@ -380,7 +366,7 @@ impl<M: Message> Devices<M> {
     pub fn finish_journal(&mut self) -> Result<bool, HostError> {
         self.unwritten |= self.unhurried_bytes > 0;
         self.settle_journal()?;
-        Ok(self.held.is_empty() && (self.appended == 0 || self.is_durable(RecordId(self.appended))?))
+        Ok(self.gate.awaited().is_none() && (self.appended == 0 || self.is_durable(RecordId(self.appended))?))
     }
 
     fn is_durable(&mut self, record: RecordId) -> Result<bool, HostError> {
@@ -405,25 +391,26 @@ impl<M: Message> Devices<M> {
             && votes.iter().all(|vote| self.crypto.verify_vote(vote))
     }
 
-    fn send(&mut self, to: To, mut message: Envelope<M>, sign: bool) {
+    fn send(&mut self, Outgoing { to, mut message, sign }: Outgoing<M>) {
         if sign {
             self.sign(&mut message);
         }
         let me = self.me;
-        match to {
-            To::One(replica) if replica == me => {}
-            To::One(replica) => {
+        let (peers, comes_back) = split(to, me);
+        match peers {
+            Peers::Nobody => {}
+            Peers::One(replica) => {
                 let frame = self.encode(&message);
                 self.transport.send_to(replica, frame);
             }
-            To::All | To::Others => {
+            Peers::Others => {
                 let frame = self.encode(&message);
                 for replica in (0..self.replicas).map(ReplicaId).filter(|replica| *replica != me) {
                     self.transport.send_to(replica, frame.clone());
                 }
             }
         }
-        if to == To::All || to == To::One(me) {
+        if comes_back {
             self.local.push_back(Input::Receive { from: me, message });
         }
     }

@@ -1,27 +1,14 @@
 //! The clients' side of a replica: whose bundles are taken, and what goes back: where to, in which form, and once more for those who
 //! ask again.
 
-use crate::reply_cache::ReplyCache;
 use bytes::Bytes;
 use quorate_applications::Reply;
-use quorate_consensus::pool::EXPIRY_MARGIN_BLOCKS;
 use quorate_crypto::{BundleVerifier, ClientAuthentication};
+use quorate_hosting::{Answers, ReplyCache};
 use quorate_transports::{LinkId, Transport};
 use quorate_types::codec::WIRE_VERSION;
-use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
-use quorate_types::{Bundle, ClientId, Digest, Encoder, Height, ReplicaId, ReplicaReply, ReplyMode, Results, Wire};
+use quorate_types::{Bundle, ClientId, Digest, Encoder, Height, ReplicaId, ReplicaReply, ReplyMode, Wire};
 use std::collections::{BTreeSet, HashMap};
-
-/// What a replica says of executed bundles.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Answers {
-    /// The outcome of every command.
-    Outcomes,
-    /// That it was executed, no more.
-    Bare,
-    /// Nothing.
-    Nothing,
-}
 
 /// The limits that a bundle from a client must keep.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +35,7 @@ pub(crate) struct Gateway {
     verifier: BundleVerifier,
     forged_by_peers: u64,
     forged_by_clients: u64,
-    cache: ReplyCache,
+    cache: ReplyCache<Bytes>,
     /// Replies are encoded side by side: they live as long as they are cached, and leave in the order they came.
     encoder: Encoder,
 }
@@ -62,11 +49,7 @@ impl Gateway {
         cache_bytes: usize,
         salt: u64,
     ) -> Gateway {
-        let answers = match mode {
-            ReplyMode::Each => Answers::Outcomes,
-            ReplyMode::None if me == ReplicaId(0) => Answers::Bare,
-            ReplyMode::None => Answers::Nothing,
-        };
+        let answers = Answers::of(me, mode);
         let cache = ReplyCache::new(cache_bytes, salt);
         Gateway {
             answers,
@@ -189,27 +172,22 @@ impl Gateway {
 
     /// Sends a client anything but the outcome of a bundle.
     pub fn send(&mut self, transport: &mut dyn Transport, link: LinkId, reply: &ReplicaReply) {
-        let frame = self.encode(reply);
+        let frame = encode(&mut self.encoder, reply);
         transport.send(link, frame);
     }
 
     /// Answers the bundles of a block. One that was ordered before has no effect the second time, and its client gets what it got
     /// then, as long as that is kept.
     pub fn deliver(&mut self, transport: &mut dyn Transport, replies: &mut Vec<Reply>) {
-        if self.answers == Answers::Nothing {
-            return replies.clear();
-        }
         let mut last = None;
         for Reply { origin, bundle, height, results } in replies.drain(..) {
-            let results = if self.answers == Answers::Bare { Results::bare() } else { results };
-            let frame = match self.cache.get(&bundle) {
-                Some(kept) => kept.clone(),
-                None => {
-                    let fresh = self.encode(&ReplicaReply::Executed { bundle, height, results });
-                    self.cache.insert(bundle, fresh.clone());
-                    fresh
-                }
-            };
+            let Some(results) = self.answers.form(results) else { continue };
+            let encoder = &mut self.encoder;
+            let frame = self.cache.get_or_keep(bundle, || {
+                let fresh = encode(encoder, &ReplicaReply::Executed { bundle, height, results });
+                let bytes = fresh.len();
+                (fresh, bytes)
+            });
             let link = match last {
                 Some((client, link)) if client == origin => link,
                 _ => self.links.get(&origin).copied(),
@@ -224,18 +202,8 @@ impl Gateway {
     /// Answers a bundle that need not be ordered, as it was executed before and the reply of then is not kept.
     pub fn answer_again(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Reply) {
         let Reply { bundle, height, results, .. } = reply;
-        let results = match self.answers {
-            Answers::Outcomes => results,
-            Answers::Bare => Results::bare(),
-            Answers::Nothing => return,
-        };
+        let Some(results) = self.answers.form(results) else { return };
         self.send(transport, link, &ReplicaReply::Executed { bundle, height, results });
-    }
-
-    fn encode(&mut self, reply: &ReplicaReply) -> Bytes {
-        self.encoder.put_u8(WIRE_VERSION);
-        reply.encode(&mut self.encoder);
-        self.encoder.take()
     }
 
     /// The state as this replica has it.
@@ -244,22 +212,10 @@ impl Gateway {
     }
 }
 
-/// Why a bundle is not taken at this height though nothing is settled, if it is not. A replica that is behind does not refuse what those
-/// who are ahead take; executed it is by the height of its block alone.
-pub(crate) fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
-    let (expires, earliest, latest) = (bundle.expires(), height.0 + EXPIRY_MARGIN_BLOCKS, height.latest_expiry());
-    if expires.0 <= earliest {
-        return Some(format!(
-            "the bundle expires at height {expires}, and it is {height} now: it may come too late; \
-             sign bundles to expire {EXPIRY_MARGIN_BLOCKS} to {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
-        ));
-    }
-    (expires > latest.latest_expiry()).then(|| {
-        format!(
-            "the bundle expires at height {expires}, and it is {height} now: it would have no effect; \
-             sign bundles to expire at most {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
-        )
-    })
+fn encode(encoder: &mut Encoder, reply: &ReplicaReply) -> Bytes {
+    encoder.put_u8(WIRE_VERSION);
+    reply.encode(encoder);
+    encoder.take()
 }
 
 const UNAUTHENTICATED: &str = "the bundle does not show whose it is, and this cluster takes none that does not; \

@@ -346,8 +346,7 @@ impl<P: Protocol> Host<P> {
     }
 
     fn dropped(&self, counters: &Counters) -> BTreeMap<String, u64> {
-        let of_the_replica =
-            self.replica.dropped().iter().map(|(why, count)| (kebab_case(&format!("{why:?}")), *count));
+        let of_the_replica = self.replica.dropped().iter().map(|(why, count)| (why.to_string(), *count));
         let of_the_host = [
             ("undecodable-from-peers", self.undecodable_from_peers),
             ("undecodable-from-clients", self.clients.undecodable()),
@@ -358,16 +357,4 @@ impl<P: Protocol> Host<P> {
             of_the_host.into_iter().chain(self.devices.gateway.forgeries()).filter(|(_, count)| *count > 0);
         of_the_replica.chain(of_the_host.map(|(why, count)| (why.to_owned(), count))).collect()
     }
-}
-
-/// `NotTheLeader` as `not-the-leader`.
-fn kebab_case(name: &str) -> String {
-    let mut text = String::with_capacity(name.len() + 4);
-    for (at, letter) in name.char_indices() {
-        if letter.is_ascii_uppercase() && at > 0 {
-            text.push('-');
-        }
-        text.push(letter.to_ascii_lowercase());
-    }
-    text
 }

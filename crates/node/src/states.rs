@@ -8,20 +8,17 @@
 //! written, for which nobody else vouches.
 
 use crate::error::HostError;
-use crate::receiving::{Receiving, remove_spool};
 use crate::snapshots::{Snapshot, SnapshotFiles, StateFile};
+use crate::spool::{self, Spool};
 use bytes::Bytes;
 use quorate_applications::FrozenState;
-use quorate_consensus::checkpoints::STATES_KEPT;
-use quorate_consensus::transfer::{MANIFEST, Part};
+use quorate_consensus::transfer::Part;
+use quorate_hosting::{Chunks, Kept, StateKeeper};
 use quorate_storage::account;
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
-use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Wire};
+use quorate_types::{Certificate, Height, Manifest};
 use std::io;
 use std::thread::{self, JoinHandle};
-
-/// Most states that are kept before a quorum vouches for them.
-const MAX_UNCERTIFIED: usize = 2;
 
 /// A sum of the journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,15 +33,7 @@ pub(crate) struct Sum {
 
 enum Source {
     Memory(Bytes),
-    File(StateFile),
-}
-
-struct Kept {
-    height: Height,
-    manifest: Manifest,
-    certificate: Option<Certificate>,
-    state: Source,
-    reading: Reading,
+    File(StateFile, Reading),
 }
 
 /// Whether the file of a state can be read.
@@ -55,29 +44,29 @@ enum Reading {
     Told,
 }
 
-impl Kept {
-    fn new(height: Height, manifest: Manifest, certificate: Option<Certificate>, state: Source) -> Kept {
-        Kept { height, manifest, certificate, state, reading: Reading::Fine }
-    }
-
-    /// A chunk of the state. Where it cannot be read, it is gone for whoever asks: he will ask another.
-    fn chunk(&mut self, chunk: u32) -> Option<Bytes> {
-        match &self.state {
-            Source::Memory(state) => chunk_of(state, chunk),
-            Source::File(file) => {
-                let start = u64::from(chunk) * CHUNK_BYTES as u64;
-                let length = self.manifest.bytes().checked_sub(start)?.min(CHUNK_BYTES as u64);
-                let bytes = file.read(start, length as usize);
-                bytes.map_err(|why| self.reading.fails(why)).ok()
-            }
-        }
+impl Source {
+    fn file(file: StateFile) -> Source {
+        Source::File(file, Reading::Fine)
     }
 }
 
-impl Reading {
-    fn fails(&mut self, why: io::Error) {
-        if let Reading::Fine = self {
-            *self = Reading::Failed(why);
+impl Chunks for Source {
+    /// A chunk that cannot be read is gone for the peer that asks: it will ask another.
+    fn chunk(&mut self, manifest: &Manifest, chunk: u32) -> Option<Bytes> {
+        let (file, reading) = match self {
+            Source::Memory(state) => return chunk_of(state, chunk),
+            Source::File(file, reading) => (file, reading),
+        };
+        let start = u64::from(chunk) * CHUNK_BYTES as u64;
+        let length = manifest.bytes().checked_sub(start)?.min(CHUNK_BYTES as u64);
+        match file.read(start, length as usize) {
+            Ok(bytes) => Some(bytes),
+            Err(why) => {
+                if let Reading::Fine = reading {
+                    *reading = Reading::Failed(why);
+                }
+                None
+            }
         }
     }
 }
@@ -110,9 +99,9 @@ pub(crate) struct States {
     /// The sums in the journal, oldest first.
     sums: Vec<Sum>,
     work: Work,
-    /// Oldest first.
-    kept: Vec<Kept>,
-    receiving: Option<Receiving>,
+    keeper: StateKeeper<Source>,
+    /// What has come of a state on its way here.
+    spool: Option<Spool>,
     /// Whether the disk had no room for the last state, which is told once.
     without_room: bool,
 }
@@ -127,8 +116,8 @@ impl States {
             sum_wanted: false,
             sums: Vec::new(),
             work: Work::Nothing,
-            kept: Vec::new(),
-            receiving: None,
+            keeper: StateKeeper::default(),
+            spool: None,
             without_room: false,
         }
     }
@@ -143,9 +132,8 @@ impl States {
         let Some(files) = &self.files else { return Ok(None) };
         let last = files.read_last()?;
         if let Some(Snapshot { height, certificate: Some(certificate), state }) = &last {
-            let state_file = Source::File(files.open(*height)?);
-            let certificate = Some(certificate.clone());
-            self.kept.push(Kept::new(*height, Manifest::of(state), certificate, state_file));
+            let file = Source::file(files.open(*height)?);
+            self.keeper.keep_certified(certificate.clone(), Manifest::of(state), file);
         }
         Ok(last)
     }
@@ -178,43 +166,26 @@ impl States {
 
     /// Keeps the state of a checkpoint.
     pub fn keep(&mut self, height: Height, manifest: Manifest, state: Bytes) {
-        self.kept.push(Kept::new(height, manifest, None, Source::Memory(state)));
-        let uncertified = self.kept.iter().filter(|kept| kept.certificate.is_none()).count();
-        if uncertified > MAX_UNCERTIFIED {
-            let oldest = self.kept.iter().position(|kept| kept.certificate.is_none()).expect("some are not certified");
-            self.kept.remove(oldest);
-        }
+        self.keeper.keep(height, manifest, Source::Memory(state));
     }
 
-    /// A quorum vouches for a state that is kept. Of those before it one more stays.
+    /// A quorum vouches for a state.
     pub fn certify(&mut self, certificate: Certificate) {
-        let height = certificate.subject.height;
-        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.height == height) {
-            kept.certificate = Some(certificate);
-        }
-        self.kept.retain(|kept| kept.certificate.is_some() || kept.height > height);
-        let certified = self.kept.iter().filter(|kept| kept.certificate.is_some()).count();
-        self.kept.drain(..certified.saturating_sub(STATES_KEPT));
+        self.keeper.certify(certificate);
     }
 
     /// A part of a state, if it is here.
     pub fn read(&mut self, height: Height, part: Part) -> Option<Bytes> {
-        let kept = self.kept.iter_mut().find(|kept| kept.height == height && kept.certificate.is_some())?;
-        match part {
-            MANIFEST => {
-                let mut out = Encoder::default();
-                kept.manifest.encode(&mut out);
-                Some(out.finish())
-            }
-            chunk => kept.chunk(chunk - 1),
-        }
+        self.keeper.read(height, part)
     }
 
     /// What an operator should know of a file with a state that could not be read, once for each.
     pub fn take_unreadable(&mut self) -> Option<String> {
         let files = self.files.as_ref()?;
-        let kept = self.kept.iter_mut().find(|kept| matches!(kept.reading, Reading::Failed(_)))?;
-        let Reading::Failed(why) = std::mem::replace(&mut kept.reading, Reading::Told) else { return None };
+        let failed = |kept: &&mut Kept<Source>| matches!(kept.state, Source::File(_, Reading::Failed(_)));
+        let kept = self.keeper.kept_mut().iter_mut().find(failed)?;
+        let Source::File(_, reading) = &mut kept.state else { return None };
+        let Reading::Failed(why) = std::mem::replace(reading, Reading::Told) else { return None };
         let path = files.path(kept.height);
         Some(format!(
             "WARNING: cannot read {}: {why}; the replica goes on, and whoever asks it for this state has to ask others, until it has written the \
@@ -225,31 +196,26 @@ impl States {
 
     /// Begins to receive a state, and says which of its chunks are here already.
     pub fn receive(&mut self, height: Height, manifest: Manifest) -> Vec<u32> {
-        let (before, mut kept) = (self.receiving.take(), self.kept.last_mut());
-        let find = |digest: &Digest| {
-            let received = before.as_ref().and_then(|before| before.find(digest));
-            let own = || {
-                let kept = kept.as_mut()?;
-                let chunk = kept.manifest.digests().iter().position(|known| known == digest)? as u32;
-                kept.chunk(chunk).filter(|bytes| kept.manifest.fits(chunk, bytes))
-            };
-            received.or_else(own)
-        };
         let directory = self.files.as_ref().map(SnapshotFiles::directory);
-        let receiving = Receiving::begin(height, manifest, find, directory);
-        self.receiving.insert(receiving).held()
+        let spooled = directory.map(spool::read).unwrap_or_default();
+        let held = self.keeper.receive(height, manifest, |digest| spooled.get(digest).cloned());
+        self.spool = directory.and_then(Spool::create);
+        for chunk in self.keeper.received_chunks() {
+            spool::append(&mut self.spool, chunk);
+        }
+        held
     }
 
     /// Keeps a chunk of the state that is being received.
     pub fn keep_chunk(&mut self, height: Height, chunk: u32, bytes: Bytes) {
-        if let Some(receiving) = self.receiving.as_mut().filter(|receiving| receiving.height == height) {
-            receiving.keep(chunk, bytes);
-        }
+        spool::append(&mut self.spool, &bytes);
+        self.keeper.keep_chunk(height, chunk, bytes);
     }
 
     /// The state that was received, all of it.
-    pub fn received(&mut self) -> (Manifest, Bytes) {
-        self.receiving.take().expect("a state is received before it is adopted").finish()
+    pub fn received(&mut self, height: Height) -> (Manifest, Bytes) {
+        self.spool = None;
+        self.keeper.received(height)
     }
 
     /// The replica is now in the state that was received: it will outlive the process, if anything does.
@@ -258,12 +224,11 @@ impl States {
         let mut source = Source::Memory(state.clone());
         if let Some(files) = &self.files {
             let snapshot = Snapshot { height, certificate: Some(certificate.clone()), state };
-            let written = files.write(&snapshot).and_then(|()| remove_spool(files.directory()));
+            let written = files.write(&snapshot).and_then(|()| spool::remove(files.directory()));
             written.map_err(|why| files.fault("write", &files.path(height), why))?;
-            source = Source::File(files.open(height)?);
+            source = Source::file(files.open(height)?);
         }
-        self.kept.clear();
-        self.kept.push(Kept::new(height, manifest, Some(certificate), source));
+        self.keeper.keep_certified(certificate, manifest, source);
         Ok(())
     }
 
@@ -273,11 +238,11 @@ impl States {
         let Some(files) = &self.files else { return Ok(Progress::default()) };
         match std::mem::replace(&mut self.work, Work::Nothing) {
             Work::Nothing => {
-                if let Some(kept) = self.kept.iter().rfind(|kept| kept.certificate.is_some())
+                if let Some((certificate, kept)) = self.keeper.certified().next_back()
                     && let Source::Memory(state) = &kept.state
                 {
                     let state = state.clone();
-                    self.work = begin_writing(files, kept.height, kept.certificate.clone(), || state)?;
+                    self.work = begin_writing(files, kept.height, Some(certificate.clone()), || state)?;
                 }
             }
             Work::Waiting { last, height, state } if durable >= Some(last) => {
@@ -305,7 +270,7 @@ impl States {
             let path = files.path(height);
             // The journal has all that is in it, and there may be room again before the journal is full.
             let can_wait = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-            self.kept.retain(|kept| kept.height != height || !matches!(kept.state, Source::Memory(_)));
+            self.keeper.retain(|kept| kept.height != height || !matches!(kept.state, Source::Memory(_)));
             if !can_wait {
                 return Err(files.fault("write", &path, source));
             }
@@ -319,10 +284,10 @@ impl States {
             return Ok(Progress { cut: None, trouble });
         }
         let has_room_again = std::mem::take(&mut self.without_room);
-        if let Some(kept) = self.kept.iter_mut().find(|kept| kept.height == height) {
-            kept.state = Source::File(files.open(height)?);
+        if let Some(kept) = self.keeper.get_mut(height) {
+            kept.state = Source::file(files.open(height)?);
         }
-        let first_kept = self.kept.first().map_or(height, |kept| kept.height.min(height));
+        let first_kept = self.keeper.kept().first().map_or(height, |kept| kept.height.min(height));
         files.remove_below(first_kept)?;
         self.sum_wanted |= certified;
         let usable = |sum: &&Sum| {

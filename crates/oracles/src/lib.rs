@@ -4,12 +4,15 @@
 //! inside a replica. It uses only the message types of `quorate-consensus`, none of its rules, and counts quorums with
 //! its own arithmetic. The judge of Twins and the oracle of the simulator both use it.
 //!
+//! [`Chain`] checks commits against one another. The tests of the core use it too.
+//!
 //! [`Work`] checks the work of a replica against budgets: answers to one peer, results and size of a block, and bundles
 //! that wait because one peer relayed them.
 //!
 //! Only honest replicas are judged. A liar counts as having signed everything that helps to complete a certificate, so
 //! the oracles report nothing while at most f replicas lie and the others follow the protocol.
 
+mod chain;
 mod law;
 mod relays;
 mod statements;
@@ -18,6 +21,7 @@ mod view_changes;
 mod voices;
 mod work;
 
+pub use chain::{Chain, Discord};
 pub use law::{Breach, Law};
 pub use relays::Relays;
 pub use statements::Statements;

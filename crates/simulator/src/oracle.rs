@@ -5,7 +5,7 @@ use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
 use quorate_consensus::digest_map::{DigestMap, Salt};
 use quorate_consensus::{Config, Envelope, Evidence, Message};
-use quorate_oracles::{Breach, Relays, Statements, Weight, Work};
+use quorate_oracles::{Breach, Chain, Relays, Statements, Weight, Work};
 use quorate_types::{
     Attachment, Block, Bundle, ClientId, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
 };
@@ -49,9 +49,7 @@ struct Vouched {
 pub struct Oracle {
     /// Whether votes go by slot.
     slotted: bool,
-    /// The one chain that all committed chains are prefixes of; genesis first.
-    chain: Vec<Digest>,
-    heights: Vec<u64>,
+    chain: Chain,
     /// Who misbehaves: nobody waits for them.
     faulty: Signers,
     /// Who of them says what is not so: what they sign is not judged. What they execute is, for inside they are honest.
@@ -90,8 +88,7 @@ impl Oracle {
             work: Work::new(replicas, config),
             relays: Relays::new(replicas),
             too_large: DigestMap::with_hasher(Salt(0)),
-            chain: vec![genesis],
-            heights: vec![0; replicas],
+            chain: Chain::new(genesis, replicas),
             faulty: Signers::empty(),
             liars: Signers::empty(),
             bundles: DigestMap::with_hasher(Salt(0)),
@@ -316,7 +313,7 @@ impl Oracle {
 
     /// A replica comes back from a crash. It executes once more what it has committed, to be where it was; what it has signed holds.
     pub fn restarted(&mut self, replica: ReplicaId) {
-        self.heights[replica.index()] = 0;
+        self.chain.goes_to(replica.index(), Height(0));
         self.done[replica.index()].clear();
         let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
         // The order in which they are visited is seen nowhere.
@@ -328,31 +325,8 @@ impl Oracle {
         self.holds(replica, "commits", bundles.iter().map(Weight::of).sum());
         let backed = self.statements.commits(replica, block);
         self.breached(backed);
-        let (height, at) = (block.height.0, &mut self.heights[replica.index()]);
-        if height != *at + 1 {
-            let what = format!("replica {replica} commits height {height} after height {at}");
-            return self.complain("contiguity", what);
-        }
-        *at = height;
-        let position = height as usize;
-        if !block.is_unlinked_or_extends(&self.chain[position - 1]) {
-            let what = format!("replica {replica} commits at height {height} a block that does not extend the last");
-            return self.complain("contiguity", what);
-        }
-        match self.chain.get(position) {
-            Some(agreed) if *agreed != block.digest() => {
-                let what = format!(
-                    "replica {replica} commits {:?} at height {height}, where another committed {agreed:?}",
-                    block.digest()
-                );
-                self.complain("agreement", what);
-            }
-            Some(_) => {}
-            None => self.chain.push(block.digest()),
-        }
-        if !bundles.iter().map(Bundle::digest).eq(block.payload.iter().copied()) {
-            let what = format!("replica {replica} executes other bundles at height {height} than the block names");
-            self.complain("validity", what);
+        if let Err(discord) = self.chain.commits(replica.index(), block, bundles) {
+            self.complain(discord.law(), format!("replica {replica} {discord}"));
         }
     }
 
@@ -398,12 +372,12 @@ impl Oracle {
             let what = format!("replica {replica} adopts a state at height {height} that nobody had who executed");
             return self.complain("agreement", what);
         }
-        let at = &mut self.heights[replica.index()];
-        if height.0 < *at {
+        let at = self.chain.height(replica.index());
+        if height.0 < at {
             let what = format!("replica {replica} goes back from height {at} to the state of {height}");
             return self.complain("contiguity", what);
         }
-        *at = height.0;
+        self.chain.goes_to(replica.index(), height);
         let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
         // The order in which they are visited is seen nowhere.
         let executed = self.bundles.values_mut().filter(|bundle| bundle.height.is_some_and(|at| at <= height));
@@ -412,17 +386,6 @@ impl Oracle {
 
     /// The height that a replica has committed.
     pub fn height(&self, replica: usize) -> u64 {
-        self.heights[replica]
-    }
-}
-
-/// What the oracle asks of a block.
-trait Extends {
-    fn is_unlinked_or_extends(&self, parent: &Digest) -> bool;
-}
-
-impl Extends for Block {
-    fn is_unlinked_or_extends(&self, parent: &Digest) -> bool {
-        self.parent() == *parent || self.parent() == Digest::ZERO
+        self.chain.height(replica)
     }
 }

@@ -5,9 +5,8 @@ use crate::trace::mix;
 use bytes::Bytes;
 use quorate_crypto::{Crypto, SchemeProfile};
 use quorate_types::identity::ProofShape;
-use quorate_types::{Attachment, Certificate, ClusterId, Quorum, ReplicaId, Signers, Subject, Vote};
+use quorate_types::{Certificate, ClusterId, Quorum, ReplicaId, Subject, Vote};
 use std::collections::{BTreeSet, VecDeque};
-use std::mem::discriminant;
 
 /// Certificates that a modelled device remembers as verified, as the real one does.
 const CACHE: usize = quorate_crypto::DEFAULT_CACHE_CERTIFICATES;
@@ -93,31 +92,22 @@ impl Modelled {
         vote.signature[..] == self.zeros[..self.shape.signature_bytes]
     }
 
-    fn assemble(&mut self, subject: &Subject, mut votes: Vec<Vote>) -> (Result<Certificate, Vec<ReplicaId>>, u64) {
-        votes.sort_unstable_by_key(|vote| vote.voter);
-        let alike = |vote: &Vote| {
-            votes.iter().filter(|other| discriminant(&other.attachment) == discriminant(&vote.attachment)).count()
-        };
-        if alike(&votes[0]) != votes.len() {
-            let misfits = votes.iter().filter(|vote| alike(vote) * 2 <= votes.len()).map(|vote| vote.voter);
-            return (Err(misfits.collect()), 0);
-        }
-        let forged = |vote: &&Vote| !self.is_genuine(vote);
-        let forgers: Vec<ReplicaId> = votes.iter().filter(forged).map(|vote| vote.voter).collect();
-        if !forgers.is_empty() {
-            self.verifications += votes.len() as u64;
-            return (Err(forgers), votes.len() as u64);
-        }
-        let count = votes.len();
-        let signers: Signers = votes.iter().map(|vote| vote.voter).collect();
-        let said = votes.into_iter().map(|vote| vote.attachment).filter(|said| *said != Attachment::None);
-        let attachments = said.collect();
-        let proof = self.proof(count);
-        let certificate = Certificate { subject: *subject, signers, attachments, proof };
-        let checked = if self.is_signed { count as u64 } else { 0 };
+    /// Makes a certificate, and says how many signatures were checked for it.
+    fn assemble(&mut self, subject: &Subject, votes: Vec<Vote>) -> (Result<Certificate, Vec<ReplicaId>>, u64) {
+        let mut checked = 0;
+        let result = Certificate::assemble(subject, votes, &self.quorum, |votes| {
+            let forged = |vote: &&Vote| !self.is_genuine(vote);
+            let forgers: Vec<ReplicaId> = votes.iter().filter(forged).map(|vote| vote.voter).collect();
+            if self.is_signed || !forgers.is_empty() {
+                checked = votes.len() as u64;
+            }
+            if forgers.is_empty() { Ok(self.proof(votes.len())) } else { Err(forgers) }
+        });
         self.verifications += checked;
-        self.remember(&certificate);
-        (Ok(certificate), checked)
+        if let Ok(certificate) = &result {
+            self.remember(certificate);
+        }
+        (result, checked)
     }
 }
 

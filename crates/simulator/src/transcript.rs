@@ -19,10 +19,7 @@ pub struct Transcript {
 impl Transcript {
     fn line(&mut self, now: Time, text: String) {
         let mut line = format!("{now:?}  {text}");
-        if let Some((at, _)) = line.char_indices().nth(LINE_CHARACTERS) {
-            line.truncate(at);
-            line.push('…');
-        }
+        text::clip(&mut line, LINE_CHARACTERS);
         if self.lines.len() == LINES {
             self.lines.pop_front();
         }

@@ -88,7 +88,7 @@ fn comes_back_among_liars(protocol: ProtocolKind) {
         let fetched = judged(&report, &[AWAY], &case);
         let (fetched, _) = last_adopted(fetched, AWAY).unwrap_or_else(|| panic!("{case}: no state: {fetched:?}"));
         assert!(fetched.chunks > 3, "{case}: {fetched:?}");
-        let forged = report.end[usize::from(AWAY)].as_ref().and_then(|status| status.dropped.get("NotGenuine"));
+        let forged = report.end[usize::from(AWAY)].as_ref().and_then(|status| status.dropped.get("not-genuine"));
         let forges = matches!(fault, Fault::ForgeState | Fault::InventAnswers);
         assert!(!forges || forged.is_some(), "{case}: nothing forged came");
     }

@@ -1,12 +1,13 @@
 //! One instance of a replica, and what its host keeps for it.
 
-use crate::states::States;
 use crate::words::mix;
+use bytes::Bytes;
 use quorate_byzantine::Behaviour;
 use quorate_consensus::Replica;
 use quorate_consensus::journal::Record;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::{Action, RecordId, Timer};
+use quorate_hosting::StateKeeper;
 use quorate_types::{Digest, Height, ReplicaId, Time, View};
 
 /// Changes what an actor does before it is done.
@@ -29,7 +30,7 @@ pub(crate) struct Actor<P: Protocol> {
     /// How it misbehaves, if it hears what it lies about.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     /// The states that it keeps for others, and the one that it receives.
-    pub states: States,
+    pub states: StateKeeper<Bytes>,
     /// After how many actions it crashes.
     pub fuse: Option<usize>,
     alarms: [Option<Time>; Timer::ALL.len()],
@@ -48,7 +49,7 @@ impl<P: Protocol> Actor<P> {
             #[cfg(feature = "museum")]
             rewriter: None,
             behaviour: None,
-            states: States::default(),
+            states: StateKeeper::default(),
             fuse: None,
             alarms: [None; Timer::ALL.len()],
         }
@@ -61,7 +62,7 @@ impl<P: Protocol> Actor<P> {
         self.behaviour = None;
         self.chain.clear();
         self.journal.clear();
-        self.states = States::default();
+        self.states = StateKeeper::default();
         self.alarms = [None; Timer::ALL.len()];
     }
 

@@ -6,8 +6,8 @@ use crate::words::{Words, mix_all};
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::seam::Message;
-use quorate_oracles::{Breach, Statements};
-use quorate_types::{Block, Bundle, Digest, Domain, ReplicaId, Subject};
+use quorate_oracles::{Breach, Chain, Discord, Statements};
+use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Subject};
 use std::fmt;
 
 /// What can be broken.
@@ -103,11 +103,9 @@ pub struct Judge {
     slotted: bool,
     /// Whose deeds are judged.
     trusted: ActorSet,
-    /// The one chain that all executed chains are prefixes of; genesis first.
-    chain: Vec<Digest>,
+    chain: Chain,
     /// What the blocks of that chain name, genesis first, if states may be taken over.
     payloads: Option<Vec<Vec<Digest>>>,
-    heights: Vec<u64>,
     /// The highest number of a bundle that each has executed.
     newest: Vec<u64>,
     bundles: Words<Submitted>,
@@ -128,9 +126,8 @@ impl Judge {
             oracle: Statements::new(protocol, cast.replicas(), cast.quorum().faults()),
             early: None,
             trusted: 0,
-            chain: vec![genesis],
+            chain: Chain::new(genesis, cast.len()),
             payloads: None,
-            heights: vec![0; cast.len()],
             newest: vec![0; cast.len()],
             bundles: Words::default(),
             submitted: 0,
@@ -145,9 +142,8 @@ impl Judge {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.trusted = self.cast.honest().fold(0, |set, identity| set | 1 << identity.index());
-        self.chain.truncate(1);
+        self.chain.clear();
         self.payloads.iter_mut().for_each(|payloads| payloads.truncate(1));
-        self.heights.fill(0);
         self.newest.fill(0);
         self.bundles.clear();
         self.submitted = 0;
@@ -240,12 +236,12 @@ impl Judge {
 
     /// The height up to which an actor has executed.
     pub fn height(&self, actor: ActorId) -> u64 {
-        self.heights[actor.0]
+        self.chain.height(actor.0)
     }
 
     /// The longest chain that an honest actor executed; genesis first.
     pub fn chain(&self) -> &[Digest] {
-        &self.chain
+        self.chain.agreed()
     }
 
     /// An actor makes a statement; `statement` is a word for all of it.
@@ -270,45 +266,31 @@ impl Judge {
 
     /// An actor commits a block on top of `parent`, and executes its bundles.
     pub fn commits(&mut self, actor: ActorId, block: &Block, bundles: &[Bundle]) {
-        let (height, at) = (block.height.0, self.heights[actor.0]);
-        self.heights[actor.0] = height;
-        if self.complaint.is_some() {
+        if self.complaint.is_some() || !self.trusts(actor) {
+            self.chain.goes_to(actor.0, block.height);
+            if self.complaint.is_none() {
+                self.executes(actor, bundles);
+            }
             return;
-        }
-        if !self.trusts(actor) {
-            return self.executes(actor, bundles);
         }
         let backed = self.oracle.commits(self.cast.identity(actor), block);
         self.breached(backed);
-        if height != at + 1 {
-            let what = format!("{} commits h{height} after h{at}", self.cast.name(actor));
-            return self.complain(Law::Contiguity, what);
-        }
-        let position = height as usize;
-        let parent = self.chain[position - 1];
-        if block.parent() != parent && block.parent() != Digest::ZERO {
-            let what = format!("{} commits at h{height} a block that does not extend the last", self.cast.name(actor));
-            return self.complain(Law::Contiguity, what);
-        }
-        match self.chain.get(position) {
-            Some(agreed) if *agreed != block.digest() => {
-                let (name, digest) = (self.cast.name(actor), block.digest());
-                let what = format!("{name} commits {digest:?} at h{height}, where another committed {agreed:?}");
-                self.complain(Law::Agreement, what);
-            }
-            Some(_) => {}
-            None => {
-                self.chain.push(block.digest());
-                self.payloads.iter_mut().for_each(|payloads| payloads.push(block.payload.clone()));
-            }
-        }
-        if bundles.len() != block.payload.len()
-            || !bundles.iter().zip(&block.payload).all(|(bundle, named)| bundle.digest() == *named)
-        {
-            let what = format!("{} executes other bundles at h{height} than the block names", self.cast.name(actor));
-            self.complain(Law::Validity, what);
+        match self.chain.commits(actor.0, block, bundles) {
+            Ok(true) => self.payloads.iter_mut().for_each(|payloads| payloads.push(block.payload.clone())),
+            Ok(false) => {}
+            Err(discord @ (Discord::Gap { .. } | Discord::Detached { .. })) => return self.disagrees(actor, &discord),
+            Err(discord) => self.disagrees(actor, &discord),
         }
         self.executes(actor, bundles);
+    }
+
+    fn disagrees(&mut self, actor: ActorId, discord: &Discord) {
+        let law = match discord {
+            Discord::Gap { .. } | Discord::Detached { .. } => Law::Contiguity,
+            Discord::Fork { .. } | Discord::StrangeState { .. } => Law::Agreement,
+            Discord::OtherBundles { .. } => Law::Validity,
+        };
+        self.complain(law, format!("{} {discord}", self.cast.name(actor)));
     }
 
     fn executes(&mut self, actor: ActorId, bundles: &[Bundle]) {
@@ -336,20 +318,19 @@ impl Judge {
 
     /// From the beginning on, states may be taken over in place of blocks.
     pub fn remember_payloads(&mut self) {
-        assert_eq!(self.chain.len(), 1, "nothing has been executed yet");
+        assert_eq!(self.chain.agreed().len(), 1, "nothing has been executed yet");
         self.payloads = Some(vec![Vec::new()]);
     }
 
     /// An actor takes over a state, which is that after these blocks, genesis left out.
     pub fn adopts(&mut self, actor: ActorId, blocks: &[Digest]) {
         let (bit, height) = (1 << actor.0, blocks.len());
-        self.heights[actor.0] = height as u64;
+        let agreed = self.chain.adopts(actor.0, blocks);
         if self.complaint.is_some() || !self.trusts(actor) {
             return;
         }
-        if self.chain.get(1..=height) != Some(blocks) {
-            let what = format!("{} takes over a state of h{height} that nobody else came to", self.cast.name(actor));
-            return self.complain(Law::Agreement, what);
+        if let Err(discord) = agreed {
+            return self.disagrees(actor, &discord);
         }
         let payloads = self.payloads.as_ref().expect("the stage keeps states");
         for digest in payloads[..=height].iter().flatten() {
@@ -375,7 +356,7 @@ impl Judge {
 
     /// An actor has lost its state and executes everything again.
     pub fn forgets(&mut self, actor: ActorId) {
-        self.heights[actor.0] = 0;
+        self.chain.goes_to(actor.0, Height(0));
         self.newest[actor.0] = 0;
         self.bundles.values_mut().for_each(|submitted| submitted.by &= !(1 << actor.0));
     }

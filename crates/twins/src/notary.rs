@@ -4,10 +4,7 @@
 //! each of its signers has signed what it says that they did. Nothing is hashed, and nothing is believed.
 
 use crate::words::{Words, mix, mix_all};
-use quorate_types::{
-    Attachment, Certificate, ClusterId, Quorum, ReplicaId, Signers, Subject, Vote, limits::MAX_REPLICAS,
-};
-use std::mem::discriminant;
+use quorate_types::{Attachment, Certificate, ClusterId, Quorum, ReplicaId, Subject, Vote, limits::MAX_REPLICAS};
 
 /// Knows who has signed what.
 pub struct Notary {
@@ -61,21 +58,13 @@ impl Notary {
     /// Makes a certificate of a quorum of votes by distinct voters.
     ///
     /// # Errors
-    /// The voters whose votes are not genuine, or say besides what cannot stand beside what most say.
-    pub fn assemble(&self, subject: &Subject, mut votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
-        votes.sort_unstable_by_key(|vote| vote.voter);
-        let alike = |vote: &Vote| {
-            votes.iter().filter(|other| discriminant(&other.attachment) == discriminant(&vote.attachment)).count()
-        };
-        let uniform = alike(&votes[0]) == votes.len();
-        let bad = |vote: &&Vote| !self.is_genuine(vote) || !uniform && alike(vote) * 2 <= votes.len();
-        let blamed: Vec<ReplicaId> = votes.iter().filter(bad).map(|vote| vote.voter).collect();
-        if !blamed.is_empty() {
-            return Err(blamed);
-        }
-        let signers: Signers = votes.iter().map(|vote| vote.voter).collect();
-        let said = votes.into_iter().map(|vote| vote.attachment).filter(|said| *said != Attachment::None);
-        Ok(Certificate { subject: *subject, signers, attachments: said.collect(), proof: bytes::Bytes::new() })
+    /// The voters whose votes are of no use, as [`Certificate::assemble`] finds them.
+    pub fn assemble(&self, subject: &Subject, votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
+        Certificate::assemble(subject, votes, &self.quorum, |votes| {
+            let forged = |vote: &&Vote| !self.is_genuine(vote);
+            let forgers: Vec<ReplicaId> = votes.iter().filter(forged).map(|vote| vote.voter).collect();
+            if forgers.is_empty() { Ok(bytes::Bytes::new()) } else { Err(forgers) }
+        })
     }
 }
 

@@ -20,10 +20,7 @@ pub struct Transcript {
 
 impl Transcript {
     fn line(&mut self, mut line: String) {
-        if let Some((at, _)) = line.char_indices().nth(LINE_CHARACTERS) {
-            line.truncate(at);
-            line.push('…');
-        }
+        text::clip(&mut line, LINE_CHARACTERS);
         self.lines.push(line);
     }
 

@@ -60,7 +60,7 @@ fn what_is_wrong_with_a_line_is_said() {
         (file(0, 0, round), "not 0"),
         (file(3, 4, round), "4 of 3 replicas cannot be twins"),
         (file(60, 5, round), "64 actors"),
-        (file(4, 0, round), "there is no `R0'`; the actors are R0 R1 R2 R3"),
+        (file(4, 0, round), "there is no `R0'`; help: the actors are R0 R1 R2 R3"),
         (file(4, 1, r#"{"leader":"R0'","groups":[]}"#), "one of two instances"),
         (file(4, 1, r#"{"leader":"R9","groups":[]}"#), "round 1: there is no `R9`"),
         (file(4, 1, r#"{"leader":"R0","groups":[["R1"],["R2","R1"]]}"#), "named twice"),

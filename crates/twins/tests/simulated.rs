@@ -89,7 +89,7 @@ fn fails(spec: &SimSpec, mutant: Bug, words: &str, case: &str) {
 /// How often honest replicas dropped something for this reason.
 fn dropped(report: &SimReport, liar: u16, why: Drop) -> u64 {
     let honest = report.end.iter().flatten().filter(|status| status.replica.0 != liar);
-    let name = format!("{why:?}");
+    let name = why.to_string();
     honest.flat_map(|status| &status.dropped).filter(|(why, _)| **why == name).map(|(_, count)| *count).sum()
 }
 

@@ -3,6 +3,8 @@
 //! In every phase of every protocol, votes on a [`Subject`] become a [`Certificate`]. A vote signs a [`Statement`]:
 //! fixed fields in a fixed order, beginning with the cluster and the domain, so no signature has two meanings.
 
+mod assembly;
+
 use crate::bitset::Signers;
 use crate::codec::{DecodeError, Decoder, Encoder, Wire, decode_list, encode_list};
 use crate::digest::{Digest, Hasher};

@@ -49,22 +49,24 @@ impl Keys {
         })
     }
 
-    /// The certificate that votes make, or the voters whose votes are not genuine.
+    /// The certificate that votes make, or the voters whose votes are of no use.
     pub fn assemble(&self, subject: Subject, votes: &[Vote]) -> Result<Certificate, Vec<ReplicaId>> {
-        let forged: Vec<ReplicaId> =
-            votes.iter().filter(|vote| !self.is_vote_genuine(vote)).map(|vote| vote.voter).collect();
-        if !forged.is_empty() {
-            return Err(forged);
-        }
-        let mut votes: Vec<&Vote> = votes.iter().collect();
-        votes.sort_by_key(|vote| vote.voter);
-        let says_something = votes.iter().any(|vote| vote.attachment != Attachment::None);
-        Ok(Certificate {
+        Certificate::assemble(&subject, votes.to_vec(), &self.quorum, |votes| {
+            let forged = |vote: &&Vote| !self.is_vote_genuine(vote);
+            let forgers: Vec<ReplicaId> = votes.iter().filter(forged).map(|vote| vote.voter).collect();
+            let proof = || votes.iter().flat_map(|vote| vote.signature.iter().copied()).collect();
+            if forgers.is_empty() { Ok(proof()) } else { Err(forgers) }
+        })
+    }
+
+    /// The certificate that a liar makes of votes: whether they can stand in one it does not ask.
+    pub fn put_together(&self, subject: Subject, votes: &[Vote]) -> Certificate {
+        Certificate {
             subject,
             signers: votes.iter().map(|vote| vote.voter).collect(),
-            attachments: votes.iter().filter(|_| says_something).map(|vote| vote.attachment.clone()).collect(),
+            attachments: votes.iter().map(|vote| vote.attachment.clone()).collect(),
             proof: votes.iter().flat_map(|vote| vote.signature.iter().copied()).collect(),
-        })
+        }
     }
 
     /// A genuine certificate that the named replicas all signed.

@@ -1,7 +1,9 @@
 //! What must hold of every run, judged from the outside: the oracles see what replicas sign and commit and share no code with them.
+//! Whether commits agree is for [`Chain`], which the simulator and Twins ask too.
 
 use super::play::Play;
 use quorate_consensus::Evidence;
+use quorate_oracles::Chain;
 use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Quorum, ReplicaId, Subject, View};
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -14,9 +16,7 @@ pub struct Oracle<P> {
     quorum: Quorum,
     /// Replicas whose deeds prove nothing.
     byzantine: BTreeSet<ReplicaId>,
-    /// The one chain that all committed chains are prefixes of; genesis first.
-    chain: Vec<Digest>,
-    heights: Vec<usize>,
+    chain: Chain,
     submitted: BTreeSet<Digest>,
     executed: Vec<BTreeSet<Digest>>,
     persisted: BTreeMap<Slot, (Subject, Attachment)>,
@@ -34,8 +34,7 @@ impl<P: Play> Oracle<P> {
         Oracle {
             quorum,
             byzantine: BTreeSet::new(),
-            chain: vec![genesis],
-            heights: vec![0; quorum.replicas()],
+            chain: Chain::new(genesis, quorum.replicas()),
             submitted: BTreeSet::new(),
             executed: vec![BTreeSet::new(); quorum.replicas()],
             persisted: BTreeMap::new(),
@@ -112,25 +111,16 @@ impl<P: Play> Oracle<P> {
         if self.is_byzantine(replica) {
             return;
         }
-        let (height, at) = (block.height.0 as usize, &mut self.heights[replica.index()]);
-        assert_eq!(height, *at + 1, "{replica:?} commits across a gap");
-        *at = height;
-        let extends = block.is_unlinked() || block.parent() == self.chain[height - 1];
-        assert!(extends, "{replica:?} commits a block that does not extend the last");
-        match self.chain.get(height) {
-            Some(digest) => {
-                assert_eq!(block.digest(), *digest, "{replica:?} disagrees on the block at height {height}")
-            }
-            None => self.chain.push(block.digest()),
+        if let Err(discord) = self.chain.commits(replica.index(), block, bundles) {
+            panic!("{replica:?} {discord}");
         }
         let voters = self.voters.get(&block.digest()).map_or(0, BTreeSet::len);
         assert!(
             voters + self.byzantine.len() >= self.quorum.quorum(),
-            "{replica:?} commits a block at height {height} that only {voters} voted for"
+            "{replica:?} commits a block at height {} that only {voters} voted for",
+            block.height
         );
-        let digests: Vec<Digest> = bundles.iter().map(Bundle::digest).collect();
-        assert_eq!(digests, block.payload, "{replica:?} executes other bundles than the block names");
-        for digest in digests {
+        for digest in bundles.iter().map(Bundle::digest) {
             assert!(self.submitted.contains(&digest), "{replica:?} executes a bundle that no client sent");
             let first = self.executed[replica.index()].insert(digest);
             assert!(
@@ -146,9 +136,11 @@ impl<P: Play> Oracle<P> {
             return;
         }
         assert_eq!(chain.len(), height.0 as usize, "a state tells of all blocks up to its height");
-        assert!(self.chain.len() > chain.len(), "{replica:?} adopts a state that nobody was in");
-        assert_eq!(chain, &self.chain[1..=chain.len()], "{replica:?} adopts the state after other blocks");
-        self.heights[replica.index()] = self.heights[replica.index()].max(height.0 as usize);
+        let at = self.chain.height(replica.index());
+        if let Err(discord) = self.chain.adopts(replica.index(), chain) {
+            panic!("{replica:?} {discord}");
+        }
+        self.chain.goes_to(replica.index(), Height(at.max(height.0)));
         // It does not know one by one what was executed up to there.
         self.forgetful = true;
     }

@@ -67,8 +67,9 @@ fn poisoner<R: Viewed>(way: Way, lies: Rc<Cell<u32>>) -> Tamper<R::Message> {
 /// Two genuine timeouts of others, and the liar's, which tells of a certificate that does not exist.
 fn poisoned(keys: &Keys, subject: Subject, votes: &[Vote]) -> Certificate {
     let others = votes.iter().filter(|vote| vote.voter != LIAR).take(2).cloned();
-    let votes: Vec<Vote> = others.chain([keys.vote(LIAR, subject, Attachment::HighView(CLAIMED))]).collect();
-    keys.assemble(subject, &votes).expect("the liar signs its lie")
+    let mut votes: Vec<Vote> = others.chain([keys.vote(LIAR, subject, Attachment::HighView(CLAIMED))]).collect();
+    votes.sort_by_key(|vote| vote.voter);
+    keys.put_together(subject, &votes)
 }
 
 fn lie<R: Viewed>(way: Way, keys: &Keys, high: Certificate, poison: Certificate) -> Act<R::Message> {

@@ -5,8 +5,6 @@ use crate::charges::{Charges, nanos};
 use crate::hostile::{MOST_UNREAD_BYTES, Request};
 use crate::parcel::Parcel;
 use quorate_applications::Reply;
-use quorate_client::ReplyMode;
-use quorate_consensus::digest_map::{DigestMap, Salt};
 use quorate_consensus::pool::Source;
 use quorate_consensus::{Input, Protocol, Refusal};
 use quorate_gateway::budget::{
@@ -15,16 +13,15 @@ use quorate_gateway::budget::{
 };
 use quorate_gateway::places::{self, Entrance, Holder, MOST_LINKS, MOST_LINKS_PER_ADDRESS};
 use quorate_gateway::turns::Standing;
-use quorate_types::{Bundle, Digest, ReplicaId, ReplicaReply, Results, Time};
-use std::collections::{BTreeMap, VecDeque};
+use quorate_hosting::{Answers, bad_expiry, refusal};
+use quorate_types::{Bundle, Digest, ReplicaReply, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The link over which the honest clients come.
 pub const HONEST_LINK: u16 = 0;
 /// All clients come from one address, which is the harder case: hostile and honest share what it may have.
 const ADDRESS: u64 = 0;
-/// Replies that are kept for clients that ask again.
-const REPLIES_KEPT: usize = 1 << 16;
 
 /// What a replica remembers of those whom it serves.
 #[derive(Default)]
@@ -99,38 +96,6 @@ impl Door {
     }
 }
 
-/// The latest replies; the earliest give way.
-pub struct Replies {
-    kept: DigestMap<Arc<ReplicaReply>>,
-    order: VecDeque<Digest>,
-}
-
-impl Replies {
-    /// None.
-    pub fn new(salt: u64) -> Replies {
-        Replies { kept: DigestMap::with_hasher(Salt(salt)), order: VecDeque::new() }
-    }
-
-    fn get(&self, bundle: &Digest) -> Option<Arc<ReplicaReply>> {
-        self.kept.get(bundle).cloned()
-    }
-
-    /// Keeps the reply to a bundle, unless one is kept: that one is returned.
-    fn keep(&mut self, bundle: Digest, reply: impl FnOnce() -> ReplicaReply) -> Arc<ReplicaReply> {
-        if let Some(kept) = self.kept.get(&bundle) {
-            return kept.clone();
-        }
-        let reply = Arc::new(reply());
-        self.kept.insert(bundle, reply.clone());
-        self.order.push_back(bundle);
-        if self.order.len() > REPLIES_KEPT {
-            let oldest = self.order.pop_front().expect("there is more than one");
-            self.kept.remove(&oldest);
-        }
-        reply
-    }
-}
-
 impl<P: Protocol> Node<P> {
     /// Something has come over a client's link. The honest are known to be genuine from the beginning.
     pub fn ask(&mut self, link: u16, request: Request, bytes: u32) {
@@ -177,17 +142,13 @@ impl<P: Protocol> Node<P> {
             self.spent +=
                 world.charges.receive + u64::from(size) * (world.charges.receive_byte + world.charges.hash_byte);
             match request {
-                Request::Bundle(bundle) => match self.replies.get(&bundle.digest()) {
-                    Some(reply) => self.tell_clients(reply, world),
-                    None => match self.parts.executor.settled(&bundle) {
-                        Some(reply) => self.answer_again(reply, world),
-                        None => {
-                            self.requests.set_standing(link, Standing::Genuine);
-                            bundles.push(bundle);
-                            sources.push(Source::Client { crowd: ADDRESS, link: u64::from(link) });
-                        }
-                    },
-                },
+                Request::Bundle(bundle) => {
+                    if let Some(bundle) = self.accept(bundle, world) {
+                        self.requests.set_standing(link, Standing::Genuine);
+                        bundles.push(bundle);
+                        sources.push(Source::Client { crowd: ADDRESS, link: u64::from(link) });
+                    }
+                }
                 Request::Forged => {
                     self.spent += world.charges.verify(1);
                     self.requests.set_standing(link, Standing::Stranger);
@@ -217,33 +178,51 @@ impl<P: Protocol> Node<P> {
         self.feed_local(world);
     }
 
+    /// Answers a bundle, or returns it to be ordered.
+    fn accept(&mut self, bundle: Bundle, world: &mut Surroundings<'_, P::Message>) -> Option<Bundle> {
+        let digest = bundle.digest();
+        if let Some(reply) = self.replies.get(&digest).cloned() {
+            self.tell_clients(reply, world);
+            return None;
+        }
+        if let Some(reply) = self.parts.executor.settled(&bundle) {
+            self.answer_again(reply, world);
+            return None;
+        }
+        if let Some(why) = bad_expiry(&bundle, self.parts.executor.height()) {
+            self.tell_clients(Arc::new(ReplicaReply::Refused { bundle: digest, why, again: true }), world);
+            return None;
+        }
+        Some(bundle)
+    }
+
     /// Tells the clients of a bundle that was not taken.
     pub(super) fn refuse(&mut self, bundle: Digest, why: Refusal, world: &mut Surroundings<'_, P::Message>) {
-        let text = "too many commands wait, or the reply is no longer kept".to_owned();
-        let again = why != Refusal::Executed;
-        self.tell_clients(Arc::new(ReplicaReply::Refused { bundle, why: text, again }), world);
+        let is_answered = self.answers() == Answers::Nothing || self.replies.get(&bundle).is_some();
+        if let Some(why) = refusal(why, is_answered) {
+            self.tell_clients(Arc::new(ReplicaReply::Refused { bundle, why: why.to_owned(), again: true }), world);
+        }
     }
 
     /// Answers a bundle that need not be ordered, as it was executed before and the reply of then is not kept.
     fn answer_again(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
-        let Some(results) = self.results_told(reply.results) else { return };
+        let Some(results) = self.answers().form(reply.results) else { return };
         let reply = ReplicaReply::Executed { bundle: reply.bundle, height: reply.height, results };
         self.tell_clients(Arc::new(reply), world);
     }
 
-    fn results_told(&self, results: Results) -> Option<Results> {
-        match self.parts.reply {
-            ReplyMode::Each => Some(results),
-            ReplyMode::None if self.parts.me == ReplicaId(0) => Some(Results::bare()),
-            ReplyMode::None => None,
-        }
+    fn answers(&self) -> Answers {
+        Answers::of(self.parts.me, self.parts.reply)
     }
 
     /// Answers the clients, unless what was executed was executed before a crash already.
     pub(super) fn reply(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
         let Reply { bundle, height, results, .. } = reply;
-        let Some(results) = self.results_told(results) else { return };
-        let reply = self.replies.keep(bundle, || ReplicaReply::Executed { bundle, height, results });
+        let Some(results) = self.answers().form(results) else { return };
+        let reply = self.replies.get_or_keep(bundle, || {
+            let bytes = results.body().len();
+            (Arc::new(ReplicaReply::Executed { bundle, height, results }), bytes)
+        });
         if !self.recalls {
             self.tell_clients(reply, world);
         }

@@ -48,6 +48,11 @@ impl Journal {
         self.durable >= Some(record)
     }
 
+    /// The last durable record.
+    pub fn durable(&self) -> Option<RecordId> {
+        self.durable
+    }
+
     /// Whether there is something to flush, and no flush under way.
     pub fn may_flush(&self) -> bool {
         self.flushing.is_none() && self.appended > self.durable

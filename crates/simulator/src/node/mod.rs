@@ -6,7 +6,6 @@
 mod gateway;
 mod journal;
 mod sending;
-mod states;
 mod transfer;
 
 pub use gateway::HONEST_LINK;
@@ -20,22 +19,23 @@ use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
 use crate::signatures::Device;
 use crate::transcript::Transcript;
-use gateway::{Door, Replies};
+use gateway::Door;
 use journal::Journal;
 use quorate_applications::{Executor, Reply};
 use quorate_byzantine::Behaviour;
 use quorate_client::ReplyMode;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::seam::RecordId;
-use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, To};
+use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, text};
 use quorate_gateway::turns::Turns;
+use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Outgoing, ReplyCache, StateKeeper};
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
-use quorate_types::{Block, Bundle, Certificate, ClusterId, Digest, Height, ReplicaId, Status, Time};
-use states::States;
+use quorate_types::{Block, Bundle, Certificate, ClusterId, Digest, Height, ReplicaId, ReplicaReply, Status, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+use transfer::Stored;
 
 /// Most inputs from the own devices in a row.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
@@ -77,13 +77,6 @@ pub struct Surroundings<'a, M> {
 
 /// A peer's message: whose, how many bytes, what it says.
 type FromPeer<M> = (u16, u32, Arc<Envelope<M>>);
-
-struct Held<M> {
-    after: RecordId,
-    to: To,
-    message: Envelope<M>,
-    sign: bool,
-}
 
 /// What a node is made of.
 pub struct Parts<P: Protocol> {
@@ -150,9 +143,9 @@ pub struct Node<P: Protocol> {
     local: VecDeque<Input<P::Message>>,
     actions: Vec<Action<P::Message>>,
     alarms: [Time; Timer::ALL.len()],
-    held: VecDeque<Held<P::Message>>,
+    gate: DurabilityGate<P::Message>,
     journal: Journal,
-    states: States,
+    states: StateKeeper<Stored>,
     /// What it executed is that of a state up to here: blocks up to this height are not executed.
     adopted: Height,
     /// A state that it has become, until that is durable.
@@ -162,7 +155,8 @@ pub struct Node<P: Protocol> {
     spent: u64,
     wrote_to: [u64; WORDS],
     executed: Vec<Reply>,
-    replies: Replies,
+    /// The latest replies, for clients that ask again.
+    replies: ReplyCache<Arc<ReplicaReply>>,
     busy_ns: u64,
     blocks: u64,
     bytes_sent: u64,
@@ -195,16 +189,16 @@ impl<P: Protocol> Node<P> {
             local: VecDeque::new(),
             actions: Vec::new(),
             alarms: [NEVER; Timer::ALL.len()],
-            held: VecDeque::new(),
+            gate: DurabilityGate::default(),
             journal: Journal::new(parts.keeps_journal),
-            states: States::default(),
+            states: StateKeeper::default(),
             adopted: Height(0),
             adopting: None,
             servers: vec![Time(0); parts.crypto_servers],
             spent: 0,
             wrote_to: [0; WORDS],
             executed: Vec::new(),
-            replies: Replies::new(parts.salt),
+            replies: ReplyCache::new(DEFAULT_REPLY_CACHE_BYTES, parts.salt),
             busy_ns: 0,
             blocks: 0,
             bytes_sent: 0,
@@ -241,8 +235,8 @@ impl<P: Protocol> Node<P> {
 
     /// Whether a turn would find something to do.
     pub fn has_work(&self, now: Time) -> bool {
-        let waits = self.held.front();
-        let flushed = waits.is_some_and(|held| self.journal.has(held.after) || self.journal.may_flush());
+        let awaited = self.gate.awaited();
+        let flushed = awaited.is_some_and(|record| self.journal.has(record) || self.journal.may_flush());
         !self.started
             || !self.peers.is_empty()
             || !self.requests.is_empty()
@@ -394,8 +388,8 @@ impl<P: Protocol> Node<P> {
         }
         match action {
             Action::Send { to, message, after, sign } => match after {
-                Some(after) if !self.journal.has(after) => self.held.push_back(Held { after, to, message, sign }),
-                _ => self.send(to, message, sign, world),
+                Some(after) if !self.journal.has(after) => self.gate.hold(after, Outgoing { to, message, sign }),
+                _ => self.send(Outgoing { to, message, sign }, world),
             },
             Action::Persist { id, record } => {
                 if self.passes() {
@@ -429,14 +423,7 @@ impl<P: Protocol> Node<P> {
         if let Some(transcript) = world.transcript {
             transcript.halts(self.now, me, why);
         }
-        let what = match why {
-            Halt::Conflict { height } => format!("replica {me} finds a conflict at height {height}"),
-            Halt::Diverged { height } => {
-                format!("a quorum vouches for another state at height {height} than replica {me}")
-            }
-            Halt::Unreadable { id, why } => format!("replica {me} cannot go on from record {}: {why}", id.0),
-        };
-        world.oracle.complain("agreement", what);
+        world.oracle.complain("agreement", format!("replica {me} {}", text::halt(why)));
     }
 
     fn marked(&mut self, mark: &Mark, world: &mut Surroundings<'_, P::Message>) {
@@ -498,7 +485,7 @@ impl<P: Protocol> Node<P> {
         self.peers.clear();
         (self.requests, self.door) = (Turns::default(), Door::default());
         self.local.clear();
-        self.held.clear();
+        self.gate.clear();
     }
 
     /// It comes back as a new replica, from what the crash has left of its journal.
@@ -510,9 +497,9 @@ impl<P: Protocol> Node<P> {
         self.recalled = records.into_iter().map(|(id, record)| Input::Recall { id, record }).chain(forgot).collect();
         (self.parts.replica, self.parts.executor, self.parts.salt) = (replica, executor, salt);
         self.parts.behaviour = behaviour;
-        self.states.crash(leaves);
+        self.lose_states(leaves);
         (self.adopted, self.adopting) = (Height(0), None);
-        self.replies = Replies::new(salt);
+        self.replies = ReplyCache::new(DEFAULT_REPLY_CACHE_BYTES, salt);
         (self.alive, self.started, self.struck, self.struck_at) = (true, false, false, None);
         self.born = None;
         (self.alarms, self.alarm_known) = ([NEVER; Timer::ALL.len()], NEVER);
@@ -565,7 +552,7 @@ impl<P: Protocol> Node<P> {
             peers: 0,
             connected: Vec::new(),
             attention: Vec::new(),
-            dropped: self.parts.replica.dropped().iter().map(|(why, count)| (format!("{why:?}"), *count)).collect(),
+            dropped: self.parts.replica.dropped().iter().map(|(why, count)| (why.to_string(), *count)).collect(),
             evidence: self.parts.replica.evidence().iter().map(ToString::to_string).collect(),
             history: if history { self.parts.executor.history() } else { Vec::new() },
             settings: None,

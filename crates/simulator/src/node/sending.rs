@@ -1,27 +1,23 @@
 //! What leaves a simulated replica: after the journal has what it waits for, signed if it is to be, charged by its bytes.
 
-use super::{Begun, Destination, Held, Node, Surroundings};
+use super::{Begun, Destination, Node, Surroundings};
 use crate::parcel::Parcel;
 use quorate_consensus::{Envelope, Input, Protocol, To};
+use quorate_hosting::{Outgoing, Peers, split};
 
 impl<P: Protocol> Node<P> {
     /// Sends what waited for records that are durable by now, and begins the next flush.
     pub(super) fn settle_journal(&mut self, world: &mut Surroundings<'_, P::Message>) {
-        while self.held.front().is_some_and(|held| self.journal.has(held.after)) && !self.struck {
-            if let Some(Held { to, message, sign, .. }) = self.held.pop_front() {
-                self.send(to, message, sign, world);
-            }
+        while !self.struck
+            && let Some(message) = self.gate.release(self.journal.durable())
+        {
+            self.send(message, world);
         }
         world.begun.extend(self.journal.flush().map(Begun::Flush));
     }
 
-    pub(super) fn send(
-        &mut self,
-        to: To,
-        mut message: Envelope<P::Message>,
-        sign: bool,
-        world: &mut Surroundings<'_, P::Message>,
-    ) {
+    pub(super) fn send(&mut self, message: Outgoing<P::Message>, world: &mut Surroundings<'_, P::Message>) {
+        let Outgoing { to, mut message, sign } = message;
         let me = self.parts.me;
         if sign {
             if !self.passes() {
@@ -36,15 +32,16 @@ impl<P: Protocol> Node<P> {
         if let Some(transcript) = world.transcript {
             transcript.sends(self.now, me, to, &message);
         }
-        let destination = match to {
-            To::One(one) if one == me => return self.local.push_back(Input::Receive { from: me, message }),
-            To::One(one) => Destination::One(one.index()),
-            To::All | To::Others => Destination::Others,
+        let (destination, copies) = match split(to, me) {
+            (Peers::Nobody, _) => return self.local.push_back(Input::Receive { from: me, message }),
+            (Peers::One(one), _) => (Destination::One(one.index()), 1),
+            (Peers::Others, comes_back) => {
+                if comes_back {
+                    self.local.push_back(Input::Receive { from: me, message: message.clone() });
+                }
+                (Destination::Others, self.parts.replicas - 1)
+            }
         };
-        if to == To::All {
-            self.local.push_back(Input::Receive { from: me, message: message.clone() });
-        }
-        let copies = if destination == Destination::Others { self.parts.replicas - 1 } else { 1 };
         if copies == 0 {
             return;
         }

@@ -1,11 +1,31 @@
 //! Checkpoints of a simulated replica, and becoming a state that others have.
 
-use super::{Begun, Node, Surroundings};
+use super::{Begun, Leaves, Node, Surroundings};
 use crate::chronicle::{Fetched, Holdings};
 use bytes::Bytes;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::{Action, Input, Protocol};
-use quorate_types::{Certificate, Decoder, Encoder, Height, Manifest, Wire};
+use quorate_hosting::Chunks;
+use quorate_types::state::chunk_of;
+use quorate_types::{Certificate, Height, Manifest};
+
+/// A state on the simulated disk, or on its way there.
+pub(super) struct Stored {
+    state: Bytes,
+    is_durable: bool,
+}
+
+impl Stored {
+    fn new(state: Bytes) -> Stored {
+        Stored { state, is_durable: false }
+    }
+}
+
+impl Chunks for Stored {
+    fn chunk(&mut self, _: &Manifest, chunk: u32) -> Option<Bytes> {
+        chunk_of(&self.state, chunk)
+    }
+}
 
 impl<P: Protocol> Node<P> {
     /// Performs what concerns checkpoints and states.
@@ -14,19 +34,19 @@ impl<P: Protocol> Node<P> {
             Action::DigestState { frontier } => self.digest_state(&frontier, world),
             Action::StateStable { checkpoint } => {
                 let height = checkpoint.subject.height;
-                if self.states.certify(*checkpoint) {
+                if self.states.certify(*checkpoint).is_some_and(|kept| !kept.state.is_durable) {
                     world.begun.push(Begun::Keep(height));
                 }
             }
             Action::ReadState { to, height, part } => {
-                let bytes = self.states.part(height, part);
+                let bytes = self.states.read(height, part);
                 self.local.push_back(Input::StateRead { to, height, part, bytes });
             }
             Action::ReceiveState { height, manifest } => self.receive_state(height, manifest, world),
             Action::KeepChunk { height, chunk, bytes } => {
                 if self.passes() {
                     world.chronicle.receives(self.parts.me);
-                    self.states.take_chunk(height, chunk, bytes);
+                    self.states.keep_chunk(height, chunk, bytes);
                     self.passes();
                 }
             }
@@ -46,25 +66,20 @@ impl<P: Protocol> Node<P> {
             return;
         }
         assert_eq!(self.parts.executor.height(), height, "blocks are executed as they are committed");
-        let checkpoint = self.parts.executor.checkpoint(frontier.digest(), || {
-            let mut out = Encoder::default();
-            frontier.encode(&mut out);
-            out.finish()
-        });
-        let checkpoint = checkpoint.run();
+        let checkpoint = self.parts.executor.checkpoint(frontier.digest(), || frontier.to_bytes()).run();
         let history = self.parts.executor.state_digest();
         world.oracle.vouches(self.parts.me, height, checkpoint.digest, history);
         let (state, kept) = (checkpoint.digest, checkpoint.kept.is_some());
         if let Some((manifest, state)) = checkpoint.kept {
             self.spent += state.len() as u64 * world.charges.hash_byte;
-            self.states.keep(height, manifest, state);
+            self.states.keep(height, manifest, Stored::new(state));
         }
         self.local.push_back(Input::Executed { height, state, kept });
     }
 
     fn receive_state(&mut self, height: Height, manifest: Manifest, world: &mut Surroundings<'_, P::Message>) {
         let chunks = manifest.chunks();
-        let held = self.states.receive(height, manifest);
+        let held = self.states.receive(height, manifest, |_| None);
         world.chronicle.fetched.push(Fetched {
             replica: self.parts.me,
             height,
@@ -86,7 +101,8 @@ impl<P: Protocol> Node<P> {
             // The blocks came after all, and with them the state.
             return;
         }
-        let state = self.states.complete(checkpoint.clone());
+        let (manifest, state) = self.states.received(height);
+        self.states.keep_certified(checkpoint.clone(), manifest, Stored::new(state.clone()));
         self.spent += state.len() as u64 * world.charges.hash_byte;
         if let Some(frontier) = self.become_state(&checkpoint, &state, world) {
             self.adopting = Some((checkpoint, frontier));
@@ -103,12 +119,7 @@ impl<P: Protocol> Node<P> {
     ) -> Option<Frontier> {
         let (me, height) = (self.parts.me, checkpoint.subject.height);
         let adopted = self.parts.executor.adopt(state.clone()).map_err(|error| error.to_string());
-        let frontier = adopted.and_then(|bytes| {
-            let mut input = Decoder::new(bytes);
-            let frontier =
-                Frontier::decode(&mut input).and_then(|frontier| input.finish("frontier").map(|()| frontier));
-            frontier.map_err(|error| error.to_string())
-        });
+        let frontier = adopted.and_then(|bytes| Frontier::from_bytes(bytes).map_err(|error| error.to_string()));
         match frontier {
             Ok(frontier) => {
                 self.adopted = height;
@@ -126,15 +137,27 @@ impl<P: Protocol> Node<P> {
 
     /// A state is on the disk: if the replica waits for that to become it, it may.
     pub fn kept(&mut self, height: Height) {
-        self.states.flushed(height);
+        if let Some(kept) = self.states.get_mut(height) {
+            kept.state.is_durable = true;
+        }
         if let Some((checkpoint, frontier)) = self.adopting.take_if(|(waiting, _)| waiting.subject.height == height) {
             self.local.push_back(Input::Adopted { checkpoint: Box::new(checkpoint), frontier });
         }
     }
 
+    /// What a crash leaves of the states is what a directory would have: a state that was flushed, and the chunks of an interrupted
+    /// transfer if the machine kept its power.
+    pub(super) fn lose_states(&mut self, leaves: Leaves) {
+        if leaves != Leaves::Written {
+            self.states.forget_received();
+        }
+        self.states.retain(|kept| kept.state.is_durable && leaves != Leaves::Nothing);
+    }
+
     /// Before its journal is read: becomes the newest state that is on the disk, and tells the replica of all of them.
     pub(super) fn restore(&mut self, world: &mut Surroundings<'_, P::Message>) -> Option<(Certificate, Frontier)> {
-        let certified = self.states.certified().map(|(checkpoint, _, state)| (checkpoint.clone(), state.clone()));
+        let certified =
+            self.states.certified().map(|(checkpoint, kept)| (checkpoint.clone(), kept.state.state.clone()));
         let certified: Vec<(Certificate, Bytes)> = certified.collect();
         let (newest, state) = certified.last()?.clone();
         self.spent += state.len() as u64 * world.charges.hash_byte;
@@ -160,13 +183,14 @@ impl<P: Protocol> Node<P> {
     /// The height and the commands that it has executed, and how much it holds.
     pub fn progress(&self) -> (u64, u64, Holdings) {
         let parts = self.parts.replica.parts();
-        let (states, state_bytes) = self.states.size();
+        let received: usize = self.states.received_chunks().map(Bytes::len).sum();
+        let kept: usize = self.states.kept().iter().map(|kept| kept.state.state.len()).sum();
         let holdings = Holdings {
             blocks: parts.store.tree.len(),
             whole_blocks: (parts.store.committed().0 - parts.store.whole_above().0) as usize,
             rounds: parts.tally.rounds() + parts.checkpoints.tally.rounds(),
-            states,
-            state_bytes,
+            states: self.states.kept().len(),
+            state_bytes: kept + received,
         };
         (self.parts.executor.height().0, self.parts.executor.commands(), holdings)
     }

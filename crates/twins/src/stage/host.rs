@@ -4,10 +4,12 @@ use super::{Answer, MOST_DELIVERIES, MOST_TOLD, Parcel, Stage};
 use crate::cast::{ActorId, ActorSet};
 use crate::judge::Law;
 use crate::notary::statement;
+use crate::states;
 use quorate_consensus::Message;
 use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::{Action, Envelope, Halt, Input, Mark, Timer, To};
-use quorate_types::View;
+use quorate_consensus::text;
+use quorate_types::{Manifest, View};
 
 impl<P: Protocol> Stage<P> {
     /// Delivers messages until none of a view that is run is left, and everybody has asked for what it lacks.
@@ -161,23 +163,33 @@ impl<P: Protocol> Stage<P> {
             Action::DigestState { frontier } => {
                 let (height, kept) = (frontier.height(), self.keeps_states);
                 let state = match kept {
-                    true => place.states.keep(&frontier, &place.chain[..height.0 as usize]),
+                    true => {
+                        let state = states::encode(&frontier, &place.chain[..height.0 as usize]);
+                        let manifest = Manifest::of(&state);
+                        let digest = manifest.digest();
+                        place.states.keep(height, manifest, state);
+                        digest
+                    }
                     false => place.state(height),
                 };
                 self.answer_with(Input::Executed { height, state, kept });
             }
-            Action::StateStable { .. } => {}
+            Action::StateStable { checkpoint } => {
+                place.states.certify(*checkpoint);
+            }
             Action::ReadState { to, height, part } => {
-                let bytes = place.states.part(height, part);
+                let bytes = place.states.read(height, part);
                 self.answer_with(Input::StateRead { to, height, part, bytes });
             }
-            Action::ReceiveState { height, .. } => {
-                place.states.receive();
-                self.answer_with(Input::Holds { height, chunks: Vec::new() });
+            Action::ReceiveState { height, manifest } => {
+                let chunks = place.states.receive(height, manifest, |_| None);
+                self.answer_with(Input::Holds { height, chunks });
             }
-            Action::KeepChunk { chunk, bytes, .. } => place.states.take_chunk(chunk, bytes),
+            Action::KeepChunk { height, chunk, bytes } => place.states.keep_chunk(height, chunk, bytes),
             Action::AdoptState { checkpoint } => {
-                let Ok((frontier, chain)) = place.states.complete() else {
+                let (manifest, state) = place.states.received(checkpoint.subject.height);
+                place.states.keep_certified((*checkpoint).clone(), manifest, state.clone());
+                let Ok((frontier, chain)) = states::decode(state) else {
                     let what = format!("{} adopts what is no state", self.cast.name(actor));
                     return self.judge.complain(Law::Agreement, what);
                 };
@@ -197,14 +209,7 @@ impl<P: Protocol> Stage<P> {
         if !self.judge.trusts(actor) {
             return;
         }
-        let name = self.cast.name(actor);
-        let what = match why {
-            Halt::Conflict { height } | Halt::Diverged { height } => {
-                format!("{name} finds what it committed contradicted at {height:?}")
-            }
-            Halt::Unreadable { id, why } => format!("{name} cannot go on from record {}: {why}", id.0),
-        };
-        self.judge.complain(Law::Agreement, what);
+        self.judge.complain(Law::Agreement, format!("{} {}", self.cast.name(actor), text::halt(why)));
     }
 
     fn send(&mut self, actor: ActorId, to: To, message: &mut Envelope<P::Message>, sign: bool) {

@@ -4,29 +4,19 @@ use super::{Committed, Happening, World};
 use crate::common::play::Play;
 use bytes::Bytes;
 use quorate_consensus::Input;
-use quorate_consensus::checkpoints::STATES_KEPT;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::transfer::Part;
+use quorate_hosting::StateKeeper;
 use quorate_types::codec::{decode_list, encode_list};
-use quorate_types::state::{CHUNK_BYTES, chunk_of};
+use quorate_types::state::CHUNK_BYTES;
 use quorate_types::{Certificate, Decoder, Digest, Domain, Encoder, Hasher, Height, Manifest, ReplicaId, Wire};
-use std::collections::BTreeMap;
 
-/// A state that is on its way here.
-struct Receiving {
-    height: Height,
-    manifest: Manifest,
-    chunks: BTreeMap<u32, Bytes>,
-}
-
-/// What a host has of states. All but `fresh` outlives a restart.
+/// What a host has of states. What is certified or received outlives a restart.
 #[derive(Default)]
 pub(super) struct States {
-    /// Kept, but not vouched for by a quorum yet.
-    fresh: BTreeMap<Height, Bytes>,
-    /// Those that a quorum vouches for, oldest first.
-    stable: Vec<(Certificate, Bytes)>,
-    receiving: Option<Receiving>,
+    keeper: StateKeeper<Bytes>,
+    /// The highest state that gave way to later ones in this life, before a quorum vouched for it.
+    gone: Option<Height>,
     /// What was taken over last.
     adopted: Option<(Certificate, Frontier)>,
 }
@@ -66,58 +56,31 @@ impl Content {
 impl States {
     /// A host begins a life: for each of these checkpoints it has the state.
     pub fn begin_again(&mut self) -> Vec<Certificate> {
-        self.fresh.clear();
-        self.stable.iter().map(|(checkpoint, _)| checkpoint.clone()).collect()
+        self.gone = None;
+        self.keeper.retain(|kept| kept.certificate.is_some());
+        self.keeper.certified().map(|(checkpoint, _)| checkpoint.clone()).collect()
     }
 
-    fn keep_stable(&mut self, checkpoint: Certificate, state: Bytes) {
-        let height = checkpoint.subject.height;
-        self.fresh = self.fresh.split_off(&height.next());
-        self.stable.push((checkpoint, state));
-        let surplus = self.stable.len().saturating_sub(STATES_KEPT);
-        self.stable.drain(..surplus);
-    }
-
-    pub fn read(&self, height: Height, part: Part) -> Option<Bytes> {
-        let (_, state) = self.stable.iter().find(|(checkpoint, _)| checkpoint.subject.height == height)?;
-        match part.checked_sub(1) {
-            None => {
-                let mut out = Encoder::with_capacity(64);
-                Manifest::of(state).encode(&mut out);
-                Some(out.finish())
-            }
-            Some(chunk) => chunk_of(state, chunk),
+    fn keep(&mut self, height: Height, manifest: Manifest, state: Bytes) {
+        let oldest = self.keeper.kept().iter().find(|kept| kept.certificate.is_none()).map(|kept| kept.height);
+        self.keeper.keep(height, manifest, state);
+        if let Some(oldest) = oldest.filter(|oldest| self.keeper.get_mut(*oldest).is_none()) {
+            self.gone = Some(oldest);
         }
     }
 
-    /// Prepares for a state, and says which of its chunks are here already: of an interrupted transfer, or the same as in its own.
+    pub fn read(&mut self, height: Height, part: Part) -> Option<Bytes> {
+        self.keeper.read(height, part)
+    }
+
     pub fn receive(&mut self, height: Height, manifest: Manifest) -> Vec<u32> {
-        let own = self.stable.last().map(|(_, state)| state.clone());
-        let before = self.receiving.take().filter(|receiving| receiving.height == height);
-        let mut chunks = before.map(|before| before.chunks).unwrap_or_default();
-        for chunk in 0..manifest.chunks() {
-            let found = own.as_ref().and_then(|own| chunk_of(own, chunk));
-            if let Some(found) = found.filter(|found| manifest.fits(chunk, found)) {
-                chunks.insert(chunk, found);
-            }
-        }
-        let held = chunks.keys().copied().collect();
-        self.receiving = Some(Receiving { height, manifest, chunks });
-        held
+        self.keeper.receive(height, manifest, |_| None)
     }
 
     pub fn keep_chunk(&mut self, me: ReplicaId, height: Height, chunk: u32, bytes: Bytes) {
-        let receiving = self.receiving.as_mut().filter(|receiving| receiving.height == height);
-        let Some(receiving) = receiving else { panic!("{me:?} keeps a chunk of a state that it has not begun") };
-        assert!(receiving.manifest.fits(chunk, &bytes), "{me:?} believes a chunk that is not of the state");
-        receiving.chunks.insert(chunk, bytes);
-    }
-
-    fn received(&mut self, me: ReplicaId, height: Height) -> Bytes {
-        let receiving = self.receiving.take().filter(|receiving| receiving.height == height);
-        let Receiving { manifest, chunks, .. } = receiving.expect("what is adopted was received");
-        assert_eq!(chunks.len(), manifest.chunks() as usize, "{me:?} adopts a state that is not all here");
-        chunks.into_values().flatten().collect::<Vec<u8>>().into()
+        let (_, manifest) = self.keeper.receiving().expect("chunks come after the host has prepared for them");
+        assert!(manifest.fits(chunk, &bytes), "{me:?} believes a chunk that is not of the state");
+        self.keeper.keep_chunk(height, chunk, bytes);
     }
 
     /// The height of the state that was taken over last, and whether that is on the disk.
@@ -126,7 +89,7 @@ impl States {
     }
 
     pub fn heights(&self) -> Vec<Height> {
-        self.stable.iter().map(|(checkpoint, _)| checkpoint.subject.height).collect()
+        self.keeper.certified().map(|(checkpoint, _)| checkpoint.subject.height).collect()
     }
 }
 
@@ -144,8 +107,9 @@ impl<P: Play> World<P> {
         let state = if kept {
             let chain = node.commits[..height.0 as usize].iter().map(|commit| commit.block.digest()).collect();
             let state = Content { frontier, executed: node.state, chain }.encode(self.state_bytes);
-            let digest = Manifest::of(&state).digest();
-            node.states.fresh.insert(height, state);
+            let manifest = Manifest::of(&state);
+            let digest = manifest.digest();
+            node.states.keep(height, manifest, state);
             digest
         } else {
             let mut hasher = Hasher::new(*b"tCHK");
@@ -159,16 +123,17 @@ impl<P: Play> World<P> {
 
     pub(super) fn state_stable(&mut self, me: ReplicaId, checkpoint: Certificate) {
         assert!(self.keys.is_certificate_genuine(&checkpoint), "{me:?} believes a checkpoint that nobody vouches for");
-        let states = &mut self.nodes[me.index()].states;
-        let state = states.fresh.get(&checkpoint.subject.height).expect("it is kept here").clone();
-        states.keep_stable(checkpoint, state);
+        let (height, states) = (checkpoint.subject.height, &mut self.nodes[me.index()].states);
+        let is_here = states.keeper.certify(checkpoint).is_some();
+        assert!(is_here || states.gone >= Some(height), "{me:?} takes a state for kept that was not");
     }
 
     /// The state is on the disk, and the application in it, before the replica hears of that.
     pub(super) fn adopt_state(&mut self, me: ReplicaId, checkpoint: Certificate) {
         let height = checkpoint.subject.height;
-        let state = self.nodes[me.index()].states.received(me, height);
-        assert_eq!(Manifest::of(&state).digest(), checkpoint.subject.digest, "{me:?} adopts another state");
+        let (manifest, state) = self.nodes[me.index()].states.keeper.received(height);
+        assert_eq!(Manifest::of(&state), manifest, "{me:?} adopts another state");
+        assert_eq!(manifest.digest(), checkpoint.subject.digest, "{me:?} adopts another state");
         assert_eq!(checkpoint.subject.domain, Domain::Checkpoint);
         assert!(self.keys.is_certificate_genuine(&checkpoint), "{me:?} adopts what no quorum vouches for");
         let Content { frontier, executed, chain } = Content::decode(state.clone());
@@ -180,7 +145,7 @@ impl<P: Play> World<P> {
             let skipped = blocks[..height.0 as usize].iter().skip(known).cloned();
             node.commits.extend(skipped.map(|block| Committed { time: now, block }));
             (node.executed, node.state, node.snapshot) = (height, executed, (height, executed));
-            node.states.keep_stable(checkpoint.clone(), state);
+            node.states.keeper.keep_certified(checkpoint.clone(), manifest, state);
             node.states.adopted = Some((checkpoint.clone(), frontier.clone()));
         }
         self.answer(me, Input::Adopted { checkpoint: Box::new(checkpoint), frontier });

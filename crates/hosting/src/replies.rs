@@ -1,0 +1,171 @@
+//! What clients are answered: in which form, once more for those that ask again, and why not.
+
+use quorate_consensus::Refusal;
+use quorate_consensus::pool::EXPIRY_MARGIN_BLOCKS;
+use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
+use quorate_types::{Bundle, Digest, Height, ReplicaId, ReplyMode, Results};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher};
+
+/// What a replica says of executed bundles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answers {
+    /// The outcome of every command.
+    Outcomes,
+    /// That it was executed, no more.
+    Bare,
+    /// Nothing.
+    Nothing,
+}
+
+impl Answers {
+    /// Returns what replica `me` says.
+    pub fn of(me: ReplicaId, mode: ReplyMode) -> Answers {
+        match mode {
+            ReplyMode::Each => Answers::Outcomes,
+            ReplyMode::None if me == ReplicaId(0) => Answers::Bare,
+            ReplyMode::None => Answers::Nothing,
+        }
+    }
+
+    /// Returns what is said of these results, if anything is.
+    pub fn form(self, results: Results) -> Option<Results> {
+        match self {
+            Answers::Outcomes => Some(results),
+            Answers::Bare => Some(Results::bare()),
+            Answers::Nothing => None,
+        }
+    }
+}
+
+/// Returns why a client's bundle is not taken at this height though nothing is settled, if it is not. A replica that
+/// is behind does not refuse what those who are ahead take; executed it is by the height of its block alone.
+pub fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
+    let (expires, earliest, latest) = (bundle.expires(), height.0 + EXPIRY_MARGIN_BLOCKS, height.latest_expiry());
+    if expires.0 <= earliest {
+        return Some(format!(
+            "the bundle expires at height {expires}, and it is {height} now: it may come too late; \
+             sign bundles to expire {EXPIRY_MARGIN_BLOCKS} to {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
+        ));
+    }
+    (expires > latest.latest_expiry()).then(|| {
+        format!(
+            "the bundle expires at height {expires}, and it is {height} now: it would have no effect; \
+             sign bundles to expire at most {MAX_BUNDLE_LIFETIME_BLOCKS} heights ahead"
+        )
+    })
+}
+
+/// Returns what the client of a bundle is told that the replica did not take; it may send the bundle again. Nothing
+/// if the bundle was executed and `is_answered`: its reply is kept and on its way, or no replies are given.
+pub fn refusal(why: Refusal, is_answered: bool) -> Option<&'static str> {
+    Some(match why {
+        Refusal::Executed if is_answered => return None,
+        Refusal::PoolFull => {
+            "too many commands wait to be ordered; send the bundle again later, or raise `pool_bundles` and `pool_bytes`"
+        }
+        Refusal::Expired => {
+            "the bundle has expired, or may before it can be ordered; sign its commands again, to expire later"
+        }
+        Refusal::Executed => {
+            "the bundle was ordered before, some of its commands were refused, and its reply is no longer kept; \
+             what became of each command is told once the bundle has expired; or raise `reply_cache_bytes`"
+        }
+    })
+}
+
+/// What an entry takes besides the reply: its digest, its handle, and its share of the table.
+const ENTRY_OVERHEAD_BYTES: usize = 96;
+
+/// Replies by bundle; the earliest give way when there are too many bytes of them.
+///
+/// The table holds no more than eight bytes of each digest and a position, so that most of it stays near the
+/// processor: every bundle is looked up and entered once. Of two bundles with the same eight bytes only the later is
+/// found.
+pub struct ReplyCache<R> {
+    positions: HashMap<u64, u64, Salt>,
+    replies: VecDeque<(Digest, usize, R)>,
+    /// The position of the first reply; positions are never used twice.
+    first: u64,
+    bytes: usize,
+    capacity: usize,
+}
+
+impl<R: Clone> ReplyCache<R> {
+    /// Keeps at most `capacity` bytes; `salt` keeps strangers from choosing bundles that collide.
+    pub fn new(capacity: usize, salt: u64) -> ReplyCache<R> {
+        let positions = HashMap::with_hasher(Salt(salt));
+        ReplyCache { positions, replies: VecDeque::new(), first: 0, bytes: 0, capacity }
+    }
+
+    /// Returns the reply to a bundle, if it is still kept.
+    pub fn get(&self, bundle: &Digest) -> Option<&R> {
+        let position = self.positions.get(&bundle.prefix())?;
+        let (kept, _, reply) = &self.replies[(position - self.first) as usize];
+        (kept == bundle).then_some(reply)
+    }
+
+    /// Returns the reply that is kept for a bundle, or else the one that `make` gives with its size in bytes, and
+    /// keeps it if it fits.
+    pub fn get_or_keep(&mut self, bundle: Digest, make: impl FnOnce() -> (R, usize)) -> R {
+        if let Some(kept) = self.get(&bundle) {
+            return kept.clone();
+        }
+        let (fresh, bytes) = make();
+        self.insert(bundle, fresh.clone(), bytes);
+        fresh
+    }
+
+    fn insert(&mut self, bundle: Digest, reply: R, bytes: usize) {
+        let size = bytes + ENTRY_OVERHEAD_BYTES;
+        if size > self.capacity {
+            return;
+        }
+        while self.bytes + size > self.capacity {
+            self.forget_first();
+        }
+        self.bytes += size;
+        self.positions.insert(bundle.prefix(), self.first + self.replies.len() as u64);
+        self.replies.push_back((bundle, size, reply));
+    }
+
+    fn forget_first(&mut self) {
+        let (oldest, size, _) = self.replies.pop_front().expect("bytes are counted for a reply that is kept");
+        self.bytes -= size;
+        if self.positions.get(&oldest.prefix()) == Some(&self.first) {
+            self.positions.remove(&oldest.prefix());
+        }
+        self.first += 1;
+    }
+}
+
+/// Most bytes of replies that are kept where no configuration says otherwise.
+pub const DEFAULT_REPLY_CACHE_BYTES: usize = 16 << 20;
+
+/// Mixes a number that keeps strangers from choosing bundles that collide into what is hashed already.
+#[derive(Clone, Copy)]
+struct Salt(u64);
+
+struct Mixed(u64);
+
+impl BuildHasher for Salt {
+    type Hasher = Mixed;
+    fn build_hasher(&self) -> Mixed {
+        Mixed(self.0)
+    }
+}
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("the table's keys are numbers");
+    }
+
+    fn write_u64(&mut self, prefix: u64) {
+        let product = u128::from(prefix ^ self.0) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}

@@ -1,0 +1,62 @@
+//! The chunks of a state on its way here, in a file, so that a replica that is stopped in the middle need not fetch
+//! them again.
+//!
+//! The file is a list of lengths (4 bytes, little-endian) and chunks. A chunk's digest tells whether it is wanted, so
+//! nothing in the file has to be believed, and it is never waited for.
+
+use bytes::Bytes;
+use quorate_types::Digest;
+use quorate_types::state::{CHUNK_BYTES, chunk_digest};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const RECEIVED: &str = "received";
+
+/// The file, which is being written.
+pub(crate) struct Spool(File);
+
+impl Spool {
+    /// Begins an empty one. Without it a restart costs a second transfer, so it need not succeed.
+    pub fn create(directory: &Path) -> Option<Spool> {
+        fs::create_dir_all(directory).and_then(|()| File::create(path(directory))).ok().map(Spool)
+    }
+}
+
+/// Adds a chunk; a spool that cannot be written is given up.
+pub(crate) fn append(spool: &mut Option<Spool>, chunk: &[u8]) {
+    if let Some(Spool(file)) = spool {
+        let length = (chunk.len() as u32).to_le_bytes();
+        if file.write_all(&length).and_then(|()| file.write_all(chunk)).is_err() {
+            *spool = None;
+        }
+    }
+}
+
+/// Removes what was received.
+pub(crate) fn remove(directory: &Path) -> io::Result<()> {
+    match fs::remove_file(path(directory)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn path(directory: &Path) -> PathBuf {
+    directory.join(RECEIVED)
+}
+
+/// Reads the chunks that an interrupted transfer left, by their digests.
+pub(crate) fn read(directory: &Path) -> BTreeMap<Digest, Bytes> {
+    let mut rest = Bytes::from(fs::read(path(directory)).unwrap_or_default());
+    let mut chunks = BTreeMap::new();
+    while rest.len() > 4 {
+        let length = u32::from_le_bytes(rest.split_to(4)[..].try_into().expect("four bytes are four")) as usize;
+        if length > CHUNK_BYTES || length > rest.len() {
+            break;
+        }
+        let chunk = rest.split_to(length);
+        chunks.insert(chunk_digest(&chunk), chunk);
+    }
+    chunks
+}
