@@ -1,6 +1,7 @@
 //! The binary as a user meets it: exit status, standard output and error, files, processes.
 
 use crate::common::*;
+use quorate_consensus::config::ProtocolKind;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -19,8 +20,8 @@ fn bench_for(duration: &str, arguments: &[&str]) -> Value {
 
 #[test]
 fn a_bench_reports_every_key_and_agrees() {
-    for protocol in ["chained-hotstuff", "simple-hotstuff", "fast-hotstuff", "jolteon"] {
-        let result = bench(&["--protocol", protocol, "--view-timeout-ms", "10000"]);
+    for protocol in ProtocolKind::ALL.iter().filter(|protocol| protocol.is_chained()) {
+        let result = bench(&["--protocol", protocol.name(), "--view-timeout-ms", "10000"]);
         assert_eq!(result["agreement"], Value::Bool(true), "{protocol}");
         assert_eq!(result["view_timeouts"], 0, "{protocol}: no view times out without a fault");
         for key in
@@ -36,7 +37,7 @@ fn a_bench_reports_every_key_and_agrees() {
         }
         assert!(result["client_bound"].is_boolean() && result["longest_gap_ms"].is_number());
         assert!(result["verifications_per_block"].as_f64().is_some_and(|count| count >= 3.0));
-        assert_eq!(result["spec"]["protocol"], protocol);
+        assert_eq!(result["spec"]["protocol"], protocol.name());
     }
 }
 

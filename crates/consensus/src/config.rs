@@ -1,8 +1,9 @@
 //! The settings of the consensus core, and the check that refuses combinations which cannot work.
 
+pub use crate::protocols::ProtocolKind;
 pub use quorate_types::{Dissemination, UnknownName};
 
-use quorate_types::identity::ProofRequirements;
+use crate::facts::Shape;
 use quorate_types::{Fault, Quorum, ReplicaId, choice};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -12,67 +13,6 @@ pub const SOURCE: &str = include_str!("config.rs");
 /// Which share of a view timeout a leader waits at most. A backup's clock of a view may start when the first command comes, and
 /// runs until the next view's proposal: two waits and three hops must fit.
 pub const LONGEST_WAIT_SHARE: u32 = 4;
-
-choice!(
-    /// Which protocol orders commands.
-    ProtocolKind, "protocol",
-    /// Chained HotStuff (Yin et al., PODC 2019).
-    ChainedHotStuff = "chained-hotstuff",
-    /// Simplified chained HotStuff (Jehl, FORTE 2021).
-    SimpleHotStuff = "simple-hotstuff",
-    /// Fast-HotStuff (Jalalzai, Niu, Feng, Gai 2020).
-    FastHotStuff = "fast-hotstuff",
-    /// Jolteon (Gelashvili et al., FC 2022).
-    Jolteon = "jolteon",
-    /// Basic HotStuff (Yin et al., PODC 2019).
-    BasicHotStuff = "basic-hotstuff",
-    /// PBFT (Castro and Liskov, OSDI 1999 and TOCS 2002).
-    Pbft = "pbft",
-);
-
-impl ProtocolKind {
-    /// Who may lead its views. PBFT's primary of view v is replica `v - 1 mod n`, who leads for as long as its view lasts.
-    pub fn leaders(self) -> &'static [LeaderKind] {
-        match self {
-            ProtocolKind::Pbft => &[LeaderKind::Fixed],
-            _ => LeaderKind::ALL,
-        }
-    }
-
-    /// What it asks of signatures: each of them shows certificates to others, in proposals or in view changes.
-    pub fn requires(self) -> ProofRequirements {
-        ProofRequirements { transferable: true }
-    }
-
-    /// Whether it agrees on each slot by itself, in a window of slots.
-    pub fn has_slots(self) -> bool {
-        self == ProtocolKind::Pbft
-    }
-
-    /// How many blocks in consecutive views must be certified before the first of them is committed.
-    pub fn chain_length(self) -> usize {
-        match self {
-            ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff => 3,
-            ProtocolKind::FastHotStuff | ProtocolKind::Jolteon => 2,
-            ProtocolKind::BasicHotStuff | ProtocolKind::Pbft => 1,
-        }
-    }
-
-    /// Whether blocks are certified by a chain of views, so that somebody of another view may collect the votes.
-    pub fn is_chained(self) -> bool {
-        !matches!(self, ProtocolKind::BasicHotStuff | ProtocolKind::Pbft)
-    }
-
-    /// How many consecutive views must have live leaders before anything is committed. In a chain, where the next leader collects
-    /// the votes, that is one more than there are blocks to certify; where everybody does, it is as many; where all phases of a block
-    /// belong to one view, one suffices.
-    pub fn live_leaders_in_a_row(self, votes: VotesTo) -> usize {
-        match votes {
-            VotesTo::Collector if self.is_chained() => self.chain_length() + 1,
-            _ => self.chain_length(),
-        }
-    }
-}
 
 choice!(
     /// Who leads a view.
@@ -145,6 +85,10 @@ pub struct Config {
     pub view_timeout_ms: u64,
     /// The shortest view timeout that `adaptive` may choose. Default 50.
     pub least_view_timeout_ms: u64,
+    /// Longest time that a message between honest replicas is expected to take: Δ of the papers. If the protocol asks for it, a
+    /// leader whose view began by timeouts waits this long for a higher certificate, but at most a quarter of the view.
+    /// Default 100.
+    pub max_delay_ms: u64,
     /// Most bundles' bytes that wait for a proposal; further ones are refused. A proposal is not voted for while twice as many wait for
     /// execution. Default 256 MiB.
     pub pool_bytes: usize,
@@ -196,6 +140,7 @@ impl Default for Config {
             view_duration: ViewDuration::Exponential,
             view_timeout_ms: 1000,
             least_view_timeout_ms: 50,
+            max_delay_ms: 100,
             pool_bytes: 256 << 20,
             pool_bundles: 1_000_000,
             retained_blocks: 16_384,
@@ -219,6 +164,11 @@ impl Config {
     /// The base view timeout.
     pub fn view_timeout(&self) -> Duration {
         Duration::from_millis(self.view_timeout_ms)
+    }
+
+    /// How long a message between honest replicas takes at most.
+    pub fn max_delay(&self) -> Duration {
+        Duration::from_millis(self.max_delay_ms)
     }
 
     /// Refuses settings that cannot work, by name.
@@ -355,13 +305,16 @@ impl Config {
             let to_all = self.votes == VotesTo::Collector
                 && self.protocol.live_leaders_in_a_row(VotesTo::All) <= longest;
             let to_all = if to_all { "votes to `all`, " } else { "" };
+            let two_chains = ProtocolKind::ALL.iter().filter(|kind| kind.facts().shape == Shape::Chain(2));
+            let two_chains: Vec<String> = two_chains.map(|kind| format!("`{kind}`")).collect();
             format!(
                 "{} with round-robin leaders commits after {} certified blocks in consecutive views, which takes {needed} live leaders \
                  in a row; with {:?} silent the longest row of {n} is {longest}, so nothing will ever be committed. \
-                 Use {to_all}leader `reputation` or `fixed`, or a two-chain protocol (`jolteon`, `fast-hotstuff`)",
+                 Use {to_all}leader `reputation` or `fixed`, or a two-chain protocol ({})",
                 self.protocol,
                 self.protocol.chain_length(),
-                silent
+                silent,
+                two_chains.join(", ")
             )
         })
     }

@@ -31,6 +31,7 @@ pub mod checkpoints;
 pub mod config;
 pub mod digest_map;
 pub mod encoding;
+pub mod facts;
 pub mod fairness;
 pub mod frontier;
 mod jobs;

@@ -83,6 +83,11 @@ impl Pacemaker {
         self.view
     }
 
+    /// The time at which the current view began.
+    pub fn entered(&self) -> Time {
+        self.entered
+    }
+
     /// Views given up so far.
     pub fn timeouts(&self) -> u64 {
         self.timeouts

@@ -1,5 +1,6 @@
 //! What a protocol is to the shell around it.
 
+use crate::facts::Facts;
 use crate::journal::{Record, Standing};
 use crate::leader::Duties;
 use crate::outbox::Outbox;
@@ -74,6 +75,8 @@ pub enum Recalled<'a, M> {
 pub trait Protocol: Send {
     /// What its replicas say to each other.
     type Message: Message;
+    /// What it is.
+    const FACTS: Facts;
     /// A cheap look without side effects; `from` is in the committee.
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
     /// Acts.

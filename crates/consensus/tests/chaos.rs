@@ -11,6 +11,7 @@ use quorate_consensus::block_tree::BlockTree;
 use quorate_consensus::chained::engine::Chained;
 use quorate_consensus::chained::rules::{Candidate, Jolteon, Refusal, Rules};
 use quorate_consensus::config::{BatchPolicy, Dissemination, LeaderKind, ViewDuration};
+use quorate_consensus::facts::Facts;
 use quorate_consensus::views::message::{FromView, Proposal, ViewMessage};
 use quorate_consensus::{Action, Config, To};
 use quorate_types::{Block, Certificate, Digest, Domain, Quorum, ReplicaId, Subject, Vote};
@@ -34,9 +35,7 @@ crate::for_every_protocol! {
 struct CommitsTooSoon;
 
 impl Rules for CommitsTooSoon {
-    const NAME: &'static str = Jolteon::NAME;
-    const CHAIN_LENGTH: usize = 1;
-    const TIMEOUTS_CARRY_CERTIFICATES: bool = Jolteon::TIMEOUTS_CARRY_CERTIFICATES;
+    const FACTS: Facts = Jolteon::FACTS;
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
         Jolteon::may_vote(candidate, tree)
@@ -73,7 +72,7 @@ mod bodies {
             None => (0..number("QUORATE_CHAOS_SEEDS").unwrap_or(SEEDS)).chain(ONCE_FAILED).collect(),
         };
         for seed in seeds {
-            let replay = Replay { seed, protocol: R::NAME.replace("-hotstuff", "_hotstuff") };
+            let replay = Replay { seed, protocol: R::FACTS.name.replace('-', "_") };
             live::<R>(seed);
             drop(replay);
         }

@@ -43,7 +43,7 @@ mod bodies {
             let start = world.now;
             let messages = world.messages;
             let command = world.submit(1);
-            assert!(world.run_until_done(LONG, &command), "{} makes no progress", R::NAME);
+            assert!(world.run_until_done(LONG, &command), "{} makes no progress", R::FACTS.name);
             commands.push((command, start, messages));
             world.run_for(Duration::from_millis(10));
         }
@@ -67,7 +67,7 @@ mod bodies {
         world.run_for(Duration::from_millis(5));
         world.kill(0);
         let second = world.submit(1);
-        assert!(world.run_until_done(LONG, &second), "{} does not survive its leader", R::NAME);
+        assert!(world.run_until_done(LONG, &second), "{} does not survive its leader", R::FACTS.name);
         world.run_for(Duration::from_millis(5));
         assert_eq!(world.most_view_timeouts(), 1, "one view is given up");
         compare::<R>("silent-leader", &world, "");
@@ -84,7 +84,7 @@ mod bodies {
         world.network.heal();
         world.tell_of_network("joins R3 again");
         let last = world.submit(1);
-        assert!(world.run_until_done(LONG, &last), "{}: R3 does not catch up", R::NAME);
+        assert!(world.run_until_done(LONG, &last), "{}: R3 does not catch up", R::FACTS.name);
         world.run_for(Duration::from_millis(10));
         assert_eq!(world.commits(3).len(), world.commits(0).len(), "R3 has committed what the others have");
         compare::<R>("lagging-replica", &world, "");
@@ -98,7 +98,7 @@ mod bodies {
         let view = world.replica(0).view();
         world.corrupt(0, Box::new(move |_, action, out| equivocate::<R>(view, action, out)));
         let second = world.submit(1);
-        assert!(world.run_until_done(LONG, &second), "{} does not survive an equivocating leader", R::NAME);
+        assert!(world.run_until_done(LONG, &second), "{} does not survive an equivocating leader", R::FACTS.name);
         world.run_for(Duration::from_millis(5));
         assert!(world.oracle.accused().contains(&ReplicaId(0)), "R0 is found out");
         compare::<R>("equivocating-leader", &world, "");
@@ -256,7 +256,7 @@ fn compare<R: Viewed>(name: &str, world: &World<R>, margin: &str) {
     if !margin.is_empty() {
         let _ = write!(text, "\n{margin}");
     }
-    crate::golden_files::compare(R::NAME, name, &text);
+    crate::golden_files::compare(R::FACTS.name, name, &text);
 }
 
 #[test]

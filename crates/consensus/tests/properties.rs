@@ -574,10 +574,12 @@ proptest! {
         dissemination in prop::sample::select(Dissemination::ALL),
     ) {
         let config = Config { leader, dissemination, ..config() };
-        survives::<Chained<ChainedHotStuff>>(config.clone(), &script)?;
-        survives::<Chained<SimpleHotStuff>>(config.clone(), &script)?;
-        survives::<Chained<FastHotStuff>>(config.clone(), &script)?;
-        survives::<Chained<Jolteon>>(config.clone(), &script)?;
+        macro_rules! every_chain_survives {
+            ([] chained { $($file:ident: $rules:ident,)+ } $($others:tt)+) => {
+                $(survives::<Chained<$rules>>(config.clone(), &script)?;)+
+            };
+        }
+        quorate_consensus::every_protocol!((every_chain_survives));
         let script: Vec<_> = script
             .into_iter()
             .zip(phases.into_iter().chain(std::iter::repeat(None)))

@@ -93,7 +93,7 @@ mod bodies {
         let mut world = World::<R>::started(4, config::<R>(), 1);
         load(&mut world, 10);
         let high = Certificate::genesis(&world.keys.cluster);
-        let attachment = match R::TIMEOUTS_CARRY_CERTIFICATES {
+        let attachment = match R::FACTS.timeouts_carry_certificates {
             true => Attachment::HighCertificate(Box::new(high.clone())),
             false => Attachment::HighView(high.view()),
         };

@@ -132,22 +132,17 @@ fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
             let silent: Vec<bool> = (0..n).map(|replica| set >> replica & 1 == 1).collect();
             let named: Vec<ReplicaId> =
                 (0..n as u16).map(ReplicaId).filter(|replica| silent[replica.index()]).collect();
-            for (protocol, leader, votes) in [
-                (ProtocolKind::ChainedHotStuff, LeaderKind::RoundRobin, VotesTo::Collector),
-                (ProtocolKind::SimpleHotStuff, LeaderKind::RoundRobin, VotesTo::Collector),
-                (ProtocolKind::FastHotStuff, LeaderKind::RoundRobin, VotesTo::Collector),
-                (ProtocolKind::Jolteon, LeaderKind::RoundRobin, VotesTo::Collector),
-                (ProtocolKind::BasicHotStuff, LeaderKind::RoundRobin, VotesTo::Collector),
-                (ProtocolKind::ChainedHotStuff, LeaderKind::RoundRobin, VotesTo::All),
-                (ProtocolKind::Jolteon, LeaderKind::RoundRobin, VotesTo::All),
-                (ProtocolKind::ChainedHotStuff, LeaderKind::Fixed, VotesTo::Collector),
-                (ProtocolKind::Jolteon, LeaderKind::Fixed, VotesTo::Collector),
-                (ProtocolKind::BasicHotStuff, LeaderKind::Fixed, VotesTo::Collector),
-            ] {
+            let by_views = ProtocolKind::ALL.iter().copied().filter(|protocol| !protocol.has_slots());
+            let settings = by_views.flat_map(|protocol| {
+                let to_all = protocol.is_chained().then_some((protocol, LeaderKind::RoundRobin, VotesTo::All));
+                let collected = [LeaderKind::RoundRobin, LeaderKind::Fixed];
+                collected.map(|leader| (protocol, leader, VotesTo::Collector)).into_iter().chain(to_all)
+            });
+            for (protocol, leader, votes) in settings {
                 let chain_length = match protocol {
                     ProtocolKind::BasicHotStuff => 1,
-                    ProtocolKind::Jolteon | ProtocolKind::FastHotStuff => 2,
-                    _ => 3,
+                    ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff => 3,
+                    _ => 2,
                 };
                 let needed = quorum(n).quorum();
                 // Where all collect, the leader itself is one of them.

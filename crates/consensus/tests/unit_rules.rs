@@ -200,17 +200,14 @@ fn all_but_fast_hotstuff_build_on_the_highest_they_know() {
 }
 
 #[test]
-fn names_and_what_timeouts_carry_are_as_the_configuration_says() {
+fn every_protocol_is_known_by_its_own_facts() {
     use quorate_consensus::config::ProtocolKind;
-    let carries = [
-        (ProtocolKind::ChainedHotStuff, ChainedHotStuff::NAME, ChainedHotStuff::TIMEOUTS_CARRY_CERTIFICATES, false),
-        (ProtocolKind::SimpleHotStuff, SimpleHotStuff::NAME, SimpleHotStuff::TIMEOUTS_CARRY_CERTIFICATES, false),
-        (ProtocolKind::FastHotStuff, FastHotStuff::NAME, FastHotStuff::TIMEOUTS_CARRY_CERTIFICATES, true),
-        (ProtocolKind::Jolteon, Jolteon::NAME, Jolteon::TIMEOUTS_CARRY_CERTIFICATES, false),
-    ];
-    for (kind, name, carries, expected) in carries {
-        assert_eq!((kind.name(), carries), (name, expected));
-    }
+    assert_eq!(*ProtocolKind::Jolteon.facts(), Jolteon::FACTS);
+    let names: std::collections::BTreeSet<&str> = ProtocolKind::ALL.iter().map(|kind| kind.name()).collect();
+    assert_eq!(names.len(), ProtocolKind::ALL.len(), "no two have one name");
+    let carries: Vec<ProtocolKind> =
+        ProtocolKind::ALL.iter().copied().filter(|kind| kind.facts().timeouts_carry_certificates).collect();
+    assert_eq!(carries, [ProtocolKind::FastHotStuff]);
 }
 
 /// Chains whose views ascend by steps of one to three, as they must.

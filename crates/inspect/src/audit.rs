@@ -8,7 +8,6 @@ use super::fault::Fault;
 use super::place::Place;
 use super::promises::Promises;
 use super::states::States;
-use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::frontier::Frontier;
 use quorate_consensus::journal::Record;
 use quorate_crypto::ClientAuthentication;
@@ -96,7 +95,7 @@ pub(super) struct Audit<'a> {
 
 impl<'a> Audit<'a> {
     pub fn new(place: &'a Place, writer: Option<Writer>) -> Audit<'a> {
-        let by_slot = place.config.consensus.protocol == ProtocolKind::Pbft;
+        let by_slot = place.config.consensus.protocol.has_slots();
         Audit {
             place,
             certificates: Certificates::new(place),

@@ -3,10 +3,9 @@
 use super::overview::kind_of;
 use super::place::Place;
 use bytes::Bytes;
-use quorate_consensus::basic::message::BasicMessage;
-use quorate_consensus::chained::message::ChainedMessage;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::Message;
 use quorate_crypto::{VerifiedCache, verify_certificate};
 use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Vote, Wire};
@@ -54,7 +53,7 @@ impl<'a> Certificates<'a> {
             self.check(attached)?;
         }
         let Subject { domain, view, height, digest } = certificate.subject;
-        let by_height = domain == Domain::Checkpoint || self.place.config.consensus.protocol == ProtocolKind::Pbft;
+        let by_height = domain == Domain::Checkpoint || self.place.config.consensus.protocol.has_slots();
         let slot = (domain, view, if by_height { height } else { Height(0) });
         let other = self.certified.insert(slot, digest).filter(|other| *other != digest);
         self.cache.insert(fingerprint);
@@ -85,13 +84,13 @@ fn name_of(subject: &Subject) -> String {
 
 /// The certificates that a recorded message shows.
 pub(super) fn shown(protocol: ProtocolKind, message: Bytes) -> Result<Vec<Certificate>, DecodeError> {
-    fn of<M: Message + Wire>(message: Bytes) -> Result<Vec<Certificate>, DecodeError> {
-        let message = M::decode(&mut Decoder::new(message))?;
-        Ok(message.certificates().into_iter().map(|(_, certificate)| certificate.clone()).collect())
+    struct Shown(Bytes);
+    impl ForProtocol for Shown {
+        type Output = Result<Vec<Certificate>, DecodeError>;
+        fn run<P: Protocol + 'static>(self, _make: MakeReplica<P>) -> Self::Output {
+            let message = P::Message::decode(&mut Decoder::new(self.0))?;
+            Ok(message.certificates().into_iter().map(|(_, certificate)| certificate.clone()).collect())
+        }
     }
-    match protocol {
-        ProtocolKind::Pbft => of::<PbftMessage>(message),
-        ProtocolKind::BasicHotStuff => of::<BasicMessage>(message),
-        _ => of::<ChainedMessage>(message),
-    }
+    for_protocol(protocol, Shown(message))
 }

@@ -6,6 +6,7 @@ use quorate_consensus::Protocol;
 use quorate_consensus::block_tree::BlockTree;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::digest_map::Salt;
+use quorate_consensus::facts::Shape;
 use quorate_consensus::leader::{Duties, LeaderElection};
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
 use quorate_crypto::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
@@ -74,7 +75,7 @@ impl Chain {
 
     /// Whether blocks stand in slots, and none extends another.
     fn is_by_slot(&self) -> bool {
-        self.protocol == ProtocolKind::Pbft
+        self.protocol.has_slots()
     }
 
     /// The last committed height and block.
@@ -175,8 +176,8 @@ impl Chain {
             .tree
             .get(&block.parent())
             .is_none_or(|parent| (parent.view, parent.height) == (justify.view, justify.height));
-        let builds = match self.protocol {
-            ProtocolKind::BasicHotStuff => {
+        let builds = match self.protocol.facts().shape {
+            Shape::Phases => {
                 matches!(justify.domain, Domain::Prepare | Domain::PreCommit | Domain::Commit)
             }
             _ => justify.domain == Domain::Vote,
@@ -192,12 +193,7 @@ impl Chain {
     /// Takes in a genuine certificate: it may prove that a block is committed.
     pub fn learn(&mut self, certificate: &Certificate) -> Result<(), String> {
         let subject = certificate.subject;
-        let decides = match self.protocol {
-            ProtocolKind::Pbft => return Ok(()),
-            ProtocolKind::BasicHotStuff => Domain::Commit,
-            _ => Domain::Vote,
-        };
-        if subject.domain != decides || subject.view == View(0) {
+        if self.is_by_slot() || subject.domain != self.protocol.facts().shape.decides() || subject.view == View(0) {
             return Ok(());
         }
         let Some(certified) = self.tree.get(&subject.digest) else {

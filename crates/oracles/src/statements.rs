@@ -5,6 +5,7 @@ use crate::tallies::Tallies;
 use crate::view_changes::Carried;
 use crate::voices::Voice;
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::facts::Shape;
 use quorate_consensus::pbft::message::PbftMessage;
 use quorate_consensus::seam::Envelope;
 use quorate_consensus::seam::Message;
@@ -126,7 +127,7 @@ impl Statements {
         for (_, certificate) in message.certificates() {
             self.check_genuine(who, certificate)?;
         }
-        if self.protocol == ProtocolKind::Pbft
+        if self.protocol.has_slots()
             && let Some(PbftMessage::NewView(new_view)) = (message as &dyn Any).downcast_ref()
         {
             self.carried.on_new_view(who, new_view, &self.tallies)?;
@@ -153,10 +154,9 @@ impl Statements {
     /// the blocks carried over.
     fn check_backing(&mut self, who: ReplicaId, subject: &Subject) -> Result<(), Breach> {
         let Subject { domain, view, height, digest } = *subject;
-        let before = match (self.protocol, domain) {
-            (ProtocolKind::Pbft, Domain::Commit) => Some(Domain::Prepare),
-            (ProtocolKind::BasicHotStuff, Domain::PreCommit) => Some(Domain::Prepare),
-            (ProtocolKind::BasicHotStuff, Domain::Commit) => Some(Domain::PreCommit),
+        let before = match (self.protocol.facts().shape, domain) {
+            (Shape::Slots, Domain::Commit) | (Shape::Phases, Domain::PreCommit) => Some(Domain::Prepare),
+            (Shape::Phases, Domain::Commit) => Some(Domain::PreCommit),
             _ => None,
         };
         if let Some(domain) = before.filter(|domain| !self.tallies.is_backed(&Subject { domain: *domain, ..*subject }))
@@ -167,13 +167,13 @@ impl Statements {
             ));
         }
         let base = self.tallies.block(&digest).map(|block| block.base);
-        if let Some(base) = base.filter(|base| self.protocol != ProtocolKind::Pbft && !self.tallies.is_backed(base)) {
+        if let Some(base) = base.filter(|base| !self.protocol.has_slots() && !self.tallies.is_backed(base)) {
             return unbacked(format!(
                 "replica {who} votes in view {view} for a block on a certificate of view {} that no quorum signed",
                 base.view
             ));
         }
-        if let (ProtocolKind::Pbft, Domain::Prepare) = (self.protocol, domain)
+        if let (Shape::Slots, Domain::Prepare) = (self.protocol.facts().shape, domain)
             && let Some(carried) = self.carried.block(view, height).filter(|carried| *carried != digest)
         {
             let why = format!("the view carries over {carried:?} at slot {height}, not {digest:?}");
@@ -192,7 +192,7 @@ impl Statements {
         }
         self.head = Some((who, block.view, block.height, block.digest()));
         // In PBFT each slot must be final by itself.
-        if self.protocol == ProtocolKind::Pbft { self.settles() } else { Ok(()) }
+        if self.protocol.has_slots() { self.settles() } else { Ok(()) }
     }
 
     /// Observes the end of a replica's step.
@@ -232,7 +232,7 @@ fn order_breach(who: ReplicaId, subject: &Subject, why: &str) -> Breach {
 /// view, none of which reports a higher certificate. In Fast-HotStuff only the certificates in the timeouts count.
 fn allows(protocol: ProtocolKind, block: &Block, evidence: &Certificate) -> bool {
     let whole = |attachment: &&Attachment| {
-        protocol != ProtocolKind::FastHotStuff || matches!(attachment, Attachment::HighCertificate(_))
+        !protocol.facts().timeouts_carry_certificates || matches!(attachment, Attachment::HighCertificate(_))
     };
     let highest = evidence.attachments.iter().filter(whole).filter_map(Attachment::high_view).max();
     evidence.subject.domain == Domain::Timeout

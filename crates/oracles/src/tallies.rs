@@ -1,6 +1,7 @@
 //! Signed votes and timeouts, and the blocks that they certify and make final.
 
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::facts::Shape;
 use quorate_types::{Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -184,13 +185,16 @@ impl Tallies {
 
     /// Marks the block that a quorum of votes makes final.
     fn on_certified(&mut self, domain: Domain, digest: &Digest) {
-        match (self.protocol, domain) {
-            (ProtocolKind::Pbft, Domain::Commit) => *self.decided.enter(digest.prefix(), || ()) = (),
-            (ProtocolKind::BasicHotStuff, Domain::Commit) => self.finish(digest),
-            (ProtocolKind::Pbft | ProtocolKind::BasicHotStuff, _) => {}
-            (_, Domain::Vote) => {
+        let shape = self.protocol.facts().shape;
+        if domain != shape.decides() {
+            return;
+        }
+        match shape {
+            Shape::Slots => *self.decided.enter(digest.prefix(), || ()) = (),
+            Shape::Phases => self.finish(digest),
+            Shape::Chain(length) => {
                 let mut head = *digest;
-                for _ in 1..self.chain_length() {
+                for _ in 1..length {
                     let Some(block) = self.block(&head) else { return };
                     if block.base.view.next() != block.view {
                         return;
@@ -199,16 +203,6 @@ impl Tallies {
                 }
                 self.finish(&head);
             }
-            _ => {}
-        }
-    }
-
-    /// Returns how many certified blocks of consecutive views make the first of them final.
-    fn chain_length(&self) -> usize {
-        match self.protocol {
-            ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff => 3,
-            ProtocolKind::FastHotStuff | ProtocolKind::Jolteon => 2,
-            ProtocolKind::BasicHotStuff | ProtocolKind::Pbft => 1,
         }
     }
 
@@ -220,7 +214,7 @@ impl Tallies {
 
     /// Returns whether signed votes make a block final directly, not as an ancestor. Dropped blocks count as final.
     pub fn is_final(&self, digest: &Digest) -> bool {
-        if self.protocol == ProtocolKind::Pbft {
+        if self.protocol.has_slots() {
             return self.decided.entries.contains_key(&digest.prefix()) || self.decided.forgets;
         }
         self.block(digest).map_or(self.blocks.forgets, |block| block.final_)

@@ -2,6 +2,7 @@
 
 use crate::tallies::Tallies;
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::facts::{Bond, Facts, Shape};
 use quorate_types::{Digest, Domain, Height, Subject, View};
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ impl Voice {
     /// Checks a vote or proposal that it signs for the first time. Returns the violation.
     pub fn on_vote(&mut self, subject: &Subject, protocol: ProtocolKind, tallies: &Tallies) -> Option<String> {
         let Subject { domain, view, .. } = *subject;
-        if protocol == ProtocolKind::Pbft {
+        if protocol.has_slots() {
             return self.on_slot_vote(subject);
         }
         if view <= self.timed_out {
@@ -45,9 +46,9 @@ impl Voice {
         if view <= last {
             return Some(format!("it did so in view {last} before"));
         }
-        match (protocol, domain) {
-            (ProtocolKind::BasicHotStuff, Domain::PreCommit) => self.knows = self.knows.max(view),
-            (ProtocolKind::BasicHotStuff, Domain::Commit) => {
+        match (protocol.facts().shape, domain) {
+            (Shape::Phases, Domain::PreCommit) => self.knows = self.knows.max(view),
+            (Shape::Phases, Domain::Commit) => {
                 self.knows = self.knows.max(view);
                 self.lock = Some((view, subject.digest));
             }
@@ -62,14 +63,15 @@ impl Voice {
         let block = tallies.block(&subject.digest)?;
         let base = block.base.view;
         self.knows = self.knows.max(base);
-        let wrong = match protocol {
-            ProtocolKind::FastHotStuff | ProtocolKind::Jolteon => (base.next() != subject.view && !block.allowed)
+        let Facts { bound_by, shape, .. } = protocol.facts();
+        let wrong = match bound_by {
+            Bond::Timeouts => (base.next() != subject.view && !block.allowed)
                 .then(|| format!("its base is from view {base}, which the timeouts shown with it do not allow")),
-            ProtocolKind::SimpleHotStuff => self
+            Bond::LockedView => self
                 .lock
                 .filter(|(lock, _)| base < *lock)
                 .map(|(lock, _)| format!("its base is from view {base}, but the voter is locked on view {lock}")),
-            ProtocolKind::ChainedHotStuff | ProtocolKind::BasicHotStuff => self
+            Bond::LockedBlock => self
                 .lock
                 .filter(|lock| base <= lock.0 && tallies.extends(&subject.digest, *lock) == Some(false))
                 .map(|(lock, _)| {
@@ -78,13 +80,16 @@ impl Voice {
                          that the voter is locked on"
                     )
                 }),
-            ProtocolKind::Pbft => None,
+            Bond::Slot => None,
         };
-        if matches!(protocol, ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff)
-            && let Some(parent) = tallies.block(&block.base.digest)
-            && self.lock.is_none_or(|(lock, _)| parent.base.view > lock)
-        {
-            self.lock = Some((parent.base.view, parent.base.digest));
+        // A two-chain locks on the base of the block that it votes for, a three-chain on the base of that.
+        let locked = match shape {
+            Shape::Chain(2) => Some(block.base),
+            Shape::Chain(_) => tallies.block(&block.base.digest).map(|parent| parent.base),
+            Shape::Phases | Shape::Slots => None,
+        };
+        if let Some(locked) = locked.filter(|locked| self.lock.is_none_or(|(lock, _)| locked.view > lock)) {
+            self.lock = Some((locked.view, locked.digest));
         }
         wrong
     }

@@ -2,6 +2,7 @@
 
 use super::stage::*;
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::facts::Bond;
 use quorate_consensus::pbft::message::{NewView, PbftMessage};
 use quorate_oracles::Law;
 use quorate_types::{Attachment, Digest, Domain, Height, ReplicaId, Subject, View};
@@ -73,7 +74,8 @@ fn a_vote_must_respect_the_timeouts_shown() {
 
 #[test]
 fn a_vote_must_respect_the_lock() {
-    for protocol in [ProtocolKind::ChainedHotStuff, ProtocolKind::SimpleHotStuff] {
+    let locks = |kind: &ProtocolKind| matches!(kind.facts().bound_by, Bond::LockedBlock | Bond::LockedView);
+    for protocol in ProtocolKind::ALL.iter().copied().filter(|kind| kind.is_chained() && locks(kind)) {
         let mut stage = Stage::new(protocol);
         let (_, first) = stage.certifies(1, &genesis());
         let (_, second) = stage.certifies(2, &first);

@@ -119,21 +119,9 @@ fn a_leader_with_the_slowest_disk_contradicts_nothing() {
 }
 
 macro_rules! sweeps {
-    ($($name:ident: $protocol:ident),+ $(,)?) => {
+    ($($name:ident: $protocol:ident,)+) => {
         $(#[test] fn $name() { sweep(ProtocolKind::$protocol); })+
-
-        #[test]
-        fn no_protocol_is_missing() {
-            assert_eq!([$(ProtocolKind::$protocol),+].len(), ProtocolKind::ALL.len());
-        }
     };
 }
 
-sweeps! {
-    chained_hotstuff: ChainedHotStuff,
-    simple_hotstuff: SimpleHotStuff,
-    fast_hotstuff: FastHotStuff,
-    jolteon: Jolteon,
-    basic_hotstuff: BasicHotStuff,
-    pbft: Pbft,
-}
+quorate_consensus::each_protocol!(sweeps);

@@ -191,7 +191,7 @@ fn catches_up_faster_than_others_commit(protocol: ProtocolKind) {
 }
 
 macro_rules! for_every_protocol {
-    ($($name:ident = $kind:ident),+ $(,)?) => {
+    ($($name:ident: $kind:ident,)+) => {
         $(mod $name {
             use super::*;
             const PROTOCOL: ProtocolKind = ProtocolKind::$kind;
@@ -203,19 +203,7 @@ macro_rules! for_every_protocol {
             #[test] fn memory_is_bounded() { holds_no_more_for_living_longer(PROTOCOL); }
             #[test] fn it_catches_up() { catches_up_faster_than_others_commit(PROTOCOL); }
         })+
-
-        #[test]
-        fn no_protocol_is_missing() {
-            assert_eq!([$(ProtocolKind::$kind),+].len(), ProtocolKind::ALL.len());
-        }
     };
 }
 
-for_every_protocol! {
-    chained_hotstuff = ChainedHotStuff,
-    simple_hotstuff = SimpleHotStuff,
-    fast_hotstuff = FastHotStuff,
-    jolteon = Jolteon,
-    basic_hotstuff = BasicHotStuff,
-    pbft = Pbft,
-}
+quorate_consensus::each_protocol!(for_every_protocol);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use world::{LEADER, OTHER, commands, nearer, seeds, spec, two_of_seven};
 
 macro_rules! for_every_protocol {
-    ($($name:ident = $kind:ident),+ $(,)?) => {
+    ($($name:ident: $kind:ident,)+) => {
         mod behaves {
             use super::*;
             $(#[test] fn $name() { every_fault(ProtocolKind::$kind); })+
@@ -27,14 +27,7 @@ macro_rules! for_every_protocol {
     };
 }
 
-for_every_protocol! {
-    chained_hotstuff = ChainedHotStuff,
-    simple_hotstuff = SimpleHotStuff,
-    fast_hotstuff = FastHotStuff,
-    jolteon = Jolteon,
-    basic_hotstuff = BasicHotStuff,
-    pbft = Pbft,
-}
+quorate_consensus::each_protocol!(for_every_protocol);
 
 /// As many as may be faulty, in different ways at the same time, the first leader among them: nobody honest disagrees.
 #[test]
@@ -53,11 +46,6 @@ fn two_of_seven_break_nothing() {
             assert!(evidence.iter().all(about_them), "{case}: {evidence:?}");
         }
     }
-}
-
-#[test]
-fn no_protocol_is_missing() {
-    assert_eq!(ProtocolKind::ALL.len(), 6, "the list above has to grow with it");
 }
 
 /// Each fault under each kind of leader, of the first leader and of somebody else.
@@ -128,7 +116,7 @@ const PATIENCE: Duration = Duration::from_millis(20 * world::VIEW_TIMEOUT_MS);
 
 /// Why progress is not promised, if it is not.
 fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(), &'static str> {
-    let three_chain = matches!(protocol, ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff);
+    let three_chain = protocol.chain_length() == 3;
     let fails_its_views = matches!(
         fault,
         Fault::Silent | Fault::StaleCertificate | Fault::ForgeCertificate | Fault::AssembleCertificate { .. }

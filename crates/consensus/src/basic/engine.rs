@@ -3,6 +3,7 @@
 use super::message::BasicMessage;
 use super::rules;
 use crate::block_tree::BlockTree;
+use crate::facts::{Bond, Facts, Shape};
 use crate::replica::{Admission, Outbox, Parts};
 use crate::seam::{Drop, To};
 use crate::views::message::ViewMessage;
@@ -50,12 +51,20 @@ impl BasicHotStuff {
 impl Family for BasicHotStuff {
     type Message = BasicMessage;
 
-    const NAME: &'static str = "basic-hotstuff";
+    const FACTS: Facts = Facts {
+        name: "basic-hotstuff",
+        title: "Basic HotStuff",
+        essence: "Each view orders one block in phases that its leader drives. n-f prepare votes are the prepareQC, n-f pre-commit votes for \
+                  that the precommitQC, which locks, n-f commit votes the commitQC, which decides and ends the view. The next leader \
+                  builds on the highest prepareQC.",
+        shape: Shape::Phases,
+        bound_by: Bond::LockedBlock,
+        timeouts_carry_certificates: false,
+    };
     const VOTES: Domain = Domain::Prepare;
     const ENDS_VIEW: Domain = Domain::Commit;
     const BUILDS_ON: &'static [Domain] = &[Domain::Prepare, Domain::PreCommit, Domain::Commit];
     const NEXT_LEADER_COLLECTS: bool = false;
-    const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
 
     fn new(genesis: &Certificate) -> Self {
         BasicHotStuff { decided: genesis.subject }

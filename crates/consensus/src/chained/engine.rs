@@ -4,7 +4,8 @@
 use super::message::ChainedMessage;
 use super::rules::{Candidate, Refusal, Rules};
 use crate::block_tree::BlockTree;
-use crate::replica::{Admission, Outbox, Parts};
+use crate::facts::Facts;
+use crate::replica::{Outbox, Parts};
 use crate::seam::Drop;
 use crate::views::{Family, ViewEngine, Views};
 use quorate_types::{Block, Certificate, Digest, Domain, ReplicaId, Subject, Time, View};
@@ -41,12 +42,11 @@ impl<R: Rules> Chained<R> {
 impl<R: Rules> Family for Chained<R> {
     type Message = ChainedMessage;
 
-    const NAME: &'static str = R::NAME;
+    const FACTS: Facts = R::FACTS;
     const VOTES: Domain = Domain::Vote;
     const ENDS_VIEW: Domain = Domain::Vote;
     const BUILDS_ON: &'static [Domain] = &[Domain::Vote];
     const NEXT_LEADER_COLLECTS: bool = true;
-    const TIMEOUTS_CARRY_CERTIFICATES: bool = R::TIMEOUTS_CARRY_CERTIFICATES;
 
     fn new(_genesis: &Certificate) -> Self {
         Chained { rules: PhantomData }
@@ -54,6 +54,10 @@ impl<R: Rules> Family for Chained<R> {
 
     fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate {
         R::extends(high, evidence)
+    }
+
+    fn awaits_higher(view: View, high: &Certificate) -> bool {
+        R::awaits_higher(view, high)
     }
 
     /// The votes of the view before, or, after a timeout, the certificate that the leader builds on.
@@ -73,16 +77,6 @@ impl<R: Rules> Family for Chained<R> {
             _ => Err(Drop::Malformed),
         }
     }
-
-    fn admit(&self, _views: &Views<Self>, _parts: &Parts, _from: ReplicaId, _message: &ChainedMessage) -> Admission {
-        unreachable!("there are no messages but those of all protocols with views")
-    }
-
-    fn certificates(_message: ChainedMessage) -> Vec<Certificate> {
-        unreachable!("there are no messages but those of all protocols with views")
-    }
-
-    fn formed(&mut self, _certificate: &Certificate, _out: &mut Outbox<ChainedMessage>) {}
 
     fn learn(
         &mut self,

@@ -8,6 +8,7 @@ use super::recovery::{Recall, spoken_up_to};
 use crate::batching::{Batching, Decision, Situation};
 use crate::block_limits::are_named;
 use crate::config::{Config, Dissemination};
+use crate::facts::{Bond, Facts, Shape};
 use crate::journal::{Record, Standing};
 use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
 use crate::seam::{Drop, Evidence, Halt, Mark, Timer, To};
@@ -502,6 +503,16 @@ pub(super) fn carried_bundles(block: &Block, parts: &Parts) -> Vec<quorate_types
 
 impl Protocol for PbftEngine {
     type Message = PbftMessage;
+
+    const FACTS: Facts = Facts {
+        name: "pbft",
+        title: "PBFT",
+        essence: "A primary gives blocks to slots of a window, several at a time. n-f PREPAREs make a slot prepared, n-f COMMITs decide it, \
+                  all to all. A primary that does not serve is replaced: NEW-VIEW carries over what n-f replicas had prepared.",
+        shape: Shape::Slots,
+        bound_by: Bond::Slot,
+        timeouts_carry_certificates: false,
+    };
 
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &PbftMessage) -> Admission {
         match message {

@@ -9,7 +9,8 @@ use super::message::{FromView, Proposal, Timeout, ViewMessage};
 use super::{Family, begins, builds_on, shows_what_it_tells};
 use crate::answers::Question;
 use crate::batching::{Batching, Decision, Situation};
-use crate::config::{Config, Dissemination, LeaderKind};
+use crate::config::{Config, Dissemination, LONGEST_WAIT_SHARE, LeaderKind};
+use crate::facts::Facts;
 use crate::journal::{Record, Standing};
 use crate::leader::Duties;
 use crate::pacemaker::Alarm;
@@ -21,6 +22,7 @@ use quorate_types::{Block, Certificate, ClusterId, Domain, Height, ReplicaId, Su
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use recovery::Recall;
 
@@ -181,6 +183,9 @@ impl<F: Family> Views<F> {
         if proposed || silent || self.leader(parts) != Some(parts.me) {
             return;
         }
+        if let Some(left) = self.awaits_higher(now, parts) {
+            return out.arm(Timer::Batch, left);
+        }
         let situation = Situation {
             pending: parts.store.pool.pending_commands(),
             uncommitted: parts.store.tree.open_payloads() > 0 || self.urged,
@@ -198,6 +203,13 @@ impl<F: Family> Views<F> {
                 self.announce(out);
             }
         }
+    }
+
+    /// How much longer a leader waits for a higher certificate, if the protocol has it wait: at most a quarter of its view.
+    fn awaits_higher(&self, now: Time, parts: &Parts) -> Option<Duration> {
+        let patience = parts.config.max_delay().min(parts.pacemaker.duration() / LONGEST_WAIT_SHARE);
+        let left = patience.saturating_sub(now.since(parts.pacemaker.entered()));
+        (!left.is_zero() && F::awaits_higher(parts.pacemaker.view(), &self.high)).then_some(left)
     }
 
     /// Whether the votes for the view before have come after its timeouts, for a leader whom that makes propose again: a bug.
@@ -280,7 +292,7 @@ impl<F: Family> Views<F> {
         match &self.given_up {
             Some(timeout) => out.recast(To::All, ViewMessage::Timeout(timeout.clone()).into()),
             None => {
-                let Some(ballot) = parts.safety.give_up(view, &self.high, F::TIMEOUTS_CARRY_CERTIFICATES) else {
+                let Some(ballot) = parts.safety.give_up(view, &self.high, F::FACTS.timeouts_carry_certificates) else {
                     return;
                 };
                 parts.pacemaker.gave_up();
@@ -473,6 +485,8 @@ impl<F: Family> ViewEngine<F> {
 
 impl<F: Family> Protocol for ViewEngine<F> {
     type Message = F::Message;
+
+    const FACTS: Facts = F::FACTS;
 
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &F::Message) -> Admission {
         match message.as_view() {

@@ -14,6 +14,7 @@ pub use engine::{ViewEngine, Views};
 
 use crate::block_tree::BlockTree;
 use crate::config::VotesTo;
+use crate::facts::Facts;
 use crate::replica::{Admission, Outbox, Parts};
 use crate::seam::To;
 use message::FromView;
@@ -38,8 +39,8 @@ pub trait Family: Send + Sized + 'static {
     /// What replicas say to each other.
     type Message: FromView;
 
-    /// The protocol's name.
-    const NAME: &'static str;
+    /// What the protocol is.
+    const FACTS: Facts;
     /// What replicas vote with for a proposal.
     const VOTES: Domain;
     /// A certificate of such votes ends its view: what the view was for is done. So does one of timeouts.
@@ -48,8 +49,6 @@ pub trait Family: Send + Sized + 'static {
     const BUILDS_ON: &'static [Domain];
     /// Whether the votes for a block are collected by the leader of the next view, who builds on their certificate, and not by its own.
     const NEXT_LEADER_COLLECTS: bool;
-    /// Whether a timeout is signed together with the whole highest certificate, and not only with its view.
-    const TIMEOUTS_CARRY_CERTIFICATES: bool;
 
     /// At genesis.
     fn new(genesis: &Certificate) -> Self;
@@ -66,14 +65,29 @@ pub trait Family: Send + Sized + 'static {
     /// A cheap look at a vote of the voter's own, without attachment: why not to count it, if it is not to be counted.
     fn admit_vote(&self, views: &Views<Self>, parts: &Parts, subject: &Subject) -> Result<(), crate::seam::Drop>;
 
+    /// Whether a block on `justify` may say who leads after the timeouts in the evidence, where the election depends on what is built
+    /// on: that has to be as high as the timeouts tell, lest a faulty replica choose an old certificate under which it would lead.
+    fn elects(justify: &Certificate, evidence: Option<&Certificate>) -> bool {
+        justify.view() >= evidence.and_then(Certificate::highest_attached_view).unwrap_or(View(0))
+    }
+
+    /// Whether a leader of `view` waits for a certificate higher than the highest that it knows, for as long as a message takes at most.
+    fn awaits_higher(_view: View, _high: &Certificate) -> bool {
+        false
+    }
+
     /// A cheap look at a message that only this protocol knows.
-    fn admit(&self, views: &Views<Self>, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
+    fn admit(&self, _views: &Views<Self>, _parts: &Parts, _from: ReplicaId, _message: &Self::Message) -> Admission {
+        unreachable!("there are no messages but those of all protocols with views")
+    }
 
     /// The certificates in a message that only this protocol knows, which are genuine.
-    fn certificates(message: Self::Message) -> Vec<Certificate>;
+    fn certificates(_message: Self::Message) -> Vec<Certificate> {
+        unreachable!("there are no messages but those of all protocols with views")
+    }
 
     /// This replica has made a certificate out of votes.
-    fn formed(&mut self, certificate: &Certificate, out: &mut Outbox<Self::Message>);
+    fn formed(&mut self, _certificate: &Certificate, _out: &mut Outbox<Self::Message>) {}
 
     /// A certificate of votes, which is genuine and may be the highest now: locks, commits, votes in later phases.
     fn learn(

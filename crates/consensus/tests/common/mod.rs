@@ -29,34 +29,24 @@ macro_rules! for_every_protocol {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*
         mod $name {
-            use quorate_consensus::basic::BasicHotStuff;
-            use quorate_consensus::chained::engine::Chained;
-            use quorate_consensus::chained::rules::{ChainedHotStuff, FastHotStuff, Jolteon, SimpleHotStuff};
-
-            #[test]
-            fn chained_hotstuff() {
-                super::bodies::$name::<Chained<ChainedHotStuff>>();
-            }
-
-            #[test]
-            fn simple_hotstuff() {
-                super::bodies::$name::<Chained<SimpleHotStuff>>();
-            }
-
-            #[test]
-            fn fast_hotstuff() {
-                super::bodies::$name::<Chained<FastHotStuff>>();
-            }
-
-            #[test]
-            fn jolteon() {
-                super::bodies::$name::<Chained<Jolteon>>();
-            }
-
-            #[test]
-            fn basic_hotstuff() {
-                super::bodies::$name::<BasicHotStuff>();
-            }
+            quorate_consensus::every_protocol!(($crate::for_every_family) $name);
         }
     )+};
+}
+
+/// The tests of one generic function, named like the files of the protocols.
+#[macro_export]
+macro_rules! for_every_family {
+    ([$name:ident] chained { $($file:ident: $rules:ident,)+ } others { $($others:tt)+ }) => {
+        $(#[test]
+        fn $file() {
+            use quorate_consensus::chained::{engine::Chained, rules::$rules};
+            super::bodies::$name::<Chained<$rules>>();
+        })+
+
+        #[test]
+        fn basic_hotstuff() {
+            super::bodies::$name::<quorate_consensus::basic::BasicHotStuff>();
+        }
+    };
 }

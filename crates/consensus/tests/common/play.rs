@@ -43,7 +43,7 @@ pub trait Viewed: Family<Message: Told> {}
 impl<F: Family<Message: Told>> Viewed for F {}
 
 impl<F: Viewed> Play for F {
-    const NAME: &'static str = <F as Family>::NAME;
+    const NAME: &'static str = F::FACTS.name;
     const VOTED_IN: Domain = F::VOTES;
     const RESERVES: bool = true;
     type Message = <F as Family>::Message;

@@ -2,64 +2,33 @@
 
 use super::golden_files::wrap;
 use crate::common::play::Viewed;
+use quorate_consensus::facts::{Facts, Shape};
 
 /// The first lines of a transcript.
 pub fn title<R: Viewed>(story: &str) -> String {
-    let (name, essence) = protocol(R::NAME);
+    let Facts { title, essence, .. } = R::FACTS;
     let (heading, shows) = match story {
-        "happy" => ("a happy life", happy(R::NAME)),
-        "silent-leader" => ("a silent leader", silent_leader(R::NAME)),
-        "lagging-replica" => ("a replica that lags behind", lagging_replica(R::NAME)),
+        "happy" => ("a happy life", happy(&R::FACTS)),
+        "silent-leader" => ("a silent leader", silent_leader(&R::FACTS)),
+        "lagging-replica" => ("a replica that lags behind", lagging_replica(&R::FACTS)),
         "view-change-with-a-lock" => ("a view change with a locked replica", view_change_with_a_lock()),
         "state-transfer" => ("a replica that comes back by the state", state_transfer()),
-        "equivocating-leader" => ("a leader that says two things", equivocating_leader(R::NAME)),
+        "equivocating-leader" => ("a leader that says two things", equivocating_leader(&R::FACTS)),
         _ => panic!("no prose for the story `{story}`"),
     };
-    format!("{name}: {heading}\n\n{}\n{}", wrap(essence), wrap(&shows))
+    format!("{title}: {heading}\n\n{}\n{}", wrap(essence), wrap(&shows))
 }
 
-fn protocol(name: &str) -> (&'static str, &'static str) {
-    match name {
-        "chained-hotstuff" => (
-            "Chained HotStuff",
-            "Replicas vote for one block in each view; n-f votes are its QC, which the next block carries. A block is locked when \
-             its child has a QC, and committed when it is the first of three in consecutive views that all have one.",
-        ),
-        "simple-hotstuff" => (
-            "Simplified HotStuff",
-            "Chained HotStuff without ancestry in the safety rule: a replica votes if the parent's view is at least its lock's. A \
-             block is locked when its child has a QC, and committed when its grandchild, two views above it, has one.",
-        ),
-        "fast-hotstuff" => (
-            "Fast-HotStuff",
-            "Two blocks in consecutive views with QCs commit the first of them, and nobody ever locks anything. After a failed view \
-             a leader shows an aggregate (AggQC) of the n-f highest QCs and must build on the highest: that replaces the lock.",
-        ),
-        "jolteon" => (
-            "Jolteon",
-            "Two blocks in consecutive views with QCs commit the first of them. After a failed view a leader shows a TC, which says \
-             how high the QCs of n-f replicas were; replicas vote if the proposal builds on a QC at least that high.",
-        ),
-        "basic-hotstuff" => (
-            "Basic HotStuff",
-            "Each view orders one block in phases that its leader drives. n-f prepare votes are the prepareQC, n-f pre-commit votes for \
-             that the precommitQC, which locks, n-f commit votes the commitQC, which decides and ends the view. The next leader \
-             builds on the highest prepareQC.",
-        ),
-        _ => panic!("no prose for the protocol `{name}`"),
-    }
-}
-
-fn happy(name: &str) -> String {
-    if name == "basic-hotstuff" {
+fn happy(facts: &Facts) -> String {
+    if facts.shape == Shape::Phases {
         return "Here nothing goes wrong. A commit takes three QCs, all for one block in one view; the leader shows each of them to all \
                 and collects the votes that answer it. The last one decides, the view is over, and the cluster rests without a message \
                 or an alarm. Every link takes 1 ms and all else takes no time, so a millisecond is a hop; `sent` counts messages. Of \
                 four votes the first three make a QC."
             .into();
     }
-    let (certificates, follow) = match name {
-        "chained-hotstuff" | "simple-hotstuff" => ("three QCs", "two empty blocks follow"),
+    let (certificates, follow) = match facts.shape.chain_length() {
+        3 => ("three QCs", "two empty blocks follow"),
         _ => ("two QCs", "an empty block follows"),
     };
     format!(
@@ -69,8 +38,8 @@ fn happy(name: &str) -> String {
     )
 }
 
-fn silent_leader(name: &str) -> String {
-    let evidence = if name == "fast-hotstuff" { "an AggQC" } else { "a TC" };
+fn silent_leader(facts: &Facts) -> String {
+    let evidence = if facts.timeouts_carry_certificates { "an AggQC" } else { "a TC" };
     format!(
         "R0 leads as long as its views succeed (leader `fixed`), and dies before c2 comes. After half a view timeout of 100 ms the \
          others remind it of c2; after a whole one they give the view up. Their timeouts make {evidence}, which begins the next \
@@ -88,8 +57,8 @@ fn view_change_with_a_lock() -> String {
         .into()
 }
 
-fn lagging_replica(name: &str) -> String {
-    if name == "basic-hotstuff" {
+fn lagging_replica(facts: &Facts) -> String {
+    if facts.shape == Shape::Phases {
         return "R3 is cut off from replicas and clients while c1 and c2 are ordered. The first proposal after its return tells it all: it \
                 shows the commitQC of the view before, so that its view has begun, and R3 follows. The block that is decided is \
                 missing: R3 gives it 10 ms (fetch_delay_ms) to come by itself, then asks for it and its ancestors by digest, and for \
@@ -113,8 +82,8 @@ fn state_transfer() -> String {
         .into()
 }
 
-fn equivocating_leader(name: &str) -> String {
-    let evidence = if name == "fast-hotstuff" { "an AggQC" } else { "a TC" };
+fn equivocating_leader(facts: &Facts) -> String {
+    let evidence = if facts.timeouts_carry_certificates { "an AggQC" } else { "a TC" };
     format!(
         "R0 turns Byzantine: in one view it signs two blocks, sends one to R1 and R2 and the other to R2 and R3, votes for neither, \
          and says no more. A replica votes once in a view, so neither gets a quorum. R2 has seen both and accuses R0: two genuine \

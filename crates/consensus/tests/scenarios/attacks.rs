@@ -43,7 +43,7 @@ fn block_vote<R: Viewed>(view: u64, height: u64, digest: u8) -> Subject {
 }
 
 fn attach<R: Viewed>(high: &Certificate) -> Attachment {
-    match R::TIMEOUTS_CARRY_CERTIFICATES {
+    match R::FACTS.timeouts_carry_certificates {
         true => Attachment::HighCertificate(Box::new(high.clone())),
         false => Attachment::HighView(high.view()),
     }

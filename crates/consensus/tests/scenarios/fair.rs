@@ -189,7 +189,7 @@ mod bodies {
         world.oracle.distrust(faulty);
         for _ in 0..ticks {
             let high = world.replica(0).protocol().high().clone();
-            let attachment = match R::TIMEOUTS_CARRY_CERTIFICATES {
+            let attachment = match R::FACTS.timeouts_carry_certificates {
                 true => Attachment::HighCertificate(Box::new(high.clone())),
                 false => Attachment::HighView(high.view()),
             };

@@ -77,7 +77,7 @@ fn lie<R: Viewed>(way: Way, keys: &Keys, high: Certificate, poison: Certificate)
     let message = match way {
         Way::Advance => ViewMessage::Advance { high: Box::new(high), evidence: Some(Box::new(poison)) },
         Way::Timeout => {
-            let attachment = match R::TIMEOUTS_CARRY_CERTIFICATES {
+            let attachment = match R::FACTS.timeouts_carry_certificates {
                 true => Attachment::HighCertificate(Box::new(high.clone())),
                 false => Attachment::HighView(high.view()),
             };
@@ -160,7 +160,7 @@ mod bodies {
         assert!(world.run_until_done(VIEW_TIMEOUT, &command));
         let (genesis, view) = (Certificate::genesis(&world.keys.cluster), world.replica(1).view());
         let high = world.replica(1).protocol().high().clone();
-        let attachment = match R::TIMEOUTS_CARRY_CERTIFICATES {
+        let attachment = match R::FACTS.timeouts_carry_certificates {
             true => return, // An aggregate carries what it tells of.
             false => Attachment::HighView(View(high.view().0 + 2)),
         };

@@ -5,6 +5,7 @@ use super::{Checked, difference};
 use bytes::Bytes;
 use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::facts::Shape;
 use quorate_crypto::{BundleVerifier, ClientAuthentication, Keyring, SchemeKind, verify_certificate};
 use quorate_types::digest::{Hasher, encode_hex};
 use quorate_types::{
@@ -132,7 +133,7 @@ impl Reader {
     }
 
     fn is_by_slot(&self) -> bool {
-        self.protocol == ProtocolKind::Pbft
+        self.protocol.has_slots()
     }
 
     fn root(&mut self, height: u64, digest: Digest) -> Result<(), String> {
@@ -296,18 +297,16 @@ impl Reader {
 
     /// What a genuine certificate proves to be committed, by the table in `docs/EXPORT.md`.
     fn learn(&mut self, certificate: &Certificate) {
-        let (needed, chain) = match self.protocol {
-            ProtocolKind::ChainedHotStuff | ProtocolKind::SimpleHotStuff => (Domain::Vote, 3),
-            ProtocolKind::FastHotStuff | ProtocolKind::Jolteon => (Domain::Vote, 2),
-            ProtocolKind::BasicHotStuff => (Domain::Commit, 1),
-            ProtocolKind::Pbft => return,
-        };
-        let Subject { domain, view, height, digest } = certificate.subject;
-        let Some(mut block) = self.blocks.get(&digest) else { return };
-        if (domain, view.0, height.0) != (needed, block.view, block.height) {
+        let shape = self.protocol.facts().shape;
+        if shape == Shape::Slots {
             return;
         }
-        for _ in 1..chain {
+        let Subject { domain, view, height, digest } = certificate.subject;
+        let Some(mut block) = self.blocks.get(&digest) else { return };
+        if (domain, view.0, height.0) != (shape.decides(), block.view, block.height) {
+            return;
+        }
+        for _ in 1..shape.chain_length() {
             let parent = self.blocks.get(&block.parent).filter(|parent| parent.view + 1 == block.view);
             let Some(parent) = parent else { return };
             block = parent;

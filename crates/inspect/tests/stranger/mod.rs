@@ -229,12 +229,7 @@ impl Reader {
     /// What a genuine certificate proves to be committed.
     fn learn(&mut self, certificate: &Certificate) {
         let Some(certified) = self.blocks.get(&certificate.digest) else { return };
-        let (needed, chain) = match self.cluster.protocol.as_str() {
-            "chained-hotstuff" | "simple-hotstuff" => (2, 3),
-            "fast-hotstuff" | "jolteon" => (2, 2),
-            "basic-hotstuff" => (6, 1),
-            _ => return,
-        };
+        let Some((needed, chain)) = proof(&self.cluster.protocol) else { return };
         if certificate.domain != needed || certificate.view != certified.view || certificate.height != certified.height
         {
             return;
@@ -446,4 +441,16 @@ fn as_digest(value: &Value) -> Result<Digest, String> {
 
 fn digest_at(line: &Value, key: &str) -> Result<Digest, String> {
     as_digest(&line[key])
+}
+
+/// What `docs/EXPORT.md` says that commits a block: a certificate of which domain, of the last of how many blocks in consecutive views.
+/// None where only a checkpoint does.
+fn proof(protocol: &str) -> Option<(u8, usize)> {
+    let document = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/EXPORT.md"));
+    let mut rows = document.lines().filter(|line| line.starts_with("| `"));
+    let row = rows.find(|row| row.split('|').nth(1).is_some_and(|names| names.contains(&format!("`{protocol}`"))));
+    let proof = row.unwrap_or_else(|| panic!("docs/EXPORT.md does not say what commits under {protocol}"));
+    let domain = proof.split("a certificate of domain ").nth(1)?.chars().next()?.to_digit(10)?;
+    let blocks = proof.split("blocks b").nth(1).map_or(1, |list| 1 + list.matches(", b'").count());
+    Some((domain as u8, blocks))
 }

@@ -7,7 +7,7 @@ use crate::result::{
     Agreement, BenchResult, UNKNOWN, count, describe_limit, describe_load, describe_memory, describe_settings, figure,
     optional,
 };
-use crate::spec::{CLUSTER, LOAD, OUTPUT, ProtocolKind, RUN, Setting};
+use crate::spec::{CLUSTER, LOAD, OUTPUT, RUN, Setting};
 
 /// Most proofs that a page holds.
 const MOST_PROOFS: usize = 100;
@@ -54,20 +54,9 @@ const DEFINITIONS: &[(&str, &str)] = &[
     ),
 ];
 
-fn protocol_name(protocol: ProtocolKind) -> &'static str {
-    match protocol {
-        ProtocolKind::ChainedHotStuff => "Chained HotStuff",
-        ProtocolKind::SimpleHotStuff => "Simplified HotStuff",
-        ProtocolKind::FastHotStuff => "Fast-HotStuff",
-        ProtocolKind::Jolteon => "Jolteon",
-        ProtocolKind::BasicHotStuff => "Basic HotStuff",
-        ProtocolKind::Pbft => "PBFT",
-    }
-}
-
 /// The page's name in a list of tabs.
 pub fn title(result: &BenchResult) -> String {
-    let name = if result.knows("protocol") { protocol_name(result.spec.protocol) } else { "A cluster" };
+    let name = if result.knows("protocol") { result.spec.protocol.facts().title } else { "A cluster" };
     format!("{name}, {} replicas: {} commands/s", result.spec.replicas, figure(result.throughput_ops))
 }
 
@@ -108,7 +97,7 @@ pub fn headline(result: &BenchResult, verdict: Option<&Verdict>) -> String {
     let replicas = result.spec.replicas;
     let (name, settings) = match result.knows("protocol") {
         true => {
-            (format!("{} on {replicas} replicas", protocol_name(result.spec.protocol)), describe_settings(&result.spec))
+            (format!("{} on {replicas} replicas", result.spec.protocol.facts().title), describe_settings(&result.spec))
         }
         false => (format!("{replicas} replicas"), UNKNOWN.to_owned()),
     };

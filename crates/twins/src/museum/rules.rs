@@ -8,6 +8,7 @@ use quorate_consensus::block_tree::BlockTree;
 use quorate_consensus::chained::replica;
 use quorate_consensus::chained::rules::{Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules};
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::facts::Facts;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::replica::Protocol;
 use quorate_types::{Block, Certificate, Domain, Subject};
@@ -52,9 +53,7 @@ macro_rules! votes_otherwise {
         struct $name;
 
         impl Rules for $name {
-            const NAME: &'static str = <$sound>::NAME;
-            const CHAIN_LENGTH: usize = <$sound>::CHAIN_LENGTH;
-            const TIMEOUTS_CARRY_CERTIFICATES: bool = <$sound>::TIMEOUTS_CARRY_CERTIFICATES;
+            const FACTS: Facts = <$sound>::FACTS;
 
             fn may_vote($candidate: Candidate<'_>, $tree: &BlockTree) -> Result<(), Refusal> {
                 $may_vote
@@ -104,9 +103,7 @@ votes_otherwise!(OldParentAccepted, Jolteon, |_candidate, _tree| Ok(()));
 struct CommitsAcrossViews<R>(PhantomData<R>);
 
 impl<R: Rules> Rules for CommitsAcrossViews<R> {
-    const NAME: &'static str = R::NAME;
-    const CHAIN_LENGTH: usize = R::CHAIN_LENGTH;
-    const TIMEOUTS_CARRY_CERTIFICATES: bool = R::TIMEOUTS_CARRY_CERTIFICATES;
+    const FACTS: Facts = R::FACTS;
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
         R::may_vote(candidate, tree)
@@ -118,7 +115,7 @@ impl<R: Rules> Rules for CommitsAcrossViews<R> {
 
     fn commits(certified: &Block, tree: &BlockTree) -> Option<Arc<Block>> {
         let last = tree.get(&certified.digest())?.clone();
-        (1..R::CHAIN_LENGTH).try_fold(last, |block, _| tree.parent(&block).cloned())
+        (1..R::FACTS.shape.chain_length()).try_fold(last, |block, _| tree.parent(&block).cloned())
     }
 
     fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate {

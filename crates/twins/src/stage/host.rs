@@ -1,6 +1,7 @@
 //! What a host does for its replica, all of it at once: it delivers, signs, checks, remembers and executes.
 
 use super::{Answer, MOST_DELIVERIES, MOST_TOLD, Parcel, Stage};
+use crate::actor::Actor;
 use crate::cast::{ActorId, ActorSet};
 use crate::judge::Law;
 use crate::notary::statement;
@@ -14,13 +15,18 @@ use quorate_types::{Manifest, View};
 impl<P: Protocol> Stage<P> {
     /// Delivers messages until none of a view that is run is left, and everybody has asked for what it lacks.
     pub fn settle(&mut self) {
-        for tries in 0.. {
+        let mut tries = 0;
+        loop {
             while let Some(parcel) = self.first.pop_front().or_else(|| self.queue.pop_front()) {
                 self.deliver(parcel);
+            }
+            if self.ring_waiting() {
+                continue;
             }
             if tries == self.fetch_tries || !self.ring_fetch() {
                 return;
             }
+            tries += 1;
         }
     }
 
@@ -34,6 +40,19 @@ impl<P: Protocol> Stage<P> {
             return self.judge.complain(Law::Liveness, format!("more than {MOST_DELIVERIES} messages in one view"));
         }
         self.step(parcel.to, Input::Receive { from: parcel.from, message });
+    }
+
+    /// A leader that waits for what may be under way goes on when nothing is.
+    fn ring_waiting(&mut self) -> bool {
+        let waiting = |actor: &Actor<P>| actor.alarm(Timer::Batch);
+        let Some(due) = self.actors.iter().filter_map(waiting).min() else { return false };
+        self.now = self.now.max(due);
+        for at in 0..self.actors.len() {
+            if waiting(&self.actors[at]).is_some_and(|due| due <= self.now) {
+                self.ring(ActorId(at), Timer::Batch);
+            }
+        }
+        true
     }
 
     fn ring_fetch(&mut self) -> bool {

@@ -6,6 +6,7 @@
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::basic::rules::safe_node;
 use crate::block_tree::BlockTree;
+use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Subject};
 use std::sync::Arc;
 
@@ -13,9 +14,15 @@ use std::sync::Arc;
 pub struct ChainedHotStuff;
 
 impl Rules for ChainedHotStuff {
-    const NAME: &'static str = "chained-hotstuff";
-    const CHAIN_LENGTH: usize = 3;
-    const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
+    const FACTS: Facts = Facts {
+        name: "chained-hotstuff",
+        title: "Chained HotStuff",
+        essence: "Replicas vote for one block in each view; n-f votes are its QC, which the next block carries. A block is locked when \
+                  its child has a QC, and committed when it is the first of three in consecutive views that all have one.",
+        shape: Shape::Chain(3),
+        bound_by: Bond::LockedBlock,
+        timeouts_carry_certificates: false,
+    };
 
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
         safe_node(candidate, tree) // alg. 1, lines 25-27, as in alg. 3, line 11

@@ -5,6 +5,7 @@
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::block_tree::BlockTree;
+use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Certificate, Domain, Subject};
 use std::sync::Arc;
 
@@ -12,9 +13,15 @@ use std::sync::Arc;
 pub struct FastHotStuff;
 
 impl Rules for FastHotStuff {
-    const NAME: &'static str = "fast-hotstuff";
-    const CHAIN_LENGTH: usize = 2;
-    const TIMEOUTS_CARRY_CERTIFICATES: bool = true;
+    const FACTS: Facts = Facts {
+        name: "fast-hotstuff",
+        title: "Fast-HotStuff",
+        essence: "Two blocks in consecutive views with QCs commit the first of them, and nobody ever locks anything. After a failed view \
+                  a leader shows an aggregate (AggQC) of the n-f highest QCs and must build on the highest: that replaces the lock.",
+        shape: Shape::Chain(2),
+        bound_by: Bond::Timeouts,
+        timeouts_carry_certificates: true,
+    };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {
         let Candidate { block, evidence, .. } = candidate;

@@ -3,6 +3,7 @@
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::block_tree::BlockTree;
+use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Domain, Subject};
 use std::sync::Arc;
 
@@ -10,9 +11,15 @@ use std::sync::Arc;
 pub struct Jolteon;
 
 impl Rules for Jolteon {
-    const NAME: &'static str = "jolteon";
-    const CHAIN_LENGTH: usize = 2;
-    const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
+    const FACTS: Facts = Facts {
+        name: "jolteon",
+        title: "Jolteon",
+        essence: "Two blocks in consecutive views with QCs commit the first of them. After a failed view a leader shows a TC, which says \
+                  how high the QCs of n-f replicas were; replicas vote if the proposal builds on a QC at least that high.",
+        shape: Shape::Chain(2),
+        bound_by: Bond::Timeouts,
+        timeouts_carry_certificates: false,
+    };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {
         let Candidate { block, evidence, .. } = candidate;

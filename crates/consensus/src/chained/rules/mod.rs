@@ -1,31 +1,27 @@
 //! What the chained protocols differ in: when to vote, what to lock, when to commit, what a view change carries.
 //!
-//! Rules are pure. They look at the tree and answer; the engine acts. A new protocol is a file like its neighbours here.
+//! Rules are pure. They look at the tree and answer; the engine acts. A new protocol is a file like its neighbours here, and a line in
+//! [`every_protocol`](crate::every_protocol).
 
-pub mod chained_hotstuff;
-pub mod fast_hotstuff;
-pub mod jolteon;
-pub mod simple_hotstuff;
-
-pub use chained_hotstuff::ChainedHotStuff;
-pub use fast_hotstuff::FastHotStuff;
-pub use jolteon::Jolteon;
-pub use simple_hotstuff::SimpleHotStuff;
+macro_rules! declare {
+    ([] chained { $($file:ident: $rules:ident,)+ } $($others:tt)*) => {
+        $(pub mod $file;)+
+        $(pub use $file::$rules;)+
+    };
+}
+crate::every_protocol!((declare));
 
 use crate::block_tree::BlockTree;
-use quorate_types::{Block, Certificate, Subject};
+use crate::facts::Facts;
+use quorate_types::{Block, Certificate, Subject, View};
 use std::sync::Arc;
 
 pub use crate::views::{Candidate, Refusal};
 
 /// A protocol of the chained family.
 pub trait Rules: Send + 'static {
-    /// Its name.
-    const NAME: &'static str;
-    /// How many blocks in consecutive views must be certified before the first of them is committed.
-    const CHAIN_LENGTH: usize;
-    /// Whether a timeout is signed together with the whole highest certificate, and not only with its view.
-    const TIMEOUTS_CARRY_CERTIFICATES: bool;
+    /// What it is.
+    const FACTS: Facts;
 
     /// Whether to vote for a block. That a replica votes once a view, in ascending views, is not asked here.
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal>;
@@ -39,6 +35,12 @@ pub trait Rules: Send + 'static {
     /// The certificate on which a leader builds, of the highest it knows and the evidence that its view has begun.
     fn extends<'a>(high: &'a Certificate, _evidence: Option<&'a Certificate>) -> &'a Certificate {
         high
+    }
+
+    /// Whether a leader of `view` waits for a certificate higher than the highest that it knows, for as long as a message takes at most
+    /// (`max_delay_ms`). Nobody waits unless the paper says so.
+    fn awaits_higher(_view: View, _high: &Certificate) -> bool {
+        false
     }
 }
 

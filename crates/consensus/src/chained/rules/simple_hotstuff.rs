@@ -4,6 +4,7 @@
 
 use super::{Candidate, Refusal, Rules};
 use crate::block_tree::BlockTree;
+use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Subject};
 use std::sync::Arc;
 
@@ -11,9 +12,15 @@ use std::sync::Arc;
 pub struct SimpleHotStuff;
 
 impl Rules for SimpleHotStuff {
-    const NAME: &'static str = "simple-hotstuff";
-    const CHAIN_LENGTH: usize = 3;
-    const TIMEOUTS_CARRY_CERTIFICATES: bool = false;
+    const FACTS: Facts = Facts {
+        name: "simple-hotstuff",
+        title: "Simplified HotStuff",
+        essence: "Chained HotStuff without ancestry in the safety rule: a replica votes if the parent's view is at least its lock's. A \
+                  block is locked when its child has a QC, and committed when its grandchild, two views above it, has one.",
+        shape: Shape::Chain(3),
+        bound_by: Bond::LockedView,
+        timeouts_carry_certificates: false,
+    };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {
         // Rule 1, votes in increasing views, is the safety object's.

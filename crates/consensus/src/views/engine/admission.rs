@@ -61,8 +61,8 @@ impl<F: Family> Views<F> {
             return Admission::Drop(Drop::NotTheSender);
         }
         let says_the_same = match &vote.attachment {
-            Attachment::HighCertificate(attached) => F::TIMEOUTS_CARRY_CERTIFICATES && **attached == *high,
-            Attachment::HighView(view) => !F::TIMEOUTS_CARRY_CERTIFICATES && *view == high.view(),
+            Attachment::HighCertificate(attached) => F::FACTS.timeouts_carry_certificates && **attached == *high,
+            Attachment::HighView(view) => !F::FACTS.timeouts_carry_certificates && *view == high.view(),
             Attachment::None => false,
         };
         let fits = vote.subject == timeout_subject(vote.subject.view) && builds_on::<F>(high);

@@ -6,7 +6,7 @@ use crate::replica::{Outbox, Parts};
 use crate::seam::{Drop, Evidence, Mark, To};
 use crate::views::message::{Proposal, ViewMessage};
 use crate::views::{Candidate, Family, votes_to};
-use quorate_types::{Certificate, ReplicaId, Time, View};
+use quorate_types::{ReplicaId, Time};
 use std::sync::Arc;
 
 impl<F: Family> Views<F> {
@@ -63,16 +63,14 @@ impl<F: Family> Views<F> {
     }
 
     /// Whether the proposer leads the view of its block, on the basis that the proposal itself shows: the votes of the view
-    /// before, or, after a timeout, the certificate that it builds on. That one must be as high as the timeouts know, lest a
-    /// faulty replica choose an old one under which it would lead.
+    /// before, or, after a timeout, the certificate that it builds on, if that may elect anybody ([`Family::elects`]).
     /// None if the block that says so is not here yet.
     pub(super) fn leads(&self, proposal: &Proposal, parts: &Parts) -> Option<bool> {
         let block = &proposal.block;
         let justify = &block.justify;
         let basis = F::basis(block.view, justify, proposal.evidence.as_ref());
-        let timeouts = proposal.evidence.as_ref().and_then(Certificate::highest_attached_view);
-        let fresh = justify.view() >= timeouts.unwrap_or(View(0)) || parts.config.leader == LeaderKind::RoundRobin;
+        let elects = parts.config.leader == LeaderKind::RoundRobin || F::elects(justify, proposal.evidence.as_ref());
         let leader = parts.leaders.leader(block.view, &basis, &parts.store.tree)?;
-        Some(fresh && (leader == block.author || bug!(AnyProposer)))
+        Some(elects && (leader == block.author || bug!(AnyProposer)))
     }
 }
