@@ -18,6 +18,7 @@ macro_rules! every_protocol {
                 simple_hotstuff: SimpleHotStuff,
                 fast_hotstuff: FastHotStuff,
                 jolteon: Jolteon,
+                hotstuff_2: HotStuff2,
             }
             others {
                 basic_hotstuff: BasicHotStuff = $crate::basic::replica,
