@@ -74,7 +74,7 @@ fn the_status_tells_of_each_replica_and_of_what_needs_attention() {
     nodes.0[1].kill().and_then(|()| nodes.0[1].wait()).expect("it runs");
     status(&net, |told| attention(&told["replicas"][0]).contains("reaches 1 of 3 other replicas, and needs 2"));
     let output = quorate(&["status", "--dir", &scratch.path("nowhere")]);
-    assert!(text(&output.stderr).contains("name a replica's directory, or that of a testnet"));
+    assert!(text(&output.stderr).contains("name the directory of a replica or a testnet"));
 
     let lines = fs::read_to_string(log(0)).expect("it was written");
     let events: Vec<Value> =

@@ -29,7 +29,7 @@ fn killed_processes_leave_recordings_that_can_be_replayed() {
     let torn = replay_json(&file);
     assert!(torn["torn_bytes"].as_u64() > Some(0) && torn["difference"].is_null(), "{torn}");
     let said = text(&succeeds(&["replay", &file]).stdout);
-    assert!(said.contains("the recording breaks off: who recorded was killed"), "{said}");
+    assert!(said.contains("the recording breaks off: its process was killed"), "{said}");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn what_was_not_done_so_ends_with_1_and_shows_the_step() {
     let (said, table) = (text(&output.stderr), text(&output.stdout));
     assert_eq!(output.status.code(), Some(1), "{table}");
     assert!(said.contains("error: the replay differs from the recording, first in step"), "{said}");
-    for words in ["difference  step", "  takes     ", "  recorded  ", "  replayed  "] {
+    for words in ["difference  step", "  input     ", "  recorded  ", "  replayed  "] {
         assert!(table.contains(words), "no `{words}` in\n{table}");
     }
 }

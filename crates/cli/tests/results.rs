@@ -84,7 +84,7 @@ fn each_form_of_a_result_may_go_to_standard_output() {
     let in_file = quorate(&[&found[..], &[&there]].concat());
     assert_eq!((on_stdout.status.code(), in_file.status.code()), (Some(1), Some(1)));
     assert_eq!(text(&on_stdout.stdout), fs::read_to_string(&there).expect("it was written"));
-    assert!(text(&in_file.stdout).contains("beyond f"), "nothing is promised, and it says so");
+    assert!(text(&in_file.stdout).contains("beyond f"), "safety is not guaranteed, and it says so");
 }
 
 /// The binary with standard output into a device that is always full.
@@ -123,7 +123,7 @@ fn a_run_that_did_nothing_is_no_success() {
         (&["twins", "run", "--input", &empty, "--save", &save][..], "no scenario was played"),
         (&["sim", "--loss", "1", "--duration", "300ms"], "no command was completed"),
         (&["sim", "--loss", "1", "--duration", "300ms", "--seeds", "1..4"], "no command was completed"),
-        (&["torture", "--minutes", "0.00001", "--clients", "1"], "no blow fell"),
+        (&["torture", "--minutes", "0.00001", "--clients", "1"], "no blow was struck"),
     ] {
         let output = quorate(arguments);
         let said = text(&output.stderr);
@@ -143,7 +143,7 @@ fn more_liars_than_f_are_named() {
         assert!(!told.contains("please keep the command"), "{told}");
     }
     let output = quorate(&["twins", "run", "--replicas", "3", "--sample", "20", "--save", "/dev/null"]);
-    assert!(text(&output.stdout).contains("nothing is promised"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("safety is not guaranteed"), "{}", text(&output.stdout));
 }
 
 #[test]

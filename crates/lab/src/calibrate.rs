@@ -1,4 +1,4 @@
-//! Measures what work costs on this machine, for the simulator.
+//! Measures costs on this machine, for the simulator.
 
 use crate::partial;
 use bytes::Bytes;
@@ -12,41 +12,37 @@ use quorate_types::{
     Address, Attachment, Bundle, BundleBuilder, ClientId, ClientRequest, ClusterId, Committee, Digest, Domain, Hasher,
     Height, ReplicaId, Signers, Subject, View, decode_message, encode_message,
 };
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How long each thing is done over and over.
+/// Total time for each measurement.
 const MEASURED: Duration = Duration::from_millis(200);
-/// Times that each thing is measured; the quickest counts, since whatever else the machine does only slows it.
+/// Rounds of each measurement. The fastest counts, because other work on the machine only adds time.
 const ROUNDS: usize = 5;
-/// Signatures checked at once.
+/// Numbers of signatures verified in one batch.
 const BATCHES: [usize; 6] = [1, 3, 11, 21, 41, 67];
-/// Bytes hashed at once.
+/// Bytes hashed per call.
 const HASHED_BYTES: usize = 64 << 10;
-/// Bytes of a small message, as votes are.
+/// Bytes of a small message, such as a vote.
 const SMALL_BYTES: usize = 128;
-/// Bytes of a large message.
 const LARGE_BYTES: usize = 64 << 10;
-/// Commands of the bundle that is executed.
+/// Commands in the executed bundle.
 const COMMANDS: usize = 100;
 const US_PER_NS: f64 = 1e-3;
 
-/// Why nothing was measured.
+/// Why the calibration failed.
 #[derive(Debug, Error)]
 pub enum CalibrateError {
-    /// Keys cannot be made.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
-    /// No connection to this machine itself.
     #[error("cannot measure system calls over loopback: {0}")]
     Loopback(#[from] io::Error),
 }
 
-/// Nanoseconds of one call of `work`, at the quickest of some rounds.
+/// Returns the nanoseconds per call of `work`, in the fastest round.
 fn time(mut work: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..ROUNDS {
@@ -60,37 +56,25 @@ fn time(mut work: impl FnMut()) -> f64 {
     best
 }
 
-/// Measures this machine. What is not measured, the state machine's own steps and the clients' share, is the shipped table's.
+/// Measures this machine. The steps of the state machine and the costs of clients keep the values of the shipped table.
 ///
 /// # Errors
-/// If there is no loopback, or keys cannot be made.
+/// If loopback does not work, or keys cannot be created.
 pub fn measure() -> Result<CostTable, CalibrateError> {
     let mut table = CostTable::shipped();
     let machine = crate::result::Machine::here();
     let source = format!("calibrated: {}, {} cores, {}", machine.cpu, machine.cores, machine.kernel);
     let stages: [(&str, Stage); 5] = [
-        ("signatures", |table| {
-            table.signatures = signatures()?;
-            Ok(())
-        }),
-        ("hashing", |table| {
-            table.hash.byte_ns = hashing();
-            Ok(())
-        }),
-        ("encoding", |table| {
-            codec(table);
-            Ok(())
-        }),
-        ("execution", |table| {
-            table.core.command_us = execution();
-            Ok(())
-        }),
+        ("signatures", signatures),
+        ("hashing", hashing),
+        ("encoding", codec),
+        ("execution", execution),
         ("system calls", system_calls),
     ];
     for (at, (_, measure)) in stages.iter().enumerate() {
         if !partial::goes_on() {
             let left: Vec<&str> = stages[at..].iter().map(|(name, _)| *name).collect();
-            let so_far = || format!("before {} were measured; what they cost is the shipped table's", left.join(", "));
+            let so_far = || format!("before measuring {}; those costs are from the shipped table", left.join(", "));
             let partial = partial::partial(so_far).unwrap_or_default();
             table.source = format!("{source}; PARTIAL: {partial}");
             return Ok(table);
@@ -101,24 +85,25 @@ pub fn measure() -> Result<CostTable, CalibrateError> {
     Ok(table)
 }
 
-/// Measures some of the costs.
+/// Measures some of the costs and writes them to the table.
 type Stage = fn(&mut CostTable) -> Result<(), CalibrateError>;
 
-/// Nanoseconds for each byte.
-fn hashing() -> f64 {
+fn hashing(table: &mut CostTable) -> Result<(), CalibrateError> {
     let data = vec![7; HASHED_BYTES];
     let hash = time(|| {
         let mut hasher = Hasher::new(*b"qC01");
         hasher.update(black_box(&data));
         black_box(hasher.finish());
     });
-    hash / HASHED_BYTES as f64
+    table.hash.byte_ns = hash / HASHED_BYTES as f64;
+    Ok(())
 }
 
-/// What each scheme's signatures cost.
-fn signatures() -> Result<BTreeMap<String, SignatureCosts>, CalibrateError> {
-    let costing = SchemeKind::ALL.iter().filter(|kind| kind.profile().unforgeable);
-    costing.map(|kind| Ok((kind.name().to_owned(), signatures_of(*kind)?))).collect()
+fn signatures(table: &mut CostTable) -> Result<(), CalibrateError> {
+    for kind in SchemeKind::ALL.iter().filter(|kind| kind.profile().unforgeable) {
+        table.signatures.insert(kind.name().to_owned(), signatures_of(*kind)?);
+    }
+    Ok(())
 }
 
 fn signatures_of(kind: SchemeKind) -> Result<SignatureCosts, CalibrateError> {
@@ -154,7 +139,7 @@ fn signatures_of(kind: SchemeKind) -> Result<SignatureCosts, CalibrateError> {
     })
 }
 
-/// Adds what a count costs. Noise must not make more cheaper than fewer.
+/// Adds the cost of `count` signatures. Noise must not make a larger batch cheaper than a smaller one.
 fn step(steps: &mut Steps, count: usize, took_ns: f64) {
     let floor = steps.last().map_or(0.0, |(_, cost)| *cost);
     steps.push((count as u32, (took_ns * US_PER_NS).max(floor)));
@@ -166,8 +151,8 @@ fn bundle(payload_bytes: usize, commands: usize) -> Bundle {
     builder.finish()
 }
 
-/// Encoding and decoding; the hash of a bundle is charged apart.
-fn codec(table: &mut CostTable) {
+/// Measures encoding and decoding. The hash of a bundle is charged separately.
+fn codec(table: &mut CostTable) -> Result<(), CalibrateError> {
     let request = ClientRequest::Status { id: 1, history: false };
     table.wire.send_us = US_PER_NS
         * time(|| {
@@ -184,9 +169,10 @@ fn codec(table: &mut CostTable) {
         black_box(encode_message(black_box(&request)));
     });
     table.wire.send_byte_ns = copying / LARGE_BYTES as f64;
+    Ok(())
 }
 
-fn execution() -> f64 {
+fn execution(table: &mut CostTable) -> Result<(), CalibrateError> {
     let bundle = bundle(SMALL_BYTES, COMMANDS);
     let cluster = ClusterId::from_name("calibrate");
     let mut replies: Vec<Reply> = Vec::new();
@@ -197,10 +183,12 @@ fn execution() -> f64 {
         replies.clear();
         executor.execute(height, std::slice::from_ref(&bundle), &mut replies);
     });
-    took * US_PER_NS / COMMANDS as f64
+    table.core.command_us = took * US_PER_NS / COMMANDS as f64;
+    Ok(())
 }
 
-/// One write and one read of a small message over loopback, on one thread, and what a large one takes for each byte.
+/// Measures a write and a read of a small message over loopback on one thread, and the cost per byte of a large
+/// message.
 fn system_calls(table: &mut CostTable) -> Result<(), CalibrateError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut sender = TcpStream::connect(listener.local_addr()?)?;
@@ -227,7 +215,7 @@ fn system_calls(table: &mut CostTable) -> Result<(), CalibrateError> {
     table.wire.read_call_us = read * US_PER_NS;
     receiver.set_nonblocking(true)?;
     let empty = time(|| {
-        // There is nothing to read: the price of asking.
+        // A read that finds nothing: the cost of polling.
         black_box(receiver.read(&mut buffer).is_ok());
     });
     table.core.turn_us = empty * US_PER_NS;

@@ -1,4 +1,4 @@
-//! `docs/CONFIGURATION.md`: every key of `config.toml` and `client.toml`, from the documentation of the fields that they become.
+//! Generator of `docs/CONFIGURATION.md`: every key of `config.toml` and `client.toml`, from the docs of the fields.
 
 use quorate_client::ClientConfig;
 use quorate_client::config::SOURCE as CLIENT;
@@ -7,24 +7,21 @@ use quorate_node::settings::{Key, default_of, fields, keys, to_markdown};
 const HEAD: &str = "\
 # Configuration
 
-`quorate testnet` writes a `config.toml` for each replica, with these texts before the keys, and one `client.toml` for all clients. A key
-that is unknown is refused with its line. What has no default (`–`) is either needed or absent unless it is set. Times and sizes have their
-unit in the key's name. Replicas read their file when they start.
+`quorate testnet` writes a `config.toml` for each replica, with these texts before the keys, and one `client.toml` for
+all clients. An unknown key is refused, with its line. A key without a default (`–`) is either required, or optional
+and unset. The names of times and sizes end with the unit. Replicas read their file when they start.
 
-This page is made from the documentation of the fields in the source; `QUORATE_GOLDEN=write cargo test -p quorate-lab --test tests
-configuration` writes it anew.
+This page is generated from the documentation of the fields in the source. To regenerate it, run
+`QUORATE_GOLDEN=write cargo test -p quorate-lab --test tests configuration`.
 
 ## config.toml
 ";
 
-/// The page.
+/// Generates the page.
 pub fn page() -> String {
-    let client: Vec<Key> =
-        [fields("", CLIENT, "ClientConfig"), fields("members", quorate_types::committee::SOURCE, "Member")]
-            .concat()
-            .into_iter()
-            .collect();
-    let client: Vec<Key> = client.into_iter().filter(|key| !(key.table.is_empty() && key.name == "members")).collect();
+    let members = fields("members", quorate_types::committee::SOURCE, "Member");
+    let client = [fields("", CLIENT, "ClientConfig"), members].concat().into_iter();
+    let client: Vec<Key> = client.filter(|key| !(key.table.is_empty() && key.name == "members")).collect();
     format!("{HEAD}{}\n## client.toml\n{}", to_markdown(&keys(), default_of), to_markdown(&client, client_default))
 }
 

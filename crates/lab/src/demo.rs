@@ -1,4 +1,4 @@
-//! The demonstration: four replicas as processes under load live through a Byzantine leader, a crash, and the crash of all.
+//! The demonstration: four replica processes under load, with a Byzantine leader, a crash of one replica and of all.
 
 use crate::bench::{Bench, BenchError, Progress, Watcher};
 use crate::report::Verdict;
@@ -10,23 +10,22 @@ use serde::Serialize;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
 
-/// Clients whose every command and answer is kept and judged, beside those that make the load.
+/// Clients beside the load whose commands and answers are all recorded and checked.
 const WITNESSES: usize = 4;
-/// The replica that lies; it leads first, and every fourth view.
+/// The Byzantine replica. It leads the first view and every fourth one after it.
 const LIAR: u16 = 0;
-/// The replica that is killed while the leader lies; with it, more than f are faulty until it is back.
+/// The replica that is killed while the leader is Byzantine, so that more than f are faulty until it returns.
 const VICTIM: u16 = 3;
-/// Commands that each client of the load keeps unanswered: a machine that does other things too keeps up with that.
+/// Outstanding commands per client of the load: few enough for a machine that is also used for other work.
 const OUTSTANDING: u32 = 400;
 
-/// Records of the store: few, since the liar's clock runs while they are written.
+/// Records of the store: few, because the misbehaviour's clock runs while they are written.
 const RECORDS: u64 = 1000;
 
-/// Something that happens, and what is said when it does.
+/// An event of the demonstration, with its explanation.
 pub struct Scene {
-    /// Seconds after the measured time began.
+    /// Seconds from the start of the measured time.
     pub at_s: u32,
-    /// What is said.
     pub text: &'static str,
 }
 
@@ -34,23 +33,24 @@ pub struct Scene {
 pub const SCENES: &[Scene] = &[
     Scene {
         at_s: 4,
-        text: "Replica 0 turns Byzantine: in every view that it leads it proposes one block to some and another to the rest. Two \
-               quorums share an honest replica, so at most one of the blocks is certified; who has seen both keeps them as proof.",
+        text: "Replica 0 turns Byzantine: in every view that it leads, it sends one block to some replicas and another \
+               block to the rest. Two quorums share an honest replica, so at most one of the blocks is certified. A \
+               replica that receives both keeps them as proof.",
     },
     Scene {
         at_s: 8,
-        text: "Replica 3 is killed with -9, so that two of four are faulty, one more than the cluster is built for: it may stand still, \
-               and decides nothing wrong. A second later replica 3 is started again and reads from its journal what it promised; \
-               what it missed it fetches, with certificates.",
+        text: "Replica 3 is killed with -9. Two of four replicas are now faulty, one more than the cluster tolerates: \
+               it may stall, but decides nothing wrong. A second later replica 3 restarts, reads its votes from its \
+               journal and fetches the blocks it missed, with certificates.",
     },
     Scene {
         at_s: 12,
-        text: "All four are killed with -9 at once. Whatever a client was told is in the journals of a quorum, on disk; \
-               a second later all are started again.",
+        text: "All four are killed with -9 at once. Every acknowledged command is on disk, in the journals of a \
+               quorum. A second later all restart.",
     },
 ];
 
-/// What the demonstration runs.
+/// Returns the spec of the demonstration.
 pub fn spec() -> BenchSpec {
     let seconds = |s: u32| Interval::from_millis(u64::from(s) * 1000);
     let [lie, kill, kill_all] = [0, 1, 2].map(|scene| seconds(SCENES[scene].at_s));
@@ -74,41 +74,38 @@ pub fn spec() -> BenchSpec {
     }
 }
 
-/// What became of it.
+/// Result of the demonstration.
 #[derive(Debug, Serialize)]
 pub struct Demonstration {
-    /// The load, as `quorate bench` reports it.
+    /// As `quorate bench` reports it.
     pub load: BenchResult,
-    /// What the witnesses saw.
     pub witnesses: Testimony,
 }
 
-/// What the witnesses saw.
+/// What the witnesses observed.
 #[derive(Debug, Serialize)]
 pub struct Testimony {
-    /// Commands of which they saw the beginning.
+    /// Commands they began.
     pub operations: u64,
-    /// Of these, how many were never answered.
+    /// Commands that were never answered.
     pub unanswered: u64,
-    /// Histories of single keys that were judged.
+    /// Histories of single keys that were checked.
     pub keys: u64,
-    /// Histories that no store that does one thing at a time explains.
+    /// Histories that are not linearizable.
     pub violations: Vec<String>,
 }
 
-/// Why the demonstration could not be given.
+/// Why the demonstration could not run.
 #[derive(Debug, Error)]
 pub enum DemoError {
-    /// The cluster or its load cannot be run.
     #[error(transparent)]
     Bench(#[from] BenchError),
-    /// The witnesses cannot work.
     #[error(transparent)]
     Witnesses(#[from] TortureError),
 }
 
 impl DemoError {
-    /// Whether a replica's disk ended the run.
+    /// Returns whether a disk fault of a replica ended the run.
     pub fn is_disk_trouble(&self) -> bool {
         match self {
             DemoError::Bench(error) => error.is_disk_trouble(),
@@ -116,7 +113,7 @@ impl DemoError {
         }
     }
 
-    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    /// Returns whether the arguments are wrong, rather than something that happened during the run.
     pub fn is_wrong_call(&self) -> bool {
         match self {
             DemoError::Bench(error) => error.is_wrong_call(),
@@ -125,10 +122,10 @@ impl DemoError {
     }
 }
 
-/// Gives the demonstration that `spec` describes. `watcher` hears how it goes.
+/// Runs the demonstration that `spec` describes.
 ///
 /// # Errors
-/// If the cluster or its clients cannot be run; that the cluster broke its word is part of the outcome.
+/// If the cluster or its clients cannot run. A safety violation is part of the outcome, not an error.
 pub fn run(spec: &BenchSpec, watcher: &mut dyn Watcher) -> Result<Demonstration, DemoError> {
     let bench = Bench::start(spec)?;
     let witnesses = Witnesses::start(bench.client_config(), WITNESSES, spec.seed)?;
@@ -144,7 +141,7 @@ pub fn run(spec: &BenchSpec, watcher: &mut dyn Watcher) -> Result<Demonstration,
     Ok(Demonstration { load, witnesses })
 }
 
-/// Calls the witnesses back when the measured time is over, so that their last answers come before the replicas go.
+/// Stops the witnesses at the end of the measured time, so that they get their last answers before the replicas stop.
 struct Caller<'a> {
     watcher: &'a mut dyn Watcher,
     ground: &'a Ground,
@@ -168,34 +165,34 @@ impl Watcher for Caller<'_> {
 }
 
 impl Demonstration {
-    /// Whether the cluster kept its word.
+    /// Returns whether the cluster was safe.
     pub fn passed(&self) -> bool {
         self.witnesses.violations.is_empty() && self.load.agreement == Agreement::Agreed
     }
 
-    /// The JSON of `--json`: indented, a line feed at the end.
+    /// Returns the JSON of `--json`: indented, with a line feed at the end.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
-        text.push('\n');
-        text
+        crate::result::to_json(self)
     }
 
-    /// What to say if a signal ended it before its scenes were over: it then shows nothing.
+    /// Returns a message if a signal ended the demonstration early: it then shows nothing.
     pub fn unfinished(&self) -> Option<String> {
         self.load.partial.as_ref().map(|partial| format!("the demonstration is not over: {partial}"))
     }
 
-    /// What the report says of it.
+    /// Returns the verdict that the report shows.
     pub fn verdict(&self) -> Verdict {
-        let claims = match self.passed() {
-            true => ["Linearizable", "Nothing acknowledged was lost"].map(str::to_owned).to_vec(),
-            false => vec!["The cluster broke its word".to_owned()],
+        let claims: &[&str] = if self.passed() {
+            &["Linearizable", "Nothing acknowledged was lost"]
+        } else {
+            &["The cluster violated safety"]
         };
+        let claims = claims.iter().map(ToString::to_string).collect();
         let unfinished = self.unfinished().into_iter();
         Verdict { passed: self.passed(), claims, reasons: unfinished.chain(self.sentences()).collect() }
     }
 
-    /// What it came to, in a few sentences.
+    /// Summarizes the outcome in a few sentences.
     pub fn conclusion(&self) -> String {
         self.sentences().join("\n")
     }
@@ -212,12 +209,13 @@ impl Demonstration {
         );
         lines.push(match violations.first() {
             None => format!(
-                "{WITNESSES} witnesses kept all {} commands they sent and every answer ({unanswered} without one). The \
-                 histories of all {keys} keys are linearizable: no acknowledged command was lost, none was executed twice.",
+                "{WITNESSES} witnesses recorded all {} commands they sent and every answer ({unanswered} had none). \
+                 The histories of all {keys} keys are linearizable: no acknowledged command was lost, none was \
+                 executed twice.",
                 count(*operations)
             ),
             Some(violation) => format!(
-                "THE CLUSTER BROKE ITS WORD: {} of {keys} keys have a history that nothing explains. The first: {violation}",
+                "SAFETY VIOLATION: {} of {keys} keys have a history that is not linearizable. The first: {violation}",
                 violations.len()
             ),
         });

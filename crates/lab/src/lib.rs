@@ -1,6 +1,6 @@
 //! quorate: experiments, results and reports.
 //!
-//! [`spec`] is what to run, [`result`] what was measured, [`report`] the page that shows it.
+//! [`spec`] defines what to run, [`result`] holds the measurements, and [`report`] renders them as a page.
 
 pub mod bench;
 pub mod calibrate;

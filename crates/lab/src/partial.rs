@@ -1,18 +1,18 @@
-//! Runs that a signal ends before their time: what was measured until then is a result all the same, and says so.
+//! Runs that a signal ends early. The measurements so far are still a result, marked as partial.
 
 use quorate_node::interrupt;
 
-/// Whether a run may go on: no signal has asked the process to end.
+/// Returns whether the run may continue: no signal has asked the process to end.
 pub(crate) fn goes_on() -> bool {
     interrupt::requested().is_none()
 }
 
-/// What a result that is not whole says of itself: which signal came, and how far the run had come. None if no signal came.
+/// Returns the note of a partial result: which signal ended the run, and how far it had come. `None` without a signal.
 pub(crate) fn partial(so_far: impl FnOnce() -> String) -> Option<String> {
     interrupt::requested().map(|signal| format!("ended by {signal} {}", so_far()))
 }
 
-/// The line of a table that says so.
+/// Returns the note as a line of a table.
 pub(crate) fn line(partial: Option<&String>) -> String {
-    partial.map_or_else(String::new, |text| format!(" PARTIAL    {text}\n"))
+    partial.map_or_else(String::new, |text| crate::result::line("PARTIAL", text))
 }

@@ -1,4 +1,4 @@
-//! What a benchmark records.
+//! Recordings of benchmarks.
 
 use crate::bench::BenchError;
 use crate::spec::BenchSpec;
@@ -9,11 +9,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Bytes in a MB.
 pub(crate) const MB: u64 = 1_000_000;
 
 impl BenchSpec {
-    /// The recording of a replica of a benchmark, if it is to be recorded.
+    /// Returns the path of a replica's recording, if it is recorded.
     pub fn recording(&self, replica: ReplicaId) -> Option<PathBuf> {
         let record = self.record.as_ref()?;
         match record.replica {
@@ -22,18 +21,18 @@ impl BenchSpec {
         }
     }
 
-    /// All recordings of a benchmark.
+    /// Returns the paths of all recordings.
     pub fn recordings(&self) -> Vec<PathBuf> {
         (0..self.replicas as u16).filter_map(|replica| self.recording(ReplicaId(replica))).collect()
     }
 }
 
-/// What the configuration of a replica says of its recording.
+/// Returns the recording section of a replica's configuration.
 pub(crate) fn of_replica(spec: &BenchSpec, replica: ReplicaId) -> Option<RecordingConfig> {
     spec.recording(replica).map(|file| RecordingConfig { file, limit_mb: spec.record_limit_mb })
 }
 
-/// Makes room for the recordings of a benchmark: makes the directory, removes those of an earlier one.
+/// Creates the directory of the recordings and removes those of an earlier run.
 pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), BenchError> {
     for path in spec.recordings() {
         clear(&path).map_err(|source| BenchError::Write { path, source })?;
@@ -41,8 +40,7 @@ pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Makes the directory of a recording, and removes what an earlier run recorded there: it, and those of replicas that were started
-/// again.
+/// Creates the directory of a recording. Removes what an earlier run recorded there, restarts included.
 pub(crate) fn clear(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
@@ -56,7 +54,7 @@ pub(crate) fn clear(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file's name is that of a recording, or of a further start of the same replica: `NAME`, `NAME.1`, `NAME.2`.
+/// Returns whether a file is a recording or belongs to a restart of the same replica: `NAME`, `NAME.1`, `NAME.2`.
 fn is_start_of(recording: &std::ffi::OsStr, file: &OsString) -> bool {
     let Some(rest) = file.as_encoded_bytes().strip_prefix(recording.as_encoded_bytes()) else { return false };
     match rest.split_first() {
@@ -65,12 +63,13 @@ fn is_start_of(recording: &std::ffi::OsStr, file: &OsString) -> bool {
     }
 }
 
-/// What is to be said of the recordings of a benchmark that is over.
+/// Returns the warnings about recordings that reached their size limit.
 pub(crate) fn warnings(spec: &BenchSpec) -> Vec<String> {
     let is_full = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.len() >= spec.record_limit_mb * MB);
     let warning = |path: PathBuf| {
         let limit = spec.record_limit_mb;
-        format!("--record: {} ends before the run, at its limit; raise --record-limit-mb above {limit}", path.display())
+        let path = path.display();
+        format!("--record: {path} reached its limit before the run ended; help: raise --record-limit-mb above {limit}")
     };
     spec.recordings().into_iter().filter(is_full).map(warning).collect()
 }

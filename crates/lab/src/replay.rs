@@ -1,4 +1,4 @@
-//! `quorate replay`: gives recorded replicas again what they were given, makes a simulated run again, and says where they first differ.
+//! `quorate replay`: replays recorded replicas, reruns recorded simulations, and reports the first difference.
 
 use crate::bench::commands;
 use crate::result::count;
@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 /// All flags of `quorate replay`.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArgs {
-    /// The recording, which `quorate bench --record`, `quorate sim --record` or a node wrote.
+    /// A recording of `quorate bench --record`, `quorate sim --record` or a node.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Print what the replicas take and do, step by step.
+    /// Print the inputs and actions of the replicas, step by step.
     #[arg(long)]
     pub transcript: bool,
-    /// Stop after so many steps; a simulated run is then not made again.
+    /// Stop after this many steps, and do not rerun a simulation.
     #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(u64).range(1..))]
     pub until: Option<u64>,
     /// Write the result as JSON to this file; - is standard output.
@@ -32,98 +32,95 @@ pub struct ReplayArgs {
     pub json: Option<String>,
 }
 
-/// What came of a replay.
+/// Result of a replay.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReplayResult {
-    /// The recording.
     pub file: String,
-    /// The version of quorate that recorded it.
+    /// Version of quorate that made the recording.
     pub recorded_by: String,
-    /// The protocol.
     pub protocol: &'static str,
     /// n.
     pub replicas: usize,
     /// f.
     pub faults: usize,
-    /// The replicas whose steps it has.
+    /// The replicas whose steps were recorded.
     pub recorded: Vec<u16>,
-    /// Whether it is of a simulated run.
+    /// Whether the recording is of a simulated run.
     pub simulated: bool,
-    /// Steps that were taken again.
+    /// Steps that were replayed.
     pub steps: u64,
-    /// The time of the last of them, since the start.
+    /// Time of the last replayed step, from the start.
     pub seconds: f64,
     /// The highest view.
     pub views: u64,
-    /// Blocks that the replica with the most committed.
+    /// Blocks committed by the replica that committed most.
     pub blocks: u64,
-    /// Commands in them.
+    /// Commands in these blocks.
     pub commands: u64,
-    /// Replicas that were made again after they were killed.
+    /// Restarts after a kill.
     pub restarts: u64,
-    /// How the recording ends: `complete`, `limit`, `broken-off`; `not-reached` if the replay stopped before.
+    /// How the recording ends: `complete`, `limit`, `broken-off`; `not-reached` if the replay stopped before its end.
     pub end: &'static str,
-    /// Bytes at its end that are no whole chunk.
+    /// Bytes of an incomplete chunk at the end.
     pub torn_bytes: u64,
-    /// What the panic in the last step says, in which the recording ends too.
+    /// Message of the panic in the last step, if the recording ends with one.
     pub panic: Option<String>,
-    /// Where the replicas first differ from the recording.
+    /// First difference between the replicas and the recording.
     pub difference: Option<StepDifference>,
-    /// What came of making a simulated run again.
+    /// Result of rerunning a simulation.
     pub rerun: Option<RerunResult>,
 }
 
-/// A step whose actions are not those recorded.
+/// Step whose actions differ from the recorded ones.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct StepDifference {
-    /// Which step, from 1.
+    /// Number of the step, from 1.
     pub step: u64,
-    /// Whose.
     pub replica: u16,
-    /// When, since the start.
+    /// Since the start.
     pub time_ms: f64,
-    /// The view in which the replica was.
+    /// The replica's view.
     pub view: u64,
-    /// What it took, in words.
+    /// Description of the input.
     pub input: String,
-    /// What differs.
+    /// The difference.
     pub what: String,
-    /// The kinds of the actions recorded.
+    /// Kinds of the recorded actions.
     pub recorded: Vec<&'static str>,
-    /// The actions of the replay, in words.
+    /// Descriptions of the replay's actions.
     pub replayed: Vec<String>,
 }
 
-/// What came of making a simulated run again.
+/// Result of rerunning a simulation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RerunResult {
-    /// Why it could not be made.
+    /// Why it could not be rerun.
     pub impossible: Option<String>,
-    /// Steps that are the same.
+    /// Equal steps.
     pub steps: u64,
-    /// The name of the run recorded, if the recording has its end.
+    /// Trace hash of the recorded run, if the recording is complete.
     pub recorded_trace: Option<String>,
-    /// The name of the run made again.
+    /// Trace hash of the rerun.
     pub trace_hash: Option<String>,
-    /// Where they first differ.
+    /// First difference.
     pub difference: Option<RunDifference>,
 }
 
-/// Where a run that is made again first differs.
+/// First difference between a rerun and its recording.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RunDifference {
-    /// Steps before it.
+    /// Equal steps before it.
     pub after_steps: u64,
-    /// What the recording tells next.
+    /// The next record.
     pub recorded: String,
-    /// What happens next.
+    /// What happened instead.
     pub happened: String,
 }
 
-/// Replays a recording; `audience` is told what the replicas take and do.
+/// Replays a recording. Passes the inputs and actions of the replicas to `audience`.
 ///
 /// # Errors
-/// If the recording cannot be read, or is not one that a replica could have made.
+/// If the recording cannot be read, or cannot come from a replica.
 pub fn run(args: &ReplayArgs, audience: Option<Audience<'_>>) -> Result<ReplayResult, RecordingError> {
     let mut reader = Reader::open(&args.file)?;
     let replayed = replay(&mut reader, args.until, audience)?;
@@ -135,7 +132,7 @@ pub fn run(args: &ReplayArgs, audience: Option<Audience<'_>>) -> Result<ReplayRe
     Ok(result(&args.file, &header, replayed, rerun))
 }
 
-/// Makes a simulated run again, and holds it against its recording.
+/// Reruns a simulation and compares it with its recording.
 fn rerun(simulation: &serde_json::Value, file: &Path) -> Result<RerunResult, RecordingError> {
     let impossible = |why: String| RerunResult {
         impossible: Some(why),
@@ -146,7 +143,7 @@ fn rerun(simulation: &serde_json::Value, file: &Path) -> Result<RerunResult, Rec
     };
     let run: SimulatedRun = match serde_json::from_value(simulation.clone()) {
         Ok(run) => run,
-        Err(error) => return Ok(impossible(format!("what the recording says of it is not understood: {error}"))),
+        Err(error) => return Ok(impossible(format!("the recorded spec cannot be read: {error}"))),
     };
     match run_again(&run, file) {
         Ok((trace, Rerun { steps, deviation, recorded_trace })) => Ok(RerunResult {
@@ -170,10 +167,10 @@ fn run_again(run: &SimulatedRun, file: &Path) -> Result<(String, Rerun), SimErro
     let sim = run.sim_spec()?;
     let is_key_value = sim.application == ApplicationKind::KeyValue;
     commands(&run.spec, is_key_value)?;
-    let workload = || commands(&run.spec, is_key_value).expect("it was made before");
+    let workload = || commands(&run.spec, is_key_value).expect("the same workload was created before");
     let recorder = Recorder::new(Comparison::new(Reader::open(file)?));
     let (report, compared) = run_recorded(&sim, run.seed, &workload, recorder)?;
-    Ok((report.trace_hash, compared.expect("a comparison says what came of it")))
+    Ok((report.trace_hash, compared.expect("a comparison has a result")))
 }
 
 fn result(file: &Path, header: &Header, replayed: Replayed, rerun: Option<RerunResult>) -> ReplayResult {
@@ -207,12 +204,12 @@ fn result(file: &Path, header: &Header, replayed: Replayed, rerun: Option<RerunR
 
 fn step_difference(difference: Difference) -> StepDifference {
     let what = match difference.what {
-        Disagreement::Panic(panic) => format!("the replay panics, and the recorded replica did not: {panic}"),
-        Disagreement::NoPanic => "the recorded replica panicked, and the replay does not".to_owned(),
+        Disagreement::Panic(panic) => format!("the replay panics, the recorded replica did not: {panic}"),
+        Disagreement::NoPanic => "the recorded replica panicked, the replay does not".to_owned(),
         Disagreement::Action(at) => match (difference.recorded.get(at), difference.replayed.get(at)) {
-            (Some(_), Some(_)) => format!("action {} is another", at + 1),
-            (Some(_), None) => format!("action {} and what follows was recorded, and is not done again", at + 1),
-            _ => format!("action {} and what follows is done, and was not recorded", at + 1),
+            (Some(_), Some(_)) => format!("action {} differs", at + 1),
+            (Some(_), None) => format!("the replay lacks action {} and those after it", at + 1),
+            _ => format!("action {} and those after it were not recorded", at + 1),
         },
     };
     StepDifference {
@@ -228,7 +225,7 @@ fn step_difference(difference: Difference) -> StepDifference {
 }
 
 impl ReplayResult {
-    /// What is not as it was recorded; nothing if all is.
+    /// Returns a message if anything differs from the recording.
     pub fn failure(&self) -> Option<String> {
         if let Some(difference) = &self.difference {
             return Some(format!("the replay differs from the recording, first in step {}", difference.step));
@@ -237,17 +234,15 @@ impl ReplayResult {
         if let Some(difference) = &rerun.difference {
             return Some(format!("the run differs from its recording, first after step {}", difference.after_steps));
         }
-        rerun.impossible.as_ref().map(|why| format!("the run cannot be made again: {why}"))
+        rerun.impossible.as_ref().map(|why| format!("the run cannot be reproduced: {why}"))
     }
 
-    /// The JSON of `--json`: indented, a line feed at the end.
+    /// Returns the JSON of `--json`: indented, with a line feed at the end.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
-        text.push('\n');
-        text
+        crate::result::to_json(self)
     }
 
-    /// The lines for a terminal.
+    /// Returns the table for a terminal.
     pub fn to_table(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -261,23 +256,23 @@ impl ReplayResult {
         let (protocol, n, by) = (self.protocol, self.replicas, &self.recorded_by);
         writeln!(text, "recording   {}: {kind}, {protocol}, replica {which} of {n}, by quorate {by}", self.file)?;
         let [steps, views, blocks, commands] = [self.steps, self.views, self.blocks, self.commands].map(count);
-        writeln!(text, "replayed    {steps} steps, {:.3} s of its time", self.seconds)?;
+        writeln!(text, "replayed    {steps} steps, {:.3} s of recorded time", self.seconds)?;
         writeln!(text, "            {views} views, {blocks} blocks with {commands} commands committed")?;
         if self.restarts > 0 {
             writeln!(text, "            {} restarts", self.restarts)?;
         }
         let end = match self.end {
-            "complete" => "as recorded, with its end".to_owned(),
-            "limit" => "the recording reached its limit there; the run went on".to_owned(),
+            "complete" => "as recorded, and the recording is complete".to_owned(),
+            "limit" => "the recording reached its size limit there; the run continued".to_owned(),
             "not-reached" => "stopped before the end of the recording".to_owned(),
-            _ => format!("the recording breaks off: who recorded was killed ({} torn bytes)", self.torn_bytes),
+            _ => format!("the recording breaks off: its process was killed ({} torn bytes)", self.torn_bytes),
         };
         writeln!(text, "end         {end}")?;
         if let Some(panic) = &self.panic {
-            writeln!(text, "            the last step panics, as it did when it was recorded: {panic}")?;
+            writeln!(text, "            the last step panics, as recorded: {panic}")?;
         }
         match &self.difference {
-            None => writeln!(text, "difference  none: every action is the one recorded")?,
+            None => writeln!(text, "difference  none: every action is as recorded")?,
             Some(difference) => difference.write(text)?,
         }
         self.rerun.as_ref().map_or(Ok(()), |rerun| rerun.write(text))
@@ -288,7 +283,7 @@ impl StepDifference {
     fn write(&self, text: &mut String) -> std::fmt::Result {
         let StepDifference { step, replica, time_ms, view, input, what, .. } = self;
         writeln!(text, "difference  step {step}, replica {replica}, view {view}, at {time_ms:.3} ms: {what}")?;
-        writeln!(text, "  takes     {input}")?;
+        writeln!(text, "  input     {input}")?;
         writeln!(
             text,
             "  recorded  {}",
@@ -302,19 +297,17 @@ impl StepDifference {
 impl RerunResult {
     fn write(&self, text: &mut String) -> std::fmt::Result {
         if let Some(why) = &self.impossible {
-            return writeln!(text, "whole run   cannot be made again: {why}");
+            return writeln!(text, "whole run   cannot be reproduced: {why}");
         }
         let steps = count(self.steps);
         if let Some(RunDifference { after_steps, recorded, happened }) = &self.difference {
             writeln!(text, "whole run   differs after {} steps", count(*after_steps))?;
             writeln!(text, "  recorded  {recorded}")?;
-            return writeln!(text, "  again     {happened}");
+            return writeln!(text, "  rerun     {happened}");
         }
         match &self.recorded_trace {
-            Some(trace) => writeln!(text, "whole run   made again: the same {steps} steps, the same trace {trace}"),
-            None => {
-                writeln!(text, "whole run   made again: the same {steps} steps; the recording does not have its end")
-            }
+            Some(trace) => writeln!(text, "whole run   reproduced: the same {steps} steps, the same trace {trace}"),
+            None => writeln!(text, "whole run   reproduced: the same {steps} steps; the recording is incomplete"),
         }
     }
 }

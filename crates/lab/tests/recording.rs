@@ -107,7 +107,7 @@ fn at_its_limit_a_recording_ends_and_the_run_goes_on() {
     assert!(said(&result.warnings) && said(&listener.0), "{:?}", result.warnings);
     let replayed = replay_file(&spec.recordings()[0]);
     assert_eq!((replayed.end, replayed.failure()), ("limit", None));
-    assert!(replayed.to_table().contains("reached its limit"));
+    assert!(replayed.to_table().contains("reached its size limit"));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_run_that_comes_out_otherwise_is_said_to_and_one_that_cannot_be_made_too() {
     });
     let result = replay_file(Path::new(&sense));
     assert!(
-        result.failure().expect("a failure").contains("cannot be made again: --replicas"),
+        result.failure().expect("a failure").contains("cannot be reproduced: --replicas"),
         "{:?}",
         result.failure()
     );

@@ -148,7 +148,7 @@ fn what_went_wrong_stands_first() {
         BenchResult { agreement: Agreement::Differs(difference), client_bound: true, ..crate::common::sample() };
     let page = render_html(&result);
     let first_chart = page.find("<svg").expect("a chart");
-    for text in ["Agreement is broken", "at height 812", "The clients were the limit"] {
+    for text in ["Agreement is violated", "at height 812", "The clients were the bottleneck"] {
         assert!(page.find(text).is_some_and(|at| at < first_chart), "`{text}` is not before the charts");
     }
     assert!(render_html(&empty()).contains("Nothing was committed"));
@@ -186,11 +186,11 @@ fn a_verdict_stands_at_the_top() {
     let page = render_verdict(&crate::common::sample(), &verdict);
     elements(&page);
     let first_chart = page.find("<svg").expect("a chart");
-    for text in ["✓ Linearizable", "The cluster kept its word", "4 witnesses"] {
+    for text in ["✓ Linearizable", "The cluster was safe", "4 witnesses"] {
         assert!(page.find(text).is_some_and(|at| at < first_chart), "`{text}` is not before the charts");
     }
     let broken = render_verdict(&crate::common::sample(), &Verdict { passed: false, ..verdict });
-    assert!(broken.contains("✗ Linearizable") && broken.contains("The cluster broke its word"));
+    assert!(broken.contains("✗ Linearizable") && broken.contains("The cluster violated safety"));
 }
 
 #[test]

@@ -122,12 +122,12 @@ fn keys_are_judged_once_everybody_has_left_them() {
             Operation { key, called_ns: 2, returned_ns: 3, request: Request::Read, answer: Answer::Value(None) },
         ]
     };
-    lost(3).into_iter().chain(lost(KEYS + 1)).for_each(|operation| judge.hear(operation));
-    judge.reached(0, 1);
+    lost(3).into_iter().chain(lost(KEYS + 1)).for_each(|operation| judge.add(operation));
+    judge.on_reached(0, 1);
     assert_eq!((judge.keys(), judge.violations().len()), (0, 0), "the other client is still there");
-    judge.reached(1, 1);
+    judge.on_reached(1, 1);
     assert_eq!((judge.keys(), judge.violations().len()), (1, 1));
-    (0..2).for_each(|client| judge.reached(client, u64::MAX));
+    (0..2).for_each(|client| judge.on_reached(client, u64::MAX));
     assert_eq!((judge.operations(), judge.keys()), (4, 2));
     assert_eq!(judge.violations().iter().map(|violation| violation.key).collect::<Vec<_>>(), [3, KEYS + 1]);
 }

@@ -1,6 +1,6 @@
-//! How the replicas of a cluster are: what `quorate status` shows.
+//! Status of the replicas of a cluster, as `quorate status` shows it.
 
-use comfy_table::{Cell, Table, presets};
+use comfy_table::{Table, presets};
 use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig, ConfigError, ConnectError, StatusProbe};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::config_file::ConfigFileError;
@@ -14,27 +14,28 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// A replica that is so many blocks behind the first needs attention.
+/// A replica more than this many blocks behind the highest one needs attention.
 pub const LAG_BLOCKS: u64 = 1_000;
-/// How long one look at the replicas lasts; there may be many until all have answered.
+/// Duration of one attempt to read the replicas' statuses.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Why nothing can be asked.
+/// Why the replicas cannot be asked.
 #[derive(Debug, Error)]
 pub enum StatusError {
-    /// The directory is none of those that are known.
-    #[error("{} has neither {CONFIG_FILE} nor {CLIENT_CONFIG_FILE}; name a replica's directory, or that of a testnet", .0.display())]
+    /// The directory is neither a replica's nor a client's.
+    #[error(
+        "{} has neither {CONFIG_FILE} nor {CLIENT_CONFIG_FILE}; help: name the directory of a replica or a testnet",
+        .0.display()
+    )]
     NoDirectory(PathBuf),
-    /// The replica's configuration cannot be used.
     #[error(transparent)]
     Replica(#[from] ConfigFileError),
-    /// The replica's configuration cannot be used.
-    #[error("the configuration cannot work: {0}")]
+    /// The replica's configuration is inconsistent.
+    #[error("the configuration is invalid: {0}")]
     Fault(#[from] ConfigFault),
-    /// The client's configuration cannot be used.
     #[error(transparent)]
     Client(#[from] ConfigError),
-    /// The operating system refuses what is needed to ask.
+    /// The probe cannot be set up.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The network device failed.
@@ -42,51 +43,51 @@ pub enum StatusError {
     Poll(#[from] io::Error),
 }
 
-/// What is known of one replica.
+/// Status of one replica.
 #[derive(Debug, Serialize)]
 pub struct ReplicaStatus {
-    /// Which.
     pub replica: ReplicaId,
-    /// Where it was asked.
+    /// Address at which it was asked.
     pub address: Address,
-    /// What it says; none if it does not answer.
+    /// `None` if it does not answer.
     pub status: Option<Status>,
-    /// How many blocks it is behind the first that answered.
+    /// Blocks behind the highest replica that answered.
     pub lag: Option<u64>,
-    /// What needs attention, in sentences.
+    /// Problems that need attention, as sentences.
     pub attention: Vec<String>,
 }
 
-/// What is known of a cluster, or of the one replica that was asked.
+/// Status of a cluster, or of the one replica that was asked.
 #[derive(Debug, Serialize)]
 pub struct ClusterStatus {
-    /// The replicas that were asked.
     pub replicas: Vec<ReplicaStatus>,
 }
 
-/// Asks replicas again and again.
+/// Reader of the replicas' statuses.
 pub struct StatusReader {
     probe: StatusProbe,
-    /// Who is asked, and where.
+    /// The replicas and the addresses at which they are asked.
     asked: Vec<(ReplicaId, Address)>,
 }
 
 impl StatusReader {
-    /// For the replica whose directory it is, or for all of a testnet, or of a `client.toml`. Replicas with a directory
-    /// here are asked at their operators' listener, all others where clients are served.
+    /// Opens the directory of a replica, a testnet or a `client.toml`. Replicas with a directory here are asked at
+    /// their operators' listener, all others at their clients' listener.
     ///
     /// # Errors
-    /// If the directory is none, or what is in it cannot be used.
+    /// If the directory or its files are invalid.
     pub fn open(directory: &Path) -> Result<StatusReader, StatusError> {
-        let (config, asked) = match directory.join(CONFIG_FILE).exists() {
-            true => of_replica(&NodeConfig::read(&directory.join(CONFIG_FILE))?)?,
-            false if directory.join(CLIENT_CONFIG_FILE).exists() => of_cluster(directory)?,
-            false => return Err(StatusError::NoDirectory(directory.to_owned())),
+        let (config, asked) = if directory.join(CONFIG_FILE).exists() {
+            of_replica(&NodeConfig::read(&directory.join(CONFIG_FILE))?)?
+        } else if directory.join(CLIENT_CONFIG_FILE).exists() {
+            of_cluster(directory)?
+        } else {
+            return Err(StatusError::NoDirectory(directory.to_owned()));
         };
         Ok(StatusReader { probe: StatusProbe::connect(&config)?, asked })
     }
 
-    /// Asks until all have answered or the time is over.
+    /// Asks until all replicas have answered or the timeout expires.
     ///
     /// # Errors
     /// If the network device fails.
@@ -104,8 +105,8 @@ impl StatusReader {
             }
         }
         let unreached = self.probe.reach().unreached;
-        let heard = self.asked.iter().filter_map(|(replica, _)| known[replica.index()].as_ref());
-        let highest = heard.map(|status| status.height).max();
+        let answered = self.asked.iter().filter_map(|(replica, _)| known[replica.index()].as_ref());
+        let highest = answered.map(|status| status.height).max();
         let is_cluster = self.asked.len() > 1;
         let about = |(replica, address): &(ReplicaId, Address)| {
             let status = known[replica.index()].clone();
@@ -114,7 +115,7 @@ impl StatusReader {
             let mut attention = match &status {
                 Some(status) => status.attention.clone(),
                 None => {
-                    let why = unreached.get(replica).map_or("it is connected, and does not answer", String::as_str);
+                    let why = unreached.get(replica).map_or("it is connected but silent", String::as_str);
                     vec![format!("does not answer: {why}")]
                 }
             };
@@ -129,7 +130,7 @@ impl StatusReader {
 
 type Asked = (ClientConfig, Vec<(ReplicaId, Address)>);
 
-/// One replica alone. Where the others serve clients its configuration does not say.
+/// Asks one replica alone: its configuration does not tell where the others serve clients.
 fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     let own = asked_at(config);
     let nowhere = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
@@ -143,13 +144,13 @@ fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     Ok((client, vec![(config.replica, own)]))
 }
 
-/// All replicas of a `client.toml`.
+/// Asks all replicas of a `client.toml`.
 fn of_cluster(directory: &Path) -> Result<Asked, StatusError> {
     let mut client = ClientConfig::load(&directory.join(CLIENT_CONFIG_FILE))?;
     for (at, member) in client.members.iter_mut().enumerate() {
         let replica = ReplicaId(at as u16);
         let path = replica_directory(directory, replica).join(CONFIG_FILE);
-        // A directory that was copied to another host has stayed here too; its operators' listener is there.
+        // The directory of a replica that moved to another host may remain here; that replica is asked at its own host.
         let Ok(config) = NodeConfig::read(&path) else { continue };
         let is_here = config.members.get(at).is_some_and(|own| own.address.is_loopback());
         if config.replica == replica && is_here {
@@ -160,62 +161,46 @@ fn of_cluster(directory: &Path) -> Result<Asked, StatusError> {
     Ok((client, asked))
 }
 
-/// Where a replica tells its status.
+/// Returns the address at which a replica reports its status.
 fn asked_at(config: &NodeConfig) -> Address {
     let own = &config.members[config.replica.index()].address;
     let listeners = [&config.admin_listen, &config.client_listen, &config.listen];
     let found = listeners.into_iter().flatten().next().unwrap_or(own);
-    // One does not dial "all addresses of this host".
+    // An unspecified address, such as 0.0.0.0, cannot be dialled.
     let is_any = found.socket().is_some_and(|socket| socket.ip().is_unspecified());
     if is_any { SocketAddr::from((Ipv4Addr::LOCALHOST, found.port())).into() } else { found.clone() }
 }
 
 impl ClusterStatus {
-    /// Whether something should be looked at.
+    /// Returns whether any replica needs attention.
     pub fn needs_attention(&self) -> bool {
         self.replicas.iter().any(|replica| !replica.attention.is_empty())
     }
 
-    /// The JSON of `--json`: indented, a line feed at the end.
+    /// Returns the JSON of `--json`: indented, with a line feed at the end.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a status is plain data");
-        text.push('\n');
-        text
+        serde_json::to_string_pretty(self).expect("a status is plain data") + "\n"
     }
 
-    /// A row for each replica, and below what needs attention.
+    /// Returns a table with one row per replica, and the problems that need attention.
     pub fn to_table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(["replica", "view", "leader", "height", "lag", "peers", "timeouts", "commands", "up"]);
         for ReplicaStatus { replica, status, lag, .. } in &self.replicas {
             let unknown = || "–".to_owned();
-            let lag = lag.map_or_else(unknown, |lag| lag.to_string());
-            let cells = match status {
-                None => vec![
-                    replica.to_string(),
-                    unknown(),
-                    unknown(),
-                    unknown(),
-                    lag,
-                    unknown(),
-                    unknown(),
-                    unknown(),
-                    unknown(),
-                ],
-                Some(status) => vec![
-                    replica.to_string(),
-                    status.view.to_string(),
-                    status.leader.to_string(),
-                    status.height.to_string(),
-                    lag,
-                    format!("{} of {}", status.connected.len(), status.peers),
-                    status.view_timeouts.to_string(),
-                    status.committed_commands.to_string(),
-                    spell(Duration::from_millis(status.uptime_ms)),
-                ],
-            };
-            table.add_row(cells.into_iter().map(Cell::new));
+            let value = |of: &dyn Fn(&Status) -> String| status.as_ref().map_or_else(unknown, of);
+            table.add_row([
+                replica.to_string(),
+                value(&|status| status.view.to_string()),
+                value(&|status| status.leader.to_string()),
+                value(&|status| status.height.to_string()),
+                lag.map_or_else(unknown, |lag| lag.to_string()),
+                value(&|status| format!("{} of {}", status.connected.len(), status.peers)),
+                value(&|status| status.view_timeouts.to_string()),
+                value(&|status| status.committed_commands.to_string()),
+                value(&|status| spell(Duration::from_millis(status.uptime_ms))),
+            ]);
         }
         let mut text = table.trim_fmt();
         text.push('\n');
@@ -224,15 +209,16 @@ impl ClusterStatus {
             .iter()
             .flat_map(|of| of.attention.iter().map(move |what| format!("replica {}: {what}", of.replica)))
             .collect();
-        match attention.is_empty() {
-            true => text.push_str("\nnothing needs attention\n"),
-            false => text.push_str(&format!("\nneeds attention\n  {}\n", attention.join("\n  "))),
+        if attention.is_empty() {
+            text.push_str("\nnothing needs attention\n");
+        } else {
+            text.push_str(&format!("\nneeds attention\n  {}\n", attention.join("\n  ")));
         }
         text
     }
 }
 
-/// A time in its two largest units.
+/// Formats a duration in its two largest units.
 fn spell(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);

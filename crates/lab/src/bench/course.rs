@@ -1,5 +1,5 @@
-//! The course of a benchmark: the replicas' counters are read at the edges of the measured time and in between, and what the spec says
-//! is done to the replicas when it says so.
+//! Course of a benchmark: reads the replicas' counters at the edges of the measured time and in between, and injects
+//! the faults of the spec on time.
 
 use super::cluster::Cluster;
 use super::error::BenchError;
@@ -15,34 +15,35 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the harness looks at the load and at the replicas.
+/// Interval between two looks at the load and the replicas.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long before the end of the measured time the counters are read for the last time, so that it is not over by then.
+/// The last reading of the counters precedes the end of the measured time by this much, so that it is still within it.
 const READ_AHEAD: Duration = Duration::from_millis(100);
-/// How often the replicas' counters are read while the load runs.
+/// Interval between readings of the replicas' counters under load.
 const READ_INTERVAL: Duration = Duration::from_millis(1000);
-/// How long a replica may take to report at the edges of the measured time.
+/// Timeout for a reading at the edges of the measured time.
 const READ_TIMEOUT: Duration = Duration::from_millis(2000);
-/// The same in between, when nothing is lost with a reading and whoever is away must not hold the course up.
+/// Timeout for a reading in between. It is short: such a reading may be lost, and a replica that is down must not delay
+/// us.
 const PEEK_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long all replicas may take, after the load, to execute what the quickest has.
+/// Maximum time, after the load, for all replicas to execute the same height.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is done to a replica.
+/// Fault action on a replica.
 #[derive(Clone, Copy)]
-enum Deed {
+enum Action {
     Kill,
     Start,
 }
 
-/// A benchmark on its way.
+/// Running benchmark.
 pub struct Course<'a> {
     spec: &'a BenchSpec,
     cluster: &'a mut Cluster,
     probe: &'a mut StatusProbe,
     watcher: &'a mut dyn Watcher,
-    /// What is still to be done, by the time since the measured time began.
-    deeds: VecDeque<(Duration, ReplicaId, Deed)>,
+    /// Pending actions, by time from the start of the measured time.
+    actions: VecDeque<(Duration, ReplicaId, Action)>,
     readings: Readings,
     last_read: Option<Instant>,
 }
@@ -54,10 +55,10 @@ impl<'a> Course<'a> {
         probe: &'a mut StatusProbe,
         watcher: &'a mut dyn Watcher,
     ) -> Course<'a> {
-        Course { spec, cluster, probe, watcher, deeds: deeds(spec), readings: Readings::default(), last_read: None }
+        Course { spec, cluster, probe, watcher, actions: actions(spec), readings: Readings::default(), last_read: None }
     }
 
-    /// Watches until the load is over, and does what is to be done.
+    /// Watches until the load has ended, and takes the pending actions on time.
     pub fn watch(mut self, handle: &LoadHandle, finished: impl Fn() -> bool) -> Result<Readings, BenchError> {
         let mut time = Timekeeper::default();
         let mut misbehaviour: Vec<Event> = self.spec.misbehaviour().collect();
@@ -81,7 +82,7 @@ impl<'a> Course<'a> {
             }
             let now_s = measured.map_or(-self.spec.warmup.as_secs_f64(), |now| now.as_secs_f64());
             while misbehaviour.front().is_some_and(|event| event.time_s <= now_s) {
-                misbehaviour.pop_front().into_iter().for_each(|event| self.happened(event));
+                misbehaviour.pop_front().into_iter().for_each(|event| self.on_event(event));
             }
             self.watcher.progress(&Progress { load: &load, replica: self.readings.latest() });
             self.cluster.check()?;
@@ -93,7 +94,7 @@ impl<'a> Course<'a> {
         Ok(self.readings)
     }
 
-    /// A signal ends the run: the counters are read once more, and nothing more is done to anybody.
+    /// Ends the run after a signal: reads the counters once more and takes no further actions.
     fn stop(&mut self, measured: Option<Duration>, handle: &LoadHandle) -> Result<(), BenchError> {
         if let Some(now) = measured.filter(|_| !self.readings.is_closed()) {
             self.read(now, READ_TIMEOUT)?;
@@ -104,20 +105,20 @@ impl<'a> Course<'a> {
     }
 
     fn act(&mut self, now: Duration, time: &Timekeeper) -> Result<(), BenchError> {
-        while let Some((_, replica, deed)) = self.deeds.front().copied().filter(|(at, ..)| *at <= now) {
-            self.deeds.pop_front();
-            let text = match deed {
-                Deed::Kill => {
+        while let Some((_, replica, action)) = self.actions.front().copied().filter(|(at, ..)| *at <= now) {
+            self.actions.pop_front();
+            let text = match action {
+                Action::Kill => {
                     self.cluster.kill(replica)?;
                     format!("replica {replica} killed")
                 }
-                Deed::Start => {
+                Action::Start => {
                     self.cluster.restart(replica)?;
-                    self.readings.restarted(replica);
-                    format!("replica {replica} started again")
+                    self.readings.on_restart(replica);
+                    format!("replica {replica} restarted")
                 }
             };
-            self.happened(Event { time_s: time.measured().unwrap_or(now).as_secs_f64(), text });
+            self.on_event(Event { time_s: time.measured().unwrap_or(now).as_secs_f64(), text });
         }
         Ok(())
     }
@@ -141,30 +142,30 @@ impl<'a> Course<'a> {
         let (statuses, is_first) = (self.probe.read(timeout)?, self.readings.evidence.is_empty());
         self.readings.add(statuses);
         if let Some(proof) = self.readings.evidence.first().filter(|_| is_first) {
-            let text = format!("proof kept: {proof}");
-            self.happened(Event { time_s: now.as_secs_f64(), text });
+            let text = format!("kept as proof: {proof}");
+            self.on_event(Event { time_s: now.as_secs_f64(), text });
         }
         Ok(())
     }
 
-    fn happened(&mut self, event: Event) {
+    fn on_event(&mut self, event: Event) {
         self.watcher.event(&event);
-        self.readings.event(event);
+        self.readings.on_event(event);
     }
 }
 
-fn deeds(spec: &BenchSpec) -> VecDeque<(Duration, ReplicaId, Deed)> {
+fn actions(spec: &BenchSpec) -> VecDeque<(Duration, ReplicaId, Action)> {
     let of = |fault: &Fault| match *fault {
         Fault::Misbehave(..) | Fault::Hostile(..) => Vec::new(),
-        Fault::Crash(replica, at) => vec![(at.into(), replica, Deed::Kill)],
+        Fault::Crash(replica, at) => vec![(at.into(), replica, Action::Kill)],
         Fault::Restart(replica, at, away) => {
             let at = Duration::from(at);
-            vec![(at, replica, Deed::Kill), (at + Duration::from(away), replica, Deed::Start)]
+            vec![(at, replica, Action::Kill), (at + Duration::from(away), replica, Action::Start)]
         }
     };
-    let mut deeds: Vec<_> = spec.fault.iter().flat_map(of).collect();
-    deeds.sort_by_key(|(at, ..)| *at);
-    deeds.into()
+    let mut actions: Vec<_> = spec.fault.iter().flat_map(of).collect();
+    actions.sort_by_key(|(at, ..)| *at);
+    actions.into()
 }
 
 /// Waits until the live replicas have executed the same height, so that their histories can be compared.

@@ -1,4 +1,4 @@
-//! Why a benchmark came to nothing.
+//! Errors of benchmarks.
 
 use crate::spec::SpecError;
 use quorate_client::ConnectError;
@@ -12,90 +12,72 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use thiserror::Error;
 
-/// Where free ports are looked for: below those that systems give to connections, or one could be taken while its replica is away.
+/// Range in which free ports are searched. It is below the ports that systems give to connections, which could take the
+/// port of a replica while it is down.
 pub(super) const PORTS: std::ops::Range<u16> = 10_000..21_000;
 
-/// Whether a replica's process ended because its disk is full, fails, or may not be written.
+/// Returns whether a replica's process ended because its disk is full, fails or is not writable.
 fn is_disk_trouble(status: ExitStatus) -> bool {
     status.code() == Some(i32::from(DISK_TROUBLE_STATUS))
 }
 
-/// What went wrong, where, and what helps.
+/// Why a benchmark failed.
 #[derive(Debug, Error)]
 pub enum BenchError {
-    /// The spec cannot be run.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A replica cannot start, or cannot go on.
+    /// A replica cannot start or failed.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// The clients cannot connect.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The clients' configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The load came to nothing.
-    #[error("{0}")]
-    Load(LoadError),
-    /// There is no such workload.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// The workload's commands mean nothing to the application.
+    /// The application does not know the workload's commands.
     #[error(
-        "workload `{workload}` sends key-value commands and the cluster runs `{application}`; use --workload fixed, or a cluster with application `kv`"
+        "workload `{workload}` sends key-value commands, but the cluster runs `{application}`; \
+         help: use --workload fixed, or a cluster with application `kv`"
     )]
-    Application {
-        /// The workload.
-        workload: String,
-        /// What the cluster runs.
-        application: String,
-    },
-    /// The operating system gives no thread.
+    Application { workload: String, application: String },
     #[error("cannot start the clients' thread: {0}")]
     Thread(io::Error),
-    /// The replicas' counters cannot be read.
     #[error("cannot read the replicas' counters: {0}")]
     Status(#[from] io::Error),
-    /// A file or directory cannot be written.
     #[error("cannot write {path}: {source}")]
-    Write {
-        /// Where.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// A replica's process cannot be started.
+    Write { path: PathBuf, source: io::Error },
     #[error("cannot start the process of replica {replica}: {source}")]
-    Spawn {
-        /// The replica.
-        replica: ReplicaId,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// A replica's process ended although nobody killed it.
-    #[error("replica {replica} ended by itself ({status}{}); it said:\n{log}", if is_disk_trouble(*.status) { ": its disk" } else { "" })]
+    Spawn { replica: ReplicaId, source: io::Error },
+    /// A replica's process ended by itself.
+    #[error(
+        "replica {replica} ended by itself ({status}{}); it said:\n{log}",
+        if is_disk_trouble(*.status) { ": disk failure" } else { "" }
+    )]
     Ended {
-        /// The replica.
         replica: ReplicaId,
-        /// How.
         status: ExitStatus,
-        /// The end of what it wrote.
+        /// The end of its output.
         log: String,
     },
     /// A signal ended the run before there was anything to report.
     #[error("ended by a signal before anything was measured")]
     Interrupted,
-    /// No run of free ports was found.
-    #[error("found no {ports} consecutive free ports between {} and {}; name some with --base-port", PORTS.start, PORTS.end)]
+    /// No range of free ports was found.
+    #[error(
+        "no {ports} consecutive free ports between {} and {}; help: set --base-port",
+        PORTS.start, PORTS.end
+    )]
     NoPorts {
-        /// How many are needed.
+        /// Ports needed.
         ports: u32,
     },
 }
 
 impl BenchError {
-    /// Whether a replica's disk ended the run.
+    /// Returns whether a disk fault of a replica ended the run.
     pub fn is_disk_trouble(&self) -> bool {
         match self {
             BenchError::Node(error) => error.is_disk_trouble(),
@@ -104,7 +86,7 @@ impl BenchError {
         }
     }
 
-    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    /// Returns whether the arguments are wrong, rather than something that happened during the run.
     pub fn is_wrong_call(&self) -> bool {
         match self {
             BenchError::Spec(_) | BenchError::Workload(_) | BenchError::Application { .. } | BenchError::Config(_) => {

@@ -1,4 +1,4 @@
-//! A cluster that somebody else runs: what is known of it is what its replicas tell.
+//! A running cluster that this process did not start. Its replicas report their settings.
 
 use super::error::BenchError;
 use crate::spec::{BenchSpec, LOAD, OUTPUT, Problem, SpecError, quote};
@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long replicas may take to tell what they are set to. If none does, the load finds out what is wrong.
+/// Timeout for the settings of the replicas. If none answers, the load will find out why.
 const ASK_TIMEOUT: Duration = Duration::from_millis(2000);
 
-/// That a running cluster was loaded, and what is known of it.
+/// Information about a running cluster that was loaded.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Loaded {
-    /// What its replicas are set to; none if they are of a version that does not tell. The keys of the result's spec are then the
-    /// client's alone.
+    /// Settings of its replicas; `None` if their version does not report them. In that case only the client's keys of
+    /// the result's spec are known.
     pub settings: Option<Settings>,
 }
 
 impl Loaded {
-    /// Asks the replicas, and believes the first that answers.
+    /// Asks the replicas and trusts the first answer.
     pub(super) fn ask(config: &ClientConfig) -> Result<Loaded, BenchError> {
-        let told = StatusProbe::connect(config)?.read_first(ASK_TIMEOUT)?;
-        Ok(Loaded::of(told.iter()))
+        let statuses = StatusProbe::connect(config)?.read_first(ASK_TIMEOUT)?;
+        Ok(Loaded::of(statuses.iter()))
     }
 
-    /// How many commands a bundle may hold at most. The default is lowered to what a block takes, and a warning says so.
+    /// Returns the maximum size of a bundle. If the default exceeds a block, lowers it and returns a warning.
     pub(super) fn bundle(&self, spec: &BenchSpec) -> Result<(u32, Option<String>), SpecError> {
         let bundle = spec.bundle;
-        let Some(batch) = self.settings.as_ref().map(|told| told.batch).filter(|batch| bundle > *batch) else {
+        let Some(batch) = self.settings.as_ref().map(|known| known.batch).filter(|batch| bundle > *batch) else {
             return Ok((bundle, None));
         };
         if bundle == BenchSpec::default().bundle {
@@ -40,18 +40,18 @@ impl Loaded {
         }
         Err(SpecError::Impossible(vec![Problem {
             place: "--bundle".into(),
-            what: format!("{bundle} commands do not fit a block of this cluster, which takes {batch}"),
+            what: format!("{bundle} commands do not fit into a block of this cluster, which takes {batch}"),
             help: format!("set at most {batch}, or raise `batch` in config.toml of every replica"),
         }]))
     }
 
-    /// From what replicas told.
+    /// Takes the settings from the first status that has them.
     pub(super) fn of<'a>(mut statuses: impl Iterator<Item = &'a Status>) -> Loaded {
         Loaded { settings: statuses.find_map(|status| status.settings.clone()) }
     }
 
-    /// A spec with what is known of the cluster in place of the defaults of `quorate bench`. A name that this version does not know
-    /// leaves its key as it is.
+    /// Replaces the defaults of `quorate bench` in a spec by what is known of the cluster. A name that this version
+    /// does not know leaves its key unchanged.
     pub(super) fn describe(&self, spec: &BenchSpec, config: &ClientConfig) -> BenchSpec {
         let mut spec = BenchSpec {
             client_authentication: config.client_authentication,
@@ -59,32 +59,32 @@ impl Loaded {
             faults: config.faults.map(|faults| faults as u32),
             ..spec.clone()
         };
-        if let Some(told) = &self.settings {
+        if let Some(known) = &self.settings {
             fn take<T: std::str::FromStr>(place: &mut T, name: &str) {
                 if let Ok(value) = name.parse() {
                     *place = value;
                 }
             }
-            take(&mut spec.protocol, &told.protocol);
-            take(&mut spec.leader, &told.leader);
-            take(&mut spec.votes, &told.votes);
-            take(&mut spec.batch_policy, &told.batch_policy);
-            take(&mut spec.dissemination, &told.dissemination);
-            take(&mut spec.view_duration, &told.view_duration);
-            take(&mut spec.scheme, &told.scheme);
-            take(&mut spec.channel, &told.channel);
-            take(&mut spec.transport, &told.transport);
-            take(&mut spec.fsync, &told.fsync);
-            spec.journal = told.journal.parse().ok();
-            (spec.batch, spec.batch_wait_ms) = (told.batch, told.batch_wait_ms);
-            (spec.view_timeout_ms, spec.window) = (told.view_timeout_ms, told.window);
-            (spec.checkpoint_interval, spec.pipeline) = (told.checkpoint_interval, told.pipeline);
+            take(&mut spec.protocol, &known.protocol);
+            take(&mut spec.leader, &known.leader);
+            take(&mut spec.votes, &known.votes);
+            take(&mut spec.batch_policy, &known.batch_policy);
+            take(&mut spec.dissemination, &known.dissemination);
+            take(&mut spec.view_duration, &known.view_duration);
+            take(&mut spec.scheme, &known.scheme);
+            take(&mut spec.channel, &known.channel);
+            take(&mut spec.transport, &known.transport);
+            take(&mut spec.fsync, &known.fsync);
+            spec.journal = known.journal.parse().ok();
+            (spec.batch, spec.batch_wait_ms) = (known.batch, known.batch_wait_ms);
+            (spec.view_timeout_ms, spec.window) = (known.view_timeout_ms, known.window);
+            (spec.checkpoint_interval, spec.pipeline) = (known.checkpoint_interval, known.pipeline);
         }
         spec
     }
 }
 
-/// The command that loads the cluster of a directory again.
+/// Returns the command that repeats the load.
 pub(super) fn command(spec: &BenchSpec, directory: &Path) -> String {
     let mut words = vec!["quorate client --dir".to_owned(), quote(&directory.display().to_string()), "load".to_owned()];
     let own = |heading: &str| heading == LOAD || heading == OUTPUT;

@@ -1,4 +1,4 @@
-//! What a replica's process writes to standard error. It is kept in memory: a process whose disk is full still says so.
+//! Standard error of a replica's process. It is kept in memory, so that a process with a full disk can still report it.
 
 use std::fs::File;
 use std::io;
@@ -8,30 +8,30 @@ use std::process::Stdio;
 
 /// Lines of a dead replica's output that are shown.
 const LINES_SHOWN: usize = 20;
-/// Bytes read at a time.
+/// Bytes per read.
 const READ_BYTES: usize = 64 << 10;
 
-/// All that the processes of one replica have written.
+/// Output of all processes of one replica.
 pub struct Words(File);
 
 impl Words {
-    /// Nothing yet. The replica lives in `home`.
+    /// Creates an empty output. The replica's directory is `home`.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The I/O error, if it cannot be created.
     pub fn new(home: &Path) -> io::Result<Words> {
         file(home).map(Words)
     }
 
-    /// A standard error that adds to it.
+    /// Returns a standard error that appends to the output.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The I/O error, if the descriptor cannot be duplicated.
     pub fn stdio(&self) -> io::Result<Stdio> {
         self.0.try_clone().map(Stdio::from)
     }
 
-    /// All of it.
+    /// Returns the whole output.
     pub fn text(&self) -> String {
         let (mut bytes, mut piece) = (Vec::new(), vec![0; READ_BYTES]);
         while let Ok(count @ 1..) = self.0.read_at(&mut piece, bytes.len() as u64) {
@@ -40,7 +40,7 @@ impl Words {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The end of it.
+    /// Returns the last lines.
     pub fn last(&self) -> String {
         let text = self.text();
         let lines: Vec<&str> = text.lines().collect();
@@ -51,10 +51,10 @@ impl Words {
 #[cfg(target_os = "linux")]
 fn file(_: &Path) -> io::Result<File> {
     use std::os::fd::FromRawFd;
-    // SAFETY: the name is a text that outlives the call.
+    // SAFETY: the name is a C string that outlives the call.
     match unsafe { libc::memfd_create(c"replica".as_ptr(), libc::MFD_CLOEXEC) } {
         descriptor @ 0.. => {
-            // SAFETY: the descriptor was just made, and nobody else has it.
+            // SAFETY: the descriptor was just created, and nothing else owns it.
             Ok(unsafe { File::from_raw_fd(descriptor) })
         }
         _ => Err(io::Error::last_os_error()),

@@ -1,80 +1,76 @@
-//! From counters to a result.
+//! Computes a result from counters.
 
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Difference, Event, Growth, Latency, Machine, Second, log_buckets, per,
-    version,
+    Agreement, BenchResult, CpuPerCommand, Event, Growth, Latency, Machine, Second, log_buckets, per, version,
 };
 use crate::spec::{BenchSpec, Pacing};
-use quorate_applications::compare_histories;
 use quorate_client::load::{INTERVAL, LoadProgress, LoadReport};
-use quorate_types::{Height, ReplicaId, Status};
+use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// A thread that ran or waited for a processor for this part of the time was the limit, or one of them.
-const BUSY_FRACTION: f64 = 0.95;
-/// Open loop: a client whose commands are later than this, in milliseconds, does not keep its schedule.
+/// A thread that ran or waited for a CPU for this share of the time is a bottleneck.
+pub(crate) const BUSY_FRACTION: f64 = 0.95;
+/// Maximum delay in milliseconds of a client that keeps its schedule (open loop).
 const LATE_MS: f64 = 10.0;
 
-/// Knows when the measured time began.
+/// Clock of the measured time.
 #[derive(Default)]
 pub struct Timekeeper {
     began: Option<Instant>,
 }
 
 impl Timekeeper {
-    /// Looks at the load.
+    /// Starts the clock when the load reaches the measured time.
     pub fn observe(&mut self, load: &LoadProgress) {
         if self.began.is_none() && matches!(load.stage, "measure" | "drain" | "done") {
             self.began = Some(Instant::now());
         }
     }
 
-    /// Since the measured time began.
+    /// Returns the time since the start of the measured time.
     pub fn measured(&self) -> Option<Duration> {
         self.began.map(|began| began.elapsed())
     }
 }
 
-/// A replica's counters at a time.
+/// Counters of a replica at one time.
 struct Reading {
     at: Instant,
     status: Status,
 }
 
-/// Counters of all replicas, first and last in the measured time, and what happened.
+/// First and last counters of all replicas in the measured time, and the events.
 #[derive(Default)]
 pub struct Readings {
     first: Vec<Option<Reading>>,
     last: Vec<Option<Reading>>,
-    /// The same of lives that ended in the measured time: who is started again counts from zero.
+    /// Counters of runs that ended in the measured time: a replica that restarts counts from zero.
     past: Vec<(Reading, Reading)>,
     events: Vec<Event>,
-    /// What replicas could prove at any time: who is started again has lost its proofs.
+    /// Proofs that any replica reported at any time: a restart may lose them.
     pub evidence: BTreeSet<String>,
     closed: bool,
-    /// After the load, when nothing is in flight.
+    /// Statuses after the load, when nothing is in flight.
     pub end: Vec<Option<Status>>,
 }
 
 impl Readings {
-    /// Whether nothing was read yet.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// Whether the measured time is over.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// The measured time is over.
+    /// Ends the measured time.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Takes a reading of all replicas; those that did not answer keep their last one.
+    /// Adds a reading of all replicas. A replica that did not answer keeps its last one.
     pub fn add(&mut self, statuses: Vec<Option<Status>>) {
         let at = Instant::now();
         self.evidence.extend(statuses.iter().flatten().flat_map(|status| status.evidence.iter().cloned()));
@@ -92,8 +88,8 @@ impl Readings {
         }
     }
 
-    /// A replica was started again.
-    pub fn restarted(&mut self, replica: ReplicaId) {
+    /// Ends the current run of a replica, which has restarted.
+    pub fn on_restart(&mut self, replica: ReplicaId) {
         if self.first.is_empty() {
             return;
         }
@@ -103,17 +99,15 @@ impl Readings {
         }
     }
 
-    /// Something happened.
-    pub fn event(&mut self, event: Event) {
+    pub fn on_event(&mut self, event: Event) {
         self.events.push(event);
     }
 
-    /// The furthest replica.
+    /// Returns the status of the replica with the highest height.
     pub fn latest(&self) -> Option<&Status> {
         self.last.iter().flatten().map(|reading| &reading.status).max_by_key(|status| status.height)
     }
 
-    /// By how much the counters grew.
     fn growth(&self) -> Growth<'_> {
         Growth::of(self.lives().map(|(first, last)| (&first.status, &last.status)))
     }
@@ -123,7 +117,7 @@ impl Readings {
         self.past.iter().map(|(first, last)| (first, last)).chain(now)
     }
 
-    /// The part of the time in which the busiest replica ran or waited for a processor.
+    /// Returns the share of the time in which the busiest replica ran or waited for a CPU.
     fn busiest(&self) -> f64 {
         let busy = self.lives().map(|(first, last)| {
             let wall = last.at.duration_since(first.at).as_nanos() as f64;
@@ -133,27 +127,14 @@ impl Readings {
     }
 
     fn agreement(&self) -> Agreement {
-        let histories: Vec<_> =
-            self.end.iter().flatten().map(|status| (status.replica, status.history.clone())).collect();
-        if histories.len() < self.end.len().min(2) {
+        if self.end.iter().flatten().count() < self.end.len().min(2) {
             return Agreement::Unknown("fewer than two replicas reported their history".into());
         }
-        match compare_histories(&histories) {
-            Ok(Height(0)) => Agreement::Unknown("the replicas' histories have no height in common".into()),
-            Ok(_) => Agreement::Agreed,
-            Err(divergence) => {
-                let side = |at: usize| &divergence.sides[at];
-                Agreement::Differs(Difference {
-                    height: divergence.height.0,
-                    replicas: [side(0).1[0].0, side(1).1[0].0],
-                    blocks: [side(0).0.to_hex(), side(1).0.to_hex()],
-                })
-            }
-        }
+        Agreement::of(&self.end)
     }
 }
 
-/// Puts the client's and the replicas' counters together.
+/// Combines the counters of clients and replicas.
 pub fn result(
     spec: &BenchSpec,
     report: &LoadReport,
@@ -174,7 +155,7 @@ pub fn result(
     let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     let client_bound = is_client_bound(spec, report, &readings, &mut warnings);
     let rss_of_replicas = readings.end.iter().flatten().map(|status| status.peak_rss_kb).max().unwrap_or(0);
-    note_the_unusual(report, &readings, &mut warnings);
+    note_unusual(report, &readings, &mut warnings);
     BenchResult {
         spec: spec.clone(),
         throughput_ops: report.throughput(),
@@ -205,7 +186,7 @@ pub fn result(
     }
 }
 
-/// What the replicas can prove, each once.
+/// Returns the proofs of all replicas, each once.
 pub(crate) fn evidence<'a>(statuses: impl Iterator<Item = &'a Status>) -> Vec<String> {
     let mut evidence: Vec<String> = statuses.flat_map(|status| status.evidence.iter().cloned()).collect();
     evidence.sort();
@@ -213,37 +194,43 @@ pub(crate) fn evidence<'a>(statuses: impl Iterator<Item = &'a Status>) -> Vec<St
     evidence
 }
 
-/// The clients were the limit if their thread had no rest while every replica's had, or if they could not keep their schedule
-/// although the replicas had time.
+/// Returns whether the clients were the bottleneck: their thread was always busy, but no replica was. Warns if they did
+/// not keep their schedule.
 fn is_client_bound(spec: &BenchSpec, report: &LoadReport, readings: &Readings, warnings: &mut Vec<String>) -> bool {
-    let rested = readings.busiest() < BUSY_FRACTION;
+    let is_idle = readings.busiest() < BUSY_FRACTION;
     let busy = report.busy_fraction().is_some_and(|busy| busy >= BUSY_FRACTION);
     let late = report.schedule_lag_us.as_ref().is_some_and(|lag| lag.value_at_quantile(0.99) as f64 / 1e3 > LATE_MS);
     if late && matches!(spec.pacing(), Pacing::Open { .. }) {
         warnings.push(
-            "commands were sent later than the rate asked for; their latency counts from when they were due".into(),
+            "commands were sent later than the rate requires; their latency counts from when they were due".into(),
         );
     }
-    busy && rested
+    busy && is_idle
 }
 
-fn note_the_unusual(report: &LoadReport, readings: &Readings, warnings: &mut Vec<String>) {
-    let mut note = |count: u64, what: &str| {
-        if count > 0 {
-            warnings.push(format!("{count} {what}"));
-        }
-    };
-    note(report.unanswered, "commands had no answer when the run ended");
-    note(report.unsent, "commands were due and never sent, because too many waited for an answer");
-    note(report.total_refused, "commands were refused");
-    note(report.malformed, "frames from replicas were no replies");
-    note(
-        readings.growth().most(|status| status.dropped.get("not-queued").copied().unwrap_or(0)),
-        "frames found a full queue or no connection",
-    );
+fn note_unusual(report: &LoadReport, readings: &Readings, warnings: &mut Vec<String>) {
+    let growth = readings.growth();
+    let not_queued = growth.most(|status| status.dropped.get("not-queued").copied().unwrap_or(0));
+    let others = [
+        (report.malformed, "frames from replicas were not replies"),
+        (not_queued, "frames were dropped because a queue was full or a connection missing"),
+    ];
+    note_counts(warnings, Some(report), &others);
 }
 
-/// Whole seconds of the measured time.
+/// Adds a warning for each count above 0: those of the load, and `others`.
+pub(crate) fn note_counts(warnings: &mut Vec<String>, load: Option<&LoadReport>, others: &[(u64, &str)]) {
+    let count = |of: fn(&LoadReport) -> u64| load.map_or(0, of);
+    let of_load = [
+        (count(|load| load.unanswered), "commands were unanswered when the run ended"),
+        (count(|load| load.unsent), "commands were due but never sent, because too many were outstanding"),
+        (count(|load| load.total_refused), "commands were refused"),
+    ];
+    let seen = of_load.iter().chain(others).filter(|(count, _)| *count > 0);
+    warnings.extend(seen.map(|(count, what)| format!("{count} {what}")));
+}
+
+/// Returns the whole seconds of the measured time.
 pub(crate) fn timeline(report: &LoadReport) -> Vec<Second> {
     let per_second = (1000 / INTERVAL.as_millis()) as usize;
     let skip = (report.warmup.as_millis() / INTERVAL.as_millis()) as usize;

@@ -1,4 +1,4 @@
-//! Runs one [`BenchSpec`] on real replicas and real sockets, and measures it.
+//! Runs a [`BenchSpec`] on real replicas and sockets, and measures it.
 
 mod cluster;
 mod course;
@@ -12,7 +12,7 @@ mod scratch;
 pub use cluster::{Cluster, Processes, client_config, node_template};
 pub use error::BenchError;
 pub use foreign::Loaded;
-pub(crate) use measure::{evidence, timeline};
+pub(crate) use measure::{BUSY_FRACTION, evidence, note_counts, timeline};
 pub use progress::{Progress, Watcher};
 
 use crate::partial;
@@ -22,7 +22,7 @@ use crate::spec::{BenchSpec, Fault, Interval, Pacing};
 use course::Course;
 use measure::Readings;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
-use quorate_client::load::{LoadError, LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport};
+use quorate_client::load::{LoadGenerator, LoadHandle, LoadMode, LoadOptions, LoadReport};
 use quorate_client::workload::{KeyValueEncoder, Workload, WorkloadError, WorkloadKind, workload};
 use quorate_client::{ClientConfig, StatusProbe, connect, new_identity};
 use quorate_types::ClientId;
@@ -30,7 +30,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// Writes the commands of the key-value application for the YCSB workloads.
+/// Encoder of the YCSB workloads for the key-value application.
 struct Encoder;
 
 impl KeyValueEncoder for Encoder {
@@ -45,7 +45,8 @@ impl KeyValueEncoder for Encoder {
     }
 }
 
-/// Commands of a fixed size mean nothing to a key-value store: there each is the value of a put, to one key after another.
+/// Puts with the payloads of another workload as values, over all keys in turn. A key-value store does not understand
+/// opaque commands.
 struct Puts {
     values: Box<dyn Workload>,
     value: Vec<u8>,
@@ -62,20 +63,19 @@ impl Workload for Puts {
     }
 }
 
-/// A cluster that is to be measured.
+/// Started cluster, ready for the load.
 pub struct Bench {
     spec: BenchSpec,
     cluster: Cluster,
     config: ClientConfig,
 }
 
-/// Starts the cluster, loads it, hurts it as the spec says, and reports. `watcher` hears how it goes.
+/// Starts the cluster, runs the load, injects the spec's faults and returns the result. Reports progress to `watcher`.
 pub fn run(spec: &BenchSpec, watcher: &mut dyn Watcher) -> Result<BenchResult, BenchError> {
     Bench::start(spec)?.run(watcher)
 }
 
 impl Bench {
-    /// Starts the cluster of a spec.
     pub fn start(spec: &BenchSpec) -> Result<Bench, BenchError> {
         spec.validate()?;
         spec.validate_real()?;
@@ -84,12 +84,12 @@ impl Bench {
         Ok(Bench { spec: spec.clone(), cluster, config })
     }
 
-    /// What clients beside the load have to know.
+    /// Returns the configuration for clients beside the load.
     pub fn client_config(&self) -> &ClientConfig {
         &self.config
     }
 
-    /// Loads the cluster, hurts it as the spec says, and reports. `watcher` hears how it goes.
+    /// Runs the load, injects the spec's faults and returns the result. Reports progress to `watcher`.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<BenchResult, BenchError> {
         let Bench { spec, mut cluster, config } = self;
         let mut warnings = spec.warnings();
@@ -104,7 +104,7 @@ impl Bench {
     }
 }
 
-/// Loads a cluster that runs already, which `directory` describes. Only what the clients see and the replicas tell is reported.
+/// Loads a running cluster, whose files are in `directory`. Reports only what clients observe and replicas tell.
 pub fn load(
     spec: &BenchSpec,
     config: &ClientConfig,
@@ -146,12 +146,12 @@ fn load_and_watch(
         handle.abandon();
     }
     let report = loading.join().expect("the load generator does not panic");
-    // Who was asked to end need not know why it then did not work.
+    // After a request to end, errors do not matter.
     let (report, mut readings) = match (report, readings) {
         (Ok(report), Ok(readings)) if partial::goes_on() || !report.window.is_zero() => (report, readings),
-        (Err(_), _) | (_, Err(_)) | (Ok(_), Ok(_)) if !partial::goes_on() => return Err(BenchError::Interrupted),
+        _ if !partial::goes_on() => return Err(BenchError::Interrupted),
         (report, readings) => {
-            // A replica that has ended says why nobody could be reached.
+            // If a replica has ended, report why instead of that it cannot be reached.
             cluster.check()?;
             let readings = readings?;
             (report?, readings)
@@ -173,7 +173,7 @@ fn generator(spec: &BenchSpec, config: &ClientConfig) -> Result<(LoadGenerator, 
     Ok((generator, handle))
 }
 
-/// Makes the commands of a spec, for a cluster that runs the key-value application or not.
+/// Creates the commands of a spec, for a cluster with or without the key-value application.
 pub(crate) fn commands(spec: &BenchSpec, is_key_value: bool) -> Result<Box<dyn Workload>, WorkloadError> {
     let commands = workload(&spec.workload, spec.payload as usize, spec.records, spec.seed, Some(Box::new(Encoder)))?;
     if spec.workload == WorkloadKind::Fixed && is_key_value {
@@ -182,7 +182,6 @@ pub(crate) fn commands(spec: &BenchSpec, is_key_value: bool) -> Result<Box<dyn W
     Ok(commands)
 }
 
-/// How much load a spec asks for.
 pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
     let mode = match spec.pacing() {
         Pacing::Closed { outstanding } => LoadMode::Closed { outstanding: outstanding as usize },
@@ -202,18 +201,12 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
 }
 
 impl BenchSpec {
-    /// Who misbehaves, and from when on.
+    /// Returns the misbehaviours, each at the time it starts.
     pub(crate) fn misbehaviour(&self) -> impl Iterator<Item = Event> {
         let misbehaves = |fault: &&Fault| matches!(fault, Fault::Misbehave(..));
         self.fault.iter().filter(misbehaves).map(|fault| {
             let time_s = fault.at().map_or(0.0 - self.warmup.as_secs_f64(), Interval::as_secs_f64);
             Event { time_s, text: fault.to_string() }
         })
-    }
-}
-
-impl From<LoadError> for BenchError {
-    fn from(error: LoadError) -> BenchError {
-        BenchError::Load(error)
     }
 }

@@ -1,23 +1,22 @@
-//! How a running benchmark is told.
+//! Progress of a running benchmark.
 
 use crate::result::Event;
 use quorate_client::load::LoadProgress;
 use quorate_types::Status;
 
-/// One look at a running benchmark.
+/// Snapshot of a running benchmark.
 pub struct Progress<'a> {
-    /// The load.
     pub load: &'a LoadProgress,
-    /// The furthest replica, as it last reported.
+    /// Last status of the replica with the highest height.
     pub replica: Option<&'a Status>,
 }
 
-/// Hears how a benchmark goes.
+/// Observer of a benchmark.
 pub trait Watcher {
-    /// Told several times a second.
+    /// Reports the progress, several times per second.
     fn progress(&mut self, progress: &Progress<'_>);
-    /// Something happened on purpose, or was noticed. A watcher need not care.
+    /// Reports an injected fault or an observation. Ignored by default.
     fn event(&mut self, _event: &Event) {}
-    /// Something that the reader of the result should know.
+    /// Reports a caveat for the reader of the result.
     fn warn(&mut self, text: &str);
 }

@@ -1,8 +1,8 @@
-//! What a run must not leave behind: its processes and its directory.
+//! Processes and directories of a run, which must not outlive it.
 //!
-//! A directory is locked by the process that it belongs to, for as long as that lives. It goes with the run, also when a second signal
-//! ends the process at once; what a process left that was killed with -9, the next run removes.
-//! The children of such a process are killed by the kernel.
+//! A directory is locked by its process while the process lives. It is removed at the end of the run, even if a second
+//! signal aborts the process. If the process was killed with -9, the kernel kills its children and the next run removes
+//! the directory.
 
 use quorate_node::interrupt::{self, Subscription};
 use std::collections::BTreeSet;
@@ -18,25 +18,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How the name of a run's directory begins; the process and a number follow.
+/// Prefix of the name of a run's directory, before the process id and a number.
 const PREFIX: &str = "quorate-run-";
-/// How often a directory is tried to be removed whose processes have just been killed, and the pause between.
+/// Attempts to remove a directory whose processes were just killed, and the pause between them.
 const REMOVALS: u32 = 10;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
-/// A directory for one run, which ends with this.
+/// Directory of one run, removed on drop.
 pub struct Directory {
     path: PathBuf,
-    /// The lock is held as long as this is open.
+    /// Holds the lock while it is open.
     _lock: File,
     _before_abort: Subscription,
 }
 
 impl Directory {
-    /// One that nobody else uses, empty and for this user only. Removes what dead processes have left.
+    /// Creates an empty private directory. Removes the directories of dead processes.
     ///
     /// # Errors
-    /// The path and what the operating system says, if it cannot be made.
+    /// The path and the I/O error, if it cannot be created.
     pub fn new() -> Result<Directory, (PathBuf, io::Error)> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let place = std::env::temp_dir();
@@ -72,25 +72,25 @@ impl Drop for Directory {
     }
 }
 
-/// What cannot be removed stays for the next run.
+/// Removes a directory if possible; otherwise the next run will.
 fn remove(path: &Path) {
     for _ in 0..REMOVALS {
         match fs::remove_dir_all(path) {
-            // A process that has just been killed may have written one more file.
+            // A process that was just killed may have written one more file.
             Err(error) if error.kind() != io::ErrorKind::NotFound => thread::sleep(REMOVAL_PAUSE),
             _ => return,
         }
     }
 }
 
-/// Makes a directory and locks it; none if another run took it for a leftover in between and removed it.
+/// Creates and locks a directory. Returns `None` if another run took it for a leftover and removed it in between.
 fn make(path: &Path) -> io::Result<Option<File>> {
     DirBuilder::new().mode(0o700).create(path)?;
     let lock = match open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    // Whoever holds the lock now removes the directory.
+    // From here on no other run removes the directory; it may already have done so.
     lock_file(&lock, libc::LOCK_EX)?;
     let locked = lock.metadata()?;
     let is_there =
@@ -103,14 +103,14 @@ fn open(directory: &Path) -> io::Result<File> {
 }
 
 fn lock_file(file: &File, how: libc::c_int) -> io::Result<()> {
-    // SAFETY: the descriptor is open for as long as the call lasts, and flock touches no memory of ours.
+    // SAFETY: the descriptor stays open during the call, and flock touches no memory of ours.
     match unsafe { libc::flock(file.as_raw_fd(), how) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Removes the directories of processes that are gone: those of this user that nobody has locked. What is in the way is left alone.
+/// Removes directories of dead processes: those of this user that are not locked. Ignores errors.
 fn remove_leftovers(place: &Path) {
     // SAFETY: the call only returns a number.
     let me = unsafe { libc::geteuid() };
@@ -129,7 +129,7 @@ fn remove_leftovers(place: &Path) {
     }
 }
 
-/// The children that live, to be killed before a directory of theirs is removed in haste.
+/// Living children, to be killed before their directory is removed on abort.
 static CHILDREN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 fn children() -> MutexGuard<'static, BTreeSet<u32>> {
@@ -138,39 +138,38 @@ fn children() -> MutexGuard<'static, BTreeSet<u32>> {
 
 fn kill_children() {
     for child in children().iter() {
-        // SAFETY: sends a signal to a child that has not been waited for, so its id is still its own.
+        // SAFETY: sends a signal to a child that has not been waited for, so its id is not reused.
         unsafe { libc::kill(*child as libc::pid_t, libc::SIGKILL) };
     }
 }
 
-/// A child process that does not outlive this one, nor this value.
+/// Child process that ends with this process, and with this value.
 pub struct Offspring(Child);
 
 impl Offspring {
-    /// Starts it. On Linux the kernel kills it when the thread ends that started it: that has to be one that lives as long as it.
+    /// Starts the child. Linux kills it when the thread that started it ends, so that thread must outlive it.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The I/O error of the start.
     pub fn spawn(command: &mut Command) -> io::Result<Offspring> {
         let parent = std::process::id();
-        // SAFETY: system calls alone, between fork and exec.
+        // SAFETY: makes only system calls between fork and exec.
         unsafe { command.pre_exec(move || die_with(parent)) };
-        // Locked, so that a second signal does not come between the start and the note.
+        // Locked, so that a second signal cannot arrive between the start and the insertion.
         let mut children = children();
         let child = command.spawn()?;
         children.insert(child.id());
         Ok(Offspring(child))
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// How it ended, if it has.
+    /// Returns how the child ended, if it has.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The I/O error of the wait.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let mut children = children();
         let ended = self.0.try_wait()?;
@@ -180,13 +179,13 @@ impl Offspring {
         Ok(ended)
     }
 
-    /// Kills it with SIGKILL and waits for its end.
+    /// Kills the child with SIGKILL and waits for its end.
     ///
     /// # Errors
-    /// What the operating system says; none if it has ended already.
+    /// The I/O error; none if it has already ended.
     pub fn kill(&mut self) -> io::Result<()> {
         self.0.kill()?;
-        // It dies at once, and until then its id is nobody else's.
+        // Lock only now: the child dies at once, and until it is waited for its id is not reused.
         let mut children = children();
         self.0.wait()?;
         children.remove(&self.0.id());
@@ -196,20 +195,17 @@ impl Offspring {
 
 impl Drop for Offspring {
     fn drop(&mut self) {
-        // An error means that it is gone already.
+        // An error means that it has already ended.
         let _ = self.kill();
     }
 }
 
-/// Has the kernel kill this process when `parent` dies, which may have happened already.
+/// Tells the kernel to kill this process when `parent` dies. Fails if `parent` is already dead.
 #[cfg(target_os = "linux")]
 fn die_with(parent: u32) -> io::Result<()> {
     // SAFETY: both calls take and return numbers.
     let (is_set, now) = unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0, libc::getppid()) };
-    match is_set && now as u32 == parent {
-        true => Ok(()),
-        false => Err(io::ErrorKind::BrokenPipe.into()),
-    }
+    if is_set && now as u32 == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
 }
 
 /// Other kernels cannot.

@@ -1,53 +1,56 @@
-//! The charts of a report, from its result.
+//! Charts of the report.
 
 use super::svg::{Axis, Bar, Chart, Hover, Line, Mark};
 use crate::result::{BenchResult, Bucket, Second, count, figure};
 
-/// Most points that one line shows; a longer run is averaged.
+/// Maximum points per line; longer runs are averaged.
 const MAX_POINTS: usize = 600;
-/// Events within so many seconds of the first are of one moment.
+/// Events at most this many seconds after the first one share a mark.
 const MOMENT_S: f64 = 0.5;
-/// Numbers on a vertical axis.
+/// Ticks on a vertical axis.
 const Y_TICKS: usize = 5;
-/// Numbers on a horizontal axis of time.
+/// Ticks on a horizontal time axis.
 const X_TICKS: usize = 10;
-/// Percentiles that the curve's axis names.
+/// Ticks on the percentile axis.
 const PERCENTILES: &[f64] = &[0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
 
-/// A short number for an axis: 400k, 1.2M.
+/// Formats a number for an axis: 400k, 1.2M.
 pub fn short(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         v if v >= 1e6 => (value / 1e6, "M"),
         v if v >= 1e3 => (value / 1e3, "k"),
         _ => (value, ""),
     };
-    // Three digits are enough, and binary fractions are rounded away.
+    // Three decimals are enough, and hide the error of binary fractions.
     format!("{}{unit}", (scaled * 1000.0).round() / 1000.0)
 }
 
-/// A stretch of the measured time.
-struct Span {
-    from_s: f64,
-    to_s: f64,
-    rate: f64,
-    p50_ms: Option<f64>,
-    p99_ms: Option<f64>,
+/// Part of the measured time, with the figures measured in it.
+pub struct Span {
+    pub from_s: f64,
+    pub to_s: f64,
+    /// Commands per second.
+    pub rate: f64,
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
 }
 
 impl Span {
-    /// Both ends at one height: what was counted over a stretch is drawn over all of it, so that a drop stands where it began.
+    /// Returns the two ends of a horizontal line: the figure counts for the whole span, and a drop shows where it
+    /// began.
     fn step(&self, value: Option<f64>) -> [(f64, Option<f64>); 2] {
         [(self.from_s, value), (self.to_s, value)]
     }
 }
 
-fn spans(result: &BenchResult) -> Vec<Span> {
+/// Returns the points of the lines over time.
+pub fn spans(result: &BenchResult) -> Vec<Span> {
     let duration = result.spec.duration.as_secs_f64();
     let group = result.timeline.len().div_ceil(MAX_POINTS).max(1);
     let span = |seconds: &[Second]| {
         let from_s = f64::from(seconds[0].second);
         let whole = f64::from(seconds[seconds.len() - 1].second) + 1.0;
-        // The last second is short where the duration is no whole number of them.
+        // The last second is shorter if the duration is not a whole number of seconds.
         let to_s = if duration > from_s { whole.min(duration) } else { whole };
         let ops: u64 = seconds.iter().map(|second| second.ops).sum();
         let worst = |value: fn(&Second) -> Option<f64>| seconds.iter().filter_map(value).reduce(f64::max);
@@ -67,7 +70,7 @@ fn time_axis(result: &BenchResult, spans: &[Span]) -> Axis {
     Axis::exact("seconds", end, X_TICKS, short)
 }
 
-/// One mark for all events of one moment: their labels would lie on one another.
+/// Marks the events. Events close together share one mark, because their labels would overlap.
 fn event_marks(result: &BenchResult) -> Vec<Mark> {
     let mut moments: Vec<(f64, Vec<usize>)> = Vec::new();
     for (at, event) in result.events.iter().enumerate() {
@@ -88,7 +91,7 @@ fn event_marks(result: &BenchResult) -> Vec<Mark> {
     moments.iter().map(mark).collect()
 }
 
-/// A latency on an axis, given in milliseconds.
+/// Formats a latency in milliseconds for an axis.
 fn time(ms: f64) -> String {
     match ms {
         ms if ms >= 1000.0 => format!("{} s", short(ms / 1000.0)),
@@ -97,28 +100,20 @@ fn time(ms: f64) -> String {
     }
 }
 
-/// A logarithmic axis of latencies, from a power of ten to another.
+/// Creates a logarithmic latency axis between two powers of ten.
 fn latency_axis(least: f64, most: f64) -> Axis {
     let power = |value: f64, round: fn(f64) -> f64| 10f64.powf(round(value.max(f64::MIN_POSITIVE).log10()));
     let (least, most) = (least.clamp(1e-3, 1e6), most.clamp(1e-3, 1e9));
     let (low, high) = (power(least, f64::floor), power(most, f64::ceil));
     let mut axis = Axis::log("", low, high.max(low * 10.0), time);
-    // Powers of ten alone, where there are several: the rest crowds.
+    // Label only powers of ten if there are several: more labels would overlap.
     if high / low >= 1000.0 {
         axis.ticks.retain(|(value, _)| (value.log10() - value.log10().round()).abs() < 1e-6);
     }
     axis
 }
 
-/// From, to, commands a second, median and 99th percentile.
-pub type Row = (f64, f64, f64, Option<f64>, Option<f64>);
-
-/// What the time lines show, as rows: from, to, commands a second, median and 99th percentile in milliseconds.
-pub fn rows_over_time(result: &BenchResult) -> Vec<Row> {
-    spans(result).iter().map(|span| (span.from_s, span.to_s, span.rate, span.p50_ms, span.p99_ms)).collect()
-}
-
-/// Commands completed in each second, with what happened marked.
+/// Charts the commands completed per second, with the events.
 pub fn throughput(result: &BenchResult) -> Chart {
     let spans = spans(result);
     let most = spans.iter().map(|span| span.rate).fold(0.0, f64::max);
@@ -127,7 +122,7 @@ pub fn throughput(result: &BenchResult) -> Chart {
         text: format!("{} to {} s: {} commands/s", short(span.from_s), short(span.to_s), figure(span.rate)),
     };
     Chart {
-        summary: format!("Throughput over {}, at most {} commands a second", result.spec.duration, figure(most)),
+        summary: format!("Throughput over {}, at most {} commands per second", result.spec.duration, figure(most)),
         x: time_axis(result, &spans),
         y: Axis::linear("commands/s", most * 1.04, Y_TICKS, short),
         lines: vec![Line {
@@ -141,7 +136,7 @@ pub fn throughput(result: &BenchResult) -> Chart {
     }
 }
 
-/// Median and 99th percentile in each second; nothing where no second has any.
+/// Charts the median and 99th percentile over time; `None` without any latency.
 pub fn latency_over_time(result: &BenchResult) -> Option<Chart> {
     let spans = spans(result);
     let values = spans.iter().flat_map(|span| [span.p50_ms, span.p99_ms]).flatten();
@@ -173,7 +168,7 @@ pub fn latency_over_time(result: &BenchResult) -> Option<Chart> {
     })
 }
 
-/// How many commands took how long, with the percentiles marked; nothing where there were none.
+/// Charts the latency histogram, with percentiles marked; `None` without commands.
 pub fn histogram(result: &BenchResult) -> Option<Chart> {
     let buckets = &result.latency_histogram;
     let (first, last) = (buckets.first()?, buckets.last()?);
@@ -211,7 +206,7 @@ pub fn histogram(result: &BenchResult) -> Option<Chart> {
     })
 }
 
-/// Latency by percentile: the axis stretches towards 100 %, so that the tail shows. Nothing where there were no commands.
+/// Charts latency by percentile, on an axis that stretches towards 100 % to show the tail; `None` without commands.
 pub fn percentiles(result: &BenchResult) -> Option<Chart> {
     let total: u64 = result.latency_histogram.iter().map(|bucket| bucket.count).sum();
     let first = result.latency_histogram.iter().find(|bucket| bucket.count > 0)?;

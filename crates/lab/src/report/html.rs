@@ -1,6 +1,6 @@
-//! Elements of HTML from text that may hold anything.
+//! HTML elements around arbitrary text.
 
-/// Text as it stands in an element or in a quoted attribute. Control characters, which HTML forbids, become a replacement mark.
+/// Escapes text for an element or a quoted attribute. Control characters, which HTML forbids, become U+FFFD.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -18,12 +18,12 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// An element around text, which is escaped.
+/// Returns an element around text, which is escaped.
 pub fn text(name: &str, class: &str, content: &str) -> String {
     element(name, class, &escape(content))
 }
 
-/// An element around HTML.
+/// Returns an element around HTML.
 pub fn element(name: &str, class: &str, inner: &str) -> String {
     if class.is_empty() {
         format!("<{name}>{inner}</{name}>")

@@ -1,4 +1,4 @@
-//! The report of one run: a single HTML page that fetches nothing, in light or dark as the reader prefers, on a desk or a phone.
+//! Report of one run: a single HTML page without external resources, for light and dark mode, wide and narrow screens.
 
 mod charts;
 mod html;
@@ -8,26 +8,25 @@ mod svg;
 use crate::result::BenchResult;
 use html::escape;
 
-/// What the page may do: show its own style and run its own script, and load nothing from anywhere.
+/// Content security policy of the page: inline style and script only, and no requests.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
-/// What was to be shown, and whether it was: more than figures can say.
+/// Verdict of a run that had something to show.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// Whether it holds.
     pub passed: bool,
-    /// What holds, or does not, in a few words each.
+    /// Short statements of what holds, or does not.
     pub claims: Vec<String>,
-    /// How it was found out, a sentence each.
+    /// Explanations, one sentence each.
     pub reasons: Vec<String>,
 }
 
-/// The page that `--report PATH.html` writes.
+/// Renders the page that `--report PATH.html` writes.
 pub fn render_html(result: &BenchResult) -> String {
     render(result, None)
 }
 
-/// The same page with a verdict at its top.
+/// Renders the page with a verdict at the top.
 pub fn render_verdict(result: &BenchResult, verdict: &Verdict) -> String {
     render(result, Some(verdict))
 }
@@ -40,7 +39,7 @@ fn render(result: &BenchResult, verdict: Option<&Verdict>) -> String {
         sections::over_time(result),
         sections::latency(result),
         sections::processor(result),
-        sections::again(result),
+        sections::command(result),
         sections::configuration(result),
         sections::machine(result),
         sections::definitions(),

@@ -1,81 +1,84 @@
-//! The parts of the page, from top to bottom.
+//! Sections of the page, from top to bottom.
 
 use super::html::{element, escape, text};
 use super::svg::Chart;
 use super::{Verdict, charts};
 use crate::result::{
-    Agreement, BenchResult, UNKNOWN, count, describe_limit, describe_load, describe_memory, describe_settings, figure,
-    optional,
+    Agreement, BenchResult, UNKNOWN, count, describe_bottleneck, describe_load, describe_memory, describe_settings,
+    figure, optional,
 };
 use crate::spec::{CLUSTER, LOAD, OUTPUT, RUN, Setting};
 
-/// Most proofs that a page holds.
-const MOST_PROOFS: usize = 100;
+/// Maximum number of proofs on a page.
+const MAX_PROOFS: usize = 100;
 
-/// What each figure means: the terms of the page, in its order.
+/// Terms of the page in its order, and their definitions.
 const DEFINITIONS: &[(&str, &str)] = &[
     (
         "Throughput",
-        "Commands completed in the measured time, divided by that time. A command is complete when its client has f+1 equal replies from different replicas; with --reply none, when it is committed. The warm-up does not count.",
+        "Commands completed in the measured time, divided by that time. A command is complete when its client has f+1 \
+         equal replies from different replicas; with --reply none, when it is committed. The warm-up does not count.",
     ),
     (
         "Latency",
-        "From sending a command to its completion, on the client's clock. At a set rate it counts from the moment at which the command was due to be sent, so that a stall is not hidden by commands that were never sent.",
+        "Time from sending a command to its completion, on the client's clock. At a fixed rate it starts when the \
+         command was due to be sent, so a stall is not hidden by commands that were never sent.",
     ),
-    (
-        "Percentiles",
-        "p99 is the time that 99 of 100 commands did not exceed. Each command counts, also when many travel in one message.",
-    ),
+    ("Percentiles", "99 of 100 commands took at most p99. Each command counts, even if many share a message."),
     (
         "Longest gap",
-        "The longest time in which no command was completed, the start and the end of the measured time included.",
+        "The longest time without a completed command, including the start and the end of the measured time.",
     ),
     (
         "CPU per command",
-        "User and system time of all replicas and clients, divided by the commands completed. It includes the kernel's share of sending and receiving.",
+        "User and system time of all replicas and clients, divided by the commands completed. It includes the kernel's \
+         share of sending and receiving.",
     ),
-    ("Bytes per command", "All that replicas and clients wrote to their sockets, divided by the commands completed."),
+    ("Bytes per command", "Bytes that replicas and clients wrote to their sockets, divided by the commands completed."),
     (
         "Verifications per block",
-        "Signatures verified by all replicas together, divided by the blocks committed. Verifying a quorum at a time counts each signature.",
+        "Signatures verified by all replicas together, divided by the blocks committed. In a batch each signature \
+         counts.",
     ),
     (
         "Views and view timeouts",
-        "Views that one replica entered, and those of them that it gave up because nothing was committed in time.",
+        "Views that one replica entered, and how many of them timed out because nothing was committed.",
     ),
-    ("Peak memory", "The most memory resident at once, all processes together. 1 MB is 1,000,000 bytes."),
+    ("Peak memory", "The peak resident memory of all processes together. 1 MB is 1,000,000 bytes."),
     (
         "Agreement",
-        "At the end the histories of all replicas are compared, block by block: each has to be a prefix of the longest.",
+        "At the end the histories of all replicas are compared block by block: each must be a prefix of the longest.",
     ),
     (
-        "Limit",
-        "Whether the clients could have sent more. Where they are the limit, the throughput says little about the cluster.",
+        "Bottleneck",
+        "Whether the clients could have sent more. If they are the bottleneck, the throughput says little about the \
+         cluster.",
     ),
 ];
 
-/// The page's name in a list of tabs.
+/// Returns the title of the page.
 pub fn title(result: &BenchResult) -> String {
     let name = if result.knows("protocol") { result.spec.protocol.facts().title } else { "A cluster" };
     format!("{name}, {} replicas: {} commands/s", result.spec.replicas, figure(result.throughput_ops))
 }
 
-/// The name of the run, the verdicts and the figures that matter most.
+/// Renders the name of the run, the verdicts and the most important figures.
 pub fn headline(result: &BenchResult, verdict: Option<&Verdict>) -> String {
     let is_beyond = result.spec.beyond_faults().is_some();
     let (class, agreement) = match &result.agreement {
         Agreement::Agreed => ("good", "✓ All replicas agree"),
-        Agreement::Differs(_) if is_beyond => ("warn", "Agreement is broken, with more liars than f"),
-        Agreement::Differs(_) => ("bad", "✗ Agreement is broken"),
+        Agreement::Differs(_) if is_beyond => ("warn", "Agreement is violated, with more than f liars"),
+        Agreement::Differs(_) => ("bad", "✗ Agreement is violated"),
         Agreement::Unknown(_) => ("warn", "Agreement not checked"),
     };
     let (judged, sign) = if verdict.is_some_and(|verdict| verdict.passed) { ("good", "✓") } else { ("bad", "✗") };
     let claims = verdict.iter().flat_map(|verdict| &verdict.claims);
     let mut chips: String = claims.map(|claim| text("li", judged, &format!("{sign} {claim}"))).collect();
     chips += &text("li", class, agreement);
-    chips += &match result.client_bound {
-        true => text("li", "warn", "Limited by the clients"),
-        false => text("li", "", "Not limited by the clients"),
+    chips += &if result.client_bound {
+        text("li", "warn", "Limited by the clients")
+    } else {
+        text("li", "", "Not limited by the clients")
     };
     chips += &match result.view_timeouts {
         0 => text("li", "good", "✓ No view timeout"),
@@ -95,15 +98,15 @@ pub fn headline(result: &BenchResult, verdict: Option<&Verdict>) -> String {
     ]
     .concat();
     let replicas = result.spec.replicas;
-    let (name, settings) = match result.knows("protocol") {
-        true => {
-            (format!("{} on {replicas} replicas", result.spec.protocol.facts().title), describe_settings(&result.spec))
-        }
-        false => (format!("{replicas} replicas"), UNKNOWN.to_owned()),
+    let (name, settings) = if result.knows("protocol") {
+        (format!("{} on {replicas} replicas", result.spec.protocol.facts().title), describe_settings(&result.spec))
+    } else {
+        (format!("{replicas} replicas"), UNKNOWN.to_owned())
     };
     let kicker = if result.loaded.is_some() { "quorate client load" } else { "quorate bench" };
     format!(
-        "<header>\n{}\n{}\n{}\n{}\n<ul class=\"chips\">{chips}</ul>\n</header>\n<section class=\"tiles\">{tiles}</section>\n",
+        "<header>\n{}\n{}\n{}\n{}\n<ul class=\"chips\">{chips}</ul>\n</header>\n\
+         <section class=\"tiles\">{tiles}</section>\n",
         text("p", "kicker", kicker),
         text("h1", "", &name),
         text("p", "lead", &describe_load(&result.spec)),
@@ -116,12 +119,12 @@ fn tile(name: &str, value: &str, unit: &str, class: &str) -> String {
     element("div", &format!("tile {class}"), &(text("span", "name", name) + &element("span", "value", &value)))
 }
 
-/// What a reader has to know before believing the figures; nothing where there is nothing to say.
+/// Renders what a reader must know before trusting the figures.
 pub fn findings(result: &BenchResult) -> String {
     let mut notes = String::new();
     match &result.agreement {
         Agreement::Agreed => {}
-        Agreement::Differs(difference) => notes += &note("bad", "Agreement is broken", &difference.to_string()),
+        Agreement::Differs(difference) => notes += &note("bad", "Agreement is violated", &difference.to_string()),
         Agreement::Unknown(why) => notes += &note("warn", "Agreement was not checked", why),
     }
     if result.committed_commands == 0 {
@@ -134,7 +137,7 @@ pub fn findings(result: &BenchResult) -> String {
     if result.client_bound {
         notes += &note(
             "warn",
-            "The clients were the limit",
+            "The clients were the bottleneck",
             "The cluster could have done more: use more clients, or larger bundles.",
         );
     }
@@ -144,7 +147,7 @@ pub fn findings(result: &BenchResult) -> String {
     notes + &evidence(result)
 }
 
-/// The proofs of misbehaviour, folded: their digests fill a page, and a reader wants to know that there are some.
+/// Renders the proofs of misbehaviour, folded because their digests would fill a page.
 fn evidence(result: &BenchResult) -> String {
     let count = result.evidence.len();
     if count == 0 {
@@ -152,20 +155,20 @@ fn evidence(result: &BenchResult) -> String {
     }
     let many = if count == 1 { "1 proof".to_owned() } else { format!("{} proofs", crate::result::count(count as u64)) };
     let head = text("b", "", "Evidence of misbehaviour") + &text("span", "", &format!(" {many} that replicas kept"));
-    let mut lines: String = result.evidence.iter().take(MOST_PROOFS).map(|line| text("li", "", line)).collect();
-    if count > MOST_PROOFS {
-        lines += &text("li", "", &format!("and {} more, which the JSON has", count - MOST_PROOFS));
+    let mut lines: String = result.evidence.iter().take(MAX_PROOFS).map(|line| text("li", "", line)).collect();
+    if count > MAX_PROOFS {
+        lines += &text("li", "", &format!("and {} more, in the JSON", count - MAX_PROOFS));
     }
-    // Whoever was told to lie, and is caught, is what was to be shown.
+    // Catching a replica that was told to misbehave is the expected outcome.
     let class = if result.spec.misbehaviour().next().is_some() { "warn" } else { "bad" };
     let inner = element("summary", "", &head) + &element("ul", "proofs", &lines);
     element("details", &format!("note {class}"), &inner) + "\n"
 }
 
-/// What was to be shown, and how it was found out.
+/// Renders the verdict and its explanations.
 pub fn verdict(verdict: &Verdict) -> String {
     let (class, head) =
-        if verdict.passed { ("good", "The cluster kept its word") } else { ("bad", "The cluster broke its word") };
+        if verdict.passed { ("good", "The cluster was safe") } else { ("bad", "The cluster violated safety") };
     let lines: String = verdict.reasons.iter().map(|reason| text("li", "", reason)).collect();
     element("div", &format!("note {class}"), &(text("b", "", head) + &element("ul", "reasons", &lines))) + "\n"
 }
@@ -174,7 +177,7 @@ fn note(class: &str, head: &str, content: &str) -> String {
     element("div", &format!("note {class}"), &(text("b", "", head) + " " + &text("span", "", content))) + "\n"
 }
 
-/// A chart twice: for a wide page and for a narrow one, of which the style sheet shows one.
+/// Renders a chart for wide and for narrow pages; the style sheet shows one of them.
 fn chart(chart: &Chart, wide: (f64, f64), narrow: (f64, f64)) -> String {
     element("div", "wide", &chart.render(wide.0, wide.1)) + &element("div", "narrow", &chart.render(narrow.0, narrow.1))
 }
@@ -184,7 +187,7 @@ fn card(head: &str, legend: &str, inner: &str) -> String {
     element("section", "card", &format!("{head}\n{inner}")) + "\n"
 }
 
-/// Throughput and latency, second by second.
+/// Renders throughput and latency over time.
 pub fn over_time(result: &BenchResult) -> String {
     let unit = text("small", "", "commands/s");
     let mut inner = chart(&charts::throughput(result), (1000.0, 260.0), (380.0, 230.0));
@@ -206,25 +209,27 @@ pub fn over_time(result: &BenchResult) -> String {
     page
 }
 
-/// The head of a column.
+/// Renders a column header.
 fn head(name: &str) -> String {
     format!("<th scope=\"col\">{}</th>", escape(name))
 }
 
-/// The same figures as a table, for readers who want numbers or cannot see lines.
+/// Renders the lines as a table, for readers who want numbers or cannot see the charts.
 fn seconds(result: &BenchResult) -> String {
     let heads: String = ["time", "commands/s", "median, ms", "99th percentile, ms"].map(head).concat();
-    let row = |(from, to, rate, p50, p99): &charts::Row| {
-        let time = format!("<th scope=\"row\">{} to {} s</th>", charts::short(*from), charts::short(*to));
-        let cells = [figure(*rate), optional(*p50), optional(*p99)].map(|value| text("td", "", &value)).concat();
+    let row = |span: &charts::Span| {
+        let (from, to) = (charts::short(span.from_s), charts::short(span.to_s));
+        let time = format!("<th scope=\"row\">{from} to {to} s</th>");
+        let values = [figure(span.rate), optional(span.p50_ms), optional(span.p99_ms)];
+        let cells = values.map(|value| text("td", "", &value)).concat();
         element("tr", "", &(time + &cells))
     };
-    let rows: String = charts::rows_over_time(result).iter().map(row).collect();
+    let rows: String = charts::spans(result).iter().map(row).collect();
     let table = format!("<table class=\"seconds\"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>");
     element("details", "", &(text("summary", "", "Second by second, as a table") + &element("div", "scroll", &table)))
 }
 
-/// Histogram, percentile curve and the percentiles as a table.
+/// Renders the histogram, the percentile curve and the percentiles as a table.
 pub fn latency(result: &BenchResult) -> String {
     let (Some(histogram), Some(curve)) = (charts::histogram(result), charts::percentiles(result)) else {
         return card("Latency", "", &text("p", "", "No command was completed in the measured time."));
@@ -242,7 +247,7 @@ pub fn latency(result: &BenchResult) -> String {
     element("div", "pair", &(left + &right)) + &card("Latency percentiles", &text("small", "", "ms"), &table)
 }
 
-/// Where the processor's time went, and what one block cost.
+/// Renders where CPU time was spent, and the cost of a block.
 pub fn processor(result: &BenchResult) -> String {
     let cpu = &result.cpu_us_per_command;
     let mut bar = String::new();
@@ -274,7 +279,7 @@ pub fn processor(result: &BenchResult) -> String {
         ("Views", count(result.views)),
         ("View timeouts", count(result.view_timeouts)),
         ("Peak memory", format!("{} MB", describe_memory(result))),
-        ("Limit", describe_limit(result).to_string()),
+        ("Bottleneck", describe_bottleneck(result).to_string()),
     ];
     let facts: String = facts.iter().map(|(name, value)| fact(name, value, "")).collect();
     card("What it cost", &text("small", "", "CPU per command"), &(bar + &element("dl", "facts", &facts)))
@@ -284,17 +289,17 @@ fn fact(name: &str, value: &str, class: &str) -> String {
     element("div", class, &(text("dt", "", name) + &text("dd", "", value)))
 }
 
-/// The command, to copy.
-pub fn again(result: &BenchResult) -> String {
-    // A line breaks between words, not after the dashes of a flag.
+/// Renders the command, with a button that copies it.
+pub fn command(result: &BenchResult) -> String {
+    // Lines break between words, not after the dashes of a flag.
     let word = |word: &str| format!("<span>{}</span>", escape(word));
     let words: Vec<String> = result.command.split(' ').map(word).collect();
     let command = format!("<pre><code id=\"command\">{}</code></pre>", words.join(" "));
     let button = "<button id=\"copy\" type=\"button\" hidden=\"hidden\">Copy</button>";
-    card("Run it again", button, &command)
+    card("Reproduce", button, &command)
 }
 
-/// Every key of the spec; those that were set stand out.
+/// Renders every key of the spec and highlights those that were set.
 pub fn configuration(result: &BenchResult) -> String {
     let settings = result.spec.settings();
     let mut inner = String::new();
@@ -316,7 +321,6 @@ pub fn configuration(result: &BenchResult) -> String {
     card("Configuration", &text("small", "key set", "differs from the default"), &inner)
 }
 
-/// The machine it ran on.
 pub fn machine(result: &BenchResult) -> String {
     let machine = &result.machine;
     let memory = if machine.memory_mb == 0 {
@@ -331,7 +335,6 @@ pub fn machine(result: &BenchResult) -> String {
     card("Machine", "", &element("dl", "facts", &facts))
 }
 
-/// How each figure is defined.
 pub fn definitions() -> String {
     let entries: String = DEFINITIONS.iter().map(|(name, what)| text("dt", "", name) + &text("dd", "", what)).collect();
     card("How each figure is defined", "", &element("dl", "definitions", &entries))

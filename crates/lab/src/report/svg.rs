@@ -1,44 +1,44 @@
-//! Small charts as inline SVG: axes with round ticks, lines, bars, and marked places. Colours and fonts are the page's style sheet's.
+//! Small charts as inline SVG: axes, lines, bars and marks. Colours and fonts come from the style sheet of the page.
 //!
-//! Why not kuva 0.6: 95,000 lines and 25 s of release build on two shared cores, for four charts; and nothing in its
-//! source uses style-sheet variables, by which one chart follows the reader's light or dark setting.
+//! Why not kuva 0.6: it is 95,000 lines and takes 25 s of release build on two shared cores, for four charts. It also
+//! has no style-sheet variables, with which a chart follows the reader's light or dark setting.
 
 use super::html::escape;
 use std::fmt::Write;
 
-/// Room for the numbers left of the vertical axis.
+/// Space left of the plot, for the numbers of the vertical axis.
 const LEFT: f64 = 52.0;
-/// Room right of the plot, for half of the last number.
+/// Space right of the plot, for half of the last number.
 const RIGHT: f64 = 18.0;
-/// Room below the plot: numbers and the axis' name.
+/// Space below the plot, for the numbers and the name of the axis.
 const BOTTOM: f64 = 44.0;
-/// Room above the plot, without labels of marks.
+/// Space above the plot, without mark labels.
 const TOP: f64 = 12.0;
-/// Height of one label of a mark.
+/// Height of a mark label.
 const LABEL: f64 = 17.0;
-/// Narrower charts number their marks instead of naming them.
+/// Minimum width of a chart with named marks; on narrower charts they are numbered.
 const WIDE: f64 = 560.0;
-/// Labels of at most so many bytes stand on a narrow chart too.
+/// Maximum length in bytes of the names that narrow charts show too.
 const SHORT: usize = 6;
-/// Rows of names above a chart; where more would be needed, marks are numbered.
+/// Maximum rows of names above a chart; marks are numbered if more are needed.
 const NAMED_ROWS: usize = 2;
-/// About the width of one character of a label.
+/// Approximate width of a character of a label.
 const CHARACTER: f64 = 6.4;
 
-/// One axis: its range and where its numbers stand.
+/// Axis of a chart.
 pub struct Axis {
-    /// What it measures, with the unit.
+    /// The quantity, with its unit.
     pub name: String,
-    /// From left to right or from bottom to top.
+    /// From left to right or bottom to top.
     pub range: (f64, f64),
-    /// Whether equal ratios are equally far apart.
+    /// Whether the scale is logarithmic.
     pub log: bool,
-    /// Positions and texts.
+    /// Values and their labels.
     pub ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// From 0 to a round number at or above `most`, with about `count` numbers.
+    /// Creates an axis from 0 to a round number at or above `most`, with about `count` ticks.
     pub fn linear(name: &str, most: f64, count: usize, text: impl Fn(f64) -> String) -> Axis {
         let most = if most > 0.0 && most.is_finite() { most } else { 1.0 };
         let step = round_step(most / count.max(1) as f64);
@@ -47,7 +47,7 @@ impl Axis {
         Axis { name: name.into(), range: (0.0, steps as f64 * step), log: false, ticks }
     }
 
-    /// From 0 to exactly `most`, with at most about `count` round numbers.
+    /// Creates an axis from 0 to exactly `most`, with at most about `count` round ticks.
     pub fn exact(name: &str, most: f64, count: usize, text: impl Fn(f64) -> String) -> Axis {
         let mut axis = Axis::linear(name, most, count, text);
         axis.range.1 = most;
@@ -55,7 +55,7 @@ impl Axis {
         axis
     }
 
-    /// From `least` to `most`, logarithmic, with numbers at 1, 2 and 5 of each power of ten, or fewer where many powers are spanned.
+    /// Creates a logarithmic axis, with ticks at 1, 2 and 5 times each power of ten, or fewer on a wide range.
     pub fn log(name: &str, least: f64, most: f64, text: impl Fn(f64) -> String) -> Axis {
         let (low, high) = (least.log10().floor() as i32, most.log10().ceil() as i32);
         let digits: &[f64] = match most / least {
@@ -73,7 +73,7 @@ impl Axis {
         }
     }
 
-    /// Where on the axis a value lies, 0 to 1.
+    /// Returns the position of a value on the axis, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         let scale = |v: f64| if self.log { v.max(f64::MIN_POSITIVE).log10() } else { v };
         let (from, to) = (scale(self.range.0), scale(self.range.1));
@@ -81,58 +81,52 @@ impl Axis {
     }
 }
 
-/// 1, 2, 2.5 or 5 times a power of ten, at least `least`.
+/// Returns 1, 2, 2.5, 5 or 10 times a power of ten, at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let digit = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|digit| digit * power >= least * (1.0 - 1e-9));
     digit.unwrap_or(10.0) * power
 }
 
-/// A line through points; a missing value interrupts it.
+/// Line through points, with a gap at each missing value.
 pub struct Line {
-    /// The class that colours it.
+    /// CSS class for the colour.
     pub class: &'static str,
-    /// Whether the area below is tinted.
+    /// Whether the area below is filled.
     pub area: bool,
     /// From left to right.
     pub points: Vec<(f64, Option<f64>)>,
 }
 
-/// One bar of a histogram.
+/// Bar of a histogram.
 pub struct Bar {
     /// Left and right edge.
     pub range: (f64, f64),
-    /// Height.
     pub value: f64,
 }
 
-/// A vertical line through a place worth naming.
+/// Vertical line at a named position.
 pub struct Mark {
-    /// Where.
     pub at: f64,
-    /// Its name.
     pub text: String,
-    /// What stands for the name where there is no room.
+    /// Replaces the name if there is not enough space.
     pub number: String,
-    /// The class that colours it.
+    /// CSS class for the colour.
     pub class: &'static str,
 }
 
-/// Text that appears over a column of the chart.
+/// Tooltip of a column of the chart.
 pub struct Hover {
     /// Left and right edge.
     pub range: (f64, f64),
-    /// The text.
     pub text: String,
 }
 
-/// One chart, of no size yet.
+/// Chart that can be rendered at any size.
 pub struct Chart {
-    /// What a reader who cannot see it is told.
+    /// Description for readers who cannot see it.
     pub summary: String,
-    /// Horizontal.
     pub x: Axis,
-    /// Vertical.
     pub y: Axis,
     /// Drawn in this order, above the bars.
     pub lines: Vec<Line>,
@@ -140,7 +134,6 @@ pub struct Chart {
     pub bars: Vec<Bar>,
     /// Drawn last.
     pub marks: Vec<Mark>,
-    /// Invisible.
     pub hovers: Vec<Hover>,
 }
 
@@ -166,7 +159,7 @@ impl Frame<'_> {
 }
 
 impl Chart {
-    /// The SVG element, `width` by `height` units.
+    /// Renders an SVG element of `width` by `height` units.
     pub fn render(&self, width: f64, height: f64) -> String {
         let rows = mark_rows(self, width);
         let top = TOP + LABEL * rows.iter().map(|(row, _)| row + 1).max().unwrap_or(0) as f64;
@@ -193,7 +186,7 @@ impl Chart {
         for (mark, (row, _)) in self.marks.iter().zip(&rows) {
             draw_mark(&frame, mark, *row, &mut svg);
         }
-        // After all lines, so that none goes through a label.
+        // After all lines, so that no line crosses a label.
         for (mark, (row, text)) in self.marks.iter().zip(&rows) {
             draw_label(&frame, mark, *row, text, &mut svg);
         }
@@ -202,7 +195,8 @@ impl Chart {
             let (width, height) = ((right - left).max(0.5), frame.bottom() - top);
             let _ = write!(
                 svg,
-                "<rect class=\"hover\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"><title>{}</title></rect>",
+                "<rect class=\"hover\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\">\
+                 <title>{}</title></rect>",
                 escape(&hover.text)
             );
         }
@@ -211,7 +205,7 @@ impl Chart {
     }
 }
 
-/// For each mark the row of its label and the label: its name, or its number where names would take too much room.
+/// Returns the row and text of each mark's label: its name, or its number if names would take too much space.
 fn mark_rows(chart: &Chart, width: f64) -> Vec<(usize, String)> {
     let short = chart.marks.iter().all(|mark| mark.text.len() <= SHORT);
     let named = (width >= WIDE || short).then(|| label_rows(chart, width, true));
@@ -220,13 +214,13 @@ fn mark_rows(chart: &Chart, width: f64) -> Vec<(usize, String)> {
         .unwrap_or_else(|| label_rows(chart, width, false))
 }
 
-/// The labels, in rows from the bottom up, so that no two overlap.
+/// Places the labels in rows, from the bottom up, so that none overlap.
 fn label_rows(chart: &Chart, width: f64, named: bool) -> Vec<(usize, String)> {
     let mut ends: Vec<Vec<(f64, f64)>> = Vec::new();
     let place = |mark: &Mark| LEFT + chart.x.place(mark.at) * (width - LEFT - RIGHT);
     let labels = chart.marks.iter().map(|mark| {
         let text = if named { mark.text.clone() } else { mark.number.clone() };
-        let extent = text.chars().count() as f64 * CHARACTER + 10.0;
+        let extent = label_width(&text);
         let left = label_left(place(mark), extent, width);
         let free = |row: &Vec<(f64, f64)>| row.iter().all(|(from, to)| left > *to || left + extent < *from);
         let row = ends.iter().position(free).unwrap_or_else(|| {
@@ -239,7 +233,11 @@ fn label_rows(chart: &Chart, width: f64, named: bool) -> Vec<(usize, String)> {
     labels.collect()
 }
 
-/// Where a label begins: centred over its mark, within the chart.
+fn label_width(text: &str) -> f64 {
+    text.chars().count() as f64 * CHARACTER + 10.0
+}
+
+/// Returns the left edge of a label that is centred over its mark, but within the chart.
 fn label_left(x: f64, extent: f64, width: f64) -> f64 {
     (x - extent / 2.0).min(width - 2.0 - extent).max(LEFT - 4.0)
 }
@@ -297,13 +295,13 @@ fn draw_line(frame: &Frame, line: &Line, svg: &mut String) {
                 line.class
             );
         }
-        // A path of one point has a length, so that its round ends show.
+        // A path of one point gets a length, so that its round ends show.
         let tail = if run.len() == 1 { "h0.1" } else { "" };
         let _ = write!(svg, "<path class=\"line {}\" d=\"M{path}{tail}\"/>", line.class);
     }
 }
 
-/// Where the foot of a label in that row is.
+/// Returns the baseline of the labels in a row.
 fn label_foot(frame: &Frame, row: usize) -> f64 {
     frame.top - 6.0 - LABEL * row as f64
 }
@@ -315,7 +313,7 @@ fn draw_mark(frame: &Frame, mark: &Mark, row: usize, svg: &mut String) {
 
 fn draw_label(frame: &Frame, mark: &Mark, row: usize, text: &str, svg: &mut String) {
     let (x, y) = (frame.x(mark.at), label_foot(frame, row));
-    let extent = text.chars().count() as f64 * CHARACTER + 10.0;
+    let extent = label_width(text);
     let left = label_left(x, extent, frame.width) + extent / 2.0;
     let _ = write!(
         svg,

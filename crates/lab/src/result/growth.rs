@@ -1,9 +1,9 @@
-//! By how much the replicas' counters grew, life by life: a replica that was started again counts from zero.
+//! Growth of the replicas' counters, summed over restarts: a replica that restarts counts from zero.
 
 use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeMap;
 
-/// The counters of replicas at the beginning and at the end of each life, in the order of time for each replica.
+/// Counters of replicas at the start and end of each run of a replica, in order of time per replica.
 pub(crate) struct Growth<'a>(Vec<(&'a Status, &'a Status)>);
 
 impl<'a> Growth<'a> {
@@ -11,17 +11,17 @@ impl<'a> Growth<'a> {
         Growth(lives.into_iter().collect())
     }
 
-    /// By how much a counter grew, over all replicas.
+    /// Returns the growth of a counter, over all replicas.
     pub fn sum(&self, counter: impl Fn(&Status) -> u64) -> u64 {
         self.by_replica(counter).into_values().sum()
     }
 
-    /// By how much a counter grew at the replica where it grew most.
+    /// Returns the growth of a counter at the replica where it grew most.
     pub fn most(&self, counter: impl Fn(&Status) -> u64) -> u64 {
         self.by_replica(counter).into_values().max().unwrap_or(0)
     }
 
-    /// By how much a counter grew at each replica.
+    /// Returns the growth of a counter by replica.
     pub fn by_replica(&self, counter: impl Fn(&Status) -> u64) -> BTreeMap<ReplicaId, u64> {
         let mut grown = BTreeMap::new();
         for (first, last) in &self.0 {
@@ -30,8 +30,8 @@ impl<'a> Growth<'a> {
         grown
     }
 
-    /// Views that the replica went through that went through most. A view is a position: one that lost its journal begins at 0 and
-    /// has not entered again what it went through before.
+    /// Returns the largest number of views that a replica went through. Views are positions, not counters: a replica
+    /// that lost its journal starts at 0, but has not entered the earlier views again.
     pub fn views(&self) -> u64 {
         let mut reached: BTreeMap<ReplicaId, (u64, u64)> = BTreeMap::new();
         for (first, last) in &self.0 {

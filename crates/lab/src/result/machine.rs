@@ -1,23 +1,23 @@
-//! The machine that a figure was measured on: without it no figure means anything.
+//! The machine of a measurement: without it no figure means anything.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// What a reader needs to know about a machine.
+/// Description of a machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor's name; `unknown` where the system does not tell.
+    /// Name of the processor, or `unknown` with the architecture.
     pub cpu: String,
-    /// Cores that this process may use.
+    /// Cores available to this process.
     pub cores: usize,
-    /// Memory in MB of 1,000,000 bytes; 0 where the system does not tell.
+    /// In MB of 1,000,000 bytes; 0 if unknown.
     pub memory_mb: u64,
-    /// The operating system and the release of its kernel.
+    /// Operating system and kernel release.
     pub kernel: String,
 }
 
 impl Machine {
-    /// This machine, as `/proc` describes it.
+    /// Describes this machine, from `/proc`.
     pub fn here() -> Machine {
         let cpu = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| field(&text, "model name"));
         let memory = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal"));
@@ -32,7 +32,7 @@ impl Machine {
     }
 }
 
-/// The value of the first line `name : value`.
+/// Returns the value of the first line `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
     value.map(|value| value.trim().to_string())

@@ -1,11 +1,11 @@
-//! The table that `quorate bench` ends with.
+//! The table that `quorate bench` prints at the end.
 
 use super::{Agreement, BenchResult};
 use crate::spec::{BenchSpec, ClientAuthentication, JournalKind, Pacing, WorkloadKind};
 use comfy_table::{CellAlignment, Table, presets};
 use quorate_types::text::{count, group};
 
-/// A measured value: digits grouped by thousands, fewer decimals the larger it is.
+/// Formats a measured value: digits grouped by thousands, and fewer decimals for larger values.
 pub fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 99.95 => 0,
@@ -19,24 +19,25 @@ pub fn figure(value: f64) -> String {
     format!("{sign}{}{point}{fraction}", group(digits))
 }
 
-/// A figure, or a dash where there is none.
+/// Formats a figure, or a dash for `None`.
 pub fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".into(), figure)
 }
 
-/// The cluster in one line: protocol, size and settings.
+/// Describes the cluster in one line: protocol, size and settings.
 pub fn describe_cluster(result: &BenchResult) -> String {
     let spec = &result.spec;
-    match result.knows("protocol") {
-        true => format!("{}, {} replicas, {}", spec.protocol, spec.replicas, describe_settings(spec)),
-        false => format!("{} replicas, {UNKNOWN}", spec.replicas),
+    if result.knows("protocol") {
+        format!("{}, {} replicas, {}", spec.protocol, spec.replicas, describe_settings(spec))
+    } else {
+        format!("{} replicas, {UNKNOWN}", spec.replicas)
     }
 }
 
-/// What is said of a cluster whose replicas do not tell what they are set to.
-pub const UNKNOWN: &str = "of a version that does not tell its settings";
+/// Description of a cluster whose replicas do not report their settings.
+pub const UNKNOWN: &str = "of a version that does not report its settings";
 
-/// The cluster's settings in one line: blocks, scheme, whether clients sign, transport, leader.
+/// Describes the settings in one line: blocks, scheme, client signatures, transport, leader.
 pub fn describe_settings(spec: &BenchSpec) -> String {
     let transport = format!("{} {}", spec.channel, spec.transport.name().to_uppercase());
     let blocks = format!("blocks of {} ({})", count(spec.batch.into()), spec.batch_policy);
@@ -47,7 +48,7 @@ pub fn describe_settings(spec: &BenchSpec) -> String {
     format!("{blocks}, {}, clients {clients}, {transport}, leader {}", spec.scheme, spec.leader)
 }
 
-/// Where replicas keep what they promise, and whether it outlives a loss of power.
+/// Describes where replicas keep their journal, and whether it survives a power loss.
 pub(super) fn describe_journal(result: &BenchResult) -> String {
     let spec = &result.spec;
     if !result.knows("journal") {
@@ -59,7 +60,7 @@ pub(super) fn describe_journal(result: &BenchResult) -> String {
     }
 }
 
-/// The load in one line: what is asked, by whom, how fast.
+/// Describes the load in one line: workload, clients, rate.
 pub fn describe_load(spec: &BenchSpec) -> String {
     let clients = if spec.clients == 1 { "1 client".into() } else { format!("{} clients", spec.clients) };
     let what = match &spec.workload {
@@ -74,8 +75,8 @@ pub fn describe_load(spec: &BenchSpec) -> String {
     format!("{what}, {clients}, {pace}{reply}")
 }
 
-/// What limited the throughput, as one line.
-pub fn describe_limit(result: &BenchResult) -> &'static str {
+/// Describes what limited the throughput.
+pub fn describe_bottleneck(result: &BenchResult) -> &'static str {
     match (result.client_bound, result.spec.pacing()) {
         (true, _) => "the clients: the cluster could have done more",
         (false, Pacing::Open { .. }) => "the offered rate, or the cluster",
@@ -83,15 +84,20 @@ pub fn describe_limit(result: &BenchResult) -> &'static str {
     }
 }
 
-/// Proofs that are shown to a reader; the JSON has all.
+/// Number of proofs in the table; the JSON has all.
 const SHOWN_EVIDENCE: usize = 3;
 
-/// The first proofs of misbehaviour, and how many more there are.
+/// Returns the first proofs of misbehaviour, and how many more there are.
 pub fn shown_evidence(result: &BenchResult) -> Vec<String> {
     let mut lines: Vec<String> = result.evidence.iter().take(SHOWN_EVIDENCE).cloned().collect();
     let more = result.evidence.len() - lines.len();
-    lines.extend((more > 0).then(|| format!("and {more} more, which the JSON has")));
+    lines.extend((more > 0).then(|| format!("and {more} more, in the JSON")));
     lines
+}
+
+/// Returns a line of a table below the figures.
+pub(crate) fn line(name: &str, text: impl std::fmt::Display) -> String {
+    format!(" {name:<10}  {text}\n")
 }
 
 pub(super) fn render(result: &BenchResult, journal: String) -> String {
@@ -110,27 +116,23 @@ pub(super) fn render(result: &BenchResult, journal: String) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    text.push_str(&format!("\n limit      {}\n agreement  {}\n", describe_limit(result), result.agreement));
+    text.push_str(&format!("\n{}", line("bottleneck", describe_bottleneck(result))));
+    text.push_str(&line("agreement", &result.agreement));
     for event in &result.events {
-        text.push_str(&format!(" event      {:.1} s: {}\n", event.time_s, event.text));
+        text.push_str(&line("event", format!("{:.1} s: {}", event.time_s, event.text)));
     }
-    for line in shown_evidence(result) {
-        text.push_str(&format!(" evidence   {line}\n"));
+    shown_evidence(result).iter().for_each(|proof| text.push_str(&line("evidence", proof)));
+    result.warnings.iter().for_each(|warning| text.push_str(&line("warning", warning)));
+    let is_violated = matches!(result.agreement, Agreement::Differs(_));
+    if is_violated && result.spec.beyond_faults().is_some() {
+        text.push_str("\n Safety is violated. With more than f liars this is expected, not a bug.\n");
+    } else if is_violated {
+        text.push_str("\n SAFETY IS VIOLATED: please keep the command and the seed, and report it.\n");
     }
-    for line in &result.warnings {
-        text.push_str(&format!(" warning    {line}\n"));
-    }
-    let is_broken = matches!(result.agreement, Agreement::Differs(_));
-    if is_broken && result.spec.beyond_faults().is_some() {
-        text.push_str("\n Safety is broken, as it may be with more liars than f: this is no bug.\n");
-    } else if is_broken {
-        text.push_str("\n SAFETY IS BROKEN: please keep the command and the seed, and report it.\n");
-    }
-    text.push_str(&format!(" again      {}\n", result.command));
-    text
+    text + &line("reproduce", &result.command)
 }
 
-/// The memory; a dash where it was not measured.
+/// Formats the memory, or a dash if it was not measured.
 pub fn describe_memory(result: &BenchResult) -> String {
     optional((result.peak_rss_mb > 0.0).then_some(result.peak_rss_mb))
 }

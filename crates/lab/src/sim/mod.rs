@@ -1,4 +1,4 @@
-//! Runs one [`BenchSpec`] in virtual time.
+//! Runs a [`BenchSpec`] in virtual time.
 
 mod options;
 mod recorded;
@@ -21,39 +21,43 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A load that lasts as long as chaos and healing need.
+/// A load that outlasts chaos and healing.
 const CHAOS_LOAD: Duration = Duration::from_secs(24 * 3600);
 
-/// Runs every seed on all cores. `heard` is called with each report as it comes, from any thread.
+/// Runs every seed on all cores. Passes each report to `on_report` as it arrives, from any thread.
 ///
 /// # Errors
-/// If the spec cannot be, or a file is not what it should be. That an oracle spoke is part of the result.
-pub fn run(spec: &BenchSpec, options: &SimOptions, heard: &(dyn Fn(&SimReport) + Sync)) -> Result<SimResult, SimError> {
+/// If the spec is impossible or a file is invalid. A violation is part of the result, not an error.
+pub fn run(
+    spec: &BenchSpec,
+    options: &SimOptions,
+    on_report: &(dyn Fn(&SimReport) + Sync),
+) -> Result<SimResult, SimError> {
     spec.validate()?;
     let sim = sim_spec(spec, options)?;
     let is_key_value = sim.application == ApplicationKind::KeyValue;
-    // What can go wrong with a workload goes wrong here, before any thread makes its own.
+    // Report errors of the workload here, before each thread creates its own.
     commands(spec, is_key_value)?;
-    let workload = || commands(spec, is_key_value).expect("it was made before");
+    let workload = || commands(spec, is_key_value).expect("the same workload was created before");
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let seeds = options.seeds.clone().unwrap_or(spec.seed..spec.seed + 1);
     let start = Instant::now();
     let reports = match &spec.record {
-        None => run_seeds_while(&sim, seeds.clone(), threads, &workload, heard, partial::goes_on),
+        None => run_seeds_while(&sim, seeds.clone(), threads, &workload, on_report, partial::goes_on),
         Some(record) => {
             let recorder = recorder(spec, options, &sim, seeds.clone(), record)?;
             let (report, _) = run_recorded(&sim, seeds.start, &workload, recorder)?;
-            heard(&report);
+            on_report(&report);
             vec![report]
         }
     };
-    match reports.is_empty() {
-        true => Err(SimError::Interrupted),
-        false => Ok(result::collect(spec, options, &sim, reports, seeds, start.elapsed())),
+    if reports.is_empty() {
+        return Err(SimError::Interrupted);
     }
+    Ok(result::collect(spec, options, &sim, reports, seeds, start.elapsed()))
 }
 
-/// A recorder of the one seed that is run.
+/// Creates a recorder of the single seed that is run.
 fn recorder(
     spec: &BenchSpec,
     options: &SimOptions,
@@ -70,15 +74,15 @@ fn recorder(
     SimulatedRun::new(spec, options, seeds.start)?.recorder(sim, Path::new(&record.path), spec.record_limit_mb)
 }
 
-/// What the simulator makes of a spec.
+/// Returns the input of the simulator for a spec.
 ///
 /// # Errors
-/// If a file cannot be read or is not what it should be.
+/// If a file cannot be read or is invalid.
 pub fn sim_spec(spec: &BenchSpec, options: &SimOptions) -> Result<SimSpec, SimError> {
     sim_spec_on(spec, options, options.network()?, options.cost_table()?)
 }
 
-/// The same on a network and with costs that are not looked up.
+/// Returns the input of the simulator for a network and costs that are already loaded.
 pub(crate) fn sim_spec_on(
     spec: &BenchSpec,
     options: &SimOptions,

@@ -1,4 +1,4 @@
-//! The flags that `quorate sim` has beside those of `quorate bench`.
+//! Flags that `quorate sim` adds to those of `quorate bench`.
 
 use crate::input;
 use crate::spec::{BenchArgs, SpecError, choice};
@@ -14,50 +14,48 @@ use std::ops::Range;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// The help heading of these flags.
+/// Help heading of these flags.
 const SIMULATION: &str = "Simulation";
-/// Most seeds of one run.
+/// Maximum number of seeds in one run.
 const MOST_SEEDS: u64 = 1 << 32;
-/// Most cores and most threads for signatures.
+/// Maximum number of cores and of threads for signatures.
 const MOST_CORES: usize = 1024;
 
 /// All flags of `quorate sim`.
 #[derive(Args, Clone, Debug)]
 pub struct SimArgs {
-    /// Those of `quorate bench`.
     #[command(flatten)]
     pub bench: BenchArgs,
-    /// Those of its own.
     #[command(flatten)]
     pub options: SimOptions,
 }
 
-/// What is simulated around the spec.
+/// What is simulated beside the spec.
 #[derive(Args, Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimOptions {
-    /// Run these seeds, the last one not included, on all cores [default: the one of --seed].
+    /// Run these seeds, from A to B-1, on all cores [default: the one of --seed].
     #[arg(long, help_heading = SIMULATION, value_name = "A..B", value_parser = parse_seeds)]
     pub seeds: Option<Range<u64>>,
-    /// The network: lan, wan4, us4, or a file that docs/SIMULATOR.md describes.
+    /// The network: lan, wan4, us4, or a file as described in docs/SIMULATOR.md.
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4", default_value = "lan")]
     pub network: String,
-    /// Fraction of all packets that are lost, from 0 to 1, instead of what the network says.
+    /// Fraction of all packets that are lost, from 0 to 1; overrides the network's loss.
     #[arg(long, help_heading = SIMULATION, value_name = "FRACTION", value_parser = parse_loss)]
     pub loss: Option<f64>,
-    /// Trouble drawn from the seed for the duration; then a core of n-f replicas is healed and has to make progress.
+    /// Inject random faults for the duration, then heal n-f replicas, which must make progress.
     #[arg(long, help_heading = SIMULATION)]
     pub chaos: bool,
-    /// What work costs: a file that `quorate calibrate` wrote, or none: work takes no time [default: the shipped table].
+    /// Cost table: a file written by `quorate calibrate`, or none for zero costs [default: the shipped table].
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|none")]
     pub costs: Option<String>,
-    /// Threads of each replica that check signatures; 0 has the core do it, as the real host does.
+    /// Signature threads of each replica; with 0 the core verifies signatures, as in the real host.
     #[arg(long, help_heading = SIMULATION, value_name = "THREADS", default_value_t = 0, value_parser = parse_cores)]
     pub crypto_servers: usize,
     /// Cores that replicas and clients share, as in a benchmark on one machine; 0 gives each its own machine.
     #[arg(long, help_heading = SIMULATION, value_name = "CORES", default_value_t = 0, value_parser = parse_cores)]
     pub cores: usize,
-    /// Whether signatures are really made and verified.
+    /// Whether signatures are actually created and verified.
     #[arg(long, help_heading = SIMULATION, default_value = "modelled", value_parser = choice::<Signatures>())]
     pub signatures: Signatures,
 }
@@ -77,64 +75,57 @@ impl Default for SimOptions {
     }
 }
 
-/// Why a simulation came to nothing.
+/// Why a simulation failed.
 #[derive(Debug, Error)]
 pub enum SimError {
-    /// The spec cannot be run.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The network or the cost table cannot be used.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// There is no such workload.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// A file cannot be read.
-    #[error("cannot read {path}: {source}{}", if *.is_network { "; name a file, or one of lan, wan4 and us4" } else { "" })]
+    #[error(
+        "cannot read {path}: {source}{}",
+        if *.is_network { "; help: name a file, or one of lan, wan4 and us4" } else { "" }
+    )]
     Read {
-        /// Which.
         path: PathBuf,
-        /// What the operating system said.
         source: io::Error,
-        /// Whether it was to hold a network.
+        /// Whether the file should describe a network.
         is_network: bool,
     },
-    /// A file cannot be written.
     #[error("cannot write {path}: {source}")]
-    Write {
-        /// Which.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// A signal ended the run before there was anything to report.
     #[error("ended by a signal before a seed was done")]
     Interrupted,
-    /// The recording cannot be written or read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// A recording of several seeds.
-    #[error("--record keeps one run, and --seeds {}..{} are several; record one of them, with --seeds {}..{}", .0.start, .0.end, .0.start, .0.start + 1)]
-    RecordSeeds(Range<u64>),
-    /// A recording of one replica.
+    /// `--record` with several seeds.
     #[error(
-        "--record: a simulation records all replicas in one file, not replica {0} alone; name the file without `{0}:`"
+        "--record: a recording holds one run, --seeds {}..{} are several; help: use --seeds {}..{}",
+        .0.start, .0.end, .0.start, .0.start + 1
+    )]
+    RecordSeeds(Range<u64>),
+    /// `--record` with a single replica.
+    #[error(
+        "--record: a simulation records all replicas in one file, not only {0}; help: name the file without `{0}:`"
     )]
     RecordOne(ReplicaId),
 }
 
 impl SimError {
-    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    /// Returns whether the arguments are wrong, rather than something that happened during the run.
     pub fn is_wrong_call(&self) -> bool {
         !matches!(self, SimError::Interrupted | SimError::Write { .. } | SimError::Recording(_))
     }
 }
 
 impl SimOptions {
-    /// The network, with the loss of the flag.
+    /// Returns the network, with the loss of the flag.
     ///
     /// # Errors
-    /// If the file cannot be read or is no network.
+    /// If the file cannot be read or does not describe a network.
     pub fn network(&self) -> Result<NetworkSpec, SimError> {
         let mut network = match NetworkSpec::preset(&self.network) {
             Some(network) => network,
@@ -146,10 +137,10 @@ impl SimOptions {
         Ok(network)
     }
 
-    /// The cost table.
+    /// Returns the cost table.
     ///
     /// # Errors
-    /// If the file cannot be read or is no cost table.
+    /// If the file cannot be read or is not a cost table.
     pub fn cost_table(&self) -> Result<CostTable, SimError> {
         Ok(match self.costs.as_deref() {
             None => CostTable::shipped(),
@@ -158,7 +149,7 @@ impl SimOptions {
         })
     }
 
-    /// The flags, but for the seeds, that are not at their defaults.
+    /// Returns the flags that are not at their defaults, except the seeds.
     pub fn arguments(&self) -> Vec<String> {
         let default = SimOptions::default();
         let mut words = Vec::new();
@@ -185,14 +176,14 @@ fn read(path: &str, is_network: bool) -> Result<String, SimError> {
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
-    let help = "write two numbers, such as 1..101, the last one not included";
+    let help = "help: write two numbers, such as 1..101 for 1 to 100";
     let (first, end) = text.split_once("..").ok_or(help)?;
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no whole number; {help}"));
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number; {help}"));
     let range = number(first)?..number(end)?;
-    match range.start < range.end && range.end - range.start <= MOST_SEEDS {
-        true => Ok(range),
-        false => Err(format!("there is no seed in it, or too many; {help}")),
+    if range.start < range.end && range.end - range.start <= MOST_SEEDS {
+        return Ok(range);
     }
+    Err(format!("the range is empty or too large; {help}"))
 }
 
 fn parse_loss(text: &str) -> Result<f64, String> {

@@ -1,4 +1,4 @@
-//! What a recording of a simulation has beside its inputs.
+//! Header of a recorded simulation.
 
 use super::options::{SimError, SimOptions};
 use super::sim_spec_on;
@@ -9,45 +9,42 @@ use quorate_simulator::{CostTable, NetworkSpec, SimSpec, recording_header};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Everything that makes a simulated run again, files included.
+/// Everything needed to reproduce a simulated run, including the contents of its files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedRun {
-    /// The seed.
     pub seed: u64,
-    /// What bench has too.
     pub spec: BenchSpec,
-    /// What is simulated around it.
     pub options: SimOptions,
-    /// The network that the options name.
+    /// The contents of the network file that the options name.
     pub network: NetworkSpec,
-    /// The costs that the options name.
+    /// The contents of the cost table that the options name.
     pub costs: CostTable,
 }
 
 impl SimulatedRun {
-    /// That seed of a spec, with what its files hold now.
+    /// Creates the run of one seed, with the current contents of its files.
     ///
     /// # Errors
-    /// If a file cannot be read or is not what it should be.
+    /// If a file cannot be read or is invalid.
     pub fn new(spec: &BenchSpec, options: &SimOptions, seed: u64) -> Result<SimulatedRun, SimError> {
         let spec = BenchSpec { json: None, report: None, record: None, ..spec.clone() };
         let (network, costs) = (options.network()?, options.cost_table()?);
         Ok(SimulatedRun { seed, spec, options: options.clone(), network, costs })
     }
 
-    /// What the simulator makes of it.
+    /// Returns the input of the simulator.
     ///
     /// # Errors
-    /// If the network and the replicas do not fit together.
+    /// If the network does not fit the replicas.
     pub fn sim_spec(&self) -> Result<SimSpec, SimError> {
         sim_spec_on(&self.spec, &self.options, self.network.clone(), self.costs.clone())
     }
 
-    /// A recorder for it, to where the spec says.
+    /// Creates a recorder that writes to `path`.
     pub(crate) fn recorder(&self, sim: &SimSpec, path: &Path, limit_mb: u64) -> Result<Recorder, SimError> {
         clear(path).map_err(|source| SimError::Write { path: path.to_owned(), source })?;
-        let simulation = serde_json::to_value(self).expect("a run has a form in JSON");
+        let simulation = serde_json::to_value(self).expect("a run is plain data");
         let header = Header { simulation: Some(simulation), ..recording_header(sim) };
         Ok(Recorder::new(Writer::create(path, &header, limit_mb * MB)?))
     }

@@ -1,117 +1,109 @@
-//! From reports of seeds to a result.
+//! Combines the reports of seeds into a result.
 
 use super::SimOptions;
-use crate::bench::{evidence, timeline};
+use crate::bench::{BUSY_FRACTION, evidence, note_counts, timeline};
 use crate::partial::partial;
 use crate::result::{
-    Agreement, BenchResult, CpuPerCommand, Difference, Event, Growth, Latency, Machine, log_buckets, per, version,
+    Agreement, BenchResult, CpuPerCommand, Event, Growth, Latency, Machine, count, line, log_buckets, per, version,
 };
 use crate::spec::{BenchSpec, ClientAuthentication};
-use quorate_applications::compare_histories;
 use quorate_client::load::LoadReport;
 use quorate_simulator::{SimReport, SimSpec};
-use quorate_types::{Height, Status};
+use quorate_types::{ReplicaId, Status};
 use serde::Serialize;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Everything that `quorate sim` reports: what `quorate bench` does, of the first seed, and what only a simulator knows.
+/// Result of `quorate sim`: that of `quorate bench` for the first seed, and what only a simulator can measure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SimResult {
-    /// The first seed's result; processor times are those of the simulated machines.
+    /// The first seed's result. CPU times are those of the simulated machines.
     #[serde(flatten)]
     pub bench: BenchResult,
-    /// The first seed's name of what happened: the same on every machine.
+    /// Hash of the first seed's trace, the same on every machine.
     pub trace_hash: String,
-    /// Events of all seeds.
+    /// Total number of events, over all seeds.
     pub events: u64,
-    /// Messages delivered, of all seeds.
+    /// Over all seeds.
     pub delivered_messages: u64,
-    /// Simulated time, of all seeds.
+    /// Simulated time, over all seeds.
     pub virtual_seconds: f64,
-    /// Time that it took.
+    /// Real time of the run.
     pub wall_seconds: f64,
-    /// Where the costs of work come from.
+    /// Source of the cost table.
     pub costs: String,
-    /// Each seed.
     pub seeds: Vec<SeedResult>,
 }
 
-/// One seed.
+/// Result of one seed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SeedResult {
-    /// The seed.
     pub seed: u64,
-    /// The name of what happened.
     pub trace_hash: String,
-    /// Events.
     pub events: u64,
-    /// Simulated time.
     pub virtual_seconds: f64,
-    /// Commands completed a second; none if the run ended before its time.
+    /// Commands completed per second; `None` if the run ended early.
     pub throughput_ops: Option<f64>,
-    /// Median latency.
     pub p50_ms: Option<f64>,
-    /// Packets that were lost.
     pub lost_packets: u64,
-    /// Segments that streams sent again.
+    /// Segments that streams retransmitted.
     pub retransmissions: u64,
-    /// What an oracle said: its name, and what it saw.
+    /// Name of the oracle that reported a violation, and its message.
     pub oracle: Option<(String, String)>,
-    /// The last views, if an oracle spoke.
+    /// The last views before the violation.
     pub transcript: Vec<String>,
-    /// The command that runs this seed again.
+    /// The command that reproduces this seed.
     pub replay: String,
 }
 
 impl SimResult {
-    /// The JSON of `--json`: indented, a line feed at the end.
+    /// Returns the JSON of `--json`: indented, with a line feed at the end.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
-        text.push('\n');
-        text
+        crate::result::to_json(self)
     }
 
-    /// The table for a terminal.
+    /// Returns the table for a terminal.
     pub fn to_table(&self) -> String {
         let mut text = self.bench.to_table_of_simulation();
-        text.push_str(&format!(
-            " simulated  {:.3} s in {:.3} s, {} events, {} messages delivered\n trace      {}\n costs      {}\n",
+        let simulated = format!(
+            "{:.3} s in {:.3} s, {} events, {} messages delivered",
             self.virtual_seconds,
             self.wall_seconds,
-            crate::result::count(self.events),
-            crate::result::count(self.delivered_messages),
-            self.trace_hash,
-            self.costs,
-        ));
+            count(self.events),
+            count(self.delivered_messages)
+        );
+        for (name, value) in [("simulated", &simulated), ("trace", &self.trace_hash), ("costs", &self.costs)] {
+            text.push_str(&line(name, value));
+        }
         if self.seeds.len() > 1 {
             let (first, seeds, failed) = (self.seeds[0].seed, self.seeds.len(), self.failed().count());
-            text.push_str(&format!(
-                " seeds      {seeds}, {failed} with a complaint; the figures above are those of seed {first}, --json has all\n"
+            text.push_str(&line(
+                "seeds",
+                format!("{seeds}, {failed} failed; the figures above are those of seed {first}, --json has all"),
             ));
         }
         for seed in self.failed() {
             let (oracle, what) = seed.oracle.as_ref().expect("it failed");
             text.push_str(&format!("\n seed {}: {oracle}: {what}\n", seed.seed));
             seed.transcript.iter().for_each(|line| text.push_str(&format!("   {line}\n")));
-            text.push_str(&format!(" replay     {}\n", seed.replay));
+            text.push_str(&line("reproduce", &seed.replay));
         }
         text
     }
 
-    /// What to say if an oracle spoke, or nothing was done in any run.
+    /// Returns a message if an oracle reported a violation, or no run completed a command.
     pub fn failure(&self) -> Option<String> {
         if let Some(seed) = self.failed().next() {
             let (failed, all) = (self.failed().count(), self.seeds.len());
             return Some(format!(
-                "an oracle spoke in {failed} of {all} runs; replay the first with\n  {}",
+                "an oracle reported a violation in {failed} of {all} runs; reproduce the first with\n  {}",
                 seed.replay
             ));
         }
         self.bench.failure().filter(|_| self.seeds.iter().all(|seed| seed.throughput_ops.unwrap_or(0.0) == 0.0))
     }
 
-    /// The seeds of which an oracle spoke.
+    /// Returns the seeds in which an oracle reported a violation.
     pub fn failed(&self) -> impl Iterator<Item = &SeedResult> {
         self.seeds.iter().filter(|seed| seed.oracle.is_some())
     }
@@ -137,7 +129,7 @@ pub(super) fn collect(
     })
     .filter(|_| reports.len() as u64 != seeds.end - seeds.start || reports.iter().any(|report| report.stopped));
     if options.costs.is_none() {
-        bench.warnings.push("work costs what the shipped table says; `quorate calibrate` measures this machine".into());
+        bench.warnings.push("costs are from the shipped table; `quorate calibrate` measures this machine".into());
     }
     SimResult {
         trace_hash: reports[0].trace_hash.clone(),
@@ -167,10 +159,10 @@ fn seed_result(spec: &BenchSpec, options: &SimOptions, report: &SimReport) -> Se
     }
 }
 
-/// The command that runs a seed again.
+/// Returns the command that reproduces a seed.
 fn command(spec: &BenchSpec, options: &SimOptions, seed: u64) -> String {
     let text = BenchSpec { json: None, report: None, record: None, ..spec.clone() }.command_line();
-    let flags = text.strip_prefix("quorate bench").expect("that is how it begins");
+    let flags = text.strip_prefix("quorate bench").expect("every command line starts so");
     let own = options.arguments().into_iter().map(|word| format!(" {word}")).collect::<String>();
     format!("quorate sim{flags}{own} --seeds {seed}..{}", seed + 1)
 }
@@ -187,23 +179,15 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     warnings.extend(spec.idle_in_simulation());
     if spec.client_authentication != ClientAuthentication::None {
         warnings.push(format!(
-            "--client-authentication {}: clients' signatures are not simulated, and cost nothing here",
+            "--client-authentication {}: clients' signatures are not simulated and cost nothing here",
             spec.client_authentication
         ));
     }
     if load.is_none() {
-        warnings.push("the run ended before its time; there are no figures of the load".into());
+        warnings.push("the run ended early; there are no figures of the load".into());
     }
-    let mut note = |count: u64, what: &str| {
-        if count > 0 {
-            warnings.push(format!("{count} {what}"));
-        }
-    };
-    note(load.map_or(0, |load| load.unanswered), "commands had no answer when the run ended");
-    note(load.map_or(0, |load| load.unsent), "commands were due and never sent, because too many waited for an answer");
-    note(load.map_or(0, |load| load.total_refused), "commands were refused");
-    note(report.not_queued, "messages found a full queue");
-    let crash = |replica: &quorate_types::ReplicaId| Event { time_s: 0.0, text: format!("replica {replica} crashed") };
+    note_counts(&mut warnings, load, &[(report.not_queued, "messages were dropped because a queue was full")]);
+    let crash = |replica: &ReplicaId| Event { time_s: 0.0, text: format!("replica {replica} crashed") };
     BenchResult {
         spec: spec.clone(),
         throughput_ops: load.map_or(0.0, LoadReport::throughput),
@@ -235,9 +219,6 @@ fn bench_result(spec: &BenchSpec, report: &SimReport) -> BenchResult {
     }
 }
 
-/// A thread that ran for this part of the time was the limit, or one of them.
-const BUSY_FRACTION: f64 = 0.95;
-
 fn busiest(report: &SimReport, growth: &Growth<'_>) -> f64 {
     let window = report.load.as_ref().map_or(1.0, |load| load.window.as_nanos() as f64).max(1.0);
     growth.most(|status| status.busy_ns) as f64 / window
@@ -245,20 +226,10 @@ fn busiest(report: &SimReport, growth: &Growth<'_>) -> f64 {
 
 fn agreement(report: &SimReport) -> Agreement {
     if let Some(complaint) = &report.complaint {
-        return Agreement::Unknown(format!("the run ended when the oracle `{}` spoke", complaint.oracle));
+        return Agreement::Unknown(format!(
+            "the run ended when the oracle `{}` reported a violation",
+            complaint.oracle
+        ));
     }
-    let histories: Vec<_> =
-        report.end.iter().flatten().map(|status| (status.replica, status.history.clone())).collect();
-    match compare_histories(&histories) {
-        Ok(Height(0)) => Agreement::Unknown("the replicas' histories have no height in common".into()),
-        Ok(_) => Agreement::Agreed,
-        Err(divergence) => {
-            let side = |at: usize| &divergence.sides[at];
-            Agreement::Differs(Difference {
-                height: divergence.height.0,
-                replicas: [side(0).1[0].0, side(1).1[0].0],
-                blocks: [side(0).0.to_hex(), side(1).0.to_hex()],
-            })
-        }
-    }
+    Agreement::of(&report.end)
 }

@@ -1,4 +1,4 @@
-//! Clients that do one thing at a time to a few shared keys, and report everything they saw.
+//! Clients that run one command at a time on a few shared keys, and report everything they observe.
 
 use super::history::{Answer, NEVER_NS, Operation, Request, Value};
 use super::judge::{KEYS, OPERATIONS_PER_GENERATION};
@@ -11,42 +11,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// A client's values begin with its number, so that each is written at most once.
+/// A value starts with the number of its client, so each value is written at most once.
 const CLIENT_SHIFT: u32 = 40;
-/// How long a command is sent again before its outcome counts as unknown: longer than any misfortune lasts.
+/// Resends a command for this long before its outcome counts as unknown: longer than any fault lasts.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Before another attempt to reach enough replicas.
+/// Pause before the next attempt to connect to enough replicas.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a client reports, in this order.
+/// Report of a client, in the order of its observations.
 pub enum Seen {
-    /// An operation.
     Operation(Operation),
-    /// It uses no key of an earlier generation any more.
+    /// The client no longer uses keys of earlier generations.
     Reached {
-        /// The client.
         client: usize,
-        /// The generation; the last one there is once it has ended.
+        /// The current generation, or `u64::MAX` once the client has ended.
         generation: u64,
     },
 }
 
-/// What all clients share.
+/// State shared by all clients.
 pub struct Ground {
-    /// The clock of the history.
+    /// Zero of the history's clock.
     pub start: Instant,
-    /// How many clients there are.
     pub clients: usize,
-    /// Operations begun.
+    /// Number of operations begun.
     pub begun: AtomicU64,
-    /// Operations answered.
+    /// Number of operations answered.
     pub answered: AtomicU64,
-    /// Whether to end.
+    /// Tells the clients to end.
     pub stop: AtomicBool,
 }
 
 impl Ground {
-    /// For so many clients.
     pub fn new(clients: usize) -> Ground {
         Ground {
             start: Instant::now(),
@@ -62,10 +58,10 @@ impl Ground {
     }
 }
 
-/// Runs one client until it is to stop.
+/// Runs one client until it is stopped.
 ///
 /// # Errors
-/// If the client cannot work at all; that replicas are away is no error.
+/// If the client cannot work at all. Unreachable replicas are not an error.
 pub fn run(
     config: &ClientConfig,
     number: usize,
@@ -78,7 +74,7 @@ pub fn run(
     config.request_timeout_ms = REQUEST_TIMEOUT.as_millis() as u64;
     let mut client = None;
     let mut written = (number as u64) << CLIENT_SHIFT;
-    // What was last seen of a key: a guess that makes some replacements succeed.
+    // The last observed value of a key: a guess that lets some replacements succeed.
     let mut last: (u64, Value) = (0, None);
     let mut reached = 0;
     while !ground.stop.load(Ordering::SeqCst) {
@@ -94,7 +90,7 @@ pub fn run(
             },
         };
         let generation = ground.begun.fetch_add(1, Ordering::SeqCst) / OPERATIONS_PER_GENERATION;
-        // Whoever listens has gone only once the torture is over.
+        // The receiver is gone only once the run is over.
         if generation > reached && seen.send(Seen::Reached { client: number, generation }).is_err() {
             break;
         }
@@ -113,7 +109,7 @@ pub fn run(
         let returned_ns = ground.now_ns();
         let answer = match result {
             Ok(answer) => answer,
-            // What was refused has had no effect, but may have one until its bundle expires.
+            // A refused command has had no effect yet, but may be executed until its bundle expires.
             Err(
                 ClientError::Timeout(_)
                 | ClientError::ResultForgotten
@@ -162,7 +158,7 @@ fn perform(client: &mut Client, key: u64, request: Request) -> Result<Answer, Cl
         Ok(KeyValueResult::Absent) => Answer::Value(None),
         Ok(KeyValueResult::Value(value)) => Answer::Value(Some(number(value))),
         Ok(KeyValueResult::Conflict(current)) => Answer::Conflict(current.map(number)),
-        other => panic!("the store said {other:?} to a small, well-formed command"),
+        other => panic!("the store answered {other:?} to a small, well-formed command"),
     })
 }
 

@@ -1,65 +1,58 @@
-//! What clients saw of the key-value store, and whether one store that does one thing at a time could have shown it to them.
+//! Histories of the key-value store as clients observe them, and a check that they are linearizable.
 //!
-//! Keys are independent, so each is judged by itself as a register (P-compositionality: Horn and Kroening, FORTE 2015). Every value
-//! is written at most once, by whom it names, so that a write lost, or done twice, has no explanation.
+//! Keys are independent, so each is checked by itself as a register (P-compositionality: Horn and Kroening, FORTE
+//! 2015). Each value is written at most once and names its client, so a lost or repeated write makes the history
+//! non-linearizable.
 
 use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
-/// A value of the register; none before the first write.
+/// Value of the register; `None` before the first write.
 pub type Value = Option<u64>;
 
-/// What was asked of a key.
+/// Request for one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// The value.
     Read,
-    /// To become this.
     Write(u64),
-    /// To become this, and the value before.
+    /// Writes this value and returns the previous one.
     Swap(u64),
-    /// To become `value` if it is `expected`.
+    /// Writes `value` if the register holds `expected`.
     Replace {
-        /// What it must be.
         expected: Value,
-        /// What it becomes.
         value: u64,
     },
 }
 
-/// What the client was told.
+/// Answer to the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Nothing: it may have been done at any time since, or never.
+    /// No answer: the command may take effect at any later time, or never.
     Unknown,
-    /// That it was done.
     Done,
-    /// The value, which for a swap is the one before.
+    /// The value; for a swap, the previous one.
     Value(Value),
-    /// That it was not done, since this was there instead.
+    /// Not replaced, because the register holds this value.
     Conflict(Value),
 }
 
-/// One command of one client.
+/// Command of one client, with its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operation {
-    /// On which key.
     pub key: u64,
-    /// When it was sent, in nanoseconds on one clock.
+    /// Time of sending, in nanoseconds on a common clock.
     pub called_ns: u64,
-    /// When its answer came; without one, never.
+    /// Time of the answer, or [`NEVER_NS`].
     pub returned_ns: u64,
-    /// What was asked.
     pub request: Request,
-    /// What was answered.
     pub answer: Answer,
 }
 
-/// When what had no answer returned.
+/// Return time of an operation without an answer.
 pub const NEVER_NS: u64 = u64::MAX;
 
-/// A register that does one thing at a time.
+/// Register that executes one operation at a time.
 struct Register;
 
 impl Specification for Register {
@@ -95,12 +88,12 @@ impl Specification for Register {
     }
 }
 
-/// Whether a register could have answered so to operations on one key.
+/// Returns whether these operations on one key are linearizable.
 pub fn is_linearizable(operations: &[Operation]) -> bool {
     if operations.is_empty() {
         return true;
     }
-    // A tie is read in the clients' favour: what was called when another returned may have been concurrent with it.
+    // Ties favour the clients: a call at the time of another operation's return counts as concurrent with it.
     let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * operations.len());
     for (at, operation) in operations.iter().enumerate() {
         assert!(operation.key == operations[0].key && operation.called_ns <= operation.returned_ns);
@@ -108,7 +101,7 @@ pub fn is_linearizable(operations: &[Operation]) -> bool {
         moments.push((operation.returned_ns, true, at));
     }
     moments.sort_unstable();
-    // To the checker each operation is a process, which has one.
+    // For the checker, each operation is a process of its own.
     let actions = moments.into_iter().map(|(_, returned, at)| {
         let said = (operations[at].request, operations[at].answer);
         (at, if returned { Action::Response(said) } else { Action::Call(said) })

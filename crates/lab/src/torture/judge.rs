@@ -1,26 +1,26 @@
-//! Judges histories while they grow, so that hours of them fit into memory: keys are used for a while and then left, and a key that
-//! nobody uses any more is judged and forgotten.
+//! Checks histories while they grow, so that hours of them fit into memory. Clients move on to fresh keys after a
+//! while; a key that no client uses any more is checked and dropped.
 
 use super::history::{Operation, is_linearizable};
 use std::collections::BTreeMap;
 
 /// Keys in use at a time.
 pub const KEYS: u64 = 16;
-/// Operations after which all clients go on to fresh keys. The checker's memory grows with the square of a key's share of them.
+/// Operations after which all clients move on to fresh keys. The checker needs memory quadratic in the operations per
+/// key.
 pub const OPERATIONS_PER_GENERATION: u64 = KEYS * 500;
 
-/// A key whose history has no explanation.
+/// Key whose history is not linearizable.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Violation {
-    /// The key.
     pub key: u64,
-    /// Everything that clients saw of it, by the time of the call.
+    /// The whole history of the key, ordered by call time.
     pub operations: Vec<Operation>,
 }
 
-/// Collects operations by key and judges the keys that are over.
+/// Collects operations by key and checks each key once no client uses it any more.
 pub struct Judge {
-    /// The generation of keys that each client uses.
+    /// By client, the generation of keys that it uses.
     generations: Vec<u64>,
     open: BTreeMap<u64, Vec<Operation>>,
     operations: u64,
@@ -30,7 +30,6 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Has heard nothing of so many clients.
     pub fn new(clients: usize) -> Judge {
         assert!(clients > 0, "without clients there is nothing to judge");
         Judge {
@@ -43,15 +42,16 @@ impl Judge {
         }
     }
 
-    /// Takes an operation in.
-    pub fn hear(&mut self, operation: Operation) {
+    /// Adds an operation.
+    pub fn add(&mut self, operation: Operation) {
         self.operations += 1;
         self.unknown += u64::from(operation.answer == super::history::Answer::Unknown);
         self.open.entry(operation.key).or_default().push(operation);
     }
 
-    /// A client uses no key of the generations before this any more, and all it saw of them was heard. What nobody uses is judged.
-    pub fn reached(&mut self, client: usize, generation: u64) {
+    /// Notes that a client has reported all its operations on keys of earlier generations. Checks keys that no client
+    /// uses any more.
+    pub fn on_reached(&mut self, client: usize, generation: u64) {
         self.generations[client] = generation;
         let oldest = self.generations.iter().copied().min().expect("there are clients");
         let rest = self.open.split_off(&oldest.saturating_mul(KEYS));
@@ -64,22 +64,22 @@ impl Judge {
         }
     }
 
-    /// Operations heard so far.
+    /// Returns the number of operations so far.
     pub fn operations(&self) -> u64 {
         self.operations
     }
 
-    /// Of these, how many were never answered.
+    /// Returns the number of operations that were never answered.
     pub fn unknown(&self) -> u64 {
         self.unknown
     }
 
-    /// Keys judged so far.
+    /// Returns the number of keys checked so far.
     pub fn keys(&self) -> u64 {
         self.keys
     }
 
-    /// The keys without explanation.
+    /// Returns the keys whose history is not linearizable.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }

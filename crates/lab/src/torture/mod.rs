@@ -1,6 +1,6 @@
-//! Torture: a cluster of real processes is killed, stopped and started again and again under load, and what its clients saw is judged.
+//! Torture: kills, pauses and restarts the processes of a cluster under load, and checks what its clients observe.
 //!
-//! Nothing acknowledged may be lost, nothing may be executed twice, and once the torture ends the cluster must answer again.
+//! No acknowledged command may be lost, none may be executed twice, and afterwards the cluster must answer again.
 
 mod clients;
 pub mod history;
@@ -25,49 +25,46 @@ use std::thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How often a cluster under torture is looked at.
+/// Interval between two looks at the cluster.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a cluster may take to answer again after all its replicas are back, before it counts as stalled.
+/// Maximum time until the cluster answers again after all replicas are back. Later counts as a stall.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
-/// How long a replica may take to tell its status.
+/// Timeout for reading the status of the replicas.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long load runs undisturbed at the beginning and at the end, to compare.
+/// Duration of the undisturbed load at the start and the end, for comparison.
 const UNDISTURBED: Duration = Duration::from_secs(2);
 
-/// What a replica says that has taken the others' state over.
+/// Log line of a replica that installed the state of its peers.
 const TAKEN_OVER: &str = "goes on from the others' state";
 
 /// Why there is no verdict.
 #[derive(Debug, Error)]
 pub enum TortureError {
-    /// The cluster cannot be run.
     #[error(transparent)]
     Bench(#[from] BenchError),
-    /// A client cannot work.
     #[error("a client cannot go on: {0}")]
     Client(#[from] ClientError),
-    /// The operating system gives no thread.
     #[error("cannot start a client's thread: {0}")]
     Thread(std::io::Error),
 }
 
 impl TortureError {
-    /// Whether a replica's disk ended the run.
+    /// Returns whether a disk fault of a replica ended the run.
     pub fn is_disk_trouble(&self) -> bool {
         matches!(self, TortureError::Bench(error) if error.is_disk_trouble())
     }
 
-    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    /// Returns whether the arguments are wrong, rather than something that happened during the run.
     pub fn is_wrong_call(&self) -> bool {
         matches!(self, TortureError::Bench(error) if error.is_wrong_call())
     }
 }
 
-/// Tortures a cluster of `spec`'s shape, as processes on this machine. `told` hears of each blow.
+/// Tortures a cluster of the shape of `spec`, as processes on this machine. Reports each blow to `on_blow`.
 ///
 /// # Errors
-/// If the cluster or its clients cannot be run; that the cluster broke its word is part of the verdict.
-pub fn run(spec: &BenchSpec, duration: Duration, told: &mut dyn FnMut(f64, &str)) -> Result<Verdict, TortureError> {
+/// If the cluster or its clients cannot run. A safety violation is part of the verdict, not an error.
+pub fn run(spec: &BenchSpec, duration: Duration, on_blow: &mut dyn FnMut(f64, &str)) -> Result<Verdict, TortureError> {
     let spec = BenchSpec { host: Host::Processes, ..spec.clone() };
     spec.validate().map_err(BenchError::from)?;
     let retention = Retention::of(&spec);
@@ -75,13 +72,10 @@ pub fn run(spec: &BenchSpec, duration: Duration, told: &mut dyn FnMut(f64, &str)
     let config = processes.client_config(&spec);
     let witnesses = Witnesses::start(&config, spec.clients as usize, spec.seed)?;
     let ground = witnesses.ground.clone();
-    let course = torment(&spec, duration, &mut processes, &ground, told);
+    let course = torment(&spec, duration, &mut processes, &ground, on_blow);
     let judge = witnesses.finish()?;
     let course = course?;
-    let divergence = match course.stalled_at {
-        None => divergence(&config).err(),
-        Some(_) => None,
-    };
+    let divergence = if course.stalled_at.is_none() { divergence(&config).err() } else { None };
     Ok(Verdict {
         seed: spec.seed,
         partial: partial::partial(|| format!("after {} blows", course.blows.len())),
@@ -113,32 +107,32 @@ fn torment(
     duration: Duration,
     processes: &mut Processes,
     ground: &Ground,
-    told: &mut dyn FnMut(f64, &str),
+    on_blow: &mut dyn FnMut(f64, &str),
 ) -> Result<Course, TortureError> {
     let seconds = || ground.start.elapsed().as_secs_f64();
     let mut course = Course::default();
-    let recovered = |course: &mut Course, processes: &mut Processes| -> Result<bool, TortureError> {
+    let await_recovery = |course: &mut Course, processes: &mut Processes| -> Result<bool, TortureError> {
         match await_answer(ground, processes)? {
             Some(after) => course.longest_recovery = course.longest_recovery.max(after),
             None => course.stalled_at = Some(seconds()),
         }
         Ok(course.stalled_at.is_none())
     };
-    if !recovered(&mut course, processes)? {
+    if !await_recovery(&mut course, processes)? {
         return Ok(course);
     }
     course.operations_per_second.0 = undisturbed_rate(ground);
     let end = Instant::now() + duration;
     for blow in Plan::new(spec.seed, spec.quorum()) {
-        calm(blow.calm);
+        pause(blow.calm);
         if Instant::now() >= end || !partial::goes_on() {
             break;
         }
         let (at, what) = (seconds(), blow.to_string());
-        told(at, &what);
+        on_blow(at, &what);
         course.blows.push((at, what));
         strike(&blow, processes)?;
-        if !recovered(&mut course, processes)? {
+        if !await_recovery(&mut course, processes)? {
             return Ok(course);
         }
     }
@@ -148,15 +142,15 @@ fn torment(
     Ok(course)
 }
 
-/// Waits, but not for longer than the run goes on.
-fn calm(time: Duration) {
+/// Waits for `time`, or until the run is to end.
+fn pause(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time && partial::goes_on() {
         thread::sleep(LOOK_INTERVAL.min(time));
     }
 }
 
-/// Lets a blow fall, and its victims come back.
+/// Takes the victims of a blow down and brings them back.
 fn strike(blow: &Blow, processes: &mut Processes) -> Result<(), BenchError> {
     for victim in &blow.victims {
         match blow.kind {
@@ -175,8 +169,8 @@ fn strike(blow: &Blow, processes: &mut Processes) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// How long it takes until a command sent from now on can have been answered; none if it takes too long. Answers that were under way
-/// do not count: there is one for each client at most.
+/// Waits until a command sent from now on must have been answered, and returns the time it took; `None` if it takes too
+/// long. At most one answer per client was already under way, so one more than that is enough.
 fn await_answer(ground: &Ground, processes: &mut Processes) -> Result<Option<Duration>, BenchError> {
     let (start, before) = (Instant::now(), ground.answered.load(Ordering::SeqCst));
     let enough = before + ground.clients as u64 + 1;
@@ -196,20 +190,21 @@ fn undisturbed_rate(ground: &Ground) -> f64 {
     (ground.answered.load(Ordering::SeqCst) - before) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// Fails, and says how, if replicas executed different things, or do not all come to the same height though nobody sends commands.
+/// Fails if replicas executed different commands, or do not reach a common height although no client sends commands.
 fn divergence(config: &ClientConfig) -> Result<(), String> {
     let mut probe = StatusProbe::connect(config).map_err(|error| error.to_string())?;
     let start = Instant::now();
     loop {
         let statuses = probe.read_histories(READ_TIMEOUT).map_err(|error| error.to_string())?;
-        let told: Vec<&Status> = statuses.iter().flatten().collect();
-        let level = told.len() == statuses.len() && told.windows(2).all(|pair| pair[0].height == pair[1].height);
+        let known: Vec<&Status> = statuses.iter().flatten().collect();
+        let level = known.len() == statuses.len() && known.windows(2).all(|pair| pair[0].height == pair[1].height);
         if level || start.elapsed() > RECOVERY_LIMIT {
-            let histories: Vec<_> = told.iter().map(|status| (status.replica, status.history.clone())).collect();
+            let histories: Vec<_> = known.iter().map(|status| (status.replica, status.history.clone())).collect();
             compare_histories(&histories).map_err(|divergence| divergence.to_string())?;
             let heights: Vec<String> =
-                told.iter().map(|status| format!("replica {} at {}", status.replica, status.height)).collect();
-            return if level { Ok(()) } else { Err(format!("not all came to one height: {}", heights.join(", "))) };
+                known.iter().map(|status| format!("replica {} at {}", status.replica, status.height)).collect();
+            let uneven = || format!("replicas stay at different heights: {}", heights.join(", "));
+            return if level { Ok(()) } else { Err(uneven()) };
         }
         thread::sleep(LOOK_INTERVAL);
     }

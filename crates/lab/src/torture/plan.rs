@@ -1,4 +1,4 @@
-//! What is done to the replicas, drawn from a seed.
+//! Plan of the faults, drawn from a seed.
 
 use quorate_types::{Quorum, ReplicaId};
 use rand::seq::SliceRandom;
@@ -7,34 +7,33 @@ use rand_chacha::ChaCha12Rng;
 use std::fmt;
 use std::time::Duration;
 
-/// Calm between two blows, in milliseconds.
+/// Pause before a blow, in milliseconds.
 const CALM_MS: std::ops::Range<u64> = 200..2_500;
-/// How long the victims of a blow are away, in milliseconds.
+/// Downtime of the victims of a blow, in milliseconds.
 const AWAY_MS: std::ops::Range<u64> = 0..3_000;
-/// Between the restarts of two victims, in milliseconds.
+/// Time between the returns of two victims, in milliseconds.
 const STAGGER_MS: std::ops::Range<u64> = 0..500;
 
-/// How a blow falls.
+/// Kind of a blow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Killed with -9, and started again.
+    /// Killed with -9 and restarted.
     Kill,
-    /// Stopped with SIGSTOP, and continued.
+    /// Paused with SIGSTOP and continued.
     Pause,
 }
 
-/// One misfortune: it falls on all victims at once, and they come back one after the other.
+/// Fault that hits all victims at once; they return one after the other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Blow {
-    /// How.
     pub kind: Kind,
-    /// On whom, in the order of their return.
+    /// In the order of their return.
     pub victims: Vec<ReplicaId>,
-    /// The calm before.
+    /// Pause before the blow.
     pub calm: Duration,
-    /// How long the first victim is away.
+    /// Downtime of the first victim.
     pub away: Duration,
-    /// How much longer each further one.
+    /// Additional downtime of each further victim.
     pub stagger: Duration,
 }
 
@@ -46,14 +45,13 @@ impl fmt::Display for Blow {
     }
 }
 
-/// An endless series of blows.
+/// Endless series of blows.
 pub struct Plan {
     random: ChaCha12Rng,
     quorum: Quorum,
 }
 
 impl Plan {
-    /// The plan of a seed.
     pub fn new(seed: u64, quorum: Quorum) -> Plan {
         Plan { random: ChaCha12Rng::seed_from_u64(seed), quorum }
     }
@@ -62,7 +60,7 @@ impl Plan {
 impl Iterator for Plan {
     type Item = Blow;
 
-    /// One victim, f, or all, with equal chances; two of three blows kill.
+    /// Draws one victim, f or all, with equal chances. Two of three blows kill.
     fn next(&mut self) -> Option<Blow> {
         let (random, n) = (&mut self.random, self.quorum.replicas());
         let mut victims: Vec<ReplicaId> = (0..n as u16).map(ReplicaId).collect();

@@ -1,80 +1,76 @@
-//! What torture came to.
+//! Verdict of a torture run.
 
 use crate::spec::Retention;
 use serde::Serialize;
 use std::fmt;
 
-/// What came out.
+/// Result of a torture run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// The seed of the blows and of the clients' commands.
+    /// Seed of the blows and of the clients' commands.
     pub seed: u64,
-    /// How far the torture had come when a signal ended it; none if it came to its end.
+    /// How far the run had come when a signal ended it; `None` if it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// What replicas kept for those who were away.
+    /// How much history the replicas keep for those that are down.
     pub retention: Retention,
-    /// How long it took, in seconds.
+    /// Duration.
     pub seconds: f64,
-    /// What was done, at which second.
+    /// Blows, with the second of each.
     pub blows: Vec<(f64, String)>,
-    /// Commands of which the clients saw the beginning.
+    /// Commands that the clients began.
     pub operations: u64,
-    /// Of these, how many were never answered.
+    /// Commands that were never answered.
     pub unanswered: u64,
-    /// Histories of single keys that were judged.
+    /// Histories of single keys that were checked.
     pub keys: u64,
-    /// Keys whose history no store that does one thing at a time explains, with that history.
+    /// Keys whose history is not linearizable, with that history.
     pub violations: Vec<String>,
-    /// Whether all replicas executed the same; why not, if not.
+    /// How the replicas' histories or heights differ, if they do.
     pub divergence: Option<String>,
-    /// The second at which the cluster stood still for longer than it may.
+    /// The second at which the cluster stalled.
     pub stalled_at: Option<f64>,
-    /// How many times a replica had been away for so long that it took the others' state over.
+    /// How often a replica was too far behind for blocks and installed the state of its peers.
     pub states_taken_over: usize,
-    /// Longest time in seconds from the return of the last victim to the next answer.
+    /// Maximum time in seconds from the return of the last victim to the next answer.
     pub longest_recovery_seconds: f64,
-    /// Commands answered a second before the first blow, and after the last.
+    /// Commands answered per second, before the first blow and after the last.
     pub operations_per_second: (f64, f64),
 }
 
 impl Verdict {
-    /// What to say of a torture in which no blow fell, which shows nothing.
+    /// Returns a message if no blow was struck: the run then shows nothing.
     pub fn nothing_done(&self) -> Option<String> {
         let nothing = self.blows.is_empty() && self.partial.is_none() && self.stalled_at.is_none();
-        nothing.then(|| "no blow fell, so that nothing was shown; raise --minutes".to_owned())
+        nothing.then(|| "no blow was struck, so the run shows nothing; help: raise --minutes".to_owned())
     }
 
-    /// Whether the cluster kept its word.
+    /// Returns whether the cluster was safe and live.
     pub fn passed(&self) -> bool {
         self.violations.is_empty() && self.divergence.is_none() && self.stalled_at.is_none()
     }
 
-    /// All of it, by the names of the fields.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a verdict has a form in JSON")
+        serde_json::to_string_pretty(self).expect("a verdict is plain data")
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { operations, unanswered, keys, .. } = self;
+        let Verdict { operations, unanswered, keys, states_taken_over: taken_over, .. } = self;
         let (before, after) = self.operations_per_second;
         let mut lines = vec![
             format!("{} blows in {:.0} s, seed {}", self.blows.len(), self.seconds, self.seed),
             self.retention.to_string(),
             format!("{operations} commands, {unanswered} of them never answered, in {keys} histories of one key each"),
-            format!(
-                "{} times a replica was too far behind for blocks, and took the others' state over",
-                self.states_taken_over
-            ),
+            format!("{taken_over} times a replica was too far behind for blocks and took over its peers' state"),
             format!("answers resumed at most {:.2} s after the victims were back", self.longest_recovery_seconds),
             format!("{before:.0} commands a second before the first blow, {after:.0} after the last"),
         ];
         match self.violations.len() {
             0 => lines.push("linearizable: no acknowledged command was lost, none was executed twice".into()),
             count => {
-                lines.push(format!("NOT LINEARIZABLE: {count} histories have no explanation; the first:"));
+                lines.push(format!("NOT LINEARIZABLE: {count} histories; the first:"));
                 lines.push(self.violations[0].clone());
             }
         }

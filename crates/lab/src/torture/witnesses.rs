@@ -1,4 +1,4 @@
-//! Clients that do one thing at a time, and the judge who hears all that they see.
+//! Clients that run one command at a time, and the judge that checks everything they observe.
 
 use super::TortureError;
 use super::clients::{self, Ground, Seen};
@@ -9,19 +9,18 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-/// Witnesses at work.
+/// Running clients and their judge.
 pub struct Witnesses {
-    /// What they share.
     pub ground: Arc<Ground>,
     workers: Vec<JoinHandle<Result<(), ClientError>>>,
     judging: JoinHandle<Judge>,
 }
 
 impl Witnesses {
-    /// Sends so many to a cluster; they use keys of eight bytes, which nobody else may write.
+    /// Starts `count` clients. They use keys of eight bytes, which no other client may write.
     ///
     /// # Errors
-    /// If the operating system gives no thread.
+    /// If the operating system cannot start a thread.
     pub fn start(config: &ClientConfig, count: usize, seed: u64) -> Result<Witnesses, TortureError> {
         let ground = Arc::new(Ground::new(count));
         let (sender, seen) = mpsc::channel();
@@ -37,8 +36,8 @@ impl Witnesses {
         let judging = thread::Builder::new().name("judge".into()).spawn(move || {
             for seen in seen {
                 match seen {
-                    Seen::Operation(operation) => judge.hear(operation),
-                    Seen::Reached { client, generation } => judge.reached(client, generation),
+                    Seen::Operation(operation) => judge.add(operation),
+                    Seen::Reached { client, generation } => judge.on_reached(client, generation),
                 }
             }
             judge
@@ -46,10 +45,10 @@ impl Witnesses {
         Ok(Witnesses { ground, workers, judging: judging.map_err(TortureError::Thread)? })
     }
 
-    /// Calls them back and waits until all that they saw is judged.
+    /// Stops the clients and waits until everything they observed is checked.
     ///
     /// # Errors
-    /// If one of them could not work at all.
+    /// If a client could not work at all.
     pub fn finish(self) -> Result<Judge, TortureError> {
         self.ground.stop.store(true, Ordering::SeqCst);
         let ends: Vec<_> =

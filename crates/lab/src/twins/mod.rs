@@ -1,4 +1,4 @@
-//! `quorate twins`: scenarios of twins and partitions, written, played, replayed and shrunk.
+//! `quorate twins`: generates, plays, replays and shrinks scenarios of twins and partitions.
 
 pub mod museum;
 mod options;
@@ -21,13 +21,13 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// The name of standard input and output.
+/// Name of standard input and output.
 const STANDARD: &str = "-";
 
-/// Writes scenarios to a place, one a line; how many.
+/// Writes scenarios to `place`, one per line, and returns their number.
 ///
 /// # Errors
-/// If the shape is impossible, or the place cannot be written.
+/// If the shape is impossible, or `place` cannot be written.
 pub fn generate(arguments: &GenerateArgs, place: &mut dyn Write) -> Result<u64, TwinsError> {
     let space = arguments.shape.space()?;
     let source = Source::Space(&space, arguments.choice.of(&space)?);
@@ -40,7 +40,7 @@ pub fn generate(arguments: &GenerateArgs, place: &mut dyn Write) -> Result<u64, 
     Ok(written)
 }
 
-/// Says how many scenarios there are.
+/// Returns the space of scenarios of a shape.
 ///
 /// # Errors
 /// If the shape is impossible.
@@ -48,11 +48,11 @@ pub fn space_of(shape: &ShapeArgs) -> Result<Space, TwinsError> {
     shape.space()
 }
 
-/// Plays scenarios. `heard` is told now and then how many of how many are done.
+/// Plays scenarios. Reports the number played and the total to `on_progress` from time to time.
 ///
 /// # Errors
-/// If there is nothing to play, or what was found cannot be saved. That a law was broken is part of the result.
-pub fn run(arguments: &RunArgs, heard: &(dyn Fn(u64, u64) + Sync)) -> Result<TwinsResult, TwinsError> {
+/// If there is nothing to play. A violation is part of the result, not an error.
+pub fn run(arguments: &RunArgs, on_progress: &(dyn Fn(u64, u64) + Sync)) -> Result<TwinsResult, TwinsError> {
     let threads =
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()));
     let (space, choice, entries);
@@ -77,7 +77,7 @@ pub fn run(arguments: &RunArgs, heard: &(dyn Fn(u64, u64) + Sync)) -> Result<Twi
         &source,
         shard,
         threads,
-        &|done| heard(done, total),
+        &|done| on_progress(done, total),
         partial::goes_on,
     );
     let wall = start.elapsed();
@@ -99,13 +99,13 @@ pub fn run(arguments: &RunArgs, heard: &(dyn Fn(u64, u64) + Sync)) -> Result<Twi
     Ok(result)
 }
 
-/// The simplest scenario that breaks the same law as a finding.
+/// Shrinks a finding to the simplest scenario with the same violation.
 fn simplest(protocol: ProtocolKind, finding: &Finding) -> Entry {
-    let (scenario, verdict) = simplify(protocol, &finding.scenario).expect("what was found is found again");
-    entry(protocol, &scenario, verdict.complaint().expect("it breaks the same law"))
+    let (scenario, verdict) = simplify(protocol, &finding.scenario).expect("a scenario has the same verdict each time");
+    entry(protocol, &scenario, verdict.complaint().expect("it violates the same invariant"))
 }
 
-/// The simplest scenario that breaks the law that this one breaks; none if it breaks none.
+/// Shrinks a scenario to the simplest one that violates the same invariant; `None` if it violates none.
 fn simplify(protocol: ProtocolKind, scenario: &Scenario) -> Option<(Scenario, Verdict)> {
     let mut play = player(protocol);
     let law = play(scenario).complaint()?.law;
@@ -115,41 +115,38 @@ fn simplify(protocol: ProtocolKind, scenario: &Scenario) -> Option<(Scenario, Ve
     Some((simplest, verdict))
 }
 
-/// What was found, one a line, the simplest first.
+/// Returns the findings as lines of a scenario file, the simplest first.
 fn lines(arguments: &RunArgs, simplest: &Entry, findings: &[Finding]) -> String {
     let found = findings.iter().map(|finding| entry(arguments.protocol, &finding.scenario, &finding.complaint));
     let lines: Vec<String> = std::iter::once(simplest.to_line()).chain(found.map(|found| found.to_line())).collect();
     lines.join("\n") + "\n"
 }
 
-/// What a replay shows.
+/// Result of a replay.
 pub struct Replayed {
-    /// Under which protocol.
     pub protocol: ProtocolKind,
-    /// What the scenario shows.
     pub verdict: Verdict,
-    /// What happens in it.
     pub transcript: String,
 }
 
-/// Plays a scenario of a file and writes down what happens.
+/// Plays a scenario of a file and records a transcript.
 ///
 /// # Errors
-/// If there is no such scenario.
+/// If the file does not have the scenario.
 pub fn replay(arguments: &ReplayArgs) -> Result<Replayed, TwinsError> {
     let (protocol, entry) = read_entry(&arguments.entry)?;
     let (verdict, transcript) = play_once(protocol, &entry.scenario);
     Ok(Replayed { protocol, verdict, transcript })
 }
 
-/// Makes a scenario of a file simple.
+/// Shrinks a scenario of a file.
 ///
 /// # Errors
-/// If there is no such scenario, or it breaks no law.
+/// If the file does not have the scenario, or it violates no invariant.
 pub fn shrink(arguments: &ShrinkArgs) -> Result<Entry, TwinsError> {
     let (protocol, read) = read_entry(&arguments.entry)?;
     let (scenario, verdict) = simplify(protocol, &read.scenario).ok_or(TwinsError::Safe(protocol))?;
-    Ok(entry(protocol, &scenario, verdict.complaint().expect("it breaks the same law")))
+    Ok(entry(protocol, &scenario, verdict.complaint().expect("it violates the same invariant")))
 }
 
 fn read_entry(arguments: &EntryArgs) -> Result<(ProtocolKind, Entry), TwinsError> {
@@ -167,9 +164,10 @@ fn read_entry(arguments: &EntryArgs) -> Result<(ProtocolKind, Entry), TwinsError
 fn read_entries(path: &Path) -> Result<Vec<Entry>, TwinsError> {
     let name = || path.display().to_string();
     let unreadable = |source| TwinsError::Read { path: name(), source };
-    let source: Box<dyn Read> = match path.as_os_str() == STANDARD {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(path).map_err(unreadable)?),
+    let source: Box<dyn Read> = if path.as_os_str() == STANDARD {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(unreadable)?)
     };
     let mut entries = Vec::new();
     let read = input::each_line(source, |line, text| {
@@ -184,7 +182,7 @@ fn read_entries(path: &Path) -> Result<Vec<Entry>, TwinsError> {
     }
 }
 
-/// Why a file of scenarios was read no further.
+/// Why reading a scenario file stopped early.
 enum Bad {
     Source(io::Error),
     Line(usize, ScenarioError),

@@ -1,5 +1,5 @@
-//! `quorate museum`: historical bugs, put back one at a time, and what finds them. With the feature `museum` only: without it no replica
-//! in this program can be given a bug, and nobody gets in.
+//! `quorate museum`: historical bugs, reintroduced one at a time, and the tests that find them. Only with the feature
+//! `museum`: without it, no replica in this program can be given a bug.
 
 #[cfg(feature = "museum")]
 mod visit;
@@ -15,21 +15,21 @@ use quorate_consensus::config::ProtocolKind;
 use serde::Serialize;
 use thiserror::Error;
 
-/// The name of the threads that play: a panic there is what a bug does, and no bug of the museum.
+/// Name of the threads that play exhibits. A panic there is the effect of a bug, not a bug of the museum.
 pub const THREAD_NAME: &str = "exhibit";
-/// The width of the table, in characters.
+/// Width of the table, in characters.
 const TABLE_WIDTH: u16 = 150;
 
 /// All flags of `quorate museum`.
 #[derive(Args, Clone, Debug)]
 pub struct MuseumArgs {
-    /// Show these only: by number, such as 8, or one of several with that number, such as 8b [default: all].
+    /// Visit only these exhibits: all with a number, such as 8, or a single one, such as 8b [default: all].
     #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
     pub exhibit: Vec<String>,
-    /// Print what happens in the scenario that is known to show each, and play nothing else.
+    /// Print the transcript of each exhibit's own scenario, and play nothing else.
     #[arg(long, conflicts_with = "json")]
     pub transcript: bool,
-    /// Leave out hunts that may take more scenarios than that.
+    /// Skip hunts that may need more scenarios than this.
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
     pub most_scenarios: u64,
     /// Threads [default: all cores].
@@ -40,118 +40,100 @@ pub struct MuseumArgs {
     pub json: Option<String>,
 }
 
-/// Why nothing is shown.
+/// Why an exhibit cannot be visited.
 #[derive(Debug, Error)]
 pub enum MuseumError {
     /// The feature is off.
     #[error(
-        "the museum of bugs is not in this build: a program whose replicas can be given bugs is not one to run a cluster with; \
+        "the museum of bugs is not in this build, because a program that can add bugs must not run a cluster; \
          help: cargo run --release --features museum -- museum"
     )]
     NotBuilt,
-    /// There is none of that name.
-    #[error("there is no exhibit `{name}`; use one of {known}")]
+    /// No exhibit has this name.
+    #[error("there is no exhibit `{name}`; help: use one of {known}")]
     Unknown {
-        /// As given.
         name: String,
-        /// Those that there are.
+        /// Names of all exhibits.
         known: String,
     },
-    /// The bug is on the list, and is not shown.
+    /// The bug is on the list but is not exhibited.
     #[error("exhibit {number} is not shown: {bug}: {why}")]
-    Absent {
-        /// Its number.
-        number: u8,
-        /// What is wrong.
-        bug: &'static str,
-        /// Why.
-        why: &'static str,
-    },
+    Absent { number: u8, bug: &'static str, why: &'static str },
 }
 
-/// Everything that `quorate museum` reports.
+/// Result of `quorate museum`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MuseumResult {
-    /// Exhibits that were shown.
+    /// Exhibits that were visited.
     pub shown: usize,
-    /// Those that something did not find that has to.
+    /// Exhibits that a hunt missed.
     pub missed: usize,
-    /// Those in one of whose scenarios something is wrong without the bug.
+    /// Exhibits with a scenario that shows a violation even without the bug.
     pub unsound: usize,
-    /// Each of them.
     pub exhibits: Vec<ExhibitResult>,
-    /// How far the visit had come when a signal ended it; none if it came to its end.
+    /// How far the visit had come when a signal ended it; `None` if it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// What is on the list and not shown.
+    /// Bugs that are on the list but not exhibited.
     pub absent: Vec<AbsentResult>,
-    /// Time that it took.
     pub wall_seconds: f64,
-    /// Threads that played.
     pub threads: usize,
-    /// Where it was run.
     pub machine: Machine,
-    /// The version of quorate.
     pub version: String,
 }
 
-/// An exhibit, and what found it.
+/// Result of one exhibit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ExhibitResult {
-    /// Its name, such as 8b.
+    /// Name, such as 8b.
     pub exhibit: String,
-    /// What is wrong.
     pub bug: &'static str,
-    /// Who had it, or described it.
+    /// Who had the bug or described it.
     pub source: &'static str,
-    /// The mutant; none if what is wrong is a configuration, or not in the replica's core.
+    /// The mutant; `None` if the bug is a configuration, or outside the replica's core.
     pub mutant: Option<String>,
-    /// The protocol that has it.
+    /// The protocol that has the bug.
     pub protocol: ProtocolKind,
-    /// Whether everything found it that has to, and nothing else was found.
+    /// Whether every hunt found the bug, and no scenario shows a violation without it.
     pub passed: bool,
-    /// Its own scenario, and each hunt.
+    /// The exhibit's own scenario, and each hunt.
     pub found_by: Vec<HuntResult>,
-    /// Time that all of it took.
     pub seconds: f64,
 }
 
-/// What came of a hunt.
+/// Result of one hunt.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HuntResult {
     /// `directed`, `twins`, `mutation`, `random`, `crash-sweep` or `lasso`.
     pub hunt: &'static str,
-    /// Within how many scenarios the bug has to be found.
+    /// Maximum number of scenarios until the bug must be found.
     pub budget: u64,
-    /// What was found, and after how many.
+    /// The violation that was found.
     pub found: Option<FoundResult>,
-    /// What is wrong in the same scenarios without the bug.
+    /// A violation in the same scenarios without the bug.
     pub without_bug: Option<FoundResult>,
 }
 
-/// Something that must not be.
+/// Violation that a hunt found.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FoundResult {
-    /// In which scenario, from 1.
+    /// Number of the scenario, from 1.
     pub scenarios: u64,
-    /// The law that is broken.
+    /// The invariant that is violated.
     pub law: &'static str,
-    /// What was seen.
     pub what: String,
 }
 
-/// A bug that is not shown.
+/// Bug that is on the list but not exhibited.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AbsentResult {
-    /// Its number.
     pub number: u8,
-    /// What is wrong.
     pub bug: &'static str,
-    /// Why it is not shown.
+    /// Why it is not exhibited.
     pub why: &'static str,
 }
 
-/// What happens in the scenarios that are known to show the exhibits.
+/// Stands in for the museum.
 ///
 /// # Errors
 /// Always: the feature `museum` is off.
@@ -160,12 +142,12 @@ pub fn transcripts(_arguments: &MuseumArgs) -> Result<String, MuseumError> {
     Err(MuseumError::NotBuilt)
 }
 
-/// Shows exhibits.
+/// Stands in for the museum.
 ///
 /// # Errors
 /// Always: the feature `museum` is off.
 #[cfg(not(feature = "museum"))]
-pub fn visit(_arguments: &MuseumArgs, _heard: &(dyn Fn(&str) + Sync)) -> Result<MuseumResult, MuseumError> {
+pub fn visit(_arguments: &MuseumArgs, _on_exhibit: &(dyn Fn(&str) + Sync)) -> Result<MuseumResult, MuseumError> {
     Err(MuseumError::NotBuilt)
 }
 
@@ -178,7 +160,7 @@ impl HuntResult {
         match &self.without_bug {
             Some(wrong) => {
                 let FoundResult { scenarios, law, what } = wrong;
-                format!("{found}, and WITHOUT THE BUG scenario {scenarios} breaks {law}: {what}")
+                format!("{found}, and WITHOUT THE BUG scenario {scenarios} violates {law}: {what}")
             }
             None => found,
         }
@@ -186,19 +168,17 @@ impl HuntResult {
 }
 
 impl MuseumResult {
-    /// The JSON of `--json`: indented, a line feed at the end.
+    /// Returns the JSON of `--json`: indented, with a line feed at the end.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
-        text.push('\n');
-        text
+        crate::result::to_json(self)
     }
 
-    /// The table for a terminal.
+    /// Returns the table for a terminal.
     pub fn to_table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(TABLE_WIDTH);
-        table.set_header(["", "bug", "source", "protocol", "found by, after so many scenarios", "seconds"]);
+        table.set_header(["", "bug", "source", "protocol", "found by, with scenarios needed", "seconds"]);
         for one in &self.exhibits {
             let found: Vec<String> = one.found_by.iter().map(HuntResult::text).collect();
             let (protocol, seconds) = (one.protocol.to_string(), format!("{:.2}", one.seconds));
@@ -209,22 +189,26 @@ impl MuseumResult {
             text.push_str(line.trim_end());
             text.push('\n');
         }
-        text.push_str("\n not shown\n");
+        text.push_str("\n not exhibited\n");
         for absent in &self.absent {
             text.push_str(&format!(" {:<4} {}: {}\n", absent.number, absent.bug, absent.why));
         }
         text.push_str(&format!(
-            "\n {} exhibits, {} missed, {} with something wrong without the bug; {:.1} s on {} threads\n",
+            "\n {} exhibits, {} missed, {} with a violation without the bug; {:.1} s on {} threads\n",
             self.shown, self.missed, self.unsound, self.wall_seconds, self.threads
         ));
         text
     }
 
-    /// What to say if something was not found that has to be, or something else was.
+    /// Returns a message if a bug was missed, or there was a violation without a bug.
     pub fn failure(&self) -> Option<String> {
         let (missed, unsound, shown) = (self.missed, self.unsound, self.shown);
-        let text =
-            || format!("of {shown} exhibits {missed} are missed, and in {unsound} something is wrong without the bug");
+        let text = || {
+            format!(
+                "of {shown} exhibits {missed} were missed, and {unsound} show a violation without the \
+                               bug"
+            )
+        };
         (missed + unsound > 0).then(text)
     }
 }

@@ -1,4 +1,4 @@
-//! The flags of `quorate twins`.
+//! Flags of `quorate twins`.
 
 use crate::spec::{ProtocolKind, choice};
 use clap::{Args, Subcommand};
@@ -11,28 +11,27 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Help headings.
 const SCENARIOS: &str = "Scenarios";
 const WHICH: &str = "Selection";
-/// Most scenarios of one run.
+/// Maximum number of scenarios in one run.
 const MOST_SCENARIOS: u64 = 1 << 40;
-/// Most threads.
+/// Maximum number of threads.
 const MOST_THREADS: usize = 1024;
 
-/// What `quorate twins` does.
+/// Subcommands of `quorate twins`.
 #[derive(Subcommand, Clone, Debug)]
 pub enum TwinsCommand {
-    /// Write scenarios, one a line.
+    /// Write scenarios, one per line.
     Generate(GenerateArgs),
-    /// Play scenarios on all cores: is each of them safe, and do replicas go on when it is over?
+    /// Play scenarios on all cores: check that each is safe, and that replicas make progress after it.
     Run(RunArgs),
-    /// Play one scenario and print what happens.
+    /// Play one scenario and print its transcript.
     Replay(ReplayArgs),
-    /// Find the simplest scenario that still breaks the law that this one breaks.
+    /// Find the simplest scenario that violates the same invariant.
     Shrink(ShrinkArgs),
 }
 
-/// What scenarios have in common.
+/// Shape of scenarios.
 #[derive(Args, Clone, Debug)]
 pub struct ShapeArgs {
     /// Number of replicas.
@@ -41,39 +40,40 @@ pub struct ShapeArgs {
     /// Byzantine replicas to tolerate, f [default: as many as the replicas allow].
     #[arg(long, help_heading = SCENARIOS, value_name = "F")]
     pub faults: Option<usize>,
-    /// Replicas that have a twin: a second instance with the same key. With more than --faults nothing is promised.
+    /// Replicas with a twin: a second instance with the same key. With more than --faults, safety is not guaranteed.
     #[arg(long, help_heading = SCENARIOS, value_name = "N", default_value_t = 1)]
     pub twins: usize,
-    /// A hostile client sends more than blocks hold, under made-up keys: flood, leader-only or one-backup-only [default: none].
+    /// A hostile client that sends more than blocks can hold, under made-up keys: flood, leader-only or one-backup-only
+    /// [default: none].
     #[arg(long, help_heading = SCENARIOS, value_name = "CLIENT")]
     pub hostile: Option<HostileClient>,
-    /// Most groups into which a round divides the actors.
+    /// Maximum number of groups into which a round divides the actors.
     #[arg(long, help_heading = SCENARIOS, value_name = "N", default_value_t = 2)]
     pub partitions: usize,
-    /// Rounds, of a view each.
+    /// Number of rounds, each of one view.
     #[arg(long, help_heading = SCENARIOS, value_name = "N", default_value_t = 7, value_parser = parse_rounds)]
     pub rounds: usize,
-    /// Between two groups messages may also pass one way.
+    /// Also let messages pass in only one direction between two groups.
     #[arg(long, help_heading = SCENARIOS)]
     pub one_way: bool,
-    /// Keep scenarios that are equal up to a renaming of honest replicas or of twins.
+    /// Keep scenarios that are equal up to renaming of honest replicas or of twins.
     #[arg(long, help_heading = SCENARIOS)]
     pub unpruned: bool,
 }
 
-/// Which scenarios.
+/// Selection of scenarios.
 #[derive(Args, Clone, Debug)]
 pub struct ChoiceArgs {
-    /// Draw N scenarios at random, all with equal chances [default: all of them in order].
+    /// Draw N scenarios uniformly at random [default: all of them in order].
     #[arg(long, help_heading = WHICH, value_name = "N", conflicts_with = "first", value_parser = parse_count)]
     pub sample: Option<u64>,
-    /// Take the first N in order.
+    /// Take the first N scenarios in order.
     #[arg(long, help_heading = WHICH, value_name = "N", value_parser = parse_count)]
     pub first: Option<u64>,
     /// Seed of the sample.
     #[arg(long, help_heading = WHICH, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
-    /// Take the K-th of N parts of the selection, for N machines.
+    /// Take the K-th of N parts of the selection, to share it between N machines.
     #[arg(long, help_heading = WHICH, value_name = "K/N", default_value = "1/1", value_parser = parse_shard)]
     pub shard: Shard,
 }
@@ -81,16 +81,14 @@ pub struct ChoiceArgs {
 /// All flags of `quorate twins generate`.
 #[derive(Args, Clone, Debug)]
 pub struct GenerateArgs {
-    /// What they have in common.
     #[command(flatten)]
     pub shape: ShapeArgs,
-    /// Which.
     #[command(flatten)]
     pub choice: ChoiceArgs,
-    /// Print the number of scenarios, and write none.
+    /// Print the number of scenarios instead of writing them.
     #[arg(long)]
     pub count: bool,
-    /// Write them to this file; - is standard output.
+    /// Write the scenarios to this file; - is standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub out: String,
 }
@@ -101,10 +99,8 @@ pub struct RunArgs {
     /// The protocol.
     #[arg(long, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
     pub protocol: ProtocolKind,
-    /// What scenarios have in common.
     #[command(flatten)]
     pub shape: ShapeArgs,
-    /// Which.
     #[command(flatten)]
     pub choice: ChoiceArgs,
     /// Play the scenarios of this file instead.
@@ -112,14 +108,15 @@ pub struct RunArgs {
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "replicas", "faults", "twins", "hostile", "partitions", "rounds", "one_way", "unpruned", "sample", "first", "seed"
+            "replicas", "faults", "twins", "hostile", "partitions", "rounds", "one_way", "unpruned", "sample", "first",
+            "seed"
         ]
     )]
     pub input: Option<PathBuf>,
     /// Number of threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
-    /// Write scenarios that break a law to this file, if there are any.
+    /// Write scenarios with violations to this file, if there are any.
     #[arg(long, value_name = "FILE", default_value = "twins-found.jsonl")]
     pub save: PathBuf,
     /// Write the result as JSON to this file; - is standard output.
@@ -127,13 +124,13 @@ pub struct RunArgs {
     pub json: Option<String>,
 }
 
-/// One scenario of a file.
+/// Scenario of a file.
 #[derive(Args, Clone, Debug)]
 pub struct EntryArgs {
-    /// A file of scenarios, one a line; - is standard input.
+    /// Scenario file, one scenario per line; - is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which line, from 1.
+    /// Number of the line, from 1.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub line: u64,
     /// The protocol [default: the one of the line, or else jolteon].
@@ -144,7 +141,6 @@ pub struct EntryArgs {
 /// All flags of `quorate twins replay`.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArgs {
-    /// The scenario.
     #[command(flatten)]
     pub entry: EntryArgs,
 }
@@ -152,84 +148,64 @@ pub struct ReplayArgs {
 /// All flags of `quorate twins shrink`.
 #[derive(Args, Clone, Debug)]
 pub struct ShrinkArgs {
-    /// The scenario.
     #[command(flatten)]
     pub entry: EntryArgs,
-    /// Where the simplest one goes; - is standard output.
+    /// Write the simplest scenario to this file; - is standard output.
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub out: String,
 }
 
-/// Why there is nothing to show.
+/// Why a command of `quorate twins` failed.
 #[derive(Debug, Error)]
 pub enum TwinsError {
-    /// There is no such cast.
+    /// The cast is impossible.
     #[error(transparent)]
     Cast(#[from] ScenarioError),
-    /// Its scenarios cannot be counted.
+    /// The scenarios of the shape cannot be counted.
     #[error(transparent)]
     Space(#[from] SpaceError),
-    /// There are too many to play or write them all.
-    #[error("there are {count} scenarios; draw some with --sample, or take the first with --first")]
-    TooMany {
-        /// How many.
-        count: u128,
-    },
-    /// A file cannot be read.
+    /// There are too many scenarios to play or write all of them.
+    #[error("there are {count} scenarios, too many; help: draw some with --sample, or take the first with --first")]
+    TooMany { count: u128 },
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// Which.
-        path: String,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// A file cannot be written.
+    Read { path: String, source: io::Error },
     #[error("cannot write {path}: {source}")]
-    Write {
-        /// Which.
-        path: String,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// A line of a file is no scenario.
+    Write { path: String, source: io::Error },
+    /// A line of a file is not a scenario.
     #[error("{path}, line {line}: {source}")]
     Line {
-        /// The file.
         path: String,
-        /// Which, from 1.
+        /// From 1.
         line: usize,
-        /// What is wrong with it.
         source: ScenarioError,
     },
-    /// A file has fewer scenarios.
-    #[error("{path} has no scenario in line {line}; it has {scenarios} scenarios, one a line")]
+    /// The file does not have the line.
+    #[error("{path} has no line {line}, it has {scenarios} scenarios, one per line")]
     NoSuchLine {
-        /// The file.
         path: String,
-        /// Which, from 1.
+        /// From 1.
         line: u64,
-        /// How many scenarios it has.
         scenarios: usize,
     },
-    /// Nothing is wrong with a scenario that is to be shrunk.
+    /// The scenario to shrink violates no invariant.
     #[error(
-        "the scenario breaks no law under {0}, so that there is nothing to keep while it is shrunk; name another --protocol or --line"
+        "the scenario violates no invariant under {0}, so it cannot be shrunk; help: use another --protocol or --line"
     )]
     Safe(ProtocolKind),
 }
 
 impl TwinsError {
-    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    /// Returns whether the arguments are wrong, rather than something that happened during the run.
     pub fn is_wrong_call(&self) -> bool {
         !matches!(self, TwinsError::Write { .. } | TwinsError::Safe(_))
     }
 }
 
 impl ShapeArgs {
-    /// All scenarios of the shape.
+    /// Returns all scenarios of the shape.
     ///
     /// # Errors
-    /// If there is no such cast, or there are too many scenarios to count.
+    /// If the cast is impossible, or there are too many scenarios to count.
     pub fn space(&self) -> Result<Space, TwinsError> {
         let cast = scenario::cast(self.replicas, self.faults, self.twins)?.with_hostile(self.hostile);
         let (partitions, rounds, one_way) = (self.partitions, self.rounds, self.one_way);
@@ -238,10 +214,10 @@ impl ShapeArgs {
 }
 
 impl ChoiceArgs {
-    /// Which scenarios of a space.
+    /// Returns the selection from a space.
     ///
     /// # Errors
-    /// If all of them would be too many.
+    /// If all scenarios were selected and they are too many.
     pub fn of(&self, space: &Space) -> Result<Choice, TwinsError> {
         match (self.sample, self.first) {
             (Some(scenarios), _) => Ok(Choice::Sample { scenarios, seed: self.seed }),
@@ -268,12 +244,12 @@ pub(super) fn parse_threads(text: &str) -> Result<usize, String> {
 }
 
 fn parse_shard(text: &str) -> Result<Shard, String> {
-    let help = "write two numbers, such as 2/8 for the second of eight parts";
+    let help = "help: write two numbers, such as 2/8 for the second of eight parts";
     let (index, of) = text.split_once('/').ok_or(help)?;
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no whole number; {help}"));
+    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number; {help}"));
     let shard = Shard { index: number(index)?, of: number(of)? };
-    match (1..=shard.of).contains(&shard.index) {
-        true => Ok(shard),
-        false => Err(format!("there is no such part; {help}")),
+    if (1..=shard.of).contains(&shard.index) {
+        return Ok(shard);
     }
+    Err(format!("there is no such part; {help}"))
 }

@@ -1,107 +1,98 @@
-//! What `quorate twins run` reports.
+//! Result of `quorate twins run`.
 
 use super::RunArgs;
-use crate::result::{Machine, count, version};
+use crate::result::{Machine, count, line, version};
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::run::{Finding, Outcome, Shard};
 use quorate_twins::{Complaint, Entry, Scenario, Shape};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Findings that a table shows.
+/// Number of findings in the table.
 const SHOWN: usize = 10;
 
-/// Everything that `quorate twins run` reports.
+/// Result of `quorate twins run`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TwinsResult {
-    /// The protocol.
     pub protocol: ProtocolKind,
-    /// What the scenarios have in common; none if they come from a file.
+    /// Shape of the scenarios; `None` if they come from a file.
     pub shape: Option<ShapeResult>,
-    /// The file that they come from.
+    /// The file they come from.
     pub input: Option<String>,
-    /// Scenarios that were drawn; none if they were taken in order.
+    /// Number of scenarios drawn; `None` if they were taken in order.
     pub sample: Option<u64>,
-    /// What decided the sample.
+    /// Seed of the sample.
     pub seed: Option<u64>,
-    /// Which part of them: K of N.
+    /// The part that was played: K of N.
     pub shard: [u64; 2],
     /// Scenarios that were played.
     pub scenarios: u64,
-    /// Those that broke a law that must hold whatever happens.
+    /// Scenarios that violate an unconditional invariant.
     #[serde(rename = "unsafe")]
     pub unsafe_scenarios: u64,
-    /// Those in which nothing was executed for too long when all was healed.
+    /// Scenarios after which replicas made no progress, although all faults had ended.
     pub stalled: u64,
-    /// Time that it took.
     pub wall_seconds: f64,
-    /// Scenarios for each second of it.
     pub scenarios_per_second: f64,
-    /// Threads that played.
     pub threads: usize,
-    /// The first scenarios that broke a law.
+    /// The first scenarios with violations.
     pub findings: Vec<FindingResult>,
-    /// Where they were saved.
+    /// The file in which they were saved.
     pub saved: Option<String>,
-    /// What is saved there.
+    /// The content of that file.
     #[serde(skip)]
     pub found: String,
-    /// How far the run had come when a signal ended it; none if it came to its end.
+    /// How far the run had come when a signal ended it; `None` if it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// Why nothing is promised about these scenarios.
+    /// Why safety is not guaranteed in these scenarios.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond: Option<String>,
-    /// The first unsafe one, or else the first that stalled, made as simple as can be.
+    /// The first unsafe scenario, or else the first that stalled, shrunk.
     pub simplest: Option<Simplest>,
-    /// Where it was run.
     pub machine: Machine,
-    /// The version of quorate.
     pub version: String,
 }
 
-/// What scenarios have in common.
+/// Shape of scenarios.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ShapeResult {
     /// n.
     pub replicas: usize,
     /// f.
     pub faults: usize,
-    /// Replicas that have a second instance.
+    /// Replicas with a second instance.
     pub twins: usize,
-    /// Most groups in a round.
+    /// Maximum number of groups in a round.
     pub partitions: usize,
-    /// Rounds.
     pub rounds: usize,
-    /// Whether messages may pass one way between groups.
+    /// Whether messages may pass in only one direction between groups.
     pub one_way: bool,
-    /// Whether of scenarios that are equal up to a renaming one was kept.
+    /// Whether only one of the scenarios that are equal up to renaming was kept.
     pub pruned: bool,
-    /// How many scenarios there are, in decimal digits.
+    /// Number of scenarios, in decimal digits.
     pub space: String,
 }
 
-/// A scenario that broke a law.
+/// Scenario with a violation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FindingResult {
-    /// Its number in the sample, the order or the file, from 0.
+    /// Number in the sample, the order or the file, from 0.
     pub number: u64,
     /// `unsafe` or `stalled`.
     pub verdict: &'static str,
-    /// The law.
+    /// The invariant that is violated.
     pub law: &'static str,
-    /// What was seen.
     pub what: String,
 }
 
-/// A scenario made simple.
+/// Shrunk scenario.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Simplest {
-    /// Of which it was made.
+    /// Number of the original scenario.
     pub number: u64,
-    /// It, as in a file of scenarios.
+    /// As in a scenario file.
     pub scenario: serde_json::Value,
-    /// What happens in it, line by line.
     pub transcript: Vec<String>,
 }
 
@@ -120,7 +111,7 @@ impl ShapeResult {
     }
 }
 
-/// The line of a file of scenarios for one that broke a law.
+/// Returns the line of a scenario file for a scenario with a violation.
 pub(super) fn entry(protocol: ProtocolKind, scenario: &Scenario, complaint: &Complaint) -> Entry {
     Entry { scenario: scenario.clone(), protocol: Some(protocol), found: Some(complaint.clone()) }
 }
@@ -143,7 +134,8 @@ impl TwinsResult {
         };
         let beyond = shape.as_ref().filter(|shape| shape.twins > shape.faults).map(|shape| {
             format!(
-                "{} with a twin, and the protocol bears f = {}: nothing is promised, and an unsafe scenario is no bug",
+                "{} replicas with a twin, but the protocol tolerates f = {}: safety is not guaranteed, and an unsafe \
+                 scenario is not a bug",
                 shape.twins, shape.faults
             )
         });
@@ -171,14 +163,12 @@ impl TwinsResult {
         }
     }
 
-    /// The JSON of `--json`: indented, a line feed at the end.
+    /// Returns the JSON of `--json`: indented, with a line feed at the end.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
-        text.push('\n');
-        text
+        crate::result::to_json(self)
     }
 
-    /// The table for a terminal.
+    /// Returns the table for a terminal.
     pub fn to_table(&self) -> String {
         let what = match &self.shape {
             Some(shape) => format!(
@@ -193,40 +183,36 @@ impl TwinsResult {
             ),
             None => format!("{} scenarios", count(self.scenarios)),
         };
-        let mut text = format!(
-            " {}   {what}\n unsafe     {}\n stalled    {}\n time       {:.3} s on {} threads, {} scenarios/s\n",
-            self.protocol,
-            count(self.unsafe_scenarios),
-            count(self.stalled),
-            self.wall_seconds,
-            self.threads,
-            count(self.scenarios_per_second as u64),
-        );
-        text.insert_str(0, &crate::partial::line(self.partial.as_ref()));
-        text.extend(self.beyond.iter().map(|why| format!(" beyond f   {why}\n")));
+        let mut text = crate::partial::line(self.partial.as_ref());
+        text.push_str(&format!(" {}   {what}\n", self.protocol));
+        text.push_str(&line("unsafe", count(self.unsafe_scenarios)));
+        text.push_str(&line("stalled", count(self.stalled)));
+        let rate = count(self.scenarios_per_second as u64);
+        let (seconds, threads) = (self.wall_seconds, self.threads);
+        text.push_str(&line("time", format!("{seconds:.3} s on {threads} threads, {rate} scenarios/s")));
+        text.extend(self.beyond.iter().map(|why| line("beyond f", why)));
         for finding in self.findings.iter().take(SHOWN) {
-            text.push_str(&format!(" {:<10} {}: {}: {}\n", finding.verdict, finding.number, finding.law, finding.what));
+            let FindingResult { number, verdict, law, what } = finding;
+            text.push_str(&line(verdict, format!("{number}: {law}: {what}")));
         }
         if let Some(simplest) = &self.simplest {
-            text.push_str(&format!(
-                "\n scenario {} made as simple as can be:\n{}\n\n",
-                simplest.number, simplest.scenario
-            ));
+            text.push_str(&format!("\n scenario {}, shrunk:\n{}\n\n", simplest.number, simplest.scenario));
             simplest.transcript.iter().for_each(|line| text.push_str(&format!("{line}\n")));
         }
         if let Some(path) = &self.saved {
-            text.push_str(&format!("\n saved      {path}; replay the first with\n   quorate twins replay {path}\n"));
+            text.push_str(&format!("\n{}", line("saved", path)));
+            text.push_str(&line("reproduce", format!("quorate twins replay {path}")));
         }
         text
     }
 
-    /// What to say if a law was broken.
+    /// Returns a message if there was a violation, or nothing was played.
     pub fn failure(&self) -> Option<String> {
         if self.scenarios == 0 {
-            return Some("no scenario was played, so that nothing was shown".into());
+            return Some("no scenario was played, so the run shows nothing".into());
         }
-        let broken = self.unsafe_scenarios + self.stalled;
-        (broken > 0).then(|| {
+        let failed = self.unsafe_scenarios + self.stalled;
+        (failed > 0).then(|| {
             let parts = (count(self.unsafe_scenarios), count(self.stalled), count(self.scenarios));
             format!("of {} scenarios {} are unsafe and {} stalled", parts.2, parts.0, parts.1)
         })

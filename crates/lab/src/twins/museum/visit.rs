@@ -1,4 +1,4 @@
-//! Showing exhibits.
+//! Visits of exhibits.
 
 use super::{AbsentResult, ExhibitResult, FoundResult, HuntResult, MuseumArgs, MuseumError, MuseumResult, THREAD_NAME};
 use crate::partial;
@@ -11,10 +11,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a visit looks whether it is to go on.
+/// Interval at which a visit checks whether a signal has ended it.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The exhibits of those names.
+/// Returns the exhibits with these names.
 fn chosen(names: &[String]) -> Result<Vec<&'static Exhibit>, MuseumError> {
     let is = |exhibit: &Exhibit, name: &String| exhibit.name() == *name || exhibit.number.to_string() == *name;
     if let Some(name) = names.iter().find(|name| !EXHIBITS.iter().any(|exhibit| is(exhibit, name))) {
@@ -28,14 +28,14 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Exhibit>, MuseumError> {
     Ok(EXHIBITS.iter().filter(shown).collect())
 }
 
-/// What happens in the scenarios that are known to show the exhibits.
+/// Returns the transcripts of the exhibits' own scenarios.
 ///
 /// # Errors
 /// If there is no such exhibit.
 pub fn transcripts(arguments: &MuseumArgs) -> Result<String, MuseumError> {
     let exhibits = chosen(&arguments.exhibit)?;
     let text = exhibits.iter().map(|exhibit| {
-        // A thread of that name, for what a bug does to whoever plays it.
+        // On a thread with the name that marks panics as effects of the bug.
         let play = || exhibit.transcript(true);
         let ending = thread::scope(|scope| {
             let player = thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, play);
@@ -49,11 +49,11 @@ pub fn transcripts(arguments: &MuseumArgs) -> Result<String, MuseumError> {
     Ok(text.collect::<Vec<_>>().join("\n\n"))
 }
 
-/// Shows exhibits, on many threads. `heard` is told the name of each that is done.
+/// Plays exhibits on many threads. Reports the name of each finished one to `on_exhibit`.
 ///
 /// # Errors
-/// If there is no such exhibit. That one was not found is part of the result.
-pub fn visit(arguments: &MuseumArgs, heard: &(dyn Fn(&str) + Sync)) -> Result<MuseumResult, MuseumError> {
+/// If there is no such exhibit. A missed bug is part of the result, not an error.
+pub fn visit(arguments: &MuseumArgs, on_exhibit: &(dyn Fn(&str) + Sync)) -> Result<MuseumResult, MuseumError> {
     let exhibits = chosen(&arguments.exhibit)?;
     let cores = || thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = arguments.threads.unwrap_or_else(cores).min(exhibits.len());
@@ -62,7 +62,7 @@ pub fn visit(arguments: &MuseumArgs, heard: &(dyn Fn(&str) + Sync)) -> Result<Mu
     let (sender, results) = mpsc::channel();
     for _ in 0..threads {
         let (next, sender, exhibits) = (next.clone(), sender.clone(), exhibits.clone());
-        // Nobody waits for these threads: an exhibit may take a while, and a visit that a signal ends does not.
+        // Not joined: an exhibit may take long, but a signal must end the visit at once.
         let work = move || {
             while let Some(exhibit) = exhibits.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let start = Instant::now();
@@ -81,11 +81,11 @@ pub fn visit(arguments: &MuseumArgs, heard: &(dyn Fn(&str) + Sync)) -> Result<Mu
     while done.len() < of && partial::goes_on() {
         match results.recv_timeout(LOOK_INTERVAL) {
             Ok(result) => {
-                heard(&result.1.exhibit);
+                on_exhibit(&result.1.exhibit);
                 done.push(result);
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => panic!("an exhibit's thread has ended in the middle"),
+            Err(RecvTimeoutError::Disconnected) => panic!("an exhibit's thread ended early"),
         }
     }
     done.sort_by(|(one, _), (other, _)| one.cmp(other));
