@@ -446,7 +446,7 @@ fn a_bench_whose_replicas_have_no_room() {
             let output = command.env("TMPDIR", &place).stdin(Stdio::null()).output().expect("the binary runs");
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), DISK_TROUBLE, "{name}: {said}");
-            for words in ["ended by itself (exit status: 3: its disk)", "No space left on device", "make room"] {
+            for words in ["ended by itself (exit status: 3: disk failure)", "No space left on device", "make room"] {
                 assert!(said.contains(words), "{name} does not say {words:?}: {said}");
             }
             assert!(!said.contains("replicas are connected"), "{name}: {said}");

@@ -20,7 +20,7 @@ fn the_demonstration_keeps_its_word() {
     assert!(evidence.iter().any(|proof| proof.as_str().is_some_and(|proof| proof.starts_with("replica 0 signed two"))));
     let events: Vec<&str> =
         load["events"].as_array().expect("a list").iter().filter_map(|it| it["text"].as_str()).collect();
-    for event in ["equivocate:0@4s", "replica 3 killed", "replica 3 started again", "replica 0 started again"] {
+    for event in ["equivocate:0@4s", "replica 3 killed", "replica 3 restarted", "replica 0 restarted"] {
         assert!(events.contains(&event) && page.contains(event), "{event} is among {events:?} and on the page");
     }
 }

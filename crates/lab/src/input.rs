@@ -27,8 +27,8 @@ pub(crate) fn settings(path: &Path) -> io::Result<String> {
 /// Calls `on_line` with each line and its number, from 1, until it fails.
 ///
 /// # Errors
-/// Those of `on_line`. A line cannot be read, is not UTF-8 or exceeds [`MAX_LINE_BYTES`], or the file exceeds
-/// [`MAX_SCENARIOS_BYTES`].
+/// Errors of `on_line`, or an I/O error if a line cannot be read, is not UTF-8 or exceeds [`MAX_LINE_BYTES`], or if the
+/// source exceeds [`MAX_SCENARIOS_BYTES`].
 pub(crate) fn each_line<E: From<io::Error>>(
     source: impl Read,
     mut on_line: impl FnMut(usize, &str) -> Result<(), E>,

@@ -1,10 +1,10 @@
-//! The laboratory under chaos: what replicas do may be wrong, and is told; the laboratory itself must not fail.
+//! The laboratory under chaos: replicas may violate invariants, which is reported, but the laboratory must not fail.
 
 use quorate_lab::BenchSpec;
 use quorate_lab::sim::{self, SimOptions};
 use quorate_lab::spec::{Interval, ProtocolKind};
 
-/// Seeds of each protocol.
+/// Seeds per protocol.
 const SEEDS: std::ops::Range<u64> = 1..11;
 
 fn spec(protocol: ProtocolKind) -> BenchSpec {
@@ -17,7 +17,7 @@ fn spec(protocol: ProtocolKind) -> BenchSpec {
     }
 }
 
-/// Replicas that crash and come back count from zero, so sums over their lives are what has to be right.
+/// Replicas that restart count from zero, so counters must be summed over restarts.
 #[test]
 fn chaos_under_every_protocol_ends_in_a_result() {
     for protocol in ProtocolKind::ALL.iter().copied() {
@@ -27,7 +27,7 @@ fn chaos_under_every_protocol_ends_in_a_result() {
             let case = format!("{protocol}, seed {seed}");
             assert_eq!(result.failed().count(), 0, "{case}: {}", result.to_table());
             let bench = &result.bench;
-            // Every answered command was executed by some replica; a counter that wrapped around, or that forgot a life, shows here.
+            // Each answered command was executed by a replica. Fails if a counter wrapped around or missed a restart.
             let commands_per_block = bench.committed_commands as f64 / bench.committed_blocks.max(1) as f64;
             assert!(bench.committed_blocks < 10_000_000 && commands_per_block < 400.0, "{case}: {}", bench.to_table());
             assert!(bench.views < 1_000_000 && bench.view_timeouts <= bench.views, "{case}: {}", bench.to_table());

@@ -1,4 +1,4 @@
-//! `docs/CONFIGURATION.md` says what the source says.
+//! `docs/CONFIGURATION.md` matches the source.
 
 use quorate_node::settings::keys;
 
@@ -14,12 +14,12 @@ fn the_page_is_current() {
     let differs = page.lines().zip(written.lines()).find(|(now, before)| now != before);
     assert!(
         page == written,
-        "write it anew with QUORATE_GOLDEN=write, and read the difference; the first line of it: {differs:?}"
+        "run with QUORATE_GOLDEN=write and read the difference; its first line: {differs:?}"
     );
 }
 
 #[test]
-fn every_key_says_what_it_is_for() {
+fn every_key_has_a_description() {
     let keys = keys();
     for (table, name) in [("", "listen"), ("consensus", "protocol"), ("tcp", "silent_remote_ms"), ("journal", "fsync")]
     {

@@ -1,4 +1,4 @@
-//! The tests of this crate, as one binary: what they share is compiled and linked once.
+//! Tests of this crate, as one binary: shared code is compiled and linked once.
 
 mod chaos;
 mod common;

@@ -1,4 +1,4 @@
-//! What runs record is replayed exactly; what is not as it was recorded is said.
+//! Recordings replay exactly, and differences are reported.
 
 use quorate_lab::BenchSpec;
 use quorate_lab::bench::{self, Progress, Watcher};
@@ -9,7 +9,7 @@ use quorate_recording::{Entry, Header, Reader, Tape, Writer};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Notes what it is warned of.
+/// Collects warnings.
 #[derive(Default)]
 struct Listener(Vec<String>);
 
@@ -20,7 +20,7 @@ impl Watcher for Listener {
     }
 }
 
-/// A directory that is removed with the value.
+/// Temporary directory, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -78,7 +78,7 @@ fn real_replicas_of_every_protocol_are_replayed_exactly() {
 }
 
 #[test]
-fn one_replica_may_be_recorded_alone_and_a_misbehaving_one_as_if_it_did_not() {
+fn a_single_replica_is_recorded_and_a_misbehaving_one_as_honest() {
     let scratch = Scratch::new();
     let place = format!("3:{}", scratch.path("silent.recording"));
     let fault = vec!["silent:3".parse().expect("a fault")];
@@ -93,11 +93,11 @@ fn one_replica_may_be_recorded_alone_and_a_misbehaving_one_as_if_it_did_not() {
     let args = ReplayArgs { file: scratch.path("silent.recording").into(), transcript: true, until: None, json: None };
     let result = replay::run(&args, Some(&mut tell)).expect("a recording");
     assert_eq!(result.failure(), None, "{}", result.to_table());
-    assert!(lines.iter().any(|line| line.contains("sends R0: Vote(")), "what it would have sent is recorded");
+    assert!(lines.iter().any(|line| line.contains("sends R0: Vote(")), "its honest vote is recorded");
 }
 
 #[test]
-fn at_its_limit_a_recording_ends_and_the_run_goes_on() {
+fn a_recording_ends_at_its_limit_and_the_run_continues() {
     let scratch = Scratch::new();
     let mut spec = spec(ProtocolKind::Jolteon, &scratch.path("recordings"));
     (spec.record_limit_mb, spec.payload) = (1, 4000);
@@ -111,7 +111,7 @@ fn at_its_limit_a_recording_ends_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_simulated_run_is_replayed_and_made_again() {
+fn a_simulated_run_is_replayed_and_reproduced() {
     for protocol in ProtocolKind::ALL {
         let scratch = Scratch::new();
         let file = scratch.path("run.recording");
@@ -124,7 +124,7 @@ fn a_simulated_run_is_replayed_and_made_again() {
         let result = replay_file(Path::new(&file));
         assert_eq!(result.failure(), None, "{protocol}:\n{}", result.to_table());
         assert_eq!((result.end, result.recorded.len(), result.simulated), ("complete", 4, true));
-        let rerun = result.rerun.expect("it is made again");
+        let rerun = result.rerun.expect("a rerun");
         assert_eq!(rerun.steps, result.steps);
         assert_eq!(
             (rerun.trace_hash.as_ref(), rerun.recorded_trace.as_ref()),
@@ -133,7 +133,7 @@ fn a_simulated_run_is_replayed_and_made_again() {
     }
 }
 
-/// Records what another recording holds, under another header.
+/// Copies a recording with a changed header.
 fn with_header(file: &str, other: &str, change: impl Fn(&mut Header)) {
     let mut reader = Reader::open(Path::new(file)).expect("a recording");
     let mut header = reader.header().clone();
@@ -150,7 +150,7 @@ fn with_header(file: &str, other: &str, change: impl Fn(&mut Header)) {
 }
 
 #[test]
-fn a_run_that_comes_out_otherwise_is_said_to_and_one_that_cannot_be_made_too() {
+fn a_different_or_impossible_rerun_is_reported() {
     let scratch = Scratch::new();
     let [file, seed, sense] = ["run", "seed", "sense"].map(|name| scratch.path(name));
     sim::run(&spec(ProtocolKind::Jolteon, &file), &SimOptions::default(), &|_| {}).expect("a sound spec");
@@ -193,10 +193,10 @@ fn a_replica_with_another_configuration_differs_at_a_step() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_refused_with_the_mend() {
+fn an_impossible_recording_is_refused_with_help() {
     let scratch = Scratch::new();
     let run = |spec: &BenchSpec, options: &SimOptions| {
-        sim::run(spec, options, &|_| {}).expect_err("it cannot be").to_string()
+        sim::run(spec, options, &|_| {}).expect_err("an impossible recording").to_string()
     };
     let several = SimOptions { seeds: Some(3..9), ..SimOptions::default() };
     let said = run(&spec(ProtocolKind::Jolteon, &scratch.path("run")), &several);

@@ -1,10 +1,10 @@
-//! The page is well-formed, asks nothing of any network, and shows hostile text as text.
+//! The page is well-formed, makes no requests, and escapes hostile text.
 
 use quorate_lab::result::{Agreement, BenchResult, CpuPerCommand, Difference, Event, Latency, Second};
 use quorate_lab::spec::{BenchSpec, WorkloadKind};
 use quorate_lab::{Verdict, render_html, render_verdict};
 
-/// Goes through the page as an XML parser would, and returns the names of its elements. Raw text of style and script is skipped.
+/// Parses the page as XML and returns the names of its elements. Skips the raw text of style and script.
 fn elements(page: &str) -> Vec<String> {
     let page = page.strip_prefix("<!doctype html>").expect("a doctype");
     let (mut open, mut all, mut rest) = (Vec::<String>::new(), Vec::new(), page);
@@ -32,7 +32,7 @@ fn elements(page: &str) -> Vec<String> {
     all
 }
 
-/// Where a tag ends: its attributes are quoted, and a quoted text may hold `>`.
+/// Returns the end of a tag. Attributes are quoted and may contain `>`.
 fn tag_end(text: &str) -> usize {
     let mut quoted = false;
     let end = text.char_indices().find(|(_, c)| {
@@ -104,7 +104,7 @@ fn nothing_is_fetched() {
         for needle in ["http:", "https:", "src=", "href=", "url(", "@import", "//"] {
             assert!(!page.contains(needle), "the page holds `{needle}`");
         }
-        assert!(page.contains("default-src 'none'"), "the browser is told to load nothing");
+        assert!(page.contains("default-src 'none'"), "the policy forbids requests");
     }
 }
 
@@ -118,17 +118,17 @@ fn hostile_text_stays_text() {
 }
 
 #[test]
-fn no_number_of_a_chart_is_lost() {
+fn charts_have_only_finite_numbers() {
     let single = BenchResult { timeline: crate::common::sample().timeline[..1].to_vec(), ..crate::common::sample() };
     for result in [crate::common::sample(), empty(), hostile(), single] {
         let page = render_html(&result);
         let charts: String = page.split("<svg").skip(1).filter_map(|part| part.split("</svg>").next()).collect();
-        assert!(!charts.contains("NaN") && !charts.contains("inf\""), "a place that is no number");
+        assert!(!charts.contains("NaN") && !charts.contains("inf\""), "a position that is not a number");
     }
 }
 
 #[test]
-fn the_page_shows_what_was_measured() {
+fn the_page_shows_the_measurements() {
     let result = crate::common::sample();
     let page = render_html(&result);
     let shown =
@@ -142,7 +142,7 @@ fn the_page_shows_what_was_measured() {
 }
 
 #[test]
-fn what_went_wrong_stands_first() {
+fn problems_come_first() {
     let difference = Difference { height: 812, replicas: [0, 3], blocks: ["aa".into(), "bb".into()] };
     let result =
         BenchResult { agreement: Agreement::Differs(difference), client_bound: true, ..crate::common::sample() };
@@ -155,7 +155,7 @@ fn what_went_wrong_stands_first() {
 }
 
 #[test]
-fn a_long_run_is_a_page_of_bounded_size() {
+fn the_page_of_a_long_run_has_a_bounded_size() {
     let second = |second| Second { second, ops: 1000, p50_ms: Some(1.0), p99_ms: Some(2.0) };
     let result = BenchResult { timeline: (0..604_800).map(second).collect(), ..crate::common::sample() };
     let page = render_html(&result);
@@ -164,7 +164,7 @@ fn a_long_run_is_a_page_of_bounded_size() {
 }
 
 #[test]
-fn a_last_second_that_was_cut_short_is_no_drop() {
+fn a_short_last_second_is_not_drawn_as_a_drop() {
     let mut result = crate::common::sample();
     result.spec.duration = "1500ms".parse().expect("a duration");
     let second = |second, ops| Second { second, ops, p50_ms: None, p99_ms: None };
@@ -177,11 +177,11 @@ fn narrow_charts(page: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_verdict_stands_at_the_top() {
+fn a_verdict_comes_first() {
     let verdict = Verdict {
         passed: true,
         claims: vec!["Linearizable".into()],
-        reasons: vec!["4 witnesses kept every answer.".into()],
+        reasons: vec!["4 witnesses recorded every answer.".into()],
     };
     let page = render_verdict(&crate::common::sample(), &verdict);
     elements(&page);
@@ -194,7 +194,7 @@ fn a_verdict_stands_at_the_top() {
 }
 
 #[test]
-fn evidence_is_folded_and_whole() {
+fn evidence_is_folded_and_complete() {
     let evidence = (0..5).map(|at| format!("replica 0 signed two blocks, {at}")).collect();
     let page = render_html(&BenchResult { evidence, ..crate::common::sample() });
     let folded = page.split("<details").find(|part| part.contains("5 proofs")).expect("it is folded");
@@ -202,7 +202,7 @@ fn evidence_is_folded_and_whole() {
 }
 
 #[test]
-fn events_of_one_moment_share_a_label() {
+fn simultaneous_events_share_a_label() {
     let event = |time_s: f64, text: &str| Event { time_s, text: text.into() };
     let events = [1.0, 4.0, 4.1, 4.2, 4.4, 8.0].map(|at| event(at, &format!("replica killed at {at}"))).to_vec();
     let page = render_html(&BenchResult { events, ..crate::common::sample() });
@@ -214,7 +214,7 @@ fn events_of_one_moment_share_a_label() {
 }
 
 #[test]
-fn latency_is_logarithmic_and_told_in_its_unit() {
+fn latency_is_logarithmic_with_units() {
     let second =
         |second| Second { second, ops: 1000, p50_ms: Some(2.0), p99_ms: Some(if second == 4 { 2900.0 } else { 9.0 }) };
     let result = BenchResult { timeline: (0..10).map(second).collect(), ..crate::common::sample() };
@@ -227,7 +227,7 @@ fn latency_is_logarithmic_and_told_in_its_unit() {
 }
 
 #[test]
-fn numbers_below_a_narrow_chart_keep_apart() {
+fn numbers_below_a_narrow_chart_do_not_overlap() {
     for result in [crate::common::sample(), empty()] {
         let page = render_html(&result);
         for chart in narrow_charts(&page) {

@@ -1,4 +1,4 @@
-//! A result's JSON has exactly the keys that are promised, its figures are right, and its table says them.
+//! Results: the keys of their JSON, their figures and their table.
 
 use hdrhistogram::Histogram;
 use quorate_lab::BenchResult;
@@ -12,7 +12,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_keys_are_the_promised_ones() {
+fn the_keys_are_the_documented_ones() {
     let value: Value = serde_json::from_str(&crate::common::sample().to_json()).expect("JSON");
     let mut promised = vec![
         "spec",
@@ -62,7 +62,7 @@ fn json_reproduces_the_result() {
 }
 
 #[test]
-fn a_difference_is_an_object_that_names_the_place() {
+fn a_difference_is_an_object_with_height_and_replicas() {
     let difference = Difference { height: 7, replicas: [0, 3], blocks: ["aa".into(), "bb".into()] };
     let value = serde_json::to_value(Agreement::Differs(difference)).expect("JSON");
     assert_eq!(value, json!({"height": 7, "replicas": [0, 3], "blocks": ["aa", "bb"]}));
@@ -89,21 +89,21 @@ fn percentiles_are_those_of_the_histogram() {
 }
 
 #[test]
-fn buckets_hold_every_command_once_and_touch() {
+fn buckets_count_every_command_once_and_have_no_gaps() {
     let histogram = crate::common::latencies();
     let buckets = log_buckets(&histogram);
     assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), histogram.len());
     assert!(buckets.windows(2).all(|pair| (pair[0].to_ms - pair[1].from_ms).abs() < 1e-9 * pair[0].to_ms));
     let (first, last) = (buckets[0], buckets[buckets.len() - 1]);
     assert!(first.count > 0 && last.count > 0);
-    // A value's bucket is that of the highest value equivalent to it, a thousandth away at most.
+    // A value is counted in the bucket of the highest equivalent value, at most 0.1 % away.
     assert!(first.from_ms <= histogram.min() as f64 / 1000.0 * 1.002);
     assert!(last.to_ms >= histogram.max() as f64 / 1000.0 * 0.998);
     assert!(log_buckets(&Histogram::new(3).expect("valid precision")).is_empty());
 }
 
 #[test]
-fn nothing_committed_is_null_and_a_dash() {
+fn without_commits_figures_are_null_and_dashes() {
     assert_eq!(per(1.0, 0), None);
     assert_eq!(per(10.0, 4), Some(2.5));
     let empty = BenchResult {
@@ -128,7 +128,7 @@ fn figures_are_short_and_grouped() {
 }
 
 #[test]
-fn the_table_says_what_matters_and_stays_narrow() {
+fn the_table_has_the_main_figures_and_stays_narrow() {
     let table = crate::common::sample().to_table();
     for part in [
         "165,480  commands/s",

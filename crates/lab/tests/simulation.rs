@@ -1,4 +1,4 @@
-//! The simulator behind the laboratory, and held against the node.
+//! The simulator as the laboratory runs it, and compared with the node.
 
 use quorate_lab::BenchSpec;
 use quorate_lab::bench::{self, Progress, Watcher};
@@ -24,7 +24,7 @@ fn spec() -> BenchSpec {
 }
 
 #[test]
-fn a_result_is_benchs_and_what_only_a_simulator_knows() {
+fn a_result_extends_that_of_bench() {
     let result = sim::run(&spec(), &SimOptions::default(), &|_| {}).expect("a sound spec");
     assert_eq!(result.bench.agreement, Agreement::Agreed);
     assert!(result.bench.throughput_ops > 1000.0);
@@ -38,14 +38,14 @@ fn a_result_is_benchs_and_what_only_a_simulator_knows() {
 }
 
 #[test]
-fn a_simulation_says_that_clients_do_not_sign() {
+fn a_simulation_warns_that_clients_do_not_sign() {
     let spec = BenchSpec { client_authentication: ClientAuthentication::Ed25519, ..spec() };
     let result = sim::run(&spec, &SimOptions::default(), &|_| {}).expect("a sound spec");
     assert!(result.bench.warnings.iter().any(|warning| warning.contains("signatures are not simulated")));
 }
 
 #[test]
-fn seeds_differ_and_each_can_be_replayed() {
+fn seeds_differ_and_each_can_be_reproduced() {
     let options = SimOptions { seeds: Some(3..6), loss: Some(0.01), ..SimOptions::default() };
     let result = sim::run(&spec(), &options, &|_| {}).expect("a sound spec");
     let replay = &result.seeds[1].replay;
@@ -57,8 +57,8 @@ fn seeds_differ_and_each_can_be_replayed() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
-    let run = |options: &SimOptions| sim::run(&spec(), options, &|_| {}).expect_err("it cannot be").to_string();
+fn an_unreadable_file_is_named() {
+    let run = |options: &SimOptions| sim::run(&spec(), options, &|_| {}).expect_err("an invalid file").to_string();
     let missing = run(&SimOptions { network: "no-such-file".into(), ..SimOptions::default() });
     assert!(missing.contains("no-such-file") && missing.contains("wan4"), "{missing}");
     assert!(
@@ -66,8 +66,8 @@ fn what_cannot_be_read_is_said() {
     );
 }
 
-/// The same spec on the node and in the simulator, on as many cores as this machine has; the ratios are printed, and judged by nobody:
-/// what else the machine does decides them too.
+/// Runs one spec on the node and in the simulator, with as many cores as this machine has. Prints the ratios but does
+/// not check them, because they depend on the load of the machine.
 #[test]
 fn node_and_simulator_side_by_side() {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

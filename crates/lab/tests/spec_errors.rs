@@ -1,4 +1,4 @@
-//! Whatever is wrong with a spec, the message says which flag or key, what is wrong and what to write instead.
+//! Error messages of specs: the flag or key, what is wrong, and what to write instead.
 
 use clap::{Args, Command, FromArgMatches};
 use quorate_lab::spec::{BenchArgs, BenchSpec, Host, JournalKind, SpecError, TortureArgs};
@@ -11,7 +11,7 @@ fn refused<T: Args + FromArgMatches>(words: &[&str]) -> String {
     error.to_string()
 }
 
-/// The message for these words holds each of these parts.
+/// Checks that the message for these words contains each part.
 fn check(words: &[&str], parts: &[&str]) {
     check_of::<BenchArgs>(words, parts);
 }
@@ -19,7 +19,7 @@ fn check(words: &[&str], parts: &[&str]) {
 fn check_of<T: Args + FromArgMatches>(words: &[&str], parts: &[&str]) {
     let message = refused::<T>(words);
     for part in parts {
-        assert!(message.contains(part), "{words:?} should say `{part}`, and says:\n{message}");
+        assert!(message.contains(part), "{words:?} should contain `{part}`, but is:\n{message}");
     }
 }
 
@@ -32,7 +32,7 @@ fn a_wrong_name_lists_the_names_and_suggests_one() {
 }
 
 #[test]
-fn a_wrong_value_shows_the_forms() {
+fn a_wrong_value_shows_the_valid_forms() {
     check(&["--duration", "10"], &["--duration", "the unit is missing", "500ms, 2s or 1m"]);
     check(&["--duration", "s"], &["--duration", "the number is missing"]);
     check(&["--warmup", "2h"], &["--warmup", "500ms, 2s or 1m"]);
@@ -55,7 +55,7 @@ fn a_wrong_value_shows_the_forms() {
 }
 
 #[test]
-fn a_replica_that_is_to_come_back_is_a_process() {
+fn a_replica_that_restarts_must_be_a_process() {
     let spec = BenchSpec { fault: vec!["restart:2@4s".parse().expect("a fault")], ..BenchSpec::default() };
     spec.validate().expect("a simulated one comes back");
     let message = spec.validate_real().expect_err("a thread does not").to_string();
@@ -72,7 +72,7 @@ fn a_replica_that_is_to_come_back_is_a_process() {
 }
 
 #[test]
-fn what_cannot_work_together_is_refused_with_the_mend() {
+fn incompatible_values_are_refused_with_help() {
     check(&["--rate", "100", "--outstanding", "5"], &["--rate, --outstanding", "help: leave --outstanding out"]);
     check(&["--replicas", "0"], &["--replicas", "not 0", "help: set 4"]);
     check(&["--replicas", "4", "--faults", "2"], &["--faults", "at least 7 are needed", "help: set --faults 1"]);
@@ -116,7 +116,7 @@ fn what_cannot_work_together_is_refused_with_the_mend() {
 }
 
 #[test]
-fn torture_refuses_what_cannot_work_with_its_own_defaults() {
+fn torture_refuses_values_incompatible_with_its_defaults() {
     let of_torture = |flags: &[&str], parts: &[&str]| check_of::<TortureArgs>(flags, parts);
     let pbft = ["--protocol", "pbft"];
     let too_seldom = [&pbft[..], &["--checkpoint-interval", "100"]].concat();
@@ -130,7 +130,7 @@ fn torture_refuses_what_cannot_work_with_its_own_defaults() {
 }
 
 #[test]
-fn two_chains_go_on_with_one_silent_replica() {
+fn two_chain_protocols_progress_with_one_silent_replica() {
     for protocol in ["jolteon", "fast-hotstuff"] {
         let text = format!("protocol = \"{protocol}\"\nleader = \"round-robin\"\nfault = [\"silent:3\"]\n");
         BenchSpec::from_toml(&text, "bench.toml").expect("it keeps committing");
@@ -138,7 +138,7 @@ fn two_chains_go_on_with_one_silent_replica() {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let spec = BenchSpec { clients: 0, records: 0, replicas: 300, ..BenchSpec::default() };
     let Err(SpecError::Impossible(problems)) = spec.validate() else { panic!("three problems") };
     let places: Vec<&str> = problems.iter().map(|problem| problem.place.as_str()).collect();
@@ -146,12 +146,12 @@ fn every_problem_is_told_at_once() {
     assert!(problems.iter().all(|problem| !problem.what.is_empty() && !problem.help.is_empty()));
 }
 
-/// The message for a file of this text names the file, the line and the rest.
+/// Checks that the message for a file with this text names the file, the line and each part.
 fn check_file(text: &str, line: usize, parts: &[&str]) {
     let message = BenchSpec::from_toml(text, "bench.toml").expect_err("a wrong file").to_string();
     let place = format!("bench.toml, line {line}");
     for part in parts.iter().copied().chain([place.as_str(), "help: "]) {
-        assert!(message.contains(part), "should say `{part}`, and says:\n{message}");
+        assert!(message.contains(part), "should contain `{part}`, but is:\n{message}");
     }
 }
 
@@ -173,7 +173,7 @@ fn an_error_in_a_file_names_line_and_key() {
 }
 
 #[test]
-fn a_file_may_hold_values_that_cannot_work_together() {
+fn incompatible_values_in_a_file_are_refused() {
     let message = BenchSpec::from_toml("rate = 5\noutstanding = 5\n", "bench.toml").expect_err("both").to_string();
     assert!(message.contains("--rate, --outstanding"), "{message}");
 }
@@ -188,7 +188,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn what_may_surprise_is_a_warning() {
+fn surprising_settings_cause_warnings() {
     let warnings = |text: &str| BenchSpec::from_toml(text, "bench.toml").expect("a valid spec").warnings().join("\n");
     assert_eq!(warnings(""), "");
     assert!(warnings("scheme = \"none\"").contains("a baseline only"));

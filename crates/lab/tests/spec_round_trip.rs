@@ -1,4 +1,4 @@
-//! A spec, its file and its command say the same, whichever way one goes.
+//! Conversions between a spec, its file and its command, in both directions.
 
 use clap::{Args, Command, FromArgMatches};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn bench(words: &[&str]) -> BenchSpec {
     parse::<BenchArgs>(words).unwrap_or_else(|e| panic!("{words:?}: {e}")).0
 }
 
-/// A file that is removed with the value.
+/// Temporary file, removed on drop.
 struct TempFile(std::path::PathBuf);
 
 impl TempFile {
@@ -47,7 +47,7 @@ fn shell_words(line: &str) -> Vec<String> {
     while let Some(c) = characters.next() {
         match c {
             '\'' => (inside, quoted) = (!inside, true),
-            '\\' if !inside => word.push(characters.next().expect("something is escaped")),
+            '\\' if !inside => word.push(characters.next().expect("a backslash escapes a character")),
             ' ' if !inside => {
                 if quoted || !word.is_empty() {
                     words.push(std::mem::take(&mut word));
@@ -68,7 +68,7 @@ fn any_of<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strate
     prop::sample::select(all)
 }
 
-/// One of the four replicas that there are at least, or all.
+/// Records one of the first four replicas, or all.
 fn record() -> impl Strategy<Value = Option<Record>> {
     let place = (prop::option::of(0..4u16), "[a-z]{1,5}:?[^\u{0}\\p{Cc}]{0,12}");
     prop::option::of(place.prop_map(|(replica, path)| Record { replica: replica.map(ReplicaId), path }))
@@ -88,7 +88,7 @@ fn workload() -> impl Strategy<Value = WorkloadKind> {
 
 const SLOW: Fault = Fault::Misbehave(ReplicaId(1), Misbehaviour::Slow { percent: 80 }, None);
 
-/// At most one fault of each kind, each on its own replica, and none that stops the cluster: what validation lets through.
+/// At most one fault of each kind, each on its own replica, and none that stops the cluster: all valid.
 fn faults() -> impl Strategy<Value = Vec<Fault>> {
     let slow = any::<bool>().prop_map(|on| on.then_some(SLOW));
     let crash = prop::option::of((0u64..900).prop_map(|ms| Fault::Crash(ReplicaId(2), Interval::from_millis(ms))));
@@ -131,7 +131,7 @@ prop_compose! {
     ) -> BenchSpec {
         BenchSpec {
             workload, payload, records, clients, bundle, reply, seed, host, journal, fsync, fault, json, report, record, record_limit_mb,
-            // All that is in flight is limited in bytes, too.
+            // The bytes in flight are limited too.
             outstanding: (!open).then_some(outstanding.min(((256 << 20) / (payload + 64) / clients).max(1))),
             rate: open.then_some(rate),
             warmup: Interval::from_millis(warmup),
@@ -181,7 +181,7 @@ proptest! {
 }
 
 #[test]
-fn a_shell_reads_the_command_as_it_was_meant() {
+fn a_shell_parses_the_command_as_intended() {
     let spec = BenchSpec {
         report: Some("it's $HOME; \"a\" `b` \\ *\n-".into()),
         json: Some("-".into()),
@@ -195,7 +195,7 @@ fn a_shell_reads_the_command_as_it_was_meant() {
 }
 
 #[test]
-fn no_flag_is_the_demonstration() {
+fn without_flags_the_spec_is_the_default() {
     let spec = bench(&[]);
     assert_eq!(spec, BenchSpec::default());
     assert_eq!(spec.command_line(), "quorate bench");
@@ -206,12 +206,12 @@ fn no_flag_is_the_demonstration() {
 }
 
 #[test]
-fn the_core_s_settings_have_the_same_defaults() {
+fn defaults_are_those_of_the_core() {
     assert_eq!(BenchSpec::default().consensus(), quorate_consensus::config::Config::default());
 }
 
 #[test]
-fn slots_reach_the_core_and_may_be_as_many_as_it_takes() {
+fn the_window_reaches_the_core_up_to_its_maximum() {
     let flags = ["--protocol", "pbft", "--window", "16384", "--checkpoint-interval", "100", "--pipeline", "9"];
     let of_the_cluster = parse::<ClusterArgs>(&flags).expect("flags of the cluster").0;
     for spec in [bench(&flags), of_the_cluster] {
@@ -226,17 +226,17 @@ fn slots_reach_the_core_and_may_be_as_many_as_it_takes() {
 }
 
 #[test]
-fn flags_win_over_the_file_and_the_file_over_the_defaults() {
+fn flags_override_the_file_and_the_file_overrides_the_defaults() {
     let file = TempFile::new("overlay", "batch = 800\npayload = 512\nbatch_policy = \"full\"\nfault = [\"slow:1\"]\n");
     let spec = bench(&["--payload", "16", "--spec", file.path()]);
     assert_eq!((spec.batch, spec.payload, spec.batch_policy, spec.replicas), (800, 16, BatchPolicy::Full, 4));
     assert_eq!(spec.fault, [SLOW]);
-    // A flag that says the default still wins over the file.
+    // A flag with the default value still overrides the file.
     assert_eq!(bench(&["--spec", file.path(), "--batch", "400"]).batch, 400);
 }
 
 #[test]
-fn a_flag_replaces_the_file_s_kind_of_pacing() {
+fn a_flag_replaces_the_pacing_of_the_file() {
     let open = TempFile::new("open", "rate = 20000\n");
     assert_eq!(bench(&["--spec", open.path()]).pacing(), Pacing::Open { rate: 20_000 });
     assert_eq!(bench(&["--spec", open.path()]).outstanding, None);
@@ -257,7 +257,7 @@ fn faults_may_be_repeated_listed_or_joined() {
 }
 
 #[test]
-fn other_commands_take_their_part_of_the_flags() {
+fn other_commands_accept_a_subset_of_the_flags() {
     let load = parse::<LoadArgs>(&["--payload", "16", "--rate", "100"]).expect("flags of the load").0;
     assert_eq!((load.payload, load.rate), (16, Some(100)));
     let refused = parse::<LoadArgs>(&["--replicas", "7"]).expect_err("a flag of the cluster").to_string();
@@ -269,7 +269,7 @@ fn other_commands_take_their_part_of_the_flags() {
 }
 
 #[test]
-fn torture_keeps_to_what_is_given_and_has_defaults_of_its_own() {
+fn torture_keeps_given_values_and_has_its_own_defaults() {
     let kept = |flags: &[&str]| {
         let spec = parse::<TortureArgs>(flags).unwrap_or_else(|e| panic!("{flags:?}: {e}")).0;
         let Retention { window, checkpoint_interval, retained_blocks, retained_bytes } = Retention::of(&spec);
@@ -277,23 +277,23 @@ fn torture_keeps_to_what_is_given_and_has_defaults_of_its_own() {
     };
     assert_eq!(kept(&[]), (64, 16, 64, 64 << 10));
     assert_eq!(kept(&["--checkpoint-interval", "8"]), (64, 8, 64, 64 << 10));
-    assert_eq!(kept(&["--window", "32"]), (32, 16, 64, 64 << 10), "no less than torture keeps by itself");
+    assert_eq!(kept(&["--window", "32"]), (32, 16, 64, 64 << 10), "at least the default of torture");
     assert_eq!(kept(&["--checkpoint-interval", "100"]), (64, 100, 200, 200 << 10), "two checkpoints");
     assert_eq!(kept(&["--window", "1000", "--checkpoint-interval", "128"]), (1000, 128, 1000, 1000 << 10));
-    // What the bench would do by itself is not what torture would: it has to be said.
+    // The defaults of bench differ from those of torture, so the values must be given.
     let file = TempFile::new("torture", "window = 1000\n");
     assert_eq!(kept(&["--spec", file.path()]), (1000, 16, 1000, 1000 << 10));
     assert_eq!(kept(&["--spec", file.path(), "--window", "64"]), (64, 16, 64, 64 << 10));
 }
 
-/// A help text as one line.
+/// Returns a help text as one line.
 fn help<T: Args>(command: Command) -> String {
     let text = T::augment_args(command).render_help().to_string();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn the_help_shows_a_command_s_own_flags_under_its_own_name() {
+fn the_help_of_a_command_shows_its_own_name_and_flags() {
     let load = help::<LoadArgs>(Command::new("load").about("Load a running cluster"));
     assert!(load.starts_with("Load a running cluster") && load.contains("--outstanding"), "{load}");
     assert!(!load.contains("--replicas"), "{load}");

@@ -1,4 +1,4 @@
-//! The judge of histories must know right from wrong, and the plan must be the seed's.
+//! The judge accepts linearizable histories and rejects others; the plan depends only on the seed.
 
 use proptest::prelude::*;
 use quorate_lab::spec::{BenchSpec, Retention};
@@ -25,7 +25,7 @@ fn two_writes_and(reads: &[(u64, u64, Value)]) -> Vec<Operation> {
 }
 
 #[test]
-fn overlapping_writes_may_come_in_either_order_but_in_one() {
+fn overlapping_writes_take_effect_in_one_of_both_orders() {
     assert!(is_linearizable(&two_writes_and(&[(11, 12, Some(1)), (13, 14, Some(1))])));
     assert!(is_linearizable(&two_writes_and(&[(11, 12, Some(2))])));
     assert!(is_linearizable(&two_writes_and(&[(3, 4, None), (11, 12, Some(2))])));
@@ -33,7 +33,7 @@ fn overlapping_writes_may_come_in_either_order_but_in_one() {
 }
 
 #[test]
-fn a_lost_write_has_no_explanation() {
+fn a_lost_write_is_a_violation() {
     assert!(!is_linearizable(&two_writes_and(&[(11, 12, None)])));
     let overwritten = [
         operation(0, 1, Request::Write(1), Answer::Done),
@@ -44,18 +44,18 @@ fn a_lost_write_has_no_explanation() {
 }
 
 #[test]
-fn a_command_executed_twice_has_no_explanation() {
+fn a_command_executed_twice_is_a_violation() {
     let history = [
         operation(0, 1, Request::Swap(1), Answer::Value(None)),
         operation(2, 3, Request::Swap(2), Answer::Value(Some(1))),
-        // The first swap was done again in between.
+        // The first swap was executed again in between.
         operation(4, 5, Request::Swap(3), Answer::Value(Some(1))),
     ];
     assert!(!is_linearizable(&history));
 }
 
 #[test]
-fn what_was_never_answered_may_have_been_done_later_or_never() {
+fn an_unanswered_command_may_be_executed_later_or_never() {
     let unknown = operation(0, NEVER_NS, Request::Write(7), Answer::Unknown);
     let read = |at, value| operation(at, at + 1, Request::Read, Answer::Value(value));
     assert!(is_linearizable(&[unknown, read(5, None), read(8, None)]));
@@ -64,7 +64,7 @@ fn what_was_never_answered_may_have_been_done_later_or_never() {
 }
 
 #[test]
-fn a_replacement_is_done_only_on_what_it_expects() {
+fn a_replacement_succeeds_only_on_the_expected_value() {
     let replace = |expected, answer| {
         [
             operation(0, 1, Request::Write(1), Answer::Done),
@@ -79,10 +79,10 @@ fn a_replacement_is_done_only_on_what_it_expects() {
 }
 
 proptest! {
-    /// One register does what is asked at some moment between call and return: always explicable. One answer altered: never, since all
-    /// values differ.
+    /// A register executes each request between call and return: always linearizable. With one answer altered: never,
+    /// because all values differ.
     #[test]
-    fn a_true_history_is_explained_and_an_altered_one_is_not(
+    fn a_real_history_is_linearizable_and_an_altered_one_is_not(
         steps in prop::collection::vec((0u8..3, 0u64..30, 0u64..30), 2..60),
         altered in any::<prop::sample::Index>(),
     ) {
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn keys_are_judged_once_everybody_has_left_them() {
+fn keys_are_judged_once_all_clients_have_left_them() {
     let mut judge = Judge::new(2);
     let lost = |key| {
         [
@@ -124,7 +124,7 @@ fn keys_are_judged_once_everybody_has_left_them() {
     };
     lost(3).into_iter().chain(lost(KEYS + 1)).for_each(|operation| judge.add(operation));
     judge.on_reached(0, 1);
-    assert_eq!((judge.keys(), judge.violations().len()), (0, 0), "the other client is still there");
+    assert_eq!((judge.keys(), judge.violations().len()), (0, 0), "the other client still uses them");
     judge.on_reached(1, 1);
     assert_eq!((judge.keys(), judge.violations().len()), (1, 1));
     (0..2).for_each(|client| judge.on_reached(client, u64::MAX));
@@ -133,7 +133,7 @@ fn keys_are_judged_once_everybody_has_left_them() {
 }
 
 #[test]
-fn a_plan_is_its_seeds_and_strikes_one_f_and_all() {
+fn a_plan_depends_on_its_seed_and_hits_one_f_and_all() {
     let quorum = Quorum::of(7).expect("seven replicas are a committee");
     let plan = |seed| Plan::new(seed, quorum).take(200).collect::<Vec<_>>();
     assert_eq!(plan(1), plan(1));
@@ -146,7 +146,7 @@ fn a_plan_is_its_seeds_and_strikes_one_f_and_all() {
 }
 
 #[test]
-fn a_verdict_names_what_was_in_force() {
+fn a_verdict_names_the_retention() {
     let retention = Retention::of(&BenchSpec { window: 100, checkpoint_interval: 20, ..BenchSpec::default() });
     let verdict = Verdict {
         partial: None,

@@ -40,7 +40,7 @@ impl Loaded {
         }
         Err(SpecError::Impossible(vec![Problem {
             place: "--bundle".into(),
-            what: format!("{bundle} commands do not fit into a block of this cluster, which takes {batch}"),
+            what: format!("{bundle} commands do not fit a block of this cluster, which takes {batch}"),
             help: format!("set at most {batch}, or raise `batch` in config.toml of every replica"),
         }]))
     }

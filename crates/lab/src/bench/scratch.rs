@@ -60,7 +60,6 @@ impl Directory {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

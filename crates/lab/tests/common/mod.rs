@@ -1,4 +1,4 @@
-//! A result as a run could have measured it: ten seconds, and the leader killed in the fifth.
+//! Sample result of a run of ten seconds in which the leader was killed in the fifth.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use hdrhistogram::Histogram;
@@ -8,7 +8,7 @@ use quorate_lab::result::{
 use quorate_lab::spec::{BenchSpec, Fault, Interval, LeaderKind, Misbehaviour};
 use quorate_types::ReplicaId;
 
-/// Latencies in microseconds: a body around 14 ms and a tail.
+/// Returns latencies in microseconds: most around 14 ms, and a tail.
 pub fn latencies() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1, 60_000_000, 3).expect("valid bounds");
     for step in 0..20_000u64 {
@@ -34,7 +34,6 @@ fn spec() -> BenchSpec {
     }
 }
 
-/// The result.
 pub fn sample() -> BenchResult {
     let spec = spec();
     let rates = [188_400, 192_200, 190_100, 194_800, 41_300, 163_800, 171_200, 169_900, 172_400, 170_700];
