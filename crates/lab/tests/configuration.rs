@@ -12,10 +12,7 @@ fn the_page_is_current() {
     }
     let written = std::fs::read_to_string(PATH).unwrap_or_default();
     let differs = page.lines().zip(written.lines()).find(|(now, before)| now != before);
-    assert!(
-        page == written,
-        "run with QUORATE_GOLDEN=write and read the difference; its first line: {differs:?}"
-    );
+    assert!(page == written, "run with QUORATE_GOLDEN=write and read the difference; its first line: {differs:?}");
 }
 
 #[test]
