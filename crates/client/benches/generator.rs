@@ -1,4 +1,4 @@
-//! What a command costs the load generator, against four replicas that only answer: `cargo bench -p quorate-client`.
+//! Cost of a command for the load generator, against four replicas without consensus: `cargo bench -p quorate-client`.
 
 #[path = "../tests/echo/mod.rs"]
 mod echo;
@@ -38,7 +38,7 @@ fn main() {
         let load = LoadGenerator::new(transport, identity, session, options, workload, SECOND * 10).unwrap();
         let report = load.run().unwrap();
         println!(
-            "{name:26} {:9.0} commands/s  {:.3} us of client CPU each  p50 {:.3} ms  busy {:.2}  commands in a bundle {:.1}",
+            "{name:26} {:9.0} commands/s  {:.3} us client CPU/command  p50 {:.3} ms  busy {:.2}  {:.1} commands/bundle",
             report.throughput(),
             report.cpu_us_per_command().unwrap(),
             report.latency_ms(0.5).unwrap(),

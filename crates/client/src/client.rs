@@ -17,82 +17,63 @@ use std::io;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Longest wait in one poll.
+/// Maximum time to wait in one poll.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// Shortest wait that a poll is asked for, since it counts in milliseconds.
+/// Minimum time to wait in one poll, which counts in milliseconds.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// After this long without news of where the cluster is, it is asked before a command is signed.
+/// A known height is used this long. Then the client asks for the height before it signs a command.
 const HEIGHT_FRESHNESS: Duration = Duration::from_secs(1);
 
-/// Why a client has no result.
+/// Reason why a client has no result.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// There is no way to the cluster.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Too few replicas can be reached to believe any reply.
-    #[error("{reach}; {needed} are needed to believe a reply: start the missing ones, or correct their addresses")]
-    Unreachable {
-        /// How things stand.
-        reach: Reach,
-        /// How many replicas are needed.
-        needed: usize,
-    },
-    /// The cluster gives no results.
-    #[error("the cluster runs with `reply = \"none\"`, which is for measurements: its replicas give no results")]
+    #[error("{reach}; {needed} are needed to trust a reply: start the missing ones, or correct their addresses")]
+    Unreachable { reach: Reach, needed: usize },
+    #[error("the cluster runs with `reply = \"none\"`, which is for measurements: its replicas send no results")]
     NoReplies,
-    /// The command is over the wire's limit.
     #[error("a command of {0} bytes is over the limit of {MAX_PAYLOAD_BYTES} bytes: split it")]
     PayloadTooLarge(usize),
-    /// The time is over. A command may have been executed all the same, or may be later.
+    /// No result in time. The command may have been executed, or may be executed later.
     #[error(transparent)]
     Timeout(Box<NoQuorum>),
-    /// The command was executed before and its result is not kept.
-    #[error("the command was executed, but its result is no longer kept by the replicas: ask for the state instead")]
+    #[error("the command was executed, but the replicas no longer keep its result: query the state instead")]
     ResultForgotten,
-    /// Nobody knows any more whether the command was executed.
     #[error(
-        "the command will not be executed from now on, but whether it was is not known: so many other clients came that its session \
-         was forgotten; look before it is sent again"
+        "the command may or may not have been executed, and will not be from now on: its session was evicted by those \
+         of other clients; check the state before you send it again"
     )]
     OutcomeUnknown,
-    /// The command was not executed.
     #[error(
-        "the replicas refused the command, because its result or those before it in the block are too large: it has had no effect, \
+        "the replicas refused the command because the results of its block are too large: it had no effect, \
          unless somebody sends the same bundle again before height {until}"
     )]
-    Refused {
-        /// When its bundle expires.
-        until: Height,
-    },
-    /// So many replicas refused the command for good that an honest one is among them.
+    Refused { until: Height },
+    /// f+1 replicas refused the command permanently, so at least one honest one did.
     #[error("the replicas refused the command: {0}")]
     Rejected(String),
-    /// The transport failed.
     #[error("the client's transport failed: {0}")]
     Transport(#[from] io::Error),
 }
 
-/// Not enough replicas said the same in time.
+/// Too few equal replies before the timeout.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("no {needed} equal replies within {after:?} ({}; {reach}{}){}",
     answers(*.distinct, .answered),
     .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")),
-    if *.ordered { ": the command may still be executed, so look before it is sent again" } else { ": try again" })]
+    if *.ordered { ": the command may still be executed; check before you send it again" } else { ": try again" })]
 pub struct NoQuorum {
-    /// Whether a command was to be ordered.
+    /// The request was a command, not a query.
     pub ordered: bool,
-    /// The time that it was given.
     pub after: Duration,
-    /// Equal replies that were needed.
+    /// Number of equal replies needed.
     pub needed: usize,
-    /// Who answered.
     pub answered: Signers,
-    /// In how many different ways.
+    /// Number of different replies.
     pub distinct: usize,
-    /// How things stand.
     pub reach: Reach,
-    /// What a replica said, if one refused.
+    /// The last refusal, with its sender.
     pub refusal: Option<String>,
 }
 
@@ -100,12 +81,12 @@ fn answers(distinct: usize, answered: &Signers) -> String {
     let names: Vec<String> = answered.iter().map(|replica| replica.to_string()).collect();
     match names.len() {
         0 => "no replica answered".to_owned(),
-        1 => format!("replica {} alone answered", names[0]),
-        _ => format!("{distinct} different ones from replicas {}", names.join(", ")),
+        1 => format!("only replica {} answered", names[0]),
+        _ => format!("{distinct} different replies from replicas {}", names.join(", ")),
     }
 }
 
-/// A blocking client with one session of its own. It believes what f+1 replicas say, since one of them is honest.
+/// Blocking client with one session. It trusts a reply that f+1 replicas gave, since one of them is honest.
 pub struct Client {
     transport: Box<dyn Transport>,
     session: Session<()>,
@@ -114,21 +95,20 @@ pub struct Client {
     sequence: u64,
     question: u64,
     clock: Instant,
-    /// When there was news of where the cluster is.
+    /// When the client last learned the height of the cluster.
     located: Option<Time>,
     log: ReachLog,
     events: Vec<Event>,
     outgoing: Vec<Outgoing>,
 }
 
-/// What came in for the request that is waited for.
 enum Incoming {
     Accepted(Accepted<()>),
     Answer { from: ReplicaId, id: u64, answer: Bytes },
 }
 
 impl Client {
-    /// Connects to a cluster, under an id that no other client has.
+    /// Connects to a cluster under a new, unique id.
     pub fn connect(config: &ClientConfig) -> Result<Client, ClientError> {
         let identity = new_identity(config)?;
         let session = config.session().map_err(ConnectError::from)?;
@@ -138,8 +118,8 @@ impl Client {
         Client::over(transport, identity, session, connect_timeout, request_timeout)
     }
 
-    /// A client over a transport that nobody else uses and that speaks for the origin of `identity`, whose commands are its
-    /// sequence from 1: an identity is for one client.
+    /// Returns a client over a transport of its own, which is bound to the origin of `identity`. The identity must not
+    /// be used by another client, because this one numbers its commands from 1.
     pub fn over(
         mut transport: Box<dyn Transport>,
         identity: ClientIdentity,
@@ -150,8 +130,7 @@ impl Client {
         let mut log = ReachLog::default();
         let needed = session.quorum.weak();
         let replicas = session.quorum.replicas();
-        // Bundles for all find a quorum that orders them at once, and the others when they are connected. One that is for the leader
-        // needs the leader.
+        // A bundle for all replicas only needs a quorum now; a bundle for the leader needs the leader.
         let at_once = match session.dissemination {
             Dissemination::Client => session.quorum.quorum(),
             Dissemination::Leader => replicas,
@@ -162,7 +141,7 @@ impl Client {
             return Err(ClientError::Unreachable { reach, needed });
         }
         let mut session = Session::new(session);
-        reach.unreached.keys().for_each(|replica| session.lost(*replica));
+        reach.unreached.keys().for_each(|replica| session.on_disconnected(*replica));
         Ok(Client {
             transport,
             session,
@@ -178,19 +157,18 @@ impl Client {
         })
     }
 
-    /// This client's id.
     pub fn id(&self) -> ClientId {
         self.identity.origin()
     }
 
-    /// Which replicas are connected.
     pub fn reach(&mut self) -> Reach {
         let replicas = self.replicas();
         self.log.reach(&mut *self.transport, replicas)
     }
 
-    /// Has a command ordered and executed; its result is what f+1 replicas gave. It is executed at most once, however often it
-    /// has to be sent. After [`ClientError::Timeout`] it may have been executed or not, or may be later: until its bundle expires.
+    /// Orders and executes a command, and returns the result that f+1 replicas gave. The command is executed at most
+    /// once, however often it is sent. After [`ClientError::Timeout`] it may have been executed, or may be executed
+    /// later, until its bundle expires.
     pub fn execute(&mut self, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
         if self.session.options().reply == ReplyMode::None {
             return Err(ClientError::NoReplies);
@@ -211,13 +189,14 @@ impl Client {
                 Outcome::Duplicate => return Err(ClientError::ResultForgotten),
                 Outcome::Refused => return Err(ClientError::Refused { until: bundle.expires() }),
                 Outcome::Forgotten => return Err(ClientError::OutcomeUnknown),
-                // An honest replica says that it was not executed and never will be: only now it may be signed again.
+                // An honest replica states that it was not and never will be executed. Only now is it safe to sign
+                // again.
                 Outcome::Expired => self.located = None,
             }
         }
     }
 
-    /// Asks where the cluster is, unless there was news of it lately.
+    /// Asks for the height of the cluster, unless it is known from less than [`HEIGHT_FRESHNESS`] ago.
     fn locate(&mut self, deadline: Time) -> Result<(), ClientError> {
         let (quorum, retry) = (self.session.options().quorum, self.session.options().retry);
         if self.located.is_some_and(|at| self.now().since(at) < HEIGHT_FRESHNESS) {
@@ -227,16 +206,16 @@ impl Client {
         loop {
             let attempt_ends = (self.now() + retry).min(deadline);
             let all = quorum.replicas() - quorum.faults();
-            while self.session.heights_told().len() < all && self.now() < attempt_ends {
+            while self.session.answered_height().len() < all && self.now() < attempt_ends {
                 self.pump(attempt_ends, |_| {})?;
             }
-            let told = self.session.heights_told();
-            if told.len() >= quorum.weak() {
+            let answered = self.session.answered_height();
+            if answered.len() >= quorum.weak() {
                 self.located = Some(self.now());
                 return Ok(());
             }
             if self.now() >= deadline {
-                return Err(self.timeout(false, told, told.len()));
+                return Err(self.timeout(false, answered, answered.len()));
             }
             self.session.ask_height_again(&mut self.outgoing);
         }
@@ -244,7 +223,7 @@ impl Client {
 
     fn submit(&mut self, bundle: &Bundle, deadline: Time) -> Result<Results, ClientError> {
         let submitted = self.session.submit(self.now(), bundle, (), &mut self.outgoing);
-        submitted.expect("one command is outstanding at a time, each with its own number");
+        submitted.expect("one command is outstanding at a time, each with a new sequence number");
         let mut accepted = None;
         while self.now() < deadline {
             if self.session.is_rejected(bundle.digest()) {
@@ -258,7 +237,7 @@ impl Client {
                 }
             })?;
             if let Some(Accepted { height, results, .. }) = accepted {
-                // One that was not ordered, at height 0, does not tell where the cluster is.
+                // Height 0 marks a bundle that was not ordered.
                 if height > Height(0) {
                     self.located = Some(self.now());
                 }
@@ -270,9 +249,8 @@ impl Client {
         Err(self.timeout(true, answered, distinct))
     }
 
-    /// Reads the application's state without having anything ordered: the answer that f+1 replicas gave. It may be stale: it is a
-    /// state that an honest replica was in, and that replica may lag behind. To read what is certainly the latest, [`execute`] a
-    /// command that reads.
+    /// Reads the application's state without ordering anything, and returns the answer that f+1 replicas gave. It is a
+    /// state of an honest replica, which may lag behind. [`execute`] a command that reads to get the latest state.
     ///
     /// [`execute`]: Client::execute
     pub fn query(&mut self, question: &[u8]) -> Result<Vec<u8>, ClientError> {
@@ -283,23 +261,23 @@ impl Client {
         let (needed, retry) = (self.session.options().quorum.weak(), self.session.options().retry);
         let deadline = self.now() + self.request_timeout;
         loop {
-            // A new name for each attempt: the state moves on, so answers to the last attempt do not count for this one.
+            // Each attempt has a new id: answers to an earlier one may describe another state, and do not count.
             self.question += 1;
             let asked = self.question;
             let frame = encode_message(&ClientRequest::Query { id: asked, question: question.clone() });
             self.outgoing.push(Outgoing { to: Destination::All, frame });
             let attempt_ends = (self.now() + retry).min(deadline);
             let mut answers = ReplyQuorum::default();
-            let mut believed = None;
-            while believed.is_none() && self.now() < attempt_ends {
+            let mut agreed = None;
+            while agreed.is_none() && self.now() < attempt_ends {
                 self.pump(attempt_ends, |incoming| match incoming {
-                    Incoming::Answer { from, id, answer } if id == asked && believed.is_none() => {
-                        believed = answers.add(from, answer, needed);
+                    Incoming::Answer { from, id, answer } if id == asked && agreed.is_none() => {
+                        agreed = answers.add(from, answer, needed);
                     }
                     _ => {}
                 })?;
             }
-            if let Some(answer) = believed {
+            if let Some(answer) = agreed {
                 return Ok(answer.to_vec());
             }
             if self.now() >= deadline {
@@ -330,7 +308,7 @@ impl Client {
         }))
     }
 
-    /// Sends what is to be sent, waits until something comes or something is due, and hands out what came.
+    /// Sends all pending frames, waits for replies until a retry or the deadline is due, and passes replies to `take`.
     fn pump(&mut self, deadline: Time, mut take: impl FnMut(Incoming)) -> io::Result<()> {
         let now = self.now();
         self.session.poll(now, &mut self.outgoing);
@@ -348,7 +326,7 @@ impl Client {
         for event in self.events.drain(..) {
             match event {
                 Event::Received { remote: Remote::Replica(from), frame, .. } => {
-                    // What is no reply is no answer either, and the replica that sent it is waited for no longer than a silent one.
+                    // A replica that sends garbage is treated like a silent one.
                     let Ok(reply) = decode_message::<ReplicaReply>(frame) else { continue };
                     match reply {
                         ReplicaReply::Answer { id, answer, .. } => take(Incoming::Answer { from, id, answer }),
@@ -360,8 +338,8 @@ impl Client {
                     }
                 }
                 Event::Disconnected { remote: Remote::Replica(replica), why, .. } => {
-                    self.session.lost(replica);
-                    self.log.lost(replica, why);
+                    self.session.on_disconnected(replica);
+                    self.log.on_disconnected(replica, why);
                 }
                 _ => {}
             }

@@ -1,8 +1,8 @@
 //! The client library and the load generators.
 //!
-//! A [`Client`] executes one command at a time and believes what f+1 replicas say. A [`load::LoadGenerator`] drives many logical
-//! clients from one thread. Both stand on [`session::Session`], which decides without a clock or a socket what is sent to whom,
-//! what is sent again, and which reply counts.
+//! A [`Client`] executes one command at a time and trusts a reply that f+1 replicas gave. A [`load::LoadGenerator`]
+//! drives many logical clients from one thread. Both use [`session::Session`], a state machine without clock or sockets
+//! that decides where bundles go, when they are sent again and which reply counts.
 
 mod client;
 pub mod config;

@@ -1,8 +1,9 @@
-//! Load generators. One thread drives all logical clients over one connection to each replica; commands of different clients may
-//! share a bundle, and each has its own client, sequence number, result and latency.
+//! Load generators. One thread drives all logical clients over one connection to each replica. Commands of different
+//! clients may share a bundle; each has its own client, sequence number, result and latency.
 //!
-//! [`LoadCore`] decides what is sent when and is pure: it gets the time with each step. [`LoadGenerator`] gives it a clock and a
-//! transport, and measures what the thread itself costs, so that a harness can tell whether the client was the limit.
+//! [`LoadCore`] decides what to send and when. It is pure: the time comes with each step. [`LoadGenerator`] adds a
+//! clock and a transport, and measures the cost of its thread, so that a harness can tell whether the client was the
+//! bottleneck.
 
 mod core;
 mod generator;

@@ -1,13 +1,13 @@
-//! Which of the replicas' replies can be believed: the one that enough replicas gave.
+//! Quorum of equal replies: a reply is trusted once enough replicas gave it.
 
 use quorate_types::{ReplicaId, Signers};
 
-/// Most different replies to one request that are kept from one replica. An honest replica gives one, or a second one when the
-/// request was ordered again after the first was forgotten; what a lying one gives beyond the limit is not counted.
+/// Maximum number of different replies to one request that count from one replica. An honest replica gives one, or two
+/// if the request was ordered again after its first result was evicted.
 pub const MAX_REPLIES_PER_REPLICA: usize = 4;
 
-/// Counts, for one request, how many replicas gave each reply. A replica counts once for each reply, so that a liar can neither
-/// make up a quorum nor take its own part of one away from the honest.
+/// Count of the replicas that gave each reply to one request. A replica counts once for each reply, so a liar can
+/// neither forge a quorum nor prevent one.
 #[derive(Clone, Debug)]
 pub struct ReplyQuorum<R> {
     candidates: Vec<Candidate<R>>,
@@ -26,10 +26,10 @@ impl<R> Default for ReplyQuorum<R> {
 }
 
 impl<R: PartialEq> ReplyQuorum<R> {
-    /// Counts a replica's reply; hands the reply out when the replica makes `needed` of them. `needed` is at least 1.
+    /// Counts a replica's reply, and returns it once `needed` replicas (at least 1) gave it.
     #[inline]
     pub fn add(&mut self, from: ReplicaId, reply: R, needed: usize) -> Option<R> {
-        assert!(needed > 0, "a reply is believed because somebody gave it");
+        assert!(needed > 0, "no reply is trusted without a replica that gave it");
         let at = match self.candidates.iter().position(|candidate| candidate.reply == reply) {
             Some(at) => at,
             None => {
@@ -45,19 +45,19 @@ impl<R: PartialEq> ReplyQuorum<R> {
         (self.candidates[at].replicas.len() >= needed).then(|| self.candidates.swap_remove(at).reply)
     }
 
-    /// How many different replies there are.
+    /// Returns the number of different replies.
     pub fn distinct(&self) -> usize {
         self.candidates.len()
     }
 
-    /// The replicas that gave any reply.
+    /// Returns the replicas that gave any reply.
     pub fn replicas(&self) -> Signers {
         let mut all = Signers::empty();
         self.candidates.iter().for_each(|candidate| all.union(&candidate.replicas));
         all
     }
 
-    /// Forgets every reply and keeps the memory.
+    /// Drops all replies but keeps the allocation.
     pub fn clear(&mut self) {
         self.candidates.clear();
     }

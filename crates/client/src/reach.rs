@@ -1,4 +1,4 @@
-//! Which replicas a client is connected to, and why not to the others.
+//! Connections of a client: which replicas are connected, and why the others are not.
 
 use quorate_transports::{Event, Refusal, Transport};
 use quorate_types::{ReplicaId, Signers};
@@ -7,17 +7,16 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long a client waits for the last replicas once enough are connected.
+/// Time that a client waits for the remaining replicas once enough are connected.
 pub const GRACE: Duration = Duration::from_millis(1_000);
-/// Longest wait in one poll while connections are awaited.
+/// Maximum time to wait in one poll.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Which replicas are connected.
+/// State of a client's connections.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reach {
-    /// The replicas that are connected.
     pub reached: Vec<ReplicaId>,
-    /// The others, each with the last reason known.
+    /// The other replicas, each with the last known reason.
     pub unreached: BTreeMap<ReplicaId, String>,
 }
 
@@ -32,15 +31,15 @@ impl fmt::Display for Reach {
     }
 }
 
-/// Remembers why replicas could not be reached.
+/// Last reasons why replicas could not be reached.
 #[derive(Default)]
 pub struct ReachLog {
     reasons: BTreeMap<ReplicaId, String>,
 }
 
 impl ReachLog {
-    /// Notes what a transport says of connections that failed.
-    pub fn note(&mut self, refusals: Vec<Refusal>) {
+    /// Notes failed connection attempts.
+    pub fn on_refused(&mut self, refusals: Vec<Refusal>) {
         for Refusal { address, dialled, why } in refusals {
             if let Some(replica) = dialled {
                 self.reasons.insert(replica, format!("{address}: {why}"));
@@ -48,14 +47,13 @@ impl ReachLog {
         }
     }
 
-    /// Notes that a connection was lost.
-    pub fn lost(&mut self, replica: ReplicaId, why: String) {
+    pub fn on_disconnected(&mut self, replica: ReplicaId, why: String) {
         self.reasons.insert(replica, why);
     }
 
-    /// How things stand.
+    /// Returns the current state of the connections.
     pub fn reach(&mut self, transport: &mut dyn Transport, replicas: usize) -> Reach {
-        self.note(transport.take_refusals());
+        self.on_refused(transport.take_refusals());
         let mut reach = Reach::default();
         for replica in (0..replicas as u16).map(ReplicaId) {
             if transport.is_connected(replica) {
@@ -69,22 +67,21 @@ impl ReachLog {
     }
 }
 
-/// What has to be connected before a client begins.
+/// Connections that a client needs before it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// All replicas, which are waited for as long as [`GRACE`] if there are enough.
+    /// Number of all replicas.
     pub replicas: usize,
-    /// How many are enough.
+    /// Number of connections that are enough after [`GRACE`].
     pub enough: usize,
-    /// How many are so many that the others are not waited for.
+    /// Number of connections that are enough at once.
     pub at_once: usize,
-    /// A replica that has to be among them.
+    /// Replica that must be connected.
     pub including: Option<ReplicaId>,
 }
 
-/// Polls until as many replicas are connected as need no others, or enough of them and [`GRACE`] is over, or the time is over, or the
-/// caller does not want to go on. Says how things stand and whether that is enough. Nothing was asked yet, so what is received meanwhile
-/// is dropped.
+/// Polls until enough replicas are connected (see [`Wanted`]), the timeout expires or `goes_on` returns false. Returns
+/// the state of the connections and whether it is enough. Drops all frames received, since nothing was asked yet.
 pub fn await_replicas(
     transport: &mut dyn Transport,
     log: &mut ReachLog,
@@ -111,9 +108,9 @@ pub fn await_replicas(
         transport.poll(Some(SLICE), &mut events)?;
         for event in events.drain(..) {
             if let Event::Disconnected { remote: quorate_transports::Remote::Replica(replica), why, .. } = event {
-                log.lost(replica, why);
+                log.on_disconnected(replica, why);
             }
         }
-        log.note(transport.take_refusals());
+        log.on_refused(transport.take_refusals());
     }
 }

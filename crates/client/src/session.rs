@@ -1,11 +1,12 @@
-//! What a client has asked for and not yet been answered: a pure state machine without a clock and without a socket.
+//! Outstanding requests of a client, as a state machine without clock or sockets.
 //!
-//! A bundle goes to all replicas, or to the one that is believed to lead. It is accepted when f+1 replicas gave the same reply,
-//! since one of them is honest; the replicas' other replies are then late and are dropped. A bundle that is not accepted in time
-//! is sent again to all replicas, bit by bit the same, so that it is executed at most once, and each time twice as much later.
+//! A bundle goes to all replicas, or to the presumed leader. It is accepted once f+1 replicas gave the same reply,
+//! since one of them is honest; later replies are dropped. A bundle that is not accepted in time is sent again to all
+//! replicas, with a timeout that doubles each time. It stays bit for bit the same, so it is executed at most once.
 //!
-//! A bundle expires at a height ([`Session::expiry`]). Nobody signs a command a second time before f+1 replicas said that the first
-//! bundle is void and that the command was not executed ([`Outcome::Expired`](quorate_types::Outcome::Expired)): it could be executed twice.
+//! A bundle expires at a height ([`Session::expiry`]). A client must not sign a command again before f+1 replicas
+//! reported that the first bundle is void and the command was not executed
+//! ([`Outcome::Expired`](quorate_types::Outcome::Expired)). Otherwise it could be executed twice.
 
 use crate::heights::Heights;
 use crate::quorum_reply::ReplyQuorum;
@@ -21,28 +22,25 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long after the first attempt a bundle is sent again, in milliseconds.
+/// Default timeout of a bundle's first attempt, in milliseconds.
 pub const DEFAULT_RETRY_MS: u64 = 2_000;
 
-/// What a session needs to know of its cluster.
+/// Settings of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionOptions {
-    /// n and f.
     pub quorum: Quorum,
-    /// Where bundles go first.
     pub dissemination: Dissemination,
-    /// Who answers.
     pub reply: ReplyMode,
     /// The replica that acknowledges with [`ReplyMode::None`].
     pub observer: ReplicaId,
-    /// How long after the first attempt a bundle is sent again; the wait doubles each time.
+    /// Timeout of a bundle's first attempt, which doubles with each retry.
     pub retry: Duration,
-    /// Most bundles without an answer at a time.
+    /// Maximum number of unanswered bundles.
     pub most_outstanding: usize,
 }
 
 impl SessionOptions {
-    /// Bundles to all replicas, f+1 equal replies, replica 0 as the observer, a retry after two seconds.
+    /// Returns the defaults: bundles to all replicas, f+1 equal replies, observer 0, retry after two seconds.
     pub fn new(quorum: Quorum) -> Self {
         SessionOptions {
             quorum,
@@ -54,7 +52,7 @@ impl SessionOptions {
         }
     }
 
-    /// Equal replies that make the truth.
+    /// Returns how many equal replies complete a bundle.
     pub fn needed(&self) -> usize {
         match self.reply {
             ReplyMode::Each => self.quorum.weak(),
@@ -63,63 +61,58 @@ impl SessionOptions {
     }
 }
 
-/// Most bundles without an answer, unless told otherwise.
+/// Default maximum number of unanswered bundles.
 pub const DEFAULT_MOST_OUTSTANDING: usize = 1 << 20;
 
-/// Where a frame goes.
+/// Recipients of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// To every replica.
     All,
-    /// To this one.
     One(ReplicaId),
 }
 
-/// A frame to be sent.
+/// Frame to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outgoing {
-    /// Where it goes.
     pub to: Destination,
-    /// An encoded [`ClientRequest`], shared by all who get it.
+    /// Encoded [`ClientRequest`], shared by all recipients.
     pub frame: Bytes,
 }
 
-/// A bundle that was answered; `T` is what the caller attached to it.
+/// Answered bundle, with the data that the caller attached to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Accepted<T> {
-    /// The bundle.
     pub bundle: Digest,
-    /// What the caller attached.
     pub attached: T,
-    /// How many commands it has.
+    /// Number of commands in the bundle.
     pub commands: usize,
-    /// The height of the block that carried it.
+    /// Height of the block that carried the bundle; 0 if it was not ordered.
     pub height: Height,
-    /// What became of each command. With [`ReplyMode::None`] the acknowledgement may cover no command at all.
+    /// Outcome of each command. With [`ReplyMode::None`] it may be empty.
     pub results: Results,
-    /// How often it was sent again.
+    /// Number of times that the bundle was sent again.
     pub retries: u32,
 }
 
-/// What a session counted since its start.
+/// Counters of a session since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SessionCounters {
     /// Bundles submitted.
     pub submitted: u64,
     /// Bundles accepted.
     pub accepted: u64,
-    /// Times that a bundle was sent again.
+    /// Bundles sent again.
     pub retries: u64,
-    /// `Refused` replies to bundles that waited for an answer.
+    /// `Refused` replies to outstanding bundles.
     pub refusals: u64,
-    /// Replies to bundles that were answered before, or to none of ours.
+    /// Replies to bundles that are not outstanding.
     pub late: u64,
-    /// Replies that cannot be true: a wrong number of results, or a replica that is not a member or not the observer.
+    /// Impossible replies: a wrong number of results, or a sender that is not a member or not the observer.
     pub invalid: u64,
 }
 
 impl SessionCounters {
-    /// What was counted between an earlier reading and this one.
+    /// Returns the counts since an earlier reading.
     pub fn since(&self, earlier: &SessionCounters) -> SessionCounters {
         SessionCounters {
             submitted: self.submitted - earlier.submitted,
@@ -132,18 +125,16 @@ impl SessionCounters {
     }
 }
 
-/// Why a bundle was not taken.
+/// Reason why a session refused a bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SubmitError {
-    /// Too many wait for an answer.
-    #[error("{0} bundles wait for an answer, which is the most allowed: wait for answers, or raise the limit")]
+    #[error("{0} bundles are unanswered, which is the limit: wait for answers, or raise the limit")]
     TooManyOutstanding(usize),
-    /// The same bundle waits for an answer.
-    #[error("bundle {0:?} waits for its answer already: a command's sequence number is used once")]
+    #[error("bundle {0:?} is already outstanding: use each sequence number once")]
     Repeated(Digest),
 }
 
-/// The bundles that wait for an answer.
+/// Outstanding bundles, each with data of type `T` that the caller attached.
 pub struct Session<T> {
     options: SessionOptions,
     leader: ReplicaId,
@@ -154,11 +145,11 @@ pub struct Session<T> {
     counters: SessionCounters,
     last_refusal: Option<(ReplicaId, String)>,
     heights: Heights,
-    /// What came back was void, so that the next is not signed for a height that is long gone.
+    /// A bundle came back as expired, so the session must ask for the height before the next one is signed.
     is_behind: bool,
 }
 
-/// Room for one bundle; it is used again and keeps its memory.
+/// Reusable place for one bundle.
 struct Slot<T> {
     generation: u32,
     waiting: Option<Waiting<T>>,
@@ -170,16 +161,16 @@ struct Waiting<T> {
     commands: usize,
     attached: T,
     attempt: Attempt,
-    /// The one replica it was sent to, if it was not sent to all.
+    /// The only recipient; `None` if the bundle was sent to all replicas.
     sent_to: Option<ReplicaId>,
-    /// Who refused the present attempt.
+    /// Replicas that refused the current attempt.
     refused: Signers,
-    /// Who refused the bundle for good.
+    /// Replicas that refused the bundle permanently.
     rejected: Signers,
 }
 
 impl<T> Session<T> {
-    /// A session without any bundle. The observer must be a member and the retry wait longer than nothing.
+    /// Returns a session without bundles. The observer must be a member, and the retry timeout not zero.
     pub fn new(options: SessionOptions) -> Self {
         assert!(
             options.observer.index() < options.quorum.replicas(),
@@ -200,36 +191,35 @@ impl<T> Session<T> {
         }
     }
 
-    /// When a bundle that is signed now expires.
+    /// Returns the height at which a bundle that is signed now expires.
     pub fn expiry(&self) -> Height {
         self.heights.estimate().latest_expiry()
     }
 
-    /// Asks all replicas where they are.
+    /// Asks all replicas for their heights.
     pub fn ask_height(&mut self, out: &mut Vec<Outgoing>) {
         self.is_behind = false;
         self.heights.ask();
         self.ask_height_again(out);
     }
 
-    /// Repeats the question. Who answered it stays known.
+    /// Repeats the last question. Answers received so far still count.
     pub fn ask_height_again(&self, out: &mut Vec<Outgoing>) {
         let frame = encode_message(&ClientRequest::Height { id: self.heights.asked() });
         out.push(Outgoing { to: Destination::All, frame });
     }
 
-    /// Who said where it is since all were asked last. What f+1 said is not ahead of every honest replica, and what n-f said is not behind
-    /// every one either.
-    pub fn heights_told(&self) -> Signers {
+    /// Returns the replicas that answered the last [`Session::ask_height`]. After f+1 answers the estimate is not ahead
+    /// of all honest replicas, and after n-f answers not behind all of them.
+    pub fn answered_height(&self) -> Signers {
         self.heights.answered()
     }
 
-    /// What the session knows of its cluster.
     pub fn options(&self) -> &SessionOptions {
         &self.options
     }
 
-    /// Takes a bundle and says where it goes.
+    /// Accepts a bundle and appends the frame to send.
     pub fn submit(
         &mut self,
         now: Time,
@@ -266,24 +256,30 @@ impl<T> Session<T> {
         Ok(())
     }
 
-    /// Takes a replica's reply; hands out the bundle that it completes, if any. Replies that are not about bundles are left alone.
+    /// Handles a replica's reply, and returns the bundle that it completes, if any. Ignores answers to queries.
     #[inline]
     pub fn receive(&mut self, now: Time, from: ReplicaId, reply: ReplicaReply) -> Option<Accepted<T>> {
         match reply {
-            ReplicaReply::Executed { bundle, height, results } => self.executed(from, bundle, height, results),
+            ReplicaReply::Executed { bundle, height, results } => self.on_executed(from, bundle, height, results),
             ReplicaReply::Refused { bundle, why, again } => {
-                self.refused(now, from, bundle, why, again);
+                self.on_refused(now, from, bundle, why, again);
                 None
             }
             ReplicaReply::Height { id, height } => {
-                self.heights.tell(from, id, height);
+                self.heights.on_answer(from, id, height);
                 None
             }
             ReplicaReply::Answer { .. } | ReplicaReply::Status { .. } => None,
         }
     }
 
-    fn executed(&mut self, from: ReplicaId, bundle: Digest, height: Height, results: Results) -> Option<Accepted<T>> {
+    fn on_executed(
+        &mut self,
+        from: ReplicaId,
+        bundle: Digest,
+        height: Height,
+        results: Results,
+    ) -> Option<Accepted<T>> {
         let Some(at) = self.names.get(&bundle).copied() else {
             self.counters.late += 1;
             return None;
@@ -299,27 +295,17 @@ impl<T> Session<T> {
             return None;
         }
         let (height, results) = slot.replies.add(from, (height, results), self.options.needed())?;
-        let waiting = slot.waiting.take().expect("a named slot is in use");
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.replies.clear();
-        self.names.remove(&bundle);
-        self.free.push(at);
+        let waiting = self.take(bundle).expect("a named slot is in use");
         self.counters.accepted += 1;
-        self.heights.prove(height);
-        // A reply to what was not ordered, at height 0, does not tell where the cluster is.
+        self.heights.on_proven(height);
+        // Height 0 marks a bundle that was not ordered.
         self.is_behind |= height == Height(0) && !results.outcomes().all(|outcome| outcome.is_executed());
-        Some(Accepted {
-            bundle,
-            attached: waiting.attached,
-            commands,
-            height,
-            results,
-            retries: waiting.attempt.retries(),
-        })
+        let retries = waiting.attempt.retries();
+        Some(Accepted { bundle, attached: waiting.attached, commands, height, results, retries })
     }
 
-    /// Counts a refusal. When so many refused that an honest replica is among them, the retry comes sooner than after silence.
-    fn refused(&mut self, now: Time, from: ReplicaId, bundle: Digest, why: String, again: bool) {
+    /// Counts a refusal. After f+1 of them, the retry comes sooner than after silence, since an honest replica refused.
+    fn on_refused(&mut self, now: Time, from: ReplicaId, bundle: Digest, why: String, again: bool) {
         let Some(at) = self.names.get(&bundle).copied() else {
             self.counters.late += 1;
             return;
@@ -343,15 +329,14 @@ impl<T> Session<T> {
         }
     }
 
-    /// Whether so many replicas refused a bundle for good that an honest one is among them: it will never be executed for being sent
-    /// again.
+    /// Returns whether f+1 replicas refused a bundle permanently. Since one of them is honest, a retry is useless.
     pub fn is_rejected(&self, bundle: Digest) -> bool {
         let slot = self.names.get(&bundle).map(|at| &self.slots[*at as usize]);
         let waiting = slot.and_then(|slot| slot.waiting.as_ref());
         waiting.is_some_and(|waiting| waiting.rejected.len() >= self.options.quorum.weak())
     }
 
-    /// Sends again what is due.
+    /// Sends bundles again whose timeout has expired.
     pub fn poll(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if self.is_behind {
             self.ask_height(out);
@@ -374,7 +359,7 @@ impl<T> Session<T> {
         }
     }
 
-    /// When [`Session::poll`] has something to do at the latest; it may turn out to be nothing.
+    /// Returns when to call [`Session::poll`] next.
     pub fn next_deadline(&mut self) -> Option<Time> {
         let slots = &self.slots;
         self.timers.next_deadline(|ticket| {
@@ -384,8 +369,8 @@ impl<T> Session<T> {
         })
     }
 
-    /// Says that a replica cannot be reached: if it was believed to lead, another one is.
-    pub fn lost(&mut self, replica: ReplicaId) {
+    /// Presumes another leader if the current one is disconnected.
+    pub fn on_disconnected(&mut self, replica: ReplicaId) {
         if replica == self.leader {
             self.distrust_leader();
         }
@@ -395,22 +380,27 @@ impl<T> Session<T> {
         self.leader = ReplicaId((self.leader.0 + 1) % self.options.quorum.replicas() as u16);
     }
 
-    /// Gives up on a bundle and hands back what was attached; late replies to it are dropped.
+    /// Stops waiting for a bundle and returns the attached data.
     pub fn abandon(&mut self, bundle: Digest) -> Option<T> {
+        self.take(bundle).map(|waiting| waiting.attached)
+    }
+
+    /// Removes a bundle and frees its slot.
+    fn take(&mut self, bundle: Digest) -> Option<Waiting<T>> {
         let at = self.names.remove(&bundle)?;
         let slot = &mut self.slots[at as usize];
         slot.generation = slot.generation.wrapping_add(1);
         slot.replies.clear();
         self.free.push(at);
-        slot.waiting.take().map(|waiting| waiting.attached)
+        slot.waiting.take()
     }
 
-    /// What was attached to the bundles that still wait, at the end of the session.
+    /// Returns the data attached to outstanding bundles.
     pub fn into_attached(self) -> impl Iterator<Item = T> {
         self.slots.into_iter().filter_map(|slot| slot.waiting.map(|waiting| waiting.attached))
     }
 
-    /// Which replicas answered a bundle so far, and in how many different ways.
+    /// Returns the replicas that answered a bundle, and the number of different answers.
     pub fn answered(&self, bundle: Digest) -> (Signers, usize) {
         self.names.get(&bundle).map_or((Signers::empty(), 0), |at| {
             let replies = &self.slots[*at as usize].replies;
@@ -418,23 +408,23 @@ impl<T> Session<T> {
         })
     }
 
-    /// Bundles that wait for an answer.
+    /// Returns the number of outstanding bundles.
     pub fn outstanding(&self) -> usize {
         self.names.len()
     }
 
-    /// Counters since the start.
     pub fn counters(&self) -> SessionCounters {
         self.counters
     }
 
-    /// The last refusal, and whose it was.
+    /// Returns the last refusal and its sender.
     pub fn last_refusal(&self) -> Option<(ReplicaId, &str)> {
         self.last_refusal.as_ref().map(|(from, why)| (*from, why.as_str()))
     }
 }
 
-/// Hashes a digest by its first eight bytes: the digests in the table are those of our own bundles, so nobody can crowd it.
+/// Hasher that takes the first eight bytes of a digest. Only digests of our own bundles are hashed, so an attacker
+/// cannot cause collisions.
 #[derive(Default)]
 struct PrefixHasher(u64);
 
@@ -449,6 +439,6 @@ impl Hasher for PrefixHasher {
         }
     }
 
-    /// The length of a digest says nothing.
+    /// Ignores the length, which is the same for all digests.
     fn write_usize(&mut self, _: usize) {}
 }

@@ -1,4 +1,4 @@
-//! Reads replicas' counters over connections of its own, so that it does not disturb a load.
+//! Reads replicas' counters over separate connections, so that it does not disturb a load.
 
 use crate::config::ClientConfig;
 use crate::connect::{ConnectError, connect, new_identity};
@@ -8,10 +8,10 @@ use quorate_types::{ClientRequest, ReplicaId, ReplicaReply, Status, decode_messa
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Longest wait in one poll: meanwhile a replica may have become connected and can be asked.
+/// Maximum time to wait in one poll, after which newly connected replicas are asked.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Asks replicas for their [`Status`].
+/// Client that asks replicas for their [`Status`].
 pub struct StatusProbe {
     transport: Box<dyn Transport>,
     replicas: usize,
@@ -21,38 +21,40 @@ pub struct StatusProbe {
 }
 
 impl StatusProbe {
-    /// A probe with connections of its own; they are made as it is used.
+    /// Returns a probe, which connects while it is used.
     pub fn connect(config: &ClientConfig) -> Result<Self, ConnectError> {
         let transport = connect(config, new_identity(config)?.origin())?;
         Ok(StatusProbe::over(transport, config.members.len()))
     }
 
-    /// A probe over a transport that nobody else uses.
+    /// Returns a probe over a transport of its own.
     pub fn over(transport: Box<dyn Transport>, replicas: usize) -> Self {
         StatusProbe { transport, replicas, id: 0, log: ReachLog::default(), events: Vec::new() }
     }
 
-    /// Asks every replica, also for its history; those that have not answered when the time is over are missing.
+    /// Asks every replica for its status with its history. The result is indexed by replica id, with `None` for
+    /// replicas that did not answer before the timeout.
     pub fn read_histories(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
         self.ask(true, self.replicas, timeout)
     }
 
-    /// Asks every replica, also for its history and settings, and takes the first answer; none if the time is over.
+    /// Asks every replica for its status with history and settings, and returns the first answer; `None` after the
+    /// timeout.
     pub fn read_first(&mut self, timeout: Duration) -> io::Result<Option<Status>> {
         Ok(self.ask(true, 1, timeout)?.into_iter().flatten().next())
     }
 
-    /// Asks every replica; those that have not answered when the time is over are missing. Position is replica id.
+    /// Asks every replica for its status. The result is indexed by replica id, with `None` for replicas that did not
+    /// answer before the timeout.
     pub fn read(&mut self, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
         self.ask(false, self.replicas, timeout)
     }
 
-    /// Which replicas are connected.
     pub fn reach(&mut self) -> Reach {
         self.log.reach(&mut *self.transport, self.replicas)
     }
 
-    /// Asks every replica, and returns once `enough` of them have answered or the time is over.
+    /// Asks every replica, and returns once `enough` of them answered or the timeout expires.
     fn ask(&mut self, history: bool, enough: usize, timeout: Duration) -> io::Result<Vec<Option<Status>>> {
         self.id += 1;
         let question = encode_message(&ClientRequest::Status { id: self.id, history });
@@ -82,7 +84,7 @@ impl StatusProbe {
                         if replica.index() < self.replicas =>
                     {
                         asked[replica.index()] = false;
-                        self.log.lost(replica, why);
+                        self.log.on_disconnected(replica, why);
                     }
                     _ => {}
                 }
@@ -91,7 +93,7 @@ impl StatusProbe {
     }
 }
 
-/// The status in the answer to a question; anything else is not an answer to it.
+/// Returns the status in a frame, if it answers question `asked`.
 fn status_in(asked: u64, frame: bytes::Bytes) -> Option<Status> {
     match decode_message::<ReplicaReply>(frame).ok()? {
         ReplicaReply::Status { id, json } if id == asked => serde_json::from_slice(&json).ok(),

@@ -1,8 +1,7 @@
-//! What the clients ask for: commands of a fixed size, the key-value mixes of YCSB, or the lines of a file.
+//! Commands of the clients: of a fixed size, the key-value mixes of YCSB, or the lines of a file.
 //!
-//! YCSB is Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010. Workload A reads and updates half and half,
-//! B reads 95 %, C only reads, F reads half and reads, modifies and writes half. Keys are zipfian with exponent 0.99, and the rank
-//! is hashed, so that popular keys are spread over the key space.
+//! YCSB is Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010. Keys are zipfian with exponent
+//! 0.99, and the rank is hashed, so that popular keys are spread over the key space.
 
 use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use quorate_types::{ClientId, UnknownName};
@@ -16,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Makes commands. All its randomness comes from a seed: the same seed gives the same commands.
+/// Source of commands. The same seed gives the same commands.
 pub trait Workload: Send {
-    /// Writes the next command that is to run before anything is measured; false when there is none left.
+    /// Writes the next command to execute before the load starts. Returns false if none is left.
     fn preload(&mut self, payload: &mut Vec<u8>) -> bool {
         let _ = payload;
         false
@@ -28,29 +27,28 @@ pub trait Workload: Send {
     fn next(&mut self, client: ClientId, payload: &mut Vec<u8>);
 }
 
-/// Writes the key-value application's commands. The client knows no application, so whoever assembles it hands this in.
+/// Encoder of the key-value application's commands. This crate does not depend on applications, so the caller provides
+/// it.
 pub trait KeyValueEncoder: Send {
-    /// Sets a key to a value.
     fn put(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>);
-    /// Reads a key.
     fn get(&self, key: &[u8], out: &mut Vec<u8>);
-    /// Returns a key's value and replaces it.
+    /// Encodes a command that returns a key's value and replaces it.
     fn read_modify_write(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>);
 }
 
-/// Bytes of a YCSB value, unless told otherwise.
+/// Default size of a YCSB value.
 pub const DEFAULT_VALUE_BYTES: usize = 100;
-/// The exponent of YCSB's zipfian distribution.
+/// Exponent of YCSB's zipfian distribution.
 pub const ZIPFIAN_EXPONENT: f64 = 0.99;
-/// Most records: their numbers have to be exact in a 64-bit float.
+/// Maximum number of records, whose numbers must be exact in a 64-bit float.
 pub const MAX_RECORDS: u64 = 1 << 32;
-/// Most bytes of a file of commands.
+/// Maximum size of a file of commands.
 pub const MAX_COMMAND_FILE_BYTES: u64 = 1 << 30;
 
-/// The workloads that there are.
+/// Kind of workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WorkloadKind {
-    /// Commands of a fixed size with no meaning.
+    /// Meaningless commands of a fixed size.
     Fixed,
     /// Half reads, half updates.
     YcsbA,
@@ -60,11 +58,10 @@ pub enum WorkloadKind {
     YcsbC,
     /// Half reads, half read-modify-writes.
     YcsbF,
-    /// The lines of a file, one command each, again from the start when they are used up.
+    /// The lines of a file, one command each, repeated.
     File(PathBuf),
 }
 
-/// The workloads that are a bare name.
 const NAMED: [(&str, WorkloadKind); 5] = [
     ("fixed", WorkloadKind::Fixed),
     ("ycsb-a", WorkloadKind::YcsbA),
@@ -112,12 +109,12 @@ impl<'de> Deserialize<'de> for WorkloadKind {
 }
 
 impl WorkloadKind {
-    /// Whether the commands are those of the key-value application.
+    /// Returns whether the commands are for the key-value application.
     pub fn is_key_value(&self) -> bool {
         self.reads().is_some()
     }
 
-    /// The fraction of reads in a YCSB mix.
+    /// Returns the fraction of reads in a YCSB mix.
     pub fn reads(&self) -> Option<f64> {
         match self {
             WorkloadKind::YcsbA | WorkloadKind::YcsbF => Some(0.5),
@@ -128,58 +125,34 @@ impl WorkloadKind {
     }
 }
 
-/// Why there is no such workload.
+/// Reason why a workload cannot be created.
 #[derive(Debug, Error)]
 pub enum WorkloadError {
-    /// A command would be over the wire's limit.
     #[error("commands of {0} bytes are over the limit of {MAX_PAYLOAD_BYTES} bytes: choose a smaller payload")]
     PayloadTooLarge(usize),
-    /// There would be nothing to read, or more than can be told apart.
-    #[error("a YCSB workload has between 1 and {MAX_RECORDS} records, not {0}")]
+    #[error("a YCSB workload has 1 to {MAX_RECORDS} records, not {0}")]
     Records(u64),
-    /// A file cannot be read.
     #[error("cannot read the commands in {path}: {error}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        error: std::io::Error,
-    },
-    /// A path leads to a directory or a device.
-    #[error("{0} is not a regular file: commands are read from a file with one command on each line")]
+    File { path: PathBuf, error: std::io::Error },
+    #[error("{0} is not a regular file: name a file with one command on each line")]
     NotAFile(PathBuf),
-    /// A file has no commands.
-    #[error("there is no command in {0}: write one command on each line")]
+    #[error("{0} has no commands: write one command on each line")]
     FileEmpty(PathBuf),
-    /// A file is too large to be held in memory.
-    #[error(
-        "{path} has {bytes} bytes, over the limit of {MAX_COMMAND_FILE_BYTES}: use a shorter file, its commands are repeated"
-    )]
-    FileTooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
-    },
-    /// A line is over the wire's limit.
+    #[error("{path} has {bytes} bytes, over the limit of {MAX_COMMAND_FILE_BYTES}: use a shorter file, which repeats")]
+    FileTooLarge { path: PathBuf, bytes: u64 },
     #[error("line {line} of {path} has {bytes} bytes, over the limit of {MAX_PAYLOAD_BYTES} for one command")]
     LineTooLong {
-        /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number from 1.
         line: usize,
-        /// Its size.
         bytes: usize,
     },
-    /// A key-value workload needs a key-value application.
-    #[error(
-        "a YCSB workload sends key-value commands, and the cluster runs another application: use `--workload fixed` or a file"
-    )]
+    #[error("a YCSB workload needs the key-value application: use it, `--workload fixed` or a file of commands")]
     NeedsKeyValue,
 }
 
-/// Makes a workload: `payload` is the size of a command in bytes (of a value for YCSB, where 0 means 100), `records` the number
-/// of YCSB keys, `encoder` the application's encoding, which only YCSB needs.
+/// Creates a workload. `payload` is the size of a command in bytes, or for YCSB of a value, where 0 means
+/// [`DEFAULT_VALUE_BYTES`]. Only YCSB uses `records`, the number of keys, and `encoder`.
 pub fn workload(
     kind: &WorkloadKind,
     payload: usize,
@@ -198,14 +171,14 @@ pub fn workload(
     Ok(Box::new(YcsbWorkload::new(reads, *kind == WorkloadKind::YcsbF, value, records, seed, encoder)?))
 }
 
-/// Commands of one size. From eight bytes on no two are equal: the first eight are a counter, the rest is noise from the seed.
+/// Commands of one size: a counter of eight bytes, so that no two are equal, and pseudorandom bytes. Shorter commands
+/// are all equal.
 pub struct FixedWorkload {
     filler: Vec<u8>,
     count: u64,
 }
 
 impl FixedWorkload {
-    /// Commands of `payload` bytes.
     pub fn new(payload: usize, seed: u64) -> Result<Self, WorkloadError> {
         Ok(FixedWorkload { filler: filler(payload, &mut ChaCha8Rng::seed_from_u64(seed))?, count: 0 })
     }
@@ -227,7 +200,7 @@ fn filler(bytes: usize, random: &mut ChaCha8Rng) -> Result<Vec<u8>, WorkloadErro
     Ok(filler)
 }
 
-/// Tells one filler from the next.
+/// Makes each filler unique.
 fn stamp(filler: &mut [u8], count: &mut u64) {
     *count += 1;
     if let Some(head) = filler.first_chunk_mut::<8>() {
@@ -235,10 +208,10 @@ fn stamp(filler: &mut [u8], count: &mut u64) {
     }
 }
 
-/// Bytes that a key-value command has besides its value, at most: an operation, a key and their lengths.
+/// Maximum size of a key-value command without its value: an operation, a key and their lengths.
 const KEY_VALUE_OVERHEAD_BYTES: usize = 256;
 
-/// A YCSB mix.
+/// YCSB mix.
 pub struct YcsbWorkload {
     reads: f64,
     modifies: bool,
@@ -253,7 +226,8 @@ pub struct YcsbWorkload {
 }
 
 impl YcsbWorkload {
-    /// A mix with that fraction of reads; the rest are read-modify-writes or updates, with values of `value` bytes.
+    /// Returns a mix with a fraction of `reads`. The rest are read-modify-writes or updates with values of `value`
+    /// bytes.
     pub fn new(
         reads: f64,
         modifies: bool,
@@ -306,28 +280,30 @@ impl Workload for YcsbWorkload {
             return self.encoder.get(&self.key, payload);
         }
         stamp(&mut self.value, &mut self.values);
-        match self.modifies {
-            true => self.encoder.read_modify_write(&self.key, &self.value, payload),
-            false => self.encoder.put(&self.key, &self.value, payload),
+        if self.modifies {
+            self.encoder.read_modify_write(&self.key, &self.value, payload);
+        } else {
+            self.encoder.put(&self.key, &self.value, payload);
         }
     }
 }
 
-/// The key of a record: `user` and the number in twelve digits.
+/// Writes the key of a record: `user` and the number in twelve digits.
 fn write_key(record: u64, key: &mut Vec<u8>) {
     use std::io::Write;
     key.clear();
     write!(key, "user{record:012}").expect("writing to memory does not fail");
 }
 
-/// The 64-bit FNV-1a hash of a rank, as YCSB spreads popular records. Two ranks may fall on one record, as they may there.
+/// Returns the 64-bit FNV-1a hash of a rank, with which YCSB spreads popular records. Two ranks may share a record,
+/// also in YCSB.
 pub fn scramble(rank: u64) -> u64 {
     rank.to_le_bytes()
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// The lines of a file.
+/// Lines of a file, repeated.
 pub struct FileWorkload {
     text: Vec<u8>,
     lines: Vec<std::ops::Range<usize>>,
@@ -335,7 +311,7 @@ pub struct FileWorkload {
 }
 
 impl FileWorkload {
-    /// Reads the whole file. Empty lines are commands too, except that a file of nothing but line ends has no command.
+    /// Reads the whole file. Empty lines are commands too, but a file of only empty lines has no commands.
     pub fn read(path: &Path) -> Result<Self, WorkloadError> {
         let failed = |error| WorkloadError::File { path: path.to_owned(), error };
         let about = std::fs::metadata(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Clients and load generators over real sockets, against replicas that answer on their own.
+//! Clients and load generators over real sockets, against replicas without consensus.
 
 use crate::echo::{EchoCluster, Manner};
 use quorate_client::load::{LoadError, LoadGenerator, LoadMode, LoadOptions, LoadProgress, LoadReport};
@@ -9,17 +9,17 @@ use quorate_types::{Quorum, ReplicaId};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How often a test looks for something before it has hung, a tenth of a second apart.
+/// Maximum number of tries, a tenth of a second apart, before a test gives up.
 const LOOKS: usize = 400;
 
-/// How things stand once so many replicas are connected: the slowest may be when a client begins already.
+/// Waits until `connected` replicas are connected: a client starts with fewer.
 fn reach_of(client: &mut Client, connected: usize) -> Reach {
     let look = |_| {
         client.query(b"anything").unwrap();
         Some(client.reach()).filter(|reach| reach.reached.len() == connected)
     };
     let pause = |_: &usize| std::thread::sleep(SECOND / 10);
-    (0..LOOKS).inspect(pause).find_map(look).expect("they are there")
+    (0..LOOKS).inspect(pause).find_map(look).expect("the replicas are running")
 }
 
 #[test]
@@ -52,14 +52,14 @@ fn a_refused_command_is_sent_again_and_executed() {
 }
 
 #[test]
-fn what_an_honest_replica_refuses_for_good_is_an_error_at_once() {
+fn a_command_that_f_plus_1_replicas_refuse_permanently_fails_at_once() {
     let cluster = EchoCluster::start(&[Manner::Rejects, Manner::Rejects, Manner::Silent, Manner::Silent]);
     let mut client = Client::connect(&cluster.config).unwrap();
     let error = client.execute(b"command").unwrap_err();
     assert!(matches!(&error, ClientError::Rejected(why) if why == "not here"), "{error}");
     let alone = EchoCluster::start(&[Manner::Rejects, Manner::Honest, Manner::Honest, Manner::Honest]);
     let mut client = Client::connect(&alone.config).unwrap();
-    assert_eq!(client.execute(b"command").unwrap(), b"command", "one alone may be a liar");
+    assert_eq!(client.execute(b"command").unwrap(), b"command", "a single replica may lie");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn too_few_replicas_are_an_error_that_names_them() {
 }
 
 #[test]
-fn silence_is_an_error_that_says_who_answered() {
+fn a_timeout_names_the_replicas_that_answered() {
     let mut cluster = EchoCluster::start(&[Manner::Honest, Manner::Silent, Manner::Silent, Manner::Lies]);
     cluster.config.request_timeout_ms = 2_500;
     let mut client = Client::connect(&cluster.config).unwrap();
@@ -82,7 +82,7 @@ fn silence_is_an_error_that_says_who_answered() {
             ClientError::Timeout(why) => {
                 assert_eq!((why.needed, why.distinct), (2, 2));
                 assert!(why.answered.iter().eq([ReplicaId(0), ReplicaId(3)]));
-                assert!(why.to_string().contains("(2 different ones from replicas 0, 3; "), "{why}");
+                assert!(why.to_string().contains("(2 different replies from replicas 0, 3; "), "{why}");
             }
             other => panic!("{other}"),
         }
@@ -90,7 +90,7 @@ fn silence_is_an_error_that_says_who_answered() {
 }
 
 #[test]
-fn silence_of_all_is_said_in_words() {
+fn a_timeout_without_any_answer_says_so() {
     let mut cluster = EchoCluster::start(&[Manner::Silent; 4]);
     cluster.config.request_timeout_ms = 300;
     let mut client = Client::connect(&cluster.config).unwrap();
@@ -107,7 +107,7 @@ fn a_cluster_for_measurements_has_no_results() {
 }
 
 #[test]
-fn a_command_that_expired_is_signed_again_and_one_that_was_forgotten_is_not() {
+fn an_expired_command_is_signed_again_but_a_forgotten_one_is_not() {
     let cluster = EchoCluster::start(&[Manner::ExpiresOnce; 4]);
     let mut client = Client::connect(&cluster.config).unwrap();
     assert_eq!(client.execute(b"one").unwrap(), b"one");
@@ -120,15 +120,15 @@ fn a_command_that_expired_is_signed_again_and_one_that_was_forgotten_is_not() {
 }
 
 #[test]
-fn a_probe_reads_who_can_be_reached() {
+fn a_probe_reads_the_replicas_that_it_reaches() {
     let cluster = EchoCluster::start(&[Manner::Honest, Manner::Absent, Manner::Honest, Manner::Honest]);
     let mut probe = StatusProbe::connect(&cluster.config).unwrap();
-    // All that are there may not be connected yet, and one never will be: ask until three have told.
+    // Some replicas may not be connected yet, and one never will be: ask until three answer.
     let mut look = |_| Some(probe.read(SECOND / 10).unwrap()).filter(|found| found.iter().flatten().count() == 3);
-    let found = (0..LOOKS).find_map(&mut look).expect("three tell");
-    let told: Vec<Option<ReplicaId>> =
+    let found = (0..LOOKS).find_map(&mut look).expect("three answer");
+    let answered: Vec<Option<ReplicaId>> =
         found.iter().map(|status| status.as_ref().map(|status| status.replica)).collect();
-    assert_eq!(told, [Some(ReplicaId(0)), None, Some(ReplicaId(2)), Some(ReplicaId(3))]);
+    assert_eq!(answered, [Some(ReplicaId(0)), None, Some(ReplicaId(2)), Some(ReplicaId(3))]);
     assert!(probe.reach().unreached.contains_key(&ReplicaId(1)));
 }
 
@@ -191,7 +191,7 @@ fn a_load_is_stopped_from_another_thread() {
     let load = std::thread::spawn(move || generator.run().unwrap());
     let wait = |done: &dyn Fn(LoadProgress) -> bool| {
         while !done(handle.progress()) {
-            assert!(!load.is_finished(), "it ends by itself");
+            assert!(!load.is_finished(), "the load ended too early");
             std::thread::sleep(Duration::from_millis(5));
         }
     };
@@ -205,7 +205,7 @@ fn a_load_is_stopped_from_another_thread() {
 }
 
 #[test]
-fn a_load_on_an_absent_cluster_is_an_error() {
+fn a_load_on_an_absent_quorum_is_an_error() {
     let cluster = EchoCluster::start(&[Manner::Honest, Manner::Honest, Manner::Absent, Manner::Absent]);
     let identity = new_identity(&cluster.config).unwrap();
     let transport = cluster.transport(identity.origin());
@@ -217,9 +217,9 @@ fn a_load_on_an_absent_cluster_is_an_error() {
     assert!(matches!(&error, LoadError::Unreachable { needed: 3, .. }), "{error}");
 }
 
-/// An hour is granted to a cluster that is not there, or that never says where it is, and nobody waits for it.
+/// The connect timeout is an hour, against replicas that are absent or never report their height.
 #[test]
-fn a_load_that_is_abandoned_waits_for_nothing() {
+fn an_abandoned_load_ends_before_its_timeout() {
     for manners in [[Manner::Absent; 4], [Manner::Silent; 4]] {
         let cluster = EchoCluster::start(&manners);
         let identity = new_identity(&cluster.config).unwrap();
@@ -231,7 +231,7 @@ fn a_load_that_is_abandoned_waits_for_nothing() {
         let handle = load.handle();
         let load = std::thread::spawn(move || load.run());
         std::thread::sleep(SECOND / 5);
-        assert!(!load.is_finished(), "it waits for {manners:?}");
+        assert!(!load.is_finished(), "the load does not wait for {manners:?}");
         handle.abandon();
         let error = load.join().unwrap().unwrap_err();
         assert!(matches!(error, LoadError::Abandoned), "{error}");

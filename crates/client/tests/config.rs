@@ -24,7 +24,7 @@ const SHORTEST: &str = "cluster = \"c\"\nscheme = \"none\"\n[[members]]\naddress
     identity_key = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n";
 
 #[test]
-fn what_is_written_is_read_again() {
+fn a_written_configuration_reads_back_equal() {
     let mut config = config();
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
     config.dissemination = Dissemination::Leader;
@@ -49,7 +49,7 @@ fn what_is_written_is_read_again() {
         let text = config.to_toml();
         let lines: Vec<&str> = text.lines().collect();
         let at = lines.iter().position(|line| line.starts_with(&format!("{key} = "))).unwrap();
-        assert!(lines[at - 1].starts_with("# "), "{key} is explained");
+        assert!(lines[at - 1].starts_with("# "), "{key} has no comment");
     }
 }
 

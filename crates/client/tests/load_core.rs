@@ -1,4 +1,4 @@
-//! The load generator in virtual time: how much is outstanding, from when latencies count, what happens when replicas stall.
+//! The load generator in virtual time: outstanding commands, latencies, stalled replicas.
 
 use quorate_client::load::{LoadCore, LoadMode, LoadOptions, LoadOptionsError, LoadReport, Stage, Usage};
 use quorate_client::workload::{FixedWorkload, KeyValueEncoder, Workload, YcsbWorkload};
@@ -14,7 +14,7 @@ use std::time::Duration;
 const ORIGIN: ClientId = ClientId(9 << 16);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Four replicas that answer each bundle after `delay`, except that they stand still from `stall.0` to `stall.1`.
+/// Four replicas that answer each bundle after `delay`, but not between `stall.0` and `stall.1`.
 struct Cluster {
     delay: Duration,
     stall: (Time, Time),
@@ -69,7 +69,7 @@ impl Cluster {
     }
 }
 
-/// Runs a load to its end; `watch` sees it after every step.
+/// Runs a load to its end, and calls `watch` after every step.
 fn run(mut core: LoadCore, cluster: &mut Cluster, mut watch: impl FnMut(Time, &LoadCore)) -> LoadReport {
     let mut now = Time(0);
     for _ in 0..2_000_000 {
@@ -87,7 +87,7 @@ fn run(mut core: LoadCore, cluster: &mut Cluster, mut watch: impl FnMut(Time, &L
         let reply = cluster.replies.first_key_value().map(|((at, _), _)| *at);
         now = [reply, core.next_wake()].into_iter().flatten().min().expect("something is due until the end").max(now);
     }
-    panic!("the load does not come to its end");
+    panic!("the load does not end");
 }
 
 fn options(mode: LoadMode, bundle: usize) -> LoadOptions {
@@ -110,7 +110,7 @@ fn core(options: LoadOptions) -> LoadCore {
     LoadCore::new(options, session(), Box::new(FixedWorkload::new(0, 1).unwrap()), claimed()).unwrap()
 }
 
-/// Every command that was sent or due is accounted for.
+/// Checks that the report accounts for every command sent.
 fn balanced(report: &LoadReport) {
     assert_eq!(report.total_submitted, report.total_completed + report.total_refused + report.unanswered);
     assert_eq!(report.intervals.iter().sum::<u64>(), report.total_completed);
@@ -134,7 +134,7 @@ fn a_closed_loop_keeps_exactly_its_commands_outstanding() {
     assert_eq!(report.intervals[1..=10], [150 * 50; 10]);
     assert_eq!(report.seconds.len() as u64, report.window.as_secs());
     assert!(report.seconds.iter().all(|second| second.is_some_and(|(median, p99)| median <= p99)));
-    assert_eq!(cluster.bundles[..4], [40, 40, 40, 30], "what one wake-up frees travels together");
+    assert_eq!(cluster.bundles[..4], [40, 40, 40, 30], "replies of one wake-up fill bundles together");
     assert!(report.schedule_lag_us.is_none());
     let clients: BTreeSet<ClientId> = cluster.executed.iter().map(|(client, _)| *client).collect();
     assert_eq!(clients, (0..3).map(|index| ORIGIN.with_session(index)).collect());
@@ -170,15 +170,15 @@ fn an_open_loop_sends_on_time_and_counts_from_the_intended_time() {
 }
 
 #[test]
-fn commands_that_are_due_wait_for_others_as_long_as_they_may() {
-    // Ten commands a millisecond: one that may wait for two milliseconds meets 20 others, unless the bundle is full before.
+fn due_commands_wait_for_others_up_to_the_bundle_wait() {
+    // Ten commands a millisecond: in two milliseconds 20 others join a command, unless the bundle is full before.
     for (bundle, expected) in [(100, 21), (8, 8)] {
         let mut cluster = Cluster::new(MILLISECOND);
         let mode = LoadMode::Open { rate: 10_000.0, most_outstanding: 1000 };
         let options = LoadOptions { bundle_wait: MILLISECOND * 2, ..options(mode, bundle) };
         let report = run(core(options), &mut cluster, |_, _| {});
         balanced(&report);
-        assert_eq!((report.total_submitted, report.unsent), (11_000, 0), "what is due at the end no longer waits");
+        assert_eq!((report.total_submitted, report.unsent), (11_000, 0), "commands due at the end are sent at once");
         cluster.bundles.pop();
         assert!(cluster.bundles.iter().all(|commands| *commands == expected), "{:?}", cluster.bundles);
         assert!(report.schedule_lag_us.unwrap().max() <= 2_001);
@@ -186,10 +186,10 @@ fn commands_that_are_due_wait_for_others_as_long_as_they_may() {
 }
 
 #[test]
-fn a_stall_shows_in_the_latency_of_every_command_that_was_due_in_it() {
+fn a_stall_shows_in_the_latency_of_every_command_due_in_it() {
     let mut cluster = Cluster::new(MILLISECOND);
     cluster.stall = (Time::from_millis(400), Time::from_millis(800));
-    // No more than ten commands may wait for an answer, so most of those due in the stall cannot even be sent.
+    // At most ten commands may be unanswered, so most commands due in the stall cannot be sent.
     let report =
         run(core(options(LoadMode::Open { rate: 1000.0, most_outstanding: 10 }, 100)), &mut cluster, |_, core| {
             assert!(core.in_flight() <= 10);
@@ -204,13 +204,13 @@ fn a_stall_shows_in_the_latency_of_every_command_that_was_due_in_it() {
     );
     assert!((395..=410).contains(&(report.latency_us.max() / 1000)), "{}", report.latency_us.max());
     let lag = report.schedule_lag_us.unwrap().max() / 1000;
-    assert!((385..=400).contains(&lag), "the last that was kept back was late by nearly the whole stall: {lag}");
+    assert!((385..=400).contains(&lag), "the last delayed command was late by nearly the whole stall: {lag}");
     assert_eq!(report.longest_gap.as_millis(), 401);
     assert_eq!((report.unsent, report.unanswered), (0, 0));
 }
 
 #[test]
-fn what_is_never_answered_or_sent_is_counted_with_its_age() {
+fn unanswered_and_unsent_commands_count_with_their_age() {
     let mut cluster = Cluster::new(MILLISECOND);
     cluster.stall = (Time::from_millis(600), Time::from_millis(1_000_000));
     let report = run(core(options(LoadMode::Open { rate: 1000.0, most_outstanding: 100 }, 7)), &mut cluster, |_, _| {});
@@ -218,7 +218,7 @@ fn what_is_never_answered_or_sent_is_counted_with_its_age() {
     assert_eq!(report.unanswered, 100);
     assert_eq!(report.total_submitted + report.unsent, 1100, "1000 a second for 1.1 seconds, each sent or counted");
     assert_eq!(report.latency_us.len(), 1000);
-    // The first that went unanswered was due at about 600 ms, and the load ends at 1600 ms.
+    // The first unanswered command was due at about 600 ms, and the load ends at 1600 ms.
     assert!((990..=1002).contains(&(report.latency_us.max() / 1000)), "{}", report.latency_us.max());
     assert!((499..=502).contains(&report.longest_gap.as_millis()), "to the window's end: {:?}", report.longest_gap);
 }
@@ -230,12 +230,12 @@ fn an_absurd_rate_ends_soon_with_everything_counted() {
     let report = run(core(options(mode, 1000)), &mut cluster, |_, _| {});
     balanced(&report);
     assert_eq!(report.total_submitted + report.unsent, 1_100_000_000);
-    // At the edge of the window one command stood for about a thousand.
+    // At the edge of the window one record stands for about a thousand commands.
     assert!(report.latency_us.len().abs_diff(1_000_000_000) < 1_000, "each command due in the window");
 }
 
 #[test]
-fn duplicates_count_as_done_and_refusals_do_not() {
+fn duplicates_count_as_completed_and_refusals_do_not() {
     let mut cluster = Cluster::new(MILLISECOND * 10);
     cluster.answer = |bundle| {
         let outcome = |at| match at % 3 {
@@ -284,7 +284,7 @@ fn a_load_stopped_before_it_is_measured_has_an_empty_window() {
     let report = run(core, &mut cluster, |_, _| {});
     balanced(&report);
     assert_eq!((report.window, report.completed, report.latency_us.len()), (Duration::ZERO, 0, 0));
-    assert_eq!(report.total_submitted, 1, "at the time of the first step nothing else was due");
+    assert_eq!(report.total_submitted, 1, "only one command was due at the first step");
     assert_eq!((report.throughput(), report.busy_fraction(), report.latency_ms(0.5)), (0.0, None, None));
 }
 
@@ -317,7 +317,7 @@ impl KeyValueEncoder for Pairs {
 }
 
 #[test]
-fn records_are_all_inserted_before_the_load_begins() {
+fn all_records_are_inserted_before_the_load_starts() {
     let mut cluster = Cluster::new(MILLISECOND * 7);
     let workload: Box<dyn Workload> = Box::new(YcsbWorkload::new(1.0, false, 10, 25_000, 1, Box::new(Pairs)).unwrap());
     let options = options(LoadMode::Open { rate: 1000.0, most_outstanding: 100 }, 100);
@@ -333,12 +333,12 @@ fn records_are_all_inserted_before_the_load_begins() {
     balanced(&report);
     assert_eq!((report.preloaded, report.preload_refused), (25_000, 0));
     assert_eq!(began, Some(Time::from_millis(21)), "three rounds of at most 10,000 commands");
-    assert_eq!(report.total_submitted, 1100, "the records are no part of the load");
+    assert_eq!(report.total_submitted, 1100, "the records are not part of the load");
     assert_eq!(report.completed, 1000);
 }
 
 #[test]
-fn loads_that_cannot_be_are_refused_by_name() {
+fn invalid_options_are_refused_by_name() {
     let closed = LoadMode::Closed { outstanding: 1 };
     let key = |options: LoadOptions| match options.validate().unwrap_err() {
         LoadOptionsError::Range { key, .. } | LoadOptionsError::Duration { key, .. } => key,

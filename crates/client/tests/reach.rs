@@ -1,4 +1,4 @@
-//! How long a client waits for the replicas that are not there.
+//! How long a client waits for absent replicas.
 
 use bytes::Bytes;
 use quorate_client::reach::{ReachLog, Wanted, await_replicas};
@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Replicas below a number are connected after so many polls; the others never are.
+/// Transport that connects the first replicas after a number of polls, and the others never.
 struct Partly {
     connected: u16,
     after: usize,
@@ -19,7 +19,7 @@ impl Transport for Partly {
     fn send_to(&mut self, _: ReplicaId, _: Bytes) {}
     fn send(&mut self, _: LinkId, _: Bytes) {}
     fn poll(&mut self, timeout: Option<Duration>, _: &mut Vec<Event>) -> io::Result<()> {
-        std::thread::sleep(timeout.expect("nobody waits for ever"));
+        std::thread::sleep(timeout.expect("each poll has a timeout"));
         self.polls += 1;
         Ok(())
     }
@@ -49,14 +49,14 @@ fn polls(connected: u16, at_once: usize) -> usize {
     let wanted = Wanted { replicas: 4, enough: 2, at_once, including: None };
     let (reach, enough) =
         await_replicas(&mut transport, &mut ReachLog::default(), wanted, Duration::from_secs(5), || true)
-            .expect("it polls");
+            .expect("polls do not fail");
     assert!(enough && reach.reached.len() == usize::from(connected));
     transport.polls
 }
 
 #[test]
-fn nobody_waits_for_a_dead_replica_once_a_quorum_is_connected() {
-    assert_eq!(polls(3, 3), 2, "the quorum is there after two polls");
-    assert!(polls(2, 3) > 10, "two are enough to believe, and a third is waited for");
+fn a_client_with_a_quorum_does_not_wait_for_a_dead_replica() {
+    assert_eq!(polls(3, 3), 2, "a quorum is connected after two polls");
+    assert!(polls(2, 3) > 10, "two are enough, but a client waits for a third");
     assert!(polls(3, 4) > 10, "a load waits for all");
 }

@@ -1,4 +1,4 @@
-//! Which replies are believed, and when a bundle is sent again.
+//! Sessions: which replies complete a bundle, and when it is sent again.
 
 use proptest::prelude::*;
 use quorate_client::quorum_reply::MAX_REPLIES_PER_REPLICA;
@@ -35,7 +35,7 @@ fn refused(bundle: &Bundle) -> ReplicaReply {
     ReplicaReply::Refused { bundle: bundle.digest(), why: "the pool is full".to_owned(), again: true }
 }
 
-/// A session, its clock, and what it sent last.
+/// Session with the frames that it sent last.
 struct Bench {
     session: Session<u32>,
     out: Vec<Outgoing>,
@@ -105,7 +105,7 @@ fn replies_that_differ_in_height_or_results_do_not_add_up() {
 }
 
 #[test]
-fn a_liar_neither_fakes_nor_blocks_nor_fills_the_memory() {
+fn a_liar_can_neither_forge_nor_block_a_quorum_nor_fill_memory() {
     let mut bench = Bench::new(options(4));
     let bundle = bundle(1, 1);
     bench.submit(START, &bundle);
@@ -123,7 +123,7 @@ fn a_liar_neither_fakes_nor_blocks_nor_fills_the_memory() {
 }
 
 #[test]
-fn a_bundle_is_sent_again_unchanged_and_each_time_later() {
+fn a_bundle_is_sent_again_unchanged_with_exponential_backoff() {
     let mut bench = Bench::new(options(4));
     let bundle = bundle(1, 3);
     bench.session.submit(START, &bundle, 7, &mut bench.out).unwrap();
@@ -139,12 +139,12 @@ fn a_bundle_is_sent_again_unchanged_and_each_time_later() {
     bench.reply(0, executed(&bundle, 1, Results::all_empty(3)));
     let accepted = bench.reply(1, executed(&bundle, 1, Results::all_empty(3))).unwrap();
     assert_eq!(accepted.retries, MAX_BACKOFF_DOUBLINGS + 3);
-    assert_eq!(bench.session.next_deadline(), None, "nothing waits any more");
+    assert_eq!(bench.session.next_deadline(), None, "nothing is outstanding");
     assert_eq!(bench.poll(Time(u64::MAX)), []);
 }
 
 #[test]
-fn a_used_slot_does_not_inherit_a_deadline_or_a_reply() {
+fn a_reused_slot_inherits_neither_deadline_nor_replies() {
     let mut bench = Bench::new(options(4));
     let (old, new) = (bundle(1, 1), bundle(2, 1));
     bench.submit(START, &old);
@@ -159,7 +159,7 @@ fn a_used_slot_does_not_inherit_a_deadline_or_a_reply() {
 }
 
 #[test]
-fn refusals_of_an_honest_replica_bring_the_retry_forward_once() {
+fn f_plus_1_refusals_bring_the_retry_forward_once() {
     let mut bench = Bench::new(options(4));
     let bundle = bundle(1, 1);
     bench.submit(START, &bundle);
@@ -176,12 +176,12 @@ fn refusals_of_an_honest_replica_bring_the_retry_forward_once() {
     bench.reply(0, executed(&bundle, 1, Results::all_empty(1)));
     assert!(
         bench.reply(1, executed(&bundle, 1, Results::all_empty(1))).is_some(),
-        "a refusal is taken back by executing"
+        "a replica may execute what it refused"
     );
 }
 
 #[test]
-fn refusal_after_refusal_is_retried_sooner_than_silence() {
+fn repeated_refusals_are_retried_sooner_than_silence() {
     let mut bench = Bench::new(options(4));
     let bundle = bundle(1, 1);
     bench.submit(START, &bundle);
@@ -198,7 +198,7 @@ fn refusal_after_refusal_is_retried_sooner_than_silence() {
 }
 
 #[test]
-fn a_bundle_is_rejected_by_so_many_that_one_is_honest() {
+fn f_plus_1_permanent_refusals_reject_a_bundle() {
     let mut bench = Bench::new(options(4));
     let bundle = bundle(1, 1);
     bench.submit(START, &bundle);
@@ -206,13 +206,13 @@ fn a_bundle_is_rejected_by_so_many_that_one_is_honest() {
         |bundle: &Bundle| ReplicaReply::Refused { bundle: bundle.digest(), why: String::new(), again: false };
     (0..3).for_each(|_| drop(bench.reply(3, for_good(&bundle))));
     bench.reply(2, refused(&bundle));
-    assert!(!bench.session.is_rejected(bundle.digest()), "one for good, one for now");
+    assert!(!bench.session.is_rejected(bundle.digest()), "one refusal is temporary");
     bench.reply(2, for_good(&bundle));
     assert!(bench.session.is_rejected(bundle.digest()));
 }
 
 #[test]
-fn a_leader_gets_the_first_attempt_and_all_get_the_second() {
+fn the_first_attempt_goes_to_the_leader_and_the_second_to_all() {
     let mut bench = Bench::new(SessionOptions { dissemination: Dissemination::Leader, ..options(4) });
     let (one, two) = (bundle(1, 1), bundle(2, 1));
     assert_eq!(bench.submit(START, &one), Destination::One(ReplicaId(0)));
@@ -220,23 +220,23 @@ fn a_leader_gets_the_first_attempt_and_all_get_the_second() {
     assert_eq!(
         bench.submit(START + RETRY, &two),
         Destination::One(ReplicaId(1)),
-        "the silent leader is no longer believed in"
+        "the silent replica is still the presumed leader"
     );
-    bench.session.lost(ReplicaId(1));
+    bench.session.on_disconnected(ReplicaId(1));
     assert_eq!(bench.submit(START + RETRY, &bundle(3, 1)), Destination::One(ReplicaId(2)));
-    bench.session.lost(ReplicaId(0));
-    assert_eq!(bench.submit(START + RETRY, &bundle(4, 1)), Destination::One(ReplicaId(2)), "another was lost");
-    bench.session.lost(ReplicaId(2));
-    bench.session.lost(ReplicaId(3));
+    bench.session.on_disconnected(ReplicaId(0));
+    assert_eq!(bench.submit(START + RETRY, &bundle(4, 1)), Destination::One(ReplicaId(2)), "replica 0 does not lead");
+    bench.session.on_disconnected(ReplicaId(2));
+    bench.session.on_disconnected(ReplicaId(3));
     assert_eq!(
         bench.submit(START + RETRY, &bundle(5, 1)),
         Destination::One(ReplicaId(0)),
-        "the last is followed by the first"
+        "the first follows the last"
     );
 }
 
 #[test]
-fn the_leader_alone_can_refuse_what_only_it_was_sent() {
+fn one_refusal_is_enough_from_the_only_recipient() {
     let mut bench = Bench::new(SessionOptions { dissemination: Dissemination::Leader, ..options(4) });
     let bundle = bundle(1, 1);
     bench.submit(START, &bundle);
@@ -257,7 +257,7 @@ fn without_replies_the_observer_alone_completes_a_bundle() {
 }
 
 #[test]
-fn limits_and_repetitions_are_errors() {
+fn too_many_or_repeated_bundles_are_errors() {
     let mut bench = Bench::new(SessionOptions { most_outstanding: 2, ..options(4) });
     let (one, two, three) = (bundle(1, 1), bundle(2, 1), bundle(3, 1));
     bench.submit(START, &one);
@@ -270,10 +270,10 @@ fn limits_and_repetitions_are_errors() {
     assert_eq!(bench.session.abandon(one.digest()), None);
     assert_eq!(bench.submit(START, &three), Destination::All);
     bench.reply(0, executed(&one, 1, Results::all_empty(1)));
-    assert_eq!(bench.session.counters().late, 1, "replies to what was given up are late");
+    assert_eq!(bench.session.counters().late, 1, "a reply to an abandoned bundle is late");
 }
 
-/// What a replica says in a generated run: which bundle, which height, which result.
+/// Reply in a generated run.
 #[derive(Clone, Debug)]
 struct Said {
     from: u16,
@@ -292,10 +292,10 @@ fn said(replicas: u16) -> impl Strategy<Value = Said> {
 }
 
 proptest! {
-    /// Whatever is said in whatever order: a value is accepted exactly when f+1 different replicas have said it, and so at least
-    /// one honest one has. There are four values, as many as one replica may give.
+    /// In any order of replies, a value is accepted exactly when f+1 different replicas gave it. There are four values,
+    /// the maximum for one replica.
     #[test]
-    fn nothing_is_accepted_with_fewer_than_f_plus_1_equal_replies(
+    fn a_value_is_accepted_exactly_with_f_plus_1_equal_replies(
         (replicas, run) in (1u16..=10).prop_flat_map(|n| (Just(n), proptest::collection::vec(said(n), 0..120)))
     ) {
         let quorum = Quorum::of(usize::from(replicas)).unwrap();
@@ -332,19 +332,23 @@ proptest! {
         }
     }
 
-    /// However f liars answer, and in whatever order, the honest replicas' reply is the one that is accepted.
+    /// With f liars, the honest reply is accepted for any lies in any order.
     #[test]
     fn the_honest_reply_is_accepted_whatever_the_liars_say(
         lies in proptest::collection::vec((0..2u16, 0..6u8), 0..40),
         order in Just(vec![2u16, 3, 4, 5, 6]).prop_shuffle(),
         turns in proptest::collection::vec(any::<bool>(), 45),
     ) {
-        // n = 7, f = 2: replicas 0 and 1 lie, also together.
+        // n = 7, f = 2: replicas 0 and 1 lie and may collude.
         let mut quorum = ReplyQuorum::default();
         let (mut lies, mut honest) = (lies.into_iter(), order.into_iter());
         let mut accepted = None;
         for lying in turns.into_iter().chain(std::iter::repeat_n(false, 5)) {
-            let next = if lying { lies.next().map(|(from, lie)| (from, 100 + lie)) } else { honest.next().map(|from| (from, 1)) };
+            let next = if lying {
+                lies.next().map(|(from, lie)| (from, 100 + lie))
+            } else {
+                honest.next().map(|from| (from, 1))
+            };
             let Some((from, value)) = next else { continue };
             accepted = quorum.add(ReplicaId(from), value, 3);
             if accepted.is_some() {

@@ -1,4 +1,4 @@
-//! The shape of the workloads: mixes, popularity of keys, determinism, files.
+//! Workloads: mixes, popularity of keys, determinism, files.
 
 use quorate_client::workload::{
     FileWorkload, FixedWorkload, KeyValueEncoder, Workload, WorkloadError, WorkloadKind, ZIPFIAN_EXPONENT, scramble,
@@ -9,7 +9,7 @@ use quorate_types::limits::MAX_PAYLOAD_BYTES;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// One letter, the key, a colon, the value.
+/// Encoder that writes one letter, the key, a colon and the value.
 struct Letters;
 
 impl KeyValueEncoder for Letters {
@@ -74,7 +74,7 @@ fn keys_are_zipfian_and_scattered() {
     for rank in [0, 1, 3, 9] {
         let expected = ((rank + 1) as f64).powf(-ZIPFIAN_EXPONENT) / harmonic * DRAWS as f64;
         let found = counts[&name(rank)] as f64;
-        // Another rank may fall on the same record, but none of these popular ones does.
+        // Two ranks may share a record, but none of these popular ones does.
         assert!((found / expected - 1.0).abs() < 0.15, "rank {rank}: {found} of {expected}");
     }
     let neighbours = name(0)[..14] == name(1)[..14] && name(1)[..14] == name(2)[..14];
@@ -102,7 +102,7 @@ fn the_load_phase_inserts_every_record_once() {
 }
 
 #[test]
-fn a_seed_decides_everything() {
+fn the_same_seed_gives_the_same_commands() {
     for kind in [WorkloadKind::Fixed, WorkloadKind::YcsbA, WorkloadKind::YcsbF] {
         let run = |seed| -> Vec<Vec<u8>> {
             let mut workload = make(kind.clone(), 40, seed);
@@ -141,7 +141,7 @@ impl Drop for TemporaryFile {
 }
 
 #[test]
-fn a_file_gives_its_lines_again_and_again() {
+fn a_file_repeats_its_lines() {
     let file = TemporaryFile::new("lines", b"set a 1\r\n\nget a");
     let mut workload = workload(&WorkloadKind::File(file.0.clone()), 0, 1, 1, None).unwrap();
     let commands: Vec<Vec<u8>> = (0..5).map(|_| next(&mut *workload)).collect();
@@ -149,7 +149,7 @@ fn a_file_gives_its_lines_again_and_again() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_refused_by_name() {
+fn unusable_files_are_refused_by_name() {
     let empty = TemporaryFile::new("empty", b"\n\r\n");
     assert!(matches!(FileWorkload::read(&empty.0), Err(WorkloadError::FileEmpty(path)) if path == empty.0));
     let long = TemporaryFile::new("long", &[b"x\n".to_vec(), vec![b'y'; MAX_PAYLOAD_BYTES + 1]].concat());
@@ -159,7 +159,7 @@ fn files_that_cannot_be_used_are_refused_by_name() {
 }
 
 #[test]
-fn a_ycsb_workload_needs_records_and_an_application_that_has_them() {
+fn a_ycsb_workload_needs_records_and_the_key_value_application() {
     let without = workload(&WorkloadKind::YcsbA, 0, 10, 1, None).err().unwrap();
     assert!(matches!(without, WorkloadError::NeedsKeyValue));
     let none = workload(&WorkloadKind::YcsbA, 0, 0, 1, Some(Box::new(Letters))).err().unwrap();

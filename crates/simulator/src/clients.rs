@@ -133,7 +133,7 @@ impl Clients {
 
     /// A replica cannot be reached any more.
     pub fn lost(&mut self, replica: ReplicaId) {
-        self.core.lost(replica);
+        self.core.on_disconnected(replica);
     }
 
     /// Ends the load.

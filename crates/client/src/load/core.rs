@@ -1,4 +1,4 @@
-//! The load generator's decisions: pure, without a clock and without a socket.
+//! The load generator's decisions, without clock or sockets.
 
 use crate::load::options::{LoadMode, LoadOptions, LoadOptionsError};
 use crate::load::recorder::{LoadReport, Recorder, Tally};
@@ -10,36 +10,34 @@ use quorate_types::{BundleBuilder, ClientId, Outcome, ReplicaId, ReplicaReply, T
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How far a load has come.
+/// Phase of a load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
-    /// The commands that the workload needs beforehand are executed.
+    /// The workload's preload commands are executed.
     Preload,
-    /// The load runs and is not measured yet.
+    /// The load runs, but is not measured yet.
     Warmup,
-    /// The load is measured.
     Measure,
-    /// Nothing more is sent; answers are waited for.
+    /// Nothing more is sent; the load waits for answers.
     Drain,
-    /// It is over.
     Done,
 }
 
-/// Commands without an answer while the workload's own commands are executed beforehand.
+/// Maximum number of unanswered commands during the preload.
 const PRELOAD_OUTSTANDING: usize = 10_000;
-/// Commands that were due and never sent of which each is recorded on its own.
+/// Number of unsent commands that are recorded one by one.
 const UNSENT_COUNTED_SINGLY: u64 = 100_000;
-/// Lists of commands kept for later bundles.
+/// Maximum number of lists of commands kept for reuse.
 const MOST_SPARE_LISTS: usize = 4_096;
 
-/// A command on its way.
+/// Command without an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Issued {
     intended: Time,
     client: u32,
 }
 
-/// Decides what is sent when, and records what comes of it.
+/// Load without clock or sockets: decides what to send and when, and records the answers.
 pub struct LoadCore {
     options: LoadOptions,
     session: Session<Vec<Issued>>,
@@ -50,7 +48,7 @@ pub struct LoadCore {
     stage: Stage,
     drain_until: Time,
     stopped: bool,
-    /// Commands without an answer.
+    /// Number of unanswered commands.
     in_flight: usize,
     preloaded: u64,
     preload_refused: u64,
@@ -59,14 +57,15 @@ pub struct LoadCore {
     ready: VecDeque<u32>,
     /// Open loop: commands sent so far.
     sent: u64,
-    record: Option<Recorder>,
+    /// `None` during the preload.
+    recorder: Option<Recorder>,
     filling: Option<(BundleBuilder, Vec<Issued>)>,
     spare: Vec<Vec<Issued>>,
     payload: Vec<u8>,
 }
 
 impl LoadCore {
-    /// A load that begins with the first step. Client `i` is session `i` of the identity.
+    /// Returns a load that starts with the first step. Client `i` is session `i` of the identity.
     pub fn new(
         options: LoadOptions,
         session: SessionOptions,
@@ -89,7 +88,7 @@ impl LoadCore {
             preload_done: false,
             ready: VecDeque::new(),
             sent: 0,
-            record: None,
+            recorder: None,
             filling: None,
             spare: Vec::new(),
             payload: Vec::new(),
@@ -97,67 +96,65 @@ impl LoadCore {
         })
     }
 
-    /// How far the load has come.
     pub fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// Asks all replicas where they are: what is signed for a height that is long gone is void.
+    /// Asks all replicas for their heights, since a bundle signed for a height long past is void.
     pub fn ask_height(&mut self, out: &mut Vec<Outgoing>) {
-        if self.session.heights_told().is_empty() {
+        if self.session.answered_height().is_empty() {
             self.session.ask_height(out);
         } else {
             self.session.ask_height_again(out);
         }
     }
 
-    /// How many equal replies are believed.
-    pub fn believed(&self) -> usize {
+    /// Returns how many equal replies complete a bundle.
+    pub fn needed(&self) -> usize {
         self.session.options().needed()
     }
 
-    /// How many replicas said where they are since they were asked.
-    pub fn heights_told(&self) -> usize {
-        self.session.heights_told().len()
+    /// Returns how many replicas reported their height since they were asked.
+    pub fn answered_height(&self) -> usize {
+        self.session.answered_height().len()
     }
 
-    /// Commands without an answer.
+    /// Returns the number of unanswered commands.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Commands that the workload needed beforehand, sent so far.
+    /// Returns the number of preload commands sent so far.
     pub fn preloaded(&self) -> u64 {
         self.preloaded
     }
 
-    /// Counters of the bundles.
+    /// Returns the counters of the bundles.
     pub fn bundles(&self) -> SessionCounters {
         self.session.counters()
     }
 
-    /// The last refusal, and whose it was.
+    /// Returns the last refusal and its sender.
     pub fn last_refusal(&self) -> Option<(ReplicaId, &str)> {
         self.session.last_refusal()
     }
 
-    /// The recorder, once the load has begun.
-    pub(crate) fn record(&mut self) -> Option<&mut Recorder> {
-        self.record.as_mut()
+    /// Returns the recorder, once the load runs.
+    pub(crate) fn recorder(&mut self) -> Option<&mut Recorder> {
+        self.recorder.as_mut()
     }
 
-    /// Open loop: how long the next command that is not sent has been due.
+    /// Open loop: returns how long the next command has been due.
     pub fn behind(&self, now: Time) -> Duration {
         self.next_intended().map_or(Duration::ZERO, |intended| now.since(intended))
     }
 
-    /// A replica cannot be reached.
-    pub fn lost(&mut self, replica: ReplicaId) {
-        self.session.lost(replica);
+    pub fn on_disconnected(&mut self, replica: ReplicaId) {
+        self.session.on_disconnected(replica);
     }
 
-    /// Takes a replica's reply. Commands that it frees are sent by the next [`LoadCore::step`], so that all that one wake-up
-    /// frees travels together.
+    /// Handles a replica's reply. The next [`LoadCore::step`] sends the commands that it allows, so that all replies of
+    /// one wake-up fill bundles together.
     #[inline]
     pub fn receive(&mut self, now: Time, from: ReplicaId, reply: ReplicaReply) {
         if let Some(accepted) = self.session.receive(now, from, reply) {
@@ -169,9 +166,9 @@ impl LoadCore {
         let Accepted { attached: mut commands, results, .. } = accepted;
         assert!(commands.len() == accepted.commands, "each command of a bundle is on its list");
         self.in_flight -= commands.len();
-        if let Some(record) = self.record.as_mut() {
-            let tally = tally(record, now, &commands, &results);
-            record.answered(now, tally);
+        if let Some(recorder) = self.recorder.as_mut() {
+            let tally = tally(recorder, now, &commands, &results);
+            recorder.on_answered(now, tally);
         } else if !results.is_all_empty() {
             let refused = results.outcomes().filter(|outcome| !outcome.is_executed()).count();
             self.preload_refused += refused as u64;
@@ -189,7 +186,7 @@ impl LoadCore {
         matches!(self.options.mode, LoadMode::Closed { .. })
     }
 
-    /// Moves on to `now` and appends what is to be sent.
+    /// Advances to `now` and appends the frames to send.
     pub fn step(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         self.session.poll(now, out);
         if self.stage == Stage::Preload {
@@ -208,18 +205,18 @@ impl LoadCore {
         }
     }
 
-    /// Ends the load with the next step: what was sent is still waited for.
+    /// Ends the load with the next step, which still waits for the answers to commands already sent.
     pub fn stop(&mut self, now: Time) {
         if self.stage >= Stage::Drain || self.stopped {
             return;
         }
         self.stopped = true;
-        if let Some(record) = self.record.as_mut() {
-            record.cut(now);
+        if let Some(recorder) = self.recorder.as_mut() {
+            recorder.cut(now);
         }
     }
 
-    /// Stops sending, after what was due before the end.
+    /// Sends the commands due before the end, then stops sending.
     fn begin_drain(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if let LoadMode::Open { most_outstanding, .. } = self.options.mode {
             self.send_due(now, most_outstanding, out);
@@ -231,7 +228,7 @@ impl LoadCore {
     fn advance(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if self.stage == Stage::Preload && self.preload_done && self.in_flight == 0 {
             let (warmup, duration) = (self.options.warmup, self.options.duration);
-            self.record = Some(Recorder::new(now, warmup, duration, !self.is_closed()));
+            self.recorder = Some(Recorder::new(now, warmup, duration, !self.is_closed()));
             self.ready.clear();
             if let LoadMode::Closed { outstanding } = self.options.mode {
                 let clients = self.options.clients as u32;
@@ -239,7 +236,7 @@ impl LoadCore {
             }
             self.stage = Stage::Warmup;
         }
-        let window = self.record.as_ref().map(Recorder::window);
+        let window = self.recorder.as_ref().map(Recorder::window);
         if self.stage == Stage::Warmup && window.is_some_and(|(start, _)| start <= now) {
             self.stage = Stage::Measure;
         }
@@ -253,10 +250,10 @@ impl LoadCore {
         }
     }
 
-    /// When [`LoadCore::step`] has something to do at the latest, unless a reply comes first.
+    /// Returns when to call [`LoadCore::step`] next, unless a reply comes first.
     pub fn next_wake(&mut self) -> Option<Time> {
         let retry = self.session.next_deadline();
-        let window = self.record.as_ref().map(Recorder::window);
+        let window = self.recorder.as_ref().map(Recorder::window);
         let stage = match self.stage {
             Stage::Preload | Stage::Done => None,
             Stage::Warmup => window.map(|(start, _)| start),
@@ -292,8 +289,8 @@ impl LoadCore {
         if self.ready.is_empty() {
             return;
         }
-        if let Some(record) = self.record.as_mut() {
-            record.sent(now, now, self.ready.len() as u64);
+        if let Some(recorder) = self.recorder.as_mut() {
+            recorder.on_sent(now, now, self.ready.len() as u64);
         }
         while let Some(client) = self.ready.pop_front() {
             self.issue(now, Issued { intended: now, client }, out);
@@ -306,20 +303,20 @@ impl LoadCore {
             let Some(intended) = self.next_intended().filter(|intended| *intended <= now) else { break };
             let client = (self.sent % self.options.clients as u64) as u32;
             self.sent += 1;
-            if let Some(record) = self.record.as_mut() {
-                record.sent(now, intended, 1);
+            if let Some(recorder) = self.recorder.as_mut() {
+                recorder.on_sent(now, intended, 1);
             }
             self.issue(now, Issued { intended, client }, out);
         }
         self.flush(now, out);
     }
 
-    /// Open loop: when the next command is meant to be sent; none once the load is over.
+    /// Open loop: returns when the next command is due; `None` once the load is over.
     fn next_intended(&self) -> Option<Time> {
         self.intended(self.sent)
     }
 
-    /// Open loop: when the next bundle is sent, because it is full or its first command has waited long enough.
+    /// Open loop: returns when the next bundle leaves, because it is full or its first command has waited long enough.
     fn next_departure(&self, most_outstanding: usize) -> Option<Time> {
         let first = self.next_intended()?;
         if self.options.bundle_wait.is_zero() {
@@ -330,12 +327,12 @@ impl LoadCore {
         Some(self.intended(self.sent + room as u64 - 1).map_or(waited, |full| full.min(waited)))
     }
 
-    /// Open loop: when the command of that number, from 0, is meant to be sent; none if the load is over by then.
+    /// Open loop: returns when command `number`, counted from 0, is due; `None` if the load is over by then.
     fn intended(&self, number: u64) -> Option<Time> {
         let LoadMode::Open { rate, .. } = self.options.mode else { return None };
-        let record = self.record.as_ref()?;
-        let intended = record.start() + Duration::from_nanos((number as f64 * (1e9 / rate)) as u64);
-        (intended < record.window().1).then_some(intended)
+        let recorder = self.recorder.as_ref()?;
+        let intended = recorder.start() + Duration::from_nanos((number as f64 * (1e9 / rate)) as u64);
+        (intended < recorder.window().1).then_some(intended)
     }
 
     #[inline]
@@ -350,7 +347,7 @@ impl LoadCore {
         self.identity.origin().with_session(u16::try_from(index).expect("the options limit the clients"))
     }
 
-    /// Adds the command in `payload` to the bundle that is being filled.
+    /// Adds the command in `payload` to the open bundle.
     #[inline]
     fn put(&mut self, now: Time, command: Issued, out: &mut Vec<Outgoing>) {
         if self.filling.as_ref().is_some_and(|(builder, _)| !builder.fits(self.payload.len())) {
@@ -375,40 +372,39 @@ impl LoadCore {
     fn flush(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if let Some((builder, commands)) = self.filling.take() {
             let submitted = self.session.submit(now, &self.identity.finish(builder), commands, out);
-            submitted
-                .expect("the limit is on commands, and no two bundles are equal as sequence numbers are used once");
+            submitted.expect("commands are limited, and no two bundles are equal as sequence numbers are used once");
         }
     }
 
-    /// What came of the load, which is over. What the generator used and the bundles that it sent in the window are told by the
-    /// caller, who saw the window's edges.
+    /// Returns the report of a load that is [`Stage::Done`]. The caller passes the usage and the bundle counters of the
+    /// window, because it observes when the window starts and ends.
     pub fn finish(mut self, now: Time, window_usage: Usage, window_bundles: SessionCounters) -> LoadReport {
-        assert_eq!(self.stage, Stage::Done, "a report is made of a load that is over");
-        let unanswered = if self.record.is_some() { self.in_flight as u64 } else { 0 };
-        let unsent = self.unsent(now);
-        let mut record =
-            self.record.take().unwrap_or_else(|| Recorder::new(now, Duration::ZERO, Duration::ZERO, false));
+        assert_eq!(self.stage, Stage::Done, "only a finished load has a report");
+        let unanswered = if self.recorder.is_some() { self.in_flight as u64 } else { 0 };
+        let unsent = self.record_unsent(now);
+        let mut recorder =
+            self.recorder.take().unwrap_or_else(|| Recorder::new(now, Duration::ZERO, Duration::ZERO, false));
         for commands in self.session.into_attached() {
-            commands.iter().for_each(|command| record.lost(now, command.intended, 1));
+            commands.iter().for_each(|command| recorder.on_unanswered(now, command.intended, 1));
         }
-        let (start, end) = record.window();
+        let (start, end) = recorder.window();
         LoadReport {
-            seconds: record.seconds(),
+            seconds: recorder.take_seconds(),
             window: end.since(start),
-            warmup: start.since(record.start()),
-            longest_gap: record.longest_gap(now),
-            latency_us: record.latency_us,
-            schedule_lag_us: record.lag_us,
-            intervals: record.intervals,
-            completed: record.measured.completed(),
-            submitted: record.submitted_in_window,
-            duplicates: record.measured.duplicates,
-            refused: record.measured.refused,
+            warmup: start.since(recorder.start()),
+            longest_gap: recorder.longest_gap(now),
+            latency_us: recorder.latency_us,
+            schedule_lag_us: recorder.lag_us,
+            intervals: recorder.intervals,
+            completed: recorder.measured.completed(),
+            submitted: recorder.submitted_in_window,
+            duplicates: recorder.measured.duplicates,
+            refused: recorder.measured.refused,
             unanswered,
             unsent,
-            total_submitted: record.submitted,
-            total_completed: record.total.completed(),
-            total_refused: record.total.refused,
+            total_submitted: recorder.submitted,
+            total_completed: recorder.total.completed(),
+            total_refused: recorder.total.refused,
             preloaded: self.preloaded,
             preload_refused: self.preload_refused,
             bundles: window_bundles,
@@ -419,11 +415,12 @@ impl LoadCore {
         }
     }
 
-    /// Open loop: counts the commands that were due and never sent; they are as good as unanswered.
-    fn unsent(&mut self, now: Time) -> u64 {
+    /// Open loop: records the commands that were due but never sent as unanswered, and returns their number.
+    fn record_unsent(&mut self, now: Time) -> u64 {
         let mut unsent = 0;
         while let Some(intended) = self.next_intended() {
-            // Beyond the first ones, one command stands for a part of the rest, so that a hopeless rate does not end in a long count.
+            // Beyond the first ones, one command stands for several, so that an absurd rate does not take long to
+            // count.
             let count = 1 + unsent / UNSENT_COUNTED_SINGLY;
             let before = self.sent;
             self.sent += count;
@@ -432,20 +429,20 @@ impl LoadCore {
             }
             let count = self.sent - before;
             unsent += count;
-            if let Some(record) = self.record.as_mut() {
-                record.lost(now, intended, count);
+            if let Some(recorder) = self.recorder.as_mut() {
+                recorder.on_unanswered(now, intended, count);
             }
         }
         unsent
     }
 }
 
-/// What became of a bundle's commands; records the latency of those that were executed.
+/// Counts the outcomes of a bundle's commands, and records the latency of those that were executed.
 #[inline]
-fn tally(record: &mut Recorder, now: Time, commands: &[Issued], results: &quorate_types::Results) -> Tally {
+fn tally(recorder: &mut Recorder, now: Time, commands: &[Issued], results: &quorate_types::Results) -> Tally {
     if results.is_all_empty() || results.len() != commands.len() {
         for run in commands.chunk_by(|one, next| one.intended == next.intended) {
-            record.latency(now, run[0].intended, run.len() as u64);
+            recorder.on_executed(now, run[0].intended, run.len() as u64);
         }
         return Tally { executed: commands.len() as u64, ..Tally::default() };
     }
@@ -459,7 +456,7 @@ fn tally(record: &mut Recorder, now: Time, commands: &[Issued], results: &quorat
                 continue;
             }
         }
-        record.latency(now, command.intended, 1);
+        recorder.on_executed(now, command.intended, 1);
     }
     tally
 }

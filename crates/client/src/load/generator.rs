@@ -1,4 +1,4 @@
-//! Drives a load with a clock and a transport, and measures what that costs.
+//! Runs a load with a clock and a transport, and measures the cost of its thread.
 
 use crate::load::core::{LoadCore, Stage};
 use crate::load::recorder::LoadReport;
@@ -17,87 +17,67 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How often the progress is told.
+/// Minimum time between two updates of the progress.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-/// Longest wait in one poll: after this a stop is noticed and the progress is told.
+/// Maximum time to wait in one poll, after which the load checks for a stop and updates its progress.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
-/// What a poll can wait for exactly; shorter waits are slept, since a poll rounds them up.
+/// Resolution of a poll's timeout, which rounds up. The load sleeps instead for shorter waits.
 const POLL_RESOLUTION: Duration = Duration::from_millis(1);
-/// How long after the first time the replicas are asked again where they are.
+/// The load asks replicas for their heights again after this long.
 const HEIGHT_RETRY: Duration = Duration::from_millis(500);
-/// Longest sleep at a time, so that a reply that comes meanwhile is seen soon.
+/// Maximum time to sleep at once, so that a reply does not wait for long.
 const SLEEP_SLICE: Duration = Duration::from_micros(100);
 
-/// Why a load came to nothing.
+/// Reason why a load has no report.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// The load cannot be.
     #[error(transparent)]
     Options(#[from] LoadOptionsError),
-    /// Too few replicas can be reached.
     #[error("{reach}; {needed} are needed{}: start the missing ones, or correct their addresses",
         .observer.map_or(String::new(), |observer| format!(", among them replica {observer}, which acknowledges")))]
-    Unreachable {
-        /// How things stand.
-        reach: Reach,
-        /// How many replicas are needed.
-        needed: usize,
-        /// The replica that has to be among them.
-        observer: Option<ReplicaId>,
-    },
-    /// The commands that the workload needs beforehand are not executed in time.
-    #[error("{sent} commands that the workload needs beforehand were sent and {waiting} of them have no answer after {after:?}{}",
-        .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was: {why}")))]
-    Preload {
-        /// Commands sent.
-        sent: u64,
-        /// Commands without an answer.
-        waiting: usize,
-        /// The time that they were given.
-        after: Duration,
-        /// What a replica said, if one refused.
-        refusal: Option<String>,
-    },
-    /// [`LoadHandle::abandon`] ended it.
+    Unreachable { reach: Reach, needed: usize, observer: Option<ReplicaId> },
+    #[error("preload: {waiting} of {sent} commands unanswered after {after:?}{}",
+        .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")))]
+    Preload { sent: u64, waiting: usize, after: Duration, refusal: Option<String> },
+    /// [`LoadHandle::abandon`] was called.
     #[error("the load was abandoned")]
     Abandoned,
-    /// The transport failed.
     #[error("the client's transport failed: {0}")]
     Transport(#[from] io::Error),
 }
 
-/// How a load goes, told a few times a second.
+/// Progress of a load, updated every [`PROGRESS_INTERVAL`] and at each change of stage.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct LoadProgress {
     /// `connect`, `preload`, `warmup`, `measure`, `drain` or `done`.
     pub stage: &'static str,
-    /// Since the load began, without what came before it.
+    /// Time since the start of the load, after the preload.
     pub elapsed: Duration,
-    /// Commands that the workload needed beforehand, sent so far.
+    /// Preload commands sent so far.
     pub preloaded: u64,
-    /// Commands answered since the load began.
+    /// Commands answered, without the preload.
     pub completed: u64,
-    /// Commands per second since the last time it was told.
+    /// Commands per second since the last update.
     pub throughput: f64,
-    /// Median latency in milliseconds since the last time it was told; 0 without an answer.
+    /// Median latency in milliseconds since the last update; 0 without an answer.
     pub p50_ms: f64,
-    /// 99th percentile of the latency in milliseconds since the last time it was told; 0 without an answer.
+    /// 99th percentile of the latency in milliseconds since the last update; 0 without an answer.
     pub p99_ms: f64,
-    /// Commands without an answer.
+    /// Unanswered commands.
     pub in_flight: usize,
     /// Bundles sent again.
     pub retries: u64,
     /// Refusals of bundles.
     pub refusals: u64,
-    /// The last refusal's reason.
+    /// Reason and sender of the last refusal.
     pub last_refusal: Option<String>,
     /// Open loop: how late the next command is, in milliseconds.
     pub behind_ms: f64,
-    /// Replicas connected.
+    /// Number of connected replicas.
     pub connected: usize,
 }
 
-/// Watches and stops a load from another thread.
+/// Handle to watch and stop a load from another thread.
 #[derive(Clone)]
 pub struct LoadHandle {
     stop: Arc<AtomicBool>,
@@ -106,12 +86,12 @@ pub struct LoadHandle {
 }
 
 impl LoadHandle {
-    /// Ends the load soon; its report covers what was measured until then.
+    /// Ends the load soon. Its report covers the time until then.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the load at once, whatever it waits for, without a report.
+    /// Ends the load at once, without a report.
     pub fn abandon(&self) {
         self.abandon.store(true, Ordering::Relaxed);
     }
@@ -120,13 +100,12 @@ impl LoadHandle {
         if self.abandon.load(Ordering::Relaxed) { Err(LoadError::Abandoned) } else { Ok(()) }
     }
 
-    /// How the load goes.
     pub fn progress(&self) -> LoadProgress {
         self.progress.lock().expect("nothing panics while it holds this lock").clone()
     }
 }
 
-/// A load on one cluster, over one connection to each replica.
+/// Load on one cluster, over one connection to each replica.
 pub struct LoadGenerator {
     core: LoadCore,
     transport: Box<dyn Transport>,
@@ -139,13 +118,14 @@ pub struct LoadGenerator {
     log: ReachLog,
     malformed: u64,
     first_malformed: Option<String>,
-    told: (Time, u64),
+    /// Time of the last progress update, and the commands completed by then.
+    last_update: (Time, u64),
     events: Vec<Event>,
     outgoing: Vec<Outgoing>,
 }
 
 impl LoadGenerator {
-    /// A load that begins with [`LoadGenerator::run`]. `transport` speaks for the origin of `identity`.
+    /// Returns a load that starts with [`LoadGenerator::run`]. `transport` must be bound to the origin of `identity`.
     pub fn new(
         transport: Box<dyn Transport>,
         identity: ClientIdentity,
@@ -175,13 +155,12 @@ impl LoadGenerator {
             log: ReachLog::default(),
             malformed: 0,
             first_malformed: None,
-            told: (Time(0), 0),
+            last_update: (Time(0), 0),
             events: Vec::new(),
             outgoing: Vec::new(),
         })
     }
 
-    /// Watches and stops the load.
     pub fn handle(&self) -> LoadHandle {
         self.handle.clone()
     }
@@ -196,7 +175,7 @@ impl LoadGenerator {
             let Wanted { enough: needed, including: observer, .. } = self.wanted;
             return Err(LoadError::Unreachable { reach, needed, observer });
         }
-        reach.unreached.keys().for_each(|replica| self.core.lost(*replica));
+        reach.unreached.keys().for_each(|replica| self.core.on_disconnected(*replica));
         self.locate(reach)?;
         self.clock = Instant::now();
         let mut edges = Edges::default();
@@ -211,9 +190,9 @@ impl LoadGenerator {
             self.core.step(now, &mut self.outgoing);
             self.send();
             edges.observe(&self.core, &*self.transport);
-            if now.since(self.told.0) >= PROGRESS_INTERVAL || self.core.stage() != stage {
+            if now.since(self.last_update.0) >= PROGRESS_INTERVAL || self.core.stage() != stage {
                 stage = self.core.stage();
-                self.tell(now);
+                self.update_progress(now);
             }
             match self.core.stage() {
                 Stage::Done => return Ok(self.report(now, edges)),
@@ -223,16 +202,16 @@ impl LoadGenerator {
         }
     }
 
-    /// Asks where the cluster is: waits for a quorum, and if some say nothing, for as many as are believed.
+    /// Asks replicas for their heights. Waits for a quorum of answers at first, and for f+1 after the first retry.
     fn locate(&mut self, reach: Reach) -> Result<(), LoadError> {
         let Wanted { enough: mut needed, including: observer, .. } = self.wanted;
         let start = Instant::now();
         let mut asked = None;
-        while self.core.heights_told() < needed {
+        while self.core.answered_height() < needed {
             self.handle.check()?;
             if asked.is_none_or(|at: Instant| at.elapsed() >= HEIGHT_RETRY) {
                 if asked.is_some() {
-                    needed = self.core.believed();
+                    needed = self.core.needed();
                 }
                 if start.elapsed() >= self.connect_timeout {
                     return Err(LoadError::Unreachable { reach, needed, observer });
@@ -264,8 +243,8 @@ impl LoadGenerator {
                     }
                 }
                 Event::Disconnected { remote: Remote::Replica(replica), why, .. } => {
-                    self.core.lost(replica);
-                    self.log.lost(replica, why);
+                    self.core.on_disconnected(replica);
+                    self.log.on_disconnected(replica, why);
                 }
                 _ => {}
             }
@@ -283,7 +262,7 @@ impl LoadGenerator {
         }
     }
 
-    /// Writes what is to be sent and waits for replies, or until something is due.
+    /// Flushes the connections, and waits for replies until the next step is due.
     fn wait(&mut self, now: Time) -> io::Result<()> {
         let due = self.core.next_wake().map_or(LONGEST_WAIT, |at| at.since(now)).min(LONGEST_WAIT);
         if due >= POLL_RESOLUTION {
@@ -297,7 +276,7 @@ impl LoadGenerator {
         Ok(())
     }
 
-    fn tell(&mut self, now: Time) {
+    fn update_progress(&mut self, now: Time) {
         let bundles = self.core.bundles();
         let mut progress = LoadProgress {
             stage: stage_name(self.core.stage()),
@@ -305,25 +284,29 @@ impl LoadGenerator {
             in_flight: self.core.in_flight(),
             retries: bundles.retries,
             refusals: bundles.refusals,
-            last_refusal: self.core.last_refusal().map(|(from, why)| format!("replica {from}: {why}")),
+            last_refusal: self.last_refusal(),
             behind_ms: self.core.behind(now).as_secs_f64() * 1e3,
             connected: (0..self.replicas).filter(|replica| self.transport.is_connected(ReplicaId(*replica))).count(),
             ..LoadProgress::default()
         };
-        let (before, completed_before) = self.told;
-        if let Some(record) = self.core.record() {
-            progress.elapsed = now.since(record.start());
-            progress.completed = record.total.completed();
+        let (before, completed_before) = self.last_update;
+        if let Some(recorder) = self.core.recorder() {
+            progress.elapsed = now.since(recorder.start());
+            progress.completed = recorder.total.completed();
             let since = now.since(before).as_secs_f64();
             progress.throughput = (progress.completed - completed_before) as f64 / since.max(1e-9);
-            if !record.recent_us.is_empty() {
-                progress.p50_ms = record.recent_us.value_at_quantile(0.5) as f64 / 1e3;
-                progress.p99_ms = record.recent_us.value_at_quantile(0.99) as f64 / 1e3;
-                record.recent_us.reset();
+            if !recorder.recent_us.is_empty() {
+                progress.p50_ms = recorder.recent_us.value_at_quantile(0.5) as f64 / 1e3;
+                progress.p99_ms = recorder.recent_us.value_at_quantile(0.99) as f64 / 1e3;
+                recorder.recent_us.reset();
             }
         }
-        self.told = (now, progress.completed);
+        self.last_update = (now, progress.completed);
         *self.handle.progress.lock().expect("nothing panics while it holds this lock") = progress;
+    }
+
+    fn last_refusal(&self) -> Option<String> {
+        self.core.last_refusal().map(|(from, why)| format!("replica {from}: {why}"))
     }
 
     fn preload_failed(&self) -> LoadError {
@@ -331,7 +314,7 @@ impl LoadGenerator {
             sent: self.core.preloaded(),
             waiting: self.core.in_flight(),
             after: self.preload_timeout,
-            refusal: self.core.last_refusal().map(|(from, why)| format!("replica {from}: {why}")),
+            refusal: self.last_refusal(),
         }
     }
 
@@ -354,7 +337,7 @@ fn stage_name(stage: Stage) -> &'static str {
     }
 }
 
-/// What was counted until the edges of the measured window.
+/// Counters at the start and the end of the measured window.
 #[derive(Default)]
 struct Edges {
     start: Option<(Usage, SessionCounters)>,

@@ -1,48 +1,45 @@
-//! How much load, and for how long.
+//! Shape and duration of a load.
 
 use quorate_types::limits::MAX_BUNDLE_COMMANDS;
 use std::time::Duration;
 use thiserror::Error;
 
-/// How clients decide when to send.
+/// Rule for when clients send.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LoadMode {
-    /// Each client has this many commands without an answer and sends the next as soon as one is answered.
-    Closed {
-        /// Commands per client.
-        outstanding: usize,
-    },
-    /// Commands are sent at evenly spaced times whatever the answers; a latency counts from the time at which the command was
-    /// meant to be sent, so that a stalled cluster cannot hide behind commands that were not sent (no coordinated omission).
+    /// Each client keeps `outstanding` commands unanswered, and sends the next as soon as one is answered.
+    Closed { outstanding: usize },
+    /// Commands are sent at evenly spaced times regardless of answers. Latency counts from the intended send time, so a
+    /// stalled cluster cannot hide behind commands that were not sent (no coordinated omission).
     Open {
         /// Commands per second of all clients together.
         rate: f64,
-        /// Most commands of all clients without an answer. Those that are due beyond it wait, and their wait counts.
+        /// Maximum number of unanswered commands of all clients. Commands due beyond it wait, and their wait counts.
         most_outstanding: usize,
     },
 }
 
-/// Commands without an answer in open loop, unless told otherwise.
+/// Default maximum number of unanswered commands in an open loop.
 pub const DEFAULT_MOST_OUTSTANDING: usize = 100_000;
 
-/// A load.
+/// Shape and duration of a load.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoadOptions {
-    /// Logical clients.
+    /// Number of logical clients.
     pub clients: usize,
-    /// When they send.
     pub mode: LoadMode,
-    /// Most commands in one message.
+    /// Maximum number of commands in a bundle.
     pub bundle: usize,
-    /// Open loop: how long a command that is due may wait for others to fill its message. The wait counts in its latency.
+    /// Open loop: how long a command that is due may wait for others to fill its bundle. The wait counts in its
+    /// latency.
     pub bundle_wait: Duration,
-    /// How long the load runs before it is measured.
+    /// Time before the measured window.
     pub warmup: Duration,
-    /// How long it is measured.
+    /// Length of the measured window.
     pub duration: Duration,
-    /// How long the answers to what was sent are waited for at the end.
+    /// Maximum time to wait for answers at the end.
     pub drain: Duration,
-    /// How long the commands that the workload needs beforehand may take.
+    /// Maximum time for the workload's preload commands.
     pub preload_timeout: Duration,
 }
 
@@ -61,62 +58,36 @@ impl Default for LoadOptions {
     }
 }
 
-/// Most logical clients: their index takes 16 bits of a client id.
+/// Maximum number of logical clients, whose index takes 16 bits of a client id.
 pub const MAX_CLIENTS: usize = 1 << 16;
-/// Most commands without an answer, of all clients together.
+/// Maximum number of unanswered commands of all clients together.
 pub const MAX_OUTSTANDING: usize = 1 << 24;
-/// Highest rate in commands per second: one each nanosecond.
+/// Maximum rate in commands per second.
 pub const MAX_RATE: f64 = 1e9;
-/// Longest warm-up, measurement or drain.
+/// Maximum length of each phase of a load.
 pub const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A load that cannot be.
+/// Invalid option of a load.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum LoadOptionsError {
-    /// A number is outside its range.
-    #[error("`{key}` is {value} and has to be between {least} and {most}")]
-    Range {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: usize,
-        /// The least that it may be.
-        least: usize,
-        /// The most that it may be.
-        most: usize,
-    },
-    /// The rate is not a rate.
-    #[error("`rate` is {0} commands per second and has to be over 0 and at most {MAX_RATE}")]
+    #[error("`{key}` is {value}, expected 1 to {most}")]
+    Range { key: &'static str, value: usize, most: usize },
+    #[error("`rate` is {0} commands per second, expected more than 0 and at most {MAX_RATE}")]
     Rate(f64),
-    /// All clients together would have too many commands without an answer.
-    #[error(
-        "{clients} clients with {outstanding} commands each are over the limit of {MAX_OUTSTANDING} commands without an answer"
-    )]
-    TooManyOutstanding {
-        /// Clients.
-        clients: usize,
-        /// Commands per client.
-        outstanding: usize,
-    },
-    /// A duration is outside its range.
-    #[error("`{key}` is {value:?} and has to be {}at most {MAX_DURATION:?}", if *.positive { "over 0 and " } else { "" })]
-    Duration {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: Duration,
-        /// Whether it has to be longer than nothing.
-        positive: bool,
-    },
+    #[error("{clients} clients with {outstanding} commands each exceed the limit of {MAX_OUTSTANDING} unanswered ones")]
+    TooManyOutstanding { clients: usize, outstanding: usize },
+    #[error("`{key}` is {value:?}, expected {}at most {MAX_DURATION:?}", if *.positive { "over 0 and " } else { "" })]
+    Duration { key: &'static str, value: Duration, positive: bool },
 }
 
 impl LoadOptions {
-    /// Names the first value that cannot be.
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// The first value out of its range.
     pub fn validate(&self) -> Result<(), LoadOptionsError> {
-        let range = |key, value: usize, most| match value {
-            0 => Err(LoadOptionsError::Range { key, value, least: 1, most }),
-            _ if value > most => Err(LoadOptionsError::Range { key, value, least: 1, most }),
-            _ => Ok(()),
+        let range = |key, value: usize, most| {
+            if (1..=most).contains(&value) { Ok(()) } else { Err(LoadOptionsError::Range { key, value, most }) }
         };
         range("clients", self.clients, MAX_CLIENTS)?;
         range("bundle", self.bundle, MAX_BUNDLE_COMMANDS)?;
@@ -129,7 +100,7 @@ impl LoadOptions {
             }
             LoadMode::Open { rate, most_outstanding } => {
                 range("most_outstanding", most_outstanding, MAX_OUTSTANDING)?;
-                // The rate is also refused when it is not a number.
+                // Written so that NaN is refused too.
                 if !(rate > 0.0 && rate <= MAX_RATE) {
                     return Err(LoadOptionsError::Rate(rate));
                 }
@@ -150,7 +121,7 @@ impl LoadOptions {
         Ok(())
     }
 
-    /// Most commands without an answer, of all clients together.
+    /// Returns the maximum number of unanswered commands of all clients together.
     pub fn most_outstanding(&self) -> usize {
         match self.mode {
             LoadMode::Closed { outstanding } => outstanding * self.clients,

@@ -1,4 +1,4 @@
-//! What a load generator saw.
+//! Measurements of a load.
 
 use crate::load::usage::Usage;
 use crate::session::SessionCounters;
@@ -6,98 +6,99 @@ use hdrhistogram::Histogram;
 use quorate_types::Time;
 use std::time::Duration;
 
-/// The width of one interval of the throughput over time.
+/// Width of one interval of the throughput over time.
 pub const INTERVAL: Duration = Duration::from_millis(100);
-/// Longest latency that is told apart from longer ones: one hour, in microseconds.
+/// Highest latency that a histogram distinguishes: one hour.
 pub const MAX_LATENCY_US: u64 = 3_600_000_000;
 /// Significant decimal digits of a recorded latency.
 pub const LATENCY_DIGITS: u8 = 3;
 
-/// A histogram of microseconds.
+/// Returns an empty histogram of microseconds.
 pub fn microseconds() -> Histogram<u64> {
     Histogram::new_with_bounds(1, MAX_LATENCY_US, LATENCY_DIGITS).expect("the bounds are in order")
 }
 
-/// What a load generator measured.
+/// Result of a load.
 ///
-/// A command's latency counts where the time at which it was meant to be sent is in the measured window; one that was never
-/// answered counts with its age at the end of the run, which is the least that its latency can be. Throughput counts the commands
-/// that were answered in the window.
+/// Latencies are those of commands whose intended send time is in the measured window. An unanswered command counts
+/// with its age at the end of the run, a lower bound on its latency. Throughput counts the commands answered in the
+/// window.
 #[derive(Clone, Debug)]
 pub struct LoadReport {
-    /// The measured window: shorter than asked for if the load was stopped.
+    /// Length of the measured window, which is shorter than configured if the load was stopped.
     pub window: Duration,
-    /// From the start of the load to the start of the window.
+    /// Time from the start of the load to the start of the window.
     pub warmup: Duration,
-    /// Latencies in microseconds.
     pub latency_us: Histogram<u64>,
-    /// How late commands were sent in open loop, in microseconds after their time, for those due in the window. In closed loop none.
+    /// Open loop: delay from the intended to the actual send time, in microseconds, of commands due in the window.
+    /// `None` in a closed loop.
     pub schedule_lag_us: Option<Histogram<u64>>,
-    /// Commands answered in each [`INTERVAL`] since the start of the load, warm-up and drain included.
+    /// Commands answered in each [`INTERVAL`] since the start of the load, including warm-up and drain.
     pub intervals: Vec<u64>,
-    /// Median and 99th percentile, in microseconds, of the commands answered in each second of the window; none without an answer.
+    /// Median and 99th percentile, in microseconds, of the commands answered in each second of the window; `None`
+    /// without an answer.
     pub seconds: Vec<Option<(u64, u64)>>,
-    /// The longest time in the window without an answer, between its start, the answers and its end.
+    /// Longest time without an answer in the window, including its start and end.
     pub longest_gap: Duration,
-    /// Commands answered as executed in the window.
+    /// Commands executed, by an answer in the window.
     pub completed: u64,
     /// Commands sent in the window.
     pub submitted: u64,
-    /// Commands answered in the window as executed before; they are part of `completed`.
+    /// Commands executed earlier, by an answer in the window. They are part of `completed`.
     pub duplicates: u64,
-    /// Commands answered in the window as refused; they are no part of `completed`.
+    /// Commands refused, by an answer in the window. They are not part of `completed`.
     pub refused: u64,
-    /// Commands sent during the whole load that had no answer at its end.
+    /// Commands without an answer at the end of the load.
     pub unanswered: u64,
-    /// Commands that were due in open loop and never sent, because too many waited for an answer.
+    /// Open loop: commands that were due but never sent, because too many were unanswered.
     pub unsent: u64,
-    /// Commands sent during the whole load, without those before it that the workload needed.
+    /// Commands sent during the whole load, without the preload.
     pub total_submitted: u64,
-    /// Commands answered as executed during the whole load.
+    /// Commands executed during the whole load.
     pub total_completed: u64,
-    /// Commands answered as refused during the whole load.
+    /// Commands refused during the whole load.
     pub total_refused: u64,
-    /// Commands executed before the load because the workload needed them.
+    /// Commands of the preload.
     pub preloaded: u64,
-    /// Those of them that the replicas refused.
+    /// Commands of the preload that the replicas refused.
     pub preload_refused: u64,
-    /// Bundles in the window: sent, answered, sent again, refused.
+    /// Counters of the bundles in the window.
     pub bundles: SessionCounters,
-    /// What the generator's thread and connections used in the window.
+    /// Resources of the generator's thread and its connections in the window.
     pub usage: Usage,
-    /// Frames of replicas that were no replies, during the whole load.
+    /// Frames from replicas that were not replies, during the whole load.
     pub malformed: u64,
-    /// The first such frame's error.
+    /// Error of the first malformed frame.
     pub first_malformed: Option<String>,
-    /// Whether the load was stopped before its time.
+    /// The load was stopped before the end of its window.
     pub stopped: bool,
 }
 
 impl LoadReport {
-    /// Commands per second in the window.
+    /// Returns commands per second in the window.
     pub fn throughput(&self) -> f64 {
         if self.window.is_zero() { 0.0 } else { self.completed as f64 / self.window.as_secs_f64() }
     }
 
-    /// The part of the window in which the generator's thread ran or waited for a processor: near 1 when it was the limit. None
-    /// where the kernel does not tell.
+    /// Returns the fraction of the window in which the generator's thread ran or was runnable. Near 1 it was the
+    /// bottleneck. `None` if the kernel does not report it.
     pub fn busy_fraction(&self) -> Option<f64> {
         let busy = self.usage.busy?;
         (!self.window.is_zero()).then(|| busy.as_secs_f64() / self.window.as_secs_f64())
     }
 
-    /// CPU time of the generator per command, in microseconds; none without a command.
+    /// Returns the CPU time of the generator per command, in microseconds; `None` without a command.
     pub fn cpu_us_per_command(&self) -> Option<f64> {
         (self.completed > 0).then(|| self.usage.cpu.as_secs_f64() * 1e6 / self.completed as f64)
     }
 
-    /// A quantile of the latency, in milliseconds; none without a command.
+    /// Returns a quantile of the latency, in milliseconds; `None` without a command.
     pub fn latency_ms(&self, quantile: f64) -> Option<f64> {
         (!self.latency_us.is_empty()).then(|| self.latency_us.value_at_quantile(quantile) as f64 / 1e3)
     }
 }
 
-/// What became of a bundle's commands.
+/// Counts of commands by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     pub executed: u64,
@@ -117,13 +118,13 @@ impl Tally {
     }
 }
 
-/// Records a load that has begun.
+/// Measurements of a running load.
 pub struct Recorder {
     start: Time,
     window: (Time, Time),
     pub latency_us: Histogram<u64>,
     pub lag_us: Option<Histogram<u64>>,
-    /// Latencies since the progress was last told.
+    /// Latencies since the last update of the progress.
     pub recent_us: Histogram<u64>,
     pub intervals: Vec<u64>,
     /// Latencies of commands answered in the current second of the window.
@@ -170,14 +171,14 @@ impl Recorder {
         self.window.0 <= at && at < self.window.1
     }
 
-    /// The load is stopped: the window ends now, and is empty if it has not begun.
+    /// Ends the window now. It is empty if it has not started.
     pub fn cut(&mut self, now: Time) {
         self.window = (self.window.0.min(now), self.window.1.min(now));
     }
 
-    /// `count` commands that were meant to be sent at `intended` are sent.
+    /// Records that `count` commands due at `intended` are sent.
     #[inline]
-    pub fn sent(&mut self, now: Time, intended: Time, count: u64) {
+    pub fn on_sent(&mut self, now: Time, intended: Time, count: u64) {
         self.submitted += count;
         if self.in_window(now) {
             self.submitted_in_window += count;
@@ -189,9 +190,9 @@ impl Recorder {
         }
     }
 
-    /// `count` commands that were meant to be sent at `intended` are answered as executed.
+    /// Records that `count` commands due at `intended` are answered as executed.
     #[inline]
-    pub fn latency(&mut self, now: Time, intended: Time, count: u64) {
+    pub fn on_executed(&mut self, now: Time, intended: Time, count: u64) {
         let waited = now.since(intended).as_nanos() as u64 / 1000;
         if self.in_window(intended) {
             self.latency_us.saturating_record_n(waited, count);
@@ -203,7 +204,7 @@ impl Recorder {
         }
     }
 
-    /// Settles the seconds of the window that are over.
+    /// Computes the quantiles of the seconds that are over.
     fn close_seconds(&mut self, now: Time) {
         while (self.seconds.len() as u64) < now.since(self.window.0).as_secs() {
             let quantile = |at| self.second_us.value_at_quantile(at);
@@ -212,22 +213,22 @@ impl Recorder {
         }
     }
 
-    /// The whole seconds of the window, which is over.
-    pub fn seconds(&mut self) -> Vec<Option<(u64, u64)>> {
+    /// Returns the quantiles of all whole seconds of the window, which must be over.
+    pub fn take_seconds(&mut self) -> Vec<Option<(u64, u64)>> {
         self.close_seconds(self.window.1);
         std::mem::take(&mut self.seconds)
     }
 
-    /// `count` commands that were meant to be sent at `intended` will never be answered.
-    pub fn lost(&mut self, now: Time, intended: Time, count: u64) {
+    /// Records that `count` commands due at `intended` have no answer at the end.
+    pub fn on_unanswered(&mut self, now: Time, intended: Time, count: u64) {
         if self.in_window(intended) {
             self.latency_us.saturating_record_n(now.since(intended).as_micros() as u64, count);
         }
     }
 
-    /// A bundle is answered.
+    /// Records the outcomes of a bundle.
     #[inline]
-    pub fn answered(&mut self, now: Time, tally: Tally) {
+    pub fn on_answered(&mut self, now: Time, tally: Tally) {
         self.total.add(tally);
         let interval = (now.since(self.start).as_nanos() / INTERVAL.as_nanos()) as usize;
         if interval >= self.intervals.len() {
@@ -243,7 +244,7 @@ impl Recorder {
         }
     }
 
-    /// The longest time without an answer until `now`, the start and the end of the window included.
+    /// Returns the longest time without an answer until `now`, including the start and the end of the window.
     pub fn longest_gap(&self, now: Time) -> Duration {
         self.longest_gap.max(now.min(self.window.1).since(self.last_answer))
     }

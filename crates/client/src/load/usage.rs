@@ -1,26 +1,24 @@
-//! What a thread costs, as the operating system counts it.
+//! Resources of a thread, as the operating system counts them.
 
 use quorate_transports::Counters;
 use std::time::Duration;
 
-/// What the load generator's thread and its connections used since their start.
+/// Resources that the load generator's thread and its connections used since their start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Time on a processor.
     pub cpu: Duration,
-    /// Time on a processor or waiting for one; none where the kernel does not tell.
+    /// Time on a processor or waiting for one; `None` if the kernel does not report it.
     pub busy: Option<Duration>,
-    /// What went over the connections.
     pub transport: Counters,
 }
 
 impl Usage {
-    /// The calling thread's use, and what its transport counted.
+    /// Reads the usage of the calling thread.
     pub fn of_thread(transport: Counters) -> Usage {
         Usage { cpu: thread_cpu_time(), busy: thread_schedule(), transport }
     }
 
-    /// What was used between an earlier reading and this one.
+    /// Returns the usage since an earlier reading.
     pub fn since(&self, earlier: &Usage) -> Usage {
         let (now, then) = (&self.transport, &earlier.transport);
         Usage {
@@ -39,16 +37,16 @@ impl Usage {
     }
 }
 
-/// CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 pub fn thread_cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the answer.
+    // SAFETY: `time` is valid for writes.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(answer, 0, "every kernel that this runs on counts a thread's CPU time");
+    assert_eq!(answer, 0, "every supported kernel counts a thread's CPU time");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Time that the calling thread ran or was ready to run but waited for a processor; none where the kernel does not tell.
+/// Returns how long the calling thread ran or waited for a processor; `None` if the kernel does not report it.
 pub fn thread_schedule() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut numbers = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! Replicas without consensus: each answers on its own, over real sockets, as if what comes in were ordered at once.
+//! Replicas without consensus, over real sockets: each executes every bundle when it arrives.
 
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_client::{ClientConfig, connect};
@@ -14,27 +14,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// How a replica behaves.
+/// Behaviour of a replica.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(dead_code, reason = "the benchmark uses a part")]
+#[allow(dead_code, reason = "the benchmark uses only some")]
 pub enum Manner {
-    /// The result of a command is its payload.
+    /// Returns the payload of a command as its result.
     Honest,
-    /// Its results are made up.
+    /// Returns forged results.
     Lies,
-    /// It takes everything and answers nothing.
+    /// Receives everything and answers nothing.
     Silent,
-    /// It refuses each bundle once and executes it when it comes again.
+    /// Refuses each bundle once and executes it when it comes again.
     RefusesOnce,
-    /// It refuses each bundle for good.
+    /// Refuses each bundle permanently.
     Rejects,
-    /// It says of the first bundle that it expired, and is far ahead from then on.
+    /// Reports the first bundle as expired, and a far higher height from then on.
     ExpiresOnce,
-    /// It says of the first bundle that it has forgotten what became of it.
+    /// Reports the outcome of the first bundle as forgotten.
     ForgetsOnce,
-    /// It cannot be reached.
+    /// Does not listen.
     Absent,
-    /// It acknowledges without results.
+    /// Acknowledges without results.
     Acknowledges,
 }
 
@@ -148,7 +148,7 @@ impl Echo {
 
     fn execute(&mut self, bundle: &Bundle) -> ReplicaReply {
         let genuine = bundle.authenticator().is_none() || self.verifier.forged([bundle]).is_empty();
-        assert!(genuine, "a client signs what it sends, if it signs");
+        assert!(genuine, "a client's signature is forged");
         if self.manner == Manner::RefusesOnce && self.seen.insert(bundle.digest(), ()).is_none() {
             return ReplicaReply::Refused { bundle: bundle.digest(), why: "come again".to_owned(), again: true };
         }
@@ -167,9 +167,9 @@ impl Echo {
             return ReplicaReply::Executed { bundle: bundle.digest(), height: Height(0), results };
         }
         if let Some(void) = self.void_sequence.take() {
-            assert_eq!(bundle.expires(), self.height().latest_expiry(), "it is signed for where the replicas are");
+            assert_eq!(bundle.expires(), self.height().latest_expiry(), "it is not signed for the current height");
             let again = bundle.commands().next().map(|command| command.sequence) == Some(void);
-            assert_eq!(again, self.manner == Manner::ExpiresOnce, "what may have been executed is never signed again");
+            assert_eq!(again, self.manner == Manner::ExpiresOnce, "only an expired command may be signed again");
         }
         let results = match self.manner {
             Manner::Lies => Results::collect(bundle.commands().map(|_| Outcome::Executed(b"a lie"))),
