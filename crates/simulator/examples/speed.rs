@@ -1,7 +1,7 @@
-//! How many messages a core delivers in a second: `cargo run --release -p quorate-simulator --example speed`.
+//! Messages that one core simulates per second of CPU time: `cargo run --release -p quorate-simulator --example speed`.
 //!
-//! Blocks of one bundle of one command, signatures by the scheme `none`, links that lose nothing; work takes no time or what the table says.
-//! A second is one of this thread on a processor, whatever else the machine does. An argument such as `jolteon-4-none` runs that case alone.
+//! Blocks have one command, signatures are of the scheme `none`, and links lose nothing. Simulated work is free or
+//! costs what the shipped table says. An argument such as `jolteon-4-none` runs only that case.
 
 use quorate_applications::ApplicationKind;
 use quorate_client::ReplyMode;
@@ -58,7 +58,8 @@ fn main() {
         let seconds = (thread_cpu_time() - start).as_secs_f64();
         assert_eq!(report.complaint, None);
         println!(
-            "{protocol} n={replicas} costs {costs}: {:.0} messages/s, {:.0} events/s ({} messages, {seconds:.2} s, {:.2} virtual s)",
+            "{protocol} n={replicas} costs {costs}: {:.0} messages/s, {:.0} events/s \
+             ({} messages, {seconds:.2} s, {:.2} virtual s)",
             report.delivered as f64 / seconds,
             report.events as f64 / seconds,
             report.delivered,

@@ -1,4 +1,4 @@
-//! What goes wrong, drawn from the seed.
+//! Random faults and network conditions, drawn from the seed.
 
 use crate::clock::TRUE_RATE;
 use crate::faults::{Change, FULL_SPEED, Leaves, pairs};
@@ -7,22 +7,22 @@ use crate::random::{Purpose, Random};
 use quorate_types::Time;
 use std::time::Duration;
 
-/// Highest part of packets that is lost, or comes twice, or falls behind.
+/// Maximum probability that a packet is lost, duplicated or reordered.
 const MOST_PACKETS: f64 = 0.1;
-/// What a journal takes to become durable, at most.
+/// Maximum time for a journal to become durable.
 const MOST_FLUSH: Duration = Duration::from_millis(5);
-/// A clock gains or loses at most so many parts in a million.
+/// Maximum drift of a clock in either direction.
 const MOST_DRIFT_PPM: u64 = 200_000;
 
-/// In one of so many seeds, those with the highest remainder, links differ.
+/// Every third seed has links of unequal delay.
 const UNEQUAL_EVERY: u64 = 3;
-/// How near a replica may be, in parts of the farthest.
+/// Minimum distance of a replica, relative to the maximum.
 const NEAREST: f64 = 0.05;
-/// The longest way between two replicas, in parts of a view timeout.
+/// Maximum delay between two replicas, in view timeouts.
 const FARTHEST_VIEW_TIMEOUTS: f64 = 0.125;
 
-/// Links of which each has its own latency, for a part of the seeds and where the network says nothing of that: partial synchrony does not
-/// grant that all are equally far, and who is near hears first and is heard first. Other seeds are what they were before there was this.
+/// Returns links that each have their own delay, or none for two thirds of the seeds and for networks that define their
+/// delays. Partial synchrony does not promise equal delays, and unequal ones change the order of messages.
 pub fn unequal_links(seed: u64, network: &NetworkSpec, replicas: usize, view_timeout: Duration) -> Vec<LinkSpec> {
     let mean_ms = match &network.delay {
         Delay::Constant { mean_ms } | Delay::Normal { mean_ms, .. } => *mean_ms,
@@ -33,7 +33,7 @@ pub fn unequal_links(seed: u64, network: &NetworkSpec, replicas: usize, view_tim
     }
     let mut random = Random::new(seed, Purpose::Distances, 0);
     let farthest_ms = view_timeout.as_secs_f64() * 1000.0 * FARTHEST_VIEW_TIMEOUTS;
-    // Evenly by the order of magnitude: from differences of the usual size to such as nearly fill a view.
+    // Log-uniform between the mean delay of the network and the maximum, which nearly fills a view.
     let scale_ms = mean_ms * (farthest_ms / mean_ms).max(1.0).powf(random.unit());
     let places: Vec<f64> = (0..replicas).map(|_| NEAREST + random.unit() * (1.0 - NEAREST)).collect();
     let name = |at: usize| End::Replica(at as u16);
@@ -45,24 +45,23 @@ pub fn unequal_links(seed: u64, network: &NetworkSpec, replicas: usize, view_tim
     pairs(&all, &all, false).into_iter().map(link).collect()
 }
 
-/// Trouble drawn from a seed.
+/// Faults and network conditions drawn from a seed.
 pub struct Chaos {
-    /// What happens.
     pub changes: Vec<(Time, Change)>,
-    /// What a journal takes to become durable.
+    /// Time for a journal to become durable.
     pub flush: Duration,
-    /// Loss of packets.
+    /// Probability that a packet is lost.
     pub loss: f64,
-    /// Datagrams that arrive twice.
+    /// Probability that a datagram arrives twice.
     pub duplication: f64,
-    /// Packets that fall behind.
+    /// Probability that a packet is reordered.
     pub reordering: f64,
-    /// The replicas outside the core that is healed at the end: at most f, crashed or cut off for good.
+    /// The replicas outside the core that heals at the end: at most f, which crash for good by then.
     pub outside: Vec<usize>,
 }
 
-/// Trouble for so long, for `replicas` replicas of which `faults` may fail for good, or lose their memory. Faults last up to two view
-/// timeouts.
+/// Draws faults for a period of `lasts`. At most `faults` of the replicas fail for good or lose their journal. Other
+/// faults last up to two view timeouts.
 pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_timeout: Duration) -> Chaos {
     let mut random = Random::new(seed, Purpose::Faults, 0);
     let mut order: Vec<usize> = (0..replicas).collect();
@@ -71,7 +70,7 @@ pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_ti
     }
     let (outside, others) = order.split_at(random.below(faults as u64 + 1) as usize);
     let outside = outside.to_vec();
-    // Whose disk may break: who has lost its memory needs all the others that are not outside to come back.
+    // Replicas that may lose their journal. To recover, one needs all the others that are not outside.
     let forgetful = &others[..faults - outside.len()];
     let mut changes = Vec::new();
     for replica in &outside {
@@ -94,7 +93,7 @@ pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_ti
     Chaos { changes, flush, loss, duplication, reordering, outside }
 }
 
-/// When something goes wrong, and what a long time is.
+/// Start and end of a fault, with the unit for its size.
 struct Span {
     now: Time,
     until: Time,

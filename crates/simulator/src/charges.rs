@@ -1,16 +1,13 @@
-//! A cost table in whole numbers, so that sums are the same on every machine.
+//! Cost table in integers, so that sums are the same on every machine.
 
 use crate::costs::{CostTable, SignatureCosts, Steps};
 use std::time::Duration;
 
-/// Picoseconds in a microsecond.
 const PS_PER_US: f64 = 1e6;
-/// Picoseconds in a nanosecond.
 const PS_PER_NS: u64 = 1000;
-/// Nanoseconds in a microsecond.
 const NS_PER_US: f64 = 1e3;
 
-/// The table in whole picoseconds, by what it is charged for.
+/// Costs of each kind of work, in picoseconds.
 #[derive(Clone, Debug)]
 pub struct Charges {
     pub turn: u64,
@@ -36,7 +33,7 @@ pub struct Charges {
 }
 
 impl Charges {
-    /// Of a table that was validated, and of what signatures cost.
+    /// Converts a validated table and the costs of the scheme's signatures.
     pub fn new(table: &CostTable, signatures: &SignatureCosts) -> Charges {
         let us = |value: f64| (value * PS_PER_US) as u64;
         let per_byte = |value: f64| us(value / NS_PER_US);
@@ -65,23 +62,23 @@ impl Charges {
         }
     }
 
-    /// What checking so many signatures at once costs.
+    /// Returns the cost of verifying `count` signatures at once.
     pub fn verify(&self, count: u64) -> u64 {
         self.verify.cost(count)
     }
 
-    /// What checking a proof of so many signers costs.
+    /// Returns the cost of verifying the proof of a certificate.
     pub fn verify_proof(&self, signers: u64) -> u64 {
         self.verify_proof.cost(signers)
     }
 
-    /// What making a proof of so many checked signatures costs.
+    /// Returns the cost of assembling a proof from verified signatures.
     pub fn assemble(&self, signers: u64) -> u64 {
         self.assemble.cost(signers)
     }
 }
 
-/// Costs by a count: between two figures interpolated, beyond the last in proportion, and nothing costs nothing.
+/// Costs by count: interpolated between two entries, proportional beyond the last, and 0 for 0.
 #[derive(Clone, Debug)]
 struct Ladder(Vec<(u64, u64)>);
 
@@ -105,7 +102,7 @@ impl Ladder {
     }
 }
 
-/// Whole nanoseconds, rounded up, so that work that costs something takes time.
+/// Converts picoseconds to nanoseconds, rounding up so that work with a cost takes time.
 pub fn nanos(picoseconds: u64) -> u64 {
     picoseconds.div_ceil(PS_PER_NS)
 }

@@ -1,46 +1,44 @@
-//! What a run tells of its course: how far each replica was from moment to moment, how much it held at most, and which states were
-//! fetched.
+//! Course of a run: samples of each replica's progress, its maximum memory use, and the state transfers.
 
 use crate::faults::Point;
 use quorate_types::{Height, ReplicaId, Time};
 use std::time::Duration;
 
-/// The first distance between two samples.
+/// Initial interval between two samples.
 const FIRST_DISTANCE: Duration = Duration::from_millis(5);
-/// Most samples; when there are more, every other one goes, and they are taken half as often.
+/// Maximum number of samples. Beyond it every other one is dropped and the interval doubles.
 const MOST_SAMPLES: usize = 4096;
 
-/// How far the replicas were at a moment.
+/// Progress of the replicas at one time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// When.
     pub at: Time,
-    /// Up to which height each had executed.
+    /// Executed height of each replica.
     pub heights: Vec<u64>,
-    /// How many commands.
+    /// Number of commands that each replica has executed.
     pub commands: Vec<u64>,
 }
 
-/// The views and heights that decide what a replica may do next.
+/// Views and heights that determine what a replica may do next.
 pub struct Landmarks {
-    /// Its view, those of its last votes and of its lock, those of the certificates on which it stands.
+    /// Views of the replica, its last votes, its lock and its certificates.
     pub views: Vec<u64>,
-    /// What it has committed, locked, and of the certificates.
+    /// Heights of its commit, its lock and its certificates.
     pub heights: Vec<u64>,
 }
 
-/// How much a replica held.
+/// Objects that a replica holds in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Holdings {
     /// Blocks in the tree.
     pub blocks: usize,
-    /// Committed blocks that were kept with their bundles.
+    /// Committed blocks with their bundles.
     pub whole_blocks: usize,
-    /// Rounds of votes, those on checkpoints included.
+    /// Rounds of votes, including those on checkpoints.
     pub rounds: usize,
-    /// States.
+    /// Checkpoint states.
     pub states: usize,
-    /// Bytes of these, and of what has come of another.
+    /// Bytes of these states and of the chunks received so far.
     pub state_bytes: usize,
 }
 
@@ -54,44 +52,42 @@ impl Holdings {
     }
 }
 
-/// A replica fetched a state in place of blocks.
+/// State transfer to a replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fetched {
-    /// Who.
     pub replica: ReplicaId,
-    /// The height of the checkpoint.
+    /// Height of the checkpoint.
     pub height: Height,
-    /// When it knew what the state consists of.
+    /// When the replica had the manifest of the state.
     pub begun: Time,
-    /// Up to where it had executed.
+    /// Height that the replica had executed before.
     pub from: Height,
-    /// Chunks of the state.
+    /// Number of chunks of the state.
     pub chunks: u32,
-    /// Those that it had already.
+    /// Chunks that the replica already had.
     pub held: u32,
-    /// Those that came.
+    /// Chunks that it received.
     pub received: u32,
-    /// When it became that state, if it did.
+    /// When the replica adopted the state, if it did.
     pub adopted: Option<Time>,
-    /// The point of its life at which it began, and at which it became that state.
+    /// Points of the replica's life at which the transfer began and the state was adopted.
     pub points: (Point, Option<Point>),
 }
 
-/// The course of a run.
+/// Course of a run.
 #[derive(Clone, Debug)]
 pub struct Chronicle {
-    /// In order of time.
+    /// Ordered by time.
     pub samples: Vec<Sample>,
-    /// The most of each kind that each replica held at any sample.
+    /// Maximum of each count that each replica held at any sample.
     pub most_held: Vec<Holdings>,
-    /// In the order in which they began.
+    /// Ordered by their start.
     pub fetched: Vec<Fetched>,
     distance: Duration,
     due: Time,
 }
 
 impl Chronicle {
-    /// Nothing has happened.
     pub fn new(replicas: usize) -> Chronicle {
         Chronicle {
             samples: Vec::new(),
@@ -102,12 +98,12 @@ impl Chronicle {
         }
     }
 
-    /// Whether a sample is to be taken before what happens at `next`.
+    /// Returns whether a sample is due before the event at `next`.
     pub fn is_due(&self, next: Time) -> bool {
         next > self.due
     }
 
-    /// Takes a sample of the replicas: height, commands and holdings of each, before what happens at `next`.
+    /// Takes a sample before the event at `next`, given height, commands and holdings of each replica.
     pub fn sample(&mut self, next: Time, replicas: impl Iterator<Item = (u64, u64, Holdings)>) {
         let (mut heights, mut commands) = (Vec::new(), Vec::new());
         for ((height, executed, held), most) in replicas.zip(&mut self.most_held) {
@@ -117,19 +113,15 @@ impl Chronicle {
         }
         self.samples.push(Sample { at: self.due, heights, commands });
         if self.samples.len() > MOST_SAMPLES {
-            let mut number = 0;
-            self.samples.retain(|_| {
-                number += 1;
-                number % 2 == 1
-            });
+            self.samples = std::mem::take(&mut self.samples).into_iter().step_by(2).collect();
             self.distance *= 2;
         }
-        // A world in which nothing happens for a while is the same all the time.
+        // Skip samples for which nothing happens: they would all be equal.
         let distance = self.distance.as_nanos() as u64;
         self.due = Time((next.0.saturating_sub(1) / distance + 1) * distance);
     }
 
-    /// A replica becomes the state that it has fetched.
+    /// Notes that a replica adopts the state that it fetched.
     pub fn adopts(&mut self, now: Time, replica: ReplicaId, height: Height, point: Point) {
         let fetched = self.fetched.iter_mut().rev().find(|fetched| fetched.replica == replica);
         if let Some(fetched) = fetched.filter(|fetched| fetched.height == height) {
@@ -137,7 +129,7 @@ impl Chronicle {
         }
     }
 
-    /// A chunk has come to a replica.
+    /// Notes that a replica receives a chunk.
     pub fn receives(&mut self, replica: ReplicaId) {
         if let Some(fetched) = self.fetched.iter_mut().rev().find(|fetched| fetched.replica == replica) {
             fetched.received += 1;

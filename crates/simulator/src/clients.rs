@@ -1,4 +1,4 @@
-//! The load in virtual time: the client library's own decisions, with the world's clock.
+//! The client library's load in virtual time.
 
 use crate::charges::{Charges, nanos};
 use crate::clock::NEVER;
@@ -13,17 +13,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The origin of the simulated clients.
+/// Origin of the simulated clients.
 const ORIGIN: ClientId = ClientId(1 << 16);
 
-/// The machine of the clients.
+/// Machine of all clients.
 pub struct Clients {
     core: LoadCore,
     replies: VecDeque<(u16, u32, Arc<ReplicaReply>)>,
     out: Vec<Outgoing>,
-    /// Whether it is to look what there is to do, whatever the time.
+    /// Takes a turn even if no reply or wake-up is due.
     is_called: bool,
-    /// The earliest wake-up that the world knows of.
+    /// The earliest scheduled wake-up.
     pub wake_known: Time,
     at_start: Option<SessionCounters>,
     at_end: Option<SessionCounters>,
@@ -32,7 +32,6 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// A load that has not begun.
     pub fn new(
         options: &LoadOptions,
         quorum: Quorum,
@@ -55,7 +54,6 @@ impl Clients {
         }
     }
 
-    /// A reply has come in.
     pub fn take_in(&mut self, from: usize, bytes: u32, reply: Arc<ReplicaReply>) {
         self.replies.push_back((from as u16, bytes, reply));
     }
@@ -65,12 +63,12 @@ impl Clients {
         self.core.next_wake().unwrap_or(NEVER)
     }
 
-    /// Whether a turn would find something to do.
+    /// Returns whether a turn would have work.
     pub fn has_work(&mut self, now: Time) -> bool {
         self.is_called || !self.replies.is_empty() || self.next_wake() <= now
     }
 
-    /// Works through what there is; says how many nanoseconds that takes and how many bundles go where.
+    /// Handles all replies and appends the bundles to send. Returns the nanoseconds that the turn takes.
     pub fn turn(
         &mut self,
         now: Time,
@@ -92,9 +90,9 @@ impl Clients {
             let bytes = frame.len();
             let bundle = match decode_message(frame) {
                 Ok(ClientRequest::Submit(bundle)) => bundle,
-                // The load learns from the replies where the cluster is, and begins with it.
+                // The simulated load learns the height from replies to its bundles.
                 Ok(ClientRequest::Height { .. }) => continue,
-                _ => panic!("a load sends requests that can be decoded"),
+                _ => panic!("a load sends only bundles and questions for the height"),
             };
             oracle.submitted(&bundle);
             oracle.awaits(now, &bundle);
@@ -126,13 +124,11 @@ impl Clients {
         }
     }
 
-    /// How far the load has come.
     pub fn stage(&self) -> Stage {
         self.core.stage()
     }
 
-    /// A replica cannot be reached any more.
-    pub fn lost(&mut self, replica: ReplicaId) {
+    pub fn on_crash(&mut self, replica: ReplicaId) {
         self.core.on_disconnected(replica);
     }
 
@@ -142,7 +138,7 @@ impl Clients {
         self.core.stop(now);
     }
 
-    /// What came of the load, which is over.
+    /// Returns the report of the load, which must be done.
     pub fn finish(self, now: Time) -> LoadReport {
         let bundles = match (self.at_start, self.at_end) {
             (Some(start), Some(end)) => end.since(&start),

@@ -1,16 +1,21 @@
-//! A replica's clock, which may run apart from the world's.
+//! Clock of a replica, which may drift from virtual time.
 
 use quorate_types::Time;
 
-/// A time that never comes.
 pub const NEVER: Time = Time(u64::MAX);
-/// Own nanoseconds in a million of the world's, for a clock that is right.
+/// Rate of an exact clock, in its nanoseconds per million of virtual time.
 pub const TRUE_RATE: u64 = 1_000_000;
+pub const NS_PER_MS: f64 = 1e6;
 
-/// What a replica takes for the time. It never goes back, however fast or slow it runs.
+/// Converts milliseconds to whole nanoseconds.
+pub fn ms_to_ns(ms: f64) -> u64 {
+    (ms * NS_PER_MS) as u64
+}
+
+/// Monotonic clock of a replica.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// The world's time when the rate changed last, and what the clock showed then.
+    /// Virtual time of the last change of the rate, and the clock's time then.
     since: Time,
     shown: Time,
     rate: u64,
@@ -23,13 +28,13 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// What it shows at a time of the world.
+    /// Returns the clock's time at virtual time `now`.
     pub fn shows(&self, now: Time) -> Time {
         let passed = now.0 - self.since.0;
         Time(self.shown.0 + scale(passed, self.rate, TRUE_RATE, 0))
     }
 
-    /// The first time of the world at which it shows `own`, or later.
+    /// Returns the first virtual time at which the clock shows at least `own`.
     pub fn reaches(&self, own: Time) -> Time {
         if own.0 == u64::MAX {
             return own;
@@ -38,9 +43,9 @@ impl Clock {
         Time(self.since.0 + scale(missing, TRUE_RATE, self.rate, self.rate - 1))
     }
 
-    /// From now on it runs at another rate, which is not 0.
+    /// Sets the rate from `now` on. It must not be 0.
     pub fn run_at(&mut self, now: Time, rate: u64) {
-        assert!(rate > 0, "a clock that stands still is a pause");
+        assert!(rate > 0, "a clock must not stop; pause the replica instead");
         *self = Clock { since: now, shown: self.shows(now), rate };
     }
 }

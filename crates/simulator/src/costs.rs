@@ -1,145 +1,137 @@
-//! What a replica's work costs, in time on a processor: the table that a simulation charges from.
+//! Cost table: CPU time of each kind of a replica's work.
 
 use quorate_crypto::SchemeKind;
 use quorate_types::Fault;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The table that is used where none was measured.
+/// Table to use when none was measured.
 pub const SHIPPED: &str = include_str!("../costs.toml");
-/// The highest cost of any one thing, in microseconds: one second.
+/// Maximum value of any entry, in microseconds: one second.
 const MOST_US: f64 = 1e6;
 
-/// Costs of work on one core. Times in microseconds, times per byte in nanoseconds.
+/// Costs of work on one core, in microseconds (`_us`) or nanoseconds (`_ns`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostTable {
-    /// Where the figures come from, for the report.
+    /// Origin of the figures, for the report.
     pub source: String,
-    /// The replica's core.
     pub core: CoreCosts,
-    /// Sockets and codec.
     pub wire: WireCosts,
-    /// SHA-256.
     pub hash: HashCosts,
-    /// Signatures, by the name of the scheme.
+    /// Costs by the name of the scheme.
     pub signatures: BTreeMap<String, SignatureCosts>,
-    /// The journal.
     pub journal: JournalCosts,
-    /// The clients' thread.
     pub client: ClientCosts,
-    /// What clients may ask for besides commands. Files from before it was a table of its own are read with what was measured then.
+    /// Older files lack this table, and get the costs measured for them.
     #[serde(default)]
     pub gateway: GatewayCosts,
 }
 
-/// The replica's core, microseconds.
+/// Costs of a replica's core.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreCosts {
-    /// Waking up: one wait for the network.
+    /// One wake-up: a wait for the network.
     pub turn_us: f64,
     /// One step of the state machine.
     pub step_us: f64,
-    /// Taking one bundle of a client in and answering it.
+    /// Receiving one bundle of a client and answering it.
     pub bundle_us: f64,
-    /// Executing one command, session included.
+    /// Executing one command, including its session.
     pub command_us: f64,
 }
 
-/// Sockets and codec.
+/// Costs of sockets and codec.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireCosts {
-    /// One system call that reads from a link, microseconds.
+    /// One system call that reads from a link.
     pub read_call_us: f64,
-    /// One system call that writes to a link, microseconds.
+    /// One system call that writes to a link.
     pub write_call_us: f64,
-    /// Decoding a message and finding its place, microseconds.
+    /// Decoding and dispatching one message.
     pub receive_us: f64,
-    /// Encoding a message, microseconds.
+    /// Encoding one message.
     pub send_us: f64,
-    /// For each byte received, nanoseconds.
+    /// Each byte received.
     pub receive_byte_ns: f64,
-    /// For each byte sent to each destination, nanoseconds.
+    /// Each byte sent to each destination.
     pub send_byte_ns: f64,
 }
 
-/// SHA-256.
+/// Costs of SHA-256.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HashCosts {
-    /// For each byte, nanoseconds.
     pub byte_ns: f64,
 }
 
-/// Signatures.
+/// Costs of a signature scheme.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignatureCosts {
-    /// Making one, microseconds.
     pub sign_us: f64,
-    /// Checking so many at once: pairs of a count and microseconds, both ascending. Between two, the cost is interpolated.
+    /// Verifying a batch, by the number of signatures.
     pub verify_us: Steps,
-    /// Checking a proof of so many signers.
+    /// Verifying the proof of a certificate, by the number of signers.
     pub verify_proof_us: Steps,
-    /// Making a proof of so many signatures that are checked.
+    /// Assembling a proof from verified signatures, by their number.
     pub assemble_us: Steps,
 }
 
 impl SignatureCosts {
-    /// Of signatures that cost nothing.
+    /// Returns costs of zero.
     pub fn free() -> SignatureCosts {
         let nothing = || vec![(1, 0.0)];
         SignatureCosts { sign_us: 0.0, verify_us: nothing(), verify_proof_us: nothing(), assemble_us: nothing() }
     }
 }
 
-/// What a number of things cost: pairs of a count and microseconds.
+/// Costs by count: pairs of a count and microseconds, both ascending. Costs between two entries are interpolated.
 pub type Steps = Vec<(u32, f64)>;
 
-/// The journal.
+/// Costs of the journal.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalCosts {
-    /// From writing a group of records to its being durable, microseconds; 0 stands for the journal in memory.
+    /// Time from writing a group of records until it is durable; 0 for a journal in memory.
     pub flush_us: f64,
 }
 
-/// The clients' thread.
+/// Costs of the clients' thread.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientCosts {
-    /// Making and recording one command, microseconds.
+    /// Creating and recording one command.
     pub command_us: f64,
-    /// Taking one reply, microseconds.
+    /// Handling one reply.
     pub reply_us: f64,
 }
 
-/// What clients may ask for besides commands.
+/// Costs of client requests other than commands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatewayCosts {
-    /// Making a status with its history, microseconds.
+    /// Creating a status with its history.
     pub status_us: f64,
-    /// Bytes of one.
+    /// Size of such a status.
     pub status_bytes: u32,
 }
 
 impl Default for GatewayCosts {
-    /// Of a replica with a history of 1024 blocks.
+    /// Returns the costs measured for a history of 1024 blocks.
     fn default() -> GatewayCosts {
         GatewayCosts { status_us: 6400.0, status_bytes: 113_000 }
     }
 }
 
 impl CostTable {
-    /// The shipped table.
     pub fn shipped() -> CostTable {
-        CostTable::parse(SHIPPED, "the shipped cost table").expect("the shipped table is held by a test")
+        CostTable::parse(SHIPPED, "the shipped cost table").expect("a test parses the shipped table")
     }
 
-    /// A world in which work takes no time.
+    /// Returns a table in which work takes no time.
     pub fn free() -> CostTable {
         CostTable {
             source: "none: work takes no time".into(),
@@ -163,10 +155,10 @@ impl CostTable {
         }
     }
 
-    /// Reads a table; `name` is what errors call it.
+    /// Parses a table. `name` identifies it in errors.
     ///
     /// # Errors
-    /// With the name, the key and what to do.
+    /// The key that is wrong, and what to do.
     pub fn parse(text: &str, name: &str) -> Result<CostTable, Fault> {
         let table: CostTable = toml::from_str(text).map_err(|error| Fault {
             place: name.to_owned(),
@@ -177,9 +169,9 @@ impl CostTable {
         Ok(table)
     }
 
-    /// The table as text that [`CostTable::parse`] reads.
+    /// Returns the table as text for [`CostTable::parse`].
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("a table of numbers has a form in TOML")
+        toml::to_string(self).expect("a table of numbers can be written as TOML")
     }
 
     fn figures(&self) -> [(&'static str, f64); 15] {
@@ -203,20 +195,17 @@ impl CostTable {
         ]
     }
 
-    /// What signatures of a scheme cost; nothing where anybody can forge them.
+    /// Returns the costs of a scheme's signatures; zero for a scheme without security.
     ///
     /// # Errors
-    /// If the table does not say.
+    /// If the table has no entry for the scheme.
     pub fn signatures_of(&self, scheme: SchemeKind) -> Result<SignatureCosts, Fault> {
         if !scheme.profile().unforgeable {
             return Ok(SignatureCosts::free());
         }
         self.signatures.get(scheme.name()).cloned().ok_or_else(|| Fault {
             place: format!("`[signatures.{scheme}]`"),
-            what: format!(
-                "the cost table, {:?}, does not say what signatures of the scheme {scheme} cost",
-                self.source
-            ),
+            what: format!("the cost table, {:?}, has no costs for the scheme {scheme}", self.source),
             help: "measure them with `quorate calibrate`".into(),
         })
     }

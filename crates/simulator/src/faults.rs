@@ -1,6 +1,6 @@
-//! What goes wrong, and when, on a schedule.
+//! Schedules of faults.
 
-use crate::clock::TRUE_RATE;
+use crate::clock::{NS_PER_MS, TRUE_RATE, ms_to_ns};
 use crate::hostile::{Hostility, SERVED_WITHIN_MS};
 use crate::network::End;
 use quorate_byzantine::{Fault, Misbehaviour};
@@ -10,148 +10,91 @@ use std::fmt;
 use std::time::Duration;
 
 choice!(
-    /// What a crash leaves of a journal.
+    /// Part of a journal that survives a crash.
     #[derive(Default)]
     Leaves, "rest of a journal",
-    /// All that was written: the process died, and the machine did not.
+    /// All written records: the process died, but the machine did not.
     #[default]
     Written = "written",
-    /// All that was flushed: the machine lost its power.
+    /// All flushed records: the machine lost power.
     Flushed = "flushed",
-    /// All that was flushed, and a part of what was being flushed, torn anywhere: the machine lost its power while it wrote.
+    /// All flushed records and a torn part of those being flushed: the machine lost power while it wrote.
     Torn = "torn",
-    /// Nothing: the replica comes back without its memory, and knows it.
+    /// Nothing. The replica restarts without its journal, and is aware of it.
     Nothing = "nothing",
 );
 
-/// A point of a replica's life between deciding something and having said it, counted from its start: each record before it is written
-/// and after, each message before it is signed, before it is sent and after.
+/// Point of a replica's life at which a crash may strike, counted from its start: before and after each record is
+/// written, and before each message is signed, before it is sent and after.
 pub type Point = u64;
 
-/// One entry of a fault schedule. Times are in milliseconds of virtual time since the start.
+/// One entry of a fault schedule: from `at_ms` for `for_ms`, in milliseconds of virtual time since the start.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FaultSpec {
-    /// A replica ends for good: what it has sent is on its way.
-    Crash {
-        /// When.
-        at_ms: f64,
-        /// Who.
-        replica: u16,
-    },
-    /// A replica crashes and comes back, from what the crash leaves of its journal.
+    /// A replica crashes for good. Its messages in flight still arrive.
+    Crash { at_ms: f64, replica: u16 },
+    /// A replica crashes and restarts with the rest of its journal.
     Restart {
-        /// When it crashes.
         at_ms: f64,
-        /// How long it is down.
         for_ms: f64,
-        /// Who.
         replica: u16,
-        /// What is left: `written`, `flushed`, `torn` or `nothing`; see [`Leaves`].
+        /// `written`, `flushed`, `torn` or `nothing`; see [`Leaves`].
         #[serde(default)]
         journal: Leaves,
     },
-    /// A replica is struck down between deciding something and having said it, and comes back.
+    /// A replica crashes at a [`Point`] of its life, and restarts.
     Strike {
-        /// At which [`Point`] of its life, from 1.
+        /// Counted from 1.
         point: Point,
-        /// How long it is down.
         for_ms: f64,
-        /// Who; each replica once.
+        /// A schedule may strike each replica once.
         replica: u16,
-        /// What is left.
         #[serde(default)]
         journal: Leaves,
     },
-    /// A replica's clock, and with it its alarms, gains or loses.
+    /// A replica's clock drifts, and with it its timers.
     Drift {
-        /// From when.
         at_ms: f64,
-        /// How long.
         for_ms: f64,
-        /// Who.
         replica: u16,
-        /// Parts in a million that it gains; it loses if they are negative.
+        /// Drift in parts per million; negative if the clock is slow.
         ppm: f64,
     },
-    /// A replica does nothing for a while; what reaches it waits.
-    Pause {
-        /// From when.
-        at_ms: f64,
-        /// How long.
-        for_ms: f64,
-        /// Who.
-        replica: u16,
-    },
-    /// A replica's processor takes so many times as long.
-    SlowCpu {
-        /// From when.
-        at_ms: f64,
-        /// How long.
-        for_ms: f64,
-        /// Who.
-        replica: u16,
-        /// 1 is its own speed.
-        factor: f64,
-    },
-    /// A replica's disk takes so many times as long to make its journal durable.
-    SlowDisk {
-        /// From when.
-        at_ms: f64,
-        /// How long.
-        for_ms: f64,
-        /// Who.
-        replica: u16,
-        /// 1 is the time that the table of costs says.
-        factor: f64,
-    },
-    /// Nothing gets from some endpoints to others.
+    /// A replica does nothing. Messages to it wait.
+    Pause { at_ms: f64, for_ms: f64, replica: u16 },
+    /// A replica's processor takes `factor` times as long.
+    SlowCpu { at_ms: f64, for_ms: f64, replica: u16, factor: f64 },
+    /// A replica's disk takes `factor` times as long to make its journal durable.
+    SlowDisk { at_ms: f64, for_ms: f64, replica: u16, factor: f64 },
+    /// Messages between two groups of endpoints are lost.
     Cut {
-        /// From when.
         at_ms: f64,
-        /// How long.
         for_ms: f64,
-        /// The senders.
         from: Vec<End>,
-        /// The receivers.
         to: Vec<End>,
-        /// Whether the other direction stays whole.
+        /// Messages in the other direction still arrive.
         #[serde(default)]
         one_way: bool,
     },
-    /// Packets from some endpoints to others take longer.
-    Spike {
-        /// From when.
-        at_ms: f64,
-        /// How long.
-        for_ms: f64,
-        /// The senders.
-        from: Vec<End>,
-        /// The receivers.
-        to: Vec<End>,
-        /// By how much, in milliseconds.
-        by_ms: f64,
-    },
-    /// A replica misbehaves, for good.
+    /// Packets between two groups of endpoints take `by_ms` longer, in one direction.
+    Spike { at_ms: f64, for_ms: f64, from: Vec<End>, to: Vec<End>, by_ms: f64 },
+    /// A replica misbehaves until the end of the run.
     Misbehave {
-        /// From when.
         #[serde(default)]
         at_ms: f64,
-        /// Who.
         replica: u16,
-        /// How, and perhaps a parameter: `silent`, `slow=50`, `equivocate`; [`Fault`] lists them.
+        /// `silent`, `slow=50`, `equivocate` and so on; see [`Fault`].
         fault: Fault,
     },
-    /// A client without replicas' keys does its worst. As long as nothing else goes wrong in the schedule, each bundle of the honest has
-    /// to be executed within a bound.
+    /// A client without a replica's key attacks the cluster. If the schedule has no other kind of fault, each bundle of
+    /// an honest client must be executed within a bound.
     Hostile {
-        /// From when.
         at_ms: f64,
-        /// How long.
         for_ms: f64,
-        /// What it does.
         client: Hostility,
-        /// Whether it comes over the link of the honest, as through a proxy: then there is one queue for all, and the bound is not kept.
+        /// The client shares the link of the honest ones, as behind a proxy. Then all share one queue, and the bound
+        /// does not hold.
         #[serde(default)]
         shares_link: bool,
         /// The bound, in milliseconds.
@@ -161,7 +104,7 @@ pub enum FaultSpec {
 }
 
 impl FaultSpec {
-    /// The ends of links that it names.
+    /// Returns the ends of links that the fault names.
     pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
         let (from, to): (&[End], &[End]) = match self {
             FaultSpec::Cut { from, to, .. } | FaultSpec::Spike { from, to, .. } => (from, to),
@@ -170,7 +113,7 @@ impl FaultSpec {
         from.iter().chain(to)
     }
 
-    /// Why it cannot be together with another, if it cannot.
+    /// Returns why a schedule cannot contain both faults, or `None` if it can.
     pub(crate) fn clash(&self, other: &FaultSpec) -> Option<String> {
         match (self, other) {
             (FaultSpec::Strike { replica, .. }, FaultSpec::Strike { replica: same, .. }) if replica == same => {
@@ -183,7 +126,6 @@ impl FaultSpec {
         }
     }
 
-    /// The replicas that it names.
     fn replicas(&self) -> Vec<u16> {
         let replica = |end: &End| match end {
             End::Replica(replica) => Some(*replica),
@@ -203,34 +145,40 @@ impl FaultSpec {
         }
     }
 
-    /// Its numbers, each with its key and the least and the most that it may be.
-    pub(crate) fn numbers(&self) -> Vec<(&'static str, f64, f64, f64)> {
-        let times =
-            |at_ms: &f64, for_ms: &f64| vec![("at_ms", *at_ms, 0.0, MOST_MS), ("for_ms", *for_ms, 0.0, MOST_MS)];
-        match self {
-            FaultSpec::Crash { at_ms, .. } | FaultSpec::Misbehave { at_ms, .. } => times(at_ms, &0.0),
+    /// Returns start and duration in milliseconds, 0 where the fault has none.
+    fn times_ms(&self) -> (f64, f64) {
+        match *self {
+            FaultSpec::Crash { at_ms, .. } | FaultSpec::Misbehave { at_ms, .. } => (at_ms, 0.0),
+            FaultSpec::Strike { for_ms, .. } => (0.0, for_ms),
             FaultSpec::Pause { at_ms, for_ms, .. }
             | FaultSpec::Restart { at_ms, for_ms, .. }
-            | FaultSpec::Cut { at_ms, for_ms, .. } => times(at_ms, for_ms),
-            FaultSpec::Hostile { at_ms, for_ms, within_ms, .. } => {
-                [times(at_ms, for_ms), vec![("within_ms", *within_ms, 0.0, MOST_MS)]].concat()
-            }
-            FaultSpec::Strike { for_ms, point, .. } => {
-                [times(&0.0, for_ms), vec![("point", *point as f64, 1.0, f64::MAX)]].concat()
-            }
-            FaultSpec::SlowCpu { at_ms, for_ms, factor, .. } | FaultSpec::SlowDisk { at_ms, for_ms, factor, .. } => {
-                [times(at_ms, for_ms), vec![("factor", *factor, LEAST_FACTOR, MOST_FACTOR)]].concat()
-            }
-            FaultSpec::Drift { at_ms, for_ms, ppm, .. } => {
-                [times(at_ms, for_ms), vec![("ppm", *ppm, -MOST_LOSS_PPM, MOST_GAIN_PPM)]].concat()
-            }
-            FaultSpec::Spike { at_ms, for_ms, by_ms, .. } => {
-                [times(at_ms, for_ms), vec![("by_ms", *by_ms, 0.0, MOST_MS)]].concat()
-            }
+            | FaultSpec::Cut { at_ms, for_ms, .. }
+            | FaultSpec::Hostile { at_ms, for_ms, .. }
+            | FaultSpec::SlowCpu { at_ms, for_ms, .. }
+            | FaultSpec::SlowDisk { at_ms, for_ms, .. }
+            | FaultSpec::Drift { at_ms, for_ms, .. }
+            | FaultSpec::Spike { at_ms, for_ms, .. } => (at_ms, for_ms),
         }
     }
 
-    /// Why a cluster of so many replicas cannot have it, if it cannot.
+    /// Returns all numbers, each with its key, minimum and maximum.
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, f64, f64, f64)> {
+        let (at_ms, for_ms) = self.times_ms();
+        let mut numbers = vec![("at_ms", at_ms, 0.0, MOST_MS), ("for_ms", for_ms, 0.0, MOST_MS)];
+        numbers.extend(match *self {
+            FaultSpec::Hostile { within_ms, .. } => Some(("within_ms", within_ms, 0.0, MOST_MS)),
+            FaultSpec::Strike { point, .. } => Some(("point", point as f64, 1.0, f64::MAX)),
+            FaultSpec::SlowCpu { factor, .. } | FaultSpec::SlowDisk { factor, .. } => {
+                Some(("factor", factor, LEAST_FACTOR, MOST_FACTOR))
+            }
+            FaultSpec::Drift { ppm, .. } => Some(("ppm", ppm, -MOST_LOSS_PPM, MOST_GAIN_PPM)),
+            FaultSpec::Spike { by_ms, .. } => Some(("by_ms", by_ms, 0.0, MOST_MS)),
+            _ => None,
+        });
+        numbers
+    }
+
+    /// Returns why a cluster of `replicas` cannot have this fault, or `None` if it can.
     pub fn misfit(&self, replicas: usize) -> Option<String> {
         let absent = self.replicas().into_iter().find(|replica| usize::from(*replica) >= replicas);
         match (absent, self) {
@@ -245,7 +193,8 @@ fn served_within_ms() -> f64 {
     SERVED_WITHIN_MS
 }
 
-/// How long an honest client may wait beside the hostile ones of a schedule; none if something else goes wrong in it too.
+/// Returns how long a bundle of an honest client may take beside the hostile clients of a schedule; `None` if it has
+/// other faults too.
 pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
     let within = faults.iter().map(|fault| match fault {
         FaultSpec::Hostile { within_ms, .. } => Some(time(*within_ms).since(Time(0))),
@@ -254,7 +203,7 @@ pub fn served_within(faults: &[FaultSpec]) -> Option<Duration> {
     within.collect::<Option<Vec<Duration>>>()?.into_iter().max()
 }
 
-/// Who misbehaves according to a schedule, and how.
+/// Returns the misbehaving replicas of a schedule.
 pub fn misbehaviour(faults: &[FaultSpec]) -> impl Iterator<Item = (ReplicaId, Misbehaviour)> {
     faults.iter().filter_map(|fault| match fault {
         FaultSpec::Misbehave { at_ms, replica, fault } => {
@@ -265,20 +214,17 @@ pub fn misbehaviour(faults: &[FaultSpec]) -> impl Iterator<Item = (ReplicaId, Mi
     })
 }
 
-/// A replica is struck down at a point of its life.
+/// Crash of a replica at a point of its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Strike {
-    /// Who.
     pub replica: usize,
-    /// Where.
     pub point: Point,
-    /// What that leaves of its journal.
     pub leaves: Leaves,
-    /// How long it is down.
+    /// Time until the restart.
     pub down: Duration,
 }
 
-/// Who is struck down according to a schedule.
+/// Returns the strikes of a schedule.
 pub fn strikes(faults: &[FaultSpec]) -> Vec<Strike> {
     let strike = |fault: &FaultSpec| match fault {
         FaultSpec::Strike { point, for_ms, replica, journal } => Some(Strike {
@@ -292,26 +238,26 @@ pub fn strikes(faults: &[FaultSpec]) -> Vec<Strike> {
     faults.iter().filter_map(strike).collect()
 }
 
-/// One change of the world.
+/// Start or end of a fault.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// The replica ends.
+    /// Crash for good.
     Crash(usize),
-    /// The replica is gone until then, and that is what is left of its journal.
+    /// Crash with a restart at the given time.
     Down(usize, Leaves, Time),
-    /// The replica's clock runs by so many nanoseconds in a million.
+    /// Rate of the replica's clock, relative to [`TRUE_RATE`].
     Clock(usize, u64),
-    /// The replica does nothing until then.
+    /// Pause until the given time.
     Pause(usize, Time),
-    /// The replica's processor takes so many thousandths of its time.
+    /// CPU time relative to the normal one, in thousandths.
     Speed(usize, u64),
-    /// The replica's disk takes so many thousandths of its time to make a journal durable.
+    /// Flush time relative to the normal one, in thousandths.
     Disk(usize, u64),
-    /// Pairs are cut, or no longer.
+    /// Start (true) or end of a cut between pairs.
     Cut(Vec<(usize, usize)>, bool),
-    /// Pairs are slower by so many nanoseconds.
+    /// Extra delay between pairs, in nanoseconds.
     Spike(Vec<(usize, usize)>, u64),
-    /// A hostile client works until then; whether it shares the link of the honest.
+    /// Hostile client until the given time. The flag tells whether it shares the link of the honest clients.
     Hostile(Hostility, bool, Time),
 }
 
@@ -323,10 +269,10 @@ impl fmt::Display for Change {
         match self {
             Change::Crash(replica) => write!(f, "R{replica} crashes for good"),
             Change::Down(replica, leaves, until) => {
-                write!(f, "R{replica} crashes until {until:?}; what is left of its journal: {leaves:?}")
+                write!(f, "R{replica} crashes until {until:?}; its journal: {leaves:?}")
             }
-            Change::Clock(replica, rate) => write!(f, "R{replica}'s clock makes {rate} us in a second"),
-            Change::Pause(replica, until) => write!(f, "R{replica} does nothing until {until:?}"),
+            Change::Clock(replica, rate) => write!(f, "R{replica}'s clock advances {rate} us per second"),
+            Change::Pause(replica, until) => write!(f, "R{replica} pauses until {until:?}"),
             Change::Speed(replica, thousandths) => {
                 write!(f, "R{replica}'s processor takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
             }
@@ -334,31 +280,29 @@ impl fmt::Display for Change {
                 write!(f, "R{replica}'s disk takes {} times as long", *thousandths as f64 / FULL_SPEED as f64)
             }
             Change::Cut(pairs, true) => write!(f, "cut: {}", ways(pairs)),
-            Change::Cut(pairs, false) => write!(f, "no longer cut: {}", ways(pairs)),
-            Change::Hostile(client, _, until) => write!(f, "a hostile client until {until:?}: {client}"),
-            Change::Spike(pairs, by_ns) => write!(f, "{} ms later: {}", *by_ns as f64 / NS_PER_MS, ways(pairs)),
+            Change::Cut(pairs, false) => write!(f, "reconnected: {}", ways(pairs)),
+            Change::Hostile(client, _, until) => write!(f, "hostile client until {until:?}: {client}"),
+            Change::Spike(pairs, by_ns) => write!(f, "delayed by {} ms: {}", *by_ns as f64 / NS_PER_MS, ways(pairs)),
         }
     }
 }
 
-/// Nanoseconds in a millisecond.
-const NS_PER_MS: f64 = 1e6;
-/// Longest time in a schedule, in milliseconds: an hour.
+/// Maximum time in a schedule, in milliseconds: an hour.
 pub(crate) const MOST_MS: f64 = 3_600_000.0;
-/// A processor is at most so many times as fast as the table of costs says, or as slow.
+/// Range of a processor's or disk's slowness, relative to the cost table.
 const LEAST_FACTOR: f64 = 0.001;
 const MOST_FACTOR: f64 = 1e6;
-/// A clock never stands still, and gains at most a factor of 10.
+/// Range of a clock's drift. A clock must not stop.
 const MOST_LOSS_PPM: f64 = 999_000.0;
 const MOST_GAIN_PPM: f64 = 9e6;
-/// A processor at its own speed.
+/// Normal speed of a processor or disk, in thousandths.
 pub const FULL_SPEED: u64 = 1000;
 
 fn time(ms: f64) -> Time {
-    Time((ms.max(0.0) * NS_PER_MS) as u64)
+    Time(ms_to_ns(ms))
 }
 
-/// The ordered pairs from some to others, and perhaps back.
+/// Returns the ordered pairs of different endpoints in `from` and `to`.
 pub(crate) fn pairs(from: &[usize], to: &[usize], both_ways: bool) -> Vec<(usize, usize)> {
     let forth = from.iter().flat_map(|one| to.iter().map(move |other| (*one, *other)));
     let mut pairs: Vec<_> = forth.filter(|(one, other)| one != other).collect();
@@ -370,66 +314,51 @@ pub(crate) fn pairs(from: &[usize], to: &[usize], both_ways: bool) -> Vec<(usize
     pairs
 }
 
-/// A schedule as changes, ends included, in order of time.
+/// Returns the starts and ends of a schedule's faults, ordered by time.
 ///
 /// # Panics
-/// If it names a replica that is not there; see [`FaultSpec::misfit`].
+/// If a fault does not fit the cluster; see [`FaultSpec::misfit`].
 pub fn changes(faults: &[FaultSpec], replicas: usize) -> Vec<(Time, Change)> {
     let misfit = faults.iter().find_map(|fault| fault.misfit(replicas));
-    assert_eq!(misfit, None, "a schedule is checked before it is run");
-    let end = |end: &End| match end {
-        End::Replica(replica) => usize::from(*replica),
-        End::Named(_) => replicas,
-    };
-    let ends = |list: &[End]| list.iter().map(end).collect::<Vec<_>>();
+    assert_eq!(misfit, None, "the schedule was not checked against the cluster");
+    let ends = |list: &[End]| list.iter().map(|end| end.index(replicas)).collect::<Vec<_>>();
+    let thousandths = |factor: f64| (factor.clamp(LEAST_FACTOR, MOST_FACTOR) * FULL_SPEED as f64) as u64;
     let mut changes = Vec::new();
     for fault in faults {
-        match fault {
-            FaultSpec::Crash { at_ms, replica } => {
-                changes.push((time(*at_ms), Change::Crash(usize::from(*replica))));
-            }
-            FaultSpec::Pause { at_ms, for_ms, replica } => {
-                changes.push((time(*at_ms), Change::Pause(usize::from(*replica), time(at_ms + for_ms))));
-            }
-            FaultSpec::SlowCpu { at_ms, for_ms, replica, factor } => {
+        let (at_ms, for_ms) = fault.times_ms();
+        let (at, until) = (time(at_ms), time(at_ms + for_ms));
+        let (begin, end) = match fault {
+            FaultSpec::Crash { replica, .. } => (Change::Crash(usize::from(*replica)), None),
+            FaultSpec::Pause { replica, .. } => (Change::Pause(usize::from(*replica), until), None),
+            FaultSpec::SlowCpu { replica, factor, .. } => {
                 let replica = usize::from(*replica);
-                changes.push((
-                    time(*at_ms),
-                    Change::Speed(replica, (factor.clamp(LEAST_FACTOR, MOST_FACTOR) * FULL_SPEED as f64) as u64),
-                ));
-                changes.push((time(at_ms + for_ms), Change::Speed(replica, FULL_SPEED)));
+                (Change::Speed(replica, thousandths(*factor)), Some(Change::Speed(replica, FULL_SPEED)))
             }
-            FaultSpec::SlowDisk { at_ms, for_ms, replica, factor } => {
+            FaultSpec::SlowDisk { replica, factor, .. } => {
                 let replica = usize::from(*replica);
-                let thousandths = (factor.clamp(LEAST_FACTOR, MOST_FACTOR) * FULL_SPEED as f64) as u64;
-                changes.push((time(*at_ms), Change::Disk(replica, thousandths)));
-                changes.push((time(at_ms + for_ms), Change::Disk(replica, FULL_SPEED)));
+                (Change::Disk(replica, thousandths(*factor)), Some(Change::Disk(replica, FULL_SPEED)))
             }
-            FaultSpec::Cut { at_ms, for_ms, from, to, one_way } => {
+            FaultSpec::Cut { from, to, one_way, .. } => {
                 let pairs = pairs(&ends(from), &ends(to), !one_way);
-                changes.push((time(*at_ms), Change::Cut(pairs.clone(), true)));
-                changes.push((time(at_ms + for_ms), Change::Cut(pairs, false)));
+                (Change::Cut(pairs.clone(), true), Some(Change::Cut(pairs, false)))
             }
-            FaultSpec::Spike { at_ms, for_ms, from, to, by_ms } => {
+            FaultSpec::Spike { from, to, by_ms, .. } => {
                 let pairs = pairs(&ends(from), &ends(to), false);
-                changes.push((time(*at_ms), Change::Spike(pairs.clone(), time(*by_ms).0)));
-                changes.push((time(at_ms + for_ms), Change::Spike(pairs, 0)));
+                (Change::Spike(pairs.clone(), ms_to_ns(*by_ms)), Some(Change::Spike(pairs, 0)))
             }
-            FaultSpec::Restart { at_ms, for_ms, replica, journal } => {
-                let down = Change::Down(usize::from(*replica), *journal, time(at_ms + for_ms));
-                changes.push((time(*at_ms), down));
+            FaultSpec::Restart { replica, journal, .. } => {
+                (Change::Down(usize::from(*replica), *journal, until), None)
             }
-            FaultSpec::Drift { at_ms, for_ms, replica, ppm } => {
+            FaultSpec::Drift { replica, ppm, .. } => {
                 let (replica, gain) = (usize::from(*replica), ppm.clamp(-MOST_LOSS_PPM, MOST_GAIN_PPM) as i64);
-                changes.push((time(*at_ms), Change::Clock(replica, TRUE_RATE.saturating_add_signed(gain))));
-                changes.push((time(at_ms + for_ms), Change::Clock(replica, TRUE_RATE)));
+                let drifting = Change::Clock(replica, TRUE_RATE.saturating_add_signed(gain));
+                (drifting, Some(Change::Clock(replica, TRUE_RATE)))
             }
-            FaultSpec::Hostile { at_ms, for_ms, client, shares_link, .. } => {
-                let until = time(at_ms + for_ms);
-                changes.push((time(*at_ms), Change::Hostile(*client, *shares_link, until)));
-            }
-            FaultSpec::Misbehave { .. } | FaultSpec::Strike { .. } => {}
-        }
+            FaultSpec::Hostile { client, shares_link, .. } => (Change::Hostile(*client, *shares_link, until), None),
+            FaultSpec::Misbehave { .. } | FaultSpec::Strike { .. } => continue,
+        };
+        changes.push((at, begin));
+        changes.extend(end.map(|end| (until, end)));
     }
     changes.sort_by_key(|(time, _)| *time);
     changes

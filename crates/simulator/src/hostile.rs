@@ -1,59 +1,60 @@
-//! Clients that mean harm: what they send, and how much of it.
+//! Hostile clients.
 //!
-//! They hold no replica's key. Each comes over a link of its own to each replica it talks to, sends without regard to answers, and dials
-//! again at once when it is cut. How their frames get from them to a replica is not modelled: they are there.
+//! A hostile client has no replica's key. It has its own link to each replica that it attacks, sends regardless of
+//! answers, and reconnects at once when it is cut off. The network between it and the replicas is not modelled: its
+//! frames arrive at once.
 
 use quorate_types::{Bundle, BundleBuilder, ClientId, Height, choice};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How often hostile clients send.
+/// Interval at which hostile clients send.
 pub const TICK: Duration = Duration::from_millis(1);
-/// Within so many milliseconds, each bundle of an honest client is executed by f+1 replicas while hostile clients are at work, and
-/// after, unless the schedule says otherwise.
+/// Default time, in milliseconds, within which f+1 replicas must execute each bundle of an honest client while hostile
+/// clients attack, and after.
 pub const SERVED_WITHIN_MS: f64 = 2000.0;
-/// A link with so many bytes of answers that its client has not read is not served.
+/// A replica does not serve a link with this many bytes of unread answers.
 pub const MOST_UNREAD_BYTES: u64 = 1 << 20;
-/// The owner of the first hostile client.
+/// Owner of the first hostile client.
 const FIRST_OWNER: u128 = 0x4057_1113;
-/// Commands of one session, fewer than a session may have.
+/// Commands of one session, fewer than the limit of a session.
 const SESSION_COMMANDS: u64 = 50_000;
-/// Bytes of a command.
 const PAYLOAD_BYTES: usize = 64;
-/// Bytes of a frame that asks a question.
+/// Size of a query or a status request.
 const QUESTION_BYTES: u32 = 32;
-/// Bytes of a value that is asked for: the largest that fits an answer.
+/// Size of a queried value, the largest that fits in an answer.
 const VALUE_BYTES: u64 = 1_000_000;
-/// Links that a squatter dials in a tick, to each replica: a hundred milliseconds take all places several times.
+/// Links that a squatter opens to each replica per tick. All places of a replica are taken within a hundred
+/// milliseconds.
 const LINKS_PER_TICK: u64 = 20;
-/// After so many ticks the honest clients hang up where there are squatters.
+/// Beside a squatter, the honest clients reconnect after this many ticks.
 const LEASE_TICKS: u64 = 50;
-/// Honest bundles that are remembered to be sent again.
+/// Number of honest bundles kept for replay.
 const REMEMBERED: usize = 4096;
 
 choice!(
-    /// What hostile clients do.
+    /// Attack of a hostile client.
     Hostility, "kind of hostile client",
-    /// Genuine bundles of one command, to all replicas.
+    /// Sends genuine bundles of one command to all replicas.
     Flood = "flood",
-    /// Bundles with signatures that are not genuine.
+    /// Sends bundles with forged signatures.
     Forged = "forged",
-    /// Questions for the status with its history.
+    /// Requests the status with its history.
     Status = "status",
-    /// Questions for a large value, whose answers are not read.
+    /// Queries a large value and does not read the answers.
     NoRead = "no-read",
-    /// Genuine bundles of many commands, to one replica that does not lead.
+    /// Sends genuine bundles of many commands to one replica that does not lead.
     OneBackupOnly = "one-backup-only",
-    /// Bundles that honest clients sent before.
+    /// Replays bundles of honest clients.
     Replay = "replay",
-    /// Commands that it sent before, each time in another bundle.
+    /// Sends its commands again in other bundles.
     Repeat = "repeat",
-    /// Links that say nothing, so many that there is no place for others.
+    /// Opens silent links until there is no place for others.
     Squat = "squat",
 );
 
 impl Hostility {
-    /// Frames to each replica in a [`TICK`].
+    /// Returns the number of frames to each replica per [`TICK`].
     fn frames(self) -> u64 {
         match self {
             Hostility::Flood | Hostility::Replay => 20,
@@ -65,63 +66,64 @@ impl Hostility {
         }
     }
 
-    /// Commands in a bundle.
+    /// Returns the number of commands in a bundle.
     fn commands(self) -> u64 {
         if self == Hostility::OneBackupOnly { 100 } else { 1 }
     }
 }
 
-/// What a client asks of a replica.
+/// Request of a client to a replica.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// To order a bundle.
     Bundle(Bundle),
-    /// The same, with a signature that is not genuine.
+    /// A bundle with a forged signature.
     Forged,
-    /// For its counters and history.
+    /// Request for counters and history.
     Status,
-    /// For a value of so many bytes.
+    /// Query of a value with this many bytes.
     Query(u64),
-    /// For nothing: it dials, and says no more.
+    /// A new link without any request.
     Nothing,
 }
 
-/// A hostile client at work.
+/// State of a hostile client.
 pub struct Attacker {
     kind: Hostility,
     number: u16,
-    /// Commands that it has made.
+    /// Number of commands sent so far.
     commands: u64,
-    /// What honest clients sent, and which of it is sent again next.
+    /// Bundles of honest clients.
     seen: VecDeque<Bundle>,
+    /// Index of the next bundle to replay.
     next: usize,
     ticks: u64,
 }
 
 impl Attacker {
-    /// One that has done nothing; attackers of one run have different numbers.
+    /// Returns an attacker. `number` must be unique in a run.
     pub fn new(kind: Hostility, number: u16) -> Attacker {
         Attacker { kind, number, commands: 0, seen: VecDeque::new(), next: 0, ticks: 0 }
     }
 
-    /// The one replica that it talks to, if it is one.
-    pub fn only_to(&self, replicas: usize) -> Option<usize> {
+    /// Returns the only replica that it attacks; `None` if it attacks all.
+    pub fn only_target(&self, replicas: usize) -> Option<usize> {
         (self.kind == Hostility::OneBackupOnly).then_some(replicas - 1)
     }
 
-    /// Whether commands of its come in more than one bundle.
-    pub fn repeats(&self) -> bool {
+    /// Returns whether it sends a command in more than one bundle.
+    pub fn is_repeating(&self) -> bool {
         self.kind == Hostility::Repeat
     }
 
-    /// Whether the honest clients hang up now: they do so now and then beside a squatter, who does no harm to those that have a place.
-    pub fn ends_a_lease(&mut self) -> bool {
+    /// Counts a tick, and returns whether the honest clients reconnect now. They do so beside a squatter, which cannot
+    /// harm clients that keep their place.
+    pub fn on_tick(&mut self) -> bool {
         self.ticks += 1;
         self.kind == Hostility::Squat && self.ticks.is_multiple_of(LEASE_TICKS)
     }
 
-    /// An honest client sends a bundle, and anybody may have heard it.
-    pub fn overhears(&mut self, bundle: &Bundle) {
+    /// Observes a bundle of an honest client.
+    pub fn on_honest_bundle(&mut self, bundle: &Bundle) {
         if self.kind == Hostility::Replay {
             self.seen.push_back(bundle.clone());
             if self.seen.len() > REMEMBERED {
@@ -130,12 +132,13 @@ impl Attacker {
         }
     }
 
-    /// What it sends to each replica in a [`TICK`], and with how many bytes, while the highest committed height is this one.
-    pub fn sends(&mut self, height: Height) -> Vec<(Request, u32)> {
-        (0..self.kind.frames()).filter_map(|_| self.send(height)).collect()
+    /// Returns the requests to each replica in one [`TICK`], with their sizes. `height` is the highest committed
+    /// height.
+    pub fn requests(&mut self, height: Height) -> Vec<(Request, u32)> {
+        (0..self.kind.frames()).filter_map(|_| self.next_request(height)).collect()
     }
 
-    fn send(&mut self, height: Height) -> Option<(Request, u32)> {
+    fn next_request(&mut self, height: Height) -> Option<(Request, u32)> {
         match self.kind {
             Hostility::Flood | Hostility::OneBackupOnly | Hostility::Repeat => {
                 let bundle = self.bundle(height);
@@ -160,7 +163,7 @@ impl Attacker {
         let client = ClientId((FIRST_OWNER + u128::from(self.number)) << 16 | u128::from(session as u16));
         let mut builder = BundleBuilder::new(client, height.latest_expiry());
         if self.kind == Hostility::Repeat {
-            // The last command of the bundle before, and then a new one.
+            // The last command of the previous bundle, and a new one.
             let last = self.commands.max(1);
             builder.push(client, last, &[0; PAYLOAD_BYTES]);
             builder.push(client, last + 1, &[0; PAYLOAD_BYTES]);

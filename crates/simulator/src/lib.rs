@@ -1,11 +1,11 @@
 //! quorate: the simulator.
 //!
-//! The very same [`Replica`](quorate_consensus::Replica) as in the node, the same executor and the client library's own load, in virtual
-//! time. A heap of events ordered by time and order of entry is all there is: no clock, no thread, no iteration over a hash table.
-//! One seed decides everything; [`SimReport::trace_hash`] names what happened and is the same on every machine.
+//! Runs the [`Replica`](quorate_consensus::Replica) and the executor of the node, and the load of the client library,
+//! in virtual time. Events are ordered by time and order of entry; there is no clock, no thread and no iteration over a
+//! hash table. The seed determines everything, and [`SimReport::trace_hash`] is the same on every machine.
 //!
-//! Read [`world`](crate) from `run.rs`: it makes nodes, clients, links and oracles out of a [`SimSpec`], and lets the world run.
-//! `docs/SIMULATOR.md` says how to write a network, and what is not modelled.
+//! Start reading at `run.rs`, which builds nodes, clients, links and oracles from a [`SimSpec`] and runs the world.
+//! `docs/SIMULATOR.md` describes network files and what is not modelled.
 
 pub mod chaos;
 mod charges;

@@ -1,5 +1,5 @@
-//! What must hold of every run, judged from the outside on every step: the oracles see what replicas sign and commit, and share no
-//! code with them.
+//! Checker of the invariants of every run. It observes the statements and commits of replicas in each step, and shares
+//! no protocol code with them.
 
 use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
@@ -12,74 +12,72 @@ use quorate_types::{
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Words of a set of replicas.
+/// Words of a bit set of replicas.
 const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
 
-/// Something that must not be.
+/// Violation of an invariant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Complaint {
-    /// `agreement`, `contiguity`, `validity`, `one-statement`, `statement-order`, `backing`, `work`, `liveness`, `served`, `spin` or `panic`.
+    /// `agreement`, `contiguity`, `validity`, `one-statement`, `statement-order`, `backing`, `work`, `liveness`,
+    /// `served`, `spin` or `panic`.
     pub oracle: &'static str,
-    /// What was seen.
     pub what: String,
 }
 
 #[derive(Default)]
 struct Submitted {
-    /// Who has executed it.
+    /// Replicas that have executed it.
     by: [u64; WORDS],
-    /// In the block of which height it was executed first.
+    /// Height at which it was first executed.
     height: Option<Height>,
     weight: Weight,
-    /// Whether a proposal names it.
+    /// A proposal names it.
     proposed: bool,
-    /// Whether a command of it was refused: then it may be ordered again.
+    /// One of its commands was refused, so it may be ordered again.
     refused: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Vouched {
-    /// What a quorum is to vouch for.
+    /// Digest that a quorum certifies.
     checkpoint: Digest,
-    /// All that was executed.
+    /// Digest of everything executed so far.
     history: Digest,
 }
 
-/// Watches a cluster.
+/// Checker of one cluster.
 pub struct Oracle {
-    /// Whether votes go by slot.
+    /// Votes are unique per slot, not per view.
     slotted: bool,
     chain: Chain,
-    /// Who misbehaves: nobody waits for them.
+    /// Misbehaving replicas, which need not make progress.
     faulty: Signers,
-    /// Who of them says what is not so: what they sign is not judged. What they execute is, for inside they are honest.
+    /// Those of them whose statements are not judged. Their execution is, because their state machine is honest.
     liars: Signers,
-    /// Every bundle that was submitted.
+    /// All submitted bundles.
     bundles: DigestMap<Submitted>,
-    /// What was executed up to each checkpoint, by whoever came there first.
+    /// First result at each checkpoint.
     checkpoints: BTreeMap<Height, Vouched>,
     signed: Vec<Signed>,
-    /// What replicas sign, held against what they signed before and what others have.
     statements: Statements,
-    /// The commands of bundles that repeat some, and which of them each replica has executed.
+    /// Commands of bundles that contain repeated ones.
     repeated: DigestMap<Vec<(ClientId, u64)>>,
+    /// Which of these commands each replica has executed.
     done: Vec<BTreeSet<(ClientId, u64)>>,
-    /// Bundles of honest clients in the order in which they were sent, as far as they wait to be executed; if somebody watches that.
+    /// Unexecuted bundles of honest clients, ordered by send time; `None` if service is not checked.
     awaited: Option<VecDeque<(Time, Digest)>>,
-    /// How long they may.
+    /// Maximum time for such a bundle.
     served_within: Duration,
     quorum: Quorum,
-    /// What replicas do for one peer, and for one block.
     work: Work,
     relays: Relays,
-    /// Proposed blocks that hold more than a block may: nobody honest votes for one.
+    /// Proposed blocks over the limit. No honest replica may vote for one.
     too_large: DigestMap<Weight>,
-    /// The first thing that was wrong.
+    /// The first violation.
     pub complaint: Option<Complaint>,
 }
 
 impl Oracle {
-    /// Nothing has happened.
     pub fn new(quorum: Quorum, genesis: Digest, config: &Config) -> Oracle {
         let (replicas, protocol) = (quorum.replicas(), config.protocol);
         Oracle {
@@ -103,62 +101,62 @@ impl Oracle {
         }
     }
 
-    /// A replica is going to misbehave, and perhaps to lie.
+    /// Notes that a replica will misbehave, and whether it will lie.
     pub fn distrust(&mut self, replica: ReplicaId, lies: bool) {
         self.faulty.insert(replica);
-        match lies {
-            true => {
-                self.liars.insert(replica);
-                self.statements.lies(replica);
-            }
-            false => self.statements.distrust(replica),
+        if lies {
+            self.liars.insert(replica);
+            self.statements.lies(replica);
+        } else {
+            self.statements.distrust(replica);
         }
     }
 
-    /// Whether a replica misbehaves at some time.
+    /// Returns whether a replica misbehaves at any time.
     pub fn is_faulty(&self, replica: usize) -> bool {
         self.faulty.contains(ReplicaId(replica as u16))
     }
 
-    /// A replica shows two statements that another has signed, and that contradict each other.
+    /// Observes that a replica presents two contradictory statements of another.
     pub fn accused(&mut self, by: ReplicaId, evidence: &Evidence) {
         let who = evidence.first.voter;
         if !self.liars.contains(who) {
-            self.complain("one-statement", format!("replica {by} accuses {who}, who does not lie: {evidence}"));
+            self.complain("one-statement", format!("replica {by} accuses {who}, which is honest: {evidence}"));
         }
     }
 
-    /// Something is wrong; the first such thing counts.
+    /// Reports a violation. Only the first one is kept.
     pub fn complain(&mut self, oracle: &'static str, what: String) {
         self.complaint.get_or_insert(Complaint { oracle, what });
     }
 
-    /// A client has sent a bundle.
+    /// Observes that a client sends a bundle.
     pub fn submitted(&mut self, bundle: &Bundle) {
         let unseen = || Submitted { weight: Weight::of(bundle), ..Submitted::default() };
         self.bundles.entry(bundle.digest()).or_insert_with(unseen);
     }
 
-    /// A client has sent a bundle with commands that were in others before: each of them counts by itself.
+    /// Observes that a client sends a bundle with commands of earlier ones. Each replica must execute each command
+    /// once.
     pub fn repeats(&mut self, bundle: &Bundle) {
         let commands = bundle.commands().map(|command| (command.client, command.sequence));
         self.repeated.insert(bundle.digest(), commands.collect());
     }
 
-    /// From the beginning on, watches how long bundles of honest clients take.
+    /// Starts to check how long bundles of honest clients take. Must be called before the run.
     pub fn watch_service(&mut self, within: Duration) {
         (self.awaited, self.served_within) = (Some(VecDeque::new()), within);
     }
 
-    /// An honest client has sent a bundle.
+    /// Observes that an honest client sends a bundle.
     pub fn awaits(&mut self, now: Time, bundle: &Bundle) {
         if let Some(awaited) = &mut self.awaited {
             awaited.push_back((now, bundle.digest()));
         }
     }
 
-    /// Looks whether a bundle of an honest client waits for longer than it may until f+1 replicas have executed it.
-    pub fn is_served(&mut self, now: Time) {
+    /// Checks that f+1 replicas have executed each bundle of an honest client within its time limit.
+    pub fn check_service(&mut self, now: Time) {
         let Some(awaited) = &mut self.awaited else { return };
         let executed = |digest: &Digest| {
             let by = self.bundles.get(digest).map_or(0, |bundle| bundle.by.iter().map(|word| word.count_ones()).sum());
@@ -169,17 +167,18 @@ impl Oracle {
         }
         let Some((sent, digest)) = awaited.front().copied() else { return };
         if now.since(sent) > self.served_within {
-            let what = format!("bundle {digest:?} of an honest client, sent at {sent:?}, is not executed at {now:?}");
+            let what =
+                format!("bundle {digest:?} of an honest client, sent at {sent:?}, is still not executed at {now:?}");
             self.complain("served", what);
         }
     }
 
-    /// Whether so many of these replicas have executed a bundle.
     pub fn is_executed_by(&self, bundle: &Digest, replica: usize) -> bool {
-        self.bundles.get(bundle).is_some_and(|bundle| bundle.by[replica / 64] >> (replica % 64) & 1 == 1)
+        let (word, bit) = place(replica);
+        self.bundles.get(bundle).is_some_and(|bundle| bundle.by[word] & bit != 0)
     }
 
-    /// A replica signs a statement.
+    /// Observes that a replica signs a statement.
     pub fn signs(&mut self, replica: ReplicaId, subject: &Subject, attachment: &Attachment) {
         let by_slot = match subject.domain {
             Domain::Checkpoint => true,
@@ -189,19 +188,24 @@ impl Oracle {
         let first = self.signed[replica.index()].enter(subject, attachment, by_slot);
         if !first && !self.liars.contains(replica) {
             let what =
-                format!("replica {replica} signs two statements of kind {:?} in view {}", subject.domain, subject.view);
+                format!("replica {replica} signs two {:?} statements in view {}", subject.domain, subject.view);
             self.complain("one-statement", what);
         }
-        if let Some(holds) = self.too_large.get(&subject.digest).copied() {
+        if let Some(weight) = self.too_large.get(&subject.digest).copied() {
             let votes = matches!(subject.domain, Domain::Vote | Domain::Prepare | Domain::Commit);
             if votes && !self.faulty.contains(replica) {
-                self.holds(replica, "votes for", holds);
+                self.check_block(replica, "votes for", weight);
             }
         }
     }
 
-    fn holds(&mut self, replica: ReplicaId, what: &str, holds: Weight) {
-        if let Some(what) = self.work.block(replica, what, holds) {
+    fn check_block(&mut self, replica: ReplicaId, does: &str, weight: Weight) {
+        let excess = self.work.block(replica, does, weight);
+        self.complain_of_work(excess);
+    }
+
+    fn complain_of_work(&mut self, excess: Option<String>) {
+        if let Some(what) = excess {
             self.complain("work", what);
         }
     }
@@ -218,12 +222,13 @@ impl Oracle {
         }
     }
 
-    /// A replica hears bundles from clients.
+    /// Observes that a replica receives bundles from clients.
     pub fn heard_clients(&mut self, replica: ReplicaId, bundles: &[Digest]) {
         self.relays.clients_send(replica, bundles);
     }
 
-    /// A replica has heard a peer's relay: bundles, and whether it had each before. `is_pending` says whether one waits in its pool now.
+    /// Observes that a replica receives relayed bundles, each with a flag that tells whether the replica knew it
+    /// before. `is_pending` tells whether a bundle is in its pool now.
     pub fn heard_relay(
         &mut self,
         replica: ReplicaId,
@@ -239,10 +244,10 @@ impl Oracle {
             self.is_executed_by(digest, replica.index()) && self.bundles.get(digest).is_some_and(|it| !it.refused)
         };
         if let Some(old) = entered.clone().find(old) {
-            let what = format!("replica {replica} has executed bundle {old:?}, and lets replica {from} relay it again");
+            let what = format!("replica {replica} accepts bundle {old:?}, already executed, from replica {from} again");
             return self.complain("work", what);
         }
-        // Where f is 0, one relay is that of f+1: what is owed is in nobody's share.
+        // With f = 0, one relay is f+1 relays, and such bundles count in nobody's share.
         if self.quorum.faults() == 0 {
             return;
         }
@@ -250,12 +255,11 @@ impl Oracle {
         let waits = |digest: &Digest| is_pending(digest) && self.bundles.get(digest).is_some_and(|it| !it.proposed);
         let all = relayed.iter().map(|(digest, _)| *digest);
         let share = self.relays.relays(replica, from, all, entered.filter_map(weigh), waits);
-        if let Some(what) = self.work.relays(replica, from, share) {
-            self.complain("work", what);
-        }
+        let excess = self.work.relays(replica, from, share);
+        self.complain_of_work(excess);
     }
 
-    /// A replica sends a message, to whomever.
+    /// Observes that a replica sends a message.
     pub fn says<M: Message>(&mut self, replica: ReplicaId, message: &mut Envelope<M>) {
         if let Envelope::Protocol(message) = message
             && let Some((block, _)) = message.proposed()
@@ -266,28 +270,26 @@ impl Oracle {
         self.breached(said);
     }
 
-    /// Whether a message to one replica is an answer to it.
+    /// Returns whether a message to one replica answers a request.
     pub fn is_answer<M: Message>(&self, message: &Envelope<M>) -> bool {
         quorate_oracles::is_answer(message, self.slotted)
     }
 
-    /// A replica sends so many bytes to another in answer to something, and made a signature for that or not.
+    /// Observes that a replica sends an answer of `bytes` to a peer, and whether it made a signature for it.
     pub fn answers(&mut self, by: ReplicaId, to: ReplicaId, now: Time, bytes: u64, signed: bool) {
-        if !self.faulty.contains(by)
-            && let Some(what) = self.work.answers(by, to, now, bytes, signed)
-        {
-            self.complain("work", what);
+        if !self.faulty.contains(by) {
+            let excess = self.work.answers(by, to, now, bytes, signed);
+            self.complain_of_work(excess);
         }
     }
 
-    /// A replica holds so many bytes of results of one block.
+    /// Observes the size of a block's results.
     pub fn results(&mut self, replica: ReplicaId, bytes: u64) {
-        if let Some(what) = self.work.results(replica, bytes) {
-            self.complain("work", what);
-        }
+        let excess = self.work.results(replica, bytes);
+        self.complain_of_work(excess);
     }
 
-    /// A replica's step is over.
+    /// Observes the end of a replica's step.
     #[inline]
     pub fn settles(&mut self) {
         if let Err(breach) = self.statements.settles() {
@@ -295,12 +297,12 @@ impl Oracle {
         }
     }
 
-    /// A replica is struck down, perhaps in the middle of a step.
+    /// Observes that a replica crashes, perhaps in the middle of a step.
     pub fn stops(&mut self) {
         self.statements.stops();
     }
 
-    /// A replica has lost its memory, and knows it.
+    /// Observes that a replica restarts without its journal and is aware of it.
     pub fn forgets(&mut self, replica: ReplicaId) {
         self.statements.forgets(replica);
     }
@@ -311,18 +313,18 @@ impl Oracle {
         }
     }
 
-    /// A replica comes back from a crash. It executes once more what it has committed, to be where it was; what it has signed holds.
+    /// Observes that a replica restarts. It executes its committed blocks again, and is still bound by its statements.
     pub fn restarted(&mut self, replica: ReplicaId) {
         self.chain.goes_to(replica.index(), Height(0));
         self.done[replica.index()].clear();
-        let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
-        // The order in which they are visited is seen nowhere.
+        let (word, bit) = place(replica.index());
+        // The order of iteration has no effect.
         self.bundles.values_mut().for_each(|bundle| bundle.by[word] &= !bit);
     }
 
-    /// A replica commits a block and executes its bundles.
+    /// Observes that a replica commits a block and is going to execute its bundles.
     pub fn committed(&mut self, replica: ReplicaId, block: &Block, bundles: &[Bundle]) {
-        self.holds(replica, "commits", bundles.iter().map(Weight::of).sum());
+        self.check_block(replica, "commits", bundles.iter().map(Weight::of).sum());
         let backed = self.statements.commits(replica, block);
         self.breached(backed);
         if let Err(discord) = self.chain.commits(replica.index(), block, bundles) {
@@ -330,16 +332,16 @@ impl Oracle {
         }
     }
 
-    /// A replica has executed a bundle.
+    /// Observes that a replica has executed a bundle.
     pub fn executed(&mut self, replica: ReplicaId, reply: &Reply) {
         let Some(Submitted { by: who, height, refused, .. }) = self.bundles.get_mut(&reply.bundle) else {
             let what = format!("replica {replica} executes bundle {:?}, which no client sent", reply.bundle);
             return self.complain("validity", what);
         };
-        let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
+        let (word, bit) = place(replica.index());
         let again = who[word] & bit != 0;
         who[word] |= bit;
-        // Every replica has the same outcomes.
+        // The outcomes are the same on all replicas.
         if height.is_none() {
             *height = Some(reply.height);
             *refused = reply.results.outcomes().any(|outcome| outcome == Outcome::Refused);
@@ -358,18 +360,19 @@ impl Oracle {
         }
     }
 
-    /// A replica has executed all up to a checkpoint, block by block.
+    /// Observes that a replica has executed all blocks up to a checkpoint.
     pub fn vouches(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
         let executed = Vouched { checkpoint, history };
         if *self.checkpoints.entry(height).or_insert(executed) != executed {
-            self.complain("agreement", format!("replica {replica} has another state at height {height} than others"));
+            self.complain("agreement", format!("replica {replica} has a different state at height {height}"));
         }
     }
 
-    /// A replica becomes the state of a checkpoint, without the blocks before it. Others executed these, so nobody else has to have.
+    /// Observes that a replica adopts the state of a checkpoint, instead of executing the blocks before it. Another
+    /// replica must have executed them.
     pub fn adopts(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
         if self.checkpoints.get(&height) != Some(&Vouched { checkpoint, history }) {
-            let what = format!("replica {replica} adopts a state at height {height} that nobody had who executed");
+            let what = format!("replica {replica} adopts a state at height {height} that no replica has executed");
             return self.complain("agreement", what);
         }
         let at = self.chain.height(replica.index());
@@ -378,14 +381,19 @@ impl Oracle {
             return self.complain("contiguity", what);
         }
         self.chain.goes_to(replica.index(), height);
-        let (word, bit) = (replica.index() / 64, 1 << (replica.index() % 64));
-        // The order in which they are visited is seen nowhere.
+        let (word, bit) = place(replica.index());
+        // The order of iteration has no effect.
         let executed = self.bundles.values_mut().filter(|bundle| bundle.height.is_some_and(|at| at <= height));
         executed.for_each(|bundle| bundle.by[word] |= bit);
     }
 
-    /// The height that a replica has committed.
+    /// Returns the committed height of a replica.
     pub fn height(&self, replica: usize) -> u64 {
         self.chain.height(replica)
     }
+}
+
+/// Returns a replica's word and bit in a bit set.
+fn place(replica: usize) -> (usize, u64) {
+    (replica / 64, 1 << (replica % 64))
 }

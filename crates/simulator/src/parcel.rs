@@ -1,4 +1,4 @@
-//! What travels over links: messages in memory, with the size and a sum of their encoding.
+//! Messages on links: kept decoded, with the size and a checksum of their encoding.
 
 use crate::trace::{checksum, mix};
 use quorate_consensus::{Envelope, Message};
@@ -6,35 +6,33 @@ use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{Bundle, Encoder, ReplicaReply, Wire};
 use std::sync::Arc;
 
-/// Bytes of an executed bundle's reply beside its results: version, kind, digest, height.
+/// Bytes of an `Executed` reply without its results: version, kind, digest, height.
 const REPLY_HEADER_BYTES: usize = 1 + 1 + 32 + 8;
 /// Bytes of a frame's length.
 const FRAME_HEADER_BYTES: usize = 4;
 
-/// A message on its way.
+/// Message on a link.
 #[derive(Clone)]
 pub struct Parcel<M> {
-    /// A sum over what it says.
     pub checksum: u64,
-    /// Bytes of its frame.
+    /// Size of the frame.
     pub bytes: u32,
-    /// What it says.
     pub body: Body<M>,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone)]
 pub enum Body<M> {
     /// From replica to replica.
     Peer(Arc<Envelope<M>>),
-    /// From the clients to a replica.
+    /// From a client to a replica.
     Request(Bundle),
     /// From a replica to the clients.
     Reply(Arc<ReplicaReply>),
 }
 
 impl<M: Message> Parcel<M> {
-    /// A message between replicas; `scratch` is empty and stays so.
+    /// Creates a message between replicas. `scratch` is reused memory.
     pub fn peer(message: Envelope<M>, scratch: &mut Scratch) -> Parcel<M> {
         scratch.0.put_u8(WIRE_VERSION);
         message.encode(&mut scratch.0);
@@ -42,12 +40,11 @@ impl<M: Message> Parcel<M> {
         Parcel { checksum: checksum(&encoded), bytes: frame(encoded.len()), body: Body::Peer(Arc::new(message)) }
     }
 
-    /// A client's bundle, whose request has so many bytes.
+    /// Creates a client's request of `bytes`.
     pub fn request(bundle: Bundle, bytes: usize) -> Parcel<M> {
         Parcel { checksum: bundle.digest().prefix(), bytes: frame(bytes), body: Body::Request(bundle) }
     }
 
-    /// A reply.
     pub fn reply(reply: Arc<ReplicaReply>) -> Parcel<M> {
         let (bytes, checksum) = match &*reply {
             ReplicaReply::Executed { bundle, height, results } => {
@@ -67,10 +64,10 @@ fn frame(bytes: usize) -> u32 {
     (bytes + FRAME_HEADER_BYTES) as u32
 }
 
-/// Bytes of memory that encodings share, before it is asked for again.
+/// Initial capacity of a [`Scratch`].
 const SCRATCH_BYTES: usize = 64 << 10;
 
-/// Memory in which messages are encoded.
+/// Reusable buffer to encode messages.
 pub struct Scratch(Encoder);
 
 impl Default for Scratch {

@@ -1,39 +1,38 @@
-//! Random numbers out of one seed, the same on every machine.
+//! Random numbers from one seed, the same on every machine.
 //!
-//! Each purpose and each sender has a stream of its own, so that a draw more in one place moves nothing in another. Only integer
-//! arithmetic, the four operations and square roots of IEEE 754, and `libm`, which is plain Rust, enter a number.
+//! Each purpose and each sender has its own stream, so that an extra draw in one place does not change another. All
+//! numbers come from integer arithmetic, basic IEEE 754 operations and `libm`, which is portable Rust.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
-/// What a stream is for.
+/// Purpose of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Purpose {
-    /// What links do to packets; one stream for each sender.
+    /// Fate of packets; one stream for each sender.
     Links = 1,
-    /// What goes wrong, and when.
     Faults = 2,
-    /// The salts of the replicas' hash tables.
+    /// Salts of the replicas' hash tables.
     Salts = 3,
-    /// The replicas' keys.
+    /// Keys of the replicas.
     Keys = 4,
-    /// How far replicas are from each other, under chaos.
+    /// Distances between replicas, under chaos.
     Distances = 5,
     /// What makes each handshake of a transport its own.
     Nonces = 6,
 }
 
-/// A stream of numbers.
+/// Stream of random numbers.
 pub struct Random {
     stream: ChaCha8Rng,
-    /// The second of a pair of normal numbers.
+    /// Second number of the last normally distributed pair.
     spare: Option<f64>,
 }
 
 impl Random {
-    /// The stream of a seed for a purpose; `number` tells apart several of one purpose.
+    /// Returns a stream for a purpose. `number` distinguishes several streams of one purpose.
     pub fn new(seed: u64, purpose: Purpose, number: u64) -> Random {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -42,28 +41,28 @@ impl Random {
         Random { stream: ChaCha8Rng::from_seed(key), spare: None }
     }
 
-    /// 64 random bits.
+    /// Draws 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.stream.next_u64()
     }
 
-    /// A number below `limit`, which is not 0; the bias is below `limit` / 2^64.
+    /// Draws a number below `limit`, which must not be 0. The bias is below `limit` / 2^64.
     pub fn below(&mut self, limit: u64) -> u64 {
-        assert!(limit > 0, "there is no number below zero");
+        assert!(limit > 0, "the limit is 0");
         ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// A number from 0 to below 1.
+    /// Draws a number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// True with that probability; draws nothing where the answer is certain.
+    /// Returns true with a probability. Draws nothing if it is 0 or 1.
     pub fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && (probability >= 1.0 || self.unit() < probability)
     }
 
-    /// A time below `limit`; draws nothing where that is none.
+    /// Draws a time below `limit`. Draws nothing if that is 0.
     pub fn time_below(&mut self, limit: Duration) -> Duration {
         match u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX) {
             0 => Duration::ZERO,
@@ -71,12 +70,12 @@ impl Random {
         }
     }
 
-    /// One of several.
+    /// Draws one of `choices`.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// A number of the standard normal distribution (Marsaglia's polar method, 1964).
+    /// Draws from the standard normal distribution (Marsaglia's polar method, 1964).
     pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;

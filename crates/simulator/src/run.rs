@@ -1,4 +1,4 @@
-//! Runs a seed, or many on all cores.
+//! Runs one seed, or many on all cores.
 
 use crate::chaos::{Chaos, unequal_links};
 use crate::chronicle::Chronicle;
@@ -28,62 +28,58 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The name of every simulated cluster.
+/// Name of every simulated cluster.
 const CLUSTER: &str = "quorate";
-/// Under chaos, the longest retransmission timeout in milliseconds: a link that is healed is used again soon.
+/// Maximum retransmission timeout under chaos, so that a healed link is soon in use again.
 const CHAOS_RTO_MOST_MS: f64 = 1000.0;
 
-/// What came of a seed.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct SimReport {
-    /// The seed.
     pub seed: u64,
-    /// The name of the run: equal on every machine.
+    /// Hash of everything that happened, equal on every machine.
     pub trace_hash: String,
-    /// Events that happened.
+    /// Number of events.
     pub events: u64,
-    /// Messages that were delivered, between replicas and to and from clients.
+    /// Number of delivered messages, between replicas and to and from clients.
     pub delivered: u64,
-    /// How long it took in the simulated world.
     pub virtual_time: Duration,
-    /// What the clients saw; none if the run ended before its time.
+    /// The clients' report; `None` if the run ended early.
     pub load: Option<LoadReport>,
-    /// The replicas' counters over the measured time, life by life; none if the run ended before its time.
+    /// The replicas' counters over the measured time, for each life; empty if the run ended early.
     pub lives: Vec<Life>,
-    /// At the end of the run, with histories; none of those that crashed.
+    /// Status with history of each replica at the end; `None` if it is down.
     pub end: Vec<Option<Status>>,
-    /// Who crashed, each time.
+    /// Replicas that crashed, one entry for each crash.
     pub crashed: Vec<ReplicaId>,
-    /// How often a replica came back.
+    /// Number of restarts.
     pub restarts: u64,
-    /// Points that each replica has passed between deciding something and having said it, over all its lives.
+    /// Number of [`Point`]s that each replica passed in all its lives.
     pub points: Vec<Point>,
-    /// Packets that were lost.
     pub lost_packets: u64,
-    /// Segments that streams sent again.
+    /// Number of segments that streams sent again.
     pub retransmissions: u64,
-    /// Messages that found a full queue.
+    /// Number of messages dropped because a stream's queue was full.
     pub not_queued: u64,
-    /// What happened on the way.
     pub chronicle: Chronicle,
-    /// Whether the run was stopped before its time.
+    /// The run was stopped by its caller.
     pub stopped: bool,
-    /// What an oracle says.
+    /// The first violation.
     pub complaint: Option<Complaint>,
-    /// The last views, if an oracle spoke.
+    /// The last lines of the transcript, after a violation.
     pub transcript: Vec<String>,
 }
 
-/// What came of a run: its report, and what its recorder says.
+/// Result of a run and of its recorder.
 pub type Outcome = (SimReport, Result<Option<Rerun>, RecordingError>);
 
-/// Changes replicas before they start, whatever their protocol. Tests of the oracles put bugs into them so.
+/// Modification of replicas of any protocol before they start. Tests of the oracles inject bugs with it.
 pub trait Alter {
-    /// The replica, made or made anew after a crash, as it is to be.
+    /// Modifies a replica, at its start and at each restart.
     fn alter<P: Protocol>(&self, replica: Replica<P>) -> Replica<P>;
 }
 
-/// Leaves replicas as they are.
+/// No modification.
 pub struct AsMade;
 
 impl Alter for AsMade {
@@ -92,23 +88,29 @@ impl Alter for AsMade {
     }
 }
 
-/// One seed's run.
-pub struct Run<'a, A = AsMade> {
-    pub spec: &'a SimSpec,
-    pub seed: u64,
-    pub workload: WorkloadFactory<'a>,
-    pub transcript: bool,
-    /// Whether the hosts are told of marks.
-    pub marks: bool,
-    pub recorder: Option<Recorder>,
-    /// Asked now and then; if not, the load is stopped.
-    pub goes_on: fn() -> bool,
-    pub alter: A,
+/// Settings of one run.
+struct Run<'a, A = AsMade> {
+    spec: &'a SimSpec,
+    seed: u64,
+    workload: WorkloadFactory<'a>,
+    transcript: bool,
+    /// Show marks to the hosts.
+    marks: bool,
+    recorder: Option<Recorder>,
+    /// Called now and then. The load stops once it returns false.
+    goes_on: fn() -> bool,
+    alter: A,
 }
 
-/// Runs one seed.
-pub fn run_once<A: Alter>(run: Run<'_, A>) -> Outcome {
-    for_malleable(run.spec.consensus.protocol, run)
+impl<'a, A: Alter> Run<'a, A> {
+    fn new(spec: &'a SimSpec, seed: u64, workload: WorkloadFactory<'a>, alter: A) -> Run<'a, A> {
+        let goes_on = || true;
+        Run { spec, seed, workload, transcript: false, marks: true, recorder: None, goes_on, alter }
+    }
+
+    fn finish(self) -> Outcome {
+        for_malleable(self.spec.consensus.protocol, self)
+    }
 }
 
 impl<A: Alter> ForMalleable for Run<'_, A> {
@@ -119,33 +121,30 @@ impl<A: Alter> ForMalleable for Run<'_, A> {
     }
 }
 
-/// Runs one seed. If an oracle speaks it is run once more, for the transcript.
+/// Runs one seed, and after a violation once more for the transcript.
 pub fn run(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimReport {
     run_while(spec, seed, workload, || true)
 }
 
 fn run_while(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, goes_on: fn() -> bool) -> SimReport {
-    let once = |transcript| {
-        run_once(Run { spec, seed, workload, transcript, marks: true, recorder: None, goes_on, alter: AsMade }).0
-    };
+    let once = |transcript| Run { transcript, goes_on, ..Run::new(spec, seed, workload, AsMade) }.finish().0;
     let report = once(false);
     if report.complaint.is_some() { once(true) } else { report }
 }
 
-/// Runs one seed, once, with replicas that are not as they were made.
+/// Runs one seed with modified replicas.
 pub fn run_altered(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>, alter: impl Alter) -> SimReport {
-    let goes_on = || true;
-    run_once(Run { spec, seed, workload, transcript: false, marks: true, recorder: None, goes_on, alter }).0
+    Run::new(spec, seed, workload, alter).finish().0
 }
 
-/// Runs one seed once, and takes every mark of the replicas away before their hosts see it: nothing in the report may differ from that of
-/// [`run`] but what the chronicle tells of fetched states.
+/// Runs one seed and removes every mark before the hosts see it. The report must equal that of [`run`], except for the
+/// state transfers in the chronicle.
 pub fn run_without_marks(spec: &SimSpec, seed: u64, workload: WorkloadFactory<'_>) -> SimReport {
-    let goes_on = || true;
-    run_once(Run { spec, seed, workload, transcript: false, marks: false, recorder: None, goes_on, alter: AsMade }).0
+    Run { marks: false, ..Run::new(spec, seed, workload, AsMade) }.finish().0
 }
 
-/// Runs one seed, once, and has a recorder hear every replica. If it compares with a recording, what came of that is returned.
+/// Runs one seed with a recorder of all replicas. Returns the comparison as well, if the recorder compares with a
+/// recording.
 ///
 /// # Errors
 /// If the recording cannot be written or read.
@@ -155,28 +154,20 @@ pub fn run_recorded(
     workload: WorkloadFactory<'_>,
     recorder: Recorder,
 ) -> Result<(SimReport, Option<Rerun>), RecordingError> {
-    let (mut report, heard) = run_once(Run {
-        spec,
-        seed,
-        workload,
-        transcript: true,
-        marks: true,
-        recorder: Some(recorder),
-        goes_on: || true,
-        alter: AsMade,
-    });
+    let run = Run { transcript: true, recorder: Some(recorder), ..Run::new(spec, seed, workload, AsMade) };
+    let (mut report, recorded) = run.finish();
     if report.complaint.is_none() {
         report.transcript.clear();
     }
-    heard.map(|heard| (report, heard))
+    recorded.map(|rerun| (report, rerun))
 }
 
-/// The header of a recording of that run, but for what makes the run again.
+/// Returns the header of a recording, without the command to reproduce the run.
 pub fn recording_header(spec: &SimSpec) -> Header {
     Header::new(ClusterId::from_name(CLUSTER), spec.quorum, spec.consensus.clone())
 }
 
-/// Runs seeds on all cores; the reports are in the seeds' order. `heard` is called with each report as it comes, in any order.
+/// Runs seeds on all cores, and returns their reports ordered by seed. Calls `heard` with each report once it is ready.
 pub fn run_seeds(
     spec: &SimSpec,
     seeds: std::ops::Range<u64>,
@@ -187,7 +178,7 @@ pub fn run_seeds(
     run_seeds_while(spec, seeds, threads, workload, heard, || true)
 }
 
-/// The same, as long as `goes_on` says so: then the loads under way are stopped, and no further seed begins.
+/// Does the same as [`run_seeds`], but stops all loads and starts no further seed once `goes_on` returns false.
 pub fn run_seeds_while(
     spec: &SimSpec,
     seeds: std::ops::Range<u64>,
@@ -220,7 +211,6 @@ pub fn run_seeds_while(
     reports
 }
 
-/// Runs one seed of a protocol whose replicas `make` makes.
 fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make: MakeReplica<P>) -> Outcome {
     let Run { spec, seed, workload, transcript, marks, mut recorder, goes_on, alter } = run;
     let (trouble, chaos) = trouble(spec, seed);
@@ -286,10 +276,10 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     if let Err(panic) = ended {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        world.oracle.complain("panic", said.unwrap_or("something that is no text").to_owned());
+        world.oracle.complain("panic", said.unwrap_or("panic without a text").to_owned());
     }
-    let heard = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
-    (report(seed, world), heard)
+    let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
+    (report(seed, world), recorded)
 }
 
 fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
@@ -319,7 +309,8 @@ fn report<P: Protocol>(seed: u64, world: World<'_, P>) -> SimReport {
     }
 }
 
-/// The state is kept when half of what is retained may be gone, so that whoever fetches it finds the blocks above it.
+/// Returns the rule to keep a state each time half of the retained blocks may be gone, so that a replica that fetches
+/// the state still finds the blocks above it.
 fn checkpoints(config: &Config) -> CheckpointRule {
     let retained = (config.retained_bytes as u64).max(1);
     CheckpointRule {
@@ -329,7 +320,7 @@ fn checkpoints(config: &Config) -> CheckpointRule {
     }
 }
 
-/// What stands between a replica and its devices, if it misbehaves.
+/// Returns the behaviour of a misbehaving replica.
 fn behaviour<M: Malleable>(spec: &SimSpec, me: ReplicaId) -> Option<Box<dyn Behaviour<M>>> {
     let (_, misbehaviour) = misbehaviour(&spec.network.faults).find(|(replica, _)| *replica == me)?;
     let view_timeout = spec.consensus.view_timeout();
@@ -341,7 +332,7 @@ fn behaviour<M: Malleable>(spec: &SimSpec, me: ReplicaId) -> Option<Box<dyn Beha
     }))
 }
 
-/// The network under chaos.
+/// Applies the conditions of chaos to a network.
 fn troubled(network: &NetworkSpec, chaos: &Chaos) -> NetworkSpec {
     let mut network = network.clone();
     network.loss = Loss::Independent { probability: chaos.loss };
@@ -371,14 +362,14 @@ fn devices(spec: &SimSpec, cluster: ClusterId, seed: u64) -> Vec<Device> {
     let address = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
     let members = seeds.iter().map(|seed| keys(seed).member(address.clone())).collect();
     let committee = Committee { cluster, quorum: spec.quorum, members };
-    let shared = Keyring::shared(spec.scheme, &committee).expect("keys that were just made are sound");
+    let shared = Keyring::shared(spec.scheme, &committee).expect("generated keys are valid");
     let device = |(at, seed): (usize, &[u8; 32])| {
         let (me, key) = (ReplicaId(at as u16), keys(seed).voting);
         let crypto = match shared.clone() {
             Some(keyring) => Crypto::with_keyring(keyring, &committee, me, key, DEFAULT_CACHE_CERTIFICATES),
             None => Crypto::new(spec.scheme, &committee, me, key, DEFAULT_CACHE_CERTIFICATES),
         };
-        Device::Real(Box::new(crypto.expect("keys that were just made are sound")))
+        Device::Real(Box::new(crypto.expect("generated keys are valid")))
     };
     seeds.iter().enumerate().map(device).collect()
 }

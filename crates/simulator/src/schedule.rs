@@ -1,10 +1,10 @@
-//! What is going to happen: a heap ordered by time, and by order of entry within one time.
+//! Future events: a heap ordered by time, and by order of entry at equal times.
 
 use quorate_types::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Events yet to come.
+/// Queue of future events.
 pub struct Schedule<E> {
     heap: BinaryHeap<Reverse<(Time, u64, u32)>>,
     events: Vec<Option<E>>,
@@ -19,7 +19,6 @@ impl<E> Default for Schedule<E> {
 }
 
 impl<E> Schedule<E> {
-    /// Enters an event.
     #[inline]
     pub fn push(&mut self, time: Time, event: E) {
         let slot = match self.free.pop() {
@@ -29,24 +28,23 @@ impl<E> Schedule<E> {
             }
             None => {
                 self.events.push(Some(event));
-                u32::try_from(self.events.len() - 1).expect("fewer than 2^32 events wait at a time")
+                u32::try_from(self.events.len() - 1).expect("fewer than 2^32 events are pending")
             }
         };
         self.sequence += 1;
         self.heap.push(Reverse((time, self.sequence, slot)));
     }
 
-    /// When the next event happens.
+    /// Returns the time of the next event.
     #[inline]
     pub fn next(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse((time, ..))| *time)
     }
 
-    /// Takes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {
         let Reverse((time, _, slot)) = self.heap.pop()?;
-        let event = self.events[slot as usize].take().expect("a slot is in the heap as long as it is full");
+        let event = self.events[slot as usize].take().expect("each slot in the heap is full");
         self.free.push(slot);
         Some((time, event))
     }

@@ -1,4 +1,4 @@
-//! The crypto device of a simulated replica: the real one, or one that trusts and only costs.
+//! Crypto device of a simulated replica: real, or a model that only costs time.
 
 use crate::charges::Charges;
 use crate::trace::mix;
@@ -8,34 +8,32 @@ use quorate_types::identity::ProofShape;
 use quorate_types::{Certificate, ClusterId, Quorum, ReplicaId, Subject, Vote};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Certificates that a modelled device remembers as verified, as the real one does.
+/// Number of verified certificates that a model remembers, the same as in the real device.
 const CACHE: usize = quorate_crypto::DEFAULT_CACHE_CERTIFICATES;
 
-/// Signs and checks.
+/// Device that signs and verifies.
 pub enum Device {
-    /// Makes and checks real signatures.
     Real(Box<Crypto>),
-    /// Signatures are true by construction, and of the right size.
+    /// Signatures are genuine by construction and have the right size.
     Modelled(Box<Modelled>),
 }
 
-/// What a device that trusts has to know.
+/// Model of a scheme's signatures.
 pub struct Modelled {
     genesis: Certificate,
     quorum: Quorum,
     shape: ProofShape,
-    /// Whether signatures are to be checked at all.
+    /// The scheme is unforgeable, so verification has a cost.
     is_signed: bool,
-    /// As many zeros as the longest proof has bytes: every signature and every proof is of these.
+    /// Zeros, of which all signatures and proofs consist.
     zeros: Bytes,
-    /// Names of certificates that are known to be genuine.
+    /// Keys of verified certificates.
     known: BTreeSet<u64>,
     order: VecDeque<u64>,
     verifications: u64,
 }
 
 impl Modelled {
-    /// Signatures of a committee, as long as those of a scheme.
     pub fn new(cluster: ClusterId, quorum: Quorum, profile: &SchemeProfile) -> Modelled {
         let shape = profile.shape(quorum.replicas());
         Modelled {
@@ -67,7 +65,7 @@ impl Modelled {
             self.order.push_back(key);
         }
         if self.order.len() > CACHE {
-            let oldest = self.order.pop_front().expect("there is more than one");
+            let oldest = self.order.pop_front().expect("the queue is over its limit");
             self.known.remove(&oldest);
         }
     }
@@ -111,7 +109,7 @@ impl Modelled {
     }
 }
 
-/// A name that no other certificate of a run has, but for a chance of 2^-64.
+/// Returns a key of a certificate, which is unique except with probability 2^-64.
 fn name(certificate: &Certificate) -> u64 {
     let Certificate { subject, signers, .. } = certificate;
     let about = mix(mix(subject.digest.prefix(), subject.view.0), subject.domain as u64);
@@ -119,7 +117,6 @@ fn name(certificate: &Certificate) -> u64 {
 }
 
 impl Device {
-    /// Signs a vote.
     pub fn sign(&self, vote: &mut Vote, cluster: &ClusterId) {
         vote.signature = match self {
             Device::Real(crypto) => crypto.sign(&vote.statement(cluster)),
@@ -127,7 +124,7 @@ impl Device {
         };
     }
 
-    /// Whether certificates and votes are genuine, and what it costs to know, in picoseconds.
+    /// Verifies certificates and votes. Returns whether all are genuine, and the cost in picoseconds.
     pub fn verify(&mut self, certificates: &[Certificate], votes: &[Vote], charges: &Charges) -> (bool, u64) {
         let (mut genuine, mut cost) = (true, 0);
         for certificate in certificates {
@@ -155,30 +152,27 @@ impl Device {
         (genuine, cost)
     }
 
-    /// Makes a certificate of votes, and says what that costs, in picoseconds.
+    /// Assembles a certificate from votes. Returns it or the forgers, and the cost in picoseconds.
     pub fn assemble(
         &mut self,
         subject: &Subject,
         votes: Vec<Vote>,
         charges: &Charges,
     ) -> (Result<Certificate, Vec<ReplicaId>>, u64) {
-        match self {
+        let signers = votes.len() as u64;
+        let (result, checked) = match self {
             Device::Real(crypto) => {
-                let (before, signers) = (crypto.verifications(), votes.len() as u64);
+                let before = crypto.verifications();
                 let result = crypto.assemble(subject, votes);
-                let assembled = if result.is_ok() { charges.assemble(signers) } else { 0 };
-                (result, charges.verify(crypto.verifications() - before) + assembled)
+                (result, crypto.verifications() - before)
             }
-            Device::Modelled(modelled) => {
-                let signers = votes.len() as u64;
-                let (result, checked) = modelled.assemble(subject, votes);
-                let assembled = if result.is_ok() { charges.assemble(signers) } else { 0 };
-                (result, charges.verify(checked) + assembled)
-            }
-        }
+            Device::Modelled(modelled) => modelled.assemble(subject, votes),
+        };
+        let assembled = if result.is_ok() { charges.assemble(signers) } else { 0 };
+        (result, charges.verify(checked) + assembled)
     }
 
-    /// Single signatures checked since the start.
+    /// Returns the number of single signatures verified since the start.
     pub fn verifications(&self) -> u64 {
         match self {
             Device::Real(crypto) => crypto.verifications(),

@@ -1,4 +1,4 @@
-//! What is simulated.
+//! Settings of a simulation.
 
 use crate::costs::{CostTable, SignatureCosts};
 use crate::network::NetworkSpec;
@@ -13,57 +13,49 @@ use quorate_types::{Quorum, choice};
 use std::time::Duration;
 
 choice!(
-    /// How signatures are simulated.
+    /// Simulation of signatures.
     #[derive(Default)]
     Signatures, "way to simulate signatures",
-    /// They cost what the table says and are true by construction.
+    /// Signatures are genuine by construction.
     #[default]
     Modelled = "modelled",
-    /// They are made and verified; their cost is the table's all the same.
+    /// Signatures are made and verified. Their cost still comes from the table.
     Real = "real",
 );
 
-/// Everything that decides a run, but for the seed.
+/// All settings of a run except the seed.
 #[derive(Clone)]
 pub struct SimSpec {
-    /// The consensus core's settings.
     pub consensus: Config,
-    /// n and f.
     pub quorum: Quorum,
-    /// The scheme.
     pub scheme: SchemeKind,
-    /// How it is simulated.
     pub signatures: Signatures,
-    /// What executes.
     pub application: ApplicationKind,
-    /// Who answers clients.
     pub reply: ReplyMode,
     /// What carries messages. One that runs over packets is the node's own; in place of the kernel's TCP stands what
     /// `network` says.
     pub wire: Wire,
     /// Links and scheduled faults.
     pub network: NetworkSpec,
-    /// What work costs.
     pub costs: CostTable,
-    /// Threads of each replica that check signatures; 0 has the core do it.
+    /// Number of verification threads of each replica; 0 verifies on the core.
     pub crypto_servers: usize,
-    /// Cores that replicas and clients share; 0 gives each of them one of its own.
+    /// Number of cores that replicas and clients share; 0 gives each its own.
     pub cores: usize,
-    /// How much load.
     pub load: LoadOptions,
-    /// Trouble drawn from the seed for so long; then a core is healed and has to make progress.
+    /// Length of a period of faults drawn from the seed. Afterwards a core of replicas heals and must make progress.
     pub chaos: Option<Duration>,
 }
 
 impl SimSpec {
-    /// What signatures cost.
+    /// Returns the costs of the scheme's signatures.
     ///
     /// # Panics
-    /// If the table does not say: whoever makes a spec asks [`CostTable::signatures_of`] first.
+    /// If the table has none. Check [`CostTable::signatures_of`] first.
     pub fn signature_costs(&self) -> SignatureCosts {
         self.costs.signatures_of(self.scheme).expect("the table has the scheme's costs")
     }
 }
 
-/// Makes the commands of one run.
+/// Factory of the workload of one run.
 pub type WorkloadFactory<'a> = &'a (dyn Fn() -> Box<dyn Workload> + Sync);

@@ -1,19 +1,18 @@
-//! What a replica has signed, as far back as it is remembered.
+//! Recent statements of a replica, to detect contradictions.
 
 use crate::trace::mix;
 use quorate_types::{Attachment, Domain, Subject};
 
-/// Views of each replica that are remembered, or slots of a view where votes go by slot; each takes the place of the one this many
-/// before.
+/// Number of views that are remembered, or of slots where votes are per slot. Each replaces the one this many before.
 const REMEMBERED: u64 = 8192;
-/// Slots by which the places of one view are moved against those of the view before, so that an earlier view's vote on a slot is not
-/// forgotten for a later one's.
+/// Offset between the places of two successive views, so that votes of a later view on a slot do not replace those of
+/// the earlier one.
 const SLOTS_APART: u64 = 1009;
 const KINDS: usize = Domain::ALL.len();
 
-/// The statements of one replica.
+/// Statements of one replica.
 pub struct Statements {
-    /// The name of a view (and slot) and kind, and a sum over what was said there. Neither is ever 0 where something was said.
+    /// Hash of the view (and slot), and hash of the statement. Both are nonzero in used entries.
     said: Vec<[u64; 2]>,
 }
 
@@ -24,7 +23,7 @@ impl Default for Statements {
 }
 
 impl Statements {
-    /// The replica signs; false if it has signed something else in the same view (and slot) under the same kind.
+    /// Enters a statement. Returns false if it contradicts another of the same kind in the same view (and slot).
     pub fn enter(&mut self, subject: &Subject, attachment: &Attachment, by_slot: bool) -> bool {
         let Subject { domain, view, height, digest } = subject;
         let slot = if by_slot { height.0 } else { 0 };

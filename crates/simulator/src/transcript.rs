@@ -1,16 +1,16 @@
-//! The last views of a run, readable.
+//! Readable transcript of the end of a run.
 
 use crate::faults::Change;
 use quorate_consensus::{Envelope, Halt, Mark, Message, To, text};
 use quorate_types::{Block, ReplicaId, Time};
 use std::collections::VecDeque;
 
-/// Lines that are kept.
+/// Maximum number of lines.
 const LINES: usize = 240;
-/// Longest line, in characters.
+/// Maximum length of a line.
 const LINE_CHARACTERS: usize = 160;
 
-/// The last lines of a run.
+/// Transcript that keeps the last lines.
 #[derive(Default)]
 pub struct Transcript {
     lines: VecDeque<String>,
@@ -26,37 +26,31 @@ impl Transcript {
         self.lines.push_back(line);
     }
 
-    /// A replica tells of a moment.
     pub fn mark(&mut self, now: Time, replica: ReplicaId, mark: &Mark) {
         self.line(now, format!("{replica:?} {}", text::mark(mark)));
     }
 
-    /// A replica stops.
     pub fn halts(&mut self, now: Time, replica: ReplicaId, why: &Halt) {
         self.line(now, format!("{replica:?} {}", text::halt(why)));
     }
 
-    /// A replica sends.
     pub fn sends<M: Message>(&mut self, now: Time, replica: ReplicaId, to: To, message: &Envelope<M>) {
         self.line(now, format!("{replica:?} -> {}: {}", text::recipients(to), text::envelope(message)));
     }
 
-    /// A replica commits.
     pub fn commits(&mut self, now: Time, replica: ReplicaId, block: &Block) {
         self.line(now, format!("{replica:?} commits {}", text::block(block)));
     }
 
-    /// The world changes.
     pub fn changes(&mut self, now: Time, change: &Change) {
         self.line(now, format!("-- {change}"));
     }
 
-    /// Something else.
+    /// Adds a note about the world.
     pub fn says(&mut self, now: Time, text: &str) {
         self.line(now, format!("-- {text}"));
     }
 
-    /// The lines.
     pub fn into_lines(self) -> Vec<String> {
         self.lines.into()
     }

@@ -1,6 +1,6 @@
-//! A replica that fetches a state is struck down at every point from its first chunk until it votes again: each chunk before it is kept
-//! and after, the state before it is taken over and after, and each record and message that follows. Whatever is left of its disk, it
-//! comes back to what the others have.
+//! A replica that fetches a state crashes at every point from its first chunk until it votes again: before and after
+//! each chunk is stored and the state is adopted, and at each record and message that follows. Whatever remains of its
+//! disk, it catches up with the others.
 
 use crate::common::{commands, spec};
 use crate::transfers::{AWAY, judged};
@@ -11,16 +11,14 @@ use quorate_simulator::network::{Delivery, End};
 use quorate_simulator::{Leaves, Point, SimSpec, run};
 use std::time::Duration;
 
-/// What is left of its disk; of nothing, it comes back without its memory.
-const LEAVES: &[Leaves] = Leaves::ALL;
-/// From then until then it is cut off, in milliseconds.
+/// Start and end of the cut that makes the replica fall behind.
 const CUT_MS: (f64, f64) = (10.0, 160.0);
-/// How long it is down.
+/// Time until the restart.
 const DOWN_MS: f64 = 6.0;
-/// Points after the state is taken over that are struck too: the records of it, and the next statements.
+/// Points after the adoption that are also tested: its records, and the next statements.
 const POINTS_AFTER: Point = 24;
 
-/// A few commands, one after the other; a disk takes a while, and blocks are kept as long as a window.
+/// A light load, a slow disk, and blocks retained for one window.
 fn short(protocol: ProtocolKind) -> SimSpec {
     let mut spec = spec(protocol);
     spec.consensus.view_timeout_ms = 20;
@@ -50,17 +48,17 @@ fn short(protocol: ProtocolKind) -> SimSpec {
 }
 
 fn sweep(protocol: ProtocolKind) {
-    // Whether anybody is struck decides what journals keep, and nothing else.
+    // A strike changes nothing before its point, except that journals are kept.
     let calm = run(&short(protocol), 1, &commands);
-    let fetched = judged(&calm, &[AWAY], &format!("{protocol}: nobody is struck"));
+    let fetched = judged(&calm, &[AWAY], &format!("{protocol}: no crash"));
     let points = fetched.iter().find_map(|fetched| Some((fetched.points.0, fetched.points.1?)));
     let (begun, adopted) = points.expect("a state was fetched");
     for point in begun + 1..=adopted + POINTS_AFTER {
-        for journal in LEAVES {
+        for journal in Leaves::ALL {
             let mut spec = short(protocol);
             spec.network.faults.push(FaultSpec::Strike { point, for_ms: DOWN_MS, replica: AWAY, journal: *journal });
             let report = run(&spec, 1, &commands);
-            let case = format!("{protocol}: struck at point {point} of {begun} to {adopted}, leaving {journal:?}");
+            let case = format!("{protocol}: crash at point {point} of {begun} to {adopted}, journal {journal:?}");
             judged(&report, &[AWAY], &case);
             assert_eq!(report.restarts, 1, "{case}");
         }

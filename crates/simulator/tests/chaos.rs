@@ -1,4 +1,4 @@
-//! Trouble drawn from a seed, then peace: nobody disagrees, and a healed core makes progress.
+//! Faults drawn from a seed, then healing: replicas agree, and the healed core makes progress.
 
 use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const SEEDS: u64 = 6;
 
 #[test]
-fn every_protocol_outlives_trouble() {
+fn every_protocol_survives_chaos() {
     let seeds = std::env::var("QUORATE_SIM_SEEDS").map_or(SEEDS, |count| count.parse().expect("a number"));
     for protocol in ProtocolKind::ALL {
         for seed in 0..seeds {
@@ -24,7 +24,7 @@ fn every_protocol_outlives_trouble() {
             spec.load.duration = Duration::from_secs(3600);
             spec.load.drain = Duration::ZERO;
             spec.load.mode = LoadMode::Open { rate: 2000.0, most_outstanding: 100_000 };
-            // Whoever is away for longer than a moment has to fetch a state.
+            // A replica that is away for long must fetch a state.
             (spec.consensus.checkpoint_interval, spec.consensus.window) = (10, 40);
             (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (60, 1 << 20);
             let report = run(&spec, seed, &commands);
@@ -35,9 +35,9 @@ fn every_protocol_outlives_trouble() {
     }
 }
 
-/// For a third of the seeds replicas are not equally far from each other, by a lot or by little; for the others nothing changes.
+/// A third of the seeds have links of unequal delay, in a wide range; the others have none.
 #[test]
-fn a_part_of_the_seeds_has_unequal_links() {
+fn a_third_of_the_seeds_have_unequal_links() {
     let network = NetworkSpec::default();
     let links = |seed| unequal_links(seed, &network, 4, Duration::from_millis(100));
     let (mut near, mut far) = (f64::MAX, 0.0f64);
@@ -51,13 +51,13 @@ fn a_part_of_the_seeds_has_unequal_links() {
     }
     assert!(near < 0.02 && (4.0..12.5).contains(&far), "from {near} to {far} ms");
     let given = NetworkSpec { links: links(2), ..NetworkSpec::default() };
-    assert_eq!(unequal_links(5, &given, 4, Duration::from_millis(100)), [], "what a network file says of links holds");
+    assert_eq!(unequal_links(5, &given, 4, Duration::from_millis(100)), [], "links of a network file are kept");
 }
 
-/// Three certified views in a row take four live leaders in a row: with a silent one of four that take turns, nothing is ever committed,
-/// and every fourth view is as it was.
+/// Three successive certified views need four successive live leaders. With one silent leader in a rotation of four,
+/// nothing is ever committed, and states repeat every fourth view.
 #[test]
-fn a_core_that_goes_round_in_circles_is_told() {
+fn a_livelock_is_reported_as_a_lasso() {
     let mut spec = spec(ProtocolKind::ChainedHotStuff);
     spec.consensus.view_timeout_ms = 100;
     spec.consensus.leader = LeaderKind::RoundRobin;
@@ -69,9 +69,9 @@ fn a_core_that_goes_round_in_circles_is_told() {
     assert!(complaint.what.contains("a lasso: in view "), "{}", complaint.what);
 }
 
-/// A liveness oracle is worth something only if it speaks: with two of four replicas silent nothing can be ordered.
+/// The liveness check can fail: with two of four replicas silent nothing can be ordered.
 #[test]
-fn a_core_without_a_quorum_is_found_out() {
+fn a_core_without_a_quorum_violates_liveness() {
     let mut spec = spec(ProtocolKind::Jolteon);
     spec.consensus.view_timeout_ms = 100;
     let silent = |replica| FaultSpec::Misbehave { at_ms: 0.0, replica, fault: Fault::Silent };

@@ -1,6 +1,6 @@
-//! A replica is struck down at every point of a short life between deciding something and having said it: each record before it is
-//! written and after, each message before it is signed, before it is sent and after. Whatever is left of its journal, it says nothing
-//! that contradicts what others have heard of it, and all that was asked for is done, once.
+//! A replica crashes at every point of a short life: before and after each record is written, and before each message
+//! is signed, before it is sent and after. Whatever remains of its journal, it contradicts none of the messages that
+//! others received, and all commands are executed once.
 
 use crate::common::{commands, spec};
 use quorate_client::load::{LoadMode, LoadOptions};
@@ -10,15 +10,15 @@ use quorate_simulator::{Leaves, SimReport, SimSpec, run};
 use quorate_types::ReplicaId;
 use std::time::Duration;
 
-/// What is left of a journal when its replica comes back with its memory.
+/// All rests of a journal but nothing.
 const LEAVES: [Leaves; 3] = [Leaves::Written, Leaves::Flushed, Leaves::Torn];
-/// The first leads at the beginning, the last does not.
+/// The first leader, and a backup.
 const STRUCK: [u16; 2] = [0, 3];
 const DOWN: Duration = Duration::from_millis(4);
-/// In this time of the load it is struck; then the load goes on, until it is back and after.
+/// The crash happens in this part of the load, which goes on until after the restart.
 const SWEPT: Duration = Duration::from_millis(6);
 
-/// A few commands, one after the other; a journal takes as long as a disk.
+/// A light load and a slow disk.
 fn short(protocol: ProtocolKind, duration: Duration) -> SimSpec {
     let mut spec = spec(protocol);
     spec.consensus.leader = LeaderKind::Fixed;
@@ -39,9 +39,9 @@ fn short(protocol: ProtocolKind, duration: Duration) -> SimSpec {
     spec
 }
 
-/// The proposer's own record is on its way to the disk while those of the votes are.
+/// Earlier statements reserve the view, so the proposer's record is flushed in parallel to those of the voters.
 #[test]
-fn a_block_waits_for_one_flush_where_what_was_said_before_reserves_the_view() {
+fn a_block_waits_for_one_flush_per_phase() {
     let flush = Duration::from_millis(5);
     for protocol in ProtocolKind::ALL.iter().copied().filter(|protocol| *protocol != ProtocolKind::Pbft) {
         let phases = if protocol == ProtocolKind::BasicHotStuff { 3 } else { 1 };
@@ -50,13 +50,13 @@ fn a_block_waits_for_one_flush_where_what_was_said_before_reserves_the_view() {
             (spec.consensus.leader, spec.consensus.view_timeout_ms) = (leader, 1000);
             spec.costs.journal.flush_us = flush.as_secs_f64() * 1e6;
             let report = run(&spec, 1, &commands);
-            judge(&report, "nobody is struck");
+            judge(&report, "no crash");
             let life =
                 report.lives.iter().find(|life| life.last.replica == ReplicaId(0)).expect("replica 0 was measured");
             let blocks = life.last.committed_blocks - life.first.committed_blocks;
             let flushes = 1.0 / flush.as_secs_f64() / f64::from(phases);
             let per_block = flushes / blocks as f64;
-            assert!((1.0..1.5).contains(&per_block), "{protocol}, {leader}: {per_block} flushes a block");
+            assert!((1.0..1.5).contains(&per_block), "{protocol}, {leader}: {per_block} flushes per block");
         }
     }
 }
@@ -71,36 +71,37 @@ fn judge(report: &SimReport, case: &str) {
 
 fn sweep(protocol: ProtocolKind) {
     let calm = run(&short(protocol, SWEPT), 1, &commands);
-    judge(&calm, "nobody is struck");
+    judge(&calm, "no crash");
     for replica in STRUCK {
         let points = calm.points[usize::from(replica)];
-        assert!(points > 20, "replica {replica} passes {points} points only");
+        assert!(points > 20, "replica {replica} passes only {points} points");
         for (point, journal) in (1..=points).flat_map(|point| LEAVES.map(|journal| (point, journal))) {
             let mut spec = short(protocol, SWEPT + 3 * DOWN);
             let for_ms = DOWN.as_secs_f64() * 1000.0;
             spec.network.faults = vec![FaultSpec::Strike { point, for_ms, replica, journal }];
             let report = run(&spec, 1, &commands);
-            let case = format!("{protocol}: replica {replica} is struck at point {point}, leaving {journal:?}");
+            let case = format!("{protocol}: replica {replica} crashes at point {point}, journal {journal:?}");
             judge(&report, &case);
             assert_eq!((report.restarts, report.crashed.len()), (1, 1), "{case}");
         }
     }
 }
 
-/// The leader's disk takes so many times as long as those of the voters: what it proposes is certified before its own record of it
-/// is durable.
+/// Slowness of the leader's disk relative to the voters', so that its proposal is certified before its own record is
+/// durable.
 const SLOW_DISK: f64 = 10.0;
-/// A view timeout that outlasts the leader's absence.
+/// View timeout that is longer than the leader's absence.
 const PATIENT_MS: u64 = 200;
 
-/// What the leader says leaves when what it waits for is durable, however late that is: a power failure at any point takes nothing from
-/// it that others have heard.
+/// The leader sends a message only once the records that it depends on are durable, so a power failure at any point
+/// loses nothing that others have received.
 #[test]
 fn a_leader_with_the_slowest_disk_contradicts_nothing() {
     for protocol in ProtocolKind::ALL {
         let slow = |duration: Duration| {
             let mut spec = short(*protocol, duration);
-            // The others wait until it is back, and it soon has the blocks that it has forgotten: it leads the same view again.
+            // The others wait for the restart, and the leader quickly fetches lost blocks, so it leads the same view
+            // again.
             (spec.consensus.view_timeout_ms, spec.consensus.least_view_timeout_ms) = (PATIENT_MS, PATIENT_MS);
             (spec.consensus.fetch_delay_ms, spec.consensus.fetch_retry_ms) = (0, 1);
             let for_ms = (SWEPT + 3 * DOWN).as_secs_f64() * 1000.0;
@@ -113,7 +114,7 @@ fn a_leader_with_the_slowest_disk_contradicts_nothing() {
             let for_ms = DOWN.as_secs_f64() * 1000.0;
             spec.network.faults.push(FaultSpec::Strike { point, for_ms, replica: 0, journal: Leaves::Flushed });
             let report = run(&spec, 1, &commands);
-            judge(&report, &format!("{protocol}: the leader is struck at point {point}"));
+            judge(&report, &format!("{protocol}: the leader crashes at point {point}"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One seed, one run.
+//! The same seed gives the same run.
 
 use crate::common::{commands, spec};
 use crate::toy::AGGREGATE;
@@ -9,11 +9,11 @@ use quorate_simulator::network::Loss;
 use quorate_simulator::{NetworkSpec, Signatures, run, run_seeds};
 use std::time::Duration;
 
-/// The name of the run below. When it changes on purpose, the new one is what the failing test prints as `left`.
+/// Trace hash of the run below. After an intended change, take the new one from `left` in the failing test's output.
 const GOLDEN: &str = "0a94f1f373bde1a39e986512835038df";
 
 #[test]
-fn equal_seeds_give_equal_runs_and_others_do_not() {
+fn equal_seeds_give_equal_runs_and_different_seeds_do_not() {
     for protocol in ProtocolKind::ALL {
         let spec = spec(*protocol);
         let [one, same, other] = [1, 1, 2].map(|seed| run(&spec, seed, &commands));
@@ -32,9 +32,8 @@ fn threads_do_not_change_what_seeds_do() {
     assert_eq!(alone, together.into_iter().map(|report| report.trace_hash).collect::<Vec<_>>());
 }
 
-/// What a run was named on the machine where this was written: every machine names it so.
 #[test]
-fn a_run_has_the_same_name_on_every_machine() {
+fn a_run_has_the_same_hash_on_every_machine() {
     let mut spec = spec(ProtocolKind::Jolteon);
     spec.network = NetworkSpec::preset("wan4").expect("a preset");
     spec.network.loss = Loss::Bursts { enter: 0.01, leave: 0.3, good: 0.001, bad: 0.5 };
@@ -42,20 +41,20 @@ fn a_run_has_the_same_name_on_every_machine() {
     let report = run(&spec, 7, &commands);
     assert_eq!(report.complaint, None);
     assert!(report.lost_packets > 0 && report.retransmissions > 0);
-    assert_eq!(report.trace_hash, GOLDEN, "if a protocol, the wire or the load changed on purpose, so does this");
+    assert_eq!(report.trace_hash, GOLDEN, "update the hash if a protocol, the wire or the load changed on purpose");
 }
 
 #[test]
 fn real_signatures_change_no_decision() {
-    hold_real_signatures_against_modelled_ones(SchemeKind::ED25519);
+    compare_real_and_modelled_signatures(SchemeKind::ED25519);
 }
 
 #[test]
-fn nor_do_those_of_a_scheme_that_no_list_knows() {
-    hold_real_signatures_against_modelled_ones(AGGREGATE);
+fn real_signatures_of_an_unregistered_scheme_change_no_decision() {
+    compare_real_and_modelled_signatures(AGGREGATE);
 }
 
-fn hold_real_signatures_against_modelled_ones(scheme: SchemeKind) {
+fn compare_real_and_modelled_signatures(scheme: SchemeKind) {
     let mut spec = spec(ProtocolKind::Jolteon);
     spec.scheme = scheme;
     spec.costs.signatures.insert(scheme.name().to_owned(), SignatureCosts::free());

@@ -1,5 +1,5 @@
-//! What a cluster has to bear without anybody's malice: a network slower than the first view, a clock that nearly stands still, and
-//! replicas that lose their memory in the midst of what they said.
+//! Hardships without malice: a network slower than the first view, a very slow clock, and replicas that lose their
+//! journal at a bad moment.
 
 use crate::common::{commands, spec};
 use quorate_byzantine::Fault;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const VIEW_TIMEOUT_MS: u64 = 20;
 
-/// A light load for a good while.
+/// A light load.
 fn light(protocol: ProtocolKind, leader: LeaderKind, duration: Duration) -> SimSpec {
     let mut spec = spec(protocol);
     (spec.consensus.leader, spec.consensus.view_timeout_ms) = (leader, VIEW_TIMEOUT_MS);
@@ -22,10 +22,10 @@ fn light(protocol: ProtocolKind, leader: LeaderKind, duration: Duration) -> SimS
     spec
 }
 
-/// Each message takes four times as long as the first view is given. Partial synchrony knows no bound beforehand: views have to become
-/// as long as it takes.
+/// Each message takes four times the first view timeout. Partial synchrony has no known bound, so the timeout must grow
+/// until it is long enough.
 #[test]
-fn a_network_slower_than_the_first_view_is_borne() {
+fn the_view_timeout_grows_until_it_suits_a_slow_network() {
     for protocol in ProtocolKind::ALL {
         for leader in protocol.leaders() {
             let mut spec = light(*protocol, *leader, Duration::from_secs(3600));
@@ -38,10 +38,10 @@ fn a_network_slower_than_the_first_view_is_borne() {
     }
 }
 
-/// A replica's clock runs at a hundredth of its rate, and it is needed to give a view up, as another one is silent: it joins those whose
-/// clocks tell the time. Nothing waits for longer than an eighth of what its own clock would take.
+/// A replica's clock runs at a hundredth of its rate, and its timeout is needed because another replica is silent. It
+/// joins the timeouts of replicas with exact clocks, so no wait is longer than an eighth of its own timeout.
 #[test]
-fn one_slow_clock_holds_nobody_up() {
+fn one_slow_clock_delays_nobody() {
     const SLOWER: u64 = 100;
     for protocol in ProtocolKind::ALL {
         let mut spec = light(*protocol, LeaderKind::Fixed, Duration::from_secs(1));
@@ -52,24 +52,25 @@ fn one_slow_clock_holds_nobody_up() {
         ];
         let report = run(&spec, 1, &commands);
         assert_eq!(report.complaint, None, "{protocol}: {}", report.transcript.join("\n"));
-        let load = report.load.expect("it came to its end");
+        let load = report.load.expect("the run ended");
         let most = Duration::from_millis(SLOWER * VIEW_TIMEOUT_MS / 8);
-        assert!(load.completed > 0 && load.longest_gap < most, "{protocol}: nothing for {:?}", load.longest_gap);
+        assert!(load.completed > 0 && load.longest_gap < most, "{protocol}: no answer for {:?}", load.longest_gap);
     }
 }
 
-/// From when on a leader loses its memory, in milliseconds, in how many runs, each so much later; and for how long it is down.
+/// Time of the crash in the first run, number of runs, and how much later the crash is in each.
 const FORGETS_FROM_MS: f64 = 3.0;
 const FORGETS_TIMES: u32 = 6;
 const FORGETS_STEP_MS: f64 = 0.37;
+/// Time until the restart.
 const DOWN_MS: f64 = 1.0;
-/// How much a fast clock gains, in parts in a million.
+/// Drift of a fast clock.
 const FAST_PPM: f64 = 400_000.0;
-/// One way to whoever is near, in milliseconds.
+/// One-way delay of the near replica.
 const NEAR_MS: f64 = 0.01;
 
-/// As many replicas as may be faulty lose their memory at the same time, the leader among them, and are back before anybody misses them. The
-/// first to answer is one who was cut off, and knows nothing of what they said. They contradict nothing of it.
+/// f replicas including the leader lose their journal at the same time, and restart before others time out. The first
+/// to answer them was cut off and knows none of their statements. They must not contradict those statements.
 fn forgets(protocol: ProtocolKind) {
     for number in 0..FORGETS_TIMES {
         let at_ms = FORGETS_FROM_MS + FORGETS_STEP_MS * f64::from(number);
@@ -79,7 +80,7 @@ fn forgets(protocol: ProtocolKind) {
             spec.quorum = quorate_types::Quorum::of(usize::from(replicas)).expect("a sound size");
             spec.load.mode = LoadMode::Open { rate: 20_000.0, most_outstanding: 10_000 };
             spec.consensus.fetch_delay_ms = 0;
-            // The others wait until it is back.
+            // The others wait until it has restarted.
             spec.consensus.least_view_timeout_ms = VIEW_TIMEOUT_MS;
             spec.network.transport.kind = Delivery::Datagram;
             let down = |replica: &u16| FaultSpec::Restart {
@@ -99,7 +100,7 @@ fn forgets(protocol: ProtocolKind) {
                     one_way: false,
                 });
             }
-            // One clock is fast: what its replica shows brings the leader to where it was, before others give the view up too.
+            // One clock is fast: its replica's timeout brings the leader back to its view before others time out.
             spec.network.faults.push(FaultSpec::Drift { at_ms: 0.0, for_ms: 1000.0, replica: 2, ppm: FAST_PPM });
             let close = |(from, to)| LinkSpec { from, to, delay_ms: Some(NEAR_MS), loss: None };
             let near = End::Replica(near);
@@ -107,7 +108,7 @@ fn forgets(protocol: ProtocolKind) {
                 others().flat_map(|other| [(near.clone(), other.clone()), (other, near.clone())]).map(close).collect();
             spec.network.heal_at_ms = Some(80.0);
             let report = run(&spec, 1, &commands);
-            let case = format!("{protocol}: {forgetful:?} of {replicas} forget at {at_ms} ms");
+            let case = format!("{protocol}: {forgetful:?} of {replicas} lose their journal at {at_ms} ms");
             assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
             assert_eq!(report.restarts, forgetful.len() as u64, "{case}");
         }
@@ -116,7 +117,7 @@ fn forgets(protocol: ProtocolKind) {
 
 macro_rules! for_every_protocol {
     ($($name:ident: $kind:ident,)+) => {
-        mod who_forgets_contradicts_nothing {
+        mod replicas_without_their_journal_contradict_nothing {
             use super::*;
             $(#[test] fn $name() { forgets(ProtocolKind::$kind); })+
         }

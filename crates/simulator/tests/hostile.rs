@@ -1,4 +1,4 @@
-//! Hostile clients: whatever they do, the honest are served within a bound, because links take turns by cost.
+//! Hostile clients: honest ones are served within a bound beside them, because links take turns by cost.
 
 use crate::common::{commands, spec};
 use quorate_client::load::LoadMode;
@@ -8,10 +8,10 @@ use quorate_simulator::hostile::Hostility;
 use quorate_simulator::{SimReport, run};
 use std::time::Duration;
 
-/// What the honest may wait here, in milliseconds.
+/// Bound for a bundle of an honest client.
 const WITHIN_MS: f64 = 250.0;
 
-/// A small load, with a hostile client at work from the first tenth of a second for as long as it takes to see the bound broken.
+/// Runs a small load, with a hostile client after the first tenth of a second for long enough to exceed the bound.
 fn beside(protocol: ProtocolKind, client: Hostility, shares_link: bool) -> SimReport {
     simulate(protocol, client, shares_link, 600)
 }
@@ -50,17 +50,17 @@ fn the_honest_are_served_beside_forged_bundles() {
 }
 
 #[test]
-fn the_honest_are_served_beside_questions_for_the_status() {
+fn the_honest_are_served_beside_status_requests() {
     the_honest_are_served_beside(Hostility::Status);
 }
 
 #[test]
-fn the_honest_are_served_beside_those_who_read_no_answers() {
+fn the_honest_are_served_beside_a_client_that_reads_no_answers() {
     the_honest_are_served_beside(Hostility::NoRead);
 }
 
 #[test]
-fn the_honest_are_served_beside_one_who_favours_a_backup() {
+fn the_honest_are_served_beside_a_client_that_uses_one_backup() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
         let report = beside_within(protocol, Hostility::OneBackupOnly, 3000);
         assert_eq!(report.complaint, None, "{protocol}");
@@ -68,13 +68,13 @@ fn the_honest_are_served_beside_one_who_favours_a_backup() {
 }
 
 #[test]
-fn the_honest_find_places_beside_a_squatter() {
+fn the_honest_find_free_links_beside_a_squatter() {
     the_honest_are_served_beside(Hostility::Squat);
 }
 
-/// The judge can tell: where places belong to whoever came first, honest clients that dial anew find none.
+/// The check can fail: if all share a link, honest clients that reconnect beside a squatter find no place.
 #[test]
-fn places_that_nobody_gives_up_keep_the_honest_out() {
+fn a_squatter_on_a_shared_link_keeps_the_honest_out() {
     let report = beside(ProtocolKind::Jolteon, Hostility::Squat, true);
     assert_eq!(report.complaint.map(|complaint| complaint.oracle), Some("served"));
 }
@@ -90,18 +90,18 @@ fn each_kind_of_hostile_client_has_one_name() {
 }
 
 #[test]
-fn the_honest_are_served_beside_old_bundles_and_nothing_is_executed_twice() {
+fn the_honest_are_served_beside_replays_and_nothing_is_executed_twice() {
     the_honest_are_served_beside(Hostility::Replay);
 }
 
 #[test]
-fn the_honest_are_served_beside_commands_in_two_bundles_and_nothing_is_executed_twice() {
+fn the_honest_are_served_beside_repeated_commands_and_nothing_is_executed_twice() {
     the_honest_are_served_beside(Hostility::Repeat);
 }
 
-/// The judge can tell: with one queue for all, as replicas had before links took turns, the honest wait behind what the hostile sent.
+/// The check can fail: in a shared queue, the honest wait behind the requests of the hostile client.
 #[test]
-fn one_queue_for_all_keeps_the_honest_waiting() {
+fn a_shared_queue_keeps_the_honest_waiting() {
     let report = beside(ProtocolKind::Jolteon, Hostility::NoRead, true);
     assert_eq!(report.complaint.map(|complaint| complaint.oracle), Some("served"));
 }

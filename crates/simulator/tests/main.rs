@@ -1,4 +1,4 @@
-//! The tests of this crate, as one binary: what they share is compiled and linked once.
+//! The tests of this crate, in one binary to compile and link shared code once.
 
 mod adoption_sweep;
 mod chaos;

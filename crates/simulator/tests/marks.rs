@@ -1,4 +1,4 @@
-//! Marks only tell: a run in which the hosts see none of them is the same run.
+//! Marks only inform: a run in which the hosts see no marks is the same run.
 
 use crate::common::{commands, spec};
 use quorate_client::load::LoadMode;
@@ -7,7 +7,7 @@ use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::{Leaves, SimReport, SimSpec, run, run_without_marks};
 use std::time::Duration;
 
-/// The pools are too small for the load, and one replica after another loses its memory or is restarted.
+/// The pools are too small for the load, and three replicas restart one after the other, two without their journal.
 fn hard(protocol: ProtocolKind) -> SimSpec {
     let mut spec = spec(protocol);
     spec.consensus.pool_bundles = 8;
@@ -20,21 +20,21 @@ fn hard(protocol: ProtocolKind) -> SimSpec {
     spec
 }
 
-/// All that was decided, said and answered.
+/// Everything in the report that marks must not change.
 fn outcome(report: &SimReport) -> (&str, u64, u64, &[u64], String) {
     let ends = format!("{:?} {:?} {:?}", report.complaint, report.load, report.end);
     (&report.trace_hash, report.events, report.delivered, &report.points, ends)
 }
 
 #[test]
-fn a_host_that_sees_no_mark_decides_and_answers_the_same() {
+fn marks_change_no_decision_and_no_answer() {
     for protocol in ProtocolKind::ALL {
         let spec = hard(*protocol);
-        let told = run(&spec, 1, &commands);
-        assert_eq!(told.complaint, None, "{protocol}: {}", told.transcript.join("\n"));
-        assert_eq!(told.restarts, 3, "{protocol}");
-        let load = told.load.as_ref().expect("the load is over");
+        let marked = run(&spec, 1, &commands);
+        assert_eq!(marked.complaint, None, "{protocol}: {}", marked.transcript.join("\n"));
+        assert_eq!(marked.restarts, 3, "{protocol}");
+        let load = marked.load.as_ref().expect("the load is over");
         assert!(load.completed > 0 && load.bundles.refusals > 0, "{protocol}: {:?}", load.bundles);
-        assert_eq!(outcome(&run_without_marks(&spec, 1, &commands)), outcome(&told), "{protocol}");
+        assert_eq!(outcome(&run_without_marks(&spec, 1, &commands)), outcome(&marked), "{protocol}");
     }
 }

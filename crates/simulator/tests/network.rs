@@ -1,4 +1,4 @@
-//! Networks as files, and what links and streams do.
+//! Network files, links and streams.
 
 use crate::common::{commands, spec};
 use quorate_consensus::config::ProtocolKind;
@@ -9,11 +9,11 @@ use quorate_types::{ReplicaId, Time};
 use std::time::Duration;
 
 fn refusal(text: &str) -> String {
-    NetworkSpec::parse(text, "net.toml").expect_err("it cannot be").to_string()
+    NetworkSpec::parse(text, "net.toml").expect_err("the file is invalid").to_string()
 }
 
 #[test]
-fn files_are_read_and_refused_with_the_mend() {
+fn network_files_are_parsed_or_refused_with_help() {
     for name in ["lan", "wan4", "us4"] {
         let preset = NetworkSpec::preset(name).expect("a preset");
         assert_eq!(NetworkSpec::parse(&preset.to_toml(), name), Ok(preset));
@@ -45,14 +45,14 @@ fn faults_that_do_not_fit_are_refused() {
         (strike.clone() + &strike, "`faults[1]`: strikes replica 2 down again"),
         (misbehave("silent") + &misbehave("fork"), "`faults[1]`: makes replica 1 misbehave in a second way"),
     ] {
-        let network = NetworkSpec::parse(&text, "net.toml").expect("each by itself can be");
-        let said = network.fits(4, "net.toml").expect_err("together they cannot").to_string();
+        let network = NetworkSpec::parse(&text, "net.toml").expect("the file is valid");
+        let said = network.fits(4, "net.toml").expect_err("it does not fit four replicas").to_string();
         assert!(said.starts_with("net.toml: ") && said.contains(words), "{text}\n{said}");
     }
 }
 
 #[test]
-fn cost_tables_are_read_and_refused() {
+fn cost_tables_are_parsed_or_refused() {
     let shipped = CostTable::shipped();
     assert_eq!(CostTable::parse(&shipped.to_toml(), "again"), Ok(shipped.clone()));
     let mut wrong = shipped.clone();
@@ -66,7 +66,7 @@ fn cost_tables_are_read_and_refused() {
 }
 
 #[test]
-fn network_cards_queue_and_a_router_doubles_the_way() {
+fn network_cards_queue_and_a_router_doubles_the_delay() {
     let mut spec = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
     spec.packets.header_bytes = 0;
     spec.packets.mtu_bytes = 1000;
@@ -79,13 +79,13 @@ fn network_cards_queue_and_a_router_doubles_the_way() {
     assert_eq!(arrival(&mut links, 1), Some(Time(2_000_000)));
     assert_eq!(arrival(&mut links, 2), Some(Time(3_000_000)), "the second waits for the first to leave");
     assert_eq!(links.taken_in(Time(2_000_000), 1, 1000), Time(3_000_000));
-    assert_eq!(links.taken_in(Time(2_000_000), 1, 1000), Time(4_000_000), "two at once are taken in one by one");
+    assert_eq!(links.taken_in(Time(2_000_000), 1, 1000), Time(4_000_000), "two at once are received one by one");
     spec.topology = Topology::Star;
     assert_eq!(arrival(&mut Links::new(&spec, 3, 1), 1), Some(Time(3_000_000)));
 }
 
 #[test]
-fn loss_takes_its_part_and_a_message_dies_with_any_fragment() {
+fn a_message_is_lost_with_any_of_its_fragments() {
     let spec = NetworkSpec { loss: Loss::Independent { probability: 0.1 }, ..NetworkSpec::default() };
     let mut links = Links::new(&spec, 2, 3);
     let mut survived = |bytes| (0..20_000).filter(|_| links.send(Time(0), 0, 1, bytes).arrives.is_some()).count();
@@ -94,7 +94,7 @@ fn loss_takes_its_part_and_a_message_dies_with_any_fragment() {
     assert!((large - 0.9f64.powi(3)).abs() < 0.015, "{large}");
 }
 
-/// In bursts of 1 / 0.2 = 5 packets, in 0.05 / (0.05 + 0.2) = a fifth of the time.
+/// Bursts have 1 / 0.2 = 5 packets on average, and last 0.05 / (0.05 + 0.2) = a fifth of the time.
 #[test]
 fn losses_come_in_bursts() {
     let loss = Loss::Bursts { enter: 0.05, leave: 0.2, good: 0.0, bad: 1.0 };
@@ -106,9 +106,9 @@ fn losses_come_in_bursts() {
     assert!((all / bursts - 5.0).abs() < 0.4, "{all} in {bursts} bursts");
 }
 
-/// 1 - (1 - 10^-4)^(8 * 152) of packets with 100 bytes and their headers.
+/// A packet of 100 bytes and its headers is corrupted with probability 1 - (1 - 10^-4)^(8 * 152).
 #[test]
-fn flipped_bits_spoil_packets() {
+fn flipped_bits_corrupt_packets() {
     let mut spec = NetworkSpec::default();
     spec.packets.bit_error_rate = 1e-4;
     let mut links = Links::new(&spec, 2, 3);
@@ -119,7 +119,7 @@ fn flipped_bits_spoil_packets() {
 }
 
 #[test]
-fn delays_are_drawn_cut_off_and_jittered() {
+fn delays_are_drawn_clamped_and_jittered() {
     let delay = Delay::Normal { mean_ms: 20.0, deviation_ms: 5.0, least_ms: 12.0, most_ms: 40.0 };
     let mut spec = NetworkSpec { delay, ..NetworkSpec::default() };
     let drawn = |spec: &NetworkSpec| {
@@ -138,7 +138,7 @@ fn delays_are_drawn_cut_off_and_jittered() {
 }
 
 #[test]
-fn packets_come_twice_and_fall_behind() {
+fn packets_are_duplicated_and_reordered() {
     let mut spec = NetworkSpec::default();
     (spec.packets.duplication, spec.packets.reordering, spec.packets.reordering_ms) = (0.25, 0.5, 2.0);
     let mut links = Links::new(&spec, 2, 3);
@@ -168,43 +168,43 @@ fn three_duplicates_retransmit_and_later_messages_wait_for_the_gap() {
         stream.send(Time(0), letter, 10, 100, &mut todo);
     }
     assert_eq!(sent(&mut todo), [0, 1, 2, 3, 4]);
-    assert_eq!(stream.arrived(0, &mut letters), 1);
-    stream.acknowledged(Time(10), 1, &mut todo);
+    assert_eq!(stream.on_segment(0, &mut letters), 1);
+    stream.on_acknowledged(Time(10), 1, &mut todo);
     // Segment 1 is lost.
     for number in [2, 3, 4] {
-        assert_eq!(stream.arrived(number, &mut letters), 1);
+        assert_eq!(stream.on_segment(number, &mut letters), 1);
         assert_eq!(letters, ['a'], "head-of-line blocking");
-        stream.acknowledged(Time(20), 1, &mut todo);
+        stream.on_acknowledged(Time(20), 1, &mut todo);
     }
     assert_eq!(sent(&mut todo), [1]);
-    assert_eq!(stream.arrived(1, &mut letters), 5);
+    assert_eq!(stream.on_segment(1, &mut letters), 5);
     assert_eq!(letters, ['a', 'b', 'c', 'd', 'e']);
-    stream.acknowledged(Time(30), 5, &mut todo);
+    stream.on_acknowledged(Time(30), 5, &mut todo);
     assert_eq!((stream.unacknowledged_bytes(), stream.retransmissions), (0, 1));
 }
 
 #[test]
-fn the_timer_doubles_and_a_round_trip_sets_it() {
+fn the_timeout_doubles_and_a_round_trip_resets_it() {
     let mut stream: Stream<char> = Stream::new(OPTIONS);
     let mut todo = Vec::new();
     stream.send(Time(0), 'a', 10, 100, &mut todo);
     assert!(todo.contains(&Todo::Wake(Time::from_millis(1000))));
     todo.clear();
-    stream.ring(Time::from_millis(1000), &mut todo);
+    stream.on_timer(Time::from_millis(1000), &mut todo);
     assert!(todo.contains(&Todo::Wake(Time::from_millis(3000))), "{todo:?}");
     assert_eq!(sent(&mut todo), [0]);
-    stream.acknowledged(Time::from_millis(1100), 1, &mut todo);
+    stream.on_acknowledged(Time::from_millis(1100), 1, &mut todo);
     // A fresh segment's round trip of 100 ms gives 100 + 4 * 50 ms.
     stream.send(Time::from_millis(2000), 'b', 10, 100, &mut todo);
-    stream.acknowledged(Time::from_millis(2100), 2, &mut todo);
+    stream.on_acknowledged(Time::from_millis(2100), 2, &mut todo);
     todo.clear();
     stream.send(Time::from_millis(5000), 'c', 10, 100, &mut todo);
-    stream.ring(Time::from_millis(5000), &mut todo);
+    stream.on_timer(Time::from_millis(5000), &mut todo);
     assert!(todo.contains(&Todo::Wake(Time::from_millis(5300))), "{todo:?}");
 }
 
 #[test]
-fn scheduled_faults_happen_and_datagrams_get_lost() {
+fn scheduled_faults_happen_and_datagrams_are_lost() {
     let mut spec = spec(ProtocolKind::Jolteon);
     spec.consensus.view_timeout_ms = 50;
     spec.network.faults = vec![
@@ -223,13 +223,13 @@ fn scheduled_faults_happen_and_datagrams_get_lost() {
     assert_eq!(report.crashed, [ReplicaId(0)]);
     assert!(report.lost_packets > 0);
     let gap = report.load.expect("the load is over").longest_gap;
-    assert!(gap >= Duration::from_millis(25), "the leader's death is noticed: {gap:?}");
+    assert!(gap >= Duration::from_millis(25), "the leader's crash has no effect: {gap:?}");
 }
 
 fn report_of(faults: Vec<FaultSpec>) -> SimReport {
     let mut spec = spec(ProtocolKind::Jolteon);
     spec.consensus.view_timeout_ms = 50;
-    // There is no transfer of state yet: who has lost everything needs every block.
+    // All blocks are retained, so no replica needs a state.
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (1 << 20, 1 << 30);
     spec.network.faults = faults;
     let report = run(&spec, 1, &commands);
@@ -242,13 +242,13 @@ fn median_ms(report: &SimReport) -> f64 {
 }
 
 #[test]
-fn replicas_come_back_from_what_a_crash_leaves() {
+fn replicas_restart_from_the_rest_of_their_journal() {
     let replica = ReplicaId(2);
     for journal in Leaves::ALL.iter().copied() {
         let report = report_of(vec![FaultSpec::Restart { at_ms: 150.0, for_ms: 50.0, replica: 2, journal }]);
         assert_eq!((report.restarts, &report.crashed[..]), (1, &[replica][..]), "{journal:?}");
         let heights: Vec<_> = report.end.iter().flatten().map(|status| status.height).collect();
-        assert_eq!(heights, [heights[0]; 4], "{journal:?}: it has caught up");
+        assert_eq!(heights, [heights[0]; 4], "{journal:?}: it has not caught up");
     }
     let point = 40;
     let strike = FaultSpec::Strike { point, for_ms: 50.0, replica: 2, journal: Leaves::Flushed };
@@ -257,7 +257,7 @@ fn replicas_come_back_from_what_a_crash_leaves() {
 }
 
 #[test]
-fn slow_processors_pauses_spikes_and_wrong_clocks_are_felt() {
+fn slow_processors_pauses_spikes_and_drifting_clocks_have_an_effect() {
     let honest = report_of(Vec::new());
     let (at_ms, for_ms) = (0.0, 10_000.0);
     let slow = |replica| FaultSpec::SlowCpu { at_ms, for_ms, replica, factor: 20.0 };
@@ -271,7 +271,7 @@ fn slow_processors_pauses_spikes_and_wrong_clocks_are_felt() {
     let pause = report_of(vec![FaultSpec::Pause { at_ms: 200.0, for_ms: 30.0, replica: 0 }]);
     let gap = pause.load.as_ref().expect("the load is over").longest_gap;
     assert!(gap >= Duration::from_millis(25), "the leader does nothing for 30 ms: {gap:?}");
-    // With a leader who is gone, a clock that runs twice as fast gives views up twice as early.
+    // After the leader's crash, clocks that run twice as fast time out twice as early.
     let views = |ppm| {
         let drift = |replica| FaultSpec::Drift { at_ms, for_ms, replica, ppm };
         let crash = FaultSpec::Crash { at_ms: 200.0, replica: 0 };
@@ -280,7 +280,7 @@ fn slow_processors_pauses_spikes_and_wrong_clocks_are_felt() {
     assert!(views(1e6) < views(0.0) && views(0.0) < views(-5e5));
 }
 
-/// Loss costs a stream time, and less with a short retransmission timeout.
+/// Losses delay a stream, but less with a short retransmission timeout.
 #[test]
 fn a_short_retransmission_timeout_hides_losses() {
     let gap = |rto_least_ms| {

@@ -1,4 +1,4 @@
-//! Replicas that were away for longer than blocks are kept come back by the state of a checkpoint.
+//! Replicas that were away for longer than blocks are retained catch up by fetching the state of a checkpoint.
 
 use crate::common::commands;
 use crate::transfers::{AWAY, judged, last_adopted, records, short_memory, time, with_records};
@@ -12,14 +12,14 @@ use quorate_simulator::{Leaves, SimReport, SimSpec, run};
 use quorate_types::{Quorum, Time};
 use std::time::Duration;
 
-/// From then on a replica is away, and until then, in milliseconds.
+/// Start and end of a replica's absence, in milliseconds.
 const GONE: (f64, f64) = (100.0, 500.0);
-/// A good while after it has caught up.
+/// Well after the replica has caught up.
 const LATER_MS: f64 = 700.0;
-/// In each window of so many milliseconds a cluster of whom a replica fetches a state does at least that part of what it did before.
+/// While a replica fetches a state, the cluster keeps at least this part of its throughput in each window.
 const WINDOW_MS: f64 = 20.0;
 const LEAST_PART: f64 = 0.8;
-/// Each of three peers is asked for about a third of the parts of a state: its last one is among these.
+/// Each of three peers serves about a third of a state's chunks, at most this many.
 const LATEST_CHANCE: u32 = 5;
 
 fn crashed(replica: u16) -> FaultSpec {
@@ -31,7 +31,7 @@ fn cut_off(replica: u16, others: &[u16]) -> FaultSpec {
     FaultSpec::Cut { at_ms: GONE.0, for_ms: GONE.1 - GONE.0, from: vec![End::Replica(replica)], to, one_way: false }
 }
 
-/// Commands that the cluster executed from one time to another, for each millisecond.
+/// Returns the commands per millisecond that the cluster executed in an interval.
 fn rate(report: &SimReport, from: Time, to: Time) -> f64 {
     let samples = &report.chronicle.samples;
     let at = |time: Time| samples.iter().rfind(|sample| sample.at <= time).unwrap_or(&samples[0]);
@@ -39,22 +39,22 @@ fn rate(report: &SimReport, from: Time, to: Time) -> f64 {
     (done(to) - done(from)) as f64 / (at(to).at.since(at(from).at).as_secs_f64() * 1000.0)
 }
 
-/// Others are as fast as ever while a replica comes back.
+/// Checks that the cluster keeps its throughput while a replica catches up.
 fn assert_undisturbed(report: &SimReport, until: Time, case: &str) {
     let before = rate(report, time(GONE.0 / 2.0), time(GONE.0));
     let mut from = GONE.1;
     while time(from) < until {
         let during = rate(report, time(from), time(from + WINDOW_MS));
-        assert!(during >= LEAST_PART * before, "{case}: {during} commands in a ms at {from} ms, and {before} before");
+        assert!(during >= LEAST_PART * before, "{case}: {during} commands per ms at {from} ms, {before} before");
         from += WINDOW_MS;
     }
 }
 
-/// A replica is away, comes back, and then another one is gone for good: nothing is ordered without the votes of the first.
+/// A replica is away and catches up. Then another one crashes for good, so nothing is ordered without the first.
 fn comes_back(protocol: ProtocolKind, fault: FaultSpec) {
     let mut spec = short_memory(protocol);
     let case = format!("{protocol}, {fault:?}");
-    // In a stream all that was said while a link was cut arrives when it is not cut any more.
+    // A stream would deliver all messages after the cut.
     if matches!(fault, FaultSpec::Cut { .. }) {
         spec.network.transport.kind = Delivery::Datagram;
     }
@@ -64,12 +64,12 @@ fn comes_back(protocol: ProtocolKind, fault: FaultSpec) {
     let (_, adopted) = last_adopted(fetched, AWAY).unwrap_or_else(|| panic!("{case}: no state: {fetched:?}"));
     assert!(adopted < time(LATER_MS), "{case}: it took until {adopted:?}");
     assert_undisturbed(&report, adopted, &case);
-    let then = report.chronicle.samples.iter().rfind(|sample| sample.at <= time(LATER_MS)).expect("it was long ago");
+    let then = report.chronicle.samples.iter().rfind(|sample| sample.at <= time(LATER_MS)).expect("it was sampled");
     let end = report.end[usize::from(AWAY)].as_ref().expect("it lives").height.0;
     assert!(end > then.heights[usize::from(AWAY)] + 20, "{case}: nothing is ordered with its votes");
 }
 
-/// A store whose state has several chunks, and a replica that is away from the beginning on.
+/// A store whose state has several chunks, and a replica that is away from the start.
 fn store(protocol: ProtocolKind) -> SimSpec {
     let mut spec = with_records(short_memory(protocol));
     let away = FaultSpec::Restart { at_ms: 1.0, for_ms: GONE.1, replica: AWAY, journal: Leaves::Written };
@@ -77,7 +77,7 @@ fn store(protocol: ProtocolKind) -> SimSpec {
     spec
 }
 
-/// One of the three who have the state lies, does not answer, offers it again and again, or offers one that there is not.
+/// One of the three peers with the state forges it, stalls, repeats its offer, or offers a state that does not exist.
 fn comes_back_among_liars(protocol: ProtocolKind) {
     let faults = [Fault::ForgeState, Fault::StallState, Fault::RepeatOffers, Fault::InventAnswers];
     for (fault, liar) in faults.into_iter().zip([0, 1, 2, 1]) {
@@ -90,13 +90,13 @@ fn comes_back_among_liars(protocol: ProtocolKind) {
         assert!(fetched.chunks > 3, "{case}: {fetched:?}");
         let forged = report.end[usize::from(AWAY)].as_ref().and_then(|status| status.dropped.get("not-genuine"));
         let forges = matches!(fault, Fault::ForgeState | Fault::InventAnswers);
-        assert!(!forges || forged.is_some(), "{case}: nothing forged came");
+        assert!(!forges || forged.is_some(), "{case}: nothing forged was dropped");
     }
 }
 
-/// One of the three is honest for its first parts: whichever part its first lie is about, it is not believed.
+/// One of the three peers is honest for its first chunks. Its first lie is detected, whichever chunk it is about.
 #[test]
-fn a_liar_that_was_honest_before_is_not_believed() {
+fn a_peer_that_lies_after_honest_chunks_is_detected() {
     for (liar, chance) in (0..3).flat_map(|liar| (1..=LATEST_CHANCE).map(move |chance| (liar, chance))) {
         let mut spec = store(ProtocolKind::Jolteon);
         let fault = Fault::Later { lie: Lie::ForgeState, chance };
@@ -108,10 +108,10 @@ fn a_liar_that_was_honest_before_is_not_believed() {
     }
 }
 
-/// The replica crashes in the midst of fetching, and comes back: it does not fetch again what it has.
+/// The replica crashes during the transfer, and resumes it without fetching any chunk again.
 fn goes_on_fetching(protocol: ProtocolKind) {
     let mut spec = store(protocol);
-    // One state is kept for as long as all of it takes.
+    // Peers keep one state until the whole transfer is done.
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (240, 2 << 20);
     let calm = run(&spec, 1, &records);
     let (undisturbed, adopted) = last_adopted(judged(&calm, &[AWAY], "calm"), AWAY).expect("a state was fetched");
@@ -131,7 +131,7 @@ fn goes_on_fetching(protocol: ProtocolKind) {
     assert!(second.adopted.is_some(), "{case}: {fetched:?}");
 }
 
-/// As many as may be are away at the same time.
+/// f replicas are away at the same time.
 fn two_come_back(protocol: ProtocolKind) {
     let mut spec = short_memory(protocol);
     spec.quorum = Quorum::of(7).expect("a sound size");
@@ -145,15 +145,15 @@ fn two_come_back(protocol: ProtocolKind) {
     assert_undisturbed(&report, last, &case);
 }
 
-/// What a replica holds does not grow with what it has done.
-fn holds_no_more_for_living_longer(protocol: ProtocolKind) {
+/// The memory of a replica does not grow with the length of the run.
+fn memory_does_not_grow(protocol: ProtocolKind) {
     let lives = |duration| {
         let mut spec = with_records(short_memory(protocol));
         spec.load.mode = LoadMode::Closed { outstanding: 40 };
         spec.load.duration = Duration::from_millis(duration);
         let report = run(&spec, 1, &records);
-        let judged = judged(&report, &[], "nobody is away");
-        assert_eq!(judged, [], "{protocol}: nobody has to fetch");
+        let judged = judged(&report, &[], "all are present");
+        assert_eq!(judged, [], "{protocol}: no replica needs a state");
         report
     };
     let (short, long) = (lives(300), lives(1200));
@@ -169,7 +169,7 @@ fn holds_no_more_for_living_longer(protocol: ProtocolKind) {
     }
 }
 
-/// How many times as fast as the others commit a replica catches up that was away, by all blocks and by a state. Both are printed.
+/// Prints how many times as fast as the others commit a replica catches up, by blocks and by a state, and checks both.
 fn catches_up_faster_than_others_commit(protocol: ProtocolKind) {
     let speed = |spec: &SimSpec| {
         let report = run(spec, 1, &commands);
@@ -177,7 +177,7 @@ fn catches_up_faster_than_others_commit(protocol: ProtocolKind) {
         let samples: Vec<_> = report.chronicle.samples.iter().filter(|sample| sample.at >= time(GONE.1)).collect();
         let away = |at: usize| samples[at].heights[usize::from(AWAY)];
         let first = |at: usize| samples[at].heights[0];
-        let level = (0..samples.len()).find(|at| away(*at) + 10 >= first(*at)).expect("it was judged to be level");
+        let level = (0..samples.len()).find(|at| away(*at) + 10 >= first(*at)).expect("the replica caught up");
         ((away(level) - away(0)) as f64 / (first(level) - first(0)).max(1) as f64, fetched)
     };
     let mut spec = short_memory(protocol);
@@ -185,8 +185,8 @@ fn catches_up_faster_than_others_commit(protocol: ProtocolKind) {
     let (by_state, fetched) = speed(&spec);
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (1 << 20, 1 << 30);
     let (by_blocks, none_fetched) = speed(&spec);
-    println!("{protocol}: {by_blocks:.1} times as fast as others commit by blocks, {by_state:.1} times by a state");
-    assert!(fetched > 0 && none_fetched == 0, "{protocol}: it came back the wrong way");
+    println!("{protocol}: catches up {by_blocks:.1} times as fast as others commit, {by_state:.1} with a state");
+    assert!(fetched > 0 && none_fetched == 0, "{protocol}: it caught up the wrong way");
     assert!(by_blocks > 1.5 && by_state > 1.5, "{protocol}: {by_blocks} and {by_state}");
 }
 
@@ -196,12 +196,12 @@ macro_rules! for_every_protocol {
             use super::*;
             const PROTOCOL: ProtocolKind = ProtocolKind::$kind;
             #[test] fn a_crashed_replica_comes_back() { comes_back(PROTOCOL, crashed(AWAY)); }
-            #[test] fn one_that_was_cut_off_comes_back() { comes_back(PROTOCOL, cut_off(AWAY, &[0, 1, 2])); }
-            #[test] fn liars_do_not_keep_it_away() { comes_back_among_liars(PROTOCOL); }
-            #[test] fn a_crash_costs_no_chunk() { goes_on_fetching(PROTOCOL); }
+            #[test] fn a_replica_that_was_cut_off_comes_back() { comes_back(PROTOCOL, cut_off(AWAY, &[0, 1, 2])); }
+            #[test] fn a_replica_comes_back_among_liars() { comes_back_among_liars(PROTOCOL); }
+            #[test] fn a_crash_loses_no_chunk() { goes_on_fetching(PROTOCOL); }
             #[test] fn two_of_seven_come_back() { two_come_back(PROTOCOL); }
-            #[test] fn memory_is_bounded() { holds_no_more_for_living_longer(PROTOCOL); }
-            #[test] fn it_catches_up() { catches_up_faster_than_others_commit(PROTOCOL); }
+            #[test] fn memory_is_bounded() { memory_does_not_grow(PROTOCOL); }
+            #[test] fn a_replica_catches_up_fast() { catches_up_faster_than_others_commit(PROTOCOL); }
         })+
     };
 }

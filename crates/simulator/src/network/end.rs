@@ -1,13 +1,22 @@
-//! Who a link connects.
+//! Ends of links.
 
 use serde::{Deserialize, Serialize};
 
-/// An end of a link: a replica's number, or `"clients"`.
+/// End of a link: a replica's number, or `"clients"`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum End {
-    /// A replica.
     Replica(u16),
-    /// The clients' machine, by the name `clients`.
+    /// The clients' machine, named `clients`.
     Named(String),
+}
+
+impl End {
+    /// Returns the endpoint's index in a cluster of `replicas`, where the clients come last.
+    pub(crate) fn index(&self, replicas: usize) -> usize {
+        match self {
+            End::Replica(replica) => usize::from(*replica),
+            End::Named(_) => replicas,
+        }
+    }
 }

@@ -1,34 +1,31 @@
-//! What happens to packets between two endpoints.
+//! Links between endpoints: delay, bandwidth, loss, reordering.
 
-use super::end::End;
 use super::spec::{Delay, Loss, NetworkSpec, Packets, Topology};
+use crate::clock::ms_to_ns;
 use crate::random::{Purpose, Random};
 use quorate_types::Time;
 
-/// Nanoseconds in a millisecond.
-const NS_PER_MS: f64 = 1e6;
-
-/// When a packet, or all packets of a message, reach the other end's network card.
+/// Arrival of a packet, or of all packets of a message, at the receiver's network card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fate {
-    /// When it arrives; none if it is lost.
+    /// `None` if it is lost.
     pub arrives: Option<Time>,
-    /// When it arrives a second time.
+    /// Arrival of a duplicate.
     pub again: Option<Time>,
 }
 
-/// The good and the bad state of a link that loses in bursts.
+/// Loss model of a link, with its current state.
 #[derive(Clone, Copy)]
 struct Chance {
     loss: Loss,
     is_bad: bool,
 }
 
-/// One ordered pair.
+/// Link of one ordered pair.
 struct Link {
     delay_ns: u64,
     chance: Chance,
-    /// How many faults cut it at present.
+    /// Number of faults that currently cut the link.
     cuts: u16,
     spike_ns: u64,
 }
@@ -37,36 +34,32 @@ struct Link {
 pub struct Links {
     ends: usize,
     links: Vec<Link>,
-    /// For each sender, the router's leg to each: in a star only.
+    /// The router's legs to each endpoint, in a star.
     legs: Option<Vec<Chance>>,
+    /// Mean, deviation, minimum and maximum of a normally distributed delay, in milliseconds.
     normal: Option<[f64; 4]>,
     jitter_ns: u64,
     packets: Packets,
-    /// Survival of the bits of a full packet.
     egress_ps_per_byte: u64,
     ingress_ps_per_byte: u64,
     egress_free: Vec<u64>,
     ingress_free: Vec<u64>,
     random: Vec<Random>,
-    /// Whether each packet needs a draw of its own.
+    /// Packets are never lost, duplicated or reordered.
     is_plain: bool,
-    /// Packets that were lost, cuts included.
+    /// Number of packets lost, including cuts.
     pub lost: u64,
-    /// Packets that were dropped for flipped bits.
+    /// Number of packets dropped because of flipped bits.
     pub corrupted: u64,
 }
 
-fn nanos(ms: f64) -> u64 {
-    (ms * NS_PER_MS) as u64
-}
-
-/// Picoseconds for a byte; 0 for no limit.
+/// Converts a bandwidth to picoseconds per byte; 0 means no limit.
 fn per_byte(mbit_per_s: f64) -> u64 {
     if mbit_per_s == 0.0 { 0 } else { (8e6 / mbit_per_s) as u64 }
 }
 
 impl Links {
-    /// The links between `replicas` replicas and, as the last endpoint, the clients.
+    /// Returns the links between `replicas` replicas and, as the last endpoint, the clients.
     pub fn new(spec: &NetworkSpec, replicas: usize, seed: u64) -> Links {
         let ends = replicas + 1;
         let chance = Chance { loss: spec.loss, is_bad: false };
@@ -75,7 +68,7 @@ impl Links {
         let mut links = Vec::with_capacity(ends * ends);
         for from in 0..ends {
             for to in 0..ends {
-                let delay_ns = nanos(legs * regions.delay_ms(from, to));
+                let delay_ns = ms_to_ns(legs * regions.delay_ms(from, to));
                 links.push(Link { delay_ns, chance, cuts: 0, spike_ns: 0 });
             }
         }
@@ -90,7 +83,7 @@ impl Links {
             links,
             legs: (spec.topology == Topology::Star).then(|| vec![chance; ends]),
             normal,
-            jitter_ns: nanos(spec.jitter.most_ms * legs),
+            jitter_ns: ms_to_ns(spec.jitter.most_ms * legs),
             packets: spec.packets,
             egress_ps_per_byte: per_byte(spec.bandwidth.egress_mbit_per_s),
             ingress_ps_per_byte: per_byte(spec.bandwidth.ingress_mbit_per_s),
@@ -102,49 +95,44 @@ impl Links {
             corrupted: 0,
         };
         for link in &spec.links {
-            let end = |end: &End| match end {
-                End::Replica(replica) => usize::from(*replica),
-                End::Named(_) => replicas,
-            };
-            let (from, to) = (end(&link.from), end(&link.to));
+            let (from, to) = (link.from.index(replicas), link.to.index(replicas));
             if from >= ends || to >= ends {
                 continue;
             }
             let changed = &mut all.links[from * ends + to];
-            changed.delay_ns = link.delay_ms.map_or(changed.delay_ns, nanos);
+            changed.delay_ns = link.delay_ms.map_or(changed.delay_ns, ms_to_ns);
             changed.chance.loss = link.loss.unwrap_or(changed.chance.loss);
         }
         all
     }
 
-    /// How many packets a message travels in.
+    /// Returns the number of packets of a message.
     pub fn fragments(&self, bytes: usize) -> u64 {
-        let room = (self.packets.mtu_bytes - self.packets.header_bytes) as usize;
-        bytes.div_ceil(room).max(1) as u64
+        bytes.div_ceil(self.packet_room()).max(1) as u64
     }
 
-    /// Bytes of a message that a packet has room for.
+    /// Returns how many bytes of a message fit in a packet.
     pub fn packet_room(&self) -> usize {
         (self.packets.mtu_bytes - self.packets.header_bytes) as usize
     }
 
-    /// A cut begins or ends; cuts add up.
+    /// Begins or ends a cut. A link is cut while more cuts began than ended.
     pub fn cut(&mut self, from: usize, to: usize, begins: bool) {
         let cuts = &mut self.links[from * self.ends + to].cuts;
         *cuts = if begins { *cuts + 1 } else { cuts.saturating_sub(1) };
     }
 
-    /// A link becomes slower, by nothing again at the end.
+    /// Sets the extra delay of a link.
     pub fn spike(&mut self, from: usize, to: usize, by_ns: u64) {
         self.links[from * self.ends + to].spike_ns = by_ns;
     }
 
-    /// No cut and no spike is left.
+    /// Ends all cuts and spikes.
     pub fn heal(&mut self) {
         self.links.iter_mut().for_each(|link| (link.cuts, link.spike_ns) = (0, 0));
     }
 
-    /// Nothing is lost, held up, or doubled any more.
+    /// Stops loss, reordering and duplication.
     pub fn calm(&mut self) {
         self.links.iter_mut().for_each(|link| link.chance.loss = Loss::default());
         self.legs.iter_mut().flatten().for_each(|leg| leg.loss = Loss::default());
@@ -152,8 +140,8 @@ impl Links {
         (*duplication, *reordering, *bit_error_rate) = (0.0, 0.0, 0.0);
     }
 
-    /// Sends a message of `bytes` from `now` on; it is queued behind what the sender's card has to send. All its packets have to
-    /// arrive.
+    /// Sends a message of `bytes` at `now`, behind the queue of the sender's card. It arrives only if all its packets
+    /// do.
     pub fn send(&mut self, now: Time, from: usize, to: usize, bytes: usize) -> Fate {
         let fragments = self.fragments(bytes);
         let wire = bytes as u64 + fragments * u64::from(self.packets.header_bytes);
@@ -177,7 +165,7 @@ impl Links {
         Fate { arrives, again }
     }
 
-    /// When the receiver's card has taken a message of `bytes` that reaches it now in.
+    /// Returns when the receiver's card has received a message that reaches it at `now`.
     pub fn taken_in(&mut self, now: Time, to: usize, bytes: usize) -> Time {
         if self.ingress_ps_per_byte == 0 {
             return now;
@@ -188,7 +176,7 @@ impl Links {
         Time(done)
     }
 
-    /// Whether receivers' cards have a queue.
+    /// Returns whether receivers' cards have a queue.
     pub fn has_ingress(&self) -> bool {
         self.ingress_ps_per_byte > 0
     }
@@ -199,13 +187,13 @@ impl Links {
         let mut nanos_there = link.delay_ns + link.spike_ns;
         if let Some([mean, deviation, least, most]) = self.normal {
             let drawn = (mean + deviation * random.normal()).clamp(least, most);
-            nanos_there = nanos(drawn) + link.spike_ns;
+            nanos_there = ms_to_ns(drawn) + link.spike_ns;
         }
         if self.jitter_ns > 0 {
             nanos_there += random.below(self.jitter_ns);
         }
         if random.chance(self.packets.reordering) {
-            nanos_there += random.below(nanos(self.packets.reordering_ms).max(1));
+            nanos_there += random.below(ms_to_ns(self.packets.reordering_ms).max(1));
         }
         nanos_there
     }
@@ -220,7 +208,7 @@ impl Links {
         self.lost += u64::from(lost);
         let rate = self.packets.bit_error_rate;
         if rate > 0.0 && !lost {
-            // 1 - (1 - rate)^bits, without losing a small rate's digits.
+            // 1 - (1 - rate)^bits, computed without loss of precision for small rates.
             let spoilt = -libm::expm1((wire * 8) as f64 * libm::log1p(-rate.min(0.999_999)));
             if random.chance(spoilt) {
                 self.corrupted += 1;
@@ -231,7 +219,7 @@ impl Links {
     }
 }
 
-/// Whether all of so many packets pass.
+/// Draws whether all packets pass.
 fn passes(chance: &mut Chance, random: &mut Random, packets: u64) -> bool {
     let mut passed = true;
     for _ in 0..packets {
@@ -247,9 +235,10 @@ fn passes(chance: &mut Chance, random: &mut Random, packets: u64) -> bool {
     passed
 }
 
-/// Who is where.
+/// Delays by region.
 struct Regions<'a> {
     delay: &'a Delay,
+    /// Region of each endpoint; empty without a matrix.
     of: Vec<usize>,
 }
 

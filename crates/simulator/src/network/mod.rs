@@ -1,4 +1,4 @@
-//! Links, and what carries messages over them.
+//! Links, and streams over them.
 
 mod end;
 mod links;
@@ -8,4 +8,4 @@ mod stream;
 pub use end::End;
 pub use links::{Fate, Links};
 pub use spec::{Bandwidth, Delay, Delivery, DeliverySpec, Jitter, LinkSpec, Loss, NetworkSpec, Packets, Topology};
-pub use stream::{Letters, Segment, Stream, StreamOptions, Todo};
+pub use stream::{Segment, Stream, StreamOptions, Todo};

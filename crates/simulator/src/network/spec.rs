@@ -1,48 +1,38 @@
-//! A network as a file describes it.
+//! Network files.
 
 use super::end::End;
+use crate::clock::ms_to_ns;
 use crate::faults::{FaultSpec, MOST_MS};
 use quorate_types::{Fault, Time};
 use serde::{Deserialize, Serialize};
 
-/// Networks that have a name: a switch, the four regions of the signatures paper, four regions in the US.
+/// Named networks: a switch, the four regions of the signatures paper, four regions in the US.
 const PRESETS: [(&str, &str); 3] = [
     ("lan", include_str!("../../networks/lan.toml")),
     ("wan4", include_str!("../../networks/wan4.toml")),
     ("us4", include_str!("../../networks/us4.toml")),
 ];
-/// Nanoseconds in a millisecond.
-const NS_PER_MS: f64 = 1e6;
 /// The clients' machine, as an end of a link.
 const CLIENTS: &str = "clients";
-/// Smallest packet: a header and one byte.
+/// Minimum size of a packet.
 const LEAST_MTU_BYTES: u32 = 64;
 
-/// Links between every ordered pair of endpoints: the replicas, and the machine of the clients.
+/// Network between the endpoints: the replicas and the machine of the clients.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
-    /// `mesh`: a link for each ordered pair. `star`: a leg from each endpoint to a router and one back; delays, losses and jitter are
-    /// those of one leg, and a packet meets two.
     pub topology: Topology,
-    /// How long a bit travels.
     pub delay: Delay,
-    /// What is added to each packet's delay, evenly distributed.
     pub jitter: Jitter,
-    /// How fast network cards are.
     pub bandwidth: Bandwidth,
-    /// Which packets are lost.
     pub loss: Loss,
-    /// What else happens to packets.
     pub packets: Packets,
-    /// What carries messages over them.
     pub transport: DeliverySpec,
-    /// Links that differ.
+    /// Links that differ from the others.
     pub links: Vec<LinkSpec>,
-    /// What goes wrong, and when.
     pub faults: Vec<FaultSpec>,
-    /// When the trouble ends, in milliseconds: whoever is to come back does so, nothing is lost or cut any more, and the replicas that
-    /// have not crashed for good have to make progress. Without it they need not.
+    /// When all faults end, in milliseconds. Replicas that are down restart, nothing is lost or cut any more, and the
+    /// replicas that have not crashed for good must make progress. Without it they need not.
     pub heal_at_ms: Option<f64>,
 }
 
@@ -63,14 +53,15 @@ impl Default for NetworkSpec {
     }
 }
 
-/// How endpoints hang together.
+/// Topology of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topology {
-    /// Every pair has its own links.
+    /// A link for each ordered pair of endpoints.
     #[default]
     Mesh,
-    /// Everything goes through one router.
+    /// A leg from each endpoint to a router and one back. Delay, loss and jitter apply to each leg, so twice to a
+    /// packet.
     Star,
 }
 
@@ -78,52 +69,45 @@ pub enum Topology {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Delay {
-    /// Always the same.
-    Constant {
-        /// Milliseconds.
-        mean_ms: f64,
-    },
-    /// Normally distributed, drawn for each packet, cut off at both ends.
+    /// The same for all packets.
+    Constant { mean_ms: f64 },
+    /// Normally distributed for each packet, clamped to a range.
     Normal {
-        /// Mean before the cut.
+        /// Mean before clamping.
         mean_ms: f64,
-        /// Standard deviation before the cut.
+        /// Standard deviation before clamping.
         deviation_ms: f64,
-        /// No packet is faster.
         least_ms: f64,
-        /// No packet is slower.
         most_ms: f64,
     },
     /// By the regions of the two ends.
     Matrix {
-        /// The regions' names.
+        /// Names of the regions.
         regions: Vec<String>,
-        /// From (row) to (column).
+        /// Delay from the region of the row to that of the column.
         one_way_ms: Vec<Vec<f64>>,
-        /// The region of each replica; replica i is in region i modulo the number of regions where this is empty or too short.
+        /// Region of each replica. Replicas beyond its end are in region i modulo the number of regions.
         #[serde(default)]
         placement: Vec<String>,
-        /// The clients' region; the first where it is not given.
+        /// Region of the clients; the first by default.
         #[serde(default)]
         clients: Option<String>,
     },
 }
 
-/// Jitter.
+/// Extra delay of each packet, uniformly distributed.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Jitter {
-    /// At most this much more delay, in milliseconds.
+    /// Maximum in milliseconds.
     pub most_ms: f64,
 }
 
-/// Network cards, each with a queue in either direction that is as long as it has to be.
+/// Bandwidth of each endpoint's network card, which has an unbounded queue in either direction. 0 means no limit.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bandwidth {
-    /// What an endpoint sends, in megabits per second; 0 stands for no limit.
     pub egress_mbit_per_s: f64,
-    /// What an endpoint receives, in megabits per second; 0 stands for no limit.
     pub ingress_mbit_per_s: f64,
 }
 
@@ -131,20 +115,17 @@ pub struct Bandwidth {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Loss {
-    /// Each for itself.
-    Independent {
-        /// From 0 to 1.
-        probability: f64,
-    },
-    /// In bursts (Gilbert 1960, Elliott 1963): a link is in a good or a bad state, and may change it with each packet.
+    /// Each packet independently.
+    Independent { probability: f64 },
+    /// In bursts (Gilbert 1960, Elliott 1963): a link is in a good or a bad state, which may change with each packet.
     Bursts {
-        /// Probability to go from good to bad with a packet.
+        /// Probability of a change from good to bad.
         enter: f64,
-        /// Probability to go from bad to good with a packet.
+        /// Probability of a change from bad to good.
         leave: f64,
-        /// Loss in the good state.
+        /// Probability of loss in the good state.
         good: f64,
-        /// Loss in the bad state.
+        /// Probability of loss in the bad state.
         bad: f64,
     },
 }
@@ -155,21 +136,21 @@ impl Default for Loss {
     }
 }
 
-/// Packets.
+/// Size of packets, and their duplication, reordering and corruption.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Packets {
-    /// Largest packet, headers included; larger messages travel in several.
+    /// Maximum size of a packet including headers. Larger messages are split.
     pub mtu_bytes: u32,
-    /// Headers of a packet, of IP and transport together.
+    /// Size of the IP and transport headers together.
     pub header_bytes: u32,
     /// Probability that a datagram arrives twice.
     pub duplication: f64,
-    /// Probability that a packet is held up and falls behind later ones.
+    /// Probability that a packet is delayed and may arrive after later ones.
     pub reordering: f64,
-    /// By how much, at most, in milliseconds.
+    /// Maximum of that delay, in milliseconds.
     pub reordering_ms: f64,
-    /// Probability that a bit is flipped; the checksum finds it out and the packet is dropped.
+    /// Probability that a bit is flipped. The checksum then fails and the packet is dropped.
     pub bit_error_rate: f64,
 }
 
@@ -186,21 +167,20 @@ impl Default for Packets {
     }
 }
 
-/// How messages are delivered.
+/// Delivery of messages.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeliverySpec {
-    /// `stream` or `datagram`.
     pub kind: Delivery,
-    /// Retransmission timeout before a round trip was measured, in milliseconds (RFC 6298, 2.1: one second).
+    /// Retransmission timeout before the first measured round trip, in milliseconds (RFC 6298, 2.1: one second).
     pub rto_initial_ms: f64,
-    /// Shortest retransmission timeout, in milliseconds (RFC 6298, 2.4: one second; Linux: 200).
+    /// Minimum retransmission timeout, in milliseconds (RFC 6298, 2.4: one second; Linux: 200).
     pub rto_least_ms: f64,
-    /// Longest retransmission timeout, in milliseconds (RFC 6298, 2.5: at least 60 seconds).
+    /// Maximum retransmission timeout, in milliseconds (RFC 6298, 2.5: at least 60 seconds).
     pub rto_most_ms: f64,
-    /// Whether the third duplicate acknowledgement retransmits at once (RFC 5681, 3.2).
+    /// Retransmit on the third duplicate acknowledgement (RFC 5681, 3.2).
     pub fast_retransmit: bool,
-    /// Most bytes on one stream that are sent and not acknowledged; further messages are dropped.
+    /// Maximum number of unacknowledged bytes on a stream. Messages beyond it are dropped.
     pub queue_bytes: u64,
 }
 
@@ -217,43 +197,40 @@ impl Default for DeliverySpec {
     }
 }
 
-/// What becomes of a message whose packets may be lost.
+/// Treatment of lost packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// Lost is lost; a message of several packets is lost with any of them.
+    /// No retransmission. A message is lost if any of its packets is.
     Datagram,
-    /// Every message, once and in order, as long as both ends live.
+    /// Delivers every message once and in order while both ends are alive.
     Stream,
 }
 
-/// One ordered pair that differs from the others.
+/// Link of one ordered pair that differs from the others.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
-    /// The sender.
     pub from: End,
-    /// The receiver.
     pub to: End,
-    /// Another delay, constant, in milliseconds.
+    /// Constant delay in milliseconds, if it differs.
     #[serde(default)]
     pub delay_ms: Option<f64>,
-    /// Another loss.
     #[serde(default)]
     pub loss: Option<Loss>,
 }
 
 impl NetworkSpec {
-    /// The preset of that name: `lan`, `wan4` or `us4`.
+    /// Returns the preset `lan`, `wan4` or `us4`.
     pub fn preset(name: &str) -> Option<NetworkSpec> {
         let (_, text) = PRESETS.iter().find(|(preset, _)| *preset == name)?;
-        Some(NetworkSpec::parse(text, name).expect("the presets are held by a test"))
+        Some(NetworkSpec::parse(text, name).expect("a test parses the presets"))
     }
 
-    /// Reads a network file; `name` is what errors call it.
+    /// Parses a network file. `name` identifies it in errors.
     ///
     /// # Errors
-    /// With the name, the line and the key, and what to do.
+    /// The line and the key that are wrong, and what to do.
     pub fn parse(text: &str, name: &str) -> Result<NetworkSpec, Fault> {
         let spec: NetworkSpec = toml::from_str(text).map_err(|error| Fault {
             place: name.to_owned(),
@@ -264,10 +241,10 @@ impl NetworkSpec {
         Ok(spec)
     }
 
-    /// Refuses links and faults of replicas that a cluster of so many has not; `name` is what errors call the network.
+    /// Checks that a cluster of `replicas` can have these links and faults. `name` identifies the network in errors.
     ///
     /// # Errors
-    /// With the name, the key, and what to do.
+    /// The key that does not fit, and what to do.
     pub fn fits(&self, replicas: usize, name: &str) -> Result<(), Fault> {
         let refuse = |key: &str, at: usize, what: String| {
             let help = format!("name replicas from 0 to {}", replicas - 1);
@@ -278,7 +255,7 @@ impl NetworkSpec {
                 return refuse("faults", at, what);
             }
             if let Some(what) = self.faults[..at].iter().find_map(|earlier| fault.clash(earlier)) {
-                let help = "leave one of the two out".to_owned();
+                let help = "remove one of the two faults".to_owned();
                 return Err(Fault { place: format!("{name}: `faults[{at}]`"), what, help });
             }
         }
@@ -292,17 +269,16 @@ impl NetworkSpec {
         Ok(())
     }
 
-    /// The network as text that [`NetworkSpec::parse`] reads.
+    /// Returns the network as text for [`NetworkSpec::parse`].
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("a network has a form in TOML")
+        toml::to_string(self).expect("a network can be written as TOML")
     }
 
-    /// When the trouble ends.
     pub(crate) fn heal_at(&self) -> Option<Time> {
-        self.heal_at_ms.map(|ms| Time((ms * NS_PER_MS) as u64))
+        self.heal_at_ms.map(|ms| Time(ms_to_ns(ms)))
     }
 
-    /// Whether packets may be lost at all.
+    /// Returns whether packets may be lost without faults.
     pub fn loses(&self) -> bool {
         let lossy = |loss: &Loss| match *loss {
             Loss::Independent { probability } => probability > 0.0,
@@ -364,8 +340,8 @@ impl NetworkSpec {
         let struck = self.faults.iter().flat_map(FaultSpec::ends).map(|end| ("faults", end));
         let strange = |(_, end): &(_, &End)| matches!(end, End::Named(name) if name != CLIENTS);
         if let Some((key, End::Named(other))) = ends.chain(struck).find(strange) {
-            let what = format!("`{other}` is no end of a link");
-            return refuse(key.into(), what, "write a replica's number, or \"clients\"");
+            let what = format!("`{other}` is not an endpoint");
+            return refuse(key.into(), what, "use a replica's number or \"clients\"");
         }
         self.validate_delay().or_else(|(key, what, help)| refuse(key.into(), what, help))
     }
@@ -373,14 +349,16 @@ impl NetworkSpec {
     fn validate_delay(&self) -> Result<(), (&'static str, String, &'static str)> {
         match &self.delay {
             Delay::Constant { .. } => Ok(()),
-            Delay::Normal { mean_ms, least_ms, most_ms, .. } => match (*least_ms..=*most_ms).contains(mean_ms) {
-                true => Ok(()),
-                false => Err((
+            Delay::Normal { mean_ms, least_ms, most_ms, .. } => {
+                if (*least_ms..=*most_ms).contains(mean_ms) {
+                    return Ok(());
+                }
+                Err((
                     "delay.mean_ms",
                     format!("is {}, not between {} and {}", short(*mean_ms), short(*least_ms), short(*most_ms)),
                     "set least_ms <= mean_ms <= most_ms",
-                )),
-            },
+                ))
+            }
             Delay::Matrix { regions, one_way_ms, placement, clients } => {
                 if regions.is_empty()
                     || one_way_ms.len() != regions.len()
@@ -396,7 +374,7 @@ impl NetworkSpec {
                 match unknown {
                     Some(name) => Err((
                         "delay.placement",
-                        format!("names `{name}`, which is no region"),
+                        format!("names `{name}`, which is not a region"),
                         "use a name from delay.regions",
                     )),
                     None => Ok(()),
@@ -452,7 +430,7 @@ impl NetworkSpec {
     }
 }
 
-/// A number without hundreds of digits.
+/// Formats a number, in scientific notation if it is large.
 fn short(number: f64) -> String {
     if number.abs() < 1e9 { number.to_string() } else { format!("{number:e}") }
 }

@@ -1,61 +1,55 @@
-//! A reliable stream over links that lose: what TCP does about loss, and no more.
+//! Reliable stream over lossy links, with the retransmission of TCP.
 //!
-//! A message travels in segments; the receiver acknowledges each arrival with the first segment that it lacks, and hands messages on
-//! in order (head-of-line blocking). The sender retransmits the first unacknowledged segment when its timer expires (RFC 6298, with
-//! Karn's rule), and when three duplicate acknowledgements come (RFC 5681); while it recovers, each acknowledgement that moves on but
-//! not to the end of what was sent reveals the next gap (RFC 6582). There is no congestion window.
+//! A message travels in segments. The receiver acknowledges each arrival with the first missing segment, and delivers
+//! messages in order (head-of-line blocking). The sender retransmits the first unacknowledged segment when its timer
+//! expires (RFC 6298, with Karn's rule) and after three duplicate acknowledgements (RFC 5681). During recovery, each
+//! partial acknowledgement reveals the next gap (RFC 6582). There is no congestion window.
 
 use quorate_types::Time;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Duplicate acknowledgements that tell of a loss (RFC 5681, 3.2).
+/// Number of duplicate acknowledgements that indicate a loss (RFC 5681, 3.2).
 const DUPLICATES: u32 = 3;
 
-/// Timeouts in nanoseconds.
+/// Retransmission timeouts in nanoseconds, and whether duplicate acknowledgements retransmit.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOptions {
-    /// Before a round trip was measured.
+    /// Timeout before the first measured round trip.
     pub initial_ns: u64,
-    /// The shortest.
     pub least_ns: u64,
-    /// The longest.
     pub most_ns: u64,
-    /// Whether duplicate acknowledgements retransmit.
     pub fast_retransmit: bool,
 }
 
-/// A segment on its way.
+/// Segment of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// Its number in the stream, from 0.
+    /// Position in the stream, from 0.
     pub number: u64,
-    /// Its bytes, without headers.
+    /// Size without headers.
     pub bytes: u32,
 }
 
-/// What a stream asks for.
+/// Action that a stream requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Todo {
-    /// Put a segment on the link.
+    /// Send a segment.
     Send(Segment),
-    /// See to it that [`Stream::ring`] is called at this time.
+    /// Call [`Stream::on_timer`] at this time.
     Wake(Time),
 }
 
 struct Sent {
     bytes: u32,
     at: Time,
-    /// Sent more than once: its round trip tells nothing (Karn).
+    /// Sent more than once, so its round trip must not be measured (Karn).
     again: bool,
 }
 
-/// Messages that came through.
-pub type Letters<L> = Vec<L>;
-
-/// Both ends of the stream from one endpoint to another; what one end knows the other uses only when a packet told it.
+/// Both ends of the stream from one endpoint to another. They share no state except through packets.
 pub struct Stream<L> {
     options: StreamOptions,
-    /// Sender: what is sent and not acknowledged.
+    /// Sender: unacknowledged segments.
     unacknowledged: VecDeque<Sent>,
     first_unacknowledged: u64,
     next: u64,
@@ -66,19 +60,18 @@ pub struct Stream<L> {
     deadline: Option<Time>,
     wake: Option<Time>,
     duplicates: u32,
-    /// Recovering until all up to here is acknowledged.
+    /// Recovery ends once all segments before this one are acknowledged.
     recover: Option<u64>,
-    /// Receiver: all before this has arrived.
+    /// Receiver: the first missing segment.
     expected: u64,
     early: BTreeSet<u64>,
-    /// Messages by the segment that ends them.
+    /// Messages with the number of their last segment.
     letters: VecDeque<(u64, L)>,
-    /// Segments that were sent again.
+    /// Number of segments sent again.
     pub retransmissions: u64,
 }
 
 impl<L> Stream<L> {
-    /// An open stream.
     pub fn new(options: StreamOptions) -> Stream<L> {
         Stream {
             timeout_ns: options.initial_ns,
@@ -100,7 +93,6 @@ impl<L> Stream<L> {
         }
     }
 
-    /// Bytes that are not acknowledged.
     pub fn unacknowledged_bytes(&self) -> u64 {
         self.bytes
     }
@@ -122,8 +114,9 @@ impl<L> Stream<L> {
         }
     }
 
-    /// A segment arrives; answered by an acknowledgement of all before the returned number.
-    pub fn arrived(&mut self, number: u64, letters: &mut Letters<L>) -> u64 {
+    /// Handles a segment and appends the messages it completes. Returns the first missing segment, for the
+    /// acknowledgement.
+    pub fn on_segment(&mut self, number: u64, letters: &mut Vec<L>) -> u64 {
         if number == self.expected {
             self.expected += 1;
             while self.early.remove(&self.expected) {
@@ -138,10 +131,10 @@ impl<L> Stream<L> {
         self.expected
     }
 
-    /// An acknowledgement of all segments before `upto` arrives.
-    pub fn acknowledged(&mut self, now: Time, upto: u64, todo: &mut Vec<Todo>) {
+    /// Handles an acknowledgement of all segments before `upto`.
+    pub fn on_acknowledged(&mut self, now: Time, upto: u64, todo: &mut Vec<Todo>) {
         if upto > self.first_unacknowledged {
-            self.moves_on(now, upto, todo);
+            self.advance(now, upto, todo);
         } else if upto == self.first_unacknowledged && !self.unacknowledged.is_empty() {
             self.duplicates += 1;
             if self.duplicates == DUPLICATES && self.options.fast_retransmit && self.recover.is_none() {
@@ -151,7 +144,7 @@ impl<L> Stream<L> {
         }
     }
 
-    fn moves_on(&mut self, now: Time, upto: u64, todo: &mut Vec<Todo>) {
+    fn advance(&mut self, now: Time, upto: u64, todo: &mut Vec<Todo>) {
         let mut sample = None;
         while self.first_unacknowledged < upto {
             let sent = self.unacknowledged.pop_front().expect("only what was sent is acknowledged");
@@ -160,7 +153,7 @@ impl<L> Stream<L> {
             sample = (!sent.again).then_some(sent.at);
         }
         if let Some(at) = sample {
-            self.measured(now.since(at).as_nanos() as u64);
+            self.on_round_trip(now.since(at).as_nanos() as u64);
         }
         self.duplicates = 0;
         match self.recover {
@@ -174,8 +167,8 @@ impl<L> Stream<L> {
         }
     }
 
-    /// RFC 6298, 2.2 and 2.3, with alpha 1/8, beta 1/4 and K 4.
-    fn measured(&mut self, round_trip_ns: u64) {
+    /// Updates the timeout: RFC 6298, 2.2 and 2.3, with alpha 1/8, beta 1/4 and K 4.
+    fn on_round_trip(&mut self, round_trip_ns: u64) {
         match self.smoothed_ns {
             None => {
                 self.smoothed_ns = Some(round_trip_ns);
@@ -190,8 +183,8 @@ impl<L> Stream<L> {
         self.timeout_ns = timeout.clamp(self.options.least_ns, self.options.most_ns);
     }
 
-    /// The timer may have expired.
-    pub fn ring(&mut self, now: Time, todo: &mut Vec<Todo>) {
+    /// Retransmits if the timer has expired.
+    pub fn on_timer(&mut self, now: Time, todo: &mut Vec<Todo>) {
         self.wake = None;
         let Some(deadline) = self.deadline else { return };
         if deadline > now {

@@ -1,4 +1,4 @@
-//! Hostile clients in the world, and whether the honest are served beside them.
+//! Hostile clients, and the check that honest clients are served beside them.
 
 use super::{Event, World};
 use crate::hostile::{Attacker, Hostility, Request, TICK};
@@ -6,7 +6,7 @@ use crate::node::HONEST_LINK;
 use quorate_consensus::Protocol;
 use quorate_types::{Bundle, Height, Time};
 
-/// A hostile client, the link it comes over, and until when it works.
+/// Hostile client with its link and the end of its attack.
 pub(super) struct Attack {
     attacker: Attacker,
     link: u16,
@@ -14,7 +14,7 @@ pub(super) struct Attack {
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// A hostile client begins. From then on it is looked after the honest in each tick.
+    /// Starts a hostile client. From then on each tick checks the service of the honest clients.
     pub(super) fn attack(&mut self, kind: Hostility, shares_link: bool, until: Time) {
         let number = self.attacks.len() as u16;
         let link = if shares_link { HONEST_LINK } else { 1 + number };
@@ -22,13 +22,13 @@ impl<P: Protocol> World<'_, P> {
         self.schedule.push(self.now, Event::Hostile(number));
     }
 
-    /// Hostile clients hear what the honest send.
+    /// Shows a bundle of an honest client to the hostile ones.
     pub(super) fn overhear(&mut self, bundle: &Bundle) {
-        self.attacks.iter_mut().for_each(|attack| attack.attacker.overhears(bundle));
+        self.attacks.iter_mut().for_each(|attack| attack.attacker.on_honest_bundle(bundle));
     }
 
-    pub(super) fn hostile_tick(&mut self, number: usize) {
-        self.oracle.is_served(self.now);
+    pub(super) fn on_hostile_tick(&mut self, number: usize) {
+        self.oracle.check_service(self.now);
         self.schedule.push(self.now + TICK, Event::Hostile(number as u16));
         let replicas = self.replicas();
         let height = Height((0..replicas).map(|replica| self.oracle.height(replica)).max().unwrap_or_default());
@@ -36,13 +36,13 @@ impl<P: Protocol> World<'_, P> {
         if self.now >= *until {
             return;
         }
-        let (link, only, hangs_up) = (*link, attacker.only_to(replicas), attacker.ends_a_lease());
-        let sends = attacker.sends(height);
-        self.trace.add(self.now.0, 1 << 33 | number as u64, sends.len() as u64);
-        for (request, _) in &sends {
+        let (link, only, hangs_up) = (*link, attacker.only_target(replicas), attacker.on_tick());
+        let requests = attacker.requests(height);
+        self.trace.add(self.now.0, 1 << 33 | number as u64, requests.len() as u64);
+        for (request, _) in &requests {
             if let Request::Bundle(bundle) = request {
                 self.oracle.submitted(bundle);
-                if attacker.repeats() {
+                if attacker.is_repeating() {
                     self.oracle.repeats(bundle);
                 }
             }
@@ -52,7 +52,7 @@ impl<P: Protocol> World<'_, P> {
                 if hangs_up {
                     self.nodes[to].hang_up();
                 }
-                sends.iter().for_each(|(request, bytes)| self.nodes[to].ask(link, request.clone(), *bytes));
+                requests.iter().for_each(|(request, bytes)| self.nodes[to].ask(link, request.clone(), *bytes));
                 self.wake(to);
             }
         }

@@ -1,36 +1,37 @@
-//! Whether a healed core goes round in circles.
+//! Detection of livelocks in a healed core.
 //!
-//! When all who are honest have come to a view, how each of them stood when it came there is held against the views before: its view,
-//! its last votes, its lock, the certificates on which it stands, its committed height. Views and heights only grow, so what is compared
-//! is their order and which of them follow each other directly, which is all that rules ask for; and, for leaders that take turns,
-//! whose turn it is. A state that was there before, with nothing committed since, is a lasso: what led from the one to the other can do
-//! so for ever. Messages on their way and clocks are not compared, so a lasso explains why the liveness oracle spoke, and is no complaint
-//! by itself.
+//! Once all honest replicas have entered a view, their states on entry are compared with those of earlier views: view,
+//! last votes, lock, certificates, committed height. Views and heights only grow, so the comparison uses only their
+//! order and which of them are adjacent, since protocol rules depend on nothing else. For leaders in rotation it also
+//! uses whose turn it is. A state that repeats without a commit in between is a lasso: the same steps can repeat
+//! forever. Messages in flight and clocks are not compared, so a lasso explains a liveness violation but is not a
+//! violation by itself.
 
 use super::World;
 use crate::chronicle::Landmarks;
 use quorate_consensus::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Numbers this far apart are as good as any further apart.
+/// Larger distances between numbers are not distinguished from this one.
 const FAR: u64 = 2;
 
-/// The states of a core since it committed something.
+/// States of a core since its last commit.
 #[derive(Default)]
 pub(super) struct Lasso {
-    /// How a replica stood when it came to a view.
+    /// By replica and view, the replica's state when it entered the view.
     stood: BTreeMap<usize, BTreeMap<u64, Landmarks>>,
     /// By state, the view in which it was first seen.
     seen: BTreeMap<Vec<u64>, u64>,
     committed: u64,
     view: u64,
-    /// Two views of equal states.
+    /// Two views with equal states.
     pub found: Option<(u64, u64)>,
 }
 
 impl Lasso {
-    /// All have come to `view`, where `turn` tells leaders apart that take turns, and `committed` grows with every commit.
-    fn look(&mut self, view: u64, turn: u64, committed: u64) {
+    /// Compares states once all replicas have entered `view`. `turn` identifies the leader of a rotation, and
+    /// `committed` grows with every commit.
+    fn compare(&mut self, view: u64, turn: u64, committed: u64) {
         if view <= self.view {
             return;
         }
@@ -51,7 +52,7 @@ impl Lasso {
     }
 }
 
-/// The order of numbers, and which of them follow each other directly.
+/// Reduces numbers to their order and their distances up to [`FAR`].
 fn shape<'a>(numbers: impl Iterator<Item = &'a u64> + Clone) -> Vec<u64> {
     let distinct: BTreeSet<u64> = numbers.clone().copied().collect();
     let mut places = BTreeMap::new();
@@ -66,14 +67,14 @@ fn shape<'a>(numbers: impl Iterator<Item = &'a u64> + Clone) -> Vec<u64> {
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// A replica has come to another view.
-    pub(super) fn watch_for_lasso(&mut self, replica: usize) {
+    /// Observes that a replica enters another view.
+    pub(super) fn on_view_entered(&mut self, replica: usize) {
         let Some(probe) = self.probe.as_mut().filter(|_| !self.oracle.is_faulty(replica)) else { return };
         let node = &self.nodes[replica];
         probe.lasso.stood.entry(replica).or_default().insert(node.view(), node.landmarks());
         let honest = (0..self.nodes.len()).filter(|at| self.nodes[*at].alive && !self.oracle.is_faulty(*at));
         let view = honest.clone().map(|at| self.nodes[at].view()).min().unwrap_or(0);
         let committed = honest.map(|at| self.oracle.height(at)).sum();
-        probe.lasso.look(view, view % self.nodes.len() as u64, committed);
+        probe.lasso.compare(view, view % self.nodes.len() as u64, committed);
     }
 }

@@ -1,4 +1,4 @@
-//! A core of replicas is healed, and has to make progress.
+//! Liveness check: a healed core of replicas must make progress.
 
 use super::lasso::Lasso;
 use super::{Event, World};
@@ -6,28 +6,29 @@ use crate::parcel::Parcel;
 use quorate_consensus::Protocol;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Height, Time};
 
-/// The session that asks whether a healed cluster works.
+/// Client of the probe.
 const PROBE: ClientId = ClientId(1 << 40);
-/// Views of a healed core within which it has to make progress, whatever n; and for each replica as many more as the second.
+/// Number of views within which a healed core must make progress: a constant, and an addition for each replica.
 pub const LIVENESS_VIEWS: (u64, u64) = (12, 4);
-/// View timeouts within which every replica of a healed core has to have caught up, once a quorum of it makes progress.
+/// View timeouts within which every replica of a healed core must catch up, once a quorum makes progress.
 pub const CATCH_UP_VIEW_TIMEOUTS: u32 = 60;
-/// A view lasts at most so many view timeouts, however often it was given up before.
+/// Maximum length of a view in view timeouts, after any number of timeouts before.
 const LONGEST_VIEW: u32 = 64;
 
-/// A command that asks a healed core whether it works.
+/// Command that a healed core must execute.
 pub(super) struct Probe {
     bundle: Bundle,
-    /// A quorum has to have executed it in this view at the latest.
+    /// Last view in which a quorum may execute it.
     last_view: u64,
-    /// And by this time, all replicas once a quorum has.
+    /// Deadline for a quorum, and after that for all replicas.
     until: Time,
+    /// A quorum has executed it.
     by_quorum: bool,
     pub lasso: Lasso,
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// The trouble is over for a core of the replicas, and the others are gone for good.
+    /// Ends all faults for a core of the replicas, and crashes the others for good.
     pub(super) fn heal(&mut self) {
         let outside = self.trouble.heal.as_ref().map_or(Vec::new(), |(_, outside)| outside.clone());
         if let Some(transcript) = &mut self.transcript {
@@ -47,7 +48,7 @@ impl<P: Protocol> World<'_, P> {
         self.probe();
     }
 
-    /// Asks the core whether it works, and looks whether it has answered.
+    /// Sends the probe to the core, and checks whether it was executed.
     pub(super) fn probe(&mut self) {
         let Some(Probe { bundle, last_view, until, by_quorum, lasso }) = &self.probe else { return };
         let (bundle, last_view, until, by_quorum, found) =
@@ -66,12 +67,12 @@ impl<P: Protocol> World<'_, P> {
             let until = self.now + self.spec.consensus.view_timeout() * CATCH_UP_VIEW_TIMEOUTS;
             self.probe.iter_mut().for_each(|probe| (probe.until, probe.by_quorum) = (until, true));
         } else if self.now > until || !by_quorum && self.quorum_view(&core) > last_view {
-            let circle = found.map_or(String::new(), |(one, other)| {
-                format!("; a lasso: in view {other} the core stood as in view {one}, with nothing committed in between")
+            let lasso = found.map_or(String::new(), |(one, other)| {
+                format!("; a lasso: in view {other} the core is in the same state as in view {one}, without a commit")
             });
             let what = format!(
-                "replicas {missing:?} of the healed core {core:?} have not executed a command sent at the healing; \
-                 at {:?} a quorum is in view {}, and view {last_view} was the last for a quorum to do it in{circle}",
+                "replicas {missing:?} of the healed core {core:?} have not executed the probe; \
+                 at {:?} a quorum is in view {}, and the deadline for a quorum was view {last_view}{lasso}",
                 self.now,
                 self.quorum_view(&core)
             );
@@ -86,12 +87,12 @@ impl<P: Protocol> World<'_, P> {
         self.schedule.push(self.now + self.spec.consensus.view_timeout() / 2, Event::Probe);
     }
 
-    /// Those who have not crashed.
+    /// Returns the live replicas.
     fn core(&self) -> Vec<usize> {
         (0..self.replicas()).filter(|at| self.nodes[*at].alive).collect()
     }
 
-    /// The highest view that a quorum has reached.
+    /// Returns the highest view that a quorum has reached.
     fn quorum_view(&self, core: &[usize]) -> u64 {
         let mut views: Vec<u64> = core.iter().map(|at| self.nodes[*at].view()).collect();
         views.sort_unstable_by(|one, other| other.cmp(one));

@@ -1,20 +1,20 @@
-//! The replicas' counters over the measured time, life by life: a replica that comes back counts from zero.
+//! Counters of the replicas over the measured time, one entry for each life, since a restart resets them.
 
 use quorate_types::Status;
 
-/// A replica's counters at the beginning and at the end of a life, or of the part of it that is measured.
+/// Counters of a replica at the start and the end of the measured part of a life.
 #[derive(Clone, Debug)]
 pub struct Life {
-    /// At the start of the measured time, or when the replica had recalled its journal.
+    /// At the start of the measured time, or after the replica replayed its journal.
     pub first: Status,
     /// At the end of the measured time, or when the replica crashed.
     pub last: Status,
 }
 
-/// Collects lives.
+/// Lives of all replicas.
 #[derive(Default)]
 pub struct Lives {
-    /// By replica, the counters of those who were alive when the measured time began and have not crashed since.
+    /// Counters at the start of the measured time, for each replica that has been alive since.
     first: Vec<Option<Status>>,
     over: Vec<Life>,
     measures: bool,
@@ -22,18 +22,18 @@ pub struct Lives {
 }
 
 impl Lives {
-    /// The measured time begins. `statuses` has an entry for each replica, none for those that are not alive.
+    /// Starts the measured time. `statuses` has an entry for each replica, `None` if it is down.
     pub fn begin(&mut self, statuses: Vec<Option<Status>>) {
         (self.first, self.measures) = (statuses, true);
     }
 
-    /// Whether the measured time has begun.
+    /// Returns whether the measured time has started.
     pub fn has_begun(&self) -> bool {
         self.measures || self.is_complete
     }
 
-    /// A life ends that began with counters `born`, none if the replica never ran.
-    pub fn ended(&mut self, replica: usize, born: Option<&Status>, last: impl FnOnce() -> Status) {
+    /// Ends a life. `born` are its counters at the start; `None` if it never ran.
+    pub fn end(&mut self, replica: usize, born: Option<&Status>, last: impl FnOnce() -> Status) {
         if !self.measures {
             return;
         }
@@ -42,12 +42,12 @@ impl Lives {
         }
     }
 
-    /// The measured time is over; the lives that go on were told to [`Lives::ended`].
+    /// Ends the measured time, after a call of [`Lives::end`] for each live replica.
     pub fn close(&mut self) {
         (self.measures, self.is_complete) = (false, true);
     }
 
-    /// Every life, if the measured time came to its end.
+    /// Returns all lives, or none if the measured time has not ended.
     pub fn take(self) -> Vec<Life> {
         if self.is_complete { self.over } else { Vec::new() }
     }

@@ -1,7 +1,7 @@
 //! The cluster and its event loop.
 //!
-//! This file has the events and the loop; [`turns`] gives processors to those who have something to do, [`shipping`] carries parcels,
-//! [`trouble`] changes the world, [`liveness`] heals it and asks whether it works, and [`lasso`] looks whether it goes round in circles.
+//! This file has the events and the loop. [`turns`] assigns cores, [`shipping`] delivers parcels, [`trouble`] injects
+//! faults, [`liveness`] heals a core and checks its progress, and [`lasso`] detects livelocks.
 
 mod hostility;
 mod lasso;
@@ -20,7 +20,7 @@ pub use trouble::{Trouble, trouble};
 use crate::charges::Charges;
 use crate::chronicle::Chronicle;
 use crate::clients::Clients;
-use crate::network::{Links, Segment};
+use crate::network::{Links, Segment, Stream};
 use crate::node::{Begun, Destination, Node, Reborn};
 use crate::oracle::Oracle;
 use crate::parcel::{Body, Parcel, Scratch};
@@ -42,13 +42,13 @@ use shipping::Pairs;
 use std::time::Duration;
 use turns::Cores;
 
-/// More events than this at one instant, and somebody spins.
+/// Maximum number of events at one time. More are an endless loop.
 const MOST_EVENTS_AT_ONCE: u64 = 20_000_000;
-/// How long all replicas may take, after the load, to execute what the quickest has.
+/// Maximum time after the load for all replicas to execute the same commands.
 const SETTLE: Duration = Duration::from_secs(5);
 
 enum Event<M> {
-    /// Reaches a network card, or has passed through its queue. It was sent to a replica in that life of it.
+    /// A parcel reaches a network card, or has passed its queue. It is for one life of the receiver.
     Arrive {
         from: u16,
         to: u16,
@@ -56,7 +56,7 @@ enum Event<M> {
         life: u32,
         parcel: Parcel<M>,
     },
-    /// A part of a stream, which is of those lives of its ends together.
+    /// A segment of a stream, which belongs to certain lives of its ends; `lives` is their sum.
     Segment {
         from: u16,
         to: u16,
@@ -92,30 +92,29 @@ enum Event<M> {
     },
     TurnEnd(u16),
     Alarm(u16),
-    /// Of a device of a replica, in that life of it.
+    /// A device answers a replica, in one life of it.
     Answer(u16, u32, Box<Input<M>>),
     Flushed(u16, u32, RecordId),
     /// The state of a checkpoint is durable.
     Kept(u16, u32, Height),
     Resume(u16),
     Change(u32),
-    /// A replica comes back.
     Restart(u16, u32),
-    /// A hostile client sends.
+    /// A hostile client's tick.
     Hostile(u16),
     Heal,
     Probe,
 }
 
-/// A cluster in virtual time.
+/// Cluster in virtual time.
 pub struct World<'a, P: Protocol> {
     spec: &'a SimSpec,
     pub now: Time,
     schedule: Schedule<Event<P::Message>>,
     pub nodes: Vec<Node<P>>,
-    /// How often each endpoint has come back; the clients never do.
+    /// Number of restarts of each endpoint; 0 for the clients.
     lives: Vec<u32>,
-    /// Makes a replica that comes back, with that salt.
+    /// Creates a replica for a restart, given its salt.
     remake: &'a dyn Fn(ReplicaId, u64) -> Reborn<P>,
     salts: Random,
     pub clients: Clients,
@@ -134,7 +133,7 @@ pub struct World<'a, P: Protocol> {
     pub events: u64,
     pub lives_measured: Lives,
     goes_on: fn() -> bool,
-    /// Whether the load was stopped before its time.
+    /// The load was stopped early.
     pub stopped: bool,
     probe: Option<Probe>,
     attacks: Vec<Attack>,
@@ -146,10 +145,10 @@ pub struct World<'a, P: Protocol> {
     scratch: Scratch,
 }
 
-/// Events between two looks at whether the run is to go on: about a tenth of a second of work.
+/// Number of events between two calls of `goes_on`, about a tenth of a second of work.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 16;
 
-/// What a world is made of.
+/// Parts of a world.
 pub struct Parts<'a, P: Protocol> {
     pub spec: &'a SimSpec,
     pub nodes: Vec<Node<P>>,
@@ -164,7 +163,6 @@ pub struct Parts<'a, P: Protocol> {
 }
 
 impl<'a, P: Protocol> World<'a, P> {
-    /// A cluster that has not started.
     pub fn new(parts: Parts<'a, P>) -> World<'a, P> {
         let Parts { spec, nodes, remake, salts, clients, links, connections, oracle, trouble, goes_on } = parts;
         let ends = nodes.len() + 1;
@@ -210,7 +208,7 @@ impl<'a, P: Protocol> World<'a, P> {
         self.nodes.len()
     }
 
-    /// Lets everything happen until the run is over or an oracle speaks.
+    /// Handles events until the end of the run or the first violation.
     pub fn run(&mut self) {
         self.begin();
         let mut settle_until = None;
@@ -221,7 +219,7 @@ impl<'a, P: Protocol> World<'a, P> {
             if at_once > MOST_EVENTS_AT_ONCE {
                 return self.oracle.complain("spin", format!("{at_once} events at {time:?}"));
             }
-            assert!(time >= self.now, "time does not run backwards");
+            assert!(time >= self.now, "time runs backwards");
             if self.chronicle.is_due(time) {
                 let progress = self.nodes.iter().map(Node::progress);
                 self.chronicle.sample(time, progress);
@@ -231,8 +229,8 @@ impl<'a, P: Protocol> World<'a, P> {
             if self.events.is_multiple_of(EVENTS_BETWEEN_LOOKS) && !self.stopped && !(self.goes_on)() {
                 self.stop();
             }
-            self.happen(event);
-            // Whoever works sees all that has come in at the same time.
+            self.on_event(event);
+            // A turn must see everything that arrives at the same time.
             if self.schedule.next() != Some(self.now) {
                 self.give_turns();
             }
@@ -245,7 +243,7 @@ impl<'a, P: Protocol> World<'a, P> {
         }
     }
 
-    /// Ends the load before its time; what was sent is still waited for.
+    /// Ends the load early. It still waits for answers.
     fn stop(&mut self) {
         self.stopped = true;
         self.clients.stop(self.now);
@@ -266,7 +264,7 @@ impl<'a, P: Protocol> World<'a, P> {
         self.give_turns();
     }
 
-    /// Whether all live replicas that do not misbehave have executed the same.
+    /// Returns whether all live honest replicas have the same height.
     fn is_level(&self) -> bool {
         let live = (0..self.replicas()).filter(|at| self.nodes[*at].alive && !self.oracle.is_faulty(*at));
         let mut heights = live.map(|at| self.oracle.height(at));
@@ -274,7 +272,7 @@ impl<'a, P: Protocol> World<'a, P> {
         heights.all(|height| Some(height) == first)
     }
 
-    fn happen(&mut self, event: Event<P::Message>) {
+    fn on_event(&mut self, event: Event<P::Message>) {
         match event {
             Event::Arrive { from, to, queued, life, parcel } => {
                 if !queued && self.links.has_ingress() {
@@ -290,7 +288,7 @@ impl<'a, P: Protocol> World<'a, P> {
                     let done = self.links.taken_in(self.now, usize::from(to), segment.bytes as usize);
                     return self.schedule.push(done, Event::Segment { from, to, queued: true, lives, segment });
                 }
-                self.segment(usize::from(from), usize::from(to), lives, segment);
+                self.on_segment(usize::from(from), usize::from(to), lives, segment);
             }
             Event::Packet { from, to, queued, number, packet } => {
                 if !queued && self.links.has_ingress() {
@@ -303,49 +301,38 @@ impl<'a, P: Protocol> World<'a, P> {
                 self.machine_alarm(usize::from(me), usize::from(other), number);
             }
             Event::Acknowledge { from, to, lives, upto } => {
-                self.on_stream(usize::from(from), usize::from(to), lives, |stream, now, todo| {
-                    stream.acknowledged(now, upto, todo)
+                self.with_stream(usize::from(from), usize::from(to), lives, |stream, now, todo| {
+                    stream.on_acknowledged(now, upto, todo)
                 });
             }
             Event::Retransmit { from, to, lives } => {
-                self.on_stream(usize::from(from), usize::from(to), lives, |stream, now, todo| stream.ring(now, todo));
+                self.with_stream(usize::from(from), usize::from(to), lives, Stream::on_timer);
             }
-            Event::TurnEnd(actor) => self.turn_ends(usize::from(actor)),
-            Event::Alarm(actor) => self.alarm(usize::from(actor)),
-            Event::Answer(replica, life, input) => {
-                if self.lives_on(usize::from(replica), life) {
-                    self.nodes[usize::from(replica)].answered(*input);
-                    self.wake(usize::from(replica));
-                }
-            }
-            Event::Flushed(replica, life, record) => {
-                if self.lives_on(usize::from(replica), life) {
-                    self.nodes[usize::from(replica)].flushed(record);
-                    self.wake(usize::from(replica));
-                }
-            }
-            Event::Kept(replica, life, height) => {
-                if self.lives_on(usize::from(replica), life) {
-                    self.nodes[usize::from(replica)].kept(height);
-                    self.wake(usize::from(replica));
-                }
-            }
+            Event::TurnEnd(actor) => self.on_turn_end(usize::from(actor)),
+            Event::Alarm(actor) => self.on_alarm(usize::from(actor)),
+            Event::Answer(replica, life, input) => self.on_device(replica, life, |node| node.answered(*input)),
+            Event::Flushed(replica, life, record) => self.on_device(replica, life, |node| node.flushed(record)),
+            Event::Kept(replica, life, height) => self.on_device(replica, life, |node| node.kept(height)),
             Event::Resume(replica) => self.wake(usize::from(replica)),
-            Event::Change(number) => self.change(number as usize),
+            Event::Change(number) => self.on_change(number as usize),
             Event::Restart(replica, life) => {
                 if self.lives[usize::from(replica)] == life {
                     self.restart(usize::from(replica));
                 }
             }
-            Event::Hostile(number) => self.hostile_tick(usize::from(number)),
+            Event::Hostile(number) => self.on_hostile_tick(usize::from(number)),
             Event::Heal => self.heal(),
             Event::Probe => self.probe(),
         }
     }
 
-    /// Whether a replica is still in that life.
-    fn lives_on(&self, replica: usize, life: u32) -> bool {
-        self.nodes[replica].alive && self.lives[replica] == life
+    /// Passes a device's answer to a replica that is still in the same life.
+    fn on_device(&mut self, replica: u16, life: u32, act: impl FnOnce(&mut Node<P>)) {
+        let replica = usize::from(replica);
+        if self.nodes[replica].alive && self.lives[replica] == life {
+            act(&mut self.nodes[replica]);
+            self.wake(replica);
+        }
     }
 
     fn deliver(&mut self, from: usize, to: usize, parcel: Parcel<P::Message>) {

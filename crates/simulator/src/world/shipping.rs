@@ -1,31 +1,29 @@
-//! How parcels travel from one endpoint to another.
+//! Delivery of parcels from one endpoint to another.
 
 use super::{Event, World};
+use crate::clock::ms_to_ns;
 use crate::network::{Delivery, Segment, Stream, StreamOptions, Todo};
 use crate::parcel::Parcel;
 use crate::spec::SimSpec;
 use quorate_consensus::{Message, Protocol};
 use quorate_types::Time;
 
-/// Nanoseconds in a millisecond.
-const NS_PER_MS: f64 = 1e6;
-
-/// The stream of an ordered pair that has spoken.
+/// Stream of an ordered pair.
 type PairStream<M> = Box<Stream<Parcel<M>>>;
 
-/// What each ordered pair of endpoints has between it.
+/// Transport state of each ordered pair of endpoints.
 pub(super) struct Pairs<M> {
     ends: usize,
     is_stream: bool,
-    /// Whether packets may be lost, so that streams have something to do.
+    /// Packets may be lost. Otherwise streams only need `last_arrival`.
     is_lossy: bool,
     options: StreamOptions,
-    /// Most bytes that are sent and not acknowledged.
+    /// Maximum number of unacknowledged bytes.
     queue_bytes: u64,
-    /// In place of the streams of a network that loses nothing: when the last message of each pair arrives.
+    /// Arrival of the last message of each pair, to keep messages in order in a network without loss.
     last_arrival: Vec<Time>,
     streams: Vec<Option<PairStream<M>>>,
-    /// Of streams that are no more.
+    /// Retransmissions of closed streams.
     retransmissions: u64,
     not_queued: u64,
     todo: Vec<Todo>,
@@ -33,18 +31,17 @@ pub(super) struct Pairs<M> {
 }
 
 impl<M: Message> Pairs<M> {
-    /// Between so many endpoints; `cuts`: links that lose nothing by themselves may be cut.
+    /// Returns the pairs of `ends` endpoints. `cuts` tells whether faults may cut links.
     pub fn new(spec: &SimSpec, ends: usize, cuts: bool) -> Pairs<M> {
         let transport = &spec.network.transport;
-        let nanos = |ms: f64| (ms * NS_PER_MS) as u64;
         Pairs {
             ends,
             is_stream: transport.kind == Delivery::Stream,
             is_lossy: spec.network.loses() || cuts,
             options: StreamOptions {
-                initial_ns: nanos(transport.rto_initial_ms),
-                least_ns: nanos(transport.rto_least_ms),
-                most_ns: nanos(transport.rto_most_ms),
+                initial_ns: ms_to_ns(transport.rto_initial_ms),
+                least_ns: ms_to_ns(transport.rto_least_ms),
+                most_ns: ms_to_ns(transport.rto_most_ms),
                 fast_retransmit: transport.fast_retransmit,
             },
             queue_bytes: transport.queue_bytes,
@@ -70,15 +67,6 @@ impl<M: Message> Pairs<M> {
         }
     }
 
-    /// Segments that streams sent again.
-    pub fn retransmissions(&self) -> u64 {
-        self.retransmissions + self.streams.iter().flatten().map(|stream| stream.retransmissions).sum::<u64>()
-    }
-
-    /// Messages that found a full queue.
-    pub fn not_queued(&self) -> u64 {
-        self.not_queued
-    }
 }
 
 impl<P: Protocol> World<'_, P> {
@@ -93,7 +81,6 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    /// Puts a parcel on its way.
     pub(super) fn ship(&mut self, at: Time, from: usize, to: usize, parcel: Parcel<P::Message>) {
         if self.connections.are_used() {
             return self.ship_on_machine(at, from, to, parcel);
@@ -103,19 +90,18 @@ impl<P: Protocol> World<'_, P> {
             return self.ship_on_stream(at, from, to, parcel);
         }
         let fate = self.links.send(at, from, to, parcel.bytes as usize);
-        let (ends, life) = ((from as u16, to as u16), self.lives[to]);
+        let (pair, life) = (self.pairs.at(from, to), self.lives[to]);
+        let (from, to) = (from as u16, to as u16);
         if let Some(again) = fate.again.filter(|_| !is_stream) {
-            let event = Event::Arrive { from: ends.0, to: ends.1, queued: false, life, parcel: parcel.clone() };
-            self.schedule.push(again, event);
+            self.schedule.push(again, Event::Arrive { from, to, queued: false, life, parcel: parcel.clone() });
         }
         if let Some(mut arrives) = fate.arrives {
             if is_stream {
-                let pair = self.pairs.at(from, to);
                 let last = &mut self.pairs.last_arrival[pair];
                 arrives = arrives.max(*last);
                 *last = arrives;
             }
-            self.schedule.push(arrives, Event::Arrive { from: ends.0, to: ends.1, queued: false, life, parcel });
+            self.schedule.push(arrives, Event::Arrive { from, to, queued: false, life, parcel });
         }
     }
 
@@ -123,7 +109,7 @@ impl<P: Protocol> World<'_, P> {
         self.nodes.get(end).is_some_and(|node| !node.alive)
     }
 
-    /// What tells the stream of a pair from those before it.
+    /// Returns the sum of two endpoints' lives, which identifies the current stream between them.
     fn lives_of(&self, from: usize, to: usize) -> u32 {
         self.lives[from] + self.lives[to]
     }
@@ -144,7 +130,7 @@ impl<P: Protocol> World<'_, P> {
         self.follow(at, from, to, todo);
     }
 
-    /// Does what a stream asks for.
+    /// Performs the actions that a stream requests.
     fn follow(&mut self, at: Time, from: usize, to: usize, mut todo: Vec<Todo>) {
         let (sender, receiver, lives) = (from as u16, to as u16, self.lives_of(from, to));
         for todo in todo.drain(..) {
@@ -162,7 +148,8 @@ impl<P: Protocol> World<'_, P> {
         self.pairs.todo = todo;
     }
 
-    pub(super) fn on_stream(
+    /// Calls `act` on the stream of a pair, unless an end has crashed since.
+    pub(super) fn with_stream(
         &mut self,
         from: usize,
         to: usize,
@@ -179,14 +166,14 @@ impl<P: Protocol> World<'_, P> {
         self.follow(self.now, from, to, todo);
     }
 
-    pub(super) fn segment(&mut self, from: usize, to: usize, lives: u32, segment: Segment) {
+    pub(super) fn on_segment(&mut self, from: usize, to: usize, lives: u32, segment: Segment) {
         let pair = self.pairs.at(from, to);
         if lives != self.lives_of(from, to) || self.is_dead(to) {
             return;
         }
         let Some(stream) = self.pairs.streams[pair].as_mut() else { return };
         let mut letters = std::mem::take(&mut self.pairs.letters);
-        let upto = stream.arrived(segment.number, &mut letters);
+        let upto = stream.on_segment(segment.number, &mut letters);
         if let Some(arrives) = self.links.send(self.now, to, from, 0).arrives {
             self.schedule.push(arrives, Event::Acknowledge { from: from as u16, to: to as u16, lives, upto });
         }
@@ -196,13 +183,14 @@ impl<P: Protocol> World<'_, P> {
         self.pairs.letters = letters;
     }
 
-    /// Segments that streams sent again.
+    /// Returns the number of segments that streams sent again.
     pub fn retransmissions(&self) -> u64 {
-        self.pairs.retransmissions()
+        let open = self.pairs.streams.iter().flatten();
+        self.pairs.retransmissions + open.map(|stream| stream.retransmissions).sum::<u64>()
     }
 
-    /// Messages that found a full queue.
+    /// Returns the number of messages dropped because a stream's queue was full.
     pub fn not_queued(&self) -> u64 {
-        self.pairs.not_queued() + self.connections.not_queued()
+        self.pairs.not_queued + self.connections.not_queued()
     }
 }

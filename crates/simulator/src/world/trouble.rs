@@ -1,4 +1,4 @@
-//! What goes wrong in a run.
+//! Faults of a run, and crashes and restarts.
 
 use super::{Event, World};
 use crate::chaos::{Chaos, chaos};
@@ -8,31 +8,30 @@ use quorate_consensus::Protocol;
 use quorate_types::{ReplicaId, Time};
 use std::time::Duration;
 
-/// What the seed and the schedule have in store, besides what they do to packets.
+/// Faults from the seed and the schedule.
 pub struct Trouble {
-    /// Changes in order of time.
+    /// Ordered by time.
     pub changes: Vec<(Time, Change)>,
-    /// Replicas that are struck down in the midst of what they do.
     pub strikes: Vec<Strike>,
-    /// What a journal takes to become durable, at least.
+    /// Minimum time for a journal to become durable.
     pub flush: Duration,
-    /// When a core is healed, and who is outside of it.
+    /// When a core heals, and the replicas outside it.
     pub heal: Option<(Time, Vec<usize>)>,
 }
 
 impl Trouble {
-    /// Whether links are cut at times.
+    /// Returns whether links are cut at any time.
     pub fn cuts(&self) -> bool {
         self.changes.iter().any(|(_, change)| matches!(change, Change::Cut(..)))
     }
 
-    /// Whether a replica comes back that has crashed.
+    /// Returns whether a crashed replica restarts.
     pub fn restarts(&self) -> bool {
         !self.strikes.is_empty() || self.changes.iter().any(|(_, change)| matches!(change, Change::Down(..)))
     }
 }
 
-/// What the seed and the schedule of a spec have in store.
+/// Returns the faults of a run, and the chaos of its seed.
 pub fn trouble(spec: &SimSpec, seed: u64) -> (Trouble, Option<Chaos>) {
     let replicas = spec.quorum.replicas();
     let changes = faults::changes(&spec.network.faults, replicas);
@@ -57,8 +56,8 @@ pub fn trouble(spec: &SimSpec, seed: u64) -> (Trouble, Option<Chaos>) {
 }
 
 impl<P: Protocol> World<'_, P> {
-    pub(super) fn change(&mut self, number: usize) {
-        // After the healing nothing begins any more.
+    pub(super) fn on_change(&mut self, number: usize) {
+        // No fault starts after the healing.
         if self.probe.is_some() {
             return;
         }
@@ -94,30 +93,30 @@ impl<P: Protocol> World<'_, P> {
         self.schedule_alarm(replica);
     }
 
-    /// A replica was struck down in its turn.
-    pub(super) fn struck_down(&mut self, replica: usize) {
+    /// Crashes a replica that reached the point of its strike.
+    pub(super) fn on_struck(&mut self, replica: usize) {
         let strike = self.trouble.strikes.iter().find(|strike| strike.replica == replica);
-        let Strike { point, leaves, down, .. } = *strike.expect("somebody wanted it");
+        let Strike { point, leaves, down, .. } = *strike.expect("only scheduled strikes happen");
         if let Some(transcript) = &mut self.transcript {
-            transcript.says(self.now, &format!("R{replica} is struck down at its point {point}, leaving {leaves:?}"));
+            transcript.says(self.now, &format!("R{replica} crashes at its point {point}; its journal: {leaves:?}"));
         }
         self.crash(replica, Some(leaves));
         self.schedule.push(self.now + down, Event::Restart(replica as u16, self.lives[replica]));
     }
 
-    /// A replica is gone, for good unless it leaves a journal to come back from.
+    /// Crashes a replica, for good if `leaves` is `None`.
     pub(super) fn crash(&mut self, replica: usize, leaves: Option<Leaves>) {
         let name = ReplicaId(replica as u16);
         if self.nodes[replica].alive {
             self.crashed.push(name);
-            self.clients.lost(name);
+            self.clients.on_crash(name);
             let node = &self.nodes[replica];
-            self.lives_measured.ended(replica, node.born.as_ref(), || node.status(false));
+            self.lives_measured.end(replica, node.born.as_ref(), || node.status(false));
         }
         self.nodes[replica].crash(leaves);
     }
 
-    /// A replica comes back, if it is to.
+    /// Restarts a replica, unless it crashed for good.
     pub(super) fn restart(&mut self, replica: usize) {
         let Some(leaves) = self.nodes[replica].returns.take() else { return };
         let name = ReplicaId(replica as u16);
@@ -126,7 +125,7 @@ impl<P: Protocol> World<'_, P> {
             recorder.begin(name, salt);
         }
         if let Some(transcript) = &mut self.transcript {
-            transcript.says(self.now, &format!("{name:?} comes back"));
+            transcript.says(self.now, &format!("{name:?} restarts"));
         }
         self.restarts += 1;
         self.lives[replica] += 1;
@@ -137,7 +136,8 @@ impl<P: Protocol> World<'_, P> {
         self.wake(replica);
     }
 
-    /// Whoever is to come back does so now; nobody is slow, nobody's clock is wrong, and nothing is cut or lost any more.
+    /// Ends all faults: restarts the replicas that are down, and resets clocks, speeds and links. Crashes `outside` for
+    /// good.
     pub(super) fn end_trouble(&mut self, outside: &[usize]) {
         self.links.heal();
         self.links.calm();

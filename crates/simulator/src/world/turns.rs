@@ -1,4 +1,4 @@
-//! Who works when: everybody on a core of its own, or all on a few.
+//! Scheduling of turns: each actor on its own core, or all on a few.
 
 use super::{Event, World};
 use crate::clock::NEVER;
@@ -10,7 +10,7 @@ use quorate_consensus::Protocol;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The cores, and who has one or waits for one. Actors are the replicas, and after them the clients.
+/// Cores, and the actors that have one or wait for one. Actors are the replicas and, after them, the clients.
 pub(super) struct Cores {
     free: usize,
     busy: Vec<bool>,
@@ -19,7 +19,7 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// So many, or one for each actor if that is none.
+    /// Returns free cores; 0 means one for each actor.
     pub fn new(cores: usize, actors: usize) -> Cores {
         Cores {
             free: if cores == 0 { actors } else { cores },
@@ -42,12 +42,12 @@ impl Cores {
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// An actor may have something to do: it gets a turn when all has happened that happens now, and a core is free.
+    /// Queues an actor that may have work. It gets a turn after all events of this time, once a core is free.
     pub(super) fn wake(&mut self, actor: usize) {
         self.cores.wait(actor);
     }
 
-    /// Gives free cores to those who wait, first come, first served.
+    /// Assigns free cores to waiting actors, first come, first served.
     pub(super) fn give_turns(&mut self) {
         while let Some(actor) = self.cores.next() {
             if self.may_run(actor) && self.has_work(actor) {
@@ -67,17 +67,14 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    pub(super) fn turn_ends(&mut self, actor: usize) {
+    pub(super) fn on_turn_end(&mut self, actor: usize) {
         self.cores.busy[actor] = false;
         self.cores.free += 1;
         self.cores.wait(actor);
     }
 
     fn turn(&mut self, actor: usize) {
-        let elapsed = match actor == self.replicas() {
-            true => self.clients_turn(),
-            false => self.replica_turn(actor),
-        };
+        let elapsed = if actor == self.replicas() { self.clients_turn() } else { self.replica_turn(actor) };
         self.schedule_alarm(actor);
         if elapsed > 0 || self.has_work(actor) {
             self.cores.busy[actor] = true;
@@ -126,10 +123,10 @@ impl<P: Protocol> World<'_, P> {
         }
         self.outgoing = outgoing;
         if self.nodes[actor].struck && self.nodes[actor].alive {
-            self.struck_down(actor);
+            self.on_struck(actor);
         }
         if self.probe.is_some() && self.nodes[actor].view() != view {
-            self.watch_for_lasso(actor);
+            self.on_view_entered(actor);
         }
         elapsed
     }
@@ -155,14 +152,14 @@ impl<P: Protocol> World<'_, P> {
         elapsed
     }
 
-    /// The measured time begins, or ends if it has begun.
+    /// Starts the measured time, or ends it if it has started.
     fn measure_lives(&mut self) {
         if !self.lives_measured.has_begun() {
             let statuses = self.nodes.iter().map(|node| node.alive.then(|| node.status(false))).collect();
             return self.lives_measured.begin(statuses);
         }
         for (replica, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.alive) {
-            self.lives_measured.ended(replica, node.born.as_ref(), || node.status(false));
+            self.lives_measured.end(replica, node.born.as_ref(), || node.status(false));
         }
         self.lives_measured.close();
     }
@@ -178,7 +175,7 @@ impl<P: Protocol> World<'_, P> {
         }
     }
 
-    pub(super) fn alarm(&mut self, actor: usize) {
+    pub(super) fn on_alarm(&mut self, actor: usize) {
         let known = match self.nodes.get_mut(actor) {
             Some(node) if !node.alive => return,
             Some(node) => &mut node.alarm_known,
@@ -189,9 +186,10 @@ impl<P: Protocol> World<'_, P> {
         }
         *known = NEVER;
         self.trace.add(self.now.0, actor as u64 | 1 << 32, 0);
-        match self.has_work(actor) {
-            true => self.wake(actor),
-            false => self.schedule_alarm(actor),
+        if self.has_work(actor) {
+            self.wake(actor);
+        } else {
+            self.schedule_alarm(actor);
         }
     }
 }

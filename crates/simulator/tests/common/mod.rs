@@ -17,7 +17,7 @@ pub fn commands() -> Box<dyn Workload> {
     workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
 }
 
-/// Four replicas of a protocol on a local network, for a second.
+/// Four replicas of a protocol on a local network, for half a second.
 pub fn spec(protocol: ProtocolKind) -> SimSpec {
     SimSpec {
         consensus: Config { protocol, ..Config::default() },

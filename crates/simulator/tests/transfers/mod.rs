@@ -1,4 +1,4 @@
-//! Clusters that keep few blocks, and stores whose state has several chunks.
+//! Clusters that retain few blocks, and stores whose state has several chunks.
 
 // Not every test uses all of it.
 #![allow(dead_code)]
@@ -14,10 +14,10 @@ use quorate_simulator::{NetworkSpec, SimReport, SimSpec};
 use quorate_types::{ClientId, Time};
 use std::time::Duration;
 
-/// Who is away.
+/// The replica that is away.
 pub const AWAY: u16 = 3;
 
-/// Half a millisecond from everybody to everybody, and few blocks are kept.
+/// A delay of half a millisecond on all links, and few retained blocks.
 pub fn short_memory(protocol: ProtocolKind) -> SimSpec {
     let mut spec = spec(protocol);
     spec.network = NetworkSpec { delay: Delay::Constant { mean_ms: 0.5 }, ..NetworkSpec::default() };
@@ -39,14 +39,15 @@ pub fn short_memory(protocol: ProtocolKind) -> SimSpec {
     spec
 }
 
-/// The run is sound, everything was answered, and those who were away have executed what the others have. What was fetched.
+/// Checks that there is no violation, all commands were answered, and the replicas that were away have caught up.
+/// Returns the state transfers.
 pub fn judged<'a>(report: &'a SimReport, away: &[u16], case: &str) -> &'a [Fetched] {
     assert_eq!(report.complaint, None, "{case}:\n{}", report.transcript.join("\n"));
     let load = report.load.as_ref().expect("a run without a complaint has a load");
     assert_eq!(load.unanswered, 0, "{case}: commands are lost");
     let most = report.end.iter().flatten().map(|status| status.committed_commands).max();
     for replica in away {
-        let status = report.end[usize::from(*replica)].as_ref().expect("it came back");
+        let status = report.end[usize::from(*replica)].as_ref().expect("it restarted");
         assert_eq!(
             Some(status.committed_commands),
             most,
@@ -56,25 +57,23 @@ pub fn judged<'a>(report: &'a SimReport, away: &[u16], case: &str) -> &'a [Fetch
     &report.chronicle.fetched
 }
 
-/// The transfer that a replica finished last.
+/// Returns the last completed transfer of a replica.
 pub fn last_adopted(fetched: &[Fetched], replica: u16) -> Option<(&Fetched, Time)> {
     let own = fetched.iter().rev().filter(|fetched| fetched.replica.0 == replica);
     own.filter_map(|fetched| Some((fetched, fetched.adopted?))).next()
 }
 
-/// A time in milliseconds.
 pub fn time(ms: f64) -> Time {
     Time((ms * 1e6) as u64)
 }
 
-/// Bytes of a record's value.
 const VALUE_BYTES: usize = 1000;
-/// Records of a store.
+/// Number of records in the store.
 const RECORDS: u64 = 3000;
-/// Those that are written again and again once all are there.
+/// Number of records that change after the preload.
 const HOT: u64 = 16;
 
-/// A key-value store of some chunks: it is filled first, and then a few records change.
+/// Workload that fills a key-value store of several chunks, and then changes a few records.
 struct Records {
     written: u64,
 }
@@ -102,12 +101,11 @@ impl Workload for Records {
     }
 }
 
-/// What its clients ask for.
 pub fn records() -> Box<dyn Workload> {
     Box::new(Records { written: 0 })
 }
 
-/// The same cluster with such a store, under a light load.
+/// Gives a cluster such a store and a light load.
 pub fn with_records(mut spec: SimSpec) -> SimSpec {
     spec.application = ApplicationKind::KeyValue;
     spec.load.mode = LoadMode::Open { rate: 2000.0, most_outstanding: 10_000 };
