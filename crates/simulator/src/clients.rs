@@ -58,7 +58,7 @@ impl Clients {
         self.replies.push_back((from as u16, bytes, reply));
     }
 
-    /// When there is something to do besides.
+    /// Returns when to take a turn even without a reply.
     pub fn next_wake(&mut self) -> Time {
         self.core.next_wake().unwrap_or(NEVER)
     }

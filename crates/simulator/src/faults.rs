@@ -346,9 +346,7 @@ pub fn changes(faults: &[FaultSpec], replicas: usize) -> Vec<(Time, Change)> {
                 let pairs = pairs(&ends(from), &ends(to), false);
                 (Change::Spike(pairs.clone(), ms_to_ns(*by_ms)), Some(Change::Spike(pairs, 0)))
             }
-            FaultSpec::Restart { replica, journal, .. } => {
-                (Change::Down(usize::from(*replica), *journal, until), None)
-            }
+            FaultSpec::Restart { replica, journal, .. } => (Change::Down(usize::from(*replica), *journal, until), None),
             FaultSpec::Drift { replica, ppm, .. } => {
                 let (replica, gain) = (usize::from(*replica), ppm.clamp(-MOST_LOSS_PPM, MOST_GAIN_PPM) as i64);
                 let drifting = Change::Clock(replica, TRUE_RATE.saturating_add_signed(gain));

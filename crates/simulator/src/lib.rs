@@ -1,8 +1,8 @@
-//! quorate: the simulator.
+//! quorate: deterministic simulator of a cluster in virtual time.
 //!
-//! Runs the [`Replica`](quorate_consensus::Replica) and the executor of the node, and the load of the client library,
-//! in virtual time. Events are ordered by time and order of entry; there is no clock, no thread and no iteration over a
-//! hash table. The seed determines everything, and [`SimReport::trace_hash`] is the same on every machine.
+//! Runs the [`Replica`](quorate_consensus::Replica) and the executor of the node, and the load of the client library.
+//! Events are ordered by time and order of entry; there is no clock, no thread and no iteration over a hash table. The
+//! seed determines everything, and [`SimReport::trace_hash`] is the same on every machine.
 //!
 //! Start reading at `run.rs`, which builds nodes, clients, links and oracles from a [`SimSpec`] and runs the world.
 //! `docs/SIMULATOR.md` describes network files and what is not modelled.

@@ -187,8 +187,7 @@ impl Oracle {
         };
         let first = self.signed[replica.index()].enter(subject, attachment, by_slot);
         if !first && !self.liars.contains(replica) {
-            let what =
-                format!("replica {replica} signs two {:?} statements in view {}", subject.domain, subject.view);
+            let what = format!("replica {replica} signs two {:?} statements in view {}", subject.domain, subject.view);
             self.complain("one-statement", what);
         }
         if let Some(weight) = self.too_large.get(&subject.digest).copied() {
@@ -244,7 +243,7 @@ impl Oracle {
             self.is_executed_by(digest, replica.index()) && self.bundles.get(digest).is_some_and(|it| !it.refused)
         };
         if let Some(old) = entered.clone().find(old) {
-            let what = format!("replica {replica} accepts bundle {old:?}, already executed, from replica {from} again");
+            let what = format!("replica {replica} accepts executed bundle {old:?} from replica {from}");
             return self.complain("work", what);
         }
         // With f = 0, one relay is f+1 relays, and such bundles count in nobody's share.

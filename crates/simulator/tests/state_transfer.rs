@@ -109,7 +109,7 @@ fn a_peer_that_lies_after_honest_chunks_is_detected() {
 }
 
 /// The replica crashes during the transfer, and resumes it without fetching any chunk again.
-fn goes_on_fetching(protocol: ProtocolKind) {
+fn resumes_the_transfer(protocol: ProtocolKind) {
     let mut spec = store(protocol);
     // Peers keep one state until the whole transfer is done.
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (240, 2 << 20);
@@ -198,7 +198,7 @@ macro_rules! for_every_protocol {
             #[test] fn a_crashed_replica_comes_back() { comes_back(PROTOCOL, crashed(AWAY)); }
             #[test] fn a_replica_that_was_cut_off_comes_back() { comes_back(PROTOCOL, cut_off(AWAY, &[0, 1, 2])); }
             #[test] fn a_replica_comes_back_among_liars() { comes_back_among_liars(PROTOCOL); }
-            #[test] fn a_crash_loses_no_chunk() { goes_on_fetching(PROTOCOL); }
+            #[test] fn a_crash_loses_no_chunk() { resumes_the_transfer(PROTOCOL); }
             #[test] fn two_of_seven_come_back() { two_come_back(PROTOCOL); }
             #[test] fn memory_is_bounded() { memory_does_not_grow(PROTOCOL); }
             #[test] fn a_replica_catches_up_fast() { catches_up_faster_than_others_commit(PROTOCOL); }

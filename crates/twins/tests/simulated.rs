@@ -166,7 +166,7 @@ fn the_past_is_not_relayed_into_pools() {
             completed.0,
             completed.1
         );
-        fails(&beside, Bug::RelaysUnscreened, "relay it again", &protocol.to_string());
+        fails(&beside, Bug::RelaysUnscreened, "accepts executed bundle", &protocol.to_string());
     }
 }
 

@@ -66,7 +66,6 @@ impl<M: Message> Pairs<M> {
             }
         }
     }
-
 }
 
 impl<P: Protocol> World<'_, P> {
