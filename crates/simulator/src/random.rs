@@ -20,7 +20,7 @@ pub enum Purpose {
     Keys = 4,
     /// Distances between replicas, under chaos.
     Distances = 5,
-    /// What makes each handshake of a transport its own.
+    /// Nonces of handshakes.
     Nonces = 6,
 }
 

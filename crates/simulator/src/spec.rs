@@ -32,8 +32,7 @@ pub struct SimSpec {
     pub signatures: Signatures,
     pub application: ApplicationKind,
     pub reply: ReplyMode,
-    /// What carries messages. One that runs over packets is the node's own; in place of the kernel's TCP stands what
-    /// `network` says.
+    /// Transport and channel. A packet transport is the node's own; `network.transport` replaces the kernel's TCP.
     pub wire: Wire,
     /// Links and scheduled faults.
     pub network: NetworkSpec,

@@ -1,5 +1,4 @@
-//! Transports over packets, the machines of the node's driver, on simulated links: `transports datagrams` runs these
-//! very ones over UDP.
+//! The node's packet transports on simulated links. The tests `transports datagrams` run the same ones over UDP.
 
 use crate::common::{commands, spec};
 use crate::packets::{REPEATING, toy_wire};
@@ -8,7 +7,7 @@ use quorate_simulator::network::Loss;
 use quorate_simulator::{SimReport, SimSpec, run};
 use std::time::Duration;
 
-/// A cluster on machines whose packets are lost now and then.
+/// A cluster on a packet transport, with loss.
 fn lossy(protocol: ProtocolKind, probability: f64) -> SimSpec {
     let mut spec = SimSpec { wire: toy_wire(), ..spec(protocol) };
     spec.network.loss = Loss::Independent { probability };
@@ -21,16 +20,16 @@ fn sound(report: SimReport) -> SimReport {
 }
 
 #[test]
-fn every_protocol_orders_over_machines_on_links_that_lose() {
+fn every_protocol_makes_progress_over_lossy_links() {
     for protocol in ProtocolKind::ALL {
         let report = sound(run(&lossy(*protocol, 0.02), 1, &commands));
         assert!(report.load.is_some_and(|load| load.completed > 0), "{protocol}");
-        assert!(report.lost_packets > 0, "{protocol}: something was lost");
+        assert!(report.lost_packets > 0, "{protocol}: nothing was lost");
     }
 }
 
 #[test]
-fn a_seed_has_one_trace_and_another_has_another() {
+fn equal_seeds_give_equal_traces_and_different_seeds_do_not() {
     let spec = lossy(ProtocolKind::Jolteon, 0.05);
     let [first, again, other] = [1, 1, 2].map(|seed| sound(run(&spec, seed, &commands)).trace_hash);
     assert_eq!(first, again);
@@ -38,7 +37,7 @@ fn a_seed_has_one_trace_and_another_has_another() {
 }
 
 #[test]
-fn machines_outlive_cuts_and_replicas_that_come_back() {
+fn connections_survive_cuts_and_restarts() {
     for (protocol, seed) in [(ProtocolKind::Jolteon, 1), (ProtocolKind::Pbft, 2)] {
         let chaos = Some(Duration::from_secs(1));
         let mut spec = SimSpec { wire: toy_wire(), chaos, ..spec(protocol) };
@@ -48,10 +47,10 @@ fn machines_outlive_cuts_and_replicas_that_come_back() {
 }
 
 #[test]
-fn without_loss_a_machine_of_the_transport_carries_what_the_stand_in_does() {
+fn without_loss_a_packet_transport_delivers_like_a_stream() {
     let over_machines = sound(run(&lossy(ProtocolKind::Jolteon, 0.0), 1, &commands));
     let stand_in = sound(run(&spec(ProtocolKind::Jolteon), 1, &commands));
     assert!(over_machines.load.is_some_and(|load| load.completed > 0) && stand_in.load.is_some());
-    assert_ne!(over_machines.trace_hash, stand_in.trace_hash, "handshakes and acknowledgements take their time");
+    assert_ne!(over_machines.trace_hash, stand_in.trace_hash, "handshakes and acknowledgements take time");
     assert_eq!(toy_wire().transport, REPEATING);
 }

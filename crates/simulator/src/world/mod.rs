@@ -71,7 +71,7 @@ enum Event<M> {
         lives: u32,
         upto: u64,
     },
-    /// A packet of a machine, of the connection with that number.
+    /// A packet of a connection.
     Packet {
         from: u16,
         to: u16,
@@ -79,7 +79,7 @@ enum Event<M> {
         number: u32,
         packet: Bytes,
     },
-    /// A machine's timer.
+    /// Timer of a connection's end.
     MachineAlarm {
         me: u16,
         other: u16,
@@ -295,10 +295,10 @@ impl<'a, P: Protocol> World<'a, P> {
                     let done = self.links.taken_in(self.now, usize::from(to), packet.len());
                     return self.schedule.push(done, Event::Packet { from, to, queued: true, number, packet });
                 }
-                self.packet(usize::from(from), usize::from(to), number, packet);
+                self.on_packet(usize::from(from), usize::from(to), number, packet);
             }
             Event::MachineAlarm { me, other, number } => {
-                self.machine_alarm(usize::from(me), usize::from(other), number);
+                self.on_machine_alarm(usize::from(me), usize::from(other), number);
             }
             Event::Acknowledge { from, to, lives, upto } => {
                 self.with_stream(usize::from(from), usize::from(to), lives, |stream, now, todo| {

@@ -1,8 +1,6 @@
-//! Parcels over machines: a transport that runs over packets is the node's own here, on simulated links and in virtual
-//! time.
+//! Parcels over the node's own packet transports, on simulated links and in virtual time.
 //!
-//! A frame of a machine is as long as the parcel's message, and holds no more than the parcel's number: what the
-//! message says stays in memory.
+//! A frame has the size of the parcel's message, but contains only the parcel's number. The message stays in memory.
 
 use super::{Event, World};
 use crate::parcel::Parcel;
@@ -17,19 +15,19 @@ use quorate_types::{ClientId, ClusterId, Hasher, ReplicaId, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes of a parcel's number: no frame is shorter.
+/// Bytes of a parcel's number, the minimum size of a frame.
 const NUMBER_BYTES: usize = 8;
-/// Most parcels of one sender that are on their way over one connection: the oldest are forgotten, as those are that a
-/// machine lost.
+/// Maximum number of parcels in flight from one end of a connection. Beyond it the oldest are dropped, since they are
+/// probably lost.
 const MAX_PARCELS: usize = 1 << 16;
 
-/// The connections of all pairs of endpoints, if the transport is one of machines.
+/// Connections of all pairs of endpoints, if the transport runs over packets.
 pub struct Connections<M> {
     association: Option<&'static dyn Association>,
     wire: Wire,
-    /// The clients' endpoint: the last.
+    /// Endpoint of the clients, the last one.
     clients: usize,
-    /// Most bytes that an end has sent and not heard of.
+    /// Maximum number of unacknowledged bytes of one end.
     queue_bytes: usize,
     nonces: Random,
     made: u32,
@@ -38,25 +36,25 @@ pub struct Connections<M> {
 }
 
 struct Connection<M> {
-    /// Tells it from those before it of the same pair.
+    /// Distinguishes it from earlier connections of the same pair.
     number: u32,
-    /// Of the lower endpoint, and of the higher.
+    /// Ends of the lower and of the higher endpoint.
     halves: [Half<M>; 2],
 }
 
-/// One end.
+/// One end of a connection.
 struct Half<M> {
     machine: Box<dyn Machine>,
-    /// The latest time that it was told.
+    /// Time of the machine's last step.
     now: Time,
-    /// When it is woken.
+    /// Scheduled wake-up.
     alarm: Option<Time>,
-    /// What it has sent and the other end has not received.
+    /// Sent parcels that the other end has not received.
     parcels: BTreeMap<u64, Parcel<M>>,
     next: u64,
 }
 
-/// Signs the handshakes of simulated replicas, among whom is no impostor.
+/// Signer of simulated handshakes. It is forgeable, but no simulated replica impersonates another.
 struct Identity(ReplicaId);
 
 fn signature(replica: ReplicaId, message: &[u8]) -> [u8; 32] {
@@ -83,7 +81,6 @@ impl Verifier for Identity {
 }
 
 impl<M> Connections<M> {
-    /// No connection yet, among so many replicas and the clients.
     pub fn new(spec: &SimSpec, replicas: usize, seed: u64) -> Connections<M> {
         Connections {
             association: spec.wire.transport.carrier().association(),
@@ -97,17 +94,17 @@ impl<M> Connections<M> {
         }
     }
 
-    /// Whether parcels travel over machines at all.
+    /// Returns whether the transport runs over packets.
     pub(super) fn are_used(&self) -> bool {
         self.association.is_some()
     }
 
-    /// Ends every connection of an endpoint.
+    /// Closes all connections of an endpoint.
     pub(super) fn close(&mut self, end: usize) {
         self.open.retain(|(low, high), _| *low != end && *high != end);
     }
 
-    /// Messages that found a full queue.
+    /// Returns the number of messages dropped because a queue was full.
     pub(super) fn not_queued(&self) -> u64 {
         self.not_queued
     }
@@ -126,8 +123,7 @@ impl<M> Connections<M> {
             verifier: Arc::new(Identity(replica)),
         };
         let association = self.association.expect("parcels travel over machines");
-        let machine =
-            association.open(&end, side, &self.wire.settings, nonce).expect("whoever makes a spec checks its wire");
+        let machine = association.open(&end, side, &self.wire.settings, nonce).expect("the wire of a spec was checked");
         Half { machine, now, alarm: None, parcels: BTreeMap::new(), next: 0 }
     }
 
@@ -137,8 +133,8 @@ impl<M> Connections<M> {
         nonce
     }
 
-    /// Makes the connection of two endpoints, if there is none; returns who dials then: of two replicas the lower, or
-    /// the clients.
+    /// Creates the connection of two endpoints if there is none, and returns its initiator: the clients, or the lower
+    /// of two replicas.
     fn make(&mut self, now: Time, one: usize, other: usize) -> Option<usize> {
         let (low, high) = pair(one, other);
         if self.open.contains_key(&(low, high)) {
@@ -170,7 +166,7 @@ fn pair(one: usize, other: usize) -> (usize, usize) {
 }
 
 impl<P: Protocol> World<'_, P> {
-    /// Hands a parcel to the machine of its sender.
+    /// Passes a parcel to the machine of its sender.
     pub(super) fn ship_on_machine(&mut self, at: Time, from: usize, to: usize, parcel: Parcel<P::Message>) {
         if let Some(dialler) = self.connections.make(at, from, to) {
             self.drive(at, dialler, from + to - dialler, |machine, now, out| machine.start(now, out));
@@ -192,15 +188,14 @@ impl<P: Protocol> World<'_, P> {
         self.drive(at, from, to, |machine, now, out| machine.send(now, frame.freeze(), out));
     }
 
-    /// A packet has reached an endpoint.
-    pub(super) fn packet(&mut self, from: usize, to: usize, number: u32, packet: Bytes) {
+    pub(super) fn on_packet(&mut self, from: usize, to: usize, number: u32, packet: Bytes) {
         if self.is_current(to, from, number) {
             self.drive(self.now, to, from, |machine, now, out| machine.packet(now, packet, out));
         }
     }
 
-    /// The time has come that a machine was waiting for.
-    pub(super) fn machine_alarm(&mut self, me: usize, other: usize, number: u32) {
+    /// Runs a machine's timer if it is due.
+    pub(super) fn on_machine_alarm(&mut self, me: usize, other: usize, number: u32) {
         if !self.is_current(me, other, number) {
             return;
         }
@@ -214,15 +209,15 @@ impl<P: Protocol> World<'_, P> {
         });
     }
 
-    /// Whether a connection still is what it was, and its end `me` lives.
+    /// Returns whether a connection still exists and its end `me` is alive.
     fn is_current(&mut self, me: usize, other: usize, number: u32) -> bool {
         !self.is_dead(me) && self.connections.half_mut(me, other).is_some_and(|(current, _)| current == number)
     }
 
-    /// Has a machine do something, and does what it asks for.
+    /// Steps a machine and performs its outputs.
     fn drive(&mut self, at: Time, me: usize, other: usize, act: impl FnOnce(&mut dyn Machine, Time, &mut Vec<Output>)) {
         let Some((number, half)) = self.connections.half_mut(me, other) else { return };
-        // Who works for a while sends at the end of it: the machine has seen that time already.
+        // A turn sends at its end, so the machine may already have seen a later time.
         half.now = half.now.max(at);
         let (now, mut said) = (half.now, Vec::new());
         act(&mut *half.machine, now, &mut said);
@@ -235,8 +230,9 @@ impl<P: Protocol> World<'_, P> {
                 Output::Packet(packet) => self.put_on_link(now, me, other, number, packet),
                 Output::Established => {}
                 Output::Frame(frame) => {
-                    let parcel = frame[..NUMBER_BYTES].try_into().map(u64::from_le_bytes).expect("no frame is shorter");
-                    let sender = self.connections.half_mut(other, me).expect("both ends are here").1;
+                    let parcel =
+                        frame[..NUMBER_BYTES].try_into().map(u64::from_le_bytes).expect("each frame has a number");
+                    let sender = self.connections.half_mut(other, me).expect("a connection has both ends").1;
                     if let Some(parcel) = sender.parcels.remove(&parcel) {
                         self.deliver(other, me, parcel);
                     }
