@@ -161,9 +161,9 @@ impl Executor {
 
     fn execute_bundle(&mut self, bundle: &Bundle, expires: Height) -> Results {
         let mut executed = 0;
-        let most_bytes = MAX_RESULTS_BYTES.min(MAX_BLOCK_RESULTS_BYTES.saturating_sub(self.block_results_bytes));
+        let max_bytes = MAX_RESULTS_BYTES.min(MAX_BLOCK_RESULTS_BYTES.saturating_sub(self.block_results_bytes));
         for command in bundle.commands() {
-            if self.results.bytes() >= most_bytes {
+            if self.results.bytes() >= max_bytes {
                 self.results.push(Outcome::Refused);
                 continue;
             }

@@ -17,11 +17,11 @@ pub struct TortureArgs {
 }
 
 /// Longest torture, in minutes: a week.
-const MOST_MINUTES: f64 = 7.0 * 24.0 * 60.0;
+const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 
 fn parse_minutes(text: &str) -> Result<f64, String> {
-    let minutes = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0 && *minutes <= MOST_MINUTES);
-    minutes.ok_or_else(|| format!("write a number above 0, such as 5 or 0.5, and at most {MOST_MINUTES}"))
+    let minutes = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0 && *minutes <= MAX_MINUTES);
+    minutes.ok_or_else(|| format!("write a number above 0, such as 5 or 0.5, and at most {MAX_MINUTES}"))
 }
 
 /// Tortures a cluster of processes on this machine; an error if it broke its word.

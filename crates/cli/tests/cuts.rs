@@ -23,7 +23,7 @@ const CLIENTS: u8 = REPLICAS;
 /// How long the replicas are apart: TCP's waits have grown to many seconds by then.
 const CUT: Duration = Duration::from_secs(15);
 /// The cluster commits again within so many view timeouts, as long as they are found to be in the same run.
-const MOST_TIMEOUTS: u32 = 2;
+const MAX_TIMEOUTS: u32 = 2;
 /// A test that waits longer than this for anything has hung.
 const HANG: Duration = Duration::from_secs(120);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -176,5 +176,5 @@ fn judge(protocol: &str, healing: &Healing) {
     println!(
         "{protocol}: a view was given up {view_timeout:?} after the cut, and a quorum committed {commit:?} after its end"
     );
-    assert!(commit <= MOST_TIMEOUTS * view_timeout, "{protocol}: {commit:?}, and a view timeout is {view_timeout:?}");
+    assert!(commit <= MAX_TIMEOUTS * view_timeout, "{protocol}: {commit:?}, and a view timeout is {view_timeout:?}");
 }

@@ -216,7 +216,7 @@ fn what_is_read_has_a_limit_while_it_is_read() {
 const TICKS_PER_SECOND: u64 = 100;
 
 /// So many ticks of four processes are counted to two hundredths, although each counts whole ones.
-const LEAST_TICKS: u64 = 200;
+const MIN_TICKS: u64 = 200;
 
 /// Processor time of a process, user and system, in ticks.
 fn ticks(process: u32) -> u64 {
@@ -389,7 +389,7 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
     };
     let before = told();
     // Enough for the clocks' ticks to say something.
-    while spent() < before.2 + LEAST_TICKS {
+    while spent() < before.2 + MIN_TICKS {
         succeeds(&load);
     }
     let after = told();
@@ -478,7 +478,7 @@ fn a_wrong_value_names_its_flag_and_what_to_write() {
         (&["bench", "--seed", "-1"], &["--seed", "a whole number from 0"]),
         (&["bench", "--duration", "-5s"], &["--duration", "`-5s` is no duration"]),
         (&["torture", "--minutes", "-1"], &["--minutes", "a number above 0"]),
-        (&["museum", "--most-scenarios", "-1"], &["--most-scenarios"]),
+        (&["museum", "--max-scenarios", "-1"], &["--max-scenarios"]),
         (&["bench", "--spec", &seed], &["seed", "18446744073709551616 is out of range", "a whole number from 0"]),
         (&["bench", "--spec", &twice], &["key `batch`", "keep one of the lines"]),
         (&["bench", "--replicas", "0"], &["Usage: quorate bench [OPTIONS]"]),

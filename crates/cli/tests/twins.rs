@@ -108,11 +108,11 @@ fn bad_input_of_twins_gets_one_clear_error() {
 #[test]
 fn the_museum_shows_what_it_has_and_says_what_it_has_not() {
     let directory = scratch("museum");
-    let table = told(&directory, &["museum", "--most-scenarios", "500"]);
+    let table = told(&directory, &["museum", "--max-scenarios", "500"]);
     for said in ["a two-chain commits although views", "directed 1", "crash-sweep", "lasso", " 0 missed, 0 "] {
         assert!(table.contains(said), "{said}: {table}");
     }
-    let result = json(&told(&directory, &["museum", "--exhibit", "8,14a", "--most-scenarios", "100", "--json", "-"]));
+    let result = json(&told(&directory, &["museum", "--exhibit", "8,14a", "--max-scenarios", "100", "--json", "-"]));
     assert_eq!((&result["missed"], &result["unsound"], &result["shown"]), (&0.into(), &0.into(), &5.into()));
     assert!(result["absent"].as_array().is_some_and(|absent| !absent.is_empty()));
     let exhibits = result["exhibits"].as_array().expect("there are exhibits");

@@ -36,7 +36,7 @@ pub struct SessionOptions {
     /// Timeout of a bundle's first attempt, which doubles with each retry.
     pub retry: Duration,
     /// Maximum number of unanswered bundles.
-    pub most_outstanding: usize,
+    pub max_outstanding: usize,
 }
 
 impl SessionOptions {
@@ -48,7 +48,7 @@ impl SessionOptions {
             reply: ReplyMode::Each,
             observer: ReplicaId(0),
             retry: Duration::from_millis(DEFAULT_RETRY_MS),
-            most_outstanding: DEFAULT_MOST_OUTSTANDING,
+            max_outstanding: DEFAULT_MOST_OUTSTANDING,
         }
     }
 
@@ -227,7 +227,7 @@ impl<T> Session<T> {
         attached: T,
         out: &mut Vec<Outgoing>,
     ) -> Result<(), SubmitError> {
-        if self.names.len() >= self.options.most_outstanding {
+        if self.names.len() >= self.options.max_outstanding {
             return Err(SubmitError::TooManyOutstanding(self.names.len()));
         }
         let at = self.free.last().copied().unwrap_or(u32::try_from(self.slots.len()).expect("fewer than 2^32 bundles"));

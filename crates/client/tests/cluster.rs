@@ -175,7 +175,7 @@ fn a_closed_loop_runs_to_its_end_and_accounts_for_every_command() {
 fn an_open_loop_without_replies_keeps_its_rate() {
     let mut cluster = EchoCluster::start(&[Manner::Acknowledges, Manner::Silent, Manner::Silent, Manner::Absent]);
     cluster.config.reply = ReplyMode::None;
-    let options = options(LoadMode::Open { rate: 2_000.0, most_outstanding: 100_000 }, 100);
+    let options = options(LoadMode::Open { rate: 2_000.0, max_outstanding: 100_000 }, 100);
     let report = generator(&cluster, cluster.config.session().unwrap(), options, 0).run().unwrap();
     balanced(&report);
     assert_eq!((report.total_submitted, report.unsent), (6200, 0), "2000 a second for 3.1 seconds");

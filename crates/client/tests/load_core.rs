@@ -159,7 +159,7 @@ fn one_command_outstanding_makes_progress_in_bundles_of_one() {
 fn an_open_loop_sends_on_time_and_counts_from_the_intended_time() {
     let mut cluster = Cluster::new(MILLISECOND * 3);
     let report =
-        run(core(options(LoadMode::Open { rate: 2000.0, most_outstanding: 1000 }, 100)), &mut cluster, |_, _| {});
+        run(core(options(LoadMode::Open { rate: 2000.0, max_outstanding: 1000 }, 100)), &mut cluster, |_, _| {});
     balanced(&report);
     assert_eq!((report.completed, report.submitted), (2000, 2000));
     assert_eq!(report.total_submitted, 2200);
@@ -174,7 +174,7 @@ fn due_commands_wait_for_others_up_to_the_bundle_wait() {
     // Ten commands a millisecond: in two milliseconds 20 others join a command, unless the bundle is full before.
     for (bundle, expected) in [(100, 21), (8, 8)] {
         let mut cluster = Cluster::new(MILLISECOND);
-        let mode = LoadMode::Open { rate: 10_000.0, most_outstanding: 1000 };
+        let mode = LoadMode::Open { rate: 10_000.0, max_outstanding: 1000 };
         let options = LoadOptions { bundle_wait: MILLISECOND * 2, ..options(mode, bundle) };
         let report = run(core(options), &mut cluster, |_, _| {});
         balanced(&report);
@@ -191,7 +191,7 @@ fn a_stall_shows_in_the_latency_of_every_command_due_in_it() {
     cluster.stall = (Time::from_millis(400), Time::from_millis(800));
     // At most ten commands may be unanswered, so most commands due in the stall cannot be sent.
     let report =
-        run(core(options(LoadMode::Open { rate: 1000.0, most_outstanding: 10 }, 100)), &mut cluster, |_, core| {
+        run(core(options(LoadMode::Open { rate: 1000.0, max_outstanding: 10 }, 100)), &mut cluster, |_, core| {
             assert!(core.in_flight() <= 10);
         });
     balanced(&report);
@@ -213,7 +213,7 @@ fn a_stall_shows_in_the_latency_of_every_command_due_in_it() {
 fn unanswered_and_unsent_commands_count_with_their_age() {
     let mut cluster = Cluster::new(MILLISECOND);
     cluster.stall = (Time::from_millis(600), Time::from_millis(1_000_000));
-    let report = run(core(options(LoadMode::Open { rate: 1000.0, most_outstanding: 100 }, 7)), &mut cluster, |_, _| {});
+    let report = run(core(options(LoadMode::Open { rate: 1000.0, max_outstanding: 100 }, 7)), &mut cluster, |_, _| {});
     balanced(&report);
     assert_eq!(report.unanswered, 100);
     assert_eq!(report.total_submitted + report.unsent, 1100, "1000 a second for 1.1 seconds, each sent or counted");
@@ -226,7 +226,7 @@ fn unanswered_and_unsent_commands_count_with_their_age() {
 #[test]
 fn an_absurd_rate_ends_soon_with_everything_counted() {
     let mut cluster = Cluster::new(MILLISECOND * 50);
-    let mode = LoadMode::Open { rate: 1e9, most_outstanding: 1000 };
+    let mode = LoadMode::Open { rate: 1e9, max_outstanding: 1000 };
     let report = run(core(options(mode, 1000)), &mut cluster, |_, _| {});
     balanced(&report);
     assert_eq!(report.total_submitted + report.unsent, 1_100_000_000);
@@ -276,7 +276,7 @@ fn a_stopped_load_reports_what_it_measured() {
 #[test]
 fn a_load_stopped_before_it_is_measured_has_an_empty_window() {
     let mut cluster = Cluster::new(MILLISECOND);
-    let mut core = core(options(LoadMode::Open { rate: 1000.0, most_outstanding: 100 }, 10));
+    let mut core = core(options(LoadMode::Open { rate: 1000.0, max_outstanding: 100 }, 10));
     let mut outgoing = Vec::new();
     core.step(Time(0), &mut outgoing);
     cluster.take(Time(0), outgoing);
@@ -320,7 +320,7 @@ impl KeyValueEncoder for Pairs {
 fn all_records_are_inserted_before_the_load_starts() {
     let mut cluster = Cluster::new(MILLISECOND * 7);
     let workload: Box<dyn Workload> = Box::new(YcsbWorkload::new(1.0, false, 10, 25_000, 1, Box::new(Pairs)).unwrap());
-    let options = options(LoadMode::Open { rate: 1000.0, most_outstanding: 100 }, 100);
+    let options = options(LoadMode::Open { rate: 1000.0, max_outstanding: 100 }, 100);
     let core = LoadCore::new(options, session(), workload, claimed()).unwrap();
     let mut began = None;
     let report = run(core, &mut cluster, |now, core| {
@@ -352,9 +352,9 @@ fn invalid_options_are_refused_by_name() {
     assert_eq!(key(options(LoadMode::Closed { outstanding: 0 }, 1)), "outstanding");
     assert_eq!(key(options(LoadMode::Closed { outstanding: 1 << 24 }, 1)), "too many");
     for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert_eq!(key(options(LoadMode::Open { rate, most_outstanding: 1 }, 1)), "rate");
+        assert_eq!(key(options(LoadMode::Open { rate, max_outstanding: 1 }, 1)), "rate");
     }
-    assert_eq!(key(options(LoadMode::Open { rate: 1.0, most_outstanding: 0 }, 1)), "most_outstanding");
+    assert_eq!(key(options(LoadMode::Open { rate: 1.0, max_outstanding: 0 }, 1)), "max_outstanding");
     assert_eq!(key(LoadOptions { duration: Duration::ZERO, ..options(closed, 1) }), "duration");
     assert_eq!(key(LoadOptions { warmup: Duration::MAX, ..options(closed, 1) }), "warmup");
     assert!(LoadOptions::default().validate().is_ok());

@@ -258,7 +258,7 @@ fn without_replies_the_observer_alone_completes_a_bundle() {
 
 #[test]
 fn too_many_or_repeated_bundles_are_errors() {
-    let mut bench = Bench::new(SessionOptions { most_outstanding: 2, ..options(4) });
+    let mut bench = Bench::new(SessionOptions { max_outstanding: 2, ..options(4) });
     let (one, two, three) = (bundle(1, 1), bundle(2, 1), bundle(3, 1));
     bench.submit(START, &one);
     let again = bench.session.submit(START, &one, 7, &mut bench.out);

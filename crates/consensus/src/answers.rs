@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a message of an answer counts as at least, in bytes: about what encoding and sending a small one costs.
-pub const LEAST_ANSWER_BYTES: usize = 4 << 10;
+pub const MIN_ANSWER_BYTES: usize = 4 << 10;
 /// How many times a peer may repeat questions at once; afterwards once in an interval.
 pub const MAX_REPEATS: u32 = 4;
 /// Most different questions of one peer that are answered in an interval.
@@ -59,7 +59,7 @@ impl Answers {
     /// Nothing was asked.
     pub fn new(config: &Config, quorum: Quorum) -> Answers {
         let bytes_per_second = i64::try_from(config.answer_bytes_per_second).unwrap_or(i64::MAX);
-        let shortest = config.fetch_retry_ms.min(config.least_view_timeout_ms).min(config.view_timeout_ms);
+        let shortest = config.fetch_retry_ms.min(config.min_view_timeout_ms).min(config.view_timeout_ms);
         let peer = Peer {
             budget: bytes_per_second,
             repeated_until: Time(0),
@@ -94,7 +94,7 @@ impl Answers {
 
     /// An answer of one message and so many bytes goes to a peer.
     pub fn charge(&mut self, peer: ReplicaId, bytes: usize) {
-        let bytes = i64::try_from(bytes.max(LEAST_ANSWER_BYTES)).unwrap_or(i64::MAX);
+        let bytes = i64::try_from(bytes.max(MIN_ANSWER_BYTES)).unwrap_or(i64::MAX);
         let budget = &mut self.peers[peer.index()].budget;
         *budget = budget.saturating_sub(bytes);
     }

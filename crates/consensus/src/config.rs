@@ -84,7 +84,7 @@ pub struct Config {
     /// The base of view timeouts. Default 1000.
     pub view_timeout_ms: u64,
     /// The shortest view timeout that `adaptive` may choose. Default 50.
-    pub least_view_timeout_ms: u64,
+    pub min_view_timeout_ms: u64,
     /// Longest time that a message between honest replicas is expected to take: Δ of the papers. If the protocol asks for it, a
     /// leader whose view began by timeouts waits this long for a higher certificate, but at most a quarter of the view.
     /// Default 100.
@@ -139,7 +139,7 @@ impl Default for Config {
             dissemination: Dissemination::Client,
             view_duration: ViewDuration::Exponential,
             view_timeout_ms: 1000,
-            least_view_timeout_ms: 50,
+            min_view_timeout_ms: 50,
             max_delay_ms: 100,
             pool_bytes: 256 << 20,
             pool_bundles: 1_000_000,
@@ -177,7 +177,7 @@ impl Config {
             ("batch", self.batch as u64),
             ("batch_bytes", self.batch_bytes as u64),
             ("view_timeout_ms", self.view_timeout_ms),
-            ("least_view_timeout_ms", self.least_view_timeout_ms),
+            ("min_view_timeout_ms", self.min_view_timeout_ms),
             ("pool_bytes", self.pool_bytes as u64),
             ("pool_bundles", self.pool_bundles as u64),
             ("retained_blocks", self.retained_blocks as u64),
@@ -216,10 +216,10 @@ impl Config {
                 help: "a leader that waits so long is taken for faulty: lower it or raise view_timeout_ms".into(),
             });
         }
-        if self.least_view_timeout_ms > self.view_timeout_ms && self.view_duration == ViewDuration::Adaptive {
+        if self.min_view_timeout_ms > self.view_timeout_ms && self.view_duration == ViewDuration::Adaptive {
             return Err(ConfigError {
-                place: "least_view_timeout_ms",
-                what: format!("is {}, above view_timeout_ms of {}", self.least_view_timeout_ms, self.view_timeout_ms),
+                place: "min_view_timeout_ms",
+                what: format!("is {}, above view_timeout_ms of {}", self.min_view_timeout_ms, self.view_timeout_ms),
                 help: "set it below".into(),
             });
         }

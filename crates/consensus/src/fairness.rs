@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Doublings after which the time of a bundle grows no further.
-const MOST_DOUBLINGS: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 /// In how many parts the time of a bundle is counted.
 const QUARTERS: u32 = 4;
 /// After how many of them the leader is told of the bundle, and again after each further one.
@@ -178,7 +178,7 @@ impl Fairness {
             return Finding::Fair;
         };
         let waited = proposed.since(watched.since);
-        let quarter = self.time * (1 << watched.passed_over.min(MOST_DOUBLINGS)) / QUARTERS;
+        let quarter = self.time * (1 << watched.passed_over.min(MAX_DOUBLINGS)) / QUARTERS;
         let unheard = bug!(BlamedUnheard);
         let known = unheard || watched.noted.is_some_and(|noted| proposed.since(noted) >= quarter * NOTED_FOR);
         if waited >= quarter * NEVER_NOTED || known && waited >= quarter * QUARTERS {

@@ -138,10 +138,10 @@ impl LeaderElection {
         // Of 2f no more than half can be silent; fewer might all be, and then nobody would be left to collect votes. When so many
         // are suspected, those are cleared who have signed something since; the silent have not. Yet who signs may fail all the same
         // as a leader and as a collector, and be cleared each time: so the f who are most often to blame are not.
-        let mut most_blamed: Vec<ReplicaId> = suspects.iter().collect();
-        most_blamed.sort_by_key(|replica| Reverse(blame[replica.index()]));
+        let mut max_blamed: Vec<ReplicaId> = suspects.iter().collect();
+        max_blamed.sort_by_key(|replica| Reverse(blame[replica.index()]));
         let mut worst = silent;
-        for replica in most_blamed.into_iter().take(self.quorum.faults()) {
+        for replica in max_blamed.into_iter().take(self.quorum.faults()) {
             worst.insert(replica);
         }
         let without = |excluded: &Signers| active.iter().filter(|replica| !excluded.contains(*replica)).collect();

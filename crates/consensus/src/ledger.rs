@@ -5,36 +5,27 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How many times the limits may be exceeded for the sake of those who fetch a state, and then the blocks above it.
-pub const MOST_OVER_LIMITS: usize = 10;
+pub const MAX_OVER_LIMITS: usize = 10;
 
 /// The committed blocks that are still kept, oldest first: the older ones without their bundles, for the election of leaders only.
 pub struct Ledger {
     bare: VecDeque<Arc<Block>>,
     whole: VecDeque<(Arc<Block>, usize)>,
     bytes: usize,
-    most_blocks: usize,
-    most_bytes: usize,
-    least_blocks: usize,
+    max_blocks: usize,
+    max_bytes: usize,
+    min_blocks: usize,
     height: Height,
     /// Whoever begins with a state that is kept, or with genesis, needs the blocks above this height.
     needed_above: Height,
 }
 
 impl Ledger {
-    /// Nothing but genesis is committed. Blocks are kept up to `most_blocks` with `most_bytes` of bundles, and without their bundles
-    /// up to `least_blocks` in any case.
-    pub fn new(most_blocks: usize, most_bytes: usize, least_blocks: usize) -> Self {
+    /// Nothing but genesis is committed. Blocks are kept up to `max_blocks` with `max_bytes` of bundles, and without their bundles
+    /// up to `min_blocks` in any case.
+    pub fn new(max_blocks: usize, max_bytes: usize, min_blocks: usize) -> Self {
         let (bare, whole) = (VecDeque::new(), VecDeque::new());
-        Ledger {
-            bare,
-            whole,
-            bytes: 0,
-            most_blocks,
-            most_bytes,
-            least_blocks,
-            height: Height(0),
-            needed_above: Height(0),
-        }
+        Ledger { bare, whole, bytes: 0, max_blocks, max_bytes, min_blocks, height: Height(0), needed_above: Height(0) }
     }
 
     /// The height of the last committed block.
@@ -55,7 +46,7 @@ impl Ledger {
         Height(self.height.0 - self.whole.len() as u64)
     }
 
-    /// Blocks above this height are kept beyond the limits, up to [`MOST_OVER_LIMITS`] times as many.
+    /// Blocks above this height are kept beyond the limits, up to [`MAX_OVER_LIMITS`] times as many.
     pub fn keep_above(&mut self, height: Height) {
         self.needed_above = height;
     }
@@ -69,7 +60,7 @@ impl Ledger {
     /// The last committed blocks, as many as the election of leaders needs, oldest first.
     pub fn latest(&self) -> impl Iterator<Item = &Arc<Block>> {
         let whole = self.whole.iter().map(|(block, _)| block);
-        let excess = (self.bare.len() + self.whole.len()).saturating_sub(self.least_blocks);
+        let excess = (self.bare.len() + self.whole.len()).saturating_sub(self.min_blocks);
         self.bare.iter().chain(whole).skip(excess)
     }
 
@@ -86,8 +77,8 @@ impl Ledger {
     /// them.
     pub fn strip(&mut self) -> Option<Arc<Block>> {
         let oldest = self.whole.front()?.0.height;
-        let times = if oldest > self.needed_above { MOST_OVER_LIMITS } else { 1 };
-        let over = self.whole.len() > self.most_blocks * times || self.bytes > self.most_bytes * times;
+        let times = if oldest > self.needed_above { MAX_OVER_LIMITS } else { 1 };
+        let over = self.whole.len() > self.max_blocks * times || self.bytes > self.max_bytes * times;
         if !over || self.whole.len() < 2 {
             return None;
         }
@@ -99,7 +90,7 @@ impl Ledger {
 
     /// The oldest block, if its bundles are gone and nothing else needs it: it is to go itself.
     pub fn retire(&mut self) -> Option<Arc<Block>> {
-        let enough = self.bare.len() + self.whole.len() > self.least_blocks;
+        let enough = self.bare.len() + self.whole.len() > self.min_blocks;
         if enough { self.bare.pop_front() } else { None }
     }
 

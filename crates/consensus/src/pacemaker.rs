@@ -9,7 +9,7 @@ use std::time::Duration;
 /// few views later is doubling all the same: whatever the delay of the network is, in the end views last long enough.
 const VIEWS_LOST_TO_A_FAULT: u32 = 2;
 /// Doublings after which a view timeout grows no further.
-const MOST_DOUBLINGS: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 /// How many times the smoothed duration of a view an adaptive timeout allows: a commit takes up to four views of two hops.
 const ADAPTIVE_MULTIPLE: u32 = 8;
 
@@ -63,7 +63,7 @@ impl Pacemaker {
         Pacemaker {
             kind: config.view_duration,
             base: config.view_timeout(),
-            least: Duration::from_millis(config.least_view_timeout_ms),
+            least: Duration::from_millis(config.min_view_timeout_ms),
             view: View(0),
             entered: Time(0),
             spent: Duration::ZERO,
@@ -103,7 +103,7 @@ impl Pacemaker {
         };
         match self.kind {
             ViewDuration::Fixed => base,
-            _ => base * (1 << self.timeouts_in_a_row.saturating_sub(self.forgiven).min(MOST_DOUBLINGS)),
+            _ => base * (1 << self.timeouts_in_a_row.saturating_sub(self.forgiven).min(MAX_DOUBLINGS)),
         }
     }
 

@@ -71,8 +71,8 @@ pub struct Pool {
     pending_bytes: usize,
     /// Bytes of all that is not executed, proposed or not.
     open_bytes: usize,
-    most_bundles: usize,
-    most_bytes: usize,
+    max_bundles: usize,
+    max_bytes: usize,
     /// What is committed.
     height: Height,
     /// Bundles that are not executed, and their bytes, in the share of each peer.
@@ -105,8 +105,8 @@ impl Pool {
             pending_commands: 0,
             pending_bytes: 0,
             open_bytes: 0,
-            most_bundles: config.pool_bundles,
-            most_bytes: config.pool_bytes,
+            max_bundles: config.pool_bundles,
+            max_bytes: config.pool_bytes,
             height: Height(0),
             relayed: vec![(0, 0); quorum.replicas()],
         }
@@ -133,22 +133,22 @@ impl Pool {
         if is_late && matches!(need, Need::Offered(_) | Need::Relayed(_) | Need::Owed) {
             return Offered::Late;
         }
-        let crowded = self.pending_bundles >= self.most_bundles || self.pending_bytes + size > self.most_bytes;
+        let crowded = self.pending_bundles >= self.max_bundles || self.pending_bytes + size > self.max_bytes;
         let full = match need {
             Need::Offered(source) => {
                 crowded
                     || source.crowd().is_some() && {
-                        let free = (self.most_bundles - self.pending_bundles, self.most_bytes - self.pending_bytes);
+                        let free = (self.max_bundles - self.pending_bundles, self.max_bytes - self.pending_bytes);
                         !self.lanes.have_room(source, size, free)
                     }
             }
             Need::Relayed(peer) => {
                 let (bundles, bytes) = self.relayed[peer.index()];
                 let parts = RELAYS_PART * self.relayed.len();
-                let used_up = bundles >= self.most_bundles.div_ceil(parts) || bytes + size > self.most_bytes / parts;
+                let used_up = bundles >= self.max_bundles.div_ceil(parts) || bytes + size > self.max_bytes / parts;
                 crowded || (used_up && bundles > 0 && !bug!(RelaysUnbounded))
             }
-            Need::Proposed => self.open_bytes + size > self.most_bytes.saturating_mul(2),
+            Need::Proposed => self.open_bytes + size > self.max_bytes.saturating_mul(2),
             Need::Owed | Need::Certified => false,
         };
         if full {
@@ -280,18 +280,18 @@ impl Pool {
 
     /// The next bundles to propose, in the order of the [lanes](crate::lanes): at most so many commands and bytes, but at least one
     /// bundle if there is any. They wait until a block refers to them.
-    pub fn select(&mut self, most_commands: usize, most_bytes: usize) -> Vec<Digest> {
+    pub fn select(&mut self, max_commands: usize, max_bytes: usize) -> Vec<Digest> {
         let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
         self.trim();
         for (ticket, digest) in self.lanes.in_order() {
             let Some(entry) = self.entries.get(digest).filter(|entry| entry.has_ticket(ticket)) else { continue };
             commands += entry.bundle.len();
             bytes += entry.bundle.body().len();
-            if !selected.is_empty() && (commands > most_commands || bytes > most_bytes) {
+            if !selected.is_empty() && (commands > max_commands || bytes > max_bytes) {
                 break;
             }
             selected.push(*digest);
-            if commands >= most_commands {
+            if commands >= max_commands {
                 break;
             }
         }

@@ -14,7 +14,7 @@ const CHUNKS_PER_PEER: u32 = 2;
 /// How many times as long as for a peer one waits for the manifest: after that perhaps nobody has kept that state.
 const MANIFEST_PATIENCE: u32 = 16;
 /// How many times the patience with a peer that does not answer may be doubled.
-const MOST_DOUBLINGS: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 
 /// What is asked for: the manifest is 0, chunk i is i + 1.
 pub type Part = u32;
@@ -133,7 +133,7 @@ impl Transfer {
             let Some(of) = self.choose() else { break };
             let source = &mut self.sources[of.index()];
             source.in_flight += 1;
-            let due = now + patience * (1 << source.stalled.min(MOST_DOUBLINGS));
+            let due = now + patience * (1 << source.stalled.min(MAX_DOUBLINGS));
             self.missing.insert(part, Some(Asked { of, due }));
             requests.push((of, part));
         }

@@ -150,7 +150,7 @@ fn any_config<R: Viewed>(random: &mut Random) -> Config {
         dissemination: *random.pick(Dissemination::ALL),
         view_duration: *random.pick(ViewDuration::ALL),
         view_timeout_ms: VIEW_TIMEOUT_MS,
-        least_view_timeout_ms: 30,
+        min_view_timeout_ms: 30,
         retained_blocks: *random.pick(&[200, 1024]),
         ..crate::common::config::<R>()
     }

@@ -69,7 +69,7 @@ mod bodies {
         let second = world.submit(1);
         assert!(world.run_until_done(LONG, &second), "{} does not survive its leader", R::FACTS.name);
         world.run_for(Duration::from_millis(5));
-        assert_eq!(world.most_view_timeouts(), 1, "one view is given up");
+        assert_eq!(world.max_view_timeouts(), 1, "one view is given up");
         compare::<R>("silent-leader", &world, "");
     }
 
@@ -148,7 +148,7 @@ fn view_change_with_a_lock() {
     world.run_for(Duration::from_millis(5));
     let locked = world.replica(1).parts().safety.lock();
     assert_eq!(locked.view, View(3), "R1 has left its lock for a newer one");
-    assert_eq!(world.most_view_timeouts(), 2, "v1, whose COMMIT was lost, and v2 of the Byzantine leader");
+    assert_eq!(world.max_view_timeouts(), 2, "v1, whose COMMIT was lost, and v2 of the Byzantine leader");
     let second = world.submit(1);
     assert!(world.run_until_done(LONG, &second));
     world.run_for(Duration::from_millis(5));

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Questions in one second.
 const FLOOD: u64 = 800;
 /// Answers to one question that may be given in that second: twice in 25 ms, which is half of the shortest honest retry, and a few more.
-const MOST_ANSWERS: u64 = 2 * 1000 / 25 + 5;
+const MAX_ANSWERS: u64 = 2 * 1000 / 25 + 5;
 
 crate::for_every_protocol! {
     /// The same block, with its ancestors, again and again.
@@ -60,7 +60,7 @@ fn pbft_one_status() {
     let status = PbftMessage::Status { view: View(1), committed: Height(0) };
     let (messages, bytes) = flood(&mut world, |_| Envelope::Protocol(status.clone()));
     assert!(messages >= 129, "it is answered: {messages} messages");
-    assert!(messages <= MOST_ANSWERS * 129, "{FLOOD} questions are answered by {messages} messages of {bytes} bytes");
+    assert!(messages <= MAX_ANSWERS * 129, "{FLOOD} questions are answered by {messages} messages of {bytes} bytes");
 }
 
 /// A replica that gets on is answered each time.
@@ -86,7 +86,7 @@ mod bodies {
         load(&mut world, 80);
         let digest = world.commits(1).last().expect("some are committed").block.digest();
         let (messages, bytes) = flood(&mut world, |_| Envelope::FetchBlocks { digest, above: Height(0), most: 64 });
-        assert!((1..=2 * MOST_ANSWERS).contains(&messages), "{messages} answers of {bytes} bytes");
+        assert!((1..=2 * MAX_ANSWERS).contains(&messages), "{messages} answers of {bytes} bytes");
     }
 
     pub fn one_old_timeout<R: Viewed>() {
@@ -102,12 +102,12 @@ mod bodies {
         let timeout = Timeout { vote, high, evidence: None };
         let message: R::Message = ViewMessage::Timeout(timeout.into()).into();
         let (messages, bytes) = flood(&mut world, |_| Envelope::Protocol(message.clone()));
-        assert!((1..=MOST_ANSWERS).contains(&messages), "{messages} answers of {bytes} bytes");
+        assert!((1..=MAX_ANSWERS).contains(&messages), "{messages} answers of {bytes} bytes");
     }
 
     pub fn many_questions_for_bundles<R: Viewed>() {
-        const MOST_BYTES: u64 = 4 << 20;
-        let config = Config { answer_bytes_per_second: MOST_BYTES as usize, ..config::<R>() };
+        const MAX_BYTES: u64 = 4 << 20;
+        let config = Config { answer_bytes_per_second: MAX_BYTES as usize, ..config::<R>() };
         let mut world = World::<R>::started(4, config, 1);
         let bundles: Vec<Bundle> = (1..=8).map(large).collect();
         bundles.iter().for_each(|bundle| world.oracle.submitted(bundle));
@@ -121,7 +121,7 @@ mod bodies {
             Envelope::FetchBundles { digests, above: Height(0) }
         });
         assert!(messages > 0, "some are answered");
-        assert!(bytes < 2 * MOST_BYTES + (2 << 20), "{messages} answers of {bytes} bytes in a second");
+        assert!(bytes < 2 * MAX_BYTES + (2 << 20), "{messages} answers of {bytes} bytes in a second");
     }
 
     fn large(number: u64) -> Bundle {

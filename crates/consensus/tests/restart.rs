@@ -54,7 +54,7 @@ fn config<P: Play>(random: &mut Random) -> Config {
         leader: if config.protocol == ProtocolKind::Pbft { leaders[0] } else { *random.pick(LeaderKind::ALL) },
         dissemination: *random.pick(Dissemination::ALL),
         view_timeout_ms: VIEW_TIMEOUT_MS,
-        least_view_timeout_ms: 30,
+        min_view_timeout_ms: 30,
         batch: *random.pick(&[2, 400]),
         window: 16,
         checkpoint_interval: *random.pick(&[2, 8]),

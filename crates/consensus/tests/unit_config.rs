@@ -39,9 +39,9 @@ fn what_cannot_work_is_refused_with_its_key_and_its_help() {
         ("batch_bytes", "at least 1", |config| config.batch_bytes = 0),
         ("batch_bytes", "at most 33554432", |config| config.batch_bytes = usize::MAX),
         ("view_timeout_ms", "at least 1", |config| config.view_timeout_ms = 0),
-        ("least_view_timeout_ms", "at least 1", |config| config.least_view_timeout_ms = 0),
-        ("least_view_timeout_ms", "below", |config| {
-            (config.view_duration, config.least_view_timeout_ms) = (ViewDuration::Adaptive, 1001);
+        ("min_view_timeout_ms", "at least 1", |config| config.min_view_timeout_ms = 0),
+        ("min_view_timeout_ms", "below", |config| {
+            (config.view_duration, config.min_view_timeout_ms) = (ViewDuration::Adaptive, 1001);
         }),
         ("pool_bytes", "at least 1", |config| config.pool_bytes = 0),
         ("pool_bundles", "at least 1", |config| config.pool_bundles = 0),
@@ -69,8 +69,8 @@ fn what_does_not_matter_is_not_refused() {
     let accepted = [
         Config { batch_wait_ms: u64::MAX, ..config() },
         Config { batch_policy: BatchPolicy::Timed, batch_wait_ms: 250, ..config() },
-        Config { least_view_timeout_ms: 5000, ..config() },
-        Config { view_duration: ViewDuration::Adaptive, least_view_timeout_ms: 1000, ..config() },
+        Config { min_view_timeout_ms: 5000, ..config() },
+        Config { view_duration: ViewDuration::Adaptive, min_view_timeout_ms: 1000, ..config() },
         Config { batch: 65_536, batch_bytes: limits::MAX_FRAME_BYTES / 2, ..config() },
         Config { fetch_delay_ms: 0, retained_bytes: 0, batch_wait_ms: 0, ..config() },
     ];

@@ -10,7 +10,7 @@ use quorate_types::*;
 use std::time::Duration;
 
 fn pacemaker(view_duration: ViewDuration) -> Pacemaker {
-    Pacemaker::new(&Config { view_duration, view_timeout_ms: 1000, least_view_timeout_ms: 50, ..config() }, quorum(4))
+    Pacemaker::new(&Config { view_duration, view_timeout_ms: 1000, min_view_timeout_ms: 50, ..config() }, quorum(4))
 }
 
 /// Views of this length, each begun by a certificate of votes while there is work.

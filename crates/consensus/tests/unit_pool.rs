@@ -263,19 +263,19 @@ proptest! {
     #[test]
     fn its_books_never_drift(
         steps in collection::vec(step(), 1..150),
-        most_bundles in 1..10usize,
-        most_bytes in 30..900usize,
+        max_bundles in 1..10usize,
+        max_bytes in 30..900usize,
     ) {
         let bundles = (0..BUNDLES as u64).map(|number| bundle(number, 1 + number % 4, number as usize)).collect();
         let mut naive = Naive { bundles, held: BTreeMap::new(), line: Vec::new() };
-        let mut pool = pool(most_bundles, most_bytes);
+        let mut pool = pool(max_bundles, max_bytes);
         let mut blocks: Vec<Proposed> = Vec::new();
         for step in steps {
             match step {
                 Step::Offer { number, wanted } => {
                     let pending = naive.pending();
                     let bytes = naive.bytes(&pending) + naive.bundles[number].body().len();
-                    let full = !wanted && (pending.len() >= most_bundles || bytes > most_bytes);
+                    let full = !wanted && (pending.len() >= max_bundles || bytes > max_bytes);
                     let expected = match naive.held.contains_key(&number) {
                         true => Offered::Known,
                         false if full => Offered::Full,

@@ -9,7 +9,7 @@ pub const GENUINE_NS_PER_TURN: u64 = 20_000_000;
 /// Maximum work for all other clients per turn, in nanoseconds.
 pub const STRANGERS_NS_PER_TURN: u64 = 2_000_000;
 /// A link is cut after this many forged bundles or undecodable frames.
-pub const MOST_FAULTS: u32 = 64;
+pub const MAX_FAULTS: u32 = 64;
 /// At most 1/N of the time is spent on making statuses; in between, the last status is sent again.
 pub const STATUS_SHARE: u64 = 20;
 /// Maximum saved time for statuses, in nanoseconds. Occasional requests always get a new status.

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Default number of places for client links.
-pub const MOST_LINKS: usize = 512;
+pub const MAX_LINKS: usize = 512;
 /// Default number of places for client links of one address.
-pub const MOST_LINKS_PER_ADDRESS: usize = 448;
+pub const MAX_LINKS_PER_ADDRESS: usize = 448;
 
 /// Client link that has a place. `A` is an address, `T` a time.
 #[derive(Clone, Copy, Debug)]

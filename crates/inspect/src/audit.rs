@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::sync::Arc;
 
 /// Most faults that are told; the others are counted.
-const MOST_FAULTS: usize = 20;
+const MAX_FAULTS: usize = 20;
 
 /// What came of checking a journal.
 #[derive(Clone, Debug, Serialize)]
@@ -120,7 +120,7 @@ impl<'a> Audit<'a> {
 
     fn fault(&mut self, record: Option<u64>, what: String) {
         self.fault_count += 1;
-        if self.faults.len() < MOST_FAULTS {
+        if self.faults.len() < MAX_FAULTS {
             self.faults.push(Fault { record, what });
         }
     }

@@ -6,7 +6,7 @@ use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
 
 /// A disk with less room than this needs attention: a journal grows by segments of 16 MiB, and a state is written beside the last one.
-const LEAST_FREE_BYTES: u64 = 512 << 20;
+const MIN_FREE_BYTES: u64 = 512 << 20;
 
 impl<P: Protocol> Host<P> {
     /// The other replicas that are connected.
@@ -35,7 +35,7 @@ impl<P: Protocol> Host<P> {
         let evidence = self.replica.evidence().iter();
         attention.extend(evidence.map(|evidence| format!("holds proof against a replica: {evidence}")));
         let free = devices.directory.as_deref().and_then(measure::free_bytes);
-        if let Some(free) = free.filter(|free| *free < LEAST_FREE_BYTES) {
+        if let Some(free) = free.filter(|free| *free < MIN_FREE_BYTES) {
             attention.push(format!("the disk has {} MiB left", free >> 20));
         }
         attention

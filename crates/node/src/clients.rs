@@ -12,7 +12,7 @@ use crate::host::Host;
 use bytes::Bytes;
 use quorate_consensus::{Input, Protocol};
 use quorate_gateway::budget::{
-    BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MOST_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
+    BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
 };
 use quorate_gateway::turns::Standing;
@@ -48,11 +48,11 @@ impl<P: Protocol> Host<P> {
     }
 
     /// Takes clients' frames in; the bundles among them reach the replica as one input.
-    fn serve_some(&mut self, standing: Standing, most_ns: u64) -> Result<(), HostError> {
+    fn serve_some(&mut self, standing: Standing, max_ns: u64) -> Result<(), HostError> {
         let (mut spent_ns, mut bytes, mut frames) = (0, 0, 0);
         let mut bundles = Vec::new();
         self.clients.submitted.clear();
-        while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < most_ns {
+        while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < max_ns {
             let Some((link, waiting)) = self.clients.turns.next(standing) else { break };
             if self.devices.transport.is_congested(link) {
                 self.clients.turns.park(link, waiting);
@@ -184,9 +184,9 @@ impl<P: Protocol> Host<P> {
     fn fault(&mut self, link: LinkId) {
         self.clients.turns.set_standing(link, Standing::Stranger);
         self.devices.transport.vouch(link, false);
-        if self.clients.turns.fault(link) >= MOST_FAULTS {
+        if self.clients.turns.fault(link) >= MAX_FAULTS {
             self.clients.turns.forget(link);
-            let why = format!("{MOST_FAULTS} of its bundles were forged, or of its frames no message");
+            let why = format!("{MAX_FAULTS} of its bundles were forged, or of its frames no message");
             self.devices.transport.close(link, why);
         }
     }

@@ -26,13 +26,13 @@ pub(crate) fn raise_limit() -> Option<u64> {
 /// they come.
 pub(crate) fn check(config: &NodeConfig) -> Result<(), NodeError> {
     let peers = config.members.len();
-    let needed = (config.links.most_links(peers) + RESERVED_DESCRIPTORS) as u64;
+    let needed = (config.links.max_links(peers) + RESERVED_DESCRIPTORS) as u64;
     match raise_limit() {
         Some(limit) if limit < needed => Err(NodeError::Descriptors {
             limit,
             needed,
-            clients: config.links.most_client_links,
-            unauthenticated: config.links.most_unauthenticated_links,
+            clients: config.links.max_client_links,
+            unauthenticated: config.links.max_unauthenticated_links,
             peers: 2 * peers,
         }),
         _ => Ok(()),

@@ -87,11 +87,11 @@ impl JournalConfig {
             let what = format!("is {}, and `consensus.batch_bytes` is {batch_bytes}", self.segment_bytes);
             return fault("segment_bytes", what, format!("set at least {least}: the largest bundle must fit in one"));
         }
-        let least_capacity = JournalConfig::default().snapshot_bytes.min(self.snapshot_bytes).max(1) * 4;
-        if self.snapshot_bytes == DEFAULT_SNAPSHOT_BYTES && self.capacity_bytes < least_capacity {
+        let min_capacity = JournalConfig::default().snapshot_bytes.min(self.snapshot_bytes).max(1) * 4;
+        if self.snapshot_bytes == DEFAULT_SNAPSHOT_BYTES && self.capacity_bytes < min_capacity {
             let what =
                 format!("is {}, and the state is written every {} bytes", self.capacity_bytes, self.snapshot_bytes);
-            return fault("capacity_bytes", what, format!("set at least {least_capacity}, or lower `snapshot_bytes`"));
+            return fault("capacity_bytes", what, format!("set at least {min_capacity}, or lower `snapshot_bytes`"));
         }
         if self.snapshot_bytes == 0 || self.snapshot_bytes > self.capacity_bytes / 4 {
             let what = format!("is {}, of a journal of {}", self.snapshot_bytes, self.capacity_bytes);

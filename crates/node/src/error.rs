@@ -158,7 +158,7 @@ pub enum NodeError {
     Recording(#[from] RecordingError),
     /// The process may have too few descriptors open for the links that are configured.
     #[error(
-        "this process may have {limit} files open, and the configured links need {needed}: up to {clients} of clients, {unauthenticated} that          have yet to say who they are and {peers} of peers, and {RESERVED_DESCRIPTORS} descriptors for everything else; raise the limit          (`ulimit -n {needed}`, `LimitNOFILE={needed}` in a unit of systemd) or lower `most_client_links` in [tcp]"
+        "this process may have {limit} files open, and the configured links need {needed}: up to {clients} of clients, {unauthenticated} that          have yet to say who they are and {peers} of peers, and {RESERVED_DESCRIPTORS} descriptors for everything else; raise the limit          (`ulimit -n {needed}`, `LimitNOFILE={needed}` in a unit of systemd) or lower `max_client_links` in [tcp]"
     )]
     Descriptors {
         /// The limit.

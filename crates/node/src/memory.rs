@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How long from one look at the memory to the next.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// Free memory below this is not worth a look at what is in use.
-const LEAST_FREE_BYTES: usize = 64 << 20;
+const MIN_FREE_BYTES: usize = 64 << 20;
 /// Of what is in use a replica under load has less than one part in so many free.
 const FREE_PART: usize = 4;
 
@@ -49,7 +49,7 @@ pub fn give_back() {
 /// Whether there is so much free memory that it is time to give it back: a process under load uses again what it frees, and would have
 /// to fetch the pages anew.
 pub fn is_much_free(held: Held) -> bool {
-    held.free_bytes >= LEAST_FREE_BYTES && held.free_bytes >= held.used_bytes / FREE_PART
+    held.free_bytes >= MIN_FREE_BYTES && held.free_bytes >= held.used_bytes / FREE_PART
 }
 
 /// Gives memory back now and then, as long as it lives.

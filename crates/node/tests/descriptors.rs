@@ -137,7 +137,7 @@ fn links_that_cannot_fit_are_refused_at_the_start_and_the_soft_limit_is_raised()
     let said = net.said(0);
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("may have 256 files open, and the configured links need 728"), "{said}");
-    assert!(said.contains("`ulimit -n 728`") && said.contains("`most_client_links`"), "{said}");
+    assert!(said.contains("`ulimit -n 728`") && said.contains("`max_client_links`"), "{said}");
     net.start(0, 256, 1_024);
     wait_until("it listens", || net.said(0).contains("listening on"));
     let limits = fs::read_to_string(format!("/proc/{}/limits", net.nodes[1].id())).expect("it lives");

@@ -211,8 +211,8 @@ fn a_stream_of_status_requests_is_answered_in_turn() {
 #[test]
 fn squatters_lose_their_places_to_newcomers() {
     let cluster = start(|config| {
-        config.links.most_client_links = 24;
-        config.links.most_unauthenticated_links = 12;
+        config.links.max_client_links = 24;
+        config.links.max_unauthenticated_links = 12;
     });
     let client = honest(&cluster);
     let links = thread::scope(|scope| {

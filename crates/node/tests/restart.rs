@@ -456,7 +456,7 @@ fn states_taken_over(log: &str) -> usize {
 }
 
 /// How often states are damaged before one of them is asked for.
-const MOST_ATTEMPTS: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// Leaves the beginning of every state that the first three replicas have written.
 fn damage_states(net: &Net) {
@@ -495,7 +495,7 @@ fn a_state_that_cannot_be_read_is_told_of_once_and_another_is_fetched() {
         if is_told(&net) {
             break;
         }
-        assert!(attempt < MOST_ATTEMPTS, "whatever is damaged, nobody says that he cannot read: {}", net.log(3));
+        assert!(attempt < MAX_ATTEMPTS, "whatever is damaged, nobody says that he cannot read: {}", net.log(3));
         client.connect(REPLICAS);
     }
     // Those who are asked for a state that they cannot read go on, and have the next one.

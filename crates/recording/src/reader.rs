@@ -140,7 +140,7 @@ impl Chunks {
     }
 
     /// Reads the payload of the next chunk; `None` if the file ends before it does. `steps` counts the steps before it.
-    fn next(&mut self, most_bytes: u32, steps: u64) -> Result<Option<Bytes>, RecordingError> {
+    fn next(&mut self, max_bytes: u32, steps: u64) -> Result<Option<Bytes>, RecordingError> {
         let left = self.left();
         if left < HEAD_BYTES as u64 {
             return Ok(None);
@@ -154,8 +154,8 @@ impl Chunks {
         if crc32fast::hash(&head[..8]) != check {
             return Err(self.damaged("has a wrong checksum in its head".into(), steps));
         }
-        if length == 0 || length > most_bytes {
-            return Err(self.damaged(format!("claims {length} bytes, not 1 to {most_bytes}"), steps));
+        if length == 0 || length > max_bytes {
+            return Err(self.damaged(format!("claims {length} bytes, not 1 to {max_bytes}"), steps));
         }
         if u64::from(length) > left - HEAD_BYTES as u64 {
             return Ok(None);

@@ -8,11 +8,11 @@ use quorate_types::Time;
 use std::time::Duration;
 
 /// Maximum probability that a packet is lost, duplicated or reordered.
-const MOST_PACKETS: f64 = 0.1;
+const MAX_PACKETS: f64 = 0.1;
 /// Maximum time for a journal to become durable.
-const MOST_FLUSH: Duration = Duration::from_millis(5);
+const MAX_FLUSH: Duration = Duration::from_millis(5);
 /// Maximum drift of a clock in either direction.
-const MOST_DRIFT_PPM: u64 = 200_000;
+const MAX_DRIFT_PPM: u64 = 200_000;
 
 /// Every third seed has links of unequal delay.
 const UNEQUAL_EVERY: u64 = 3;
@@ -88,8 +88,8 @@ pub fn chaos(seed: u64, replicas: usize, faults: usize, lasts: Duration, view_ti
     }
     changes.sort_by_key(|(time, _)| *time);
     let mut rate = |most: f64| if random.chance(0.5) { random.unit() * most } else { 0.0 };
-    let (loss, duplication, reordering) = (rate(MOST_PACKETS), rate(MOST_PACKETS), rate(MOST_PACKETS));
-    let flush = if random.chance(0.75) { random.time_below(MOST_FLUSH) } else { Duration::ZERO };
+    let (loss, duplication, reordering) = (rate(MAX_PACKETS), rate(MAX_PACKETS), rate(MAX_PACKETS));
+    let flush = if random.chance(0.75) { random.time_below(MAX_FLUSH) } else { Duration::ZERO };
     Chaos { changes, flush, loss, duplication, reordering, outside }
 }
 
@@ -125,7 +125,7 @@ fn draw(random: &mut Random, replicas: usize, forgetful: &[usize], span: Span, c
             lasts(Change::Spike(pairs.clone(), by), Change::Spike(pairs, 0));
         }
         6 => {
-            let rate = TRUE_RATE - MOST_DRIFT_PPM + random.below(2 * MOST_DRIFT_PPM + 1);
+            let rate = TRUE_RATE - MAX_DRIFT_PPM + random.below(2 * MAX_DRIFT_PPM + 1);
             lasts(Change::Clock(one, rate), Change::Clock(one, TRUE_RATE));
         }
         _ => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Initial interval between two samples.
 const FIRST_DISTANCE: Duration = Duration::from_millis(5);
 /// Maximum number of samples. Beyond it every other one is dropped and the interval doubles.
-const MOST_SAMPLES: usize = 4096;
+const MAX_SAMPLES: usize = 4096;
 
 /// Progress of the replicas at one time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,7 +80,7 @@ pub struct Chronicle {
     /// Ordered by time.
     pub samples: Vec<Sample>,
     /// Maximum of each count that each replica held at any sample.
-    pub most_held: Vec<Holdings>,
+    pub max_held: Vec<Holdings>,
     /// Ordered by their start.
     pub fetched: Vec<Fetched>,
     distance: Duration,
@@ -91,7 +91,7 @@ impl Chronicle {
     pub fn new(replicas: usize) -> Chronicle {
         Chronicle {
             samples: Vec::new(),
-            most_held: vec![Holdings::default(); replicas],
+            max_held: vec![Holdings::default(); replicas],
             fetched: Vec::new(),
             distance: FIRST_DISTANCE,
             due: Time(0),
@@ -106,13 +106,13 @@ impl Chronicle {
     /// Takes a sample before the event at `next`, given height, commands and holdings of each replica.
     pub fn sample(&mut self, next: Time, replicas: impl Iterator<Item = (u64, u64, Holdings)>) {
         let (mut heights, mut commands) = (Vec::new(), Vec::new());
-        for ((height, executed, held), most) in replicas.zip(&mut self.most_held) {
+        for ((height, executed, held), most) in replicas.zip(&mut self.max_held) {
             heights.push(height);
             commands.push(executed);
             most.raise(held);
         }
         self.samples.push(Sample { at: self.due, heights, commands });
-        if self.samples.len() > MOST_SAMPLES {
+        if self.samples.len() > MAX_SAMPLES {
             self.samples = std::mem::take(&mut self.samples).into_iter().step_by(2).collect();
             self.distance *= 2;
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Table to use when none was measured.
 pub const SHIPPED: &str = include_str!("../costs.toml");
 /// Maximum value of any entry, in microseconds: one second.
-const MOST_US: f64 = 1e6;
+const MAX_US: f64 = 1e6;
 
 /// Costs of work on one core, in microseconds (`_us`) or nanoseconds (`_ns`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -214,7 +214,7 @@ impl CostTable {
         let refuse = |key: &str, what: String, help: &str| {
             Err(Fault { place: format!("{name}: `{key}`"), what, help: help.to_owned() })
         };
-        let sound = |value: f64| (0.0..=MOST_US).contains(&value);
+        let sound = |value: f64| (0.0..=MAX_US).contains(&value);
         if let Some((key, value)) = self.figures().into_iter().find(|(_, value)| !sound(*value)) {
             return refuse(key, format!("{value} is out of range"), "set it between 0 and 1000000");
         }

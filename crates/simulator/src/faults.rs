@@ -164,15 +164,15 @@ impl FaultSpec {
     /// Returns all numbers, each with its key, minimum and maximum.
     pub(crate) fn numbers(&self) -> Vec<(&'static str, f64, f64, f64)> {
         let (at_ms, for_ms) = self.times_ms();
-        let mut numbers = vec![("at_ms", at_ms, 0.0, MOST_MS), ("for_ms", for_ms, 0.0, MOST_MS)];
+        let mut numbers = vec![("at_ms", at_ms, 0.0, MAX_MS), ("for_ms", for_ms, 0.0, MAX_MS)];
         numbers.extend(match *self {
-            FaultSpec::Hostile { within_ms, .. } => Some(("within_ms", within_ms, 0.0, MOST_MS)),
+            FaultSpec::Hostile { within_ms, .. } => Some(("within_ms", within_ms, 0.0, MAX_MS)),
             FaultSpec::Strike { point, .. } => Some(("point", point as f64, 1.0, f64::MAX)),
             FaultSpec::SlowCpu { factor, .. } | FaultSpec::SlowDisk { factor, .. } => {
-                Some(("factor", factor, LEAST_FACTOR, MOST_FACTOR))
+                Some(("factor", factor, MIN_FACTOR, MAX_FACTOR))
             }
-            FaultSpec::Drift { ppm, .. } => Some(("ppm", ppm, -MOST_LOSS_PPM, MOST_GAIN_PPM)),
-            FaultSpec::Spike { by_ms, .. } => Some(("by_ms", by_ms, 0.0, MOST_MS)),
+            FaultSpec::Drift { ppm, .. } => Some(("ppm", ppm, -MAX_LOSS_PPM, MAX_GAIN_PPM)),
+            FaultSpec::Spike { by_ms, .. } => Some(("by_ms", by_ms, 0.0, MAX_MS)),
             _ => None,
         });
         numbers
@@ -288,13 +288,13 @@ impl fmt::Display for Change {
 }
 
 /// Maximum time in a schedule, in milliseconds: an hour.
-pub(crate) const MOST_MS: f64 = 3_600_000.0;
+pub(crate) const MAX_MS: f64 = 3_600_000.0;
 /// Range of a processor's or disk's slowness, relative to the cost table.
-const LEAST_FACTOR: f64 = 0.001;
-const MOST_FACTOR: f64 = 1e6;
+const MIN_FACTOR: f64 = 0.001;
+const MAX_FACTOR: f64 = 1e6;
 /// Range of a clock's drift. A clock must not stop.
-const MOST_LOSS_PPM: f64 = 999_000.0;
-const MOST_GAIN_PPM: f64 = 9e6;
+const MAX_LOSS_PPM: f64 = 999_000.0;
+const MAX_GAIN_PPM: f64 = 9e6;
 /// Normal speed of a processor or disk, in thousandths.
 pub const FULL_SPEED: u64 = 1000;
 
@@ -322,7 +322,7 @@ pub fn changes(faults: &[FaultSpec], replicas: usize) -> Vec<(Time, Change)> {
     let misfit = faults.iter().find_map(|fault| fault.misfit(replicas));
     assert_eq!(misfit, None, "the schedule was not checked against the cluster");
     let ends = |list: &[End]| list.iter().map(|end| end.index(replicas)).collect::<Vec<_>>();
-    let thousandths = |factor: f64| (factor.clamp(LEAST_FACTOR, MOST_FACTOR) * FULL_SPEED as f64) as u64;
+    let thousandths = |factor: f64| (factor.clamp(MIN_FACTOR, MAX_FACTOR) * FULL_SPEED as f64) as u64;
     let mut changes = Vec::new();
     for fault in faults {
         let (at_ms, for_ms) = fault.times_ms();
@@ -348,7 +348,7 @@ pub fn changes(faults: &[FaultSpec], replicas: usize) -> Vec<(Time, Change)> {
             }
             FaultSpec::Restart { replica, journal, .. } => (Change::Down(usize::from(*replica), *journal, until), None),
             FaultSpec::Drift { replica, ppm, .. } => {
-                let (replica, gain) = (usize::from(*replica), ppm.clamp(-MOST_LOSS_PPM, MOST_GAIN_PPM) as i64);
+                let (replica, gain) = (usize::from(*replica), ppm.clamp(-MAX_LOSS_PPM, MAX_GAIN_PPM) as i64);
                 let drifting = Change::Clock(replica, TRUE_RATE.saturating_add_signed(gain));
                 (drifting, Some(Change::Clock(replica, TRUE_RATE)))
             }

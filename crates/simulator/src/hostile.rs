@@ -14,7 +14,7 @@ pub const TICK: Duration = Duration::from_millis(1);
 /// clients attack, and after.
 pub const SERVED_WITHIN_MS: f64 = 2000.0;
 /// A replica does not serve a link with this many bytes of unread answers.
-pub const MOST_UNREAD_BYTES: u64 = 1 << 20;
+pub const MAX_UNREAD_BYTES: u64 = 1 << 20;
 /// Owner of the first hostile client.
 const FIRST_OWNER: u128 = 0x4057_1113;
 /// Commands of one session, fewer than the limit of a session.

@@ -338,8 +338,8 @@ fn troubled(network: &NetworkSpec, chaos: &Chaos) -> NetworkSpec {
     network.loss = Loss::Independent { probability: chaos.loss };
     network.packets.duplication = chaos.duplication;
     network.packets.reordering = chaos.reordering;
-    network.transport.rto_most_ms = CHAOS_RTO_MOST_MS.max(network.transport.rto_least_ms);
-    network.transport.rto_initial_ms = network.transport.rto_initial_ms.min(network.transport.rto_most_ms);
+    network.transport.rto_max_ms = CHAOS_RTO_MOST_MS.max(network.transport.rto_min_ms);
+    network.transport.rto_initial_ms = network.transport.rto_initial_ms.min(network.transport.rto_max_ms);
     network
 }
 

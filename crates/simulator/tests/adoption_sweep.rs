@@ -22,7 +22,7 @@ const POINTS_AFTER: Point = 24;
 fn short(protocol: ProtocolKind) -> SimSpec {
     let mut spec = spec(protocol);
     spec.consensus.view_timeout_ms = 20;
-    spec.consensus.least_view_timeout_ms = 10;
+    spec.consensus.min_view_timeout_ms = 10;
     spec.consensus.fetch_delay_ms = 1;
     spec.consensus.fetch_retry_ms = 2;
     spec.consensus.checkpoint_interval = 4;

@@ -23,7 +23,7 @@ fn every_protocol_survives_chaos() {
             spec.chaos = Some(Duration::from_secs(2));
             spec.load.duration = Duration::from_secs(3600);
             spec.load.drain = Duration::ZERO;
-            spec.load.mode = LoadMode::Open { rate: 2000.0, most_outstanding: 100_000 };
+            spec.load.mode = LoadMode::Open { rate: 2000.0, max_outstanding: 100_000 };
             // A replica that is away for long must fetch a state.
             (spec.consensus.checkpoint_interval, spec.consensus.window) = (10, 40);
             (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (60, 1 << 20);

@@ -23,7 +23,7 @@ fn short(protocol: ProtocolKind, duration: Duration) -> SimSpec {
     let mut spec = spec(protocol);
     spec.consensus.leader = LeaderKind::Fixed;
     spec.consensus.view_timeout_ms = 20;
-    spec.consensus.least_view_timeout_ms = 10;
+    spec.consensus.min_view_timeout_ms = 10;
     spec.consensus.checkpoint_interval = 4;
     spec.consensus.window = 8;
     spec.costs.journal.flush_us = 300.0;
@@ -102,7 +102,7 @@ fn a_leader_with_the_slowest_disk_contradicts_nothing() {
             let mut spec = short(*protocol, duration);
             // The others wait for the restart, and the leader quickly fetches lost blocks, so it leads the same view
             // again.
-            (spec.consensus.view_timeout_ms, spec.consensus.least_view_timeout_ms) = (PATIENT_MS, PATIENT_MS);
+            (spec.consensus.view_timeout_ms, spec.consensus.min_view_timeout_ms) = (PATIENT_MS, PATIENT_MS);
             (spec.consensus.fetch_delay_ms, spec.consensus.fetch_retry_ms) = (0, 1);
             let for_ms = (SWEPT + 3 * DOWN).as_secs_f64() * 1000.0;
             spec.network.faults = vec![FaultSpec::SlowDisk { at_ms: 0.0, for_ms, replica: 0, factor: SLOW_DISK }];

@@ -78,10 +78,10 @@ fn forgets(protocol: ProtocolKind) {
             let near = replicas - 1;
             let mut spec = light(protocol, LeaderKind::Fixed, Duration::from_millis(400));
             spec.quorum = quorate_types::Quorum::of(usize::from(replicas)).expect("a sound size");
-            spec.load.mode = LoadMode::Open { rate: 20_000.0, most_outstanding: 10_000 };
+            spec.load.mode = LoadMode::Open { rate: 20_000.0, max_outstanding: 10_000 };
             spec.consensus.fetch_delay_ms = 0;
             // The others wait until it has restarted.
-            spec.consensus.least_view_timeout_ms = VIEW_TIMEOUT_MS;
+            spec.consensus.min_view_timeout_ms = VIEW_TIMEOUT_MS;
             spec.network.transport.kind = Delivery::Datagram;
             let down = |replica: &u16| FaultSpec::Restart {
                 at_ms,

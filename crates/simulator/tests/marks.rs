@@ -12,7 +12,7 @@ fn hard(protocol: ProtocolKind) -> SimSpec {
     let mut spec = spec(protocol);
     spec.consensus.pool_bundles = 8;
     spec.consensus.view_timeout_ms = 20;
-    spec.load.mode = LoadMode::Open { rate: 20_000.0, most_outstanding: 2_000 };
+    spec.load.mode = LoadMode::Open { rate: 20_000.0, max_outstanding: 2_000 };
     (spec.load.warmup, spec.load.drain) = (Duration::ZERO, Duration::from_secs(1));
     let down = |replica, at_ms, journal| FaultSpec::Restart { at_ms, for_ms: 30.0, replica, journal };
     spec.network.faults =

@@ -120,7 +120,7 @@ fn flipped_bits_corrupt_packets() {
 
 #[test]
 fn delays_are_drawn_clamped_and_jittered() {
-    let delay = Delay::Normal { mean_ms: 20.0, deviation_ms: 5.0, least_ms: 12.0, most_ms: 40.0 };
+    let delay = Delay::Normal { mean_ms: 20.0, deviation_ms: 5.0, min_ms: 12.0, max_ms: 40.0 };
     let mut spec = NetworkSpec { delay, ..NetworkSpec::default() };
     let drawn = |spec: &NetworkSpec| {
         let mut links = Links::new(spec, 2, 3);
@@ -130,7 +130,7 @@ fn delays_are_drawn_clamped_and_jittered() {
     let (delays, mean) = (drawn(&spec), |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64);
     assert!((mean(&delays) - 20.0).abs() < 0.3, "{}", mean(&delays));
     assert!(delays.iter().all(|delay| (12.0..=40.0).contains(delay)));
-    spec.jitter.most_ms = 4.0;
+    spec.jitter.max_ms = 4.0;
     assert!((mean(&drawn(&spec)) - mean(&delays) - 2.0).abs() < 0.3, "half of the jitter on average");
     let matrix = NetworkSpec::preset("us4").expect("a preset");
     let us = Links::new(&matrix, 5, 3).send(Time(0), 4, 2, 100).arrives.expect("nothing is lost").0 as f64 / 1e6;
@@ -150,7 +150,7 @@ fn packets_are_duplicated_and_reordered() {
 }
 
 const OPTIONS: StreamOptions =
-    StreamOptions { initial_ns: 1_000_000_000, least_ns: 200_000_000, most_ns: 60_000_000_000, fast_retransmit: true };
+    StreamOptions { initial_ns: 1_000_000_000, min_ns: 200_000_000, max_ns: 60_000_000_000, fast_retransmit: true };
 
 fn sent(todo: &mut Vec<Todo>) -> Vec<u64> {
     let number = |todo: Todo| match todo {
@@ -283,11 +283,11 @@ fn slow_processors_pauses_spikes_and_drifting_clocks_have_an_effect() {
 /// Losses delay a stream, but less with a short retransmission timeout.
 #[test]
 fn a_short_retransmission_timeout_hides_losses() {
-    let gap = |rto_least_ms| {
+    let gap = |rto_min_ms| {
         let mut spec = spec(ProtocolKind::Jolteon);
         spec.consensus.view_timeout_ms = 5000;
         spec.network.loss = Loss::Independent { probability: 0.02 };
-        (spec.network.transport.rto_least_ms, spec.network.transport.rto_initial_ms) = (rto_least_ms, rto_least_ms);
+        (spec.network.transport.rto_min_ms, spec.network.transport.rto_initial_ms) = (rto_min_ms, rto_min_ms);
         let report = run(&spec, 1, &commands);
         assert_eq!(report.complaint, None);
         assert!(report.retransmissions > 0);

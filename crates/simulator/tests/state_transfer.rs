@@ -18,7 +18,7 @@ const GONE: (f64, f64) = (100.0, 500.0);
 const LATER_MS: f64 = 700.0;
 /// While a replica fetches a state, the cluster keeps at least this part of its throughput in each window.
 const WINDOW_MS: f64 = 20.0;
-const LEAST_PART: f64 = 0.8;
+const MIN_PART: f64 = 0.8;
 /// Each of three peers serves about a third of a state's chunks, at most this many.
 const LATEST_CHANCE: u32 = 5;
 
@@ -45,7 +45,7 @@ fn assert_undisturbed(report: &SimReport, until: Time, case: &str) {
     let mut from = GONE.1;
     while time(from) < until {
         let during = rate(report, time(from), time(from + WINDOW_MS));
-        assert!(during >= LEAST_PART * before, "{case}: {during} commands per ms at {from} ms, {before} before");
+        assert!(during >= MIN_PART * before, "{case}: {during} commands per ms at {from} ms, {before} before");
         from += WINDOW_MS;
     }
 }
@@ -159,7 +159,7 @@ fn memory_does_not_grow(protocol: ProtocolKind) {
     let (short, long) = (lives(300), lives(1200));
     let blocks = |report: &SimReport| report.end[0].as_ref().expect("it lives").height.0;
     assert!(blocks(&long) > blocks(&short) * 2, "{protocol}: {} blocks", blocks(&long));
-    for (replica, (short, long)) in short.chronicle.most_held.iter().zip(&long.chronicle.most_held).enumerate() {
+    for (replica, (short, long)) in short.chronicle.max_held.iter().zip(&long.chronicle.max_held).enumerate() {
         let case = format!("{protocol}, replica {replica}: {short:?} became {long:?}");
         assert!(long.whole_blocks <= short.whole_blocks + 20 && long.blocks <= short.blocks + 20, "{case}");
         assert!(long.rounds <= short.rounds + 10, "{case}");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Reserved descriptors: the journal and the snapshots open only a few files at a time.
 const RESERVE: usize = 8;
 /// Maximum wait of one operation for a descriptor.
-const MOST_WAIT: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
 const WAIT: Duration = Duration::from_millis(10);
 
@@ -47,7 +47,7 @@ pub fn with_descriptor<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::R
         return result;
     }
     let start = Instant::now();
-    while result.as_ref().is_err_and(are_exhausted) && start.elapsed() < MOST_WAIT {
+    while result.as_ref().is_err_and(are_exhausted) && start.elapsed() < MAX_WAIT {
         let spare = RESERVED.lock().expect("nothing panics while it holds this lock").pop();
         if spare.is_none() {
             thread::sleep(WAIT);

@@ -42,13 +42,13 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes of a group's content in one sector: all but the mark.
 pub(crate) const CONTENT_BYTES: usize = SECTOR_BYTES - 1;
 /// Number of lives of a file, limited by the number of marks.
-pub(crate) const MOST_LIVES: u8 = 63;
+pub(crate) const MAX_LIVES: u8 = 63;
 const SEGMENT_MAGIC: [u8; 8] = *b"qJournal";
 const GROUP_MAGIC: [u8; 4] = *b"qJg2";
 
 /// Returns the last byte of a sector written in the life `life`: a number from 1 to 126 and a parity bit.
 fn mark(life: u8, begins_group: bool) -> u8 {
-    assert!(life < MOST_LIVES, "a file is not reused after its last life");
+    assert!(life < MAX_LIVES, "a file is not reused after its last life");
     let number = 2 * life + u8::from(begins_group) + 1;
     number << 1 | (number.count_ones() & 1) as u8
 }
@@ -120,7 +120,7 @@ impl SegmentHeader {
             return Err(BadHeader::Format(format));
         }
         let (life, bytes) = (sector[12], u64_at(sector, 56));
-        if life >= MOST_LIVES || !bytes.is_multiple_of(SECTOR_BYTES as u64) {
+        if life >= MAX_LIVES || !bytes.is_multiple_of(SECTOR_BYTES as u64) {
             return Err(BadHeader::Damaged);
         }
         let cluster = ClusterId(Digest(sector[16..48].try_into().expect("32 bytes")));

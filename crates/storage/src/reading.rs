@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Readings of a journal that looks damaged in a different way each time, before the last one is returned.
-const MOST_READINGS: usize = 20;
+const MAX_READINGS: usize = 20;
 
 /// Reads the journal in `directory`. `visit` receives the value that `begin` made and the records up to the first
 /// damage, ascending by id. If the journal changes meanwhile so that its parts do not match, starts over with a new
@@ -33,7 +33,7 @@ pub fn read<T>(
             Ok(Inspection { damage, .. }) => damage.as_ref().map(JournalError::to_string),
             Err(error) => Some(error.to_string()),
         };
-        if wrong.is_none() || wrong == wrong_before || readings == MOST_READINGS {
+        if wrong.is_none() || wrong == wrong_before || readings == MAX_READINGS {
             return found.map(|found| (taken, found));
         }
         wrong_before = wrong;

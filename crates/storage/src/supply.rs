@@ -2,7 +2,7 @@
 
 use crate::account;
 use crate::error::JournalError;
-use crate::format::{Identity, MOST_LIVES, SegmentHeader};
+use crate::format::{Identity, MAX_LIVES, SegmentHeader};
 use crate::medium::{Medium, MediumFile};
 use crate::survey::{preparing_name, retired_name, segment_name};
 use std::collections::VecDeque;
@@ -87,7 +87,7 @@ impl<M: Medium> Supply<M> {
     /// Removes the first segment, `index`, from the journal and keeps its file for reuse; durable on return.
     pub fn retire(&mut self, index: u64, bytes: u64, life: u8) -> Result<(), JournalError> {
         let (name, retired) = (segment_name(index), retired_name(index));
-        if bytes != self.segment_bytes || life + 1 == MOST_LIVES {
+        if bytes != self.segment_bytes || life + 1 == MAX_LIVES {
             return remove(&self.medium, &name);
         }
         let renamed = self.medium.rename(&name, &retired).and_then(|()| self.medium.sync_names());

@@ -12,7 +12,7 @@ const SECTOR_BYTES: usize = 512;
 /// Offset of the life in the segment header.
 const LIFE_AT: usize = 12;
 /// Maximum number of uses of a file.
-const MOST_LIVES: u8 = 63;
+const MAX_LIVES: u8 = 63;
 /// Lengths of records whose groups take one, two and all three sectors that a segment has for groups.
 const ONE_SECTOR: usize = 400;
 const TWO_SECTORS: usize = 900;
@@ -208,7 +208,7 @@ fn a_file_has_a_bounded_number_of_lives() {
             assert_eq!(ids(&open(&disk.duplicate()).unwrap()).last(), Some(&id));
         }
     }
-    assert_eq!(highest, MOST_LIVES - 1);
+    assert_eq!(highest, MAX_LIVES - 1);
     assert!((8..40).contains(&fresh), "{fresh}");
 }
 

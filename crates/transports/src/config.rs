@@ -1,13 +1,13 @@
 //! The settings of transports: of links, whatever carries them, and of TCP.
 
-use quorate_gateway::places::{MOST_LINKS, MOST_LINKS_PER_ADDRESS};
+use quorate_gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
 /// Most operators connected at a time; one more is refused.
-pub(crate) const MOST_OPERATORS: usize = 16;
+pub(crate) const MAX_OPERATORS: usize = 16;
 /// This file: what it says of the settings is what configuration files and their documentation say.
 pub const SOURCE: &str = include_str!("config.rs");
 
@@ -48,13 +48,13 @@ pub struct LinkConfig {
     pub dial_timeout_ms: u64,
     /// Most clients connected at a time. For one more the link that has shown nothing genuine and was idle for longest is cut; if
     /// there is none, the newcomer is refused.
-    pub most_client_links: usize,
+    pub max_client_links: usize,
     /// Most clients connected at a time from one address (IPv6: from one /64 network).
-    pub most_client_links_per_address: usize,
+    pub max_client_links_per_address: usize,
     /// Most accepted links that have yet to authenticate; the oldest is cut for one more.
-    pub most_unauthenticated_links: usize,
+    pub max_unauthenticated_links: usize,
     /// The same for one address (IPv6: for one /64 network).
-    pub most_unauthenticated_links_per_address: usize,
+    pub max_unauthenticated_links_per_address: usize,
 }
 
 impl Default for LinkConfig {
@@ -73,10 +73,10 @@ impl Default for LinkConfig {
             reconnect_max_ms: 1_000,
             handshake_timeout_ms: 5_000,
             dial_timeout_ms: 1_000,
-            most_client_links: MOST_LINKS,
-            most_client_links_per_address: MOST_LINKS_PER_ADDRESS,
-            most_unauthenticated_links: 128,
-            most_unauthenticated_links_per_address: 96,
+            max_client_links: MAX_LINKS,
+            max_client_links_per_address: MAX_LINKS_PER_ADDRESS,
+            max_unauthenticated_links: 128,
+            max_unauthenticated_links_per_address: 96,
         }
     }
 }
@@ -160,8 +160,8 @@ impl LinkConfig {
             ("reconnect_min_ms", self.reconnect_min_ms),
             ("handshake_timeout_ms", self.handshake_timeout_ms),
             ("dial_timeout_ms", self.dial_timeout_ms),
-            ("most_unauthenticated_links", self.most_unauthenticated_links as u64),
-            ("most_unauthenticated_links_per_address", self.most_unauthenticated_links_per_address as u64),
+            ("max_unauthenticated_links", self.max_unauthenticated_links as u64),
+            ("max_unauthenticated_links_per_address", self.max_unauthenticated_links_per_address as u64),
         ];
         refuse_zeros("links", &positive)?;
         if self.reconnect_min_ms > self.reconnect_max_ms {
@@ -172,8 +172,8 @@ impl LinkConfig {
 
     /// Most links at a time: clients, operators, those that have yet to say who they are, and one or, while it is replaced, two for
     /// each of `replicas`. Each takes a descriptor.
-    pub fn most_links(&self, replicas: usize) -> usize {
-        self.most_client_links + MOST_OPERATORS + self.most_unauthenticated_links + 2 * replicas
+    pub fn max_links(&self, replicas: usize) -> usize {
+        self.max_client_links + MAX_OPERATORS + self.max_unauthenticated_links + 2 * replicas
     }
 
     /// Most bytes of one client's frame.

@@ -67,14 +67,14 @@ pub enum LinkError {
     DialTimeout(u64),
     /// Too many links are waiting for their handshake; the oldest has to go.
     #[error(
-        "evicted unauthenticated: as many newer links wait for their handshake as `most_unauthenticated_links` allows"
+        "evicted unauthenticated: as many newer links wait for their handshake as `max_unauthenticated_links` allows"
     )]
     Crowded,
     /// As many clients are connected as may be, and each of them has sent something genuine.
-    #[error("{0} clients are connected, as many as `most_client_links` allows")]
+    #[error("{0} clients are connected, as many as `max_client_links` allows")]
     TooManyClients(usize),
     /// As many clients of an address are connected as may be, and each of them has sent something genuine.
-    #[error("{links} clients of {address} are connected, as many as `most_client_links_per_address` allows")]
+    #[error("{links} clients of {address} are connected, as many as `max_client_links_per_address` allows")]
     TooManyFromAddress {
         /// The address, or network of IPv6.
         address: IpAddr,
@@ -82,7 +82,7 @@ pub enum LinkError {
         links: usize,
     },
     /// A newcomer has the place of a client that has sent nothing genuine, or nothing for long.
-    #[error("idle, and its place is needed: as many clients are connected as `most_client_links` allows")]
+    #[error("idle, and its place is needed: as many clients are connected as `max_client_links` allows")]
     Idle,
     /// The descriptors are used up.
     #[error("idle, and its descriptor is needed: this process has none left")]

@@ -17,7 +17,7 @@ pub const HEADER_BYTES: usize = 4;
 /// Bytes of one receive chunk; small enough for the allocator to recycle without the kernel.
 pub const CHUNK_BYTES: usize = 64 << 10;
 /// Least room worth a read call: with less a new chunk is begun.
-const LEAST_SPARE_BYTES: usize = 16 << 10;
+const MIN_SPARE_BYTES: usize = 16 << 10;
 
 /// A remote announced a frame that is longer than any may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -78,14 +78,14 @@ impl FrameBuffer {
         let missing = front.checked_sub(have).filter(|&missing| missing > 0).expect("whole frames are taken first");
         let spare = self.bytes.capacity() - have;
         if front > CHUNK_BYTES {
-            if spare < missing.min(LEAST_SPARE_BYTES) {
+            if spare < missing.min(MIN_SPARE_BYTES) {
                 self.bytes.reserve(missing.min(have.max(CHUNK_BYTES)));
             }
             let room = self.bytes.spare_capacity_mut();
             let end = missing.min(room.len());
             return &mut room[..end];
         }
-        if spare < missing.max(LEAST_SPARE_BYTES) && !self.bytes.try_reclaim(CHUNK_BYTES - have) {
+        if spare < missing.max(MIN_SPARE_BYTES) && !self.bytes.try_reclaim(CHUNK_BYTES - have) {
             let mut next = BytesMut::with_capacity(CHUNK_BYTES);
             next.extend_from_slice(&self.bytes);
             self.bytes = next;

@@ -13,7 +13,7 @@ const SEGMENT_BYTES: usize = 64 << 10;
 /// The copy buffer gives memory above this back once it is empty.
 const KEPT_BYTES: usize = 1 << 20;
 /// Most slices in one system call.
-pub(crate) const MOST_SLICES: usize = 64;
+pub(crate) const MAX_SLICES: usize = 64;
 
 enum Segment {
     /// That many bytes of the copy buffer, which end that many frames.

@@ -172,7 +172,7 @@ fn memory_is_taken_from_strangers_that_hold_most() {
 
 #[test]
 fn a_newcomer_gets_the_place_of_the_idlest_of_the_largest_crowd() {
-    let (ground, mut a) = alone(LinkConfig { most_client_links: 6, ..quick() });
+    let (ground, mut a) = alone(LinkConfig { max_client_links: 6, ..quick() });
     let (_genuine, link) = dial(&ground, &mut a, 1, 1);
     a.transport.vouch(link, true);
     let _alone = dial(&ground, &mut a, 2, 2);
@@ -193,26 +193,26 @@ fn a_newcomer_gets_the_place_of_the_idlest_of_the_largest_crowd() {
         a.transport.vouch(a.link_to(client(id)).expect("it has their place"), true);
     }
     let mut too_late = ground.client::<TcpPlain>(6);
-    drive([&mut a, &mut late, &mut too_late], "all are genuine", |[a, ..]| a.refused_with("most_client_links"));
+    drive([&mut a, &mut late, &mut too_late], "all are genuine", |[a, ..]| a.refused_with("max_client_links"));
     assert!(!is_lost(&a, 1));
 }
 
 #[test]
 fn an_address_has_no_more_than_its_part() {
-    let (ground, mut a) = alone(LinkConfig { most_client_links: 100, most_client_links_per_address: 3, ..quick() });
+    let (ground, mut a) = alone(LinkConfig { max_client_links: 100, max_client_links_per_address: 3, ..quick() });
     let links: Vec<_> = (1..=3).map(|id| dial(&ground, &mut a, id, 1)).collect();
     let _fourth = dial(&ground, &mut a, 4, 1);
     drive([&mut a], "the first goes", |[a]| is_lost(a, 1));
     links.iter().for_each(|(_, link)| a.transport.vouch(*link, true));
     a.transport.vouch(a.link_to(client(4)).expect("connected"), true);
     let mut fifth = ground.client::<TcpPlain>(5);
-    drive([&mut a, &mut fifth], "one too many", |[a, _]| a.refused_with("most_client_links_per_address"));
+    drive([&mut a, &mut fifth], "one too many", |[a, _]| a.refused_with("max_client_links_per_address"));
     let _other = dial(&ground, &mut a, 6, 2);
 }
 
 #[test]
 fn one_address_does_not_crowd_out_the_handshakes_of_others() {
-    let config = LinkConfig { most_unauthenticated_links: 20, most_unauthenticated_links_per_address: 5, ..quick() };
+    let config = LinkConfig { max_unauthenticated_links: 20, max_unauthenticated_links_per_address: 5, ..quick() };
     let (ground, mut a) = alone(config);
     let silent = |host: u8| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");

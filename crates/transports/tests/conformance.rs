@@ -256,13 +256,13 @@ fn an_over_long_frame_ends_only_its_link<S: Stack>() {
 fn clients_are_bounded<S: Stack>() {
     let mut ground = Ground::new(1);
     let end = replica_end(ground.committee.cluster, 0, 0);
-    let mut a = ground.end::<S>(0, end, LinkConfig { most_client_links: 1, ..quick() });
+    let mut a = ground.end::<S>(0, end, LinkConfig { max_client_links: 1, ..quick() });
     let mut first = ground.client::<S>(1);
     drive([&mut a, &mut first], "the first client", |[a, _]| a.link_to(client(1)).is_some());
     let link = a.link_to(client(1)).expect("connected above");
     a.transport.vouch(link, true);
     let mut second = ground.client::<S>(2);
-    drive([&mut a, &mut first, &mut second], "one too many", |[a, ..]| a.refused_with("most_client_links"));
+    drive([&mut a, &mut first, &mut second], "one too many", |[a, ..]| a.refused_with("max_client_links"));
     drop(first);
     drive([&mut a, &mut second], "its turn", |[a, _]| a.link_to(client(2)).is_some());
 }

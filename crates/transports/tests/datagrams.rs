@@ -216,7 +216,7 @@ fn another_key_never_connects() {
 
 #[test]
 fn packets_of_strangers_touch_nobody_and_take_a_bounded_number_of_places() {
-    let links = LinkConfig { most_unauthenticated_links: 4, most_unauthenticated_links_per_address: 4, ..quick() };
+    let links = LinkConfig { max_unauthenticated_links: 4, max_unauthenticated_links_per_address: 4, ..quick() };
     let mut ground = Ground::new(2, REPEATING, links);
     let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
     drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));

@@ -83,8 +83,8 @@ fn each_door_admits_its_own_and_shows_others_out() {
 fn a_crowd_at_the_clients_door_keeps_no_peer_out() {
     const PLACES: usize = 4;
     let config = LinkConfig {
-        most_unauthenticated_links: PLACES,
-        most_unauthenticated_links_per_address: PLACES,
+        max_unauthenticated_links: PLACES,
+        max_unauthenticated_links_per_address: PLACES,
         handshake_timeout_ms: 60_000,
         ..quick()
     };

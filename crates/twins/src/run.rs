@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 /// Most scenarios that are reported one by one; all are counted.
-pub const MOST_FINDINGS: usize = 1000;
+pub const MAX_FINDINGS: usize = 1000;
 /// Scenarios that a thread takes at a time.
 const BATCH: u64 = 64;
 
@@ -127,7 +127,7 @@ pub struct Outcome {
     pub unsafe_scenarios: u64,
     /// Those in which nothing was executed for too long when all was healed.
     pub stalled: u64,
-    /// The first of them, in the order of their numbers: [`MOST_FINDINGS`] at most.
+    /// The first of them, in the order of their numbers: [`MAX_FINDINGS`] at most.
     pub findings: Vec<Finding>,
 }
 
@@ -137,7 +137,7 @@ impl Outcome {
         let stalled = matches!(verdict, Verdict::Stalled(_));
         let (Verdict::Unsafe(complaint) | Verdict::Stalled(complaint)) = verdict else { return };
         *(if stalled { &mut self.stalled } else { &mut self.unsafe_scenarios }) += 1;
-        if self.findings.len() < MOST_FINDINGS {
+        if self.findings.len() < MAX_FINDINGS {
             self.findings.push(Finding { number, scenario, complaint, stalled });
         }
     }
@@ -196,6 +196,6 @@ pub fn run_while(
         }
     });
     whole.findings.sort_unstable_by_key(|finding| finding.number);
-    whole.findings.truncate(MOST_FINDINGS);
+    whole.findings.truncate(MAX_FINDINGS);
     whole
 }

@@ -270,7 +270,7 @@ impl Choices {
 }
 
 /// All ways to divide so many actors into at most so many groups; none if there are too many.
-fn divisions(actors: usize, most_groups: usize, one_way: bool) -> Option<Vec<Division>> {
+fn divisions(actors: usize, max_groups: usize, one_way: bool) -> Option<Vec<Division>> {
     let mut all = Vec::new();
     let mut open: Vec<(usize, Vec<ActorSet>)> = vec![(0, Vec::new())];
     while let Some((placed, groups)) = open.pop() {
@@ -284,7 +284,7 @@ fn divisions(actors: usize, most_groups: usize, one_way: bool) -> Option<Vec<Div
             continue;
         }
         // The next actor joins a group or begins one; pushed in reverse, so that what comes first is taken first.
-        if groups.len() < most_groups {
+        if groups.len() < max_groups {
             let mut begun = groups.clone();
             begun.push(1 << placed);
             open.push((placed + 1, begun));

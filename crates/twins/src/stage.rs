@@ -40,10 +40,10 @@ const FETCH: Duration = Duration::from_millis(1);
 /// views), what is missing, and a chain of three blocks and its announcement (four).
 pub const HEALED_VIEWS: u64 = 12;
 /// Deliveries in one view after which the replicas are said to talk without end.
-const MOST_DELIVERIES: u64 = 200_000;
+const MAX_DELIVERIES: u64 = 200_000;
 /// Messages to single others in one view after which the others are said to have an honest replica work for them: many times what
 /// votes, fetching and catching up take in a view of a script.
-pub(super) const MOST_TOLD: u32 = 2000;
+pub(super) const MAX_TOLD: u32 = 2000;
 
 /// What the sender of a message is to the stage.
 #[derive(Clone, Copy)]

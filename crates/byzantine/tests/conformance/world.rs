@@ -103,7 +103,7 @@ pub fn troubled(mut spec: SimSpec) -> SimSpec {
     spec.chaos = Some(Duration::from_secs(1));
     spec.load.duration = Duration::from_secs(3600);
     spec.load.drain = Duration::ZERO;
-    spec.load.mode = LoadMode::Open { rate: 1000.0, most_outstanding: 100_000 };
+    spec.load.mode = LoadMode::Open { rate: 1000.0, max_outstanding: 100_000 };
     // Whoever is away for longer than a moment has to fetch a state.
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (120, 1 << 20);
     spec

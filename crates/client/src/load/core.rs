@@ -28,7 +28,7 @@ const PRELOAD_OUTSTANDING: usize = 10_000;
 /// Number of unsent commands that are recorded one by one.
 const UNSENT_COUNTED_SINGLY: u64 = 100_000;
 /// Maximum number of lists of commands kept for reuse.
-const MOST_SPARE_LISTS: usize = 4_096;
+const MAX_SPARE_LISTS: usize = 4_096;
 
 /// Command without an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,9 +73,9 @@ impl LoadCore {
         identity: ClientIdentity,
     ) -> Result<Self, LoadOptionsError> {
         options.validate()?;
-        let most_outstanding = options.most_outstanding().max(PRELOAD_OUTSTANDING);
+        let max_outstanding = options.max_outstanding().max(PRELOAD_OUTSTANDING);
         Ok(LoadCore {
-            session: Session::new(SessionOptions { most_outstanding, ..session }),
+            session: Session::new(SessionOptions { max_outstanding, ..session }),
             workload,
             identity,
             sequences: vec![0; options.clients],
@@ -176,7 +176,7 @@ impl LoadCore {
         if self.is_closed() {
             self.ready.extend(commands.iter().map(|command| command.client));
         }
-        if self.spare.len() < MOST_SPARE_LISTS {
+        if self.spare.len() < MAX_SPARE_LISTS {
             commands.clear();
             self.spare.push(commands);
         }
@@ -196,9 +196,9 @@ impl LoadCore {
         if matches!(self.stage, Stage::Warmup | Stage::Measure) {
             match self.options.mode {
                 LoadMode::Closed { .. } => self.send_ready(now, out),
-                LoadMode::Open { most_outstanding, .. } => {
-                    if self.next_departure(most_outstanding).is_some_and(|at| at <= now) {
-                        self.send_due(now, most_outstanding, out);
+                LoadMode::Open { max_outstanding, .. } => {
+                    if self.next_departure(max_outstanding).is_some_and(|at| at <= now) {
+                        self.send_due(now, max_outstanding, out);
                     }
                 }
             }
@@ -218,8 +218,8 @@ impl LoadCore {
 
     /// Sends the commands due before the end, then stops sending.
     fn begin_drain(&mut self, now: Time, out: &mut Vec<Outgoing>) {
-        if let LoadMode::Open { most_outstanding, .. } = self.options.mode {
-            self.send_due(now, most_outstanding, out);
+        if let LoadMode::Open { max_outstanding, .. } = self.options.mode {
+            self.send_due(now, max_outstanding, out);
         }
         self.stage = Stage::Drain;
         self.drain_until = now + self.options.drain;
@@ -261,10 +261,10 @@ impl LoadCore {
             Stage::Drain => Some(self.drain_until),
         };
         let command = match (self.stage, self.options.mode) {
-            (Stage::Warmup | Stage::Measure, LoadMode::Open { most_outstanding, .. })
-                if self.in_flight < most_outstanding =>
+            (Stage::Warmup | Stage::Measure, LoadMode::Open { max_outstanding, .. })
+                if self.in_flight < max_outstanding =>
             {
-                self.next_departure(most_outstanding)
+                self.next_departure(max_outstanding)
             }
             _ => None,
         };
@@ -298,8 +298,8 @@ impl LoadCore {
         self.flush(now, out);
     }
 
-    fn send_due(&mut self, now: Time, most_outstanding: usize, out: &mut Vec<Outgoing>) {
-        while self.in_flight < most_outstanding {
+    fn send_due(&mut self, now: Time, max_outstanding: usize, out: &mut Vec<Outgoing>) {
+        while self.in_flight < max_outstanding {
             let Some(intended) = self.next_intended().filter(|intended| *intended <= now) else { break };
             let client = (self.sent % self.options.clients as u64) as u32;
             self.sent += 1;
@@ -317,12 +317,12 @@ impl LoadCore {
     }
 
     /// Open loop: returns when the next bundle leaves, because it is full or its first command has waited long enough.
-    fn next_departure(&self, most_outstanding: usize) -> Option<Time> {
+    fn next_departure(&self, max_outstanding: usize) -> Option<Time> {
         let first = self.next_intended()?;
         if self.options.bundle_wait.is_zero() {
             return Some(first);
         }
-        let room = self.options.bundle.min(most_outstanding.saturating_sub(self.in_flight)).max(1);
+        let room = self.options.bundle.min(max_outstanding.saturating_sub(self.in_flight)).max(1);
         let waited = first + self.options.bundle_wait;
         Some(self.intended(self.sent + room as u64 - 1).map_or(waited, |full| full.min(waited)))
     }

@@ -15,7 +15,7 @@ pub enum LoadMode {
         /// Commands per second of all clients together.
         rate: f64,
         /// Maximum number of unanswered commands of all clients. Commands due beyond it wait, and their wait counts.
-        most_outstanding: usize,
+        max_outstanding: usize,
     },
 }
 
@@ -98,8 +98,8 @@ impl LoadOptions {
                     return Err(LoadOptionsError::TooManyOutstanding { clients: self.clients, outstanding });
                 }
             }
-            LoadMode::Open { rate, most_outstanding } => {
-                range("most_outstanding", most_outstanding, MAX_OUTSTANDING)?;
+            LoadMode::Open { rate, max_outstanding } => {
+                range("max_outstanding", max_outstanding, MAX_OUTSTANDING)?;
                 // Written so that NaN is refused too.
                 if !(rate > 0.0 && rate <= MAX_RATE) {
                     return Err(LoadOptionsError::Rate(rate));
@@ -122,10 +122,10 @@ impl LoadOptions {
     }
 
     /// Returns the maximum number of unanswered commands of all clients together.
-    pub fn most_outstanding(&self) -> usize {
+    pub fn max_outstanding(&self) -> usize {
         match self.mode {
             LoadMode::Closed { outstanding } => outstanding * self.clients,
-            LoadMode::Open { most_outstanding, .. } => most_outstanding,
+            LoadMode::Open { max_outstanding, .. } => max_outstanding,
         }
     }
 }

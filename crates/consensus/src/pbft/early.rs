@@ -45,9 +45,9 @@ impl Early {
                 false => Kept::Contradicts(Box::new(known.endorsement.clone())),
             };
         }
-        let most_bytes = batch_bytes.saturating_mul(MAX_EARLY_FULL_BLOCKS);
+        let max_bytes = batch_bytes.saturating_mul(MAX_EARLY_FULL_BLOCKS);
         let (count, held) = self.share(Some(message.block.author));
-        if !bug!(EarlyKept) && (count >= MAX_EARLY_PER_PRIMARY || (count > 0 && held + bytes > most_bytes)) {
+        if !bug!(EarlyKept) && (count >= MAX_EARLY_PER_PRIMARY || (count > 0 && held + bytes > max_bytes)) {
             return Kept::Full;
         }
         self.waiting.insert(place, (message, bytes));

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// How long a link takes where a test says nothing else.
 pub const HOP: Duration = Duration::from_millis(1);
 /// More events than any test needs between two looks: a replica that spins is found out.
-const MOST_EVENTS: u64 = 3_000_000;
+const MAX_EVENTS: u64 = 3_000_000;
 
 pub type Act<M = ChainedMessage> = Action<M>;
 /// Rewrites what a Byzantine replica asks of its host.
@@ -201,7 +201,7 @@ impl<P: Play> World<P> {
     }
 
     /// The most view timeouts that a live replica had.
-    pub fn most_view_timeouts(&self) -> u64 {
+    pub fn max_view_timeouts(&self) -> u64 {
         let alive = self.nodes.iter().filter(|node| node.alive);
         alive.map(|node| node.replica.view_timeouts()).max().unwrap_or(0)
     }
@@ -290,7 +290,7 @@ impl<P: Play> World<P> {
     /// Lets things happen until `done` holds, and says whether it came to that within `time`.
     pub fn run_until(&mut self, time: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + time;
-        for _ in 0..MOST_EVENTS {
+        for _ in 0..MAX_EVENTS {
             if done(self) {
                 return true;
             }
@@ -299,7 +299,7 @@ impl<P: Play> World<P> {
                 _ => return false,
             }
         }
-        panic!("{MOST_EVENTS} events in less than {time:?} of virtual time: somebody spins");
+        panic!("{MAX_EVENTS} events in less than {time:?} of virtual time: somebody spins");
     }
 
     /// Lets things happen until all honest replicas committed a bundle.

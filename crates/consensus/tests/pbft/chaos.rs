@@ -108,7 +108,7 @@ fn random_config(random: &mut Random) -> Config {
         dissemination: *random.pick(Dissemination::ALL),
         view_duration: *random.pick(ViewDuration::ALL),
         view_timeout_ms: VIEW_TIMEOUT_MS,
-        least_view_timeout_ms: 30,
+        min_view_timeout_ms: 30,
         retained_blocks: *random.pick(&[200, 1024]),
         checkpoint_interval: interval,
         window: interval * *random.pick(&[2, 5]),

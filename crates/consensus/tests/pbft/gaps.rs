@@ -41,7 +41,7 @@ fn silent_primaries_are_replaced() {
         (0..silent).for_each(|replica| world.kill(replica));
         let command = world.submit(1);
         assert!(world.run_until_done(SECOND, &command), "{silent} of {n} primaries are silent");
-        assert_eq!(world.most_view_timeouts(), u64::from(silent), "{n} replicas: one view for each");
+        assert_eq!(world.max_view_timeouts(), u64::from(silent), "{n} replicas: one view for each");
         assert_eq!(world.replica(n as u16 - 1).view(), View(u64::from(silent) + 1));
     }
 }
@@ -61,7 +61,7 @@ fn a_primary_dies_in_mid_sentence() {
             let gap = longest_gap(&world, replica);
             assert!(gap < Duration::from_millis(250), "seed {seed}: R{replica} executes nothing for {gap:?}");
         }
-        assert!(world.most_view_timeouts() <= 2, "seed {seed}: {} views are given up", world.most_view_timeouts());
+        assert!(world.max_view_timeouts() <= 2, "seed {seed}: {} views are given up", world.max_view_timeouts());
     }
 }
 

@@ -64,7 +64,7 @@ fn silent_primary() {
     let second = world.submit(1);
     assert!(world.run_until_done(LONG, &second), "the primary is not replaced");
     world.run_for(Duration::from_millis(5));
-    assert_eq!(world.most_view_timeouts(), 1, "one view is given up");
+    assert_eq!(world.max_view_timeouts(), 1, "one view is given up");
     tell(
         "silent-primary",
         "a silent primary",

@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A cluster in which every view is asked for, and none is opened, until all have given several up.
 fn without_primaries() -> World<Pbft> {
-    let config = Config { view_timeout_ms: 20, least_view_timeout_ms: 10, ..config::<Pbft>() };
+    let config = Config { view_timeout_ms: 20, min_view_timeout_ms: 10, ..config::<Pbft>() };
     let mut world = World::<Pbft>::started(4, config, 1);
     let opens = |letter: &Letter<PbftMessage>| {
         matches!(letter, Letter::Protocol(PbftMessage::NewView(_) | PbftMessage::PrePrepare(_)))

@@ -102,11 +102,11 @@ mod bodies {
             let mut world = busy::<R>(n, LeaderKind::Reputation, 1);
             silent.iter().for_each(|replica| world.kill(*replica));
             load(&mut world, 1000);
-            let timeouts = world.most_view_timeouts();
+            let timeouts = world.max_view_timeouts();
             let most = 3 * silent.len() as u64;
             assert!(timeouts <= most, "{silent:?} of {n} are silent and {timeouts} views were given up");
             load(&mut world, 600);
-            assert_eq!(world.most_view_timeouts(), timeouts, "{silent:?} of {n} are elected again");
+            assert_eq!(world.max_view_timeouts(), timeouts, "{silent:?} of {n} are elected again");
         }
     }
 
@@ -153,7 +153,7 @@ mod bodies {
             let gap = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
             assert!(gap < limit, "{what}: R{replica} commits nothing for {gap:?}");
         }
-        let timeouts = world.most_view_timeouts();
+        let timeouts = world.max_view_timeouts();
         assert!(timeouts <= most, "{what}: {timeouts} views are given up");
     }
 }

@@ -384,10 +384,10 @@ fn block_digest(height: u64, view: u64, author: u16, justify: Option<&Certificat
 
 /// Whether a bundle that expires then can have these results in a block of this height; none if they are cut off.
 fn are_possible(results: &[u8], height: u64, expires: u64) -> Option<bool> {
-    const MOST_AHEAD: u64 = 1_048_576;
+    const MAX_AHEAD: u64 = 1_048_576;
     let possible: &[u8] = match expires {
         _ if expires < height => &[1, 3, 4],
-        _ if expires - height > MOST_AHEAD => &[2],
+        _ if expires - height > MAX_AHEAD => &[2],
         _ => &[0, 1, 2, 4],
     };
     let (form, rest) = results.split_first()?;

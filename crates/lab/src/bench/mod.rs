@@ -186,8 +186,8 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
     let mode = match spec.pacing() {
         Pacing::Closed { outstanding } => LoadMode::Closed { outstanding: outstanding as usize },
         Pacing::Open { rate } => {
-            let most_outstanding = quorate_client::load::DEFAULT_MOST_OUTSTANDING.min(spec.most_in_flight());
-            LoadMode::Open { rate: rate as f64, most_outstanding }
+            let max_outstanding = quorate_client::load::DEFAULT_MOST_OUTSTANDING.min(spec.max_in_flight());
+            LoadMode::Open { rate: rate as f64, max_outstanding }
         }
     };
     LoadOptions {

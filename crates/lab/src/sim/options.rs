@@ -17,9 +17,9 @@ use thiserror::Error;
 /// Help heading of these flags.
 const SIMULATION: &str = "Simulation";
 /// Maximum number of seeds in one run.
-const MOST_SEEDS: u64 = 1 << 32;
+const MAX_SEEDS: u64 = 1 << 32;
 /// Maximum number of cores and of threads for signatures.
-const MOST_CORES: usize = 1024;
+const MAX_CORES: usize = 1024;
 
 /// All flags of `quorate sim`.
 #[derive(Args, Clone, Debug)]
@@ -180,7 +180,7 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     let (first, end) = text.split_once("..").ok_or(help)?;
     let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is not a whole number; {help}"));
     let range = number(first)?..number(end)?;
-    if range.start < range.end && range.end - range.start <= MOST_SEEDS {
+    if range.start < range.end && range.end - range.start <= MAX_SEEDS {
         return Ok(range);
     }
     Err(format!("the range is empty or too large; {help}"))
@@ -192,6 +192,6 @@ fn parse_loss(text: &str) -> Result<f64, String> {
 }
 
 fn parse_cores(text: &str) -> Result<usize, String> {
-    let cores = text.parse::<usize>().ok().filter(|cores| *cores <= MOST_CORES);
-    cores.ok_or_else(|| format!("write a whole number from 0 to {MOST_CORES}"))
+    let cores = text.parse::<usize>().ok().filter(|cores| *cores <= MAX_CORES);
+    cores.ok_or_else(|| format!("write a whole number from 0 to {MAX_CORES}"))
 }

@@ -189,7 +189,7 @@ impl BenchSpec {
             }
         }
         if let Some(outstanding) = self.outstanding.filter(|_| self.rate.is_none()) {
-            let most = self.most_outstanding();
+            let most = self.max_outstanding();
             if outstanding > most && self.clients <= MAX_CLIENTS as u32 {
                 let bytes = u64::from(outstanding) * u64::from(self.clients) * self.command_bytes() as u64;
                 let what = format!(
@@ -326,13 +326,13 @@ impl BenchSpec {
     }
 
     /// Most commands that each client may keep outstanding, for their bytes; one at least.
-    pub(super) fn most_outstanding(&self) -> u32 {
+    pub(super) fn max_outstanding(&self) -> u32 {
         let all = MAX_OUTSTANDING_BYTES / self.command_bytes() as u64;
         u32::try_from(all / u64::from(self.clients.max(1))).unwrap_or(u32::MAX).max(1)
     }
 
     /// Most commands outstanding over all clients in an open loop, for their bytes; one at least.
-    pub(crate) fn most_in_flight(&self) -> usize {
+    pub(crate) fn max_in_flight(&self) -> usize {
         (MAX_OUTSTANDING_BYTES as usize / self.command_bytes()).max(1)
     }
 

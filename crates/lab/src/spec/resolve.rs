@@ -210,7 +210,7 @@ fn settle(keys: Keys) -> Result<BenchSpec, SpecError> {
     let mut spec: BenchSpec = spec.expect("the file was read as a spec, and the flags were parsed as one");
     if spec.rate.is_none() {
         // A default that the payload makes too much is lowered; a value that was given is refused.
-        let default = DEFAULT_OUTSTANDING.min(spec.most_outstanding());
+        let default = DEFAULT_OUTSTANDING.min(spec.max_outstanding());
         spec.outstanding.get_or_insert(default);
     }
     spec.validate()?;

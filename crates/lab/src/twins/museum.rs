@@ -31,7 +31,7 @@ pub struct MuseumArgs {
     pub transcript: bool,
     /// Skip hunts that may need more scenarios than this.
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
-    pub most_scenarios: u64,
+    pub max_scenarios: u64,
     /// Threads [default: all cores].
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,

@@ -14,9 +14,9 @@ use thiserror::Error;
 const SCENARIOS: &str = "Scenarios";
 const WHICH: &str = "Selection";
 /// Maximum number of scenarios in one run.
-const MOST_SCENARIOS: u64 = 1 << 40;
+const MAX_SCENARIOS: u64 = 1 << 40;
 /// Maximum number of threads.
-const MOST_THREADS: usize = 1024;
+const MAX_THREADS: usize = 1024;
 
 /// Subcommands of `quorate twins`.
 #[derive(Subcommand, Clone, Debug)]
@@ -222,8 +222,8 @@ impl ChoiceArgs {
         match (self.sample, self.first) {
             (Some(scenarios), _) => Ok(Choice::Sample { scenarios, seed: self.seed }),
             (None, Some(first)) => Ok(Choice::First(first)),
-            (None, None) if space.count() > MOST_SCENARIOS.into() => Err(TwinsError::TooMany { count: space.count() }),
-            (None, None) => Ok(Choice::First(MOST_SCENARIOS)),
+            (None, None) if space.count() > MAX_SCENARIOS.into() => Err(TwinsError::TooMany { count: space.count() }),
+            (None, None) => Ok(Choice::First(MAX_SCENARIOS)),
         }
     }
 }
@@ -234,13 +234,13 @@ fn parse_rounds(text: &str) -> Result<usize, String> {
 }
 
 fn parse_count(text: &str) -> Result<u64, String> {
-    let count = text.parse::<u64>().ok().filter(|count| (1..=MOST_SCENARIOS).contains(count));
-    count.ok_or_else(|| format!("write a whole number from 1 to {MOST_SCENARIOS}"))
+    let count = text.parse::<u64>().ok().filter(|count| (1..=MAX_SCENARIOS).contains(count));
+    count.ok_or_else(|| format!("write a whole number from 1 to {MAX_SCENARIOS}"))
 }
 
 pub(super) fn parse_threads(text: &str) -> Result<usize, String> {
-    let threads = text.parse::<usize>().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
-    threads.ok_or_else(|| format!("write a whole number from 1 to {MOST_THREADS}"))
+    let threads = text.parse::<usize>().ok().filter(|threads| (1..=MAX_THREADS).contains(threads));
+    threads.ok_or_else(|| format!("write a whole number from 1 to {MAX_THREADS}"))
 }
 
 fn parse_shard(text: &str) -> Result<Shard, String> {

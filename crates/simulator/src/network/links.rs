@@ -73,8 +73,8 @@ impl Links {
             }
         }
         let normal = match spec.delay {
-            Delay::Normal { mean_ms, deviation_ms, least_ms, most_ms } => {
-                Some([mean_ms * legs, deviation_ms * legs, least_ms * legs, most_ms * legs])
+            Delay::Normal { mean_ms, deviation_ms, min_ms, max_ms } => {
+                Some([mean_ms * legs, deviation_ms * legs, min_ms * legs, max_ms * legs])
             }
             _ => None,
         };
@@ -83,7 +83,7 @@ impl Links {
             links,
             legs: (spec.topology == Topology::Star).then(|| vec![chance; ends]),
             normal,
-            jitter_ns: ms_to_ns(spec.jitter.most_ms * legs),
+            jitter_ns: ms_to_ns(spec.jitter.max_ms * legs),
             packets: spec.packets,
             egress_ps_per_byte: per_byte(spec.bandwidth.egress_mbit_per_s),
             ingress_ps_per_byte: per_byte(spec.bandwidth.ingress_mbit_per_s),

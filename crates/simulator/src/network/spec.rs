@@ -2,7 +2,7 @@
 
 use super::end::End;
 use crate::clock::ms_to_ns;
-use crate::faults::{FaultSpec, MOST_MS};
+use crate::faults::{FaultSpec, MAX_MS};
 use quorate_types::{Fault, Time};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ const PRESETS: [(&str, &str); 3] = [
 /// The clients' machine, as an end of a link.
 const CLIENTS: &str = "clients";
 /// Minimum size of a packet.
-const LEAST_MTU_BYTES: u32 = 64;
+const MIN_MTU_BYTES: u32 = 64;
 
 /// Network between the endpoints: the replicas and the machine of the clients.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -77,8 +77,8 @@ pub enum Delay {
         mean_ms: f64,
         /// Standard deviation before clamping.
         deviation_ms: f64,
-        least_ms: f64,
-        most_ms: f64,
+        min_ms: f64,
+        max_ms: f64,
     },
     /// By the regions of the two ends.
     Matrix {
@@ -100,7 +100,7 @@ pub enum Delay {
 #[serde(deny_unknown_fields, default)]
 pub struct Jitter {
     /// Maximum in milliseconds.
-    pub most_ms: f64,
+    pub max_ms: f64,
 }
 
 /// Bandwidth of each endpoint's network card, which has an unbounded queue in either direction. 0 means no limit.
@@ -175,9 +175,9 @@ pub struct DeliverySpec {
     /// Retransmission timeout before the first measured round trip, in milliseconds (RFC 6298, 2.1: one second).
     pub rto_initial_ms: f64,
     /// Minimum retransmission timeout, in milliseconds (RFC 6298, 2.4: one second; Linux: 200).
-    pub rto_least_ms: f64,
+    pub rto_min_ms: f64,
     /// Maximum retransmission timeout, in milliseconds (RFC 6298, 2.5: at least 60 seconds).
-    pub rto_most_ms: f64,
+    pub rto_max_ms: f64,
     /// Retransmit on the third duplicate acknowledgement (RFC 5681, 3.2).
     pub fast_retransmit: bool,
     /// Maximum number of unacknowledged bytes on a stream. Messages beyond it are dropped.
@@ -189,8 +189,8 @@ impl Default for DeliverySpec {
         DeliverySpec {
             kind: Delivery::Stream,
             rto_initial_ms: 1000.0,
-            rto_least_ms: 200.0,
-            rto_most_ms: 60_000.0,
+            rto_min_ms: 200.0,
+            rto_max_ms: 60_000.0,
             fast_retransmit: true,
             queue_bytes: 64 << 20,
         }
@@ -294,7 +294,7 @@ impl NetworkSpec {
             Err(Fault { place: format!("{name}: `{key}`"), what, help: help.to_owned() })
         };
         for (key, value) in self.times() {
-            if !(0.0..=MOST_MS).contains(&value) {
+            if !(0.0..=MAX_MS).contains(&value) {
                 return refuse(key, format!("{value} is out of range"), "set it between 0 and 3600000 milliseconds");
             }
         }
@@ -312,7 +312,7 @@ impl NetworkSpec {
             }
         }
         let Packets { mtu_bytes, header_bytes, .. } = self.packets;
-        if mtu_bytes < LEAST_MTU_BYTES || header_bytes >= mtu_bytes {
+        if mtu_bytes < MIN_MTU_BYTES || header_bytes >= mtu_bytes {
             let what = format!("{mtu_bytes} bytes are too few for headers of {header_bytes}");
             return refuse("packets.mtu_bytes".into(), what, "set at least 64, and more than the headers");
         }
@@ -328,13 +328,10 @@ impl NetworkSpec {
                 );
             }
         }
-        let DeliverySpec { rto_initial_ms, rto_least_ms, rto_most_ms, .. } = self.transport;
-        if !(rto_least_ms > 0.0
-            && rto_least_ms <= rto_most_ms
-            && (rto_least_ms..=rto_most_ms).contains(&rto_initial_ms))
-        {
-            let what = format!("least {rto_least_ms}, initial {rto_initial_ms}, most {rto_most_ms}");
-            return refuse("transport.rto".into(), what, "set 0 < rto_least_ms <= rto_initial_ms <= rto_most_ms");
+        let DeliverySpec { rto_initial_ms, rto_min_ms, rto_max_ms, .. } = self.transport;
+        if !(rto_min_ms > 0.0 && rto_min_ms <= rto_max_ms && (rto_min_ms..=rto_max_ms).contains(&rto_initial_ms)) {
+            let what = format!("least {rto_min_ms}, initial {rto_initial_ms}, most {rto_max_ms}");
+            return refuse("transport.rto".into(), what, "set 0 < rto_min_ms <= rto_initial_ms <= rto_max_ms");
         }
         let ends = self.links.iter().flat_map(|link| [&link.from, &link.to]).map(|end| ("links", end));
         let struck = self.faults.iter().flat_map(FaultSpec::ends).map(|end| ("faults", end));
@@ -349,14 +346,14 @@ impl NetworkSpec {
     fn validate_delay(&self) -> Result<(), (&'static str, String, &'static str)> {
         match &self.delay {
             Delay::Constant { .. } => Ok(()),
-            Delay::Normal { mean_ms, least_ms, most_ms, .. } => {
-                if (*least_ms..=*most_ms).contains(mean_ms) {
+            Delay::Normal { mean_ms, min_ms, max_ms, .. } => {
+                if (*min_ms..=*max_ms).contains(mean_ms) {
                     return Ok(());
                 }
                 Err((
                     "delay.mean_ms",
-                    format!("is {}, not between {} and {}", short(*mean_ms), short(*least_ms), short(*most_ms)),
-                    "set least_ms <= mean_ms <= most_ms",
+                    format!("is {}, not between {} and {}", short(*mean_ms), short(*min_ms), short(*max_ms)),
+                    "set min_ms <= mean_ms <= max_ms",
                 ))
             }
             Delay::Matrix { regions, one_way_ms, placement, clients } => {
@@ -385,19 +382,19 @@ impl NetworkSpec {
 
     fn times(&self) -> Vec<(String, f64)> {
         let mut times = vec![
-            ("jitter.most_ms".to_owned(), self.jitter.most_ms),
+            ("jitter.max_ms".to_owned(), self.jitter.max_ms),
             ("packets.reordering_ms".to_owned(), self.packets.reordering_ms),
             ("transport.rto_initial_ms".to_owned(), self.transport.rto_initial_ms),
-            ("transport.rto_least_ms".to_owned(), self.transport.rto_least_ms),
-            ("transport.rto_most_ms".to_owned(), self.transport.rto_most_ms),
+            ("transport.rto_min_ms".to_owned(), self.transport.rto_min_ms),
+            ("transport.rto_max_ms".to_owned(), self.transport.rto_max_ms),
         ];
         match &self.delay {
             Delay::Constant { mean_ms } => times.push(("delay.mean_ms".into(), *mean_ms)),
-            Delay::Normal { mean_ms, deviation_ms, least_ms, most_ms } => times.extend([
+            Delay::Normal { mean_ms, deviation_ms, min_ms, max_ms } => times.extend([
                 ("delay.mean_ms".to_owned(), *mean_ms),
                 ("delay.deviation_ms".to_owned(), *deviation_ms),
-                ("delay.least_ms".to_owned(), *least_ms),
-                ("delay.most_ms".to_owned(), *most_ms),
+                ("delay.min_ms".to_owned(), *min_ms),
+                ("delay.max_ms".to_owned(), *max_ms),
             ]),
             Delay::Matrix { one_way_ms, .. } => {
                 times.extend(one_way_ms.iter().flatten().map(|ms| ("delay.one_way_ms".to_owned(), *ms)));

@@ -16,8 +16,8 @@ const DUPLICATES: u32 = 3;
 pub struct StreamOptions {
     /// Timeout before the first measured round trip.
     pub initial_ns: u64,
-    pub least_ns: u64,
-    pub most_ns: u64,
+    pub min_ns: u64,
+    pub max_ns: u64,
     pub fast_retransmit: bool,
 }
 
@@ -180,7 +180,7 @@ impl<L> Stream<L> {
             }
         }
         let timeout = self.smoothed_ns.unwrap_or(0) + 4 * self.variation_ns;
-        self.timeout_ns = timeout.clamp(self.options.least_ns, self.options.most_ns);
+        self.timeout_ns = timeout.clamp(self.options.min_ns, self.options.max_ns);
     }
 
     /// Retransmits if the timer has expired.
@@ -190,7 +190,7 @@ impl<L> Stream<L> {
         if deadline > now {
             return self.wake_at(deadline, todo);
         }
-        self.timeout_ns = (self.timeout_ns * 2).min(self.options.most_ns);
+        self.timeout_ns = (self.timeout_ns * 2).min(self.options.max_ns);
         self.recover = Some(self.next);
         self.duplicates = 0;
         self.retransmit(now, todo);

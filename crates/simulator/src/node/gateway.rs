@@ -2,16 +2,16 @@
 
 use super::{Destination, Node, Surroundings};
 use crate::charges::{Charges, nanos};
-use crate::hostile::{MOST_UNREAD_BYTES, Request};
+use crate::hostile::{MAX_UNREAD_BYTES, Request};
 use crate::parcel::Parcel;
 use quorate_applications::Reply;
 use quorate_consensus::pool::Source;
 use quorate_consensus::{Input, Protocol, Refusal};
 use quorate_gateway::budget::{
-    BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MOST_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
+    BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,
     STRANGERS_NS_PER_TURN,
 };
-use quorate_gateway::places::{self, Entrance, Holder, MOST_LINKS, MOST_LINKS_PER_ADDRESS};
+use quorate_gateway::places::{self, Entrance, Holder, MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_gateway::turns::Standing;
 use quorate_hosting::{Answers, bad_expiry, refusal};
 use quorate_types::{Bundle, Digest, ReplicaReply, Time};
@@ -61,8 +61,8 @@ impl Door {
     }
 
     fn enter(&mut self, id: u64) -> bool {
-        let full = self.places.len() >= MOST_LINKS_PER_ADDRESS;
-        match places::entrance(&self.places, ADDRESS, MOST_LINKS, MOST_LINKS_PER_ADDRESS) {
+        let full = self.places.len() >= MAX_LINKS_PER_ADDRESS;
+        match places::entrance(&self.places, ADDRESS, MAX_LINKS, MAX_LINKS_PER_ADDRESS) {
             _ if self.proxied && full => return false,
             Entrance::Free => {}
             Entrance::Instead(other) => self.places.retain(|holder| holder.id != other),
@@ -73,7 +73,7 @@ impl Door {
     }
 
     fn is_unread(&self, link: u16) -> bool {
-        self.unread.get(&link).is_some_and(|bytes| *bytes >= MOST_UNREAD_BYTES)
+        self.unread.get(&link).is_some_and(|bytes| *bytes >= MAX_UNREAD_BYTES)
     }
 
     fn answers_unread(&mut self, link: u16, bytes: u64) {
@@ -128,10 +128,10 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Serves links in turns by cost; the bundles reach the replica as one input.
-    fn serve_some(&mut self, standing: Standing, most_ns: u64, world: &mut Surroundings<'_, P::Message>) {
+    fn serve_some(&mut self, standing: Standing, max_ns: u64, world: &mut Surroundings<'_, P::Message>) {
         let (mut frames, mut bytes, mut spent_ns) = (0, 0, 0);
         let (mut bundles, mut sources) = (Vec::new(), Vec::new());
-        while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < most_ns {
+        while frames < FRAMES_PER_TURN && bytes < BYTES_PER_TURN && spent_ns < max_ns {
             let Some((link, (request, size))) = self.requests.next(standing) else { break };
             if self.door.is_unread(link) {
                 self.requests.park(link, (request, size));
@@ -152,7 +152,7 @@ impl<P: Protocol> Node<P> {
                 Request::Forged => {
                     self.spent += world.charges.verify(1);
                     self.requests.set_standing(link, Standing::Stranger);
-                    if self.requests.fault(link) >= MOST_FAULTS {
+                    if self.requests.fault(link) >= MAX_FAULTS {
                         self.requests.forget(link);
                     }
                 }

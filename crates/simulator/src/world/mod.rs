@@ -43,7 +43,7 @@ use std::time::Duration;
 use turns::Cores;
 
 /// Maximum number of events at one time. More are an endless loop.
-const MOST_EVENTS_AT_ONCE: u64 = 20_000_000;
+const MAX_EVENTS_AT_ONCE: u64 = 20_000_000;
 /// Maximum time after the load for all replicas to execute the same commands.
 const SETTLE: Duration = Duration::from_secs(5);
 
@@ -216,7 +216,7 @@ impl<'a, P: Protocol> World<'a, P> {
         while self.oracle.complaint.is_none() {
             let Some((time, event)) = self.schedule.pop() else { break };
             at_once = if time == self.now { at_once + 1 } else { 0 };
-            if at_once > MOST_EVENTS_AT_ONCE {
+            if at_once > MAX_EVENTS_AT_ONCE {
                 return self.oracle.complain("spin", format!("{at_once} events at {time:?}"));
             }
             assert!(time >= self.now, "time runs backwards");

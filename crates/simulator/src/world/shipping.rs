@@ -40,8 +40,8 @@ impl<M: Message> Pairs<M> {
             is_lossy: spec.network.loses() || cuts,
             options: StreamOptions {
                 initial_ns: ms_to_ns(transport.rto_initial_ms),
-                least_ns: ms_to_ns(transport.rto_least_ms),
-                most_ns: ms_to_ns(transport.rto_most_ms),
+                min_ns: ms_to_ns(transport.rto_min_ms),
+                max_ns: ms_to_ns(transport.rto_max_ms),
                 fast_retransmit: transport.fast_retransmit,
             },
             queue_bytes: transport.queue_bytes,

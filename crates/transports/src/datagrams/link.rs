@@ -57,9 +57,9 @@ impl Linked for PacketLink {
         self.queued_bytes + self.machine.unsent_bytes()
     }
 
-    fn push(&mut self, frame: Bytes, most_bytes: usize) -> bool {
+    fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool {
         let (waiting, bytes) = (self.queued_bytes(), frame.len() + HEADER_BYTES);
-        if waiting > 0 && waiting + bytes > most_bytes {
+        if waiting > 0 && waiting + bytes > max_bytes {
             return false;
         }
         self.queued_bytes += bytes;

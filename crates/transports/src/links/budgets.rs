@@ -223,7 +223,7 @@ impl<L: Linked> Links<L> {
     /// Makes room for a client that has authenticated itself, or says why there is none.
     pub fn make_place(&mut self, newcomer: &L) -> Result<(), LinkError> {
         let source = newcomer.share.source;
-        let (all, most) = (self.config.most_client_links, self.config.most_client_links_per_address);
+        let (all, most) = (self.config.max_client_links, self.config.max_client_links_per_address);
         match places::entrance(&self.holders(), source, all, most) {
             Entrance::Free => {}
             Entrance::Instead(id) => self.cut(index(LinkId(id)), LinkError::Idle),
@@ -259,10 +259,10 @@ impl<L: Linked> Links<L> {
     pub fn make_entrance(&mut self, address: SocketAddr, door: Door) {
         let source = source(address.ip());
         let of_source = |link: &L| link.door == door && link.share.source == source;
-        if self.waiting().filter(|link| of_source(link)).count() >= self.config.most_unauthenticated_links_per_address {
+        if self.waiting().filter(|link| of_source(link)).count() >= self.config.max_unauthenticated_links_per_address {
             self.evict_oldest(of_source);
         }
-        if self.unauthenticated >= self.config.most_unauthenticated_links {
+        if self.unauthenticated >= self.config.max_unauthenticated_links {
             let crowd = |door: Door| self.waiting().filter(|link| link.door == door).count();
             let crowded = Door::ALL.into_iter().max_by_key(|door| crowd(*door)).expect("there are doors");
             self.evict_oldest(|link| link.door == crowded);

@@ -15,7 +15,7 @@ pub use door::Door;
 pub use sweep::Stuck;
 pub use table::{Table, index};
 
-use crate::config::{LinkConfig, MOST_OPERATORS};
+use crate::config::{LinkConfig, MAX_OPERATORS};
 use crate::error::{LinkError, Refusal};
 use crate::{Counters, Event, LinkId, Remote};
 use budgets::Memory;
@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 /// A client that leaves this part of `client_queue_bytes` unread is served no more until it reads.
 const CONGESTED_SHARE: usize = 4;
 /// Refusals kept for [`Transport::take_refusals`](crate::Transport::take_refusals); older ones are forgotten.
-const MOST_REFUSALS: usize = 64;
+const MAX_REFUSALS: usize = 64;
 
 /// How far a link has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -121,8 +121,8 @@ pub trait Linked: DerefMut<Target = LinkState> {
     /// Bytes queued, framing included, whether sealed or not.
     fn queued_bytes(&self) -> usize;
 
-    /// Queues a frame unless that would exceed `most_bytes`; says whether it did.
-    fn push(&mut self, frame: Bytes, most_bytes: usize) -> bool;
+    /// Queues a frame unless that would exceed `max_bytes`; says whether it did.
+    fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool;
 
     /// From now on refuses frames with a body of more than `bytes`.
     fn set_frame_limit(&mut self, bytes: usize);
@@ -303,7 +303,7 @@ impl<L: Linked> Links<L> {
                 self.client_events.push(Event::Connected { link: link.id, remote });
             }
             Remote::Operator(_) => {
-                if self.operators >= MOST_OPERATORS {
+                if self.operators >= MAX_OPERATORS {
                     return Err(LinkError::TooManyOperators(self.operators));
                 }
                 self.operators += 1;
@@ -394,7 +394,7 @@ impl<L: Linked> Links<L> {
     }
 
     pub fn refuse(&mut self, address: Address, dialled: Option<ReplicaId>, why: LinkError) {
-        if self.refusals.len() == MOST_REFUSALS {
+        if self.refusals.len() == MAX_REFUSALS {
             self.refusals.pop_front();
         }
         self.refusals.push_back(Refusal { address, dialled, why });
@@ -493,8 +493,8 @@ impl<L: Linked> Links<L> {
 
 /// Queues a frame on an established link, which the next poll writes.
 #[inline]
-fn push<L: Linked>(link: &mut L, frame: Bytes, most_bytes: usize, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
-    if !link.push(frame, most_bytes) {
+fn push<L: Linked>(link: &mut L, frame: Bytes, max_bytes: usize, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
+    if !link.push(frame, max_bytes) {
         counters.frames_dropped += 1;
     } else if !link.dirty && !link.is_blocked() {
         link.dirty = true;

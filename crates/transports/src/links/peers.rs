@@ -52,11 +52,11 @@ impl Peer {
 
     /// Keeps a frame for the next link, at the cost of the oldest ones: protocols say again what matters, and the
     /// newest of it matters most. Returns how many frames were given up.
-    pub fn park(&mut self, frame: Bytes, most_bytes: usize) -> u64 {
+    pub fn park(&mut self, frame: Bytes, max_bytes: usize) -> u64 {
         self.parked_bytes += frame.len();
         self.parked.push_back(frame);
         let mut given_up = 0;
-        while self.parked_bytes > most_bytes {
+        while self.parked_bytes > max_bytes {
             let oldest = self.parked.pop_front().expect("what has bytes has frames");
             self.parked_bytes -= oldest.len();
             given_up += 1;

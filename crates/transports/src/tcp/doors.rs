@@ -22,7 +22,7 @@ struct OpenDoor {
 pub struct Doors(Vec<OpenDoor>);
 
 /// Most listeners of one transport.
-pub const MOST_DOORS: usize = 3;
+pub const MAX_DOORS: usize = 3;
 
 impl Doors {
     /// Takes endpoints over and has them watched.
@@ -31,7 +31,7 @@ impl Doors {
         // Operators first, so that they come in however many others knock.
         let doors =
             [(Door::Operators, endpoints.operators), (peers, endpoints.peers), (Door::Clients, endpoints.clients)];
-        let mut open = Vec::with_capacity(MOST_DOORS);
+        let mut open = Vec::with_capacity(MAX_DOORS);
         for (door, endpoint) in doors {
             let Some(endpoint) = endpoint else { continue };
             let mut listener = sockets::adopt(endpoint.into_listener()?, config)?;

@@ -4,7 +4,7 @@ use super::sockets::is_repeating;
 use crate::error::LinkError;
 use crate::framing::FrameBuffer;
 use crate::links::{LinkState, Linked, Phase, Stuck};
-use crate::write_queue::{MOST_SLICES, WriteQueue};
+use crate::write_queue::{MAX_SLICES, WriteQueue};
 use crate::{Counters, Event, Remote};
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
@@ -76,9 +76,9 @@ impl Linked for Link {
     }
 
     #[inline]
-    fn push(&mut self, frame: Bytes, most_bytes: usize) -> bool {
+    fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool {
         let waiting = self.queue.bytes();
-        if waiting > 0 && waiting + crate::framing::HEADER_BYTES + frame.len() > most_bytes {
+        if waiting > 0 && waiting + crate::framing::HEADER_BYTES + frame.len() > max_bytes {
             return false;
         }
         self.queue.push(frame);
@@ -190,7 +190,7 @@ impl Link {
         if let Some(only) = self.queue.only_slice() {
             return (only.len(), self.write_one(only));
         }
-        let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
         let (count, total) = self.queue.slices(&mut slices);
         (total, SockRef::from(&self.socket).send_vectored_with_flags(&slices[..count], SEND_FLAGS))
     }

@@ -15,7 +15,7 @@ use crate::kind::{Carrier, TransportProfile};
 use crate::links::{Door, LinkState, Links, Phase};
 use crate::{Counters, Endpoint, Endpoints, Event, LinkId, Listening, Remote, Transport};
 use bytes::Bytes;
-use doors::{Doors, MOST_DOORS};
+use doors::{Doors, MAX_DOORS};
 use link::Link;
 use mio::{Interest, Token};
 use quorate_channels::{Carriage, ChannelConfig, ChannelFactory, RemoteIdentity, Side};
@@ -26,12 +26,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The tokens below are those of the endpoints.
-const WAKER: Token = Token(MOST_DOORS);
+const WAKER: Token = Token(MAX_DOORS);
 /// The token of the link at index 0.
-const FIRST_LINK: usize = MOST_DOORS + 1;
+const FIRST_LINK: usize = MAX_DOORS + 1;
 
 /// Events taken from the kernel in one poll; the rest comes with the next.
-const MOST_READY: usize = 256;
+const MAX_READY: usize = 256;
 /// TCP as a kind of transport.
 pub(crate) struct Tcp;
 
@@ -139,7 +139,7 @@ impl TcpTransport {
         let trouble_ms = config.tcp.unacknowledged_ms;
         Ok(TcpTransport {
             poll,
-            ready: mio::Events::with_capacity(MOST_READY),
+            ready: mio::Events::with_capacity(MAX_READY),
             doors,
             accept_at: None,
             links: Links::new(committee, channels.local(), config.links, trouble_ms, waker.clone()),

@@ -5,7 +5,7 @@ use super::*;
 use crate::links::index;
 
 /// Streams accepted in one poll; the rest comes with the next.
-const MOST_ACCEPTED: usize = 64;
+const MAX_ACCEPTED: usize = 64;
 /// How long to leave the listener alone when no descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -51,7 +51,7 @@ impl TcpTransport {
         for event in &ready {
             match event.token() {
                 WAKER => {}
-                Token(token) if token < MOST_DOORS => self.doors.knocked(token),
+                Token(token) if token < MAX_DOORS => self.doors.knocked(token),
                 Token(token) => {
                     let closing = event.is_read_closed() || event.is_error();
                     if closing && let Some(link) = self.links.table.at_mut(token - FIRST_LINK) {
@@ -236,7 +236,7 @@ impl TcpTransport {
 
     fn accept(&mut self) {
         let now = Instant::now();
-        for _ in 0..MOST_ACCEPTED {
+        for _ in 0..MAX_ACCEPTED {
             let Some((door, accepted)) = self.doors.accept() else { return };
             let (socket, address) = match accepted {
                 Ok(accepted) => accepted,

@@ -12,7 +12,7 @@ use quorate_types::ReplicaId;
 /// Rounds before all links are open.
 const ROUNDS: u64 = 8;
 /// Most rounds in which the network is divided.
-const MOST_DIVIDED: u64 = 3;
+const MAX_DIVIDED: u64 = 3;
 /// The latest chance at which a lie begins.
 const LATEST_CHANCE: u64 = 6;
 /// In one of so many scenarios the liar is no nearer than others.
@@ -47,7 +47,7 @@ pub fn lie_in_ambush<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice
     for view in 1..=ROUNDS {
         stage.leader(view, ReplicaId(dice.below(REPLICAS as u64) as u16));
     }
-    for _ in 0..dice.below(MOST_DIVIDED + 1) {
+    for _ in 0..dice.below(MAX_DIVIDED + 1) {
         let (view, group) = (1 + dice.below(ROUNDS), dice.some_of(everybody));
         stage.links().partition(view, [group, everybody & !group]);
     }

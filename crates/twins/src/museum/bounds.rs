@@ -24,9 +24,9 @@ use std::sync::Arc;
 /// Messages of a hostile peer, each for another view.
 const FLOOD: u64 = 3000;
 /// More rounds than an honest cluster of four needs, and fewer than the flood asks for: votes are counted 128 views ahead.
-const MOST_ROUNDS: usize = 512;
+const MAX_ROUNDS: usize = 512;
 /// More slots than the claims of others are kept for: 1024.
-const MOST_CLAIMED: usize = 1100;
+const MAX_CLAIMED: usize = 1100;
 
 fn word(number: u64) -> Digest {
     let mut digest = Digest([0xee; 32]);
@@ -42,7 +42,7 @@ fn flood(stage: &mut Stage<ChainedEngine<Jolteon>>, message: impl Fn(u64) -> Cha
     }
     stage.settle();
     let rounds = stage.replica(ActorId(0)).parts().tally.rounds();
-    if rounds > MOST_ROUNDS {
+    if rounds > MAX_ROUNDS {
         let what = format!("R0 keeps {rounds} rounds of votes after {FLOOD} messages of one peer");
         stage.judge().complain(Law::Memory, what);
     }
@@ -90,7 +90,7 @@ pub fn flood_of_claims(how: &Play) -> Ending {
         }
         stage.settle();
         let claimed = stage.replica(ActorId(0)).protocol().claimed();
-        if claimed > MOST_CLAIMED {
+        if claimed > MAX_CLAIMED {
             let what = format!("R0 keeps what one peer claims of {claimed} slots");
             stage.judge().complain(Law::Memory, what);
         }

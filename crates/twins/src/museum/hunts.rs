@@ -33,13 +33,13 @@ const LINKS_ROUNDS: usize = 12;
 /// Rounds of a scenario with mutated messages.
 const MUTATED_ROUNDS: u64 = 8;
 /// Most rounds in which messages are mutated, and most in which the network is divided.
-const MOST_FAULTY_ROUNDS: u64 = 3;
+const MAX_FAULTY_ROUNDS: u64 = 3;
 /// Views of a random simulation.
 const RANDOM_VIEWS: u64 = 12;
 /// Most views by which a message is late in a random simulation.
-const MOST_LATE: u64 = 4;
+const MAX_LATE: u64 = 4;
 /// Most actions that an actor whose crash is drawn still does.
-const MOST_ACTIONS: u64 = 24;
+const MAX_ACTIONS: u64 = 24;
 
 /// Plays the scenario of a number, from 0; what is wrong with it.
 pub type Scenes = Box<dyn FnMut(u64) -> Option<Complaint>>;
@@ -196,7 +196,7 @@ fn changes<M: Malleable>(context: Context, rounds: BTreeMap<View, (Change, Actor
 fn mutate_rounds<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) {
     let (liar, everybody) = (dice.actor(), stage.cast().everybody());
     let mut rounds = BTreeMap::new();
-    for _ in 0..=dice.below(MOST_FAULTY_ROUNDS) {
+    for _ in 0..=dice.below(MAX_FAULTY_ROUNDS) {
         let (view, change) = (View(1 + dice.below(MUTATED_ROUNDS)), dice.pick(&Change::ALL));
         rounds.insert(view, (change, dice.some_of(everybody)));
     }
@@ -204,7 +204,7 @@ fn mutate_rounds<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &m
     for view in 1..=MUTATED_ROUNDS {
         stage.leader(view, ReplicaId(dice.actor().0 as u16));
     }
-    for _ in 0..=dice.below(MOST_FAULTY_ROUNDS) {
+    for _ in 0..=dice.below(MAX_FAULTY_ROUNDS) {
         let (view, group) = (1 + dice.below(MUTATED_ROUNDS), dice.some_of(everybody));
         stage.links().partition(view, [group, everybody & !group]);
     }
@@ -225,13 +225,13 @@ fn make_trouble<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mu
     })));
     let mut on_the_way = Vec::new();
     for view in 1..=RANDOM_VIEWS {
-        on_the_way.extend(keeper.take().into_iter().map(|kept| (view + delays.below(MOST_LATE), kept)));
+        on_the_way.extend(keeper.take().into_iter().map(|kept| (view + delays.below(MAX_LATE), kept)));
         let due = on_the_way.extract_if(.., |(due, _)| *due <= view).map(|(_, kept)| kept).collect();
         for actor in stage.cast().actors() {
             if !stage.is_up(actor) && dice.one_in(2) {
                 stage.restart(actor);
             } else if stage.is_up(actor) && Some(actor) != liar && dice.one_in(unstable) {
-                stage.crash_after(actor, dice.below(MOST_ACTIONS) as usize);
+                stage.crash_after(actor, dice.below(MAX_ACTIONS) as usize);
             }
         }
         go_on(stage, view);

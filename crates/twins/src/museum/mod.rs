@@ -150,8 +150,8 @@ impl Exhibit {
     }
 
     /// Looks for it: the directed scenario first, then each hunt that may take so many scenarios at most.
-    pub fn visit(&self, most_scenarios: u64) -> Vec<Caught> {
-        let hunts = self.hunts.iter().filter(|(_, budget)| *budget <= most_scenarios);
+    pub fn visit(&self, max_scenarios: u64) -> Vec<Caught> {
+        let hunts = self.hunts.iter().filter(|(_, budget)| *budget <= max_scenarios);
         let hunts = hunts
             .map(|(hunt, budget)| self.look(hunt.name(), *budget, hunt.is_sweep(), &|how| self.scenes(*hunt, how)));
         std::iter::once(self.directed()).chain(hunts).collect()

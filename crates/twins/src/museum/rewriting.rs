@@ -90,7 +90,7 @@ impl Rewriter {
             shown: None,
             given_up: View(0),
             executed: VecDeque::new(),
-            remembers: config.retained_blocks * ledger::MOST_OVER_LIMITS,
+            remembers: config.retained_blocks * ledger::MAX_OVER_LIMITS,
         }
     }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Views in which R3 is away: more than the blocks that are kept, for however long somebody may be fetching a state.
 const AWAY: u64 = 40;
 /// More questions than anybody asks who fetches a state of one chunk from three others.
-const MOST_QUESTIONS: usize = 200;
+const MAX_QUESTIONS: usize = 200;
 
 type Jolteons = Stage<ChainedEngine<Jolteon>>;
 
@@ -68,7 +68,7 @@ fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite
             // Its own replica does not answer the same question time and again; the liar does.
             if let Action::Mark(Mark::Dropped { from, why: Drop::Repeated }) = action
                 && let Some(offer) = offered.clone()
-                && asked.fetch_add(1, Ordering::Relaxed) < MOST_QUESTIONS
+                && asked.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS
             {
                 *action = Action::Send { to: To::One(*from), message: offer, after: None, sign: false };
                 return true;
@@ -77,7 +77,7 @@ fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite
             match message {
                 Envelope::Offer { .. } => offered = Some(message.clone()),
                 Envelope::StatePart { .. } => {
-                    let again = asked.fetch_add(1, Ordering::Relaxed) < MOST_QUESTIONS;
+                    let again = asked.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS;
                     let Some(offer) = offered.clone().filter(|_| again) else { return false };
                     *message = offer;
                 }
@@ -95,7 +95,7 @@ pub fn repeated_offers(how: &Play) -> Ending {
         stage.misbehave(ActorId(0), repeats_offers(asked.clone()));
         come_back_late(stage);
         let asked = asked.load(Ordering::Relaxed);
-        if asked > MOST_QUESTIONS {
+        if asked > MAX_QUESTIONS {
             let what =
                 format!("R3 has asked one peer {asked} times for parts of the state that it fetches, and has nothing");
             stage.judge().complain(Law::Liveness, what);

@@ -1,6 +1,6 @@
 //! What a host does for its replica, all of it at once: it delivers, signs, checks, remembers and executes.
 
-use super::{Answer, MOST_DELIVERIES, MOST_TOLD, Parcel, Stage};
+use super::{Answer, MAX_DELIVERIES, MAX_TOLD, Parcel, Stage};
 use crate::actor::Actor;
 use crate::cast::{ActorId, ActorSet};
 use crate::judge::Law;
@@ -34,10 +34,10 @@ impl<P: Protocol> Stage<P> {
     fn deliver(&mut self, parcel: Parcel) {
         let message = self.letters.take(parcel.message);
         self.deliveries += 1;
-        if self.deliveries > MOST_DELIVERIES {
+        if self.deliveries > MAX_DELIVERIES {
             let left = self.first.drain(..).chain(self.queue.drain(..));
             left.for_each(|parcel| drop(self.letters.take(parcel.message)));
-            return self.judge.complain(Law::Liveness, format!("more than {MOST_DELIVERIES} messages in one view"));
+            return self.judge.complain(Law::Liveness, format!("more than {MAX_DELIVERIES} messages in one view"));
         }
         self.step(parcel.to, Input::Receive { from: parcel.from, message });
     }
@@ -263,9 +263,9 @@ impl<P: Protocol> Stage<P> {
     fn count_work(&mut self, actor: ActorId) {
         let told = &mut self.told[actor.0];
         *told = told.saturating_add(1);
-        if *told == MOST_TOLD + 1 && self.judge.trusts(actor) {
+        if *told == MAX_TOLD + 1 && self.judge.trusts(actor) {
             let what =
-                format!("{} sends more than {MOST_TOLD} messages to single others in a view", self.cast.name(actor));
+                format!("{} sends more than {MAX_TOLD} messages to single others in a view", self.cast.name(actor));
             self.judge.complain(Law::Work, what);
         }
     }

@@ -30,16 +30,16 @@ struct Content {
 
 impl Content {
     /// In chunks of which every other differs from state to state.
-    fn encode(&self, least_bytes: usize) -> Bytes {
+    fn encode(&self, min_bytes: usize) -> Bytes {
         let mut out = Encoder::with_capacity(4096);
         self.frontier.encode(&mut out);
         self.executed.encode(&mut out);
         encode_list(&self.chain, &mut out);
         let mut state = out.finish().to_vec();
-        while state.len() < least_bytes {
+        while state.len() < min_bytes {
             let chunk = state.len() / CHUNK_BYTES;
             let byte = if chunk.is_multiple_of(2) { chunk as u8 } else { self.chain.len() as u8 };
-            state.resize(least_bytes.min((chunk + 1) * CHUNK_BYTES), byte);
+            state.resize(min_bytes.min((chunk + 1) * CHUNK_BYTES), byte);
         }
         state.into()
     }

@@ -58,7 +58,7 @@ pub fn visit(arguments: &MuseumArgs, on_exhibit: &(dyn Fn(&str) + Sync)) -> Resu
     let cores = || thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = arguments.threads.unwrap_or_else(cores).min(exhibits.len());
     let (start, of) = (Instant::now(), exhibits.len());
-    let (next, most_scenarios) = (Arc::new(AtomicUsize::new(0)), arguments.most_scenarios);
+    let (next, max_scenarios) = (Arc::new(AtomicUsize::new(0)), arguments.max_scenarios);
     let (sender, results) = mpsc::channel();
     for _ in 0..threads {
         let (next, sender, exhibits) = (next.clone(), sender.clone(), exhibits.clone());
@@ -66,7 +66,7 @@ pub fn visit(arguments: &MuseumArgs, on_exhibit: &(dyn Fn(&str) + Sync)) -> Resu
         let work = move || {
             while let Some(exhibit) = exhibits.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let start = Instant::now();
-                let caught = exhibit.visit(most_scenarios);
+                let caught = exhibit.visit(max_scenarios);
                 let result = ExhibitResult::of(exhibit, &caught, start.elapsed().as_secs_f64());
                 if sender.send(((exhibit.number, exhibit.name()), result)).is_err() {
                     return;
