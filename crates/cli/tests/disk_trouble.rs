@@ -223,6 +223,8 @@ fn fill(config: &ClientConfig, stop: &AtomicBool) {
 /// Puts the cluster under load. `trouble` brings the victim down, `mend` makes its disk good; between the two and afterwards the
 /// cluster has to go on, and in the end all must have done the same, and have accused nobody.
 fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut Net)) {
+    // Under load its disk may fail before a peer has dialled it.
+    peers().for_each(|peer| net.wait_for_words(peer, 0, "replica 3 is connected"));
     let witnesses = Witnesses::start(&net.client, 4, 1).expect("clients start");
     let ground = witnesses.ground.clone();
     let goes_on = || {

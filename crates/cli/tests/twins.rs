@@ -92,7 +92,10 @@ fn bad_input_of_twins_gets_one_clear_error() {
     let directory = scratch("bad");
     fs::write(directory.join("bad.jsonl"), "{\"replicas\":4,\"rounds\":[]}\n").expect("it can be written");
     let wrong: [(&[&str], &str); 4] = [
-        (&["twins", "run", "--input", "bad.jsonl"], "bad.jsonl, line 1: a scenario has between 1 and 1000 rounds"),
+        (
+            &["twins", "run", "--input", "bad.jsonl"],
+            "bad.jsonl, line 1: scenario: a scenario has between 1 and 1000 rounds",
+        ),
         (&["twins", "replay", "none.jsonl"], "cannot read none.jsonl"),
         (&["twins", "run", "--twins", "5", "--sample", "1"], "5 of 4 replicas cannot be twins"),
         (&["museum", "--exhibit", "99"], "there is no exhibit `99`"),

@@ -1,6 +1,6 @@
 //! The settings of the consensus core, and the check that refuses combinations which cannot work.
 
-pub use crate::protocols::ProtocolKind;
+pub use crate::registry::ProtocolKind;
 pub use quorate_types::{Dissemination, UnknownName};
 
 use crate::facts::Shape;

@@ -49,6 +49,7 @@ pub mod pbft;
 pub mod pool;
 pub mod protocol;
 pub mod protocols;
+pub mod registry;
 pub mod replica;
 pub mod safety;
 pub mod seam;

@@ -11,8 +11,3 @@ pub(crate) fn goes_on() -> bool {
 pub(crate) fn partial(so_far: impl FnOnce() -> String) -> Option<String> {
     interrupt::requested().map(|signal| format!("ended by {signal} {}", so_far()))
 }
-
-/// Returns the note as a line of a table.
-pub(crate) fn line(partial: Option<&String>) -> String {
-    partial.map_or_else(String::new, |text| crate::result::line("PARTIAL", text))
-}

@@ -18,11 +18,11 @@ mod table;
 pub(crate) use growth::Growth;
 pub use machine::Machine;
 pub use quorate_types::text::count;
-pub(crate) use table::line;
 pub use table::{
     UNKNOWN, describe_bottleneck, describe_cluster, describe_load, describe_memory, describe_settings, figure,
     optional, shown_evidence,
 };
+pub(crate) use table::{line, partial_line};
 
 /// Buckets of [`BenchResult::latency_histogram`] per factor of ten.
 pub const BUCKETS_PER_DECADE: i32 = 20;

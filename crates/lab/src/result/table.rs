@@ -95,6 +95,11 @@ pub fn shown_evidence(result: &BenchResult) -> Vec<String> {
     lines
 }
 
+/// Returns the note of a partial result as a line of a table.
+pub(crate) fn partial_line(partial: Option<&String>) -> String {
+    partial.map_or_else(String::new, |text| line("PARTIAL", text))
+}
+
 /// Returns a line of a table below the figures.
 pub(crate) fn line(name: &str, text: impl std::fmt::Display) -> String {
     format!(" {name:<10}  {text}\n")
@@ -111,7 +116,7 @@ pub(super) fn render(result: &BenchResult, journal: String) -> String {
     }
     let spec = &result.spec;
     let mut text = format!("\n {}\n {}\n {}\n\n", describe_cluster(result), describe_load(spec), journal);
-    text.push_str(&crate::partial::line(result.partial.as_ref()));
+    text.push_str(&partial_line(result.partial.as_ref()));
     for line in table.lines() {
         text.push_str(line.trim_end());
         text.push('\n');

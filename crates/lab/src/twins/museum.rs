@@ -184,7 +184,7 @@ impl MuseumResult {
             let (protocol, seconds) = (one.protocol.to_string(), format!("{:.2}", one.seconds));
             table.add_row([&one.exhibit, one.bug, one.source, &protocol, &found.join(", "), &seconds]);
         }
-        let mut text = crate::partial::line(self.partial.as_ref());
+        let mut text = crate::result::partial_line(self.partial.as_ref());
         for line in table.lines() {
             text.push_str(line.trim_end());
             text.push('\n');

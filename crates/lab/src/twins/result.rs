@@ -183,7 +183,7 @@ impl TwinsResult {
             ),
             None => format!("{} scenarios", count(self.scenarios)),
         };
-        let mut text = crate::partial::line(self.partial.as_ref());
+        let mut text = crate::result::partial_line(self.partial.as_ref());
         text.push_str(&format!(" {}   {what}\n", self.protocol));
         text.push_str(&line("unsafe", count(self.unsafe_scenarios)));
         text.push_str(&line("stalled", count(self.stalled)));
