@@ -306,6 +306,12 @@ fn replicas_that_sign_no_votes_still_prove_who_they_are() {
     let bundle = client.bundle(10, b"x");
     client.submit(&[bundle], 1, 2);
     assert_eq!(client.connected(), [ReplicaId(2), ReplicaId(3)], "the others' keys are exchanged");
+    // A replica that this client could not send its bundle to has to fetch it.
+    let mut witness = TestClient::new(&cluster, 8);
+    witness.connect(4);
+    for replica in 0..4 {
+        witness.status_with(ReplicaId(replica), |status| status.height > Height(0));
+    }
     assert!(agreed(cluster, Vec::new()) > Height(0));
 }
 
