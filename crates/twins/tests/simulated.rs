@@ -123,7 +123,7 @@ fn relays_of_one_peer_take_no_more_than_its_share() {
             let case = format!("{bound} under {protocol}");
             let (_, report) = passes(spec, &case);
             assert!(dropped(&report, LEADER, Drop::PoolFull) > 0, "{case}: the share is never used up");
-            fails(spec, Bug::RelaysUnbounded, "alone relays", &case);
+            fails(spec, Bug::RelaysUnbounded, "relays, whose share is", &case);
         }
     }
 }
@@ -132,7 +132,7 @@ fn relays_of_one_peer_take_no_more_than_its_share() {
 #[test]
 fn questions_of_one_peer_are_answered_within_its_budget() {
     for (protocol, questions, words) in
-        [(ProtocolKind::Pbft, 8, "signatures in a second"), (ProtocolKind::Jolteon, 200, "bytes in a second")]
+        [(ProtocolKind::Pbft, 8, "signatures per second"), (ProtocolKind::Jolteon, 200, "bytes per second")]
     {
         let mut spec = spec(protocol, BACKUP, Fault::Pester { questions });
         // The longer the chain, the longer the answers.
