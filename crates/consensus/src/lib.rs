@@ -1,10 +1,11 @@
 //! quorate: pure consensus state machines.
 //!
-//! Nothing in this crate knows a clock, a socket, a file, a thread, a key or a random number. A [`Replica`] takes one
-//! [`Input`](seam::Input) and answers with [`Action`](seam::Action)s; the host does the rest. Read `testdata/jolteon/happy.txt`
-//! first, then [`chained::rules::jolteon`], then [`replica`].
+//! This crate uses no clock, socket, file, thread, key or random number. A [`Replica`] takes one [`Input`](seam::Input)
+//! and returns [`Action`](seam::Action)s; the host does the rest. Start with `testdata/jolteon/happy.txt`, then
+//! [`chained::rules::jolteon`], then [`replica`].
 
-/// Whether the replica that is taking a step was given this historical bug: never, unless the feature `mutants` is on.
+/// Returns whether this historical bug is injected into the replica that is taking a step. Always false without the
+/// feature `mutants`.
 #[cfg(feature = "mutants")]
 macro_rules! bug {
     ($name:ident) => {
@@ -12,7 +13,7 @@ macro_rules! bug {
     };
 }
 
-/// Whether the replica that is taking a step was given this historical bug: no.
+/// Always false: no bug can be injected without the feature `mutants`.
 #[cfg(not(feature = "mutants"))]
 macro_rules! bug {
     ($name:ident) => {

@@ -1,4 +1,4 @@
-//! What every protocol works with.
+//! State that every protocol works with.
 
 use crate::alone::Alone;
 use crate::answers::Answers;
@@ -12,34 +12,31 @@ use crate::store::Store;
 use crate::tally::Tally;
 use quorate_types::{Certificate, ClusterId, Quorum, ReplicaId};
 
-/// The parts that every protocol shares.
+/// Components that all protocols share.
 pub struct Parts {
-    /// The settings.
     pub config: Config,
-    /// n and f.
+    /// Committee size n and fault bound f.
     pub quorum: Quorum,
-    /// The cluster's name.
     pub cluster: ClusterId,
-    /// This replica.
+    /// Id of this replica.
     pub me: ReplicaId,
-    /// The certificate of genesis, which needs no proof.
+    /// Certificate of genesis, which needs no proof.
     pub genesis: Certificate,
-    /// Blocks and commands.
+    /// Block tree, pool and pending fetches.
     pub store: Store,
-    /// What this replica has bound itself to.
+    /// Everything this replica has bound itself to.
     pub safety: Safety,
-    /// The clock of views.
+    /// View timer.
     pub pacemaker: Pacemaker,
-    /// Whether the leader passes commands over.
+    /// Tracks whether the leader passes over waiting commands.
     pub fairness: Fairness,
-    /// Which bundles go along with proposals.
+    /// Decides which bundles travel with proposals.
     pub alone: Alone,
-    /// Who leads.
     pub leaders: LeaderElection,
-    /// Votes, but those on checkpoints.
+    /// Votes, except those on checkpoints.
     pub tally: Tally,
-    /// What quorums vouch for.
+    /// Votes on checkpoints and the certificates they form.
     pub checkpoints: Checkpoints,
-    /// What peers were answered lately.
+    /// Recent answers to peers, for rate limits.
     pub answers: Answers,
 }

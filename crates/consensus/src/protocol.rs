@@ -1,4 +1,4 @@
-//! What a protocol is to the shell around it.
+//! The interface between a protocol and the shell around it.
 
 use crate::facts::Facts;
 use crate::journal::{Record, Standing};
@@ -10,101 +10,93 @@ use crate::seam::{Drop, Message, Timer};
 use crate::tally::Counting;
 use quorate_types::{Certificate, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
 
-/// What a cheap look at a message says.
+/// Result of screening a message before its certificates are verified.
 #[derive(Debug)]
 pub enum Admission {
-    /// Not to be acted on.
+    /// Ignore the message.
     Drop(Drop),
-    /// A vote to be counted.
+    /// Count this vote.
     Tally(Vote),
-    /// To be handled when these certificates are genuine; none means at once.
+    /// Handle the message once these certificates are verified; immediately if there are none.
     Check(Vec<Certificate>),
-    /// To be handled when these certificates and signatures are genuine.
+    /// Handle the message once these certificates and signatures are verified.
     CheckSigned(Vec<Certificate>, Vec<Vote>),
 }
 
-/// What the shell tells a protocol.
+/// Event that the shell delivers to a protocol.
 #[derive(Debug)]
 pub enum Event<M> {
-    /// Begin.
     Start,
-    /// A message whose certificates are genuine.
+    /// A message with verified certificates.
     Message {
-        /// The sender.
         from: ReplicaId,
-        /// What it says.
         message: M,
     },
-    /// A quorum has voted.
+    /// A quorum of votes formed this certificate.
     Certified(Certificate),
-    /// A quorum has voted, in a kind of vote that is not certified.
+    /// A quorum voted for the subject, in a domain without certificates.
     Agreed(Subject),
-    /// A quorum vouches for the state at a checkpoint, the newest there is.
+    /// A newer checkpoint became stable: a quorum vouches for its state.
     Stable,
-    /// The state after what is committed came from others, without the blocks before it.
+    /// The replica adopted a state above its committed height from peers, without the blocks before it.
     Adopted,
-    /// An alarm rang.
     Timeout(Timer),
-    /// So many commands came in.
+    /// This many new commands arrived.
     Work(usize),
-    /// A block is whole now: its ancestors and bundles are here.
+    /// A block is complete: its ancestors and bundles are here.
     Whole(Digest),
-    /// A peer was asked how far it is, and this is genuine.
+    /// A peer answered how far it is, with a verified standing.
     Shown {
-        /// The peer.
         from: ReplicaId,
-        /// What it shows.
         standing: Standing,
     },
 }
 
-/// What the journal holds of a protocol's own; blocks and commits are in the shared parts already.
+/// Protocol-specific part of the journal; blocks and commits have been restored to the shared parts already.
 #[derive(Debug)]
 pub enum Recalled<'a, M> {
-    /// The replica has said this, and [`Safety`] knows.
+    /// A statement of this replica, which [`Safety`](crate::safety::Safety) has restored already.
     Promise(&'a Promise),
-    /// A certificate on which it stood.
+    /// A certificate on which its statements were based.
     Certificate(Certificate),
-    /// A message of its own or another's that may have to be said or shown again; unsigned, if it is its own.
+    /// A message that may have to be sent again, its own (then unsigned) or a peer's.
     Message(M),
-    /// What showed it how far others had come.
+    /// Evidence of how far peers had come.
     Standing(Standing),
 }
 
-/// A consensus protocol on the shared parts.
+/// Consensus protocol on top of the shared parts.
 pub trait Protocol: Send {
-    /// What its replicas say to each other.
     type Message: Message;
-    /// What it is.
     const FACTS: Facts;
-    /// A cheap look without side effects; `from` is in the committee.
+    /// Screens a message cheaply and without side effects; `from` is in the committee.
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
-    /// Acts.
+    /// Handles an event.
     fn handle(&mut self, now: Time, event: Event<Self::Message>, parts: &mut Parts, out: &mut Outbox<Self::Message>);
-    /// Moves to a higher view that nothing shows to have begun; see [`Replica::force_view`].
+    /// Moves to a higher view without evidence that it has begun; see [`Replica::force_view`].
     fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<Self::Message>);
-    /// Takes in what the journal holds, in its order and before [`Event::Start`], which then goes on from there.
+    /// Restores one journal entry. Entries come in journal order and before [`Event::Start`], which resumes from there.
     fn recall(&mut self, recalled: Recalled<'_, Self::Message>, parts: &mut Parts);
-    /// What has to be recalled besides the promises and the uncommitted blocks: what a shortened journal begins with.
+    /// Returns the records that open a truncated journal, besides the promises and the uncommitted blocks.
     fn summary(&self, parts: &Parts) -> Vec<Record>;
-    /// What shows others in which view this replica is.
+    /// Returns the evidence that shows peers which view this replica is in.
     fn standing(&self, parts: &Parts) -> Standing;
-    /// The highest view in which any replica can have spoken before one that has this genuine standing said so, if nobody but that
-    /// one is known to be honest; none if the parts of the standing do not fit together.
+    /// Returns an upper bound on the views in which any replica can have voted, given one honest replica's verified
+    /// standing. `None` if the standing is inconsistent.
     fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View>;
-    /// The leader of the current view, if it can be told yet.
+    /// Returns the leader of the current view, or `None` while it cannot be determined.
     fn leader(&self, parts: &Parts) -> Option<ReplicaId>;
-    /// Up to this height nobody needs blocks any more to agree on; those who lag behind may.
+    /// Returns the height up to which agreement needs no blocks any more; lagging replicas may still need them.
     fn settled(&self, parts: &Parts) -> Height {
         parts.store.committed()
     }
-    /// Holds after every step.
+    /// Asserts the protocol's invariants; runs after every step.
     fn invariants(&self, parts: &Parts);
-    /// What leaders are to do, and what blocks tell of it.
+    /// Returns the duties of leaders, and how blocks record whether they met them.
     fn duties() -> Duties {
         Duties::default()
     }
-    /// How the votes of a kind are counted.
+    /// Returns how votes of a domain are counted.
     fn counting(_domain: Domain) -> Counting {
         Counting::default()
     }

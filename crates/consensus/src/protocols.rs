@@ -1,4 +1,4 @@
-//! What the protocols of the [registry](crate::registry) are, and work that is generic in them.
+//! Properties of the protocols in the [registry](crate::registry), and dispatch of code that is generic over them.
 
 use crate::config::{Config, LeaderKind, VotesTo};
 use crate::facts::{Facts, Shape};
@@ -7,18 +7,17 @@ use crate::replica::{Protocol, Replica};
 use quorate_types::identity::ProofRequirements;
 use quorate_types::{ClusterId, Quorum, ReplicaId};
 
-/// Makes a replica of a protocol; see [`Replica::new`].
+/// Constructor of a protocol's replica; see [`Replica::new`].
 pub type MakeReplica<P> = fn(Config, Quorum, ClusterId, ReplicaId, u64) -> Replica<P>;
 
-/// Work that is the same for replicas of every protocol.
+/// Computation that is generic over the protocol.
 pub trait ForProtocol {
-    /// What comes of it.
     type Output;
-    /// Does it for one protocol.
+    /// Runs the computation for one protocol.
     fn run<P: Protocol + 'static>(self, make: MakeReplica<P>) -> Self::Output;
 }
 
-/// Does the work for the protocol of that name.
+/// Runs `work` for the protocol that `kind` names.
 pub fn for_protocol<W: ForProtocol>(kind: ProtocolKind, work: W) -> W::Output {
     crate::dispatch!(kind, work)
 }
@@ -33,44 +32,46 @@ impl ForProtocol for FactsOf {
 }
 
 impl ProtocolKind {
-    /// What the protocol is.
+    /// Returns the protocol's static description.
     pub fn facts(self) -> &'static Facts {
         for_protocol(self, FactsOf)
     }
 
-    /// The name on the command line and in files.
+    /// Returns the name used on the command line and in files.
     pub fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// Who may lead its views. PBFT's primary of view v is replica `v - 1 mod n`, who leads for as long as its view lasts.
+    /// Returns the leader elections that the protocol supports. In PBFT, replica `v - 1 mod n` is the primary for all
+    /// of view `v`.
     pub fn leaders(self) -> &'static [LeaderKind] {
         if self.has_slots() { &[LeaderKind::Fixed] } else { LeaderKind::ALL }
     }
 
-    /// What it asks of signatures: each of them shows certificates to others, in proposals or in view changes.
+    /// Returns the requirements on signature schemes. Every protocol shows certificates to third parties, in proposals
+    /// or in view changes.
     pub fn requires(self) -> ProofRequirements {
         ProofRequirements { transferable: true }
     }
 
-    /// Whether it agrees on each slot by itself, in a window of slots.
+    /// Returns whether the protocol agrees on each slot of a window separately.
     pub fn has_slots(self) -> bool {
         self.facts().shape == Shape::Slots
     }
 
-    /// How many blocks in consecutive views must be certified before the first of them is committed.
+    /// Returns how many blocks in consecutive views must be certified to commit the first of them.
     pub fn chain_length(self) -> usize {
         self.facts().shape.chain_length()
     }
 
-    /// Whether blocks are certified by a chain of views, so that somebody of another view may collect the votes.
+    /// Returns whether a chain of views certifies blocks, so that the next leader may collect the votes.
     pub fn is_chained(self) -> bool {
         matches!(self.facts().shape, Shape::Chain(_))
     }
 
-    /// How many consecutive views must have live leaders before anything is committed. In a chain, where the next leader collects
-    /// the votes, that is one more than there are blocks to certify; where everybody does, it is as many; where all phases of a block
-    /// belong to one view, one suffices.
+    /// Returns how many consecutive views need live leaders before anything commits. In a chain whose votes go to the
+    /// next leader, that is one more than the blocks to certify; with votes to all, it equals that number. One view is
+    /// enough if all phases of a block belong to it.
     pub fn live_leaders_in_a_row(self, votes: VotesTo) -> usize {
         match votes {
             VotesTo::Collector if self.is_chained() => self.chain_length() + 1,

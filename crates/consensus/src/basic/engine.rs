@@ -1,4 +1,4 @@
-//! The phases after prepare, and what their certificates do.
+//! The phases after prepare, and the effect of their certificates.
 
 use super::message::BasicMessage;
 use super::rules;
@@ -12,12 +12,12 @@ use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, Time, View};
 
 /// Basic HotStuff.
 pub struct BasicHotStuff {
-    /// What the highest commitQC decided.
+    /// Subject of the highest commitQC.
     decided: Subject,
 }
 
 impl BasicHotStuff {
-    /// The view of the highest certificate of a phase that is known.
+    /// Returns the view of the highest known certificate of a phase.
     fn reached(&self, phase: Domain, views: &Views<Self>, parts: &Parts) -> Option<View> {
         match phase {
             Domain::Prepare => Some(views.high().view()),
@@ -27,14 +27,16 @@ impl BasicHotStuff {
         }
     }
 
-    /// Does what the certificates at hand allow, once the block is here: commits, and votes in the phases of the current view.
+    /// Commits, and votes in the phases of the current view, as far as the known certificates allow and the block is
+    /// here.
     fn proceed(&mut self, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<BasicMessage>) {
         if let Some(block) = parts.store.tree.get(&self.decided.digest).cloned() {
             views.commit(&block, parts, out); // algorithm 2, line 35
         }
         let view = parts.pacemaker.view();
         let (high, lock) = (views.high().subject, parts.safety.lock());
-        // The highest certificate may stand in for a prepareQC, but what it is of has certainly been prepared.
+        // The highest certificate may come from a later phase and stand in for a prepareQC; its block has certainly
+        // been prepared.
         for (subject, phase) in [(high, Domain::Prepare), (lock, Domain::PreCommit)] {
             let Some(block) = parts.store.tree.get(&subject.digest).filter(|_| subject.view == view).cloned() else {
                 continue;

@@ -1,7 +1,8 @@
-//! What replicas of basic HotStuff say to each other.
+//! Messages of basic HotStuff.
 //!
-//! PREPARE is a proposal, NEW-VIEW after a failed view a timeout, and the votes are votes; to these, which every protocol with views
-//! has, the certificate is added that begins a phase: PRE-COMMIT with a prepareQC, COMMIT with a precommitQC, DECIDE with a commitQC.
+//! PREPARE is a proposal, NEW-VIEW after a failed view is a timeout, and votes are votes: these are the messages of all
+//! protocols with views. One message is added, for the certificate that begins a phase: PRE-COMMIT with a prepareQC,
+//! COMMIT with a precommitQC, DECIDE with a commitQC.
 
 use crate::seam::{Message, Purpose, Role};
 use crate::text::certificate_name;
@@ -12,9 +13,9 @@ use std::sync::Arc;
 /// A message of basic HotStuff.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BasicMessage {
-    /// What every protocol with views has.
+    /// Message that all protocols with views share.
     View(ViewMessage),
-    /// From the leader to all: the certificate of a phase, which begins the next.
+    /// From the leader to all: the certificate of a phase, which begins the next one.
     Phase(Box<Certificate>),
 }
 

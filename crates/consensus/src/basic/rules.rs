@@ -1,10 +1,10 @@
-//! What a replica of basic HotStuff may vote for (algorithm 1), and what each certificate means (algorithm 2). Pure.
+//! Voting rule of basic HotStuff (algorithm 1) and meaning of each certificate (algorithm 2). Pure functions.
 
 use crate::block_tree::BlockTree;
 use crate::views::{Candidate, Refusal};
 use quorate_types::{Certificate, Domain, Subject, View};
 
-/// Algorithm 1, lines 25-27, safeNode.
+/// Checks safeNode (algorithm 1, lines 25-27).
 pub fn safe_node(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal> {
     let Candidate { block, lock, .. } = candidate;
     let safe = tree.extends(block, lock.digest, lock.height); // line 26: the safety rule
@@ -16,14 +16,15 @@ pub fn safe_node(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refus
     }
 }
 
-/// What a replica is locked on by a certificate: by a precommitQC (algorithm 2, line 25), or by a commitQC, which presupposes one.
+/// Returns the lock that a certificate implies. A precommitQC locks (algorithm 2, line 25), and so does a commitQC,
+/// which implies a precommitQC.
 pub fn locks(certificate: &Certificate) -> Option<Subject> {
     let locked = matches!(certificate.subject.domain, Domain::PreCommit | Domain::Commit);
     locked.then_some(Subject { domain: Domain::PreCommit, ..certificate.subject })
 }
 
-/// With what a replica answers a certificate of the current view: a prepareQC with a pre-commit vote (line 17), a precommitQC with
-/// a commit vote (line 26), a commitQC with no vote (line 35 executes).
+/// Returns the phase of the vote that answers a certificate of the current view: a pre-commit vote for a prepareQC
+/// (line 17), a commit vote for a precommitQC (line 26), none for a commitQC (line 35 executes).
 pub fn answer(phase: Domain) -> Option<Domain> {
     match phase {
         Domain::Prepare => Some(Domain::PreCommit),
@@ -32,13 +33,14 @@ pub fn answer(phase: Domain) -> Option<Domain> {
     }
 }
 
-/// Whether a certificate shows that the view before `view` came to its end: it is of its last phase.
+/// Returns whether a certificate of the last phase shows that the view before `view` is over.
 pub fn finishes_view_before(view: View, certificate: &Certificate) -> bool {
     certificate.subject.domain == Domain::Commit && certificate.view().next() == view
 }
 
-/// The basis on which the leader after a timeout is elected: the block that it builds on, as if of a view that is below the one
-/// that failed. That block's own view may be the one that failed, prepared yet not committed: its leader is not elected again.
+/// Returns the basis for electing the leader after a timeout: the block it extends, with its view capped below the
+/// failed one. The block may be from the failed view itself, prepared but not committed; the cap keeps that view's
+/// leader from being elected again.
 pub fn basis_after_timeout(view: View, justify: &Certificate) -> Subject {
     let below_failed = View(view.0.saturating_sub(2));
     Subject { view: justify.view().min(below_failed), ..justify.subject }

@@ -1,5 +1,5 @@
-//! The chained family: a certificate of votes ends its view, and each block carries that of its parent. [`Rules`] say when to vote,
-//! lock and commit.
+//! The chained family: a certificate of votes ends its view, and each block carries its parent's certificate. [`Rules`]
+//! decide when to vote, lock and commit.
 
 use super::message::ChainedMessage;
 use super::rules::{Candidate, Refusal, Rules};
@@ -11,16 +11,16 @@ use crate::views::{Family, ViewEngine, Views};
 use quorate_types::{Block, Certificate, Digest, Domain, ReplicaId, Subject, Time, View};
 use std::marker::PhantomData;
 
-/// A chained protocol by its rules.
+/// Engine of a chained protocol, given its rules.
 pub type ChainedEngine<R> = ViewEngine<Chained<R>>;
 
-/// The family of the protocols that follow rules of the chain.
+/// Family of the protocols that follow chained rules.
 pub struct Chained<R> {
     rules: PhantomData<R>,
 }
 
 impl<R: Rules> Chained<R> {
-    /// A block is here that has a certificate: lock and commit what the rules say.
+    /// Locks and commits according to the rules, once a certified block is in the tree.
     fn certified(
         &mut self,
         digest: &Digest,
@@ -60,7 +60,7 @@ impl<R: Rules> Family for Chained<R> {
         R::awaits_higher(view, high)
     }
 
-    /// The votes of the view before, or, after a timeout, the certificate that the leader builds on.
+    /// Returns the votes of the previous view or, after a timeout, the certificate that the leader extends.
     fn basis(_view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject {
         let votes = evidence.filter(|evidence| evidence.subject.domain == Domain::Vote);
         votes.map_or(justify.subject, |votes| votes.subject)
@@ -99,7 +99,7 @@ impl<R: Rules> Family for Chained<R> {
     }
 
     fn whole(&mut self, block: &Block, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<ChainedMessage>) {
-        // Its certificate may have committed what the highest one does not, when views failed in between.
+        // If views failed in between, its certificate may have committed a block that the highest certificate does not.
         self.certified(&block.parent(), views, parts, out);
         if block.digest() == views.high().subject.digest {
             self.certified(&block.digest(), views, parts, out);

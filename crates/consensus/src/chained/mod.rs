@@ -1,6 +1,6 @@
-//! The chained family: one block a view, each carrying the certificate of the one before.
+//! The chained family: one block per view, each carrying the certificate of its predecessor.
 //!
-//! What the protocols differ in is a file in [`rules`]; everything else is the [`engine`].
+//! A protocol differs from the others only by its file in [`rules`]; the [`engine`] does the rest.
 
 pub mod engine;
 pub mod message;
@@ -12,10 +12,10 @@ use engine::ChainedEngine;
 use quorate_types::{ClusterId, Quorum, ReplicaId};
 use rules::Rules;
 
-/// A replica of a chained protocol.
+/// Replica of a chained protocol.
 pub type ChainedReplica<R> = Replica<ChainedEngine<R>>;
 
-/// A replica that follows the rules `R`.
+/// Creates a replica that follows the rules `R`.
 pub fn replica<R: Rules>(
     config: Config,
     quorum: Quorum,

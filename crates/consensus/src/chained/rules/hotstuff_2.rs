@@ -1,8 +1,9 @@
-//! HotStuff-2: Malkhi, Nayak, "HotStuff-2: optimal two-phase responsive BFT", 2023, in its pipelined form. What the paper calls
-//! the rank of a certificate is its view here.
+//! HotStuff-2: Malkhi, Nayak, "HotStuff-2: optimal two-phase responsive BFT", 2023, in its pipelined form. The rank of
+//! a certificate in the paper is its view here.
 //!
-//! Timeouts move a view without a proof that nobody is locked on more. Therefore a leader that has no certificate of the view before
-//! waits for as long as a message takes: then it has heard of the highest lock of an honest replica, and builds on that.
+//! Timeouts start a view without proving that no replica holds a higher lock. A leader without a certificate of the
+//! previous view therefore waits one message delay: by then it has heard the highest lock of any honest replica, and
+//! extends it.
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::block_tree::BlockTree;
@@ -10,7 +11,7 @@ use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Certificate, Domain, Subject, View};
 use std::sync::Arc;
 
-/// Two-chain commit, lock on the highest certificate, a leader that waits after a timeout.
+/// Two-chain commit, lock on the highest certificate; the leader waits after a timeout.
 pub struct HotStuff2;
 
 impl Rules for HotStuff2 {
@@ -26,7 +27,7 @@ impl Rules for HotStuff2 {
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {
-        // Vote: the justification ranks no lower than the lock.
+        // Vote: the certificate in the block ranks no lower than the lock.
         if candidate.block.justify.view() >= candidate.lock.view {
             Ok(())
         } else {

@@ -1,5 +1,5 @@
-//! Jolteon: Gelashvili, Kokoris-Kogias, Sonnino, Spiegelman, Xiang, "Jolteon and Ditto: network-adaptive efficient consensus
-//! with asynchronous fallback", FC 2022, figure 2. Its rounds are views here.
+//! Jolteon: Gelashvili, Kokoris-Kogias, Sonnino, Spiegelman, Xiang, "Jolteon and Ditto: network-adaptive efficient
+//! consensus with asynchronous fallback", FC 2022, figure 2. The paper's rounds are views here.
 
 use super::{Candidate, Refusal, Rules, consecutive_parent};
 use crate::block_tree::BlockTree;
@@ -7,7 +7,7 @@ use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Domain, Subject};
 use std::sync::Arc;
 
-/// Two-chain commit; a timeout certificate says how old a certificate may be.
+/// Two-chain commit; a timeout certificate bounds how old the extended certificate may be.
 pub struct Jolteon;
 
 impl Rules for Jolteon {

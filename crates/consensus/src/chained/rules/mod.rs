@@ -1,7 +1,7 @@
-//! What the chained protocols differ in: when to vote, what to lock, when to commit, what a view change carries.
+//! The differences between chained protocols: when to vote, what to lock, when to commit, what a view change carries.
 //!
-//! Rules are pure. They look at the tree and answer; the engine acts. A new protocol is a file like its neighbours here, and a line in
-//! [`every_protocol`](crate::every_protocol).
+//! Rules are pure functions of the block tree; the engine acts on their results. To add a protocol, add a file like its
+//! neighbours here and a line in [`every_protocol`](crate::every_protocol).
 
 macro_rules! declare {
     ([] chained { $($file:ident: $rules:ident,)+ } $($others:tt)*) => {
@@ -18,33 +18,33 @@ use std::sync::Arc;
 
 pub use crate::views::{Candidate, Refusal};
 
-/// A protocol of the chained family.
+/// Voting, locking and commit rules of a chained protocol.
 pub trait Rules: Send + 'static {
-    /// What it is.
     const FACTS: Facts;
 
-    /// Whether to vote for a block. That a replica votes once a view, in ascending views, is not asked here.
+    /// Checks whether the rules allow a vote for a block. [`Safety`](crate::safety::Safety) ensures one vote per view,
+    /// in ascending views.
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal>;
 
-    /// What a replica is locked on when it knows `certified` to be certified.
+    /// Returns the lock of a replica that knows a certificate of `certified`.
     fn lock_after(certified: &Block, tree: &BlockTree) -> Option<Subject>;
 
-    /// The highest block that is committed when `certified` is certified.
+    /// Returns the highest block that commits once `certified` is certified.
     fn commits(certified: &Block, tree: &BlockTree) -> Option<Arc<Block>>;
 
-    /// The certificate on which a leader builds, of the highest it knows and the evidence that its view has begun.
+    /// Returns the certificate that a leader extends, given its highest one and the evidence that its view has begun.
     fn extends<'a>(high: &'a Certificate, _evidence: Option<&'a Certificate>) -> &'a Certificate {
         high
     }
 
-    /// Whether a leader of `view` waits for a certificate higher than the highest that it knows, for as long as a message takes at most
-    /// (`max_delay_ms`). Nobody waits unless the paper says so.
+    /// Returns whether a leader of `view` waits up to `max_delay_ms`, the longest message delay, for a certificate
+    /// higher than its highest. By default, it does not wait.
     fn awaits_higher(_view: View, _high: &Certificate) -> bool {
         false
     }
 }
 
-/// The block that `block` extends, if both are of consecutive views.
+/// Returns the parent of `block` if their views are consecutive.
 pub(super) fn consecutive_parent<'a>(block: &Block, tree: &'a BlockTree) -> Option<&'a Arc<Block>> {
     tree.parent(block).filter(|parent| parent.view.next() == block.view)
 }

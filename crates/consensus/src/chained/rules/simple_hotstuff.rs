@@ -1,6 +1,6 @@
 //! Simplified chained HotStuff: Jehl, "Formal verification of HotStuff", FORTE 2021, section 4.
 //!
-//! The safety rule compares views only, so that a replica needs no ancestry to decide on a vote.
+//! The safety rule compares views only, so a replica can vote without knowing a block's ancestors.
 
 use super::{Candidate, Refusal, Rules};
 use crate::block_tree::BlockTree;
@@ -8,7 +8,7 @@ use crate::facts::{Bond, Facts, Shape};
 use quorate_types::{Block, Subject};
 use std::sync::Arc;
 
-/// Three-chain commit; vote if the parent is not older than the lock.
+/// Three-chain commit; vote if the parent is at least as recent as the lock.
 pub struct SimpleHotStuff;
 
 impl Rules for SimpleHotStuff {
@@ -23,8 +23,8 @@ impl Rules for SimpleHotStuff {
     };
 
     fn may_vote(candidate: Candidate<'_>, _tree: &BlockTree) -> Result<(), Refusal> {
-        // Rule 1, votes in increasing views, is the safety object's.
-        // Rule 2: the parent's view is at least the locked block's.
+        // Rule 1, votes in increasing views, is enforced by `Safety`. Rule 2: the parent's view is at least the locked
+        // block's.
         if candidate.block.justify.view() >= candidate.lock.view {
             Ok(())
         } else {
@@ -37,7 +37,7 @@ impl Rules for SimpleHotStuff {
     }
 
     fn commits(certified: &Block, tree: &BlockTree) -> Option<Arc<Block>> {
-        // Commit rule: the certified block's grandparent, if its view is exactly two less.
+        // Commit rule: the certified block's grandparent, if its view is exactly two lower.
         let first = tree.parent(tree.parent(certified)?)?;
         (first.view.next().next() == certified.view).then(|| first.clone())
     }
