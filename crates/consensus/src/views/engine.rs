@@ -1,5 +1,5 @@
-//! What every protocol with views does: it moves the view, proposes, votes for proposals, gives views up, and lets those who fell
-//! behind catch up.
+//! Engine of all protocols with views: changes views, proposes, votes for proposals, times out, and helps lagging
+//! replicas catch up.
 
 mod admission;
 mod recovery;
@@ -26,37 +26,38 @@ use std::time::Duration;
 
 use recovery::Recall;
 
-/// How far ahead of one's own view votes are counted: enough for a replica that waits for a block while the others go on.
+/// Maximum distance, in views, between this replica's view and a vote that it counts: enough for a replica that waits
+/// for a block while the others go on.
 const MAX_VIEW_GAP: u64 = 128;
-/// Views in which a leader's second proposal is still recognised.
+/// Maximum number of proposals remembered to detect a leader's second proposal in a view.
 const REMEMBERED_PROPOSALS: usize = 256;
 
-/// Where a replica stands: its view, what it builds on, what was proposed to it.
+/// Progress of a replica: its view, the certificate it builds on, the proposals it has received.
 pub struct Views<F: Family> {
-    /// The highest certificate that one may build on.
+    /// Highest certificate that a block may extend.
     high: Certificate,
-    /// The certificate by which the current view began, if it is not `high`.
+    /// Certificate that began the current view, if it is not `high`.
     evidence: Option<Certificate>,
-    /// Proposals for the current view that have not been decided on, at most one of each author.
+    /// Undecided proposals for the current view, at most one per author.
     candidates: Vec<Arc<Proposal>>,
-    /// Who alone collects the votes for the proposal that this replica voted for in the current view.
+    /// Sole collector of this replica's vote in the current view; `None` if it has not voted or sent its vote to all.
     collector: Option<ReplicaId>,
-    /// The timeout message of the current view, as it was cast.
+    /// Timeout message of the current view, as cast.
     given_up: Option<Arc<Timeout>>,
     batching: Batching,
     ready_since: Option<Time>,
-    /// Whether somebody gave the current view up. It may lack a commit by a certificate that is no longer the highest, and that
-    /// nobody with nothing to order would ever show it: further blocks bring it.
+    /// A peer timed out of this view. It may be missing an older commit certificate, which an idle cluster would never
+    /// resend, so keep proposing.
     urged: bool,
-    /// When each replica last had empty blocks proposed by giving a view up.
+    /// When each replica's timeout last made this one propose empty blocks.
     urged_by: BTreeMap<ReplicaId, Time>,
-    /// Whether this replica alone knows the certificate that committed commands.
+    /// Whether only this replica knows the certificate that committed commands.
     unannounced: bool,
-    /// The endorsements of recent proposals, by which a second one of the same leader is found out.
+    /// Endorsements of recent proposals, to detect a leader that proposes twice in a view.
     proposals: BTreeMap<(View, ReplicaId), Vote>,
-    /// The highest certificate that the journal has.
+    /// Highest certificate in the journal.
     kept_high: Subject,
-    /// What began the current view, if the journal has it.
+    /// Certificate that began the current view, if it is in the journal.
     kept_evidence: Option<Subject>,
     family: PhantomData<F>,
 }
@@ -81,25 +82,27 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// The highest certificate that one may build on.
+    /// Returns the highest certificate that a block may extend.
     pub fn high(&self) -> &Certificate {
         &self.high
     }
 
-    /// A higher certificate that one may build on. What it replaces may be what began the view.
+    /// Replaces the highest certificate by a higher one. The replaced certificate may be the one that began the view.
     pub fn raise(&mut self, certificate: Certificate) {
         assert!(certificate.view() > self.high.view() && builds_on::<F>(&certificate), "a higher one is higher");
         let replaced = std::mem::replace(&mut self.high, certificate);
         self.evidence.get_or_insert(replaced);
     }
 
-    /// The certificate of a later phase of the same view: the highest, from now on. A block on it tells that this view came to its end.
+    /// Replaces the highest certificate by one of a later phase of the same view. A block that extends it shows that
+    /// this view is over.
     pub fn finish(&mut self, certificate: Certificate) {
         assert!(certificate.view() == self.high.view() && builds_on::<F>(&certificate), "it is of the same view");
         self.high = certificate;
     }
 
-    /// Commits a block and its ancestors, unless that was done before; true if commands were committed by it.
+    /// Commits a block and its ancestors unless they are committed already. Returns whether this committed any
+    /// commands.
     pub fn commit(&mut self, block: &Block, parts: &mut Parts, out: &mut Outbox<F::Message>) -> bool {
         if block.height <= parts.store.committed() {
             return false;
@@ -112,15 +115,15 @@ impl<F: Family> Views<F> {
         parts.store.tree.open_payloads() < open
     }
 
-    /// The certificate that committed commands is to be shown to the others, if no proposal is about to carry it.
+    /// Schedules the certificate that committed commands to be sent to the others, if no proposal is about to carry it.
     pub fn to_announce(&mut self) {
         self.unannounced = true;
     }
 
-    /// The leader of the current view, as far as it can be told.
+    /// Returns the leader of the current view, or `None` while it cannot be determined.
     pub fn leader(&self, parts: &Parts) -> Option<ReplicaId> {
         let view = parts.pacemaker.view();
-        // What is prepared in this view tells by itself who leads it. A certificate of a later view tells that this one is over.
+        // A block prepared in this view names its leader. A certificate of a later view shows that this one is over.
         if self.high.view() >= view {
             let current = |_: &&Arc<Block>| self.high.view() == view;
             return parts.store.tree.get(&self.high.subject.digest).filter(current).map(|block| block.author);
@@ -165,7 +168,7 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Looks whether there is something to order, and starts the clock of the view if there newly is.
+    /// Checks whether there is anything to order, and starts the view timer if there was nothing before.
     fn watch(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         parts.fairness.watch(now, &mut parts.store.pool);
         let working = parts.store.pool.pending_commands() > 0 || parts.store.tree.open_payloads() > 0 || self.urged;
@@ -174,7 +177,7 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Proposes if it is this replica's turn and there is enough to propose.
+    /// Proposes if this replica leads the view, has not proposed in it, and there is enough to propose.
     fn work(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         self.watch(now, parts, out);
         let view = parts.pacemaker.view();
@@ -205,20 +208,22 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// How much longer a leader waits for a higher certificate, if the protocol has it wait: at most a quarter of its view.
+    /// Returns how much longer a leader waits for a higher certificate, if the protocol requires it: at most
+    /// 1/[`LONGEST_WAIT_SHARE`] of its view timeout in total.
     fn awaits_higher(&self, now: Time, parts: &Parts) -> Option<Duration> {
         let patience = parts.config.max_delay().min(parts.pacemaker.duration() / LONGEST_WAIT_SHARE);
         let left = patience.saturating_sub(now.since(parts.pacemaker.entered()));
         (!left.is_zero() && F::awaits_higher(parts.pacemaker.view(), &self.high)).then_some(left)
     }
 
-    /// Whether the votes for the view before have come after its timeouts, for a leader whom that makes propose again: a bug.
+    /// Returns whether the injected bug `ProposesTwice` lets a leader propose again, because the votes of the previous
+    /// view arrived after its timeouts.
     fn proposes_twice(&self, parts: &Parts) -> bool {
         let by_timeouts = self.evidence.as_ref().is_some_and(|evidence| evidence.subject.domain == Domain::Timeout);
         bug!(ProposesTwice) && by_timeouts && self.high.view().next() == parts.pacemaker.view()
     }
 
-    /// Shows the others the certificate that committed commands, when no proposal is about to carry it.
+    /// Sends the others the certificate that committed commands, if one is scheduled.
     fn announce(&mut self, out: &mut Outbox<F::Message>) {
         if std::mem::take(&mut self.unannounced) {
             let advance = ViewMessage::Advance { high: Box::new(self.high.clone()), evidence: None };
@@ -226,7 +231,7 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Shows a replica that fell behind, and gave up a view, how the current view began.
+    /// Shows a lagging replica that timed out how the current view began.
     fn show(&self, now: Time, to: ReplicaId, asked_in: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         if let Err(why) = parts.answers.admit(now, to, Question::Place(asked_in, Height(0))) {
             return out.drop_message(to, why);
@@ -240,7 +245,7 @@ impl<F: Family> Views<F> {
     fn propose(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         let view = parts.pacemaker.view();
         let justify = F::extends(&self.high, self.evidence.as_ref()).clone();
-        // Behind the commit there is nothing to extend, and on top of a block that is not here nothing can be proposed yet.
+        // Nothing can be proposed on top of a block below the committed height, or of one that is not here yet.
         let behind = justify.subject.height < parts.store.committed() || justify.view() >= view;
         if behind || !parts.store.tree.contains(&justify.subject.digest) {
             return;
@@ -253,7 +258,7 @@ impl<F: Family> Views<F> {
         let ballot = parts.safety.propose(&block).expect("a leader proposes once a view");
         self.unannounced = false;
         out.offer(now, parts, block.clone(), parts.me);
-        // After a restart it may be here: the journal had it, and not that it was proposed.
+        // After a restart the block may be here already: the journal may hold it without the record of its proposal.
         parts.store.follow(block.digest());
         let pending = parts.store.pool.pending_commands();
         self.batching.proposed(now, pending);
@@ -265,7 +270,8 @@ impl<F: Family> Views<F> {
         });
     }
 
-    /// A block of this replica for the current view, with what shows that the view has begun, and the commands if they go with it.
+    /// Builds the proposal of this replica's block for the current view: with the evidence that the view has begun, if
+    /// the block does not show it, and with the bundles that travel with it.
     fn proposal(&self, block: Arc<Block>, endorsement: Vote, parts: &Parts) -> Proposal {
         let evidence = self.evidence.clone().filter(|_| !begins::<F>(block.view, &block.justify, None));
         let bundles = match parts.config.dissemination {
@@ -277,8 +283,8 @@ impl<F: Family> Views<F> {
         Proposal { block, evidence, endorsement, bundles }
     }
 
-    /// Somebody gave the current view up. A faulty replica could have an idle cluster order empty blocks without end: each may urge
-    /// once in the time that an honest one takes to give a view up.
+    /// Notes that a peer timed out of the current view. Each peer counts at most once per minimum view timeout;
+    /// otherwise a faulty one could make an idle cluster order empty blocks forever.
     fn urge(&mut self, now: Time, by: ReplicaId, parts: &Parts) {
         let last = self.urged_by.get(&by);
         if last.is_none_or(|last| now.since(*last) >= parts.pacemaker.shortest()) {
@@ -302,7 +308,7 @@ impl<F: Family> Views<F> {
                 self.given_up = Some(timeout.clone());
                 self.keep(None, parts, out);
                 out.keep_message(&ViewMessage::Timeout(timeout.clone()).into());
-                // The vote that is cast is the one in it.
+                // The timeout message already contains the vote that is cast.
                 out.cast(parts, &ballot, To::All, |_| ViewMessage::Timeout(timeout).into());
             }
         }
@@ -328,12 +334,13 @@ impl<F: Family> Views<F> {
     }
 }
 
-/// Whether this replica is in a view, or beyond it, to which scripts move replicas: then nothing else need show that it has begun.
+/// Returns whether scripts move replicas and this one is in `view` or beyond it; no further evidence is needed that the
+/// view has begun.
 fn may_be_forced(view: View, parts: &Parts) -> bool {
     parts.leaders.is_scripted() && view <= parts.pacemaker.view()
 }
 
-/// A protocol with views by its family.
+/// Engine of a protocol with views, given its family.
 pub struct ViewEngine<F: Family> {
     views: Views<F>,
     family: F,
@@ -341,18 +348,18 @@ pub struct ViewEngine<F: Family> {
 }
 
 impl<F: Family> ViewEngine<F> {
-    /// At genesis.
+    /// Creates an engine at genesis.
     pub fn new(config: &Config, cluster: &ClusterId) -> Self {
         let genesis = Certificate::genesis(cluster);
         ViewEngine { family: F::new(&genesis), recall: Recall::new(&genesis), views: Views::new(config, genesis) }
     }
 
-    /// The highest certificate that one may build on.
+    /// Returns the highest certificate that a block may extend.
     pub fn high(&self) -> &Certificate {
         self.views.high()
     }
 
-    /// The leader of the current view, as far as it can be told.
+    /// Returns the leader of the current view, or `None` while it cannot be determined.
     pub fn leader(&self, parts: &Parts) -> Option<ReplicaId> {
         self.views.leader(parts)
     }
@@ -370,8 +377,8 @@ impl<F: Family> ViewEngine<F> {
             self.views.enter(now, block.view, None, parts, out);
         }
         self.learn_from(now, from, &block.justify, proposal.evidence.as_ref(), parts, out);
-        // Only the first block of a view's leader enters unasked, so that nobody can fill the tree; any other that turns out to be
-        // certified is fetched by its digest.
+        // Only the first block of a view's leader is stored unrequested, so that nobody can fill the tree. Any other
+        // block that becomes certified is fetched by its digest.
         let leads = self.views.leads(&proposal, parts);
         let first = leads != Some(false) && self.views.is_first(&proposal, out);
         if !first && !parts.store.wants_block(&block.digest()) {
@@ -419,7 +426,7 @@ impl<F: Family> ViewEngine<F> {
         }
     }
 
-    /// Takes in what a peer has shown; what is learnt from a peer needs no announcing.
+    /// Handles certificates from a peer; they need no announcement.
     fn learn_from(
         &mut self,
         now: Time,
@@ -437,7 +444,8 @@ impl<F: Family> ViewEngine<F> {
         self.views.unannounced = unannounced;
     }
 
-    /// Takes in a genuine certificate: the family remembers, locks and commits what it says; if it ends its view it begins the next.
+    /// Handles a verified certificate: the family records, locks and commits; if the certificate ends its view, the
+    /// next view begins.
     fn learn(
         &mut self,
         now: Time,
@@ -506,7 +514,8 @@ impl<F: Family> Protocol for ViewEngine<F> {
         match event {
             Event::Start => self.start(now, parts, out),
             Event::Shown { from, mut standing } => {
-                // What timeouts tell of comes before them, in whatever order it is shown.
+                // Certificates that timeouts name must come before those timeouts, in whatever order the peer lists
+                // them.
                 standing.certificates.sort_by_key(|certificate| certificate.subject.domain == Domain::Timeout);
                 for certificate in standing.certificates {
                     self.learn_from(now, from, &certificate, None, parts, out);

@@ -1,4 +1,4 @@
-//! What replicas say to each other under every protocol in which the leader of a view proposes a block.
+//! Messages of the protocols in which the leader of a view proposes a block.
 
 use crate::seam::{Message, Purpose, Role};
 use crate::text::{self, certificate_name};
@@ -7,31 +7,30 @@ use quorate_types::limits::MAX_BLOCK_BUNDLES;
 use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Domain, Encoder, ReplicaId, View, Vote, Wire};
 use std::sync::Arc;
 
-/// A block for a view, and what shows that the view has begun.
+/// Block for a view, with the evidence that the view has begun.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Proposal {
-    /// The block.
     pub block: Arc<Block>,
-    /// Unless the block's own certificate is of the view before: a certificate that is, of votes or of timeouts.
+    /// Certificate of the previous view, of votes or of timeouts, unless the block's own certificate is from that view.
     pub evidence: Option<Certificate>,
-    /// The leader's signature on the block, as a vote of the proposal domain.
+    /// Leader's signature on the block, as a vote in the proposal domain.
     pub endorsement: Vote,
-    /// The commands, when the leader disseminates them.
+    /// Commands, if the leader disseminates them.
     pub bundles: Vec<Bundle>,
 }
 
-/// A replica gives a view up.
+/// Statement that a replica timed out of a view.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timeout {
-    /// Its signed statement.
+    /// Signed statement.
     pub vote: Vote,
-    /// The highest certificate it knows that one may build on.
+    /// Highest certificate known to the sender that a block may extend.
     pub high: Certificate,
-    /// Unless that is of the view before: a certificate that is.
+    /// Certificate of the previous view, unless `high` is from that view.
     pub evidence: Option<Certificate>,
 }
 
-/// A message.
+/// Message of a protocol with views.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ViewMessage {
     /// From the leader to all.
@@ -40,11 +39,11 @@ pub enum ViewMessage {
     Vote(Vote),
     /// To all.
     Timeout(Arc<Timeout>),
-    /// To one who has fallen behind: the certificates of the sender's view.
+    /// To a lagging replica: the certificates that began the sender's view.
     Advance {
-        /// The highest certificate that one may build on.
+        /// Highest certificate that a block may extend.
         high: Box<Certificate>,
-        /// The certificate of the view before, if that is another.
+        /// Certificate of the previous view, unless `high` is that certificate.
         evidence: Option<Box<Certificate>>,
     },
 }
@@ -115,7 +114,7 @@ impl Message for ViewMessage {
 }
 
 impl Proposal {
-    /// Whether its parts fit together. What its certificates are of is not asked here.
+    /// Returns whether the parts are consistent. The domains of the certificates are not checked here.
     pub fn is_well_formed(&self, from: ReplicaId) -> bool {
         let block = &self.block;
         self.endorsement.subject == block.subject(Domain::Proposal)
@@ -125,11 +124,11 @@ impl Proposal {
     }
 }
 
-/// The message set of a protocol with views: these messages, and perhaps others.
+/// Message set of a protocol with views: these messages, and possibly others.
 pub trait FromView: Message + From<ViewMessage> {
-    /// One of these messages, or the protocol's own.
+    /// Returns the shared message, or the message itself as the error if it is the protocol's own.
     fn into_view(self) -> Result<ViewMessage, Self>;
-    /// One of these messages, to look at.
+    /// Returns the shared message by reference, or `None` if the message is the protocol's own.
     fn as_view(&self) -> Option<&ViewMessage>;
 }
 

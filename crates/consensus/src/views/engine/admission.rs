@@ -1,4 +1,4 @@
-//! A cheap look at what peers say, before anything in it is checked.
+//! Screening of peers' messages, before any signature in them is verified.
 
 use super::{MAX_VIEW_GAP, Views, may_be_forced};
 use crate::block_limits::are_named;
@@ -16,7 +16,8 @@ impl<F: Family> Views<F> {
             return Admission::Drop(Drop::NotTheSender);
         }
         let fits = proposal.is_well_formed(from) && builds_on::<F>(&block.justify);
-        // Whoever knows that a view came to its end builds on what shows it, lest its leader be blamed.
+        // A leader who knows that a view is over must build on the certificate that shows it. Otherwise that view's
+        // leader would be blamed for a failure.
         let slanders = proposal
             .evidence
             .as_ref()
@@ -28,7 +29,8 @@ impl<F: Family> Views<F> {
         if block.height <= parts.store.committed() && from != parts.me {
             return Admission::Drop(Drop::Stale);
         }
-        // Who is in the view already judges the proposal by the rules of the protocol, and is not moved by it.
+        // A replica that is in the view already judges the proposal by the protocol's voting rule; the proposal does
+        // not move it.
         let (evidence, moves) = (proposal.evidence.as_ref(), block.view > parts.pacemaker.view());
         let begun =
             begins::<F>(block.view, &block.justify, evidence) && (!moves || may_move::<F>(&block.justify, evidence));
@@ -83,7 +85,7 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// The certificates of a message that are not known to be genuine.
+    /// Returns the certificates in a message that still need verification.
     pub fn claims(&self, high: &Certificate, evidence: Option<&Certificate>) -> Vec<Certificate> {
         let mut claims = Vec::new();
         if self.high != *high {
@@ -92,7 +94,8 @@ impl<F: Family> Views<F> {
         if let Some(evidence) =
             evidence.filter(|evidence| self.evidence.as_ref() != Some(evidence) && **evidence != self.high)
         {
-            // Of an aggregate only the highest certificate is checked (Fast-HotStuff, section 5: the others do not matter).
+            // Only the highest certificate of an aggregate is verified (Fast-HotStuff, section 5: the others do not
+            // matter).
             claims.extend(evidence.highest_attached_certificate().cloned());
             claims.push(evidence.clone());
         }
@@ -100,7 +103,7 @@ impl<F: Family> Views<F> {
     }
 }
 
-/// Whether evidence may move a replica to another view by what is shown with it.
+/// Returns whether evidence, together with the certificate shown next to it, may move a replica to another view.
 fn may_move<F: Family>(high: &Certificate, evidence: Option<&Certificate>) -> bool {
     shows_what_it_tells::<F>(high.view(), evidence) || bug!(TimeoutsAlone)
 }

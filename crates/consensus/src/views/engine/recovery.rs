@@ -1,8 +1,8 @@
-//! Coming back into a view.
+//! Recovery into a view after a restart.
 //!
-//! The journal has every certificate on which this replica stood when it said something: the highest, and the one that began its
-//! view, which may be one of timeouts. It therefore comes back in a view no lower than any it has spoken in, and knows as much as
-//! it knew when it spoke. What it said last it says again, for those who were down too.
+//! The journal holds every certificate that a statement of this replica was based on: the highest, and the one that
+//! began its view, which may be one of timeouts. The replica therefore restarts in a view no lower than any it has
+//! voted in, with at least the knowledge it had then. It repeats its last statements for replicas that were down too.
 
 use super::{ViewEngine, Views};
 use crate::journal::{Record, Standing};
@@ -13,15 +13,15 @@ use crate::views::{Family, builds_on, ends_view, shows_what_it_tells, votes_to};
 use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Encoder, Subject, Time, View, Vote, Wire};
 use std::sync::Arc;
 
-/// What of the journal counts.
+/// State gathered from the journal.
 pub(super) struct Recall {
-    /// The highest certificate that one may build on.
+    /// Highest certificate that a block may extend.
     high: Certificate,
-    /// The one that began the last view, unless that is genesis.
+    /// Certificate that began the last view, unless that is genesis.
     begun: Option<Certificate>,
-    /// The last view given up, as that was said.
+    /// Timeout message of the last view that timed out, as cast.
     timeout: Option<Arc<Timeout>>,
-    /// The same, as long as the promise does not follow without which it was not said.
+    /// Recalled timeout message that was not sent, unless its promise follows in the journal.
     unsaid: Option<Arc<Timeout>>,
 }
 
@@ -38,7 +38,7 @@ impl Recall {
         if ends_view::<F>(&certificate) && certificate.view() > begun {
             self.begun = Some(certificate.clone());
         }
-        // The same in a block may be without its proof.
+        // A block may hold the same certificate without its proof.
         let other = certificate.subject != self.high.subject;
         let finishes = other && certificate.subject.domain == F::ENDS_VIEW && certificate.view() == self.high.view();
         if builds_on::<F>(&certificate) && (finishes || certificate.view() > self.high.view()) {
@@ -58,7 +58,7 @@ impl<F: Family> ViewEngine<F> {
                 if let Some(timeout) = self.recall.unsaid.take_if(said) {
                     self.recall.timeout = Some(timeout);
                 }
-                // The certificate in a block that was voted for is not kept a second time; see `Views::keep`.
+                // The certificate in a block that was voted for is not journaled twice; see `Views::keep`.
                 let block = parts.store.tree.get(&promise.subject.digest);
                 if let Some(block) = block.filter(|block| block.justify.view() >= self.recall.high.view()) {
                     self.recall.certificate::<F>(block.justify.clone());
@@ -69,7 +69,7 @@ impl<F: Family> ViewEngine<F> {
                     self.recall.unsaid = Some(timeout);
                 }
             }
-            // Here certificates alone show where a replica stands.
+            // In these protocols only certificates show where a replica stands.
             Recalled::Standing(_) => {}
         }
     }
@@ -101,9 +101,9 @@ impl<F: Family> ViewEngine<F> {
 }
 
 impl<F: Family> Views<F> {
-    /// Has the journal remember what this replica stands on, before it says anything. The certificate in `block`, which it is about to
-    /// vote for, need not be kept twice. It is recalled with the vote, which may be lost in a crash: what begins the view is not kept
-    /// without the certificate of which it tells.
+    /// Journals the certificates that this replica's next statement is based on. The certificate inside `block`, which
+    /// is about to be voted for, need not be journaled twice: it is recalled with the vote. A crash may lose the vote,
+    /// so the certificate that began the view is never kept without the highest certificate it names.
     pub fn keep(&mut self, block: Option<&Digest>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         let evidence = self.evidence.as_ref().filter(|evidence| self.kept_evidence != Some(evidence.subject));
         if let Some(digest) = block {
@@ -123,7 +123,7 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Says again what it said last in the current view, if it did.
+    /// Repeats this replica's last statements in the current view, if there are any.
     fn say_again(&mut self, timeout: Option<Arc<Timeout>>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         let view = parts.pacemaker.view();
         if let Some(timeout) = timeout.filter(|timeout| timeout.vote.subject.view == view) {
@@ -146,8 +146,9 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// A replica that has lost its memory takes part again in a view in which it cannot have spoken. It knows the highest certificate
-    /// that those knew who left the view before, because nothing else moves it there, and is bound by that as if it had voted.
+    /// Resumes voting after amnesia, in a view in which this replica cannot have voted before. It knows the highest
+    /// certificate known to the replicas that left the previous view, since nothing else moves it here, and locks on it
+    /// as if it had voted.
     pub(super) fn take_part_again(&mut self, view: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
         if !parts.safety.is_away() || view <= parts.safety.abstains() {
             return;
@@ -156,7 +157,7 @@ impl<F: Family> Views<F> {
         out.mark(Mark::TakesPart { view });
     }
 
-    /// What a shortened journal begins with, besides what all protocols have in it.
+    /// Returns the records that open a truncated journal, besides those that all protocols have.
     pub(super) fn summary(&self) -> Vec<Record> {
         let certificates = std::iter::once(&self.high).chain(&self.evidence);
         let kept = certificates.map(|certificate| Record::Certificate(Box::new(certificate.clone())));
@@ -174,8 +175,9 @@ impl<F: Family> Views<F> {
     }
 }
 
-/// Who shows that view v has begun may know no more than that; a replica that spoke in a view was let in by a quorum of the view
-/// before, one of whom is honest and among those asked. So nobody asked has spoken beyond v + 1.
+/// Returns an upper bound on the views in which any replica can have voted. A peer that shows that view v has begun may
+/// know no more than that. A replica enters a view only through a quorum of the previous view, which includes an honest
+/// replica among those asked. So if v is the highest view that the answers show, no replica has voted beyond v + 1.
 pub(super) fn spoken_up_to<F: Family>(standing: &Standing) -> Option<View> {
     let known = |certificate: &Certificate| {
         builds_on::<F>(certificate) || certificate.subject.domain == Domain::Timeout || ends_view::<F>(certificate)

@@ -1,4 +1,4 @@
-//! Which proposals are looked at, and which of them are voted for.
+//! Which proposals a replica considers, and which it votes for.
 
 use super::{REMEMBERED_PROPOSALS, Views};
 use crate::config::LeaderKind;
@@ -10,7 +10,8 @@ use quorate_types::{ReplicaId, Time};
 use std::sync::Arc;
 
 impl<F: Family> Views<F> {
-    /// Whether the author has not proposed in that view before, as far as that is remembered; a different proposal is looked into.
+    /// Returns whether this is the author's first proposal in its view, as far as remembered. A different earlier
+    /// proposal is reported as evidence.
     pub(super) fn is_first(&mut self, proposal: &Proposal, out: &mut Outbox<F::Message>) -> bool {
         let endorsement = &proposal.endorsement;
         let place = (endorsement.subject.view, endorsement.voter);
@@ -53,8 +54,8 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Whether a leader whose proposal is up for a vote keeps passing over the command that has waited longest. While f+1 do not vote for
-    /// that reason its views fail, until another leads.
+    /// Returns whether the leader of a proposal keeps passing over the command that has waited longest. While f+1
+    /// replicas withhold their votes for that reason, the leader's views fail, until another replica leads.
     fn passes_over(&self, now: Time, leader: ReplicaId, parts: &mut Parts, out: &mut Outbox<F::Message>) -> bool {
         if leader == parts.me {
             return false;
@@ -62,9 +63,9 @@ impl<F: Family> Views<F> {
         out.hold_to_account(now, now, leader, parts)
     }
 
-    /// Whether the proposer leads the view of its block, on the basis that the proposal itself shows: the votes of the view
-    /// before, or, after a timeout, the certificate that it builds on, if that may elect anybody ([`Family::elects`]).
-    /// None if the block that says so is not here yet.
+    /// Returns whether the proposer leads the view of its block, judged by the basis in the proposal itself: the votes
+    /// of the previous view or, after a timeout, the certificate it extends, if that may determine the leader
+    /// ([`Family::elects`]). `None` while the block that determines the leader is missing.
     pub(super) fn leads(&self, proposal: &Proposal, parts: &Parts) -> Option<bool> {
         let block = &proposal.block;
         let justify = &block.justify;
