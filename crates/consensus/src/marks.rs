@@ -1,128 +1,118 @@
-//! What a replica tells of itself. Nothing here has to be acted on.
+//! Observable events of a replica. A host need not act on any of them.
 
 use quorate_types::{Digest, Height, ReplicaId, View};
 use std::fmt::{self, Write};
 
-/// Moment in a replica's life, for transcripts, logs and metrics. A host that ignores all of them decides and answers the same (ADR 027).
+/// Event in a replica's life, for transcripts, logs and metrics. A host that ignores all of them decides and answers
+/// the same (ADR 027).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// A view began.
     EnteredView {
-        /// The view.
         view: View,
-        /// Its leader, where it can be told yet.
+        /// Leader of the view, if known yet.
         leader: Option<ReplicaId>,
     },
-    /// A view was given up.
+    /// This replica timed out of a view.
     TimedOut(View),
-    /// A proposal was made.
+    /// This replica proposed a block.
     Proposed {
-        /// Its view.
         view: View,
-        /// Its height.
         height: Height,
-        /// How many commands it refers to.
+        /// Number of commands that the block refers to.
         commands: usize,
     },
-    /// A slot was decided, in whatever order; it is committed when those before it are.
+    /// A slot was decided, in any order; it commits once all earlier slots are decided.
     Decided {
-        /// The view.
         view: View,
-        /// The slot.
+        /// Slot.
         height: Height,
-        /// The block.
         digest: Digest,
     },
-    /// What the journal held was recalled.
+    /// The journal was restored.
     Restarted {
-        /// The last view in which this replica has said anything.
+        /// Last view in which this replica made a statement.
         view: View,
-        /// Up to where blocks are committed.
+        /// Height of the last committed block.
         height: Height,
     },
-    /// This replica has lost its memory, and says nothing until it has learnt how far the others are.
+    /// This replica lost its memory and abstains until it has learned how far the others are.
     Forgot,
-    /// It has learnt how far the others are, and says nothing in views in which it may have spoken.
+    /// It has learned how far the others are, and abstains in views in which it may have voted.
     Abstains {
-        /// The last of these views.
+        /// Last of these views.
         up_to: View,
     },
-    /// It has lost its memory once, and takes part again.
+    /// A replica that lost its memory votes again.
     TakesPart {
-        /// From this view on.
+        /// First view in which it votes again.
         view: View,
     },
     /// A quorum vouches for the state at a checkpoint.
     Stable {
-        /// Its height.
+        /// Height of the checkpoint.
         height: Height,
     },
-    /// The blocks that this replica lacks are no longer to be had, and it fetches the state of a checkpoint.
+    /// The blocks that this replica lacks are no longer available; it fetches the state of a checkpoint.
     Fetches {
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
     },
-    /// It has taken the state of a checkpoint over, without the blocks before it.
+    /// This replica adopted the state of a checkpoint, without the blocks before it.
     Adopted {
-        /// Up to where it had committed.
+        /// Height of the last block committed before.
         from: Height,
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
     },
     /// A rule of the protocol forbade a vote.
     Refused {
-        /// The view of the proposal.
+        /// View of the proposal.
         view: View,
-        /// The rule.
+        /// Rule that was violated.
         rule: &'static str,
     },
-    /// A message was not acted on.
-    Dropped {
-        /// Its sender.
-        from: ReplicaId,
-        /// Why.
-        why: Drop,
-    },
+    /// A message was ignored.
+    Dropped { from: ReplicaId, why: Drop },
 }
 
-/// Why a message is not acted on; counted by kind.
+/// Reason why a message is ignored; counted by kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Drop {
     /// The sender is not in the committee.
     Stranger,
-    /// Somebody else's vote or proposal, sent as one's own.
+    /// The vote or proposal is another replica's, sent as the sender's own.
     NotTheSender,
-    /// It belongs to a view or height that is over.
+    /// Its view or height is over.
     Stale,
-    /// A vote beyond the quorum that sufficed.
+    /// A vote beyond the quorum.
     Late,
-    /// It belongs to a view too far ahead.
+    /// Its view is too far ahead.
     TooFarAhead,
-    /// Nothing in it shows that its view has begun.
+    /// It has no evidence that its view has begun.
     ViewNotJustified,
-    /// Its parts contradict each other.
+    /// Its parts are inconsistent.
     Malformed,
-    /// Its block holds more commands or bytes than `batch` and `batch_bytes` allow.
+    /// Its block has more commands or bytes than `batch` and `batch_bytes` allow.
     TooLarge,
     /// Its sender does not lead that view.
     NotTheLeader,
-    /// The same was said before.
+    /// It repeats an earlier message.
     Repeated,
-    /// It contradicts what the sender said before.
+    /// It contradicts an earlier statement of the sender.
     Contradiction,
-    /// A certificate or signature in it is not genuine.
+    /// It contains an invalid certificate or signature.
     NotGenuine,
-    /// The pool is full.
     PoolFull,
     /// It has expired, or will before it can be ordered.
     Expired,
-    /// Nobody asked for it.
+    /// It answers no request.
     Unasked,
-    /// Too much of the sender's is in the works already.
+    /// Too much work for its sender is pending already.
     Overload,
 }
 
-/// The key in statuses and reports: `not-the-leader` for [`Drop::NotTheLeader`].
+/// Writes the key used in statuses and reports: `not-the-leader` for [`Drop::NotTheLeader`].
 impl fmt::Display for Drop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, letter) in format!("{self:?}").char_indices() {

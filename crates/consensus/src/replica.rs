@@ -1,7 +1,7 @@
 //! The shell around a protocol: one input in, actions out.
 //!
-//! It keeps strangers and nonsense out, has certificates checked before the protocol sees them, counts votes, fetches what is
-//! missing and answers who lacks something. What is left for the protocol is the protocol.
+//! It rejects strangers and malformed messages, has certificates verified before the protocol sees them, counts votes,
+//! fetches missing data and answers peers' requests. The protocol is left with agreement only.
 
 mod answers;
 mod checkpoints;
@@ -38,11 +38,13 @@ use std::time::Duration;
 
 use recovery::Recollection;
 
-/// Most questions about one peer's messages that may be with the crypto device at a time.
+/// Maximum number of verifications pending at the crypto device per peer.
 const MAX_CHECKS_PER_PEER: usize = 256;
-/// Most contradictions of one peer that are looked into at once: one proves the point, and each costs three verifications at most.
+/// Maximum burst of contradictions to verify per peer: a single genuine one is proof, and each costs up to three
+/// verifications.
 const MAX_SUSPICIONS_PER_PEER: u32 = 16;
-/// After this time one more is: a peer that sends what proves nothing does not spend what a proof needs.
+/// Time in which a peer regains one such verification, so that bogus contradictions cannot use up the budget for
+/// genuine ones.
 const SUSPICION_INTERVAL: Duration = Duration::from_secs(1);
 
 enum Pending<M> {
@@ -52,7 +54,7 @@ enum Pending<M> {
     },
     Quorum(Subject),
     Evidence(Box<Evidence>),
-    /// Two statements of which one is not genuine: whether that is the first.
+    /// A contradiction with a forged statement; whether it is the first one is being verified.
     First(Box<Evidence>),
     Standing {
         from: ReplicaId,
@@ -64,37 +66,37 @@ enum Pending<M> {
     },
 }
 
-/// One replica of a protocol.
+/// Replica of one protocol.
 pub struct Replica<P: Protocol> {
     protocol: P,
     parts: Parts,
     out: Outbox<P::Message>,
     jobs: Jobs<Pending<P::Message>>,
     checks: Vec<usize>,
-    /// Until when each peer's contradictions have used up their turns.
+    /// Time until which each peer's recent contradictions count against its burst.
     suspected_until: Vec<Time>,
     fetch_armed: Option<Time>,
     evidence: Vec<Evidence>,
     salt: u64,
-    /// What of the journal was recalled so far.
+    /// Progress of restoring the journal.
     recalled: Recollection,
-    /// A question to all others that has not been answered by a quorum.
+    /// Question to all others that a quorum has not answered yet.
     asking: Option<Asking>,
     started: bool,
-    /// The newest checkpoint above what is committed whose state each peer has offered.
+    /// Newest checkpoint above the committed height whose state each peer has offered.
     offers: BTreeMap<ReplicaId, Certificate>,
-    /// How many offers of each peer came to nothing.
+    /// Number of each peer's offers that led to no state.
     void_offers: BTreeMap<ReplicaId, u32>,
-    /// The state that is being fetched.
+    /// State transfer in progress.
     transfer: Option<Transfer>,
-    /// The bug that was put back.
+    /// Injected bug; `None` in production.
     #[cfg(feature = "mutants")]
     bug: Option<crate::mutants::Bug>,
 }
 
 impl<P: Protocol> Replica<P> {
-    /// A replica that has heard nothing yet. `salt` is any number that strangers do not know; it decides nothing but the order
-    /// inside hash tables.
+    /// Creates a replica in its initial state. `salt` is any number that strangers do not know; it affects nothing but
+    /// the order inside hash tables.
     pub fn new(protocol: P, config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Self {
         assert!(me.index() < quorum.replicas(), "replica {me} is not among the {} of its committee", quorum.replicas());
         config.validate().expect("the host validates its configuration before it starts a replica");
@@ -136,7 +138,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Takes one input and appends what is to be done.
+    /// Processes one input and appends the resulting actions.
     pub fn step(&mut self, now: Time, input: Input<P::Message>, actions: &mut Vec<Action<P::Message>>) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
@@ -165,21 +167,21 @@ impl<P: Protocol> Replica<P> {
         self.finish(now, actions);
     }
 
-    /// Puts a bug back.
+    /// Injects a bug.
     #[cfg(feature = "mutants")]
     pub fn mutate(mut self, bug: crate::mutants::Bug) -> Self {
         self.bug = Some(bug);
         self
     }
 
-    /// Has a script say who leads. For scripted worlds; no configuration leads here.
+    /// Lets a script decide who leads; for scripted worlds only, no configuration leads here.
     pub fn follow_script(&mut self, script: Arc<LeaderScript>) {
         self.parts.leaders.follow_script(script);
     }
 
-    /// Moves to a higher view without anything that shows it to have begun, as if the pacemaker of the paper, which moves by time
-    /// alone, had moved it. No input leads here: it is for scripted worlds, in which a replica that is cut off cannot gather the
-    /// timeouts of a quorum. There, whoever is in a view takes part in it however it got there.
+    /// Moves to a higher view without evidence that it has begun, as the paper's pacemaker would, which moves by time
+    /// alone. No input leads here. It is for scripted worlds, in which an isolated replica cannot gather the timeouts
+    /// of a quorum. There a replica takes part in its view however it got there.
     pub fn force_view(&mut self, now: Time, view: View, actions: &mut Vec<Action<P::Message>>) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
@@ -190,7 +192,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn finish(&mut self, now: Time, actions: &mut Vec<Action<P::Message>>) {
-        // The protocol is not where its journal ends before it starts.
+        // Before the start, the protocol has not reached the end of its journal yet.
         if self.started {
             self.settle(now);
             self.request_missing(now);
@@ -202,7 +204,7 @@ impl<P: Protocol> Replica<P> {
             self.parts.answers.invariants();
             self.transfer.iter().for_each(Transfer::invariants);
         }
-        // Actions are large: the list changes hands, and none is copied.
+        // Actions are large: swap the lists where possible instead of copying.
         match actions.is_empty() {
             true => std::mem::swap(actions, &mut self.out.actions),
             false => actions.append(&mut self.out.actions),
@@ -246,8 +248,8 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Takes in bundles that were asked for. What is no longer wanted goes: it may have been executed and forgotten meanwhile, by all
-    /// but who asked for it, and would else be taken for something that waits to be ordered.
+    /// Handles bundles that were requested. Discards those no longer wanted: they may have been executed and forgotten
+    /// meanwhile, and would then look like new bundles to order.
     fn take_fetched(&mut self, now: Time, from: ReplicaId, mut bundles: Vec<Bundle>) {
         let store = &self.parts.store;
         let came = bundles.len();
@@ -271,7 +273,7 @@ impl<P: Protocol> Replica<P> {
                         news += commands;
                         continue;
                     }
-                    // One that waits already is not refused: its client is answered when it is executed.
+                    // A bundle that is already waiting is not refused: its client is answered once it is executed.
                     Offered::Known => {
                         (Drop::Repeated, self.parts.store.pool.is_executed(&digest).then_some(Refusal::Executed))
                     }
@@ -324,7 +326,7 @@ impl<P: Protocol> Replica<P> {
                 self.evidence.push((*evidence).clone());
                 self.out.actions.push(Action::Accuse(evidence));
             }
-            // The first one was counted as it came. If it is the bad one, it must not hide what its voter says besides.
+            // The first vote was counted on arrival. If it is the forged one, it must not hide its voter's other vote.
             Some(Pending::Evidence(evidence)) => {
                 let votes = vec![evidence.first.clone()];
                 let job = self.jobs.ask(Pending::First(evidence));
@@ -419,7 +421,7 @@ impl<P: Protocol> Replica<P> {
         self.protocol.handle(now, event, &mut self.parts, &mut self.out);
     }
 
-    /// Follows up what the protocol left: blocks that became whole, votes to count, contradictions to check.
+    /// Processes the consequences of a step: completed blocks, votes to count, contradictions to verify.
     fn settle(&mut self, now: Time) {
         loop {
             if let Some(digest) = self.out.whole.pop() {
@@ -470,68 +472,68 @@ impl<P: Protocol> Replica<P> {
         self.out.drop_message(from, why);
     }
 
-    /// The current view.
     pub fn view(&self) -> View {
         self.parts.pacemaker.view()
     }
 
-    /// The leader of the current view. While that depends on a block that is not here it is the last leader known, and none before
-    /// there was one.
+    /// Returns the leader of the current view. While that depends on a missing block, returns the last known leader, if
+    /// any.
     pub fn leader(&self) -> Option<ReplicaId> {
         self.protocol.leader(&self.parts).or_else(|| self.parts.fairness.leader())
     }
 
-    /// The height of the last committed block.
+    /// Returns the height of the last committed block.
     pub fn committed_height(&self) -> Height {
         self.parts.store.committed()
     }
 
-    /// The height up to which nobody needs blocks any more to agree on.
+    /// Returns the height up to which agreement needs no blocks any more.
     pub fn settled_height(&self) -> Height {
         self.protocol.settled(&self.parts)
     }
 
-    /// How many views this replica gave up.
+    /// Returns how many views this replica has timed out of.
     pub fn view_timeouts(&self) -> u64 {
         self.parts.pacemaker.timeouts()
     }
 
-    /// Messages not acted on, by reason.
+    /// Returns the number of ignored messages, by reason.
     pub fn dropped(&self) -> &BTreeMap<Drop, u64> {
         &self.out.dropped
     }
 
-    /// Proven misbehaviour.
+    /// Returns the proofs of misbehavior.
     pub fn evidence(&self) -> &[Evidence] {
         &self.evidence
     }
 
-    /// Whether a bundle waits, is proposed, or was executed lately.
+    /// Returns whether a bundle is waiting, proposed or recently executed.
     pub fn is_known(&self, bundle: &Digest) -> bool {
         self.parts.store.pool.contains(bundle)
     }
 
-    /// Whether a bundle was executed lately.
+    /// Returns whether a bundle was executed recently.
     pub fn is_executed(&self, bundle: &Digest) -> bool {
         self.parts.store.pool.is_executed(bundle)
     }
 
-    /// How many have voted in a round that is not over.
+    /// Returns how many replicas have voted in a round that is still open.
     pub fn voters(&self, domain: Domain, view: View) -> usize {
         self.parts.tally.voters(domain, view)
     }
 
-    /// The shared parts, to look at.
+    /// Returns the shared parts, for inspection.
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// The shared parts of a replica that takes no further step: nobody else speaks by what it was bound to.
+    /// Consumes the replica and returns the shared parts. It takes no further step, so nothing can vote against its
+    /// promises.
     pub fn into_parts(self) -> Parts {
         self.parts
     }
 
-    /// The protocol, to look at.
+    /// Returns the protocol, for inspection.
     pub fn protocol(&self) -> &P {
         &self.protocol
     }

@@ -1,8 +1,8 @@
-//! The seam: what goes into a replica and what comes out.
+//! The seam: inputs and actions of a replica.
 //!
-//! A replica is a function of its inputs. It asks for everything else by data: a clock, a disk, keys and a network are devices of
-//! the host, which performs [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator
-//! and under scripted attacks.
+//! A replica is a function of its inputs. Clock, disk, keys and network are devices of the host, which performs
+//! [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator and under
+//! scripted attacks.
 
 pub use crate::marks::{Drop, Mark};
 
@@ -20,293 +20,250 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A question to a device, so that its answer finds the way back.
+/// Id that matches a device's answer to its request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Job(pub u64);
 
-/// A record on its way to the journal.
+/// Id of a journal record, in the order of writing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RecordId(pub u64);
 
-/// The alarms of a replica; arming one again replaces it.
+/// Timer of a replica; arming it again replaces the earlier deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Timer {
-    /// The current view has lasted too long (or half so, when pending commands are relayed to the leader).
+    /// The current view timed out, or is halfway there: then pending commands are relayed to the leader.
     View,
-    /// Commands have waited long enough for company.
+    /// Commands have waited long enough for a fuller block.
     Batch,
-    /// Something missing has not arrived by itself.
+    /// A retry of a fetch is due.
     Fetch,
 }
 
 impl Timer {
-    /// Every alarm.
     pub const ALL: [Timer; 3] = [Timer::View, Timer::Batch, Timer::Fetch];
 }
 
-/// What a host tells a replica.
+/// Input that a host gives to a replica.
 ///
-/// Where clients are authenticated, no bundle gets in that its client did not sign, neither in [`Input::Submit`] nor in
-/// [`Input::Receive`] ([`Envelope::bundles`]): that is the host's to check. A bundle's digest covers its authenticator, so what one
-/// honest replica lets in, all do, and a block that names a forged bundle never becomes whole anywhere. Nor does a bundle get in that
-/// was executed before, in [`Input::Submit`] or relayed ([`Replica::screen`](crate::Replica::screen)), as far as the host remembers.
+/// Where clients are authenticated, the host must reject every bundle that its client did not sign, both in
+/// [`Input::Submit`] and in [`Input::Receive`] ([`Envelope::bundles`]). A bundle's digest covers its authenticator: a
+/// bundle that one honest replica accepts, all accept, and a block that names a forged bundle never becomes complete
+/// anywhere. The host must also reject bundles that were executed before, as far as it remembers, in [`Input::Submit`]
+/// and in relays ([`Replica::screen`](crate::Replica::screen)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input<M> {
-    /// What the journal holds, record by record in the order of their ids, before [`Input::Start`]. The committed blocks are to be
-    /// executed again: [`Action::Commit`] comes with them.
+    /// One record of the journal, in the order of ids and before [`Input::Start`]. Committed blocks must be executed
+    /// again: each recalled one produces an [`Action::Commit`].
     Recall {
-        /// The name of the record.
         id: RecordId,
-        /// What it says.
         record: Record,
     },
-    /// The journal is not all that this replica has written: it is gone, or was cut by a repair. Before [`Input::Start`].
+    /// The journal is incomplete: it is gone, or was cut by a repair. Comes before [`Input::Start`].
     Forgot,
-    /// Begin, or go on where the journal ends.
+    /// Start, or resume where the journal ends.
     Start,
-    /// Repeat in the journal what is needed besides the state at the committed height: a [`Record::Summary`] and what follows. What
-    /// comes before it is not needed any more when that state is durable.
+    /// Write a summary to the journal: a [`Record::Summary`] and the records after it. Everything before it can be
+    /// removed once the state at the committed height is durable.
     Summarize,
-    /// A message from a peer whom the channel authenticated, or one's own come back through the loopback.
+    /// A message from a peer that the channel authenticated, or from this replica itself through the loopback.
     Receive {
-        /// The sender.
         from: ReplicaId,
-        /// What it says.
         message: Envelope<M>,
     },
-    /// Commands from clients.
     Submit {
-        /// The bundles.
         bundles: Vec<Bundle>,
-        /// Where each of them came in; empty if that does not matter.
+        /// Link on which each bundle arrived; empty if that does not matter.
         sources: Vec<Source>,
     },
-    /// A client's link is gone, over which bundles came in.
+    /// A client link on which bundles arrived has closed.
     Left(Source),
-    /// An alarm rang.
     Timeout(Timer),
-    /// The answer to [`Action::Verify`].
+    /// Answer to [`Action::Verify`].
     Verdict {
-        /// The question.
         job: Job,
-        /// Whether everything in it is genuine.
+        /// Whether all certificates and votes are valid.
         genuine: bool,
     },
-    /// The answer to [`Action::Assemble`].
+    /// Answer to [`Action::Assemble`].
     Assembled {
-        /// The question.
         job: Job,
-        /// The certificate, or the voters whose votes are not genuine.
+        /// The certificate, or the voters with invalid votes.
         result: Result<Certificate, Vec<ReplicaId>>,
     },
-    /// The answer to [`Action::DigestState`].
+    /// Answer to [`Action::DigestState`].
     Executed {
-        /// The height up to which all is executed.
+        /// Height up to which all blocks are executed.
         height: Height,
-        /// What all replicas that executed the same have the same of. If the state is kept, the digest of its manifest.
+        /// Digest of the state, the same on all replicas that executed the same blocks. If the state is kept, the
+        /// digest of its manifest.
         state: Digest,
-        /// Whether the host keeps the state. It does so at the same heights on all replicas.
+        /// Whether the host keeps the state. Hosts keep states at the same heights on all replicas.
         kept: bool,
     },
-    /// The host has the state of this checkpoint from an earlier life. Before [`Input::Start`].
+    /// The host kept the state of this checkpoint across a restart. Comes before [`Input::Start`].
     Kept {
-        /// What a quorum vouches for.
         checkpoint: Box<Certificate>,
     },
-    /// The answer to [`Action::ReadState`].
+    /// Answer to [`Action::ReadState`].
     StateRead {
-        /// Who asked.
+        /// Replica that requested the part.
         to: ReplicaId,
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
-        /// Which part.
         part: Part,
-        /// The part; none if it is not there.
+        /// Contents; `None` if the host no longer has the part.
         bytes: Option<Bytes>,
     },
-    /// The answer to [`Action::ReceiveState`].
+    /// Answer to [`Action::ReceiveState`].
     Holds {
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
-        /// The chunks that the host has already, from its own state or an interrupted transfer.
+        /// Indices of the chunks that the host already has, from its own state or an interrupted transfer.
         chunks: Vec<u32>,
     },
-    /// The answer to [`Action::AdoptState`]; or, before [`Input::Start`], the host has adopted a state in its last life and the
-    /// journal does not say so yet.
+    /// Answer to [`Action::AdoptState`]. Before [`Input::Start`]: the host adopted a state before the restart, and the
+    /// journal does not record it yet.
     Adopted {
-        /// What a quorum vouches for.
         checkpoint: Box<Certificate>,
         /// The replica's part of the state.
         frontier: Frontier,
     },
 }
 
-/// Where a message goes.
+/// Recipients of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum To {
-    /// One replica, possibly oneself.
+    /// One replica, possibly the sender.
     One(ReplicaId),
-    /// Every replica, oneself included.
+    /// Every replica, including the sender.
     All,
-    /// Every other replica.
+    /// Every replica except the sender.
     Others,
 }
 
-/// What a replica asks of its host, to be performed in order.
+/// Action for the host, to be performed in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action<M> {
-    /// Send a message; to oneself it comes back as an input.
+    /// Send a message; one to the sender itself comes back as an input.
     Send {
-        /// To whom.
         to: To,
-        /// What.
         message: Envelope<M>,
-        /// The record that must be durable before the message leaves.
+        /// Record that must be durable before the message leaves.
         after: Option<RecordId>,
-        /// Whether the host is to sign the vote that the message carries.
+        /// Whether the host must sign the vote in the message.
         sign: bool,
     },
     /// Make a record durable.
-    Persist {
-        /// Its name.
-        id: RecordId,
-        /// What is to be remembered.
-        record: Record,
-    },
-    /// Check certificates and votes; answered by [`Input::Verdict`].
+    Persist { id: RecordId, record: Record },
+    /// Verify certificates and votes; answered by [`Input::Verdict`].
     Verify {
-        /// The question.
         job: Job,
-        /// Certificates to check.
         certificates: Vec<Certificate>,
-        /// Single votes to check.
+        /// Individual votes.
         votes: Vec<Vote>,
     },
-    /// Check a quorum of votes in one go and make them a certificate; answered by [`Input::Assembled`].
+    /// Verify a quorum of votes in one batch and form a certificate; answered by [`Input::Assembled`].
     Assemble {
-        /// The question.
         job: Job,
-        /// What was voted on.
         subject: Subject,
-        /// The votes, of distinct voters.
+        /// Votes of distinct voters.
         votes: Vec<Vote>,
     },
-    /// Set an alarm.
+    /// Arm a timer.
     Arm {
-        /// Which.
         timer: Timer,
-        /// From now.
+        /// Delay from now.
         after: Duration,
     },
-    /// Execute a block; heights come without gaps.
+    /// Execute a block; heights are consecutive.
     Commit {
-        /// The block.
         block: Arc<Block>,
-        /// The bundles it refers to, in order.
+        /// Bundles that the block refers to, in order.
         bundles: Vec<Bundle>,
     },
-    /// Digest the state as it is when the last block of the frontier, which was committed just before, is executed and nothing after
-    /// it; answered by [`Input::Executed`].
+    /// Digest the state exactly after the frontier's last block, which was committed just before; answered by
+    /// [`Input::Executed`].
     DigestState {
         /// The replica's part of the state.
         frontier: Frontier,
     },
-    /// A quorum vouches for a state that the host keeps: it may be asked for it, and need not keep any but this one and the one before.
-    StateStable {
-        /// What the quorum vouches for.
-        checkpoint: Box<Certificate>,
-    },
-    /// Read a part of a state that is kept; answered by [`Input::StateRead`].
+    /// A quorum vouches for a state that the host keeps. Peers may request it; the host need not keep any but this one
+    /// and its predecessor.
+    StateStable { checkpoint: Box<Certificate> },
+    /// Read a part of a kept state; answered by [`Input::StateRead`].
     ReadState {
-        /// Who asks.
+        /// Replica that requested the part.
         to: ReplicaId,
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
-        /// Which part.
         part: Part,
     },
-    /// Prepare to receive the state of a checkpoint, and none that was begun before; answered by [`Input::Holds`].
+    /// Prepare to receive the state of a checkpoint, and abandon any earlier transfer; answered by [`Input::Holds`].
     ReceiveState {
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
-        /// What it consists of.
         manifest: Manifest,
     },
-    /// Keep a chunk of the state that is being received.
+    /// Store a chunk of the state being received.
     KeepChunk {
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
-        /// Its index.
+        /// Index of the chunk.
         chunk: u32,
-        /// What it is.
         bytes: Bytes,
     },
-    /// All chunks are there: become that state; answered by [`Input::Adopted`] when it will outlive the process. From then on the host
-    /// has nothing to do for a [`Action::Commit`] or [`Action::DigestState`] of this height or below.
-    AdoptState {
-        /// What a quorum vouches for.
-        checkpoint: Box<Certificate>,
-    },
-    /// Somebody was proven to misbehave.
+    /// Switch to the received state, whose chunks are complete; answered by [`Input::Adopted`] once that survives a
+    /// crash. From then on the host ignores every [`Action::Commit`] and [`Action::DigestState`] at this height or
+    /// below.
+    AdoptState { checkpoint: Box<Certificate> },
+    /// A replica was proven to misbehave.
     Accuse(Box<Evidence>),
-    /// Tell the client of this bundle, which came in [`Input::Submit`], that it was not taken.
-    Refuse {
-        /// The bundle's name.
-        bundle: Digest,
-        /// Why it was not taken.
-        why: Refusal,
-    },
-    /// Treat the journal as whole once this record is durable: it bounds the views in which a replica whose journal was lost or
-    /// cut may have spoken, so that its next life need not ask again.
+    /// Tell the client of this bundle from [`Input::Submit`] that it was refused.
+    Refuse { bundle: Digest, why: Refusal },
+    /// Treat the journal as complete once this record is durable. It bounds the views in which a replica whose journal
+    /// was lost or cut may have voted, so its next life need not ask again.
     AcceptRepair {
-        /// The record, persisted just before.
+        /// Record persisted just before.
         after: RecordId,
     },
     /// Stop: give this replica no further input, and perform none of its further actions.
     Halt(Halt),
-    /// Something worth telling happened. A host need not look at it.
+    /// An event worth observing; a host may ignore it.
     Mark(Mark),
 }
 
-/// Why a client's bundle was not taken.
+/// Reason why a client's bundle was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The pool has no room for it.
     PoolFull,
-    /// It was executed before.
+    /// The bundle was executed before.
     Executed,
-    /// It has expired, or will before it can be ordered.
+    /// The bundle has expired, or will before it can be ordered.
     Expired,
 }
 
-/// Why a replica must not go on: what it holds, or what others hold, is wrong beyond repair.
+/// Reason why a replica must stop: its own data, or that of others, is wrong beyond repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Halt {
-    /// A record of the journal makes no sense.
-    Unreadable {
-        /// The record.
-        id: RecordId,
-        /// What is wrong with it.
-        why: RecallError,
-    },
-    /// A quorum vouches for another state than this replica has.
+    /// A record of the journal is invalid.
+    Unreadable { id: RecordId, why: RecallError },
+    /// A quorum vouches for a different state than this replica has.
     Diverged {
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
     },
-    /// A commit was due that contradicts what is committed: more than f replicas are faulty, or the protocol is wrong.
+    /// A block to commit contradicts the committed ones: more than f replicas are faulty, or the protocol is wrong.
     Conflict {
-        /// The height of the block that was to be committed.
+        /// Height of the block to commit.
         height: Height,
     },
 }
 
-/// Two different statements of one kind in one view (and for one slot, where there are slots), both signed by the same replica.
+/// Two different statements of one kind in one view (and for one slot, in protocols with slots), both signed by the
+/// same replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Evidence {
-    /// One.
     pub first: Vote,
-    /// The other.
     pub second: Vote,
 }
 
@@ -320,77 +277,71 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// What replicas say to each other: the protocol's own messages, and the shared parts' requests for what is missing.
+/// Message between replicas: the protocol's own, or a request or answer of the shared parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Envelope<M> {
-    /// The protocol's.
     Protocol(M),
-    /// Send me this block and up to `most - 1` of its ancestors above a height.
+    /// Request for a block and up to `most - 1` of its ancestors above a height.
     FetchBlocks {
-        /// The highest block wanted.
+        /// Highest requested block.
         digest: Digest,
-        /// Ancestors at this height and below are known.
+        /// The sender knows the ancestors at this height and below.
         above: Height,
-        /// Most blocks in the answer.
+        /// Maximum number of blocks in the answer.
         most: u16,
     },
-    /// Blocks that were asked for, children before parents.
+    /// Requested blocks, children before parents.
     Blocks(Vec<Arc<Block>>),
-    /// Send me these bundles.
+    /// Request for bundles.
     FetchBundles {
-        /// Which.
         digests: Vec<Digest>,
-        /// What is committed up to this height is known: none of them belongs there.
+        /// The sender knows everything committed up to this height; none of the bundles belongs there.
         above: Height,
     },
-    /// Bundles that were asked for.
+    /// Requested bundles.
     Bundles(Vec<Bundle>),
     /// Bundles that wait at a backup, for the leader to propose; the first one has waited longest.
     Relay(Vec<Bundle>),
-    /// The answer to [`Envelope::Relay`]: the first of the bundles waits here too.
+    /// Answer to [`Envelope::Relay`]: the first of the bundles waits here too.
     Noted {
-        /// That bundle.
         bundle: Digest,
     },
-    /// How far are you?
+    /// Request for the recipient's standing.
     Ask {
-        /// Tells the answers from those to earlier questions.
+        /// Matches answers to this question.
         nonce: u64,
     },
-    /// The answer to [`Envelope::Ask`].
+    /// Answer to [`Envelope::Ask`].
     Standing {
-        /// That of the question.
+        /// Nonce of the question.
         nonce: u64,
-        /// What shows it.
         standing: Standing,
     },
-    /// A vote on a checkpoint.
+    /// Vote on a checkpoint.
     Checkpoint(Vote),
-    /// The blocks that were asked for, or the state, are gone; the state of this checkpoint can be had.
+    /// The requested blocks or state are gone; the state of this checkpoint is available.
     Offer {
-        /// What a quorum vouches for.
         checkpoint: Box<Certificate>,
     },
-    /// Send me this part of the state of a checkpoint.
+    /// Request for a part of the state of a checkpoint.
     FetchState {
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
-        /// Which part.
         part: Part,
     },
-    /// A part of a state that was asked for.
+    /// Requested part of a state.
     StatePart {
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
-        /// Which part.
         part: Part,
-        /// The manifest's encoding, or the bytes of a chunk; nothing if the sender has not got that state, or no more.
+        /// Encoded manifest or bytes of a chunk; empty if the sender does not have that state, or no longer.
         bytes: Bytes,
     },
 }
 
 impl<M: Message> Envelope<M> {
-    /// The commands that it carries, in whatever kind of message: they are clients' words in a peer's mouth.
+    /// Returns the client commands in the message, whatever its kind; the sender did not author them, so they must be
+    /// authenticated.
     pub fn bundles(&self) -> &[Bundle] {
         match self {
             Envelope::Protocol(message) => message.bundles(),
@@ -399,7 +350,7 @@ impl<M: Message> Envelope<M> {
         }
     }
 
-    /// The vote in it that its sender has to sign.
+    /// Returns the vote that the sender must sign.
     pub fn vote_to_sign(&mut self) -> Option<&mut Vote> {
         match self {
             Envelope::Protocol(message) => message.vote_to_sign(),
@@ -409,11 +360,11 @@ impl<M: Message> Envelope<M> {
     }
 }
 
-/// Most blocks in one answer to a fetch.
+/// Maximum number of blocks in one answer to a fetch.
 pub const MAX_FETCHED_BLOCKS: usize = 64;
-/// Most bundles in one request or answer.
+/// Maximum number of bundles in one request or answer.
 pub const MAX_FETCHED_BUNDLES: usize = 4096;
-/// Most bytes of a part of a state.
+/// Maximum size of a part of a state.
 pub const MAX_PART_BYTES: usize = 1 << 20;
 
 impl<M: Wire> Wire for Envelope<M> {
@@ -512,57 +463,55 @@ impl<M: Wire> Wire for Envelope<M> {
     }
 }
 
-/// What a message is for, in terms that all protocols share.
+/// Purpose of a message, in terms that all protocols share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Purpose {
-    /// It proposes a block: a proposal, PRE-PREPARE.
+    /// Proposes a block: a proposal, PRE-PREPARE.
     Proposal,
-    /// It is one voice of a quorum that makes a certificate or a decision: a vote, PREPARE, COMMIT, CHECKPOINT.
+    /// Counts toward a quorum that forms a certificate or a decision: a vote, PREPARE, COMMIT, CHECKPOINT.
     Vote,
-    /// It gives a view up: a timeout, VIEW-CHANGE.
+    /// Gives up a view: a timeout, VIEW-CHANGE.
     Timeout,
-    /// It shows certificates for their own sake: an advance, the PRE-COMMIT, COMMIT and DECIDE of basic HotStuff, NEW-VIEW.
+    /// Delivers certificates only: an advance, the PRE-COMMIT, COMMIT and DECIDE of basic HotStuff, NEW-VIEW.
     Certificate,
-    /// It tells where its sender stands, or what it has executed: STATUS, DECIDED.
+    /// Reports the sender's position or executed blocks: STATUS, DECIDED.
     Report,
 }
 
-/// What a certificate is to the message that shows it.
+/// Role of a certificate in the message that carries it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Role {
-    /// What is built on, or may be built on as far as the sender knows.
+    /// Certificate that the message builds on, or the highest that the sender knows a block may extend.
     Base,
-    /// What shows that the view has begun, where the base does not.
+    /// Evidence that the view has begun, if the base does not show it.
     Evidence,
-    /// The certificate of a phase.
+    /// Certificate of a phase.
     Phase,
-    /// What is prepared in a slot.
+    /// Proof that a block is prepared in a slot.
     Prepared,
-    /// The last stable checkpoint.
+    /// Proof of the last stable checkpoint.
     Checkpoint,
 }
 
-/// A protocol's message set.
+/// Message set of a protocol.
 pub trait Message: Wire + Clone + fmt::Debug + Send + 'static {
-    /// The vote in it that its sender has to sign.
+    /// Returns the vote that the sender must sign.
     fn vote_to_sign(&mut self) -> Option<&mut Vote>;
-    /// What it is for.
     fn purpose(&self) -> Purpose;
-    /// The block that it proposes, and the commands that go with it.
+    /// Returns the proposed block, and the bundles that travel with it.
     fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])>;
-    /// The certificates that it shows. Those inside of statements that others signed are not among them.
+    /// Returns the certificates that the message shows, except those inside statements signed by others.
     fn certificates(&self) -> Vec<(Role, &Certificate)>;
-    /// The view that it belongs to; none if it belongs to whichever its sender is in.
+    /// Returns the message's view, or `None` if it applies to whichever view its sender is in.
     fn view(&self) -> Option<View>;
-    /// What it says in a line, for transcripts.
+    /// Returns a one-line description, for transcripts.
     fn describe(&self) -> String;
 
-    /// Whether it proposes a block.
     fn is_proposal(&self) -> bool {
         self.purpose() == Purpose::Proposal
     }
 
-    /// The commands that it carries.
+    /// Returns the bundles in the message.
     fn bundles(&self) -> &[Bundle] {
         self.proposed().map_or(&[], |(_, bundles)| bundles)
     }

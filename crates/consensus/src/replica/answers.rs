@@ -1,4 +1,4 @@
-//! Answering peers who lack something, within what each of them may ask.
+//! Answers to peers' requests, within each peer's rate limit.
 
 use super::{Protocol, Replica};
 use crate::answers::Question;
@@ -10,13 +10,13 @@ use bytes::Bytes;
 use quorate_types::{Digest, Height, ReplicaId, Time};
 
 impl<P: Protocol> Replica<P> {
-    /// Whether a peer's question is to be answered; if not, that is counted.
+    /// Returns whether to answer a peer's question; counts it as dropped otherwise.
     fn admits(&mut self, now: Time, from: ReplicaId, question: Question) -> bool {
         let refused = self.parts.answers.admit(now, from, question);
         refused.map_err(|why| self.drop_message(from, why)).is_ok()
     }
 
-    /// Sends an answer of so many bytes, apart from what is small.
+    /// Sends an answer and charges the peer for its bytes, not counting small fixed fields.
     fn answer(&mut self, to: ReplicaId, bytes: usize, message: Envelope<P::Message>) {
         self.parts.answers.charge(to, bytes);
         self.out.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
@@ -50,7 +50,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Who has lost its memory has nothing to tell.
+    /// Answers with this replica's standing, unless it has lost its memory and has none to show.
     pub(super) fn answer_how_far(&mut self, now: Time, from: ReplicaId, nonce: u64) {
         let knows = self.parts.safety.abstains() != FORGOTTEN && from != self.parts.me;
         if knows && self.admits(now, from, Question::Standing(nonce)) {
@@ -66,7 +66,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// A part of a state that a peer has asked for; if it is gone, a newer one is offered.
+    /// Sends a part of a state that a peer requested; if it is gone, offers a newer state.
     pub(super) fn state_read(&mut self, to: ReplicaId, height: Height, part: Part, bytes: Option<Bytes>) {
         if bytes.is_none() {
             self.out.offer_state(&self.parts, to, height);

@@ -1,11 +1,11 @@
-//! Vouching for what was executed.
+//! Votes on the state after execution.
 
 use super::{Protocol, Replica};
 use crate::seam::{Envelope, To};
 use quorate_types::{Certificate, Digest, Height};
 
 impl<P: Protocol> Replica<P> {
-    /// All up to a checkpoint is executed.
+    /// Votes for a checkpoint once everything up to it is executed.
     pub(super) fn executed(&mut self, height: Height, state: Digest, kept: bool) {
         let meaning = self.parts.checkpoints.executed(height, state, kept);
         self.out.judge_checkpoint(&mut self.parts, meaning);
@@ -14,7 +14,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// The host has the state of a checkpoint from an earlier life.
+    /// Notes that the host kept the state of a checkpoint across a restart.
     pub(super) fn keeps(&mut self, checkpoint: Certificate) {
         self.parts.checkpoints.raise(checkpoint.clone());
         self.parts.checkpoints.offer(checkpoint);

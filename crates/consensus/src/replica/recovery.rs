@@ -1,7 +1,7 @@
-//! Coming back: from a journal, or without one.
+//! Recovery with a journal, or without one.
 //!
-//! A replica whose journal is gone may have spoken in views that it does not know of. It asks all others how far they are, and says
-//! nothing in views up to the highest in which, by the answers of a quorum, it may have spoken. The argument is in
+//! A replica whose journal is gone may have voted in views it no longer knows. It asks all others how far they are, and
+//! abstains in all views in which, judging by a quorum's answers, it may have voted. For the argument see
 //! `docs/adr/012-what-the-journal-holds.md`, section "Without a memory".
 
 use super::{Event, Pending, Protocol, Recalled, Replica};
@@ -12,33 +12,33 @@ use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Height, Replica
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many times as long as for what is fetched one waits for answers to the question how far others are: they may be down.
+/// `Ask` waits this many fetch retries for an answer: peers may be down.
 const ASK_PATIENCE: u32 = 5;
 
-/// A committed block, and who may be elected on top of it.
+/// Committed block, and the candidates for leader on top of it.
 type Ancestor = (Arc<Block>, Vec<ReplicaId>);
 
-/// How far the recalling of a journal has come.
+/// Progress of restoring a journal.
 #[derive(Default)]
 pub(super) struct Recollection {
     pub(super) any: bool,
-    /// The journal was shortened, and what comes before its first summary is left over.
+    /// The journal was truncated, and the records before its first complete summary are to be skipped.
     pub(super) leftovers: bool,
-    /// Of a journal that was cut, the summary that is being read.
+    /// Summary being read, in a truncated journal.
     pub(super) summary: Vec<Record>,
     pub(super) from_summary: bool,
-    /// Whether that has been read.
+    /// Whether a truncated journal's summary has taken effect.
     pub(super) begun: bool,
-    /// Where the replica is to begin in place of what it had committed: a block, and those before it that were read so far.
+    /// Block to resume from in place of the committed one, and its ancestors read so far.
     pub(super) root: Option<(Height, Digest, Vec<Ancestor>)>,
-    /// Those of the next block.
+    /// Bundles of the next block.
     pub(super) bundles: Vec<Bundle>,
-    /// Whether a state was taken over of which the journal does not tell.
+    /// Whether a state was adopted that the journal does not mention.
     pub(super) adopted: bool,
 }
 
 impl<P: Protocol> Replica<P> {
-    /// Takes in a record of the journal.
+    /// Restores one record of the journal.
     pub(super) fn recall(&mut self, id: RecordId, record: Record, actions: &mut Vec<Action<P::Message>>) {
         assert!(id.0 > self.out.records, "records come in the order of their ids");
         if !std::mem::replace(&mut self.recalled.any, true) {
@@ -52,7 +52,7 @@ impl<P: Protocol> Replica<P> {
         actions.append(&mut self.out.actions);
     }
 
-    /// Of a journal that was cut, what comes before its first complete summary is left over.
+    /// Restores a record, but skips everything before the first complete summary of a truncated journal.
     fn take_record(&mut self, record: Record) -> Result<(), RecallError> {
         if !self.recalled.leftovers {
             return self.take_kept(record);
@@ -60,7 +60,7 @@ impl<P: Protocol> Replica<P> {
         let summary = &mut self.recalled.summary;
         match record {
             Record::Summary { .. } => *summary = vec![record],
-            // No summary has one: the last was broken off.
+            // A summary contains no commits: the last one was cut off.
             Record::Commit { .. } => summary.clear(),
             Record::Summed if !summary.is_empty() => {
                 self.recalled.leftovers = false;
@@ -109,7 +109,7 @@ impl<P: Protocol> Replica<P> {
             Record::Abstain(bound) => parts.safety.abstain(bound),
             Record::Summary { height, digest } => {
                 let begins = recalled.from_summary && !std::mem::replace(&mut recalled.begun, true);
-                // Above what is committed it tells of a state that came from others.
+                // A summary above the committed height refers to a state that came from peers.
                 recalled.root = (begins || height > parts.store.committed()).then(|| (height, digest, Vec::new()));
             }
             Record::Summed => {}
@@ -128,18 +128,19 @@ impl<P: Protocol> Replica<P> {
         Ok(())
     }
 
-    /// The journal is gone, or was cut by a repair: what was recalled is not all that this replica has said.
+    /// Abstains, because the journal is gone or was cut by a repair: this replica has made statements that were not
+    /// restored.
     pub(super) fn forgot(&mut self, actions: &mut Vec<Action<P::Message>>) {
         self.parts.safety.abstain(FORGOTTEN);
         self.out.persist(Record::Abstain(FORGOTTEN));
         actions.append(&mut self.out.actions);
     }
 
-    /// Begins, or goes on where the journal ends.
+    /// Starts, or resumes where the journal ends.
     pub(super) fn start(&mut self, now: Time) {
         self.recalled.bundles = Vec::new();
         if self.recalled.any || self.parts.safety.is_away() {
-            // No two lives of a replica ask the same question: the salt is new, and else the records go on.
+            // The nonce differs in each life of a replica: either the salt is new or the record ids have advanced.
             let nonce = self.salt ^ self.out.records.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             self.asking = Some(Asking::new(nonce, now));
         }
@@ -156,7 +157,7 @@ impl<P: Protocol> Replica<P> {
         self.out.repeat_checkpoint(&self.parts);
     }
 
-    /// Repeats in the journal all that is needed besides the state at the committed height.
+    /// Writes a summary to the journal: everything needed besides the state at the committed height.
     pub(super) fn summarize(&mut self) {
         self.begin_summary();
         for record in self.protocol.summary(&self.parts) {
@@ -169,7 +170,8 @@ impl<P: Protocol> Replica<P> {
         self.out.persist(Record::Summed);
     }
 
-    /// The part of a summary that places blocks above the committed height: without the rest the journal cannot be cut here.
+    /// Writes the part of a summary that places blocks above the committed height. The journal cannot be truncated here
+    /// without the rest.
     pub(super) fn begin_summary(&mut self) {
         let (height, digest) = self.parts.store.tree.committed();
         self.out.persist(Record::Summary { height, digest });
@@ -189,7 +191,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Asks those who have not answered how far they are, if it is time.
+    /// Asks peers that have not answered how far they are, if a retry is due.
     pub(super) fn ask_others(&mut self, now: Time) {
         let Some(asking) = self.asking.as_mut().filter(|asking| asking.due <= now) else { return };
         let retry = Duration::from_millis(self.parts.config.fetch_retry_ms) * ASK_PATIENCE;
@@ -203,7 +205,7 @@ impl<P: Protocol> Replica<P> {
         self.fetch_armed = None;
     }
 
-    /// Has what a peer shows checked.
+    /// Has the evidence in a peer's standing verified.
     pub(super) fn check_standing(&mut self, now: Time, from: ReplicaId, nonce: u64, standing: Standing) {
         if self.asking.as_ref().is_none_or(|asking| !asking.awaits(from, nonce)) {
             return self.drop_message(from, Drop::Unasked);
@@ -227,7 +229,7 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Verify { job, certificates, votes });
     }
 
-    /// A peer stands where it says.
+    /// Handles a verified standing of a peer.
     pub(super) fn stands(&mut self, now: Time, from: ReplicaId, standing: Standing) {
         let Some(asking) = self.asking.as_mut().filter(|asking| !asking.answered.contains(from)) else { return };
         let bound = self.protocol.spoken_up_to(&standing, &self.parts).expect("it was looked at when it came");
@@ -245,7 +247,7 @@ impl<P: Protocol> Replica<P> {
         }
         self.tell(now, Event::Shown { from, standing });
     }
-    /// Why this replica takes no part in agreement; none if it does.
+    /// Returns why this replica takes no part in agreement, or `None` if it does.
     pub fn silence(&self) -> Option<Silence> {
         let safety = &self.parts.safety;
         if !safety.is_away() {

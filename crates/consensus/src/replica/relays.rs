@@ -1,4 +1,4 @@
-//! Bundles that others relay, because they have waited long there.
+//! Bundles that peers relay because they have waited long.
 
 use super::{Event, Protocol, Replica};
 use crate::pool::{Need, Offered};
@@ -6,8 +6,8 @@ use crate::seam::{Action, Envelope, To};
 use quorate_types::{Bundle, Digest, ReplicaId, Time};
 
 impl<P: Protocol> Replica<P> {
-    /// Takes the bundles out of a peer's relay that were executed before. Only the host knows which were, as of those that clients send.
-    /// Whoever has seen a bundle can repeat it, and the log has no room for the past.
+    /// Removes bundles from a peer's relay that were executed before. Only the host remembers all executed bundles,
+    /// here as for those from clients. Anyone can replay a bundle; it must not be ordered again.
     pub fn screen(&self, message: &mut Envelope<P::Message>, mut is_executed: impl FnMut(&Bundle) -> bool) {
         #[cfg(feature = "mutants")]
         let _having = crate::mutants::having(self.bug);
@@ -18,8 +18,8 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Takes in what a peer relays. The first of it has waited longest there: what f+1 say that of is proposed next, and the peer is told
-    /// that it is here.
+    /// Handles a relay. Its first bundle has waited longest at that peer: it is proposed next if f+1 peers say so, and
+    /// the peer is told that it has arrived.
     pub(super) fn relayed(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>) {
         let Some(first) = bundles.first().cloned() else { return };
         let (digest, fairness) = (first.digest(), &mut self.parts.fairness);
@@ -36,7 +36,7 @@ impl<P: Protocol> Replica<P> {
         self.note(from, digest);
     }
 
-    /// There is room for what is owed, and it waits before all else.
+    /// Queues an owed bundle ahead of all others; there is always room for it.
     fn owe(&mut self, now: Time, bundle: Bundle) {
         let (digest, commands) = (bundle.digest(), bundle.len());
         let offered = self.parts.store.supply_for(bundle, Need::Owed, &self.parts.leaders, &mut self.out.whole);

@@ -1,4 +1,4 @@
-//! Coming back after so long that the blocks in between are gone: the state of a checkpoint is fetched in their place.
+//! State transfer: fetches the state of a checkpoint when the blocks in between are no longer available.
 
 use super::{Event, Pending, Protocol, Replica};
 use crate::frontier::Frontier;
@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 impl<P: Protocol> Replica<P> {
-    /// Has an offer checked, if it would help.
+    /// Has an offer verified, if it would help.
     pub(super) fn check_offer(&mut self, now: Time, from: ReplicaId, checkpoint: Certificate) {
         if !self.parts.checkpoints.is_one(&checkpoint.subject) {
             return self.drop_message(from, Drop::Malformed);
@@ -29,8 +29,9 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Verify { job, certificates: vec![checkpoint], votes: Vec::new() });
     }
 
-    /// A peer has this state, and has not got the blocks that would lead there or the state that it was asked for. When so many say so
-    /// that somebody honest does, the newest of these states is fetched.
+    /// Records a peer's verified offer: the peer has this state, but not the blocks that lead there or the state it was
+    /// asked for. Once f+1 peers offer a state, at least one of them is honest, and the newest offered state is
+    /// fetched.
     pub(super) fn offered(&mut self, now: Time, from: ReplicaId, checkpoint: Certificate) {
         let height = checkpoint.subject.height;
         let known = self.offers.get(&from).map(|offer| offer.subject.height);
@@ -48,7 +49,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// Fetches the newest state that is offered by those whose offers have come to nothing least often, if there is any.
+    /// Fetches the newest state offered by the peers with the fewest void offers, if there is any.
     fn fetch_state(&mut self, now: Time) {
         let rank = |(peer, offer): &(&ReplicaId, &Certificate)| {
             (self.void_offers.get(peer).copied().unwrap_or(0), Reverse(offer.subject.height))
@@ -62,8 +63,8 @@ impl<P: Protocol> Replica<P> {
         });
     }
 
-    /// Gives the state up that is being fetched if it is not to be had, and fetches another. A checkpoint that a quorum vouches for may
-    /// be one at which nobody keeps the state: whoever has offered that is believed less from now on.
+    /// Gives up a transfer that cannot complete, and starts another. A quorum may vouch for a checkpoint whose state
+    /// nobody keeps: peers that offered it are trusted less from now on.
     fn give_up_in_vain(&mut self, now: Time, patience: Duration) {
         let in_vain = |transfer: &&mut Transfer| transfer.is_in_vain(now, patience, self.parts.quorum);
         let Some(transfer) = self.transfer.as_mut().filter(in_vain) else { return };
@@ -75,11 +76,11 @@ impl<P: Protocol> Replica<P> {
         self.fetch_state(now);
     }
 
-    /// Asks for what is missing of the state, if it is time.
+    /// Requests missing parts of the state, if a request is due.
     pub(super) fn request_state(&mut self, now: Time) {
         let patience = Duration::from_millis(self.parts.config.fetch_retry_ms);
         let committed = self.committed_height();
-        // The blocks may have come after all.
+        // The blocks may have arrived after all.
         self.transfer.take_if(|transfer| transfer.height() <= committed);
         self.give_up_in_vain(now, patience);
         let Some(transfer) = &mut self.transfer else { return };
@@ -94,7 +95,7 @@ impl<P: Protocol> Replica<P> {
         self.fetch_armed = None;
     }
 
-    /// A part of the state has come.
+    /// Handles a part of the state.
     pub(super) fn take_part(&mut self, now: Time, from: ReplicaId, height: Height, part: Part, bytes: Bytes) {
         let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.height() == height) else {
             return self.drop_message(from, Drop::Unasked);
@@ -111,7 +112,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// The host is ready for the chunks, but for those that it has.
+    /// Notes that the host is ready to receive chunks, and which it already has.
     pub(super) fn holds(&mut self, now: Time, height: Height, chunks: &[u32]) {
         if let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.height() == height) {
             transfer.prepared(now, chunks);
@@ -126,7 +127,7 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    /// The host has taken the state of a checkpoint over.
+    /// Resumes from a checkpoint whose state the host has adopted.
     pub(super) fn adopted(&mut self, now: Time, checkpoint: Certificate, frontier: Frontier) {
         let (from, height) = (self.committed_height(), checkpoint.subject.height);
         assert_eq!(frontier.height(), height, "the frontier is that of the checkpoint");
@@ -144,7 +145,7 @@ impl<P: Protocol> Replica<P> {
             self.summarize();
             self.tell(now, Event::Adopted);
         } else {
-            // What the protocol has to add to a summary, and what is whole, is looked at when the replica starts.
+            // The protocol's part of the summary and the completed blocks are handled at the start.
             self.begin_summary();
             self.recalled.adopted = true;
             self.out.whole.clear();
