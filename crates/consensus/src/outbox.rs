@@ -1,4 +1,4 @@
-//! What a protocol wants done. Here a statement becomes a record and a message that waits for it.
+//! Output of a protocol. A statement becomes a journal record and a message that waits for it.
 
 use crate::checkpoints::Meaning;
 use crate::fairness::Finding;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where a protocol puts what it wants done.
+/// Collector of a protocol's actions during a step.
 pub struct Outbox<M> {
     pub(crate) actions: Vec<Action<M>>,
     pub(crate) votes: Vec<Vote>,
@@ -22,14 +22,15 @@ pub struct Outbox<M> {
     pub(crate) whole: Vec<Digest>,
     pub(crate) dropped: BTreeMap<Drop, u64>,
     pub(crate) records: u64,
-    /// The record of the last statement.
+    /// Record of the last statement.
     promised: Option<RecordId>,
-    /// The last view in which this replica may propose before the record of that is durable, and the record that has to be.
+    /// Last view in which this replica may propose before the proposal's own record is durable, and the record that
+    /// must be durable instead.
     reservation: Option<(View, RecordId)>,
 }
 
 impl<M: Message> Outbox<M> {
-    /// Nothing wanted, and nothing in the journal.
+    /// Creates an empty outbox for an empty journal.
     pub(crate) fn new() -> Outbox<M> {
         Outbox {
             actions: Vec::new(),
@@ -43,12 +44,12 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// Sends a message that nothing needs to precede.
+    /// Sends a message that waits for no record.
     pub fn send(&mut self, to: To, message: M) {
         self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: None, sign: false });
     }
 
-    /// Has the journal remember something, before whatever is cast from now on.
+    /// Appends a record to the journal, ahead of every later statement.
     pub fn persist(&mut self, record: Record) -> RecordId {
         self.records += 1;
         let id = RecordId(self.records);
@@ -57,7 +58,7 @@ impl<M: Message> Outbox<M> {
         id
     }
 
-    /// The journal holds this record, or will.
+    /// Notes a record that is in the journal, or will be.
     pub(crate) fn note(&mut self, id: RecordId, record: &Record) {
         if let Record::Promise(promise) = record {
             self.promised = Some(id);
@@ -68,12 +69,12 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// The journal is summed up, and the record of a reservation may be cut off; what follows makes it anew.
+    /// Drops the reservation, because a summary may cut off its record; the records that follow renew it.
     pub(crate) fn forget_reservation(&mut self) {
         self.reservation = None;
     }
 
-    /// Has the journal remember a block with its bundles, and before it those of its ancestors that it has not got.
+    /// Journals a block with its bundles, after any of its ancestors that are not journaled yet.
     pub fn keep_block(&mut self, parts: &mut Parts, digest: &Digest) {
         for block in parts.store.tree.take_unjournaled(digest) {
             self.persist_block(parts, block);
@@ -98,20 +99,20 @@ impl<M: Message> Outbox<M> {
         self.persist(Record::Block(block));
     }
 
-    /// Has the journal remember a message that may have to be said or shown again.
+    /// Journals a message that may have to be sent again.
     pub fn keep_message(&mut self, message: &M) {
         let mut out = Encoder::with_capacity(512);
         message.encode(&mut out);
         self.persist(Record::Message(out.finish()));
     }
 
-    /// Casts a ballot: what it says, and the block that it is on, is made durable, signed, wrapped into a message and sent, in this
-    /// order.
+    /// Casts a ballot: makes its promise and the block it is on durable, signs the vote, wraps it in a message and
+    /// sends it, in this order.
     pub fn cast(&mut self, parts: &mut Parts, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
         self.cast_in_envelope(parts, ballot, to, |vote| Envelope::Protocol(wrap(vote)));
     }
 
-    /// The same, of a vote that is no message of the protocol.
+    /// Casts a ballot whose vote is not a message of the protocol.
     pub(crate) fn cast_in_envelope(
         &mut self,
         parts: &mut Parts,
@@ -125,9 +126,10 @@ impl<M: Message> Outbox<M> {
         self.actions.push(Action::Send { to, message, after: Some(after), sign: true });
     }
 
-    /// Casts the ballot of a proposal to all. It does not wait for its own record, if what this replica said in the view before is
-    /// durable: that reserves the view, see [`Promise::reserves`](crate::safety::Promise::reserves). A block waits for the disk of its
-    /// voters then, and not for that of its proposer before.
+    /// Casts the ballot of a proposal to all. The proposal need not wait for its own record if this replica's statement
+    /// in the previous view is durable, because that reserves the view; see
+    /// [`Promise::reserves`](crate::safety::Promise::reserves). A block then waits for the disks of its voters, but not
+    /// for its proposer's first.
     pub fn cast_proposal(&mut self, parts: &mut Parts, ballot: &Ballot, wrap: impl FnOnce(Vote) -> M) {
         let reservation = self.reservation.filter(|(view, _)| *view == ballot.subject().view);
         self.cast(parts, ballot, To::All, wrap);
@@ -136,7 +138,7 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// Casts a ballot whose vote needs no signature, because it is for those only to whom the channel authenticates its sender.
+    /// Casts a ballot whose vote needs no signature, because the channel authenticates its sender to all recipients.
     pub fn cast_unsigned(&mut self, parts: &mut Parts, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
         self.cast(parts, ballot, to, wrap);
         if let Some(Action::Send { sign, .. }) = self.actions.last_mut() {
@@ -144,7 +146,7 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// Sends what was cast last another so many times to the others, for links that lose messages.
+    /// Repeats the last cast `times` times to the others, for links that lose messages.
     pub fn repeat(&mut self, times: usize) {
         let Some(Action::Send { message, after, sign, .. }) = self.actions.last().cloned() else {
             panic!("what is repeated was cast just before");
@@ -153,17 +155,19 @@ impl<M: Message> Outbox<M> {
         self.actions.extend(std::iter::repeat_n(again, times));
     }
 
-    /// Sends again what was cast before, and signs it the same. It may have been cast so lately that it is not durable yet.
+    /// Sends an earlier statement again, signed. Waits for the last statement's record, in case the earlier one is not
+    /// durable yet.
     pub fn recast(&mut self, to: To, message: M) {
         self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: self.promised, sign: true });
     }
 
-    /// Sends again what was cast before, without a signature.
+    /// Sends an earlier statement again, without a signature.
     pub fn recast_unsigned(&mut self, to: To, message: M) {
         self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: self.promised, sign: false });
     }
 
-    /// Says again what it said of the last checkpoint, if no quorum vouches for that yet: those who were down too may not have heard it.
+    /// Repeats the vote for the last checkpoint if that is not stable yet: replicas that were down too may have missed
+    /// it.
     pub(crate) fn repeat_checkpoint(&mut self, parts: &Parts) {
         let stable = parts.checkpoints.stable().subject.height;
         let Some(last) = parts.safety.last(Domain::Checkpoint).filter(|last| last.subject.height > stable) else {
@@ -174,48 +178,47 @@ impl<M: Message> Outbox<M> {
         self.actions.push(Action::Send { to: To::All, message, after: self.promised, sign: true });
     }
 
-    /// Has a vote counted that came inside a message.
+    /// Queues a vote that was part of a message for counting.
     pub fn count(&mut self, vote: Vote) {
         self.votes.push(vote);
     }
 
-    /// Two statements that contradict each other, if both are genuine.
+    /// Queues two contradicting statements for verification.
     pub fn suspect(&mut self, evidence: Evidence) {
         self.suspects.push(evidence);
     }
 
-    /// Sets an alarm.
+    /// Arms a timer.
     pub fn arm(&mut self, timer: Timer, after: Duration) {
         self.actions.push(Action::Arm { timer, after });
     }
 
-    /// Stops this replica.
     pub fn halt(&mut self, why: Halt) {
         self.actions.push(Action::Halt(why));
     }
 
-    /// Tells of a moment.
+    /// Records an observable event.
     pub fn mark(&mut self, mark: Mark) {
         self.actions.push(Action::Mark(mark));
     }
 
-    /// Does not act on a message.
+    /// Counts and records a message that is ignored.
     pub fn drop_message(&mut self, from: ReplicaId, why: Drop) {
         *self.dropped.entry(why).or_default() += 1;
         self.mark(Mark::Dropped { from, why });
     }
 
-    /// Takes a block in; the protocol hears of it when it is whole.
+    /// Adds a block to the store; the protocol learns of it once it is complete.
     pub fn offer(&mut self, now: Time, parts: &mut Parts, block: Arc<Block>, source: ReplicaId) -> Taken {
         parts.store.offer(now, block, source, &parts.leaders, &mut self.whole)
     }
 
-    /// Takes in a bundle that came with a proposal.
+    /// Adds a bundle that came with a proposal to the store.
     pub fn supply(&mut self, parts: &mut Parts, bundle: Bundle) {
         parts.store.supply_for(bundle, Need::Proposed, &parts.leaders, &mut self.whole);
     }
 
-    /// Sends bundles that wait here to the replica that should propose them.
+    /// Sends waiting bundles to the replica that should propose them.
     pub fn relay(&mut self, to: ReplicaId, bundles: Vec<Bundle>) {
         if !bundles.is_empty() {
             self.actions.push(Action::Send {
@@ -227,8 +230,8 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// Looks whether the leader passes a command over with what it proposed at `proposed`, and relays to it and the others what has waited
-    /// for a while.
+    /// Returns whether the leader, by its proposal at `proposed`, passed over a command that it should have included.
+    /// Relays commands that have waited for a while to the leader, and overdue ones to all.
     pub fn hold_to_account(&mut self, now: Time, proposed: Time, leader: ReplicaId, parts: &mut Parts) -> bool {
         for bundle in parts.fairness.to_relay(now, &parts.store.pool) {
             self.relay(leader, vec![bundle]);
@@ -246,7 +249,7 @@ impl<M: Message> Outbox<M> {
         finding == Finding::PassedOver
     }
 
-    /// A quorum vouches for the state at a checkpoint.
+    /// Handles the certificate of a checkpoint, which makes it stable if it is the newest.
     pub fn stabilise(&mut self, parts: &mut Parts, certificate: Certificate) {
         let height = certificate.subject.height;
         let meaning = parts.checkpoints.raise(certificate.clone());
@@ -257,7 +260,7 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// What the certificate of a checkpoint means beside what was executed here.
+    /// Acts on the comparison of a checkpoint's certificate with this replica's own execution.
     pub(crate) fn judge_checkpoint(&mut self, parts: &mut Parts, meaning: Meaning) {
         match meaning {
             Meaning::Old | Meaning::Stable => {}
@@ -270,7 +273,7 @@ impl<M: Message> Outbox<M> {
         }
     }
 
-    /// Offers the state of the newest checkpoint that is kept here to one who lacks blocks that are gone; false if there is none that
+    /// Offers the newest kept state to a peer that lacks blocks no longer available. Returns false if no kept state
     /// would help.
     pub fn offer_state(&mut self, parts: &Parts, to: ReplicaId, above: Height) -> bool {
         let helps = |checkpoint: &&Certificate| checkpoint.subject.height > above;
@@ -280,7 +283,7 @@ impl<M: Message> Outbox<M> {
         true
     }
 
-    /// Commits every block up to `digest`; false if that contradicts what is committed.
+    /// Commits every block up to `digest`. Returns false if that contradicts the committed blocks.
     pub fn commit(&mut self, parts: &mut Parts, digest: &Digest) -> bool {
         if let Some(block) = parts.store.tree.get(digest).filter(|block| block.height > parts.store.committed()) {
             let height = block.height;

@@ -1,8 +1,8 @@
-//! The only place that mints votes.
+//! The only place that creates votes.
 //!
-//! A [`Ballot`] cannot be made anywhere else, and casting one persists it before it is signed and sent. What a replica has ever
-//! signed is therefore decided by this file alone: at most one statement for each kind and view (and slot, where there are slots), and
-//! no vote in a view that it has given up.
+//! A [`Ballot`] cannot be created anywhere else, and casting one persists it before it is signed and sent. This file
+//! alone therefore decides what a replica ever signs: at most one statement per kind and view (and slot, in protocols
+//! with slots), and no vote in a view after timing out of it.
 
 use quorate_types::{
     Attachment, Block, Certificate, DecodeError, Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, View,
@@ -10,41 +10,40 @@ use quorate_types::{
 };
 use std::collections::BTreeMap;
 
-/// A statement that this replica may sign; made by [`Safety`] only.
+/// Statement that this replica may sign; created by [`Safety`] only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ballot {
     subject: Subject,
     attachment: Attachment,
-    /// What the journal must keep besides, because the vote says that this replica holds it.
+    /// Proof that the journal must keep with the vote, because the vote claims that this replica holds it.
     proof: Option<Box<Certificate>>,
 }
 
 impl Ballot {
-    /// What it is on.
     pub fn subject(&self) -> Subject {
         self.subject
     }
 
-    /// The vote without its signature.
+    /// Returns the unsigned vote.
     pub fn to_vote(&self, voter: ReplicaId) -> Vote {
         Vote { subject: self.subject, attachment: self.attachment.clone(), voter, signature: bytes::Bytes::new() }
     }
 }
 
-/// What the journal keeps of a ballot: enough for a restarted replica not to contradict itself.
+/// Journal record of a ballot: enough for a restarted replica not to contradict itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Promise {
-    /// What was voted on.
     pub subject: Subject,
-    /// What was said besides.
+    /// Attachment of the vote, or the proof that the journal keeps with it.
     pub attachment: Attachment,
-    /// The lock at that time.
+    /// Lock at the time of the ballot.
     pub lock: Subject,
 }
 
 impl Promise {
-    /// The view that is reserved by this promise: after a vote or a proposal the next one, after anything else none. Whoever made it may
-    /// propose there before the record of that is durable; when it is restarted it cannot know whether it did, and does not.
+    /// Returns the view that this promise reserves: the next one after a vote or a proposal, otherwise none. The
+    /// replica may propose there before the proposal's record is durable. After a restart it cannot know whether it
+    /// did, so it does not propose there.
     pub fn reserves(&self) -> Option<View> {
         let Subject { domain, view, .. } = self.subject;
         (domain == Domain::Proposal || BLOCK_VOTES.contains(&domain)).then(|| view.next())
@@ -67,56 +66,55 @@ impl Wire for Promise {
     }
 }
 
-/// What a replica has bound itself to.
+/// Record of every statement that a replica has bound itself to.
 ///
-/// Only the core makes one, with the replica that it binds. A second one would mint ballots that contradict those of the first:
+/// Only the core makes one, with the replica that it binds. A second one would mint ballots that contradict those of
+/// the first:
 ///
-/// ```compile_fail,E0624
-/// use quorate_consensus::safety::Safety;
-/// let genesis = quorate_types::Certificate::genesis(&quorate_types::ClusterId::from_name("a cluster"));
-/// let safety = Safety::new(genesis.subject);
-/// ```
+/// ```compile_fail,E0624 use quorate_consensus::safety::Safety; let genesis =
+/// quorate_types::Certificate::genesis(&quorate_types::ClusterId::from_name("a cluster")); let safety =
+/// Safety::new(genesis.subject); ```
 #[derive(Debug)]
 pub struct Safety {
     proposed: View,
-    /// It may have proposed up to this view before it was restarted, and the record of it be lost.
+    /// Upper bound on the views in which this replica may have proposed before a restart and lost the record.
     reserved: View,
-    /// The last view voted in, for each kind of vote on blocks, as in [`BLOCK_VOTES`].
+    /// Last view voted in, for each domain in [`BLOCK_VOTES`].
     voted: [View; BLOCK_VOTES.len()],
     timed_out: View,
     lock: Subject,
     slots: SlotBook,
-    /// The last statement of each kind, where each view has one: what a restarted replica may say again.
+    /// Last statement in each domain that has one per view; a restarted replica may repeat it.
     last: BTreeMap<Domain, Promise>,
-    /// Nothing is said in views up to this one, because this replica has lost its memory of them.
+    /// Last view of those in which this replica abstains, because it has lost its memory of them.
     abstains: View,
-    /// Whether it has not come back since.
+    /// Whether it has not resumed voting since.
     away: bool,
 }
 
-/// A vote on a slot, with the proof that goes with it.
+/// Vote on a slot, with its proof.
 type SlotVote = (Subject, Option<Box<Certificate>>);
 
-/// What a replica has signed where agreement goes by slots.
+/// Statements of a replica in protocols with slots.
 #[derive(Default, Debug)]
 struct SlotBook {
-    /// The last vote on a slot, by kind, with the proof that goes with it.
+    /// Last vote on each slot, by domain, with its proof.
     voted: BTreeMap<(Height, Domain), SlotVote>,
-    /// Nothing is voted on up to this slot any more.
+    /// Last slot that needs no votes any more.
     settled: Height,
-    /// The last slot whose state it vouched for.
+    /// Last slot whose state this replica voted for.
     checkpoint: Height,
-    /// Nothing is voted on in views before this one, to which it has asked to move.
+    /// View that this replica has asked to move to; it votes in no earlier one.
     view: View,
-    /// The last view that it opened as its primary.
+    /// Last view that this replica opened as its primary.
     opened: View,
 }
 
-/// The kinds of votes on blocks.
+/// Domains of the votes on blocks.
 const BLOCK_VOTES: [Domain; 4] = [Domain::Vote, Domain::Prepare, Domain::PreCommit, Domain::Commit];
 
 impl Safety {
-    /// Bound to nothing but genesis.
+    /// Creates the state of a replica bound to nothing but genesis.
     pub(crate) fn new(genesis: Subject) -> Self {
         Safety {
             proposed: View(0),
@@ -131,34 +129,34 @@ impl Safety {
         }
     }
 
-    /// The last view it voted in, whatever for.
+    /// Returns the last view in which this replica voted, in any domain.
     pub fn voted(&self) -> View {
         self.voted.into_iter().max().unwrap_or(View(0))
     }
 
-    /// The last view it gave up.
+    /// Returns the last view that this replica timed out of.
     pub fn timed_out(&self) -> View {
         self.timed_out
     }
 
-    /// The last view it proposed in, or may have proposed in before it was restarted.
+    /// Returns the last view in which this replica proposed, or may have proposed before a restart.
     pub fn proposed(&self) -> View {
         self.proposed.max(self.reserved)
     }
 
-    /// The block it will not vote against without cause.
+    /// Returns the subject this replica is locked on; the protocol's rules restrict votes against it.
     pub fn lock(&self) -> Subject {
         self.lock
     }
 
-    /// Moves the lock up, never down.
+    /// Raises the lock; never lowers it.
     pub fn lock_on(&mut self, subject: Subject) {
         if subject.view > self.lock.view {
             self.lock = subject;
         }
     }
 
-    /// May propose `block`: once a view, and not in a view given up.
+    /// Returns a ballot to propose `block`: once per view, and not after timing out of it.
     pub fn propose(&mut self, block: &Block) -> Option<Ballot> {
         if block.view <= self.proposed().max(self.timed_out).max(self.abstains) && !bug!(ProposesTwice) {
             return None;
@@ -167,12 +165,13 @@ impl Safety {
         self.mint(Ballot { subject: block.subject(Domain::Proposal), attachment: Attachment::None, proof: None })
     }
 
-    /// May vote for `block`, as [`Safety::vote_in`] says, in a protocol with one kind of vote.
+    /// Returns a ballot to vote for `block`, in a protocol with one kind of vote; see [`Safety::vote_in`].
     pub fn vote(&mut self, block: &Block) -> Option<Ballot> {
         self.vote_in(Domain::Vote, block)
     }
 
-    /// May vote for `block` in the phase that `domain` names: once a view, in ascending views, and not in a view given up.
+    /// Returns a ballot to vote for `block` in the phase that `domain` names: once per view, in ascending views, and
+    /// not after timing out of the view.
     pub fn vote_in(&mut self, domain: Domain, block: &Block) -> Option<Ballot> {
         let phase = BLOCK_VOTES.iter().position(|phase| *phase == domain).expect("a kind of vote on blocks");
         if block.view <= self.voted[phase].max(self.timed_out).max(self.abstains) {
@@ -182,7 +181,8 @@ impl Safety {
         self.mint(Ballot { subject: block.subject(domain), attachment: Attachment::None, proof: None })
     }
 
-    /// May give `view` up: once, with the highest certificate it knows. From then on it does not vote in that view.
+    /// Returns a ballot to time out of `view`: once, with the highest known certificate. The replica no longer votes in
+    /// that view.
     pub fn give_up(&mut self, view: View, high: &Certificate, whole: bool) -> Option<Ballot> {
         if view <= self.timed_out.max(self.abstains) {
             return None;
@@ -195,13 +195,15 @@ impl Safety {
         self.mint(Ballot { subject: timeout_subject(view), attachment, proof: None })
     }
 
-    /// May say PREPARE, or as the primary PRE-PREPARE, of a block in a slot: once a slot and view, in ascending views.
+    /// Returns a ballot for PREPARE, or the primary's PRE-PREPARE, of a block in a slot: once per slot and view, in
+    /// ascending views.
     pub fn prepare(&mut self, view: View, slot: Height, digest: Digest) -> Option<Ballot> {
         let subject = Subject { domain: Domain::Prepare, view, height: slot, digest };
         self.vote_in_slot(subject, None)
     }
 
-    /// May say COMMIT of what `prepared` is the proof of, which the journal keeps with it: once a slot and view.
+    /// Returns a ballot for COMMIT of the block that `prepared` proves: once per slot and view. The journal keeps the
+    /// proof with it.
     pub fn commit(&mut self, prepared: &Certificate) -> Option<Ballot> {
         let subject = Subject { domain: Domain::Commit, ..prepared.subject };
         self.vote_in_slot(subject, Some(Box::new(prepared.clone())))
@@ -220,7 +222,7 @@ impl Safety {
         Some(Ballot { subject, attachment: Attachment::None, proof })
     }
 
-    /// May vouch for the state after a slot: once a slot, in ascending slots.
+    /// Returns a ballot to vote for the state after a slot: once per slot, in ascending slots.
     pub fn checkpoint(&mut self, slot: Height, state: Digest) -> Option<Ballot> {
         if slot <= self.slots.checkpoint {
             return None;
@@ -230,8 +232,8 @@ impl Safety {
         self.mint(Ballot { subject, attachment: Attachment::None, proof: None })
     }
 
-    /// May ask to move to a view, in ascending views: from then on it votes on no slot in an earlier one. `digest` stands for what it
-    /// shows, which begins above `stable`.
+    /// Returns a ballot to ask for a view, in ascending views. From then on this replica votes on no slot in an earlier
+    /// view. `digest` covers the contents of the view change, which begins above `stable`.
     pub fn change_view(&mut self, view: View, stable: Height, digest: Digest) -> Option<Ballot> {
         if view <= self.slots.view.max(self.abstains) {
             return None;
@@ -241,7 +243,7 @@ impl Safety {
         self.mint(Ballot { subject, attachment: Attachment::None, proof: None })
     }
 
-    /// May open a view as its primary, once, with what `digest` stands for.
+    /// Returns a ballot to open a view as its primary, once; `digest` covers the contents of the new view.
     pub fn open_view(&mut self, view: View, stable: Height, digest: Digest) -> Option<Ballot> {
         if view <= self.slots.opened.max(self.abstains) || view < self.slots.view {
             return None;
@@ -251,19 +253,19 @@ impl Safety {
         self.mint(Ballot { subject, attachment: Attachment::None, proof: None })
     }
 
-    /// Nothing up to `slot` will be voted on again.
+    /// Rules out any further vote up to `slot`.
     pub fn settle(&mut self, slot: Height) {
         self.slots.settled = self.slots.settled.max(slot);
         self.slots.voted = self.slots.voted.split_off(&(slot.next(), Domain::Proposal));
     }
 
-    /// A statement of which each view has one.
+    /// Records a ballot in a domain that has one statement per view.
     fn mint(&mut self, ballot: Ballot) -> Option<Ballot> {
         self.last.insert(ballot.subject.domain, self.promise(&ballot));
         Some(ballot)
     }
 
-    /// What the journal must hold before `ballot` is sent.
+    /// Returns the promise that the journal must hold before `ballot` is sent.
     pub fn promise(&self, ballot: &Ballot) -> Promise {
         let proof = ballot.proof.clone().map(Attachment::HighCertificate);
         Promise {
@@ -273,7 +275,7 @@ impl Safety {
         }
     }
 
-    /// Binds itself again to what it had promised before it was restarted. `by_slot` says whether each slot has a vote of that kind.
+    /// Restores a promise made before a restart. `by_slot` is true in domains with a vote per slot.
     pub fn recall(&mut self, promise: &Promise, by_slot: bool) {
         let Subject { domain, view, height, .. } = promise.subject;
         self.lock_on(promise.lock);
@@ -292,7 +294,7 @@ impl Safety {
         let raise = |view: &mut View, to: View| *view = (*view).max(to);
         raise(&mut self.reserved, promise.reserves().unwrap_or_default());
         match domain {
-            // Where there are slots, it is the opening of a view.
+            // In protocols with slots, this is the opening of a view.
             Domain::Proposal => {
                 raise(&mut self.proposed, view);
                 raise(&mut self.slots.opened, view);
@@ -311,17 +313,17 @@ impl Safety {
         }
     }
 
-    /// The last statement of a kind.
+    /// Returns the last statement in a domain.
     pub fn last(&self, domain: Domain) -> Option<&Promise> {
         self.last.get(&domain)
     }
 
-    /// The last votes on each slot, in ascending slots, with the proofs that go with them.
+    /// Returns the last votes on each slot with their proofs, in ascending slots.
     pub fn votes_on_slots(&self) -> impl Iterator<Item = (&Subject, Option<&Certificate>)> {
         self.slots.voted.values().map(|(subject, proof)| (subject, proof.as_deref()))
     }
 
-    /// All that binds this replica: what a shortened journal begins with.
+    /// Returns all promises that bind this replica; a truncated journal begins with them.
     pub fn promises(&self) -> Vec<Promise> {
         let on_slots = self.votes_on_slots().map(|(subject, proof)| Promise {
             subject: *subject,
@@ -332,22 +334,22 @@ impl Safety {
         last.chain(on_slots).collect()
     }
 
-    /// Says nothing in views up to `bound`: it has lost its memory and may have spoken in them.
+    /// Abstains in views up to `bound`: this replica has lost its memory and may have voted in them.
     pub fn abstain(&mut self, bound: View) {
         (self.abstains, self.away) = (bound, true);
     }
 
-    /// The last view in which it says nothing, because it has lost its memory of it.
+    /// Returns the last view in which this replica abstains, because it has lost its memory of it.
     pub fn abstains(&self) -> View {
         self.abstains
     }
 
-    /// Whether it has lost its memory and not come back.
+    /// Returns whether this replica has lost its memory and not resumed voting.
     pub fn is_away(&self) -> bool {
         self.away
     }
 
-    /// The last view in which it is known to have said anything.
+    /// Returns the last view in which this replica is known to have made a statement.
     pub fn spoke_in(&self) -> View {
         let on_slots = self.slots.voted.values().map(|(subject, _)| subject.view);
         on_slots
@@ -356,21 +358,21 @@ impl Safety {
             .unwrap_or_default()
     }
 
-    /// Comes back, bound by all that `lock` may bind it to.
+    /// Resumes voting after amnesia, locked as high as any lost lock can have been.
     pub fn come_back(&mut self, lock: Subject) {
         self.away = false;
         self.lock_on(lock);
     }
 
-    /// Holds after every step.
+    /// Asserts the invariants; runs after every step.
     pub fn invariants(&self) {
-        // A replica that comes back without memory locks on the highest there is, which may only be prepared.
+        // After amnesia a replica locks on the highest known certificate, which may be of the prepare phase only.
         let lockable = [Domain::Vote, Domain::PreCommit, Domain::Prepare, Domain::Commit];
         assert!(lockable.contains(&self.lock.domain), "only a block that a quorum has seen certified can be locked");
     }
 }
 
-/// What replicas vote on when they give a view up.
+/// Returns the subject of the votes to time out of a view.
 pub fn timeout_subject(view: View) -> Subject {
     Subject { domain: Domain::Timeout, view, height: Height(0), digest: Digest::ZERO }
 }

@@ -1,34 +1,34 @@
-//! Counting votes: every phase of every protocol, exactly once.
+//! Vote counting for every phase of every protocol.
 //!
-//! Votes are counted unverified; when a quorum agrees on one subject it is handed out to be checked in one go. If some of it is
-//! not genuine, those votes are struck and counting goes on, so that nobody can spoil a certificate. A voter has one vote in each
-//! round; a second, different one is kept as evidence and not counted.
+//! Votes are counted before verification. Once a quorum agrees on a subject, its votes are handed out for verification
+//! in one batch. Invalid votes are struck and counting continues, so no faulty voter can prevent a certificate. A voter
+//! has one vote per round; a second, different vote is evidence and does not count.
 
 use quorate_types::{Attachment, Domain, Height, Quorum, ReplicaId, Signers, Subject, View, Vote};
 use std::collections::BTreeMap;
 
-/// What became of a vote.
+/// Result of counting a vote.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Counted {
-    /// It counts; there is no quorum yet.
+    /// The vote counts, but there is no quorum yet.
     Added,
-    /// It completes a quorum of votes to be checked, and those are they.
+    /// The vote completes a quorum; these votes need verification.
     Quorum(Subject, Vec<Vote>),
-    /// It completes a quorum of votes that need no proof.
+    /// The vote completes a quorum in a domain that needs no proof.
     Agreed(Subject),
     /// The same vote was counted before, or the certificate exists already.
     Repeated,
-    /// The voter said something else in this round before.
+    /// The voter cast this different vote in the same round before.
     Contradiction(Box<Vote>),
 }
 
-/// How the votes of a kind are counted.
+/// How votes of a domain are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counting {
-    /// Whether a voter has one vote for each height, and not one for each view.
+    /// Whether a voter has one vote per height and view, instead of one per view.
     pub by_height: bool,
-    /// Whether a quorum is turned into a certificate, which can be shown to others. What a replica needs to know but never to show
-    /// is believed as the channel delivers it.
+    /// Whether a quorum forms a certificate, which third parties can verify. Otherwise votes are trusted as the channel
+    /// delivers them.
     pub certified: bool,
 }
 
@@ -48,22 +48,22 @@ struct Round {
     settled: bool,
 }
 
-/// Votes by kind and view, and by height where the kind asks for it.
+/// Votes by domain and view, and by height if the domain requires it.
 pub struct Tally {
     quorum: Quorum,
     counting: fn(Domain) -> Counting,
     rounds: BTreeMap<Key, Round>,
-    /// The round that was changed since the invariants were last looked at.
+    /// Round changed since the last check of the invariants.
     touched: Option<Key>,
 }
 
 impl Tally {
-    /// An empty tally.
+    /// Creates an empty tally.
     pub fn new(quorum: Quorum) -> Self {
         Tally::with(quorum, |_| Counting::default())
     }
 
-    /// An empty tally of a protocol that counts in its own way.
+    /// Creates an empty tally with a protocol's own counting rules.
     pub fn with(quorum: Quorum, counting: fn(Domain) -> Counting) -> Self {
         Tally { quorum, counting, rounds: BTreeMap::new(), touched: None }
     }
@@ -95,7 +95,7 @@ impl Tally {
         self.quorum_to_check(subject)
     }
 
-    /// Takes back what a voter said in the round of a vote, of which no quorum was handed out: nothing but the bug `VoteReplaced` does.
+    /// Withdraws a voter's vote in a round without a pending quorum. Only the injected bug `VoteReplaced` does this.
     pub fn withdraw(&mut self, vote: &Vote) {
         if let Some(round) = self.rounds.get_mut(&self.key(&vote.subject)).filter(|round| round.checking.is_none()) {
             round.votes.retain(|earlier| earlier.voter != vote.voter);
@@ -103,8 +103,8 @@ impl Tally {
         }
     }
 
-    /// Takes out exactly this vote, which is not genuine, so that its voter may vote; whether it was there. While a quorum with it is
-    /// checked it stays: it is struck then.
+    /// Removes exactly this vote, which is invalid, so that its voter may vote again. Returns whether it was there.
+    /// While a quorum is being verified the vote stays: the verification strikes it.
     pub fn strike_vote(&mut self, vote: &Vote) -> bool {
         let key = self.key(&vote.subject);
         let Some(round) = self.rounds.get_mut(&key).filter(|round| round.checking.is_none()) else { return false };
@@ -114,12 +114,12 @@ impl Tally {
         round.votes.len() < before
     }
 
-    /// How many rounds there are.
+    /// Returns the number of rounds.
     pub fn rounds(&self) -> usize {
         self.rounds.len()
     }
 
-    /// The certificate for a quorum that was handed out exists.
+    /// Closes the round of a quorum that was handed out: its certificate exists.
     pub fn settled(&mut self, subject: &Subject) {
         if let Some(round) = self.rounds.get_mut(&self.key(subject)) {
             round.checking = None;
@@ -127,7 +127,7 @@ impl Tally {
         }
     }
 
-    /// Some votes of a quorum that was handed out are not genuine; perhaps others make a quorum without them.
+    /// Strikes the invalid votes of a quorum that was handed out; the other votes may still form a quorum.
     pub fn strike(&mut self, subject: &Subject, voters: &[ReplicaId]) -> Counted {
         let key = self.key(subject);
         let Some(round) = self.rounds.get_mut(&key) else {
@@ -158,30 +158,30 @@ impl Tally {
         Counted::Quorum(subject, agreeing.take(self.quorum.quorum()).cloned().collect())
     }
 
-    /// How many have voted in a round of a kind that is not counted by height, whatever for.
+    /// Returns how many replicas have voted, for any subject, in a round of a domain that is not counted by height.
     pub fn voters(&self, domain: Domain, view: View) -> usize {
         self.rounds.get(&(view, domain, Height(0))).map_or(0, |round| round.votes.len())
     }
 
-    /// How many will have voted in a round when `voter` has.
+    /// Returns how many replicas will have voted in a round once `voter` has.
     pub fn voters_with(&self, domain: Domain, view: View, voter: ReplicaId) -> usize {
         self.rounds
             .get(&(view, domain, Height(0)))
             .map_or(1, |round| round.votes.len() + usize::from(!round.voters.contains(voter)))
     }
 
-    /// Forgets all rounds up to a height, of the kinds that are counted by height.
+    /// Removes all rounds up to a height, in domains that are counted by height.
     pub fn forget_up_to(&mut self, height: Height) {
         let counting = self.counting;
         self.rounds.retain(|(_, domain, at), _| !counting(*domain).by_height || *at > height);
     }
 
-    /// Forgets all rounds of one kind in views before `view`.
+    /// Removes all rounds of one domain in views before `view`.
     pub fn forget_kind_before(&mut self, domain: Domain, view: View) {
         self.rounds.retain(|(at, kind, _), _| *kind != domain || *at >= view);
     }
 
-    /// Forgets all rounds of views before `view`.
+    /// Removes all rounds of views before `view`.
     pub fn forget_before(&mut self, view: View) {
         while let Some(entry) = self.rounds.first_entry() {
             if entry.key().0 >= view {
@@ -191,7 +191,7 @@ impl Tally {
         }
     }
 
-    /// Holds after every step, of the round that the step may have changed: there may be thousands.
+    /// Asserts the invariants of the last changed round only, since there may be thousands; runs after every step.
     pub fn invariants(&mut self) {
         if let Some(round) = self.touched.take().and_then(|key| self.rounds.get(&key)) {
             assert!(round.votes.len() == round.voters.len(), "a voter has one vote in a round");
@@ -200,7 +200,8 @@ impl Tally {
     }
 }
 
-/// Whether the statements that two votes sign differ. Of an attached certificate only the subject is signed; its proof may differ.
+/// Returns whether two votes sign different statements. Only the subject of an attached certificate is signed; its
+/// proof may differ.
 fn contradict(one: &Vote, other: &Vote) -> bool {
     let attachments_differ = match (&one.attachment, &other.attachment) {
         (Attachment::HighCertificate(one), Attachment::HighCertificate(other)) => one.subject != other.subject,
