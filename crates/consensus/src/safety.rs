@@ -68,12 +68,13 @@ impl Wire for Promise {
 
 /// Record of every statement that a replica has bound itself to.
 ///
-/// Only the core makes one, with the replica that it binds. A second one would mint ballots that contradict those of
-/// the first:
+/// Only the core creates one, together with its replica. A second one could mint ballots that contradict the first:
 ///
-/// ```compile_fail,E0624 use quorate_consensus::safety::Safety; let genesis =
-/// quorate_types::Certificate::genesis(&quorate_types::ClusterId::from_name("a cluster")); let safety =
-/// Safety::new(genesis.subject); ```
+/// ```compile_fail,E0624
+/// use quorate_consensus::safety::Safety;
+/// let genesis = quorate_types::Certificate::genesis(&quorate_types::ClusterId::from_name("a cluster"));
+/// let safety = Safety::new(genesis.subject);
+/// ```
 #[derive(Debug)]
 pub struct Safety {
     proposed: View,

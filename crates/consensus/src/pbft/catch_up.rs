@@ -1,7 +1,7 @@
-//! Repairing what was lost: a replica says where it is, and whoever is ahead tells it what it lacks.
+//! Repair of losses: a replica reports its status, and replicas that are ahead send it what it lacks.
 //!
-//! A slot that others executed needs no proof: what f+1 say, one honest replica says. The block is then fetched by its digest. Votes
-//! that are still needed are sent again.
+//! A slot that others executed needs no proof: if f+1 replicas agree on its block, at least one of them is honest. The
+//! block is then fetched by its digest. Votes that are still needed are sent again.
 
 use super::engine::{PbftEngine, Turn, carried_bundles};
 use super::message::{MAX_DECIDED, PbftMessage, PrePrepare};
@@ -10,22 +10,22 @@ use crate::replica::Admission;
 use crate::seam::To;
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 
-/// How far above one's own executed slots the claims of others are kept.
+/// Maximum distance, in slots, between this replica's executed slots and the claims of peers that it keeps.
 pub(super) const MAX_CLAIMED: u64 = 1024;
-/// Most slots whose votes are sent again to one who asks.
+/// Maximum number of slots whose votes are sent again in one answer.
 const MAX_RESENT_SLOTS: usize = 64;
-/// Most bytes of commands that go with them.
+/// Maximum size of the bundles sent along.
 const MAX_RESENT_BUNDLE_BYTES: usize = 1 << 20;
 
 impl PbftEngine {
-    /// Tells the others where this replica is.
+    /// Reports this replica's view and committed height to the others.
     pub(super) fn ask_status(&mut self, turn: &mut Turn<'_>) {
         let (view, committed) = (turn.view(), turn.committed());
         turn.out.send(To::Others, PbftMessage::Status { view, committed });
     }
 
-    /// Tells the others the first view in which this replica, which has lost its memory, can take part: it says nothing that binds it,
-    /// but who is in a lower view knows that it has left that one.
+    /// Reports the first view in which this replica can vote again after amnesia. The report binds it to nothing, but
+    /// tells replicas in lower views that it has left those.
     pub(super) fn seek_view(&mut self, turn: &mut Turn<'_>) {
         let (view, committed) = (turn.parts.safety.abstains().next(), turn.committed());
         turn.out.send(To::Others, PbftMessage::Status { view, committed });
@@ -43,7 +43,7 @@ impl PbftEngine {
         Admission::Check(checkpoint.filter(|proof| self.is_news(proof)).cloned().into_iter().collect())
     }
 
-    /// Asks on when all that was told is executed, and more remains to be told.
+    /// Asks for the next batch once everything reported so far is executed, if peers have more.
     pub(super) fn ask_for_more(&mut self, turn: &mut Turn<'_>) {
         if self.told.is_some_and(|told| told <= turn.committed()) {
             self.told = None;
@@ -56,7 +56,7 @@ impl PbftEngine {
         domain == Domain::Checkpoint && view == View(0) && height > self.log.low()
     }
 
-    /// Answers one who is at `view`, which is open to it or not, and has executed up to `committed`.
+    /// Answers a peer in `view`, which may not have opened there, that has executed everything up to `committed`.
     pub(super) fn help(&mut self, to: ReplicaId, view: View, active: bool, committed: Height, turn: &mut Turn<'_>) {
         if to == turn.parts.me {
             return;
@@ -98,8 +98,8 @@ impl PbftEngine {
         }
     }
 
-    /// Sends again what this replica said in the current view of the slots above `committed`. What does not fit of the commands that went
-    /// with it is fetched.
+    /// Repeats this replica's statements in the current view on the slots above `committed`. The peer fetches bundles
+    /// beyond the size limit.
     pub(super) fn resend(&mut self, to: ReplicaId, committed: Height, turn: &mut Turn<'_>) {
         let (view, me) = (turn.view(), turn.parts.me);
         let primary = self.primary(view, turn.parts) == me;
@@ -161,7 +161,7 @@ impl PbftEngine {
             claims.insert(from, digest);
             if claims.values().filter(|claimed| **claimed == digest).count() >= turn.parts.quorum.weak() {
                 self.told = Some(slot).filter(|_| more).or(self.told);
-                // It was proposed long ago, and is not on its way.
+                // It was proposed long ago, so do not wait for it to arrive.
                 turn.parts.store.fetch_block(turn.now, digest, slot, from);
                 self.decide(slot, digest, view, turn);
             }

@@ -1,41 +1,42 @@
-//! PRE-PREPAREs that overtook the NEW-VIEW that is to precede them.
+//! PRE-PREPAREs that arrive before their view's NEW-VIEW.
 //!
-//! Each primary has a share of its own, so that a faulty one crowds out nobody else's, and one place for each view and slot.
+//! Each primary has its own quota, so a faulty one cannot crowd out the others, and one entry per view and slot.
 
 use super::message::PrePrepare;
 use quorate_types::{Digest, Height, ReplicaId, View, Vote};
 use std::collections::BTreeMap;
 
-/// Most PRE-PREPAREs of one primary that wait; an honest one has `pipeline` slots in flight.
+/// Maximum number of waiting PRE-PREPAREs per primary; an honest one has `pipeline` slots in flight.
 pub const MAX_EARLY_PER_PRIMARY: usize = 64;
-/// Most bytes of one primary's that wait, in blocks of `batch_bytes`.
+/// Maximum size of a primary's waiting PRE-PREPAREs, in blocks of `batch_bytes`.
 pub const MAX_EARLY_FULL_BLOCKS: usize = 4;
 
-/// What became of an early PRE-PREPARE.
+/// Result of storing an early PRE-PREPARE.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kept {
-    /// It waits.
+    /// Stored.
     Waits,
-    /// The same one waits already.
+    /// The same one is stored already.
     Repeated,
-    /// The primary gave the slot to another block in the same view, by this statement.
+    /// The primary gave the slot to another block in the same view; this is its signed statement.
     Contradicts(Box<Vote>),
-    /// The primary has used up its share.
+    /// The primary's quota is used up.
     Full,
 }
 
-/// The early PRE-PREPAREs of all primaries.
+/// Early PRE-PREPAREs of all primaries.
 #[derive(Default)]
 pub(super) struct Early {
-    /// By view and slot, each with what it takes in memory, in bytes.
+    /// By view and slot, each with its size in memory in bytes.
     waiting: BTreeMap<(View, Height), (Box<PrePrepare>, usize)>,
 }
 
 impl Early {
-    /// Keeps a PRE-PREPARE of a view that is not open in `current`, if its primary has room for it: `batch_bytes` is the configured one.
+    /// Stores a PRE-PREPARE whose view is not open yet, within its primary's quota. `current` is this replica's view,
+    /// `batch_bytes` the configured block size.
     pub fn keep(&mut self, message: Box<PrePrepare>, current: View, batch_bytes: usize) -> Kept {
         let bytes = size(&message);
-        // Views that this replica has left will not be opened here any more.
+        // Views that this replica has left will never open here.
         self.waiting = self.waiting.split_off(&(current, Height(0)));
         let slot = if bug!(EarlyKept) { Height(u64::MAX - self.waiting.len() as u64) } else { message.block.height };
         let place = (message.view(), slot);
@@ -54,20 +55,21 @@ impl Early {
         Kept::Waits
     }
 
-    /// How many PRE-PREPAREs wait, of one primary or of all, and how many bytes they take.
+    /// Returns the number of stored PRE-PREPAREs, of one primary or of all, and their size in bytes.
     pub fn share(&self, primary: Option<ReplicaId>) -> (usize, usize) {
         let own =
             self.waiting.values().filter(|(message, _)| primary.is_none_or(|primary| message.block.author == primary));
         own.fold((0, 0), |(count, held), (_, bytes)| (count + 1, held + bytes))
     }
 
-    /// All that wait, in ascending views and slots: a view was opened. Those of later views are to be kept again.
+    /// Removes and returns all stored PRE-PREPAREs, in order of view and slot, when a view opens. The caller stores
+    /// those of later views again.
     pub fn take(&mut self) -> impl Iterator<Item = Box<PrePrepare>> + use<> {
         std::mem::take(&mut self.waiting).into_values().map(|(message, _)| message)
     }
 }
 
-/// What a PRE-PREPARE takes in memory: its bundles, and their names in the block.
+/// Returns the size of a PRE-PREPARE in memory: its bundles, and their digests in the block.
 fn size(message: &PrePrepare) -> usize {
     let bundles: usize = message.bundles.iter().map(|bundle| bundle.body().len()).sum();
     bundles + message.block.payload.len() * size_of::<Digest>()

@@ -1,5 +1,5 @@
-//! The normal case: slots from PRE-PREPARE to execution, and checkpoints. [`view_change`](super) replaces a primary, and
-//! `catch_up` repairs what was lost.
+//! The normal case: slots from PRE-PREPARE to execution, and checkpoints. [`view_change`](super) replaces a primary,
+//! and `catch_up` repairs losses.
 
 use super::early::{Early, Kept, MAX_EARLY_PER_PRIMARY};
 use super::log::Log;
@@ -21,10 +21,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How far ahead of one's own view votes are counted, for a replica that hears of a new view a little later than the others.
+/// Maximum distance, in views, between this replica's view and a vote that it counts, so that it can learn of a new
+/// view slightly later than the others.
 const MAX_VIEW_GAP: u64 = 8;
 
-/// What the parts of the engine work with during one event.
+/// Context that the parts of the engine share while handling one event.
 pub(super) struct Turn<'a> {
     pub now: Time,
     pub parts: &'a mut Parts,
@@ -41,45 +42,45 @@ impl Turn<'_> {
     }
 }
 
-/// PBFT.
+/// PBFT engine.
 pub struct PbftEngine {
     pub(super) genesis: Subject,
     pub(super) log: Log,
-    /// Whether the current view has been opened; else this replica has asked for it, and waits.
+    /// Whether the current view is open. If not, this replica has asked for it and waits.
     pub(super) active: bool,
-    /// The slot that the primary gives away next.
+    /// Next slot that the primary assigns.
     pub(super) next: Height,
     pub(super) batching: Batching,
     ready_since: Option<Time>,
-    /// The smoothed time from a slot's proposal to its execution.
+    /// Smoothed time from a slot's proposal to its execution.
     slot_time: Option<Duration>,
-    /// PRE-PREPAREs of views that have not been opened here.
+    /// PRE-PREPAREs of views that are not open here yet.
     pub(super) early: Early,
-    /// What was prepared in such views.
+    /// Certificates of PREPAREs from views that are not open here yet.
     pub(super) ahead: Vec<Certificate>,
-    /// The last view change of each replica.
+    /// Last view change of each replica.
     pub(super) changes: BTreeMap<ReplicaId, ViewChange>,
-    /// The highest view in which each replica said to be, or to be able to take part, while that was ahead.
+    /// Highest view, ahead of this replica's, that each replica reported to be in or able to join.
     pub(super) seeks: BTreeMap<ReplicaId, View>,
-    /// One's own, as it was cast, while it is without success.
+    /// This replica's view change, as cast, until the view opens.
     pub(super) change: Option<Box<ViewChange>>,
-    /// Since when a quorum has asked for the current view.
+    /// Time when a quorum had asked for the current view.
     pub(super) wanted_since: Option<Time>,
-    /// The message that opened the current view.
+    /// NEW-VIEW of the current view.
     pub(super) opening: Option<Box<NewView>>,
-    /// What others say they executed, in the slots that this replica has not.
+    /// Peers' claims of executed blocks, in slots that this replica has not executed.
     pub(super) claims: BTreeMap<Height, BTreeMap<ReplicaId, Digest>>,
-    /// Up to where others have told what they executed, if they have more to tell.
+    /// Last slot that peers have reported as executed, if they have more to report.
     pub(super) told: Option<Height>,
-    /// When this replica last asked for the current view.
+    /// Time when this replica last asked for the current view.
     pub(super) asked_for_view: Time,
-    /// The statements with which the last view was opened that this replica took part in.
+    /// Signed view changes that opened the last view this replica took part in.
     pub(super) let_in: Vec<Vote>,
     pub(super) recall: Recall,
 }
 
 impl PbftEngine {
-    /// At genesis.
+    /// Creates an engine at genesis.
     pub fn new(config: &Config, cluster: &ClusterId) -> Self {
         let genesis = Certificate::genesis(cluster);
         PbftEngine {
@@ -105,27 +106,26 @@ impl PbftEngine {
         }
     }
 
-    /// The slots.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// How many slots others claim to have executed that this replica has not.
+    /// Returns the number of unexecuted slots with claims by peers.
     pub fn claimed(&self) -> usize {
         self.claims.len()
     }
 
-    /// How many PRE-PREPAREs wait for their view to be opened, and how many bytes they take.
+    /// Returns the number of PRE-PREPAREs that wait for their view to open, and their size in bytes.
     pub fn early(&self) -> (usize, usize) {
         self.early.share(None)
     }
 
-    /// Whether the current view has been opened here.
+    /// Returns whether the current view is open here.
     pub fn is_active(&self) -> bool {
         self.active
     }
 
-    /// The primary of a view.
+    /// Returns the primary of a view.
     pub fn primary(&self, view: View, parts: &Parts) -> ReplicaId {
         parts.leaders.leader(view, &self.genesis, &parts.store.tree).expect("on genesis a leader is known")
     }
@@ -154,7 +154,7 @@ impl PbftEngine {
         }
     }
 
-    /// Why nothing is to be said of a slot: it lies outside the watermarks.
+    /// Returns why messages about a slot are ignored, if it lies outside the watermarks.
     fn outside(&self, slot: Height, parts: &Parts) -> Option<Drop> {
         let floor = self.log.low().min(parts.store.committed());
         if slot <= floor {
@@ -229,13 +229,14 @@ impl PbftEngine {
         }
     }
 
-    /// Says PREPARE of what the current view gave to a slot, once its commands are here.
+    /// Sends PREPARE for the block that the current view assigned to a slot, once its commands are here.
     pub(super) fn try_prepare(&mut self, slot: Height, turn: &mut Turn<'_>) {
         let Some(entry) = self.log.slots.get_mut(&slot).filter(|entry| self.active && entry.prepare_cast.is_none())
         else {
             return;
         };
-        // What this replica knows by others' votes alone needs no vote of its own; the primary may have said something else.
+        // A block known only by others' votes needs no vote of this replica; the primary may have sent it a different
+        // one.
         let given = entry.endorsed || entry.carried || entry.null;
         let Some(digest) = entry.accepted.filter(|_| given) else { return };
         let store = &turn.parts.store;
@@ -250,7 +251,7 @@ impl PbftEngine {
         }
     }
 
-    /// A quorum said PREPARE.
+    /// Handles a quorum of PREPAREs.
     pub(super) fn on_prepared(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
         let Subject { view, height: slot, digest, .. } = certificate.subject;
         if view > turn.view() || (view == turn.view() && !self.active) {
@@ -274,7 +275,7 @@ impl PbftEngine {
         self.watch(turn);
     }
 
-    /// A quorum speaks for a block, whatever the primary told this replica.
+    /// Accepts a block that a quorum voted for, even if the primary sent this replica a different one.
     pub(super) fn adopt(&mut self, slot: Height, digest: Digest, source: Option<ReplicaId>, turn: &mut Turn<'_>) {
         let entry = self.log.slot(slot);
         if let Some(other) = entry.accepted.replace(digest).filter(|other| *other != digest) {
@@ -285,7 +286,7 @@ impl PbftEngine {
         turn.parts.store.want_block(turn.now, digest, slot, source.unwrap_or(turn.parts.me));
     }
 
-    /// A quorum said COMMIT.
+    /// Handles a quorum of COMMITs.
     fn on_agreed(&mut self, subject: Subject, turn: &mut Turn<'_>) {
         let slot = subject.height;
         if slot <= turn.committed() || self.log.decided.contains_key(&slot) {
@@ -295,7 +296,8 @@ impl PbftEngine {
         self.try_decide(slot, turn);
     }
 
-    /// Decides what a quorum said COMMIT of. With the three phases alone a replica has to have gone through the first two itself.
+    /// Decides a slot with a quorum of COMMITs. Without view changes the replica must also have seen the block
+    /// prepared.
     fn try_decide(&mut self, slot: Height, turn: &mut Turn<'_>) {
         let Some(entry) = self.log.slots.get(&slot) else { return };
         let Some(agreed) = entry.agreed else { return };
@@ -305,7 +307,7 @@ impl PbftEngine {
         }
     }
 
-    /// A slot has its block for good.
+    /// Decides the block of a slot, permanently.
     pub(super) fn decide(&mut self, slot: Height, digest: Digest, view: View, turn: &mut Turn<'_>) {
         if slot <= turn.committed() || self.log.decided.contains_key(&slot) {
             return;
@@ -317,7 +319,7 @@ impl PbftEngine {
         self.try_execute(turn);
     }
 
-    /// Executes what is decided, in the order of the slots.
+    /// Executes decided blocks in slot order.
     pub(super) fn try_execute(&mut self, turn: &mut Turn<'_>) {
         let (before, patience) = (turn.committed(), turn.parts.pacemaker.duration());
         while let Some(digest) = self.log.decided.get(&turn.committed().next()).copied() {
@@ -354,13 +356,13 @@ impl PbftEngine {
         }
     }
 
-    /// Others show that a quorum vouches for the state after a slot.
+    /// Handles a peer's proof that a quorum vouches for the state after a slot.
     pub(super) fn stabilise(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
         turn.out.stabilise(turn.parts, certificate);
         self.follow_stable(turn);
     }
 
-    /// The window moves up to the newest checkpoint that a quorum vouches for.
+    /// Moves the window up to the newest stable checkpoint.
     pub(super) fn follow_stable(&mut self, turn: &mut Turn<'_>) {
         let stable = turn.parts.checkpoints.stable();
         let height = stable.subject.height;
@@ -371,7 +373,7 @@ impl PbftEngine {
         }
     }
 
-    /// The state after a slot came from others: what was decided up to there needs no execution any more.
+    /// Resumes from a state that came from peers: blocks decided up to there need no execution any more.
     fn on_adopted(&mut self, turn: &mut Turn<'_>) {
         let committed = turn.committed();
         self.follow_stable(turn);
@@ -393,7 +395,7 @@ impl PbftEngine {
         turn.parts.safety.settle(floor);
     }
 
-    /// Looks whether there is something to order, and starts the clock if there newly is.
+    /// Checks whether there is anything to order, and starts the view timer if there was nothing before.
     pub(super) fn watch(&mut self, turn: &mut Turn<'_>) {
         if !turn.parts.config.view_changes {
             return;
@@ -414,7 +416,8 @@ impl PbftEngine {
         }
     }
 
-    /// Gives blocks to slots, if this replica is the primary, there is room in the pipeline and the window, and enough to propose.
+    /// Assigns blocks to slots, if this replica is the primary, the pipeline and the window have room, and there is
+    /// enough to propose.
     pub(super) fn work(&mut self, turn: &mut Turn<'_>) {
         self.watch(turn);
         let speaks = self.active && turn.parts.safety.abstains() < turn.view();
@@ -442,7 +445,8 @@ impl PbftEngine {
         }
     }
 
-    /// A slot that it has said PREPARE of in this view is given away: by itself, or in its name by whoever else has its key.
+    /// Skips slots with a PREPARE of this replica in this view: they are assigned already, by this replica or by
+    /// someone else who has its key.
     fn skip_given(&mut self) {
         while self.log.slots.get(&self.next).is_some_and(|slot| slot.prepare_cast.is_some()) {
             self.next = self.next.next();
@@ -465,7 +469,7 @@ impl PbftEngine {
         self.skip_given();
         self.ready_since = None;
         turn.out.offer(turn.now, turn.parts, block.clone(), me);
-        // After a restart it may be here: the journal had it, and not that it was proposed.
+        // After a restart the block may be here already: the journal may hold it without the record of its proposal.
         turn.parts.store.take_up(&block.digest());
         let pending = turn.parts.store.pool.pending_commands();
         self.batching.proposed(turn.now, pending);
@@ -477,7 +481,7 @@ impl PbftEngine {
         self.watch(turn);
     }
 
-    /// A block has all its commands now.
+    /// Handles a block whose commands are complete.
     fn on_whole(&mut self, digest: Digest, turn: &mut Turn<'_>) {
         let Some(slot) = turn.parts.store.tree.get(&digest).map(|block| block.height) else { return };
         let decided = self.log.decided.get(&slot).copied();
@@ -491,7 +495,7 @@ impl PbftEngine {
     }
 }
 
-/// The commands that go with a PRE-PREPARE.
+/// Returns the bundles that travel with a PRE-PREPARE.
 pub(super) fn carried_bundles(block: &Block, parts: &Parts) -> Vec<quorate_types::Bundle> {
     match parts.config.dissemination {
         Dissemination::Client => parts.alone.carried(&block.payload, &parts.store.pool),
@@ -535,7 +539,7 @@ impl Protocol for PbftEngine {
         let turn = &mut Turn { now, parts, out };
         match event {
             Event::Start => self.start(turn),
-            // Whoever was away asks for more than that.
+            // A status request gets more from the peers than their standings show.
             Event::Shown { .. } => self.ask_status(turn),
             Event::Message { from, message } => match message {
                 PbftMessage::PrePrepare(message) => self.on_pre_prepare(from, message, turn),
@@ -564,7 +568,7 @@ impl Protocol for PbftEngine {
         }
     }
 
-    /// Who asks for a view needs nobody's leave; that the view is open takes a quorum all the same.
+    /// Asks for the view, which needs no evidence; opening it still takes a quorum.
     fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<PbftMessage>) {
         self.change_view(view, &mut Turn { now, parts, out });
     }
@@ -577,7 +581,7 @@ impl Protocol for PbftEngine {
         self.summary_records(parts)
     }
 
-    /// A view change may propose again whatever is not stable.
+    /// A view change may propose again every slot that is not stable.
     fn settled(&self, parts: &Parts) -> Height {
         self.log.low().min(parts.store.committed())
     }

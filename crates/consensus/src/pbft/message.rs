@@ -1,7 +1,7 @@
-//! What replicas of PBFT say to each other.
+//! Messages of PBFT.
 //!
-//! PREPARE and CHECKPOINT are signed, because a quorum of them is shown to others. A COMMIT is for its recipients' own knowledge and
-//! is not: the channel says whose it is.
+//! PREPARE and CHECKPOINT are signed, because a quorum of them is shown to others. A COMMIT is for its recipients only,
+//! so it is not signed: the channel authenticates its sender.
 
 use crate::seam::{Message, Purpose, Role};
 use crate::text;
@@ -15,85 +15,82 @@ use std::sync::Arc;
 
 use crate::config::MAX_WINDOW;
 
-/// Most digests in one [`PbftMessage::Decided`].
+/// Maximum number of digests in one [`PbftMessage::Decided`].
 pub const MAX_DECIDED: usize = 256;
 
-/// The primary gives a block to a slot.
+/// Assignment of a block to a slot by the primary.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PrePrepare {
-    /// The primary's signature on it, in the domain of PREPARE: its PRE-PREPARE is its PREPARE, and counts as such.
+    /// Primary's signature in the domain of PREPARE: its PRE-PREPARE also counts as its PREPARE.
     pub endorsement: Vote,
-    /// The block, whose height is the slot.
+    /// Block; its height is the slot.
     pub block: Arc<Block>,
-    /// The commands, when the primary disseminates them.
+    /// Commands, if the primary disseminates them.
     pub bundles: Vec<Bundle>,
 }
 
-/// A replica moves to a view.
+/// Request of a replica to move to a view.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ViewChange {
-    /// Its signed statement: the view, and a digest of what follows.
+    /// Signed statement: the view, and a digest of the checkpoint and the prepared slots.
     pub vote: Vote,
-    /// Its last stable checkpoint, or genesis. C in the paper.
+    /// Last stable checkpoint, or genesis. C in the paper.
     pub checkpoint: Certificate,
-    /// For each slot above, the PREPAREs of the highest view in which it was prepared here; in ascending slots. P in the paper.
+    /// For each slot above the checkpoint, the PREPAREs of the highest view in which it was prepared at the sender; in
+    /// ascending slots. P in the paper.
     pub prepared: Vec<Certificate>,
-    /// Up to where it has executed: not signed, for others to help it by.
+    /// Height up to which the sender has executed. Not signed; it only lets peers help the sender catch up.
     pub committed: Height,
 }
 
-/// What a view change says, without the proofs.
+/// View change without its proofs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declaration {
-    /// The replica's signed statement.
+    /// Signed statement of the replica.
     pub vote: Vote,
-    /// Its last stable checkpoint.
+    /// Last stable checkpoint.
     pub checkpoint: Subject,
-    /// What is prepared above.
+    /// Prepared subjects above the checkpoint.
     pub prepared: Vec<Subject>,
 }
 
-/// The primary opens a view. What is proposed again follows from the declarations, so that it need not be said; of all that they
-/// claim only what decides is proven.
+/// Opening of a view by its primary. Everything proposed again follows from the declarations, so it is not included; of
+/// their claims, only those that decide the selection carry proofs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewView {
-    /// Its signed statement: the view, and a digest of the declarations. Whoever has the message can show it to others.
+    /// Signed statement: the view, and a digest of the declarations. Anyone can show the message to others.
     pub endorsement: Vote,
     /// A quorum of view changes. V in the paper.
     pub changes: Vec<Declaration>,
-    /// The highest checkpoint in them.
+    /// Highest checkpoint in the view changes.
     pub checkpoint: Certificate,
-    /// The proof of what is proposed again, in ascending slots.
+    /// Proofs of the blocks proposed again, in ascending slots.
     pub prepared: Vec<Certificate>,
 }
 
-/// A message of PBFT.
+/// Message of PBFT.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PbftMessage {
     /// From the primary to all.
     PrePrepare(Box<PrePrepare>),
-    /// To all.
     Prepare(Vote),
-    /// To all.
     Commit(Vote),
-    /// To all.
     ViewChange(Box<ViewChange>),
-    /// From the primary to all, and to those who missed it.
+    /// From the primary to all, and to replicas that missed it.
     NewView(Box<NewView>),
-    /// To all: where the sender is. Who is ahead tells what the sender lacks.
+    /// To all: the sender's position. Replicas that are ahead send what it lacks.
     Status {
-        /// Its view.
         view: View,
-        /// Up to where it has executed.
+        /// Height up to which the sender has executed.
         committed: Height,
     },
-    /// To one who has fallen behind: the blocks that the sender executed. What f+1 say is true.
+    /// To a lagging replica: blocks that the sender executed. A claim that f+1 replicas make is true.
     Decided {
-        /// They begin above this slot.
+        /// The first digest is for the slot after this one.
         above: Height,
-        /// The blocks of the slots in order.
+        /// Blocks of consecutive slots.
         digests: Vec<Digest>,
-        /// The last stable checkpoint, if it lies above `above`.
+        /// Last stable checkpoint, if it is above `above`.
         checkpoint: Option<Box<Certificate>>,
     },
 }
@@ -168,12 +165,13 @@ impl Message for PbftMessage {
 }
 
 impl PrePrepare {
-    /// The view for which the block is proposed.
+    /// Returns the view for which the block is proposed.
     pub fn view(&self) -> View {
         self.endorsement.subject.view
     }
 
-    /// Whether its parts fit together. A primary proposes no empty block: those are for gaps in a new view only.
+    /// Returns whether the parts are consistent. The block must not be empty: empty blocks only fill gaps in a new
+    /// view.
     pub fn is_well_formed(&self) -> bool {
         let Vote { subject, voter, attachment, .. } = &self.endorsement;
         let block = &self.block;
@@ -187,7 +185,7 @@ impl PrePrepare {
 }
 
 impl ViewChange {
-    /// What it says, without the proofs.
+    /// Returns the view change without its proofs.
     pub fn declaration(&self) -> Declaration {
         Declaration {
             vote: self.vote.clone(),
@@ -196,14 +194,14 @@ impl ViewChange {
         }
     }
 
-    /// The view to which it moves.
+    /// Returns the requested view.
     pub fn view(&self) -> View {
         self.vote.subject.view
     }
 }
 
 impl Declaration {
-    /// The digest that the statement names.
+    /// Returns the digest that the signed statement covers.
     pub fn digest(checkpoint: &Subject, prepared: &[Subject]) -> Digest {
         let mut out = Encoder::with_capacity(64 * (prepared.len() + 1));
         checkpoint.encode(&mut out);
@@ -213,8 +211,8 @@ impl Declaration {
         hasher.finish()
     }
 
-    /// Whether its parts fit together: what is prepared lies in the window above the checkpoint, in ascending slots, and is of
-    /// earlier views.
+    /// Returns whether the parts are consistent: the prepared subjects lie in the window above the checkpoint, in
+    /// ascending slots, and are from earlier views.
     pub fn is_well_formed(&self, genesis: &Subject, window: u64) -> bool {
         let Declaration { vote, checkpoint, prepared } = self;
         let expected = Subject {
@@ -239,12 +237,12 @@ impl Declaration {
 }
 
 impl NewView {
-    /// The view that it opens.
+    /// Returns the view that the message opens.
     pub fn view(&self) -> View {
         self.endorsement.subject.view
     }
 
-    /// The digest that the statement names.
+    /// Returns the digest that the signed statement covers.
     pub fn digest(changes: &[Declaration]) -> Digest {
         let mut hasher = Hasher::new(*b"qW02");
         for change in changes {
@@ -254,14 +252,14 @@ impl NewView {
         hasher.finish()
     }
 
-    /// About what its proofs and declarations take on the wire.
+    /// Returns the approximate size of the proofs and declarations on the wire, in bytes.
     pub fn proof_bytes(&self) -> usize {
         let proofs = self.prepared.iter().chain([&self.checkpoint]).map(|certificate| certificate.proof.len());
         let declared: usize = self.changes.iter().map(|change| change.prepared.len() + 2).sum();
         proofs.sum::<usize>() + declared * size_of::<Subject>()
     }
 
-    /// Who takes part in it.
+    /// Returns the replicas whose view changes open the view.
     pub fn voters(&self) -> impl Iterator<Item = ReplicaId> {
         self.changes.iter().map(|change| change.vote.voter)
     }

@@ -1,7 +1,7 @@
-//! Coming back into a view and its slots.
+//! Recovery into a view and its slots after a restart.
 //!
-//! The journal has every PREPARE with its block, every COMMIT with the proof that its slot was prepared, this replica's own view
-//! changes, and the message that opened each view in which it spoke.
+//! The journal holds every PREPARE with its block, every COMMIT with the proof that its slot was prepared, this
+//! replica's own view changes, and the NEW-VIEW of each view in which it voted.
 
 use super::engine::{PbftEngine, Turn};
 use super::message::{NewView, PbftMessage, ViewChange};
@@ -12,15 +12,15 @@ use crate::seam::{Mark, Timer, To};
 use quorate_types::{Attachment, Domain, Encoder, ReplicaId, Subject, View, Vote, Wire};
 use std::collections::BTreeMap;
 
-/// What of the journal counts, besides what [`Safety`](crate::safety::Safety) and the log know.
+/// State gathered from the journal, besides that in [`Safety`](crate::safety::Safety) and the log.
 #[derive(Default)]
 pub(super) struct Recall {
     any: bool,
     opening: Option<Box<NewView>>,
     change: Option<Box<ViewChange>>,
-    /// The same, as long as the promise does not follow without which it was not said.
+    /// Recalled view change that was not sent, unless its promise follows in the journal.
     unsaid: Option<Box<ViewChange>>,
-    /// The statements that showed how far others were when that was said.
+    /// Peers' signed view changes that this replica knew when it wrote `change`.
     shown: Vec<Vote>,
 }
 
@@ -86,7 +86,7 @@ impl PbftEngine {
         }
     }
 
-    /// Puts into the slots what this replica said of them, and sets the other blocks aside.
+    /// Restores this replica's votes in their slots, and sets all other blocks aside.
     fn recall_votes(&mut self, turn: &mut Turn<'_>) {
         let (view, me) = (turn.view(), turn.parts.me);
         let is_primary = self.primary(view, turn.parts) == me;
@@ -117,7 +117,7 @@ impl PbftEngine {
         self.next = self.next.max(last.next());
     }
 
-    /// Says again what was said last, for those who were down too, and asks what was missed.
+    /// Repeats the last statements for replicas that were down too, and asks for missed ones.
     fn say_again(&mut self, turn: &mut Turn<'_>) {
         match &self.change {
             Some(change) => {
@@ -149,7 +149,7 @@ impl PbftEngine {
         standing.map(Record::Standing).chain(messages).collect()
     }
 
-    /// The latest statements by which replicas asked for views: f+1 of them show that somebody honest did.
+    /// Returns the latest signed requests for views. If f+1 replicas made them, at least one is honest.
     pub(super) fn asked_for(&self, parts: &Parts) -> Standing {
         let mut latest: BTreeMap<ReplicaId, &Vote> = BTreeMap::new();
         let statements = self.changes.values().map(|change| &change.vote).chain(&self.let_in);
@@ -165,8 +165,8 @@ impl PbftEngine {
         Standing { certificates: Vec::new(), votes }
     }
 
-    /// A replica that lost its memory takes part in a view that was opened without it, and makes the proofs that opened it its own:
-    /// what it may have helped to decide is among them.
+    /// Resumes voting after amnesia, in a view that opened without this replica. Adopts the proofs that opened it,
+    /// which include every block that this replica may have helped to decide.
     pub(super) fn take_part_again(&mut self, new_view: &NewView, turn: &mut Turn<'_>) {
         let (safety, view) = (&mut turn.parts.safety, new_view.view());
         if !safety.is_away() || view <= safety.abstains() {
@@ -181,9 +181,10 @@ impl PbftEngine {
     }
 }
 
-/// An honest replica has asked for view `p` or a higher one, by these statements. Whoever shows them may be in `p + 1` itself, since it
-/// need not have more than its own word for the last step; and whoever spoke in a view beyond that did so after a quorum had left the
-/// one before, with somebody honest who is asked. That one shows again what it had when it left, though it was restarted since.
+/// Returns an upper bound on the views in which any replica can have voted. The statements prove that an honest replica
+/// asked for view `p` or a higher one. The peer that shows them may be in `p + 1` itself, since only its own statement
+/// covers the last step. A replica votes in a later view only after a quorum has left the previous one. That quorum
+/// includes an honest replica among those asked, which shows the statements it had when it left, even after a restart.
 pub(super) fn spoken_up_to(standing: &Standing, parts: &Parts) -> Option<View> {
     let mut views = BTreeMap::new();
     for vote in &standing.votes {

@@ -1,23 +1,23 @@
-//! What a new view proposes again: a pure function of the view changes it is opened with, which every replica computes for itself
-//! (Castro and Liskov, OSDI 1999, section 4.4).
+//! Selection of the blocks that a new view proposes again: a pure function of its view changes, which every replica
+//! computes (Castro and Liskov, OSDI 1999, section 4.4).
 
 use super::message::{Declaration, NewView};
 use quorate_types::{Attachment, Domain, Height, Quorum, Subject};
 use std::collections::BTreeMap;
 
-/// What is proposed again.
+/// Blocks that a new view proposes again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Selection {
-    /// The slots begin above this checkpoint: min-s, the highest in *any* of the view changes, since one proof is enough.
+    /// Checkpoint below the first slot: min-s, the highest in *any* of the view changes, since one proof is enough.
     pub stable: Subject,
-    /// The slots above it in order, up to max-s, the highest that is prepared in any of them: what was prepared in the highest
-    /// view, or nothing, which stands for a null request.
+    /// Slots above the checkpoint in order, up to max-s, the highest prepared in any view change. Each holds the block
+    /// prepared in the highest view, or `None` for a null request.
     pub slots: Vec<Option<Subject>>,
 }
 
 impl Selection {
-    /// What these view changes select. None if two of them say that different blocks were prepared for one slot in one view: then
-    /// one of them is lying and has no place in a new view.
+    /// Computes the selection of these view changes. `None` if two of them claim that different blocks were prepared
+    /// for one slot in one view: then one of them is lying and has no place in a new view.
     pub fn of(changes: &[Declaration]) -> Option<Selection> {
         let stable = changes.iter().map(|change| change.checkpoint).max_by_key(|checkpoint| checkpoint.height)?;
         let mut highest: BTreeMap<Height, Subject> = BTreeMap::new();
@@ -38,18 +38,19 @@ impl Selection {
         Some(Selection { stable, slots })
     }
 
-    /// The slots with what is chosen for them.
+    /// Returns the slots with their selected blocks.
     pub fn iter(&self) -> impl Iterator<Item = (Height, Option<&Subject>)> {
         (self.stable.height.0 + 1..).map(Height).zip(self.slots.iter().map(Option::as_ref))
     }
 
-    /// The highest slot, or the checkpoint if nothing is prepared above it.
+    /// Returns the highest slot, or the checkpoint's if nothing is prepared above it.
     pub fn last(&self) -> Height {
         Height(self.stable.height.0 + self.slots.len() as u64)
     }
 }
 
-/// Whether the parts of a new view fit together and prove what it selects, if its certificates and signatures are genuine.
+/// Returns whether the parts of a new view are consistent and prove its selection, given valid certificates and
+/// signatures.
 pub fn is_well_formed(new_view: &NewView, genesis: &Subject, window: u64, quorum: Quorum) -> bool {
     let NewView { endorsement, changes, checkpoint, prepared } = new_view;
     let mut voters: Vec<_> = new_view.voters().collect();

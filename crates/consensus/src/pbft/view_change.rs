@@ -1,8 +1,8 @@
-//! Replacing a primary (Castro and Liskov, OSDI 1999, sections 4.4 and 4.5.2).
+//! Replacement of a primary (Castro and Liskov, OSDI 1999, sections 4.4 and 4.5.2).
 //!
-//! A replica that asks for a view leaves the one it was in, for good: it votes in it no more. It asks again and again until the view
-//! is opened, and once a quorum has asked, for as long as the view may last; then it asks for the next one. Whoever sees that f+1 ask
-//! for higher views joins them.
+//! A replica that asks for a view leaves its previous view permanently and no longer votes in it. It repeats the
+//! request until the view opens. Once a quorum has asked, the view has one view timeout to open; then the replica asks
+//! for the next one. A replica that sees f+1 requests for higher views joins them.
 
 use super::engine::{PbftEngine, Turn};
 use super::message::{Declaration, NewView, PbftMessage, ViewChange};
@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl PbftEngine {
-    /// Whether one who is honest asks for a view together with this replica, so that it has to go on asking.
+    /// Returns whether f+1 replicas ask for this view or a higher one, so that at least one honest one does and this
+    /// replica must keep asking.
     pub(super) fn is_view_change_on(&self, parts: &Parts) -> bool {
         let asking = self.changes.values().filter(|change| change.view() >= parts.pacemaker.view());
         !self.active && asking.count() >= parts.quorum.weak()
@@ -35,8 +36,8 @@ impl PbftEngine {
         match turn.parts.pacemaker.ring(turn.now) {
             Alarm::Idle => {}
             Alarm::Later(time) => turn.out.arm(Timer::View, time),
-            // Who has lost its memory asks for no view in which it may have spoken, and learns from others how they go on. They may
-            // need it for that, when another is away too.
+            // After amnesia a replica asks for no view in which it may have voted; it follows the others instead. If
+            // another replica is away too, they may need its help to move on, so it reports the view it can join.
             Alarm::GiveUp if turn.view() <= turn.parts.safety.abstains() && turn.parts.safety.is_away() => {
                 self.remind(turn.parts.pacemaker.duration() / 2, turn);
                 if turn.parts.safety.abstains() != FORGOTTEN {
@@ -48,7 +49,7 @@ impl PbftEngine {
         }
     }
 
-    /// Tells the primary what waits, and others where this replica is; the alarm rings again in `time`.
+    /// Relays waiting commands to the primary and reports this replica's status; the timer fires again after `time`.
     fn remind(&mut self, time: Duration, turn: &mut Turn<'_>) {
         turn.out.arm(Timer::View, time);
         let primary = self.primary(turn.view(), turn.parts);
@@ -58,8 +59,8 @@ impl PbftEngine {
         self.ask_status(turn);
     }
 
-    /// Asks for the next view if the primary goes on with others and passes over the command that has waited longest. What it has
-    /// proposed in this view tells, in the slots executed just now, those above `before`; earlier ones are executed by then.
+    /// Asks for the next view if the primary serves other commands and passes over the one that has waited longest. The
+    /// evidence is its latest proposal of this view among the slots executed just now, those above `before`.
     pub(super) fn judge_primary(&mut self, before: Height, turn: &mut Turn<'_>) {
         let primary = self.primary(turn.view(), turn.parts);
         let executed = self.log.slots.range(before.next()..=turn.committed());
@@ -120,7 +121,7 @@ impl PbftEngine {
         if change.vote.voter != from {
             return Admission::Drop(Drop::NotTheSender);
         }
-        // Who asks for a view that is open, or for the same again, is helped; there is nothing to check in what it shows.
+        // A request for an open view, or a repeated one, only needs an answer; none of its contents need verification.
         if self.is_over(change.view(), parts) || self.knows(from, change) {
             return Admission::Check(Vec::new());
         }
@@ -160,8 +161,8 @@ impl PbftEngine {
         self.watch(turn);
     }
 
-    /// What is known here to be prepared, or stable, is kept and shown to others by the proof that was checked here: the sender's was not
-    /// looked at, and may be void.
+    /// Replaces the sender's proofs by those verified here, before they are stored and shown to others. Proofs of facts
+    /// already known here are not verified when they arrive, and may be invalid.
     fn show_own_proofs(&self, prepared: &mut [Certificate], checkpoint: &mut Certificate) {
         for proof in prepared {
             if let Some(checked) = self.log.proof(&proof.subject) {
@@ -173,7 +174,8 @@ impl PbftEngine {
         }
     }
 
-    /// Of f+1 who ask for higher views one is honest: at least as high a view as that one's is what this replica asks for too.
+    /// Asks for the highest view such that f+1 replicas ask for it or a higher one, if that is above the current view: one of
+    /// them is honest.
     fn join(&mut self, turn: &mut Turn<'_>) {
         let current = turn.view();
         let mut higher: Vec<View> =
@@ -185,12 +187,12 @@ impl PbftEngine {
         }
     }
 
-    /// Opens the view as its primary when a quorum, itself included, has asked for it. From when a quorum has left the views below it,
-    /// the view has its time to be opened.
+    /// Opens the view as its primary, if a quorum that includes this replica has asked for it. The view's timeout
+    /// starts when a quorum has left all lower views.
     pub(super) fn try_open(&mut self, turn: &mut Turn<'_>) {
         let (view, quorum) = (turn.view(), turn.parts.quorum.quorum());
         let asking = self.changes.values().filter(|change| change.view() == view);
-        // Who asks for a higher view has given up those below it, and will not ask for this one again.
+        // A replica that asks for a higher view has given up all lower ones and will not ask for this one again.
         let asked = self.changes.values().filter(|change| change.view() >= view).count();
         let unasked = |replica: &ReplicaId| self.changes.get(replica).is_none_or(|change| change.view() < view);
         let gave_up = asked + self.seeks.iter().filter(|(replica, seeks)| **seeks > view && unasked(replica)).count();
@@ -289,7 +291,7 @@ impl PbftEngine {
         }
     }
 
-    /// Gives each slot what the new view selects, and lets go of what earlier views gave and this one does not.
+    /// Assigns the new view's selection to the slots, and drops blocks of earlier views that are not selected.
     pub(super) fn carry_over(&mut self, new_view: &NewView, selection: &Selection, turn: &mut Turn<'_>) {
         let (view, primary, committed) = (new_view.view(), new_view.endorsement.voter, turn.committed());
         let mut before: BTreeMap<Height, (Digest, bool)> = BTreeMap::new();
@@ -324,7 +326,8 @@ impl PbftEngine {
             if entry.accepted == Some(digest) || decided || slot <= committed {
                 continue;
             }
-            // Who said PREPARE keeps the block until its slot is decided: a later view may propose it again, and others need it.
+            // A replica that sent PREPARE keeps the block until its slot is decided: a later view may propose it again,
+            // and others may need it.
             match voted || entry.prepared.as_ref().is_some_and(|proof| proof.subject.digest == digest) {
                 true => turn.parts.store.set_aside(&digest),
                 false => turn.parts.store.discard(&digest),
