@@ -502,7 +502,7 @@ impl<P: Protocol> Replica<P> {
         &self.out.dropped
     }
 
-    /// Returns the proofs of misbehavior.
+    /// Returns the proofs of misbehaviour.
     pub fn evidence(&self) -> &[Evidence] {
         &self.evidence
     }

@@ -242,7 +242,7 @@ pub enum Refusal {
     Expired,
 }
 
-/// Reason why a replica must stop: its own data, or that of others, is wrong beyond repair.
+/// Reason why a replica must stop: its data or that of other replicas is wrong beyond repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Halt {
     /// A record of the journal is invalid.

@@ -1,3 +1,3 @@
-//! What replicas of a chained protocol say to each other: nothing but what every protocol with views needs.
+//! Messages of the chained protocols: exactly those that all protocols with views share.
 
 pub use crate::views::message::{Proposal, Timeout, ViewMessage as ChainedMessage};

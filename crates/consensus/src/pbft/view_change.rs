@@ -174,8 +174,8 @@ impl PbftEngine {
         }
     }
 
-    /// Asks for the highest view such that f+1 replicas ask for it or a higher one, if that is above the current view: one of
-    /// them is honest.
+    /// Asks for the highest view such that f+1 replicas ask for it or a higher one, if that is above the current view.
+    /// One of them is honest.
     fn join(&mut self, turn: &mut Turn<'_>) {
         let current = turn.view();
         let mut higher: Vec<View> =

@@ -1,5 +1,5 @@
-//! Chained HotStuff: Yin, Malkhi, Reiter, Golan-Gueta, Abraham, "HotStuff: BFT consensus with linearity and responsiveness",
-//! PODC 2019, algorithm 3 (with safeNode of algorithm 1, lines 25-27).
+//! Chained HotStuff: Yin, Malkhi, Reiter, Golan-Gueta, Abraham, "HotStuff: BFT consensus with linearity and
+//! responsiveness", PODC 2019, algorithm 3 (with safeNode of algorithm 1, lines 25-27).
 //!
 //! In the paper b'' is the block with a newly formed certificate, b' its parent, b its grandparent.
 
