@@ -10,7 +10,7 @@ use crate::views::message::ViewMessage;
 use crate::views::{Candidate, Family, Refusal, Views};
 use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, Time, View};
 
-/// Basic HotStuff.
+/// Protocol family of basic HotStuff.
 pub struct BasicHotStuff {
     /// Subject of the highest commitQC.
     decided: Subject,
@@ -115,7 +115,7 @@ impl Family for BasicHotStuff {
         }
     }
 
-    /// PRE-COMMIT, COMMIT and DECIDE (algorithm 2, lines 14, 22 and 30).
+    /// Sends PRE-COMMIT, COMMIT or DECIDE (algorithm 2, lines 14, 22 and 30).
     fn formed(&mut self, certificate: &Certificate, out: &mut Outbox<BasicMessage>) {
         if certificate.subject.domain != Domain::Timeout {
             out.send(To::Others, BasicMessage::Phase(Box::new(certificate.clone())));

@@ -10,7 +10,7 @@ use crate::views::message::{FromView, ViewMessage};
 use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Encoder, View, Vote, Wire};
 use std::sync::Arc;
 
-/// A message of basic HotStuff.
+/// Message of basic HotStuff.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BasicMessage {
     /// Message that all protocols with views share.

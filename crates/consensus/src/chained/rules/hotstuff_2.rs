@@ -44,6 +44,6 @@ impl Rules for HotStuff2 {
     }
 
     fn awaits_higher(view: View, high: &Certificate) -> bool {
-        high.view().next() != view // Enter: at once with the certificate of the view before, else after Δ
+        high.view().next() != view // Enter: at once with the certificate of the previous view, else after Δ
     }
 }
