@@ -1,4 +1,5 @@
-//! The blocks that are whole: their bundles are here and so is every ancestor back to the last committed block that is kept.
+//! Tree of the whole blocks: their bundles are here, and so is every ancestor back to the last committed block that is
+//! kept.
 
 use crate::digest_map::{DigestMap, Salt};
 use quorate_types::{Block, Digest, Height, ReplicaId};
@@ -8,26 +9,26 @@ use std::sync::Arc;
 struct Node {
     block: Arc<Block>,
     candidates: Arc<[ReplicaId]>,
-    /// Whether the journal has it.
+    /// Whether the journal has the block.
     journaled: bool,
 }
 
 /// Blocks by digest, linked by their parents.
 pub struct BlockTree {
     genesis: Digest,
-    /// The block that stands in for genesis after a restart from a snapshot: it is committed, and not here.
+    /// Stands in for genesis after a restart from a snapshot. It is committed, but not here.
     root: Digest,
     nodes: DigestMap<Node>,
     heights: BTreeMap<Height, Vec<Digest>>,
     committed: (Height, Digest),
-    /// Blocks above the committed one that carry commands.
+    /// Number of blocks above the committed one that carry commands.
     open_payloads: usize,
-    /// Whether a block has gone, or another is the committed one, since somebody last [looked](BlockTree::take_shrunk).
+    /// Whether a block was removed or committed since the last [`BlockTree::take_shrunk`].
     shrunk: bool,
 }
 
 impl BlockTree {
-    /// A tree of nothing but genesis.
+    /// Creates a tree that holds only genesis.
     pub fn new(genesis: Digest, salt: Salt) -> Self {
         BlockTree {
             genesis,
@@ -40,23 +41,21 @@ impl BlockTree {
         }
     }
 
-    /// Whether a block is here, genesis included.
+    /// Returns whether a block is here. Genesis and the root count as here.
     pub fn contains(&self, digest: &Digest) -> bool {
         *digest == self.genesis || *digest == self.root || self.nodes.contains_key(digest)
     }
 
-    /// How many blocks are here.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there is none but genesis, or the block on which it began.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Begins on a committed block that is not here, in place of what was committed before. Returns the blocks above it that were
-    /// here, lower ones first, and whether the journal has them.
+    /// Replaces everything committed so far by a committed block that is not here. Returns the blocks above it that
+    /// were here, in ascending order of height, and whether the journal has each of them.
     pub fn begin_on(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
         assert!(height >= self.committed.0, "what is committed stays committed");
         let above = self.heights.split_off(&height.next()).into_values().flatten();
@@ -70,21 +69,21 @@ impl BlockTree {
         blocks
     }
 
-    /// The journal has a block, if it is here.
+    /// Marks a block as journaled, if it is here.
     pub fn set_journaled(&mut self, digest: &Digest) {
         if let Some(node) = self.nodes.get_mut(digest) {
             node.journaled = true;
         }
     }
 
-    /// Takes in a committed block, at the root or below it, after its parent if that is to be kept at all.
+    /// Restores a committed block, at the root or below it. Its parent, if it is kept, must come first.
     pub fn recall_committed(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
         assert!(block.height <= self.committed.0, "it was committed");
         self.heights.insert(block.height, vec![block.digest()]);
         self.nodes.insert(block.digest(), Node { block, candidates, journaled: true });
     }
 
-    /// The blocks up to `digest` that the journal has not got, oldest first; from now on it has them.
+    /// Returns the blocks up to `digest` that the journal does not have, oldest first, and marks them as journaled.
     pub fn take_unjournaled(&mut self, digest: &Digest) -> Vec<Arc<Block>> {
         let mut taken = Vec::new();
         let mut at = *digest;
@@ -97,33 +96,33 @@ impl BlockTree {
         taken
     }
 
-    /// The uncommitted blocks that the journal has, parents before children.
+    /// Returns the uncommitted blocks that the journal has, parents before children.
     pub fn journaled_above_commit(&self) -> impl Iterator<Item = &Arc<Block>> {
         let above = self.heights.range(self.committed.0.next()..).flat_map(|(_, digests)| digests);
         above.filter_map(|digest| self.nodes.get(digest)).filter(|node| node.journaled).map(|node| &node.block)
     }
 
-    /// Whether it is the root of every chain.
     pub fn is_genesis(&self, digest: &Digest) -> bool {
         *digest == self.genesis
     }
 
-    /// A block; genesis is none.
+    /// Returns a block, or `None` if it is not here. Genesis has no block.
     pub fn get(&self, digest: &Digest) -> Option<&Arc<Block>> {
         self.nodes.get(digest).map(|node| &node.block)
     }
 
-    /// Who may be elected on top of a block, as was found when it came in; empty where election does not ask.
+    /// Returns the candidates for leader on top of a block, as computed when it was inserted. Empty if the election
+    /// does not need them.
     pub fn candidates(&self, digest: &Digest) -> Option<&Arc<[ReplicaId]>> {
         self.nodes.get(digest).map(|node| &node.candidates)
     }
 
-    /// The block that `block` extends; none for genesis and for what is no longer kept.
+    /// Returns the parent of `block`, or `None` if that is genesis or no longer kept.
     pub fn parent(&self, block: &Block) -> Option<&Arc<Block>> {
         self.get(&block.parent())
     }
 
-    /// Whether `ancestor` at `height` lies on the chain that ends in `block`, which itself counts.
+    /// Returns whether `ancestor` at `height` is `block` or one of its ancestors.
     pub fn extends(&self, block: &Block, ancestor: Digest, height: Height) -> bool {
         let (mut digest, mut at, mut parent) = (block.digest(), block.height, block.parent());
         while at > height {
@@ -137,17 +136,17 @@ impl BlockTree {
         at == height && digest == ancestor
     }
 
-    /// The last committed block.
+    /// Returns the last committed block.
     pub fn committed(&self) -> (Height, Digest) {
         self.committed
     }
 
-    /// How many uncommitted blocks carry commands, on whatever fork.
+    /// Returns the number of uncommitted blocks that carry commands, on any fork.
     pub fn open_payloads(&self) -> usize {
         self.open_payloads
     }
 
-    /// Adds a block whose parent is here.
+    /// Inserts a block whose parent is here.
     pub fn insert(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
         let gap = bug!(CommitsOverMissing);
         assert!(gap || block.is_unlinked() || self.contains(&block.parent()), "a block enters after its parent");
@@ -158,7 +157,8 @@ impl BlockTree {
         assert!(earlier.is_none(), "a block enters once");
     }
 
-    /// The blocks from above the committed one up to `digest`, oldest first; none if `digest` does not extend it.
+    /// Returns the blocks above the committed one up to `digest`, oldest first, or `None` if `digest` does not extend
+    /// the committed block.
     pub fn path_to(&self, digest: &Digest) -> Option<Vec<Arc<Block>>> {
         let mut path = Vec::new();
         let mut at = *digest;
@@ -180,7 +180,7 @@ impl BlockTree {
         Some(path)
     }
 
-    /// Moves the committed block up by one and takes out the forks that it leaves behind, which are returned.
+    /// Commits the next block. Removes and returns the forks that this abandons.
     pub fn commit(&mut self, block: &Block) -> Vec<Arc<Block>> {
         let gap = bug!(CommitsOverMissing);
         let follows = gap || block.is_unlinked() && block.height == self.committed.0.next();
@@ -213,7 +213,7 @@ impl BlockTree {
         pruned
     }
 
-    /// Takes an unlinked block out that is not committed.
+    /// Removes an uncommitted, unlinked block.
     pub fn remove(&mut self, digest: &Digest) -> Option<Arc<Block>> {
         let removable = |block: &&Arc<Block>| block.is_unlinked() && block.height > self.committed.0;
         let block = self.get(digest).filter(removable)?.clone();
@@ -228,19 +228,19 @@ impl BlockTree {
         Some(block)
     }
 
-    /// The committed blocks that are kept, in ascending order from above a height.
+    /// Returns the committed blocks above `height` that are kept, in ascending order.
     pub fn committed_above(&self, height: Height) -> impl Iterator<Item = (Height, Digest)> {
         let range = if height < self.committed.0 { height.next()..self.committed.0.next() } else { height..height };
         self.heights.range(range).filter_map(|(height, digests)| Some((*height, *digests.first()?)))
     }
 
-    /// The block that was committed at a height, if it is kept.
+    /// Returns the block committed at `height`, if it is kept.
     pub fn committed_at(&self, height: Height) -> Option<Digest> {
         let here = self.heights.get(&height).filter(|_| height <= self.committed.0)?;
         here.first().copied()
     }
 
-    /// Takes a committed block out, the lowest one that is kept.
+    /// Removes the lowest committed block.
     pub fn retire(&mut self, block: &Block) {
         assert!(block.height < self.committed.0, "the committed head stays");
         self.nodes.remove(&block.digest()).expect("a committed block is retired once");
@@ -248,12 +248,13 @@ impl BlockTree {
         self.heights.remove(&block.height);
     }
 
-    /// Whether a block that was here may not be any more, or another one is committed, since this was last asked.
+    /// Returns whether a block may have been removed or committed since the last call.
     pub fn take_shrunk(&mut self) -> bool {
         std::mem::take(&mut self.shrunk)
     }
 
-    /// Holds after every step; what only the loss of a block can break, if there may have been one.
+    /// Checks the invariants after a step. `shrunk` says whether to check those that only the removal of a block can
+    /// break.
     pub fn invariants(&self, shrunk: bool) {
         assert!(self.open_payloads <= self.nodes.len(), "an open payload belongs to a block");
         assert!(!shrunk || self.contains(&self.committed.1), "the committed head is kept");

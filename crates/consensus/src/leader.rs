@@ -1,7 +1,7 @@
-//! Who leads a view.
+//! Leader election.
 //!
-//! The answer is a function of the view and of the certified block on which the view begins (its *basis*), so that all who see the
-//! same certificate name the same leader. `view - basis view - 1` views were skipped in between.
+//! The leader is a function of the view and of the certified block on which the view begins (its *basis*), so that all
+//! replicas that see the same certificate elect the same leader. `view - basis view - 1` views were skipped in between.
 
 use crate::block_tree::BlockTree;
 use crate::config::LeaderKind;
@@ -9,44 +9,46 @@ use quorate_types::{Block, Domain, Quorum, ReplicaId, Signers, Subject, View};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Blocks, for each replica, over which `reputation` looks back: long enough that a live replica signs one of the certificates
-/// with near certainty although each names only the fastest quorum, short enough that a dead one is out after a few views.
+/// Number of blocks per replica that `reputation` looks back on. Large enough that a live replica signs one of the
+/// certificates almost surely, although each certificate names only the fastest quorum; small enough that a dead
+/// replica is excluded after a few views.
 const REPUTATION_BLOCKS_PER_REPLICA: usize = 4;
 
-/// What the election has to know of a protocol, to tell from its blocks who made a view fail.
+/// Duties of a leader in a protocol, from which the election infers who made a view fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duties {
-    /// Of what a certificate is when all that its view was for is done. A block on any other shows that the view of that one failed.
+    /// Domain of the certificate that completes a view. A block that builds on any other shows that the view of that
+    /// certificate failed.
     pub ends_view: Domain,
-    /// Whether the votes for a block are collected by the leader of the next view, and not by that of its own.
+    /// Whether the leader of the next view collects the votes for a block, instead of the leader that proposed it.
     pub next_leader_collects: bool,
 }
 
 impl Default for Duties {
-    /// Those of a chain.
+    /// Returns the duties in a chained protocol.
     fn default() -> Self {
         Duties { ends_view: Domain::Vote, next_leader_collects: true }
     }
 }
 
-/// Who leads each view, told beforehand. No configuration names it: it is for scripted worlds, in which a scenario decides.
+/// Predetermined leader of each view. No configuration selects it: it is for scripted worlds, where a scenario decides.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaderScript {
-    /// The leaders of view 1 and of those that follow it.
+    /// Leaders of the first views, from view 1 on.
     pub views: Vec<ReplicaId>,
-    /// Who leads after these, in turn by the number of the view; at least one.
+    /// Leaders of all later views, in round-robin order by view number. Must not be empty.
     pub after: Vec<ReplicaId>,
 }
 
 impl LeaderScript {
-    /// The leader of a view.
+    /// Returns the leader of `view`.
     pub fn leader(&self, view: View) -> ReplicaId {
         let at = view.0.saturating_sub(1) as usize;
         self.views.get(at).copied().unwrap_or_else(|| self.after[at % self.after.len()])
     }
 }
 
-/// Elects.
+/// Function that elects the leader of each view.
 #[derive(Clone, Debug)]
 pub struct LeaderElection {
     kind: LeaderKind,
@@ -56,17 +58,17 @@ pub struct LeaderElection {
 }
 
 impl LeaderElection {
-    /// An election of the given kind among all replicas, with the duties of a chain.
+    /// Creates an election of the given kind among all replicas, with the duties of a chained protocol.
     pub fn new(kind: LeaderKind, quorum: Quorum) -> Self {
         LeaderElection { kind, quorum, duties: Duties::default(), script: None }
     }
 
-    /// The same, for a protocol in which leaders have these duties.
+    /// Replaces the duties of a leader.
     pub fn with_duties(self, duties: Duties) -> Self {
         LeaderElection { duties, ..self }
     }
 
-    /// From now on the script says who leads, whatever the configuration says.
+    /// Makes the script override the configured election from now on.
     pub fn follow_script(&mut self, script: Arc<LeaderScript>) {
         let member = |replica: &ReplicaId| replica.index() < self.quorum.replicas();
         assert!(script.views.iter().chain(&script.after).all(member), "a script names members of the committee");
@@ -74,12 +76,12 @@ impl LeaderElection {
         self.script = Some(script);
     }
 
-    /// Whether this is a scripted world, in which also views may be [forced](crate::Replica::force_view).
+    /// Returns whether this is a scripted world, in which views may also be [forced](crate::Replica::force_view).
     pub fn is_scripted(&self) -> bool {
         self.script.is_some()
     }
 
-    /// The leader of `view` on top of `basis`; none as long as the block that it names is not here.
+    /// Returns the leader of `view` on top of `basis`, or `None` while the block that `basis` names is not here.
     pub fn leader(&self, view: View, basis: &Subject, tree: &BlockTree) -> Option<ReplicaId> {
         if let Some(script) = &self.script {
             return Some(script.leader(view));
@@ -95,7 +97,7 @@ impl LeaderElection {
         }
     }
 
-    /// How many committed blocks have to be kept, so that whoever has the same chain finds the same candidates.
+    /// Returns the number of committed blocks to keep, so that replicas with the same chain find the same candidates.
     pub fn lookback(&self) -> usize {
         match self.kind {
             LeaderKind::Reputation => REPUTATION_BLOCKS_PER_REPLICA * self.quorum.replicas(),
@@ -107,9 +109,9 @@ impl LeaderElection {
         ReplicaId((turn % self.quorum.replicas() as u64) as u16)
     }
 
-    /// Who may be elected on top of `block`, whose ancestors are in the tree: the signers of the certificates in the last blocks,
-    /// without those who let a view time out in them (after Carousel, Cohen et al., FC 2022, section 4, and DiemBFT v4). Empty
-    /// for other kinds of election, which do not ask.
+    /// Returns the replicas that may be elected on top of `block`, whose ancestors are in the tree: the signers of the
+    /// certificates in the last blocks, without those that let a view time out in them (after Carousel, Cohen et al.,
+    /// FC 2022, section 4, and DiemBFT v4). Empty for other kinds of election, which do not need it.
     pub fn candidates(&self, block: &Block, tree: &BlockTree) -> Arc<[ReplicaId]> {
         if self.kind != LeaderKind::Reputation {
             return Arc::default();
@@ -135,9 +137,10 @@ impl LeaderElection {
                 }
             }
         }
-        // Of 2f no more than half can be silent; fewer might all be, and then nobody would be left to collect votes. When so many
-        // are suspected, those are cleared who have signed something since; the silent have not. Yet who signs may fail all the same
-        // as a leader and as a collector, and be cleared each time: so the f who are most often to blame are not.
+        // At most half of 2f candidates can be silent. With fewer candidates all of them might be, and nobody would be
+        // left to collect votes. So when too many are suspected, clear those that have signed something since; the
+        // silent ones have not. A replica that signs may still fail as a leader and as a collector, and be cleared
+        // every time. So never clear the f that are blamed most often.
         let mut max_blamed: Vec<ReplicaId> = suspects.iter().collect();
         max_blamed.sort_by_key(|replica| Reverse(blame[replica.index()]));
         let mut worst = silent;
@@ -150,9 +153,9 @@ impl LeaderElection {
         levels.unwrap_or_else(|| without(&Signers::empty()))
     }
 
-    /// Adds those who were to lead the views that were skipped before `block`, and the one who was to collect the votes of the
-    /// first of them, if that was somebody else: a view fails when either is silent. The leader of the view of the block's
-    /// certificate is one of them, if that certificate does not end its view.
+    /// Adds the leaders of the views that were skipped before `block`, and the collector of the votes of the first
+    /// skipped view, if that is another replica: a view fails when either is silent. If the certificate of `block` does
+    /// not complete its view, the leader of that view is added as well.
     fn suspect(&self, block: &Block, tree: &BlockTree, suspects: &mut Signers) {
         let basis = &block.justify.subject;
         let Some(candidates) = tree.candidates(&basis.digest).filter(|candidates| !candidates.is_empty()) else {
@@ -170,9 +173,10 @@ impl LeaderElection {
         }
     }
 
-    /// In turn by view, after `skipped` views above the basis were skipped. Then the turn moves on by one more, past the replica that
-    /// was to collect the votes of the first skipped view, if that was the next leader: it may be the silent one, and electing it
-    /// next would cost a second timeout. When as many views were skipped as there are candidates everybody has a turn, for all of those may have fallen silent.
+    /// Elects in round-robin order by view, where `skipped` views above the basis were skipped. After a skipped view,
+    /// the turn moves on by one more, past the replica that should have collected the votes of the first skipped view
+    /// if it would lead next: it may be the silent one, and electing it would cost a second timeout. Once as many views
+    /// were skipped as there are candidates, all replicas take turns, because all candidates may have crashed.
     fn in_turn(&self, candidates: &[ReplicaId], basis: View, skipped: u64) -> ReplicaId {
         let count = candidates.len() as u64;
         let round = skipped.min(count - 1);

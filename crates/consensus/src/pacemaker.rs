@@ -1,64 +1,65 @@
-//! How long views last, and when one is given up.
+//! Duration of views, and when a replica times out of one.
 
 use crate::config::{Config, ViewDuration};
 use quorate_types::{Quorum, Time, View};
 use std::time::Duration;
 
-/// How many views one faulty replica can make fail in a row: the one whose votes it was to collect, and its own. So many of each of f
-/// faulty replicas show nothing but the faults; one more shows that views are too short, and only then they become longer. Doubling a
-/// few views later is doubling all the same: whatever the delay of the network is, in the end views last long enough.
+/// Number of views in a row that one faulty replica can make fail: the one whose votes it should collect, and its own.
+/// If each of f faulty replicas causes that many timeouts, the views need not be too short; only one more shows that,
+/// and then they double. Starting to double a few views later still doubles: whatever the network delay is, views
+/// eventually last long enough.
 const VIEWS_LOST_TO_A_FAULT: u32 = 2;
-/// Doublings after which a view timeout grows no further.
+/// Maximum number of doublings of a view timeout.
 const MAX_DOUBLINGS: u32 = 6;
-/// How many times the smoothed duration of a view an adaptive timeout allows: a commit takes up to four views of two hops.
+/// Number of smoothed view durations that an adaptive timeout allows: a commit takes up to four views of two hops.
 const ADAPTIVE_MULTIPLE: u32 = 8;
 
-/// How many view timeouts a leader who stays in office has for a commit: it takes up to four views, and none of them may take longer
-/// than one.
+/// Number of view timeouts that a stable leader has for a commit: a commit takes up to four views, and each may take
+/// one timeout.
 const FRUITLESS_TIMEOUTS: u32 = 8;
 
-/// Who has been in a view for so many view timeouts has not run meanwhile, or was cut off.
+/// A replica that stays in a view for more than this many view timeouts was suspended or cut off.
 const UNSEEN_TIMEOUTS: u32 = 2;
 
-/// The clock of views. It does not know the time; it is told.
+/// Clock of the views. It never reads the time: the caller passes it in.
 pub struct Pacemaker {
     kind: ViewDuration,
     base: Duration,
     least: Duration,
     view: View,
     entered: Time,
-    /// What is taken off the time of the current view.
+    /// Time deducted from the current view.
     spent: Duration,
-    /// Whether the current view was given up.
+    /// Whether this replica has timed out of the current view.
     given_up: bool,
     /// Since when there has been something to order.
     working_since: Option<Time>,
     timeouts_in_a_row: u32,
     /// Whether something was committed since the current view began.
     fruitful: bool,
-    /// Since when views have followed each other by certificates of votes, and nothing was committed.
+    /// Since when views have followed each other by certificates of votes without a commit.
     fruitless_since: Time,
-    /// So many timeouts in a row make views no longer.
+    /// Timeouts in a row that do not lengthen views.
     forgiven: u32,
     smoothed: Option<(Duration, Duration)>,
     timeouts: u64,
 }
 
-/// What to do when the view's alarm rings.
+/// Action to take when the timer of the view fires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Alarm {
-    /// Nothing to order: let it rest.
+    /// Nothing to order: leave the timer off.
     Idle,
-    /// Not yet: ring again after this long.
+    /// Too early: fire again after this duration.
     Later(Duration),
-    /// Half of the view has gone by: remind the leader, and ring again after this long.
+    /// Half of the view timeout has passed: remind the leader, and fire again after this duration.
     Remind(Duration),
-    /// It has lasted too long.
+    /// The view has timed out.
     GiveUp,
 }
 
 impl Pacemaker {
-    /// Before the first view, with nothing to order.
+    /// Creates a pacemaker before the first view, with nothing to order.
     pub fn new(config: &Config, quorum: Quorum) -> Self {
         Pacemaker {
             kind: config.view_duration,
@@ -78,22 +79,21 @@ impl Pacemaker {
         }
     }
 
-    /// The current view.
     pub fn view(&self) -> View {
         self.view
     }
 
-    /// The time at which the current view began.
+    /// Returns the time at which the current view began.
     pub fn entered(&self) -> Time {
         self.entered
     }
 
-    /// Views given up so far.
+    /// Returns the number of views that timed out so far.
     pub fn timeouts(&self) -> u64 {
         self.timeouts
     }
 
-    /// How long the current view may last.
+    /// Returns the timeout of the current view.
     pub fn duration(&self) -> Duration {
         let base = match (self.kind, self.smoothed) {
             (ViewDuration::Adaptive, Some((mean, deviation))) => {
@@ -107,7 +107,7 @@ impl Pacemaker {
         }
     }
 
-    /// How long a view lasts at least before it is given up for its own sake.
+    /// Returns the minimum time that a view lasts before a replica gives it up on its own.
     pub fn shortest(&self) -> Duration {
         match self.kind {
             ViewDuration::Adaptive => self.least.min(self.base) / 2,
@@ -115,23 +115,24 @@ impl Pacemaker {
         }
     }
 
-    /// How long after a timeout message it is sent again.
+    /// Returns how long after sending a timeout message to send it again.
     pub fn retransmission(&self) -> Duration {
         self.base.min(self.duration())
     }
 
-    /// The smoothed duration of a view, if one was measured.
+    /// Returns the smoothed duration of a view, or `None` before the first measurement.
     pub fn smoothed(&self) -> Option<Duration> {
         self.smoothed.map(|(mean, _)| mean)
     }
 
-    /// A higher view begins.
+    /// Enters a higher view. `certified` says whether a certificate of votes began it.
     pub fn enter(&mut self, now: Time, view: View, certified: bool) {
         assert!(view > self.view, "views only grow");
         if certified && self.working_since.is_some_and(|since| since <= self.entered) {
             self.measure(now.since(self.entered));
         }
-        // The alarm of a view rings long before that, unless the process did not run: what it hears now is not fruitless, but late.
+        // The timer of a view fires long before this, unless the process was suspended. In that case its messages are
+        // late, and the views are not fruitless.
         let began = self.working_since.map_or(now, |since| since.max(self.entered));
         let unseen = now.since(began) > self.duration() * UNSEEN_TIMEOUTS;
         if std::mem::take(&mut self.fruitful) || !certified || unseen {
@@ -140,8 +141,9 @@ impl Pacemaker {
         self.view = view;
         self.entered = now;
         self.spent = Duration::ZERO;
-        // A view that was given up and turns out to be certified has succeeded. Yet whoever holds the certificate, the leader of the
-        // next view, has not been heard of for long: it may have died while it sent, and gets only half of the time.
+        // A view that timed out here but turns out to be certified has succeeded. Yet the leader of the next view,
+        // which holds the certificate, has been quiet for long. It may have crashed while sending, so it gets only half
+        // of the timeout.
         if certified && self.given_up {
             self.timeouts_in_a_row = self.timeouts_in_a_row.saturating_sub(1);
             self.spent = self.duration() / 2;
@@ -149,19 +151,19 @@ impl Pacemaker {
         self.given_up = false;
     }
 
-    /// The leader of the current view was to collect the votes of the one that failed before it, and did not: it may be silent, and gets
-    /// only half of the time.
+    /// Halves the time of the current view. Its leader should have collected the votes of the failed view before it and
+    /// did not, so it may be silent.
     pub fn suspect_leader(&mut self) {
         self.spent = self.duration() / 2;
     }
 
-    /// The clock of the current view starts anew, if there is something to order.
+    /// Restarts the clock of the current view if there is something to order.
     pub fn restart(&mut self, now: Time) {
         self.working_since = self.working_since.map(|_| now);
     }
 
-    /// The current view has ordered something and goes on: how long that took is measured, and its clock starts anew. For protocols
-    /// whose views last.
+    /// Measures how long the current view took to order something, and restarts its clock. For protocols with stable
+    /// leaders.
     pub fn achieved(&mut self, now: Time) {
         if let Some(since) = self.working_since {
             self.measure(now.since(since.max(self.entered)));
@@ -170,7 +172,7 @@ impl Pacemaker {
         self.restart(now);
     }
 
-    /// Smoothed mean and deviation with the gains of RFC 6298, section 2.
+    /// Updates the smoothed mean and deviation with the gains of RFC 6298, section 2.
     fn measure(&mut self, sample: Duration) {
         self.smoothed = Some(match self.smoothed {
             None => (sample, sample / 2),
@@ -178,7 +180,7 @@ impl Pacemaker {
         });
     }
 
-    /// Whether there is something to order has been looked at; true if the alarm must now be set.
+    /// Records whether there is something to order. Returns true if the caller must now set the timer.
     pub fn working(&mut self, now: Time, working: bool) -> bool {
         let begins = working && self.working_since.is_none();
         if begins {
@@ -189,12 +191,12 @@ impl Pacemaker {
         begins
     }
 
-    /// Whether there was something to order when it was last looked at.
+    /// Returns whether there was something to order at the last check.
     pub fn is_working(&self) -> bool {
         self.working_since.is_some()
     }
 
-    /// What the ringing alarm means.
+    /// Returns what to do now that the timer has fired.
     pub fn ring(&self, now: Time) -> Alarm {
         let Some(working_since) = self.working_since else { return Alarm::Idle };
         let (elapsed, duration) = match working_since > self.entered {
@@ -210,21 +212,21 @@ impl Pacemaker {
         }
     }
 
-    /// The current view was given up.
+    /// Records that this replica timed out of the current view.
     pub fn gave_up(&mut self) {
         self.timeouts += 1;
         self.given_up = true;
         self.timeouts_in_a_row = self.timeouts_in_a_row.saturating_add(1);
     }
 
-    /// Something was committed.
+    /// Records a commit.
     pub fn progressed(&mut self) {
         self.timeouts_in_a_row = 0;
         self.fruitful = true;
     }
 
-    /// Whether one view has followed the other for so long without a commit that their leader, if it is one and the same, is at fault:
-    /// it may have blocks certified that never commit, and no view would ever time out.
+    /// Returns whether views have followed each other for so long without a commit that their leader, if it is the same
+    /// in all of them, is faulty. It may get blocks certified that never commit, and no view would ever time out.
     pub fn is_fruitless(&self, now: Time) -> bool {
         let since = self.working_since.map(|since| since.max(self.fruitless_since));
         since.is_some_and(|since| now.since(since) > self.duration() * FRUITLESS_TIMEOUTS)

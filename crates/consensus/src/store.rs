@@ -1,11 +1,12 @@
-//! Everything a replica holds of blocks and commands, and what it still lacks.
+//! The blocks and bundles that a replica holds, and the ones it is still missing.
 //!
-//! A block enters the tree only when it is whole: its parent is there and so are its bundles. Until then it waits here, and what
-//! it lacks is asked for. Blocks that are fetched need no signature, because they are asked for by a digest that a certificate or a
-//! child names.
+//! A block enters the tree only when it is whole: its parent and all its bundles are here. Until then it waits in the
+//! store, and the store requests the missing parts. Fetched blocks need no signature, because they are requested by a
+//! digest that a certificate or a child block names.
 //!
-//! Whoever is behind fetches blocks from the newest down, and a block's bundles only when the blocks below it are here down to the
-//! tree: else it would ask for what it never comes to use when the others no longer have the blocks in between.
+//! A lagging replica fetches blocks from the newest down. It fetches the bundles of a block only once it holds every
+//! block between that one and the tree; otherwise it might request bundles it can never use, because its peers no
+//! longer keep the blocks in between.
 
 pub(crate) mod answers;
 mod aside;
@@ -24,9 +25,9 @@ use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most blocks that wait for what they lack; then the highest one goes.
+/// Maximum number of waiting blocks. When it is reached, the highest one is evicted.
 const MAX_WAITING_BLOCKS: usize = 16_384;
-/// What a bundle that is kept takes besides its body: its entries in tables and queues, and its share of a receive buffer.
+/// Bookkeeping cost of a bundle besides its body: table and queue entries, and its share of a receive buffer.
 const BUNDLE_OVERHEAD_BYTES: usize = 256;
 
 struct Waiting {
@@ -34,28 +35,27 @@ struct Waiting {
     source: ReplicaId,
     lacks_parent: bool,
     lacks_bundles: usize,
-    /// What those of its bundles come to that are here.
+    /// Total load of its bundles that are here.
     load: Load,
-    /// Whether it is known as a proposal only, so that the limits of a block are held against it.
+    /// Whether the block is known only from a proposal, so that the block limits apply to it.
     is_proposal: bool,
-    /// Whether all blocks below it are here, down to the tree: then its bundles are asked for.
+    /// Whether every block between this one and the tree is here. Only then are its bundles requested.
     is_rooted: bool,
 }
 
-/// Blocks, bundles, what is committed and what is missing.
+/// Store of blocks and bundles, with the committed ledger and the outstanding fetches.
 pub struct Store {
     me: ReplicaId,
     quorum: Quorum,
     limits: BlockLimits,
     delay: Duration,
-    /// The blocks that are whole.
+    /// The whole blocks.
     pub tree: BlockTree,
-    /// The bundles.
     pub pool: Pool,
-    /// The end of the branch on which this replica would build. The bundles of other branches wait again: those may be dead,
-    /// and no leader may be elected who would ever commit something on top of them.
+    /// End of the branch on which this replica would build. Bundles of other branches are pending again: those branches
+    /// may be dead, and perhaps no leader would ever commit on top of them.
     tip: Digest,
-    /// The tip when the invariants were last looked at.
+    /// Tip at the last check of the invariants.
     checked_tip: Option<Digest>,
     ledger: Ledger,
     /// The unlinked blocks that are not chosen for their slots.
@@ -67,23 +67,23 @@ pub struct Store {
     checkpoint_interval: u64,
 }
 
-/// What became of a block that was offered.
+/// Outcome of offering a block to the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// It is in the tree now, or was.
+    /// The block is in the tree.
     Whole,
-    /// It waits for what it lacks.
+    /// The block waits for missing parts.
     Waiting,
-    /// Its height is committed already.
+    /// Its height is already committed.
     Late,
-    /// Too many wait.
+    /// Too many blocks are waiting.
     Overload,
-    /// Its bundles come to more than a block may hold.
+    /// Its bundles exceed the block limits.
     TooLarge,
 }
 
 impl Store {
-    /// Nothing but genesis.
+    /// Creates a store that holds only genesis.
     pub fn new(config: &Config, quorum: Quorum, me: ReplicaId, genesis: Digest, salt: Salt) -> Self {
         let lookback = LeaderElection::new(config.leader, quorum).lookback();
         Store {
@@ -105,12 +105,13 @@ impl Store {
         }
     }
 
-    /// The height of the last committed block.
+    /// Returns the height of the last committed block.
     pub fn committed(&self) -> Height {
         self.ledger.height()
     }
 
-    /// Begins on a committed block that is not here, in place of what was committed before: what a snapshot holds the state of.
+    /// Replaces everything committed so far by the committed block `digest`, whose state comes from a snapshot. The
+    /// block itself is not here.
     pub fn begin_on(&mut self, height: Height, digest: Digest) {
         self.begin_above(height, digest);
         self.pool.begin_again([]);
@@ -124,7 +125,8 @@ impl Store {
         self.tree.begin_on(height, digest)
     }
 
-    /// The same, while others go on: what is here of later blocks stays. The blocks that became whole by it are appended to `whole`.
+    /// Starts from the frontier of a fetched state, like [`Store::begin_on`], but keeps the later blocks that are here.
+    /// Appends the blocks that become whole to `whole`.
     pub fn adopt(&mut self, now: Time, frontier: Frontier, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
         let (height, digest) = (frontier.height(), frontier.head().digest());
         let above = self.begin_above(height, digest);
@@ -150,29 +152,31 @@ impl Store {
         self.forget_overtaken();
     }
 
-    /// Above which height every committed block is kept with its bundles.
+    /// Returns the height above which every committed block is kept with its bundles.
     pub fn whole_above(&self) -> Height {
         self.ledger.whole_above()
     }
 
-    /// Keeps the committed blocks above a height for those who fetch the state there.
+    /// Retains the committed blocks above `height` for peers that fetch the state at that height.
     pub fn keep_above(&mut self, height: Height) {
         self.ledger.keep_above(height);
     }
 
-    /// Takes in a committed block without its bundles, at the beginning or below it.
+    /// Restores a committed block without its bundles, at or below the height where the store begins.
     pub fn recall_ancestor(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
         self.ledger.recall(block.clone());
         self.tree.recall_committed(block, candidates);
     }
 
-    /// The last committed blocks, as many as the election of leaders needs, oldest first, with those who may be elected on each.
+    /// Returns the last committed blocks, as many as leader election looks back on, oldest first, each with its
+    /// candidates for leader.
     pub fn ancestors(&self) -> impl Iterator<Item = (&Arc<Block>, &[ReplicaId])> {
         let candidates = |block: &Arc<Block>| self.tree.candidates(&block.digest()).map_or(&[][..], |found| &found[..]);
         self.ledger.latest().map(move |block| (block, candidates(block)))
     }
 
-    /// Takes in a block that the journal holds, with the bundles before it there; false if something is missing.
+    /// Restores a block from the journal, with the bundles that precede it there. Returns false if something is
+    /// missing.
     pub fn recall(&mut self, block: Arc<Block>, bundles: Vec<Bundle>, leaders: &LeaderElection) -> bool {
         let digest = block.digest();
         if block.height <= self.committed() {
@@ -188,18 +192,20 @@ impl Store {
         taken == Taken::Whole
     }
 
-    /// Whether a block was asked for.
+    /// Returns whether a block is being fetched.
     pub fn wants_block(&self, digest: &Digest) -> bool {
         self.wants.has_block(digest)
     }
 
-    /// Whether a bundle was asked for.
+    /// Returns whether a bundle is being fetched.
     pub fn wants_bundle(&self, digest: &Digest) -> bool {
         self.wants.has_bundle(digest)
     }
 
-    /// Takes a block in. The blocks that became whole by it are appended to `whole`, itself included. Another's block that was not asked
-    /// for is a proposal, and never becomes whole if it is over the limits of a block: nobody votes for it then.
+    /// Takes in a block and appends the blocks that become whole, itself included, to `whole`.
+    ///
+    /// A peer's block that was not requested is a proposal. If it exceeds the block limits it never becomes whole, so
+    /// this replica does not vote for it.
     pub fn offer(
         &mut self,
         now: Time,
@@ -256,7 +262,8 @@ impl Store {
         for bundle in &lacking {
             self.users.entry(*bundle).or_default().push(digest);
         }
-        // Who sent the block has its bundles. Whoever is far behind lacks so many that each peer is to send a part, and all have those.
+        // The sender of a block has its bundles. A replica that is far behind is missing many bundles that every peer
+        // has, so it spreads its requests over all of them.
         let is_far_behind = was_fetched && self.waiting.len() >= MAX_FETCHED_BLOCKS;
         let source = if is_far_behind { self.any_peer(&digest) } else { source };
         let lacks_bundles = lacking.len();
@@ -268,13 +275,13 @@ impl Store {
         Taken::Waiting
     }
 
-    /// Some peer or other.
+    /// Picks a peer by digest, to spread requests evenly.
     fn any_peer(&self, digest: &Digest) -> ReplicaId {
         ReplicaId((digest.prefix() % self.quorum.replicas() as u64) as u16)
     }
 
-    /// A waiting block stands on the tree, or on blocks that do: what it lacks of bundles is asked for, and what those lack that stand
-    /// on it.
+    /// Marks a waiting block as rooted, because its parent is in the tree or rooted. Requests its missing bundles, and
+    /// those of the waiting blocks on top of it.
     fn root(&mut self, due: Time, digest: Digest) {
         let mut rooted = vec![digest];
         while let Some(digest) = rooted.pop() {
@@ -287,8 +294,8 @@ impl Store {
         }
     }
 
-    /// Makes room among those that wait by giving the highest one up, if that is above `height`: who is far behind learns of blocks
-    /// from the newest down, and those next to its committed one are what it can use.
+    /// Makes room for a block at `height` by evicting the highest waiting block, if that one is higher. A lagging
+    /// replica learns of blocks from the newest down, and it can use those next to its committed block first.
     fn evict_above(&mut self, height: Height) -> bool {
         let highest = self.waiting.iter().map(|(digest, waiting)| (waiting.block.height, *digest)).max();
         let Some((_, digest)) = highest.filter(|(highest, _)| *highest > height) else { return false };
@@ -296,7 +303,7 @@ impl Store {
         true
     }
 
-    /// A block waits no longer, nor what only it lacks; no other stands on it.
+    /// Drops a waiting block and the requests that only it needs. No other block may build on it.
     fn give_up(&mut self, digest: &Digest) {
         let Some(waiting) = self.waiting.remove(digest) else { return };
         for bundle in &waiting.block.payload {
@@ -316,7 +323,7 @@ impl Store {
         block.payload.iter().copied().filter(|bundle| !self.pool.contains(bundle)).collect()
     }
 
-    /// The bundles of a block that are not here, and what the others come to.
+    /// Returns the bundles of a block that are missing, and the total load of the others.
     fn look_at_payload(&self, block: &Block) -> (Vec<Digest>, Load) {
         let (mut lacking, mut load) = (Vec::new(), Load::default());
         for digest in &block.payload {
@@ -328,12 +335,12 @@ impl Store {
         (lacking, load)
     }
 
-    /// Asks for a block that somebody's certificate names.
+    /// Requests a block that a certificate names, after `fetch_delay_ms`: its proposal may be on the way.
     pub fn want_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
         self.want_block_at(now + self.delay, digest, height, source);
     }
 
-    /// The same, of a block that was proposed long ago and will not come by itself.
+    /// Requests a block at once: it was proposed long ago and will not arrive by itself.
     pub fn fetch_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
         self.want_block_at(now, digest, height, source);
     }
@@ -349,13 +356,13 @@ impl Store {
         self.wants.add_block(due, digest, height, source);
     }
 
-    /// Takes a bundle in that a client sent, or a peer whose bundles are asked for. The blocks that became whole by it are appended to
+    /// Takes in a bundle from a client, or a fetched bundle from a peer. Appends the blocks that become whole to
     /// `whole`.
     pub fn supply(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
         self.supply_for(bundle, Need::Offered(Source::Unnamed), leaders, whole)
     }
 
-    /// The same, if no block needs it, for this.
+    /// Takes in a bundle like [`Store::supply`], for the given need if no block needs the bundle.
     pub fn supply_for(
         &mut self,
         bundle: Bundle,
@@ -372,7 +379,7 @@ impl Store {
             true => Need::Proposed,
             false => Need::Certified,
         };
-        // No honest leader proposes a larger one, and the journal need not hold it either.
+        // No honest leader proposes a larger bundle, and the journal is not sized for one.
         let offered = match need == Need::Certified || self.limits.allow_bundle(&bundle) {
             true => self.pool.offer(bundle, need),
             false => Offered::Full,
@@ -392,8 +399,8 @@ impl Store {
         offered
     }
 
-    /// Takes a block out of those that wait if it lacks nothing any more. A bundle that was here when the block came may have gone
-    /// since, with the executed block that kept it; then it is asked for.
+    /// Returns a waiting block once nothing is missing, and stops waiting for it. A bundle that was here when the block
+    /// arrived may be gone, together with the executed block that retained it; it is then requested.
     fn take_whole(&mut self, digest: &Digest) -> Option<Arc<Block>> {
         let waiting = self.waiting.get(digest).filter(|waiting| !waiting.lacks_parent && waiting.lacks_bundles == 0)?;
         let (block, source) = (waiting.block.clone(), waiting.source);
@@ -410,7 +417,7 @@ impl Store {
         None
     }
 
-    /// Puts a whole block into the tree, and after it the children that waited for it.
+    /// Inserts a whole block into the tree, followed by the children that waited for it.
     fn admit(&mut self, block: Arc<Block>, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
         let mut ready = vec![block];
         while let Some(block) = ready.pop() {
@@ -438,7 +445,8 @@ impl Store {
         }
     }
 
-    /// Makes the branch that ends in `tip`, which is in the tree at or above the committed height, the one to build on.
+    /// Makes the branch that ends in `tip` the one to build on. `tip` must be in the tree, at or above the committed
+    /// height.
     pub fn follow(&mut self, tip: Digest) {
         let (mut old, mut new) = (self.tip, tip);
         let mut joined = Vec::new();
@@ -458,8 +466,8 @@ impl Store {
         self.tip = tip;
     }
 
-    /// Commits every block up to `digest`: each with its bundles is handed to `commit`, and with the frontier if there is a checkpoint
-    /// after it. False if it does not extend what is committed already.
+    /// Commits every block up to `digest`. Calls `commit` for each block with its bundles, and with the frontier if a
+    /// checkpoint follows the block. Returns false if `digest` does not extend the committed chain.
     pub fn commit(
         &mut self,
         digest: &Digest,
@@ -500,7 +508,8 @@ impl Store {
         Frontier::new(self.ancestors().map(|(block, candidates)| (block.clone(), candidates.into())).collect())
     }
 
-    /// What waits at or below the committed height, or on top of a fork that was left behind, will never be needed.
+    /// Drops waiting blocks and requests at or below the committed height, or on an abandoned fork: they will never be
+    /// needed.
     fn forget_overtaken(&mut self) {
         if self.waiting.is_empty() && self.wants.is_empty() {
             return;
@@ -524,22 +533,22 @@ impl Store {
         self.wants.retain(|height| height > committed, |bundle| users.contains_key(bundle));
     }
 
-    /// Requests that are due, each with whom it goes to.
+    /// Appends the requests that are due, each with the peer to send it to.
     pub fn requests<M>(&mut self, now: Time, out: &mut Vec<(ReplicaId, Envelope<M>)>) {
         self.wants.requests(now, self.ledger.height(), out);
     }
 
-    /// No request is due before; none if nothing is wanted.
+    /// Returns the earliest time at which a request may be due, or `None` if nothing is wanted.
     pub fn next_request(&self) -> Option<Time> {
         self.wants.next_request()
     }
 
-    /// A peer's answer has brought some of the bundles that it was asked for.
+    /// Records that `peer` answered with some of the bundles requested from it.
     pub fn answered(&mut self, now: Time, peer: ReplicaId) {
         self.wants.answered(now, peer);
     }
 
-    /// Holds after every step. That a block is here is looked up when the step may have changed it.
+    /// Checks the invariants after a step. Looks up blocks in the tree only if the step may have removed one.
     pub fn invariants(&mut self) {
         let shrunk = self.tree.take_shrunk();
         self.tree.invariants(shrunk);
@@ -554,7 +563,7 @@ impl Store {
     }
 }
 
-/// A block on the way down to where two branches meet.
+/// Returns a block on the way down to the fork point of two branches.
 fn branch<'a>(tree: &'a BlockTree, digest: &Digest) -> Option<&'a Arc<Block>> {
     let block = tree.get(digest);
     assert!(block.is_some() || bug!(CommitsOverMissing), "branches meet at the last commit");

@@ -1,73 +1,71 @@
-//! What a replica lacks and asks others for: first whoever it heard of it from, then the others in turn.
+//! Blocks and bundles that a replica is missing and requests: first from the peer it heard of them from, then from the
+//! others in turn.
 //!
-//! A peer is asked for bundles once at a time, and first for those next to what is committed. Its answer is bounded, and as long as it
-//! brings something the same peer is asked for the rest at once: so whoever has been away takes all that the others can give, and keeps
-//! none of them from its own work for longer than one answer takes.
+//! Each peer has at most one bundle request outstanding, for the bundles closest to the committed height first. Its
+//! answer is bounded, and as long as it brings something, the same peer is asked for the rest immediately. So a lagging
+//! replica gets everything its peers can give, and delays no peer's own work by more than one answer.
 
 use crate::seam::{Envelope, MAX_FETCHED_BLOCKS, MAX_FETCHED_BUNDLES};
 use quorate_types::{Digest, Height, Quorum, ReplicaId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// For how many times the wait for an answer a peer is asked for the same bundle before another is, though its answers bring others.
+/// Retry periods a peer gets to deliver a bundle before we ask another peer, even if it is delivering other bundles.
 const PATIENCE: u32 = 10;
 
-/// Something that is lacked.
+/// Missing block or bundle.
 #[derive(Clone, Copy)]
 struct Want {
     height: Height,
-    /// Whom to ask, or who was asked.
+    /// The peer to ask, or the one asked last.
     peer: ReplicaId,
-    /// When to ask, or until when to wait for the answer.
+    /// When to ask, or the deadline of the answer.
     due: Time,
-    /// Whether an answer is waited for.
+    /// Whether a request is outstanding.
     asked: bool,
-    /// When that peer was asked first.
+    /// When this peer was first asked.
     first_asked: Option<Time>,
 }
 
-/// Everything that is lacked.
+/// All missing blocks and bundles, with the state of their requests.
 pub struct Wants {
     me: ReplicaId,
     quorum: Quorum,
     retry: Duration,
     blocks: BTreeMap<Digest, Want>,
     bundles: BTreeMap<Digest, Want>,
-    /// Until when each peer's answer about bundles is waited for.
+    /// Deadline of each peer's outstanding answer about bundles.
     busy: Vec<Option<Time>>,
-    /// Nothing is to be asked before.
+    /// No request is due before this time.
     earliest: Option<Time>,
 }
 
 impl Wants {
-    /// Nothing is lacked. An answer is waited for as long as `retry`.
+    /// Creates an empty set. A request times out after `retry`.
     pub fn new(quorum: Quorum, me: ReplicaId, retry: Duration) -> Wants {
         let busy = vec![None; quorum.replicas()];
         Wants { me, quorum, retry, blocks: BTreeMap::new(), bundles: BTreeMap::new(), busy, earliest: None }
     }
 
-    /// Whether nothing is lacked.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.bundles.is_empty()
     }
 
-    /// Whether a block is lacked.
     pub fn has_block(&self, digest: &Digest) -> bool {
         self.blocks.contains_key(digest)
     }
 
-    /// Whether a bundle is lacked.
     pub fn has_bundle(&self, digest: &Digest) -> bool {
         self.bundles.contains_key(digest)
     }
 
-    /// A block is lacked; `peer` is asked for it first.
+    /// Adds a missing block, to be requested from `peer` first.
     pub fn add_block(&mut self, due: Time, digest: Digest, height: Height, peer: ReplicaId) {
         let want = self.want(due, height, peer);
         self.blocks.entry(digest).or_insert(want);
     }
 
-    /// A bundle of a block at a height is lacked; `peer` is asked for it first.
+    /// Adds a missing bundle of a block at `height`, to be requested from `peer` first.
     pub fn add_bundle(&mut self, due: Time, digest: Digest, height: Height, peer: ReplicaId) {
         let want = self.want(due, height, peer);
         self.bundles.entry(digest).or_insert(want);
@@ -79,28 +77,27 @@ impl Wants {
         Want { height, peer, due, asked: false, first_asked: None }
     }
 
-    /// A block is here, or of no use any more.
+    /// Removes a block that has arrived or is no longer needed.
     pub fn remove_block(&mut self, digest: &Digest) {
         self.blocks.remove(digest);
     }
 
-    /// A bundle is here, or of no use any more; whether it was lacked.
+    /// Removes a bundle that has arrived or is no longer needed. Returns whether it was wanted.
     pub fn remove_bundle(&mut self, digest: &Digest) -> bool {
         self.bundles.remove(digest).is_some()
     }
 
-    /// No bundle is lacked any more.
     pub fn clear_bundles(&mut self) {
         self.bundles.clear();
     }
 
-    /// Only these blocks and bundles are lacked still.
+    /// Retains the blocks and bundles that the predicates accept.
     pub fn retain(&mut self, block: impl Fn(Height) -> bool, bundle: impl Fn(&Digest) -> bool) {
         self.blocks.retain(|_, want| block(want.height));
         self.bundles.retain(|digest, _| bundle(digest));
     }
 
-    /// Requests that are due, each with whom it goes to; what is committed up to `above` is known.
+    /// Appends the requests that are due, each with the peer to send it to. `above` is the committed height.
     pub fn requests<M>(&mut self, now: Time, above: Height, out: &mut Vec<(ReplicaId, Envelope<M>)>) {
         let (me, quorum, retry) = (self.me, self.quorum, self.retry);
         for (digest, want) in self.blocks.iter_mut().filter(|(_, want)| want.due <= now) {
@@ -136,7 +133,7 @@ impl Wants {
         self.earliest = self.next_due(now);
     }
 
-    /// What could not be asked for because of other questions to the same peer waits for the answer to those.
+    /// Returns when the next request is due. Bundles whose peer is busy wait for the answer of that peer.
     fn next_due(&self, now: Time) -> Option<Time> {
         let bundles = self.bundles.values().map(|want| match want.due <= now {
             true => self.busy[want.peer.index()].expect("only a busy peer is not asked"),
@@ -145,13 +142,13 @@ impl Wants {
         self.blocks.values().map(|want| want.due).chain(bundles).min()
     }
 
-    /// No request is due before; none if nothing is lacked.
+    /// Returns the earliest time at which a request may be due, or `None` if nothing is wanted.
     pub fn next_request(&self) -> Option<Time> {
         self.earliest.filter(|_| !self.is_empty())
     }
 
-    /// A peer's answer has brought some of the bundles that it was asked for. Answers are bounded: what is still lacked is asked for at
-    /// once, of the same peer unless that has taken long.
+    /// Records that `peer` answered with some of the bundles requested from it. Answers are bounded, so the remaining
+    /// bundles are requested immediately: from the same peer, unless it has been slow to deliver them.
     pub fn answered(&mut self, now: Time, peer: ReplicaId) {
         self.busy[peer.index()] = None;
         for want in self.bundles.values_mut().filter(|want| want.asked && want.peer == peer) {
@@ -164,7 +161,7 @@ impl Wants {
 }
 
 impl Want {
-    /// Asks another, if who was asked has not answered in time.
+    /// Moves on to the next peer if a request is outstanding: it has timed out.
     fn give_up_if_asked(&mut self, me: ReplicaId, quorum: Quorum) {
         if std::mem::take(&mut self.asked) {
             self.peer = next(self.peer, me, quorum);
@@ -179,7 +176,7 @@ impl Want {
     }
 }
 
-/// The replica after a peer, never oneself.
+/// Returns the replica after `peer`, skipping `me`.
 fn next(peer: ReplicaId, me: ReplicaId, quorum: Quorum) -> ReplicaId {
     let n = quorum.replicas() as u16;
     let next = ReplicaId((peer.0 + 1) % n);

@@ -1,16 +1,16 @@
-//! What others are given of blocks and bundles that they lack.
+//! Answers to peers that fetch blocks and bundles.
 
 use super::Store;
 use quorate_types::{Block, Bundle, Digest, Height};
 use std::sync::Arc;
 
-/// Most bytes of payloads and proofs in one answer to a fetch of blocks that is not a single one.
+/// Maximum bytes of payloads and proofs in an answer with more than one block.
 const MAX_BLOCKS_ANSWER_BYTES: usize = 8 << 20;
-/// Most bytes in one answer to a fetch of bundles that is not a single one: what else the link and its ends have to do waits as long.
+/// Maximum bytes of an answer with more than one bundle. The answer blocks everything behind it on the link.
 const MAX_BUNDLES_ANSWER_BYTES: usize = 1 << 20;
 
 impl Store {
-    /// The answer to a request for a block and its ancestors.
+    /// Answers a request for a block and its ancestors, newest first.
     pub fn blocks(&self, digest: Digest, above: Height, most: usize) -> Vec<Arc<Block>> {
         let (mut blocks, mut bytes) = (Vec::new(), 0);
         let mut at = self.tree.get(&digest).or_else(|| self.waiting.get(&digest).map(|waiting| &waiting.block));
@@ -25,7 +25,7 @@ impl Store {
         blocks
     }
 
-    /// The answer to a request for bundles: as many as fit.
+    /// Answers a request for bundles with as many as fit.
     pub fn bundles(&self, digests: &[Digest]) -> Vec<Bundle> {
         let mut bytes = 0;
         let held = digests.iter().filter_map(|digest| self.pool.get(digest).cloned());
@@ -38,7 +38,7 @@ impl Store {
     }
 }
 
-/// About what a block takes on the wire.
+/// Returns the approximate size of a block on the wire, in bytes.
 pub(crate) fn bytes_of(block: &Block) -> usize {
     block.justify.proof.len() + block.payload.len() * size_of::<Digest>()
 }
