@@ -1,34 +1,34 @@
-//! When a leader has enough to propose.
+//! When a leader proposes: immediately, or after waiting for a fuller block.
 
 use crate::config::{BatchPolicy, Config, LONGEST_WAIT_SHARE};
 use quorate_types::Time;
 use std::time::Duration;
 
-/// What a leader does now.
+/// A leader's decision whether to propose now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// Propose what there is.
+    /// Propose the pending commands.
     Propose,
-    /// Wait this long for more.
+    /// Wait this long for more commands.
     Wait(Duration),
-    /// There is nothing to propose and nothing to commit.
+    /// Nothing to propose and nothing to commit.
     Rest,
 }
 
-/// What a leader knows when it decides.
+/// Input to a leader's decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
-    /// Commands that wait.
+    /// Number of pending commands.
     pub pending: usize,
-    /// Whether blocks with commands wait for their commit, which takes further blocks.
+    /// Whether blocks with commands are uncommitted: further blocks are needed to commit them.
     pub uncommitted: bool,
-    /// Since when this leader could have proposed.
+    /// Time since which this leader could have proposed.
     pub ready_since: Time,
-    /// The smoothed duration of a view.
+    /// Smoothed duration of a view.
     pub view: Option<Duration>,
 }
 
-/// Decides by the policy; learns the rate at which commands arrive.
+/// Batching policy with the measured arrival rate of commands.
 pub struct Batching {
     policy: BatchPolicy,
     batch: usize,
@@ -40,11 +40,11 @@ pub struct Batching {
     per_second: f64,
 }
 
-/// Over how long the arrival rate is averaged.
+/// Period over which the arrival rate is averaged.
 const RATE_WINDOW: Duration = Duration::from_millis(100);
 
 impl Batching {
-    /// By the policy of the configuration.
+    /// Creates the policy of the configuration.
     pub fn new(config: &Config) -> Self {
         Batching {
             policy: config.batch_policy,
@@ -58,7 +58,7 @@ impl Batching {
         }
     }
 
-    /// So many commands have arrived.
+    /// Records the arrival of commands.
     pub fn arrived(&mut self, now: Time, commands: usize) {
         self.waiting_since.get_or_insert(now);
         self.arrived += commands as u64;
@@ -71,17 +71,18 @@ impl Batching {
         }
     }
 
-    /// A block was proposed and so many commands still wait.
+    /// Records that a block was proposed, with `pending` commands left over.
     pub fn proposed(&mut self, now: Time, pending: usize) {
         self.waiting_since = (pending > 0).then_some(now);
     }
 
-    /// What to do.
+    /// Decides whether to propose now.
     pub fn decide(&self, now: Time, situation: Situation) -> Decision {
         if situation.pending == 0 && !situation.uncommitted {
             return Decision::Rest;
         }
-        // Commands that came back from an abandoned block did not arrive just now: they wait since this leader could propose.
+        // Commands that came back from an abandoned block did not arrive just now: they have waited since this leader
+        // could propose.
         let waited = now.since(self.waiting_since.unwrap_or(situation.ready_since));
         let (target, waited, patience) = match self.policy {
             BatchPolicy::Eager => return Decision::Propose,

@@ -1,21 +1,23 @@
-//! Whether the leader passes a command over.
+//! Detection of leaders that pass over a command.
 //!
-//! A leader that orders what others ask and never what one client asks makes progress, and no clock of views replaces it. PBFT has the
-//! timer of a backup run for a request (Castro and Liskov, OSDI 1999, section 4.4). Here it runs for one bundle at a time: the one
-//! that has waited longest, until it is executed. Commands may queue for as long as they have to, because its time begins only when
-//! all that came before it are on their way; and since it is watched until it is executed, it does not help a leader to propose it
-//! in blocks that come to nothing.
+//! A leader that orders other commands but never those of one client makes progress, so no view timeout replaces it. In
+//! PBFT a backup starts a timer for each request (Castro and Liskov, OSDI 1999, section 4.4). Here the timer runs for
+//! one bundle at a time: the one that has waited longest, until it is executed. Commands may queue for as long as
+//! necessary, because the timer of a bundle starts only when all earlier ones are proposed. Since a bundle is watched
+//! until it is executed, a leader gains nothing by proposing it in blocks that never commit.
 //!
-//! The queues of replicas differ, and a client can make them differ: the leader may lack the bundle, or have it behind a backlog that
-//! nobody else has. So the time of a bundle has four quarters. After the first one a backup relays it to the leader, who notes that; after
-//! the second one it passes it on to all others, who relay it to the leader too when they have known it for a quarter. A leader to
-//! whom f+1 replicas relay a bundle proposes it next, whatever waits before it and however full its pool is: one of the f+1 is honest.
-//! After the fourth quarter the leader passes it over, but only if it has noted it two quarters ago. A leader that notes nothing is
-//! given three times as long. The argument is in `docs/adr/018-fair-leaders.md`.
+//! The queues of replicas differ, and a client can make them differ: the leader may lack the bundle, or have it behind
+//! a backlog that no other replica has. So the time allowed for a bundle is divided into quarters. After the first
+//! quarter a backup relays the bundle to the leader, which notes it. After the second quarter the backup passes it on
+//! to all other replicas, which relay it to the leader too once they have known it for a quarter. When f+1 replicas
+//! have relayed a bundle, the leader proposes it next, ahead of any backlog and however full its pool is: one of the
+//! f+1 is honest. After the fourth quarter the leader is found to pass the bundle over, but only if it noted the bundle
+//! at least two quarters ago. A leader that notes nothing gets three times as long. The argument is in
+//! `docs/adr/018-fair-leaders.md`.
 //!
-//! The time is that of a view, `view_timeout_ms`, however short `adaptive` makes views: how long commands queue says nothing of that.
-//! With each leader that passes the same bundle over it doubles, so that in the end it is longer than whatever holds the bundle up
-//! on its way to honest leaders.
+//! The time allowed is `view_timeout_ms`, however short `adaptive` makes views: their duration says nothing about how
+//! long commands queue. It doubles with each leader that passes over the same bundle, so that it eventually exceeds any
+//! delay of the bundle on its way to honest leaders.
 
 use crate::config::Config;
 use crate::pool::Pool;
@@ -23,29 +25,29 @@ use quorate_types::{Bundle, Digest, Quorum, ReplicaId, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Doublings after which the time of a bundle grows no further.
+/// Maximum number of doublings of the time allowed for a bundle.
 const MAX_DOUBLINGS: u32 = 6;
-/// In how many parts the time of a bundle is counted.
+/// Number of parts into which the time allowed for a bundle is divided.
 const QUARTERS: u32 = 4;
-/// After how many of them the leader is told of the bundle, and again after each further one.
+/// Quarters after which a backup relays the bundle to the leader, and again after each further one.
 const RELAYED_AFTER: u32 = 1;
-/// After how many of them all others are told too, and again after each further one.
+/// Quarters after which it relays the bundle to all others too, and again after each further one.
 const SPREAD_AFTER: u32 = 2;
-/// For how many of them the leader must have noted the bundle before it passes it over.
+/// Quarters for which the leader must have noted the bundle before it is found to pass it over.
 const NOTED_FOR: u32 = 2;
-/// After how many of them a leader passes a bundle over that it has never noted.
+/// Quarters after which a leader that never noted a bundle is found to pass it over.
 const NEVER_NOTED: u32 = 3 * QUARTERS;
 
-/// What is to be thought of a leader that has proposed something without the bundle that is watched.
+/// Verdict on a leader that proposed something other than the watched bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Finding {
-    /// No bundle waits, or none has waited for long.
+    /// No bundle is waiting, or none has waited long.
     Fair,
-    /// This bundle has waited for a while: perhaps the leader does not have it.
+    /// This bundle has waited for a while: the leader may not have it.
     Late(Digest),
-    /// It has waited for longer: the others are to relay it too.
+    /// This bundle has waited longer: the other replicas should relay it too.
     Overdue(Digest),
-    /// The leader orders others instead.
+    /// The leader passes the bundle over.
     PassedOver,
 }
 
@@ -55,34 +57,35 @@ struct Watched {
     since: Time,
     /// When the current leader noted it.
     noted: Option<Time>,
-    /// Parts of its time after which the leader is to be reminded next, in quarters.
+    /// Quarters after which to remind the leader next.
     remind_at: u32,
-    /// Whether the current leader passes it over, and how many did before.
+    /// Whether the current leader passes it over, and how many leaders did before.
     passed_over_now: bool,
     passed_over: u32,
 }
 
-/// A bundle that has waited longest at another replica.
+/// Bundle that has waited longest at another replica.
 struct Heard {
     bundle: Bundle,
     since: Time,
     relayed: bool,
 }
 
-/// Watches the bundle that has waited longest.
+/// Watcher of the bundle that has waited longest.
 pub struct Fairness {
     time: Duration,
     quorum: Quorum,
     leader: Option<ReplicaId>,
     watched: Option<Watched>,
-    /// The bundles that each replica relayed first, the latest last: of its own, and for as many others as there are.
+    /// The bundles that each replica relayed first in a message, latest last: its own, and those it relays for the
+    /// other replicas. Bounded by the number of replicas.
     claims: Vec<VecDeque<Digest>>,
-    /// What each replica passed on last.
+    /// The bundle that each replica last passed on.
     heard: Vec<Option<Heard>>,
 }
 
 impl Fairness {
-    /// Nothing waits.
+    /// Creates a watcher with no bundle to watch.
     pub fn new(config: &Config, quorum: Quorum) -> Self {
         let n = quorum.replicas();
         Fairness {
@@ -95,7 +98,7 @@ impl Fairness {
         }
     }
 
-    /// Looks which bundle is to be watched: the same until it is executed.
+    /// Chooses the bundle to watch. It stays the same until it is executed.
     pub fn watch(&mut self, now: Time, pool: &mut Pool) {
         if self.watched.as_ref().is_some_and(|watched| pool.is_waiting(&watched.bundle)) {
             return;
@@ -110,7 +113,7 @@ impl Fairness {
         });
     }
 
-    /// Who leads now. A new leader is given time of its own.
+    /// Records the current leader. A new leader gets the full time.
     pub fn led_by(&mut self, now: Time, leader: ReplicaId) {
         if self.leader.replace(leader) == Some(leader) {
             return;
@@ -121,12 +124,12 @@ impl Fairness {
         }
     }
 
-    /// Who leads, as far as that is known.
+    /// Returns the leader, or `None` if it is not known yet.
     pub fn leader(&self) -> Option<ReplicaId> {
         self.leader
     }
 
-    /// A replica says that it has a bundle; that matters of the leader and of the bundle that is watched.
+    /// Records that a replica acknowledged a bundle. Only the leader's acknowledgement of the watched bundle counts.
     pub fn noted(&mut self, now: Time, by: ReplicaId, bundle: &Digest) {
         if let Some(watched) = self.watched.as_mut().filter(|watched| watched.bundle == *bundle)
             && self.leader == Some(by)
@@ -135,7 +138,8 @@ impl Fairness {
         }
     }
 
-    /// A replica relays a bundle before all others. Whether so many have that one of them is honest: then it is to be proposed next.
+    /// Records that a replica relays a bundle ahead of all others. Returns true if f+1 replicas have, one of them
+    /// honest: the bundle must then be proposed next.
     pub fn claim(&mut self, by: ReplicaId, bundle: Digest) -> bool {
         let most = self.quorum.replicas();
         let claims = &mut self.claims[by.index()];
@@ -148,7 +152,8 @@ impl Fairness {
         self.claims.iter().filter(|claims| claims.contains(&bundle)).count() >= self.quorum.weak()
     }
 
-    /// A replica that does not lead passes a bundle on to one that does not lead either. One of each is remembered until it was relayed.
+    /// Records a bundle that a backup passed on to this backup. Only one bundle from each replica is kept, until it was
+    /// relayed.
     pub fn heard(&mut self, now: Time, from: ReplicaId, bundle: Bundle) {
         let known = &mut self.heard[from.index()];
         let waits = |heard: &Heard| !heard.relayed && heard.since + self.time / QUARTERS * 2 > now;
@@ -157,7 +162,8 @@ impl Fairness {
         }
     }
 
-    /// What others passed on a while ago and is not on its way: the leader is to be told.
+    /// Returns the bundles passed on by others at least a quarter ago that are not proposed yet, to relay to the
+    /// leader.
     pub fn to_relay(&mut self, now: Time, pool: &Pool) -> Vec<Bundle> {
         let quarter = self.time / QUARTERS;
         let mut due = Vec::new();
@@ -172,7 +178,7 @@ impl Fairness {
         due
     }
 
-    /// The leader has proposed something at `proposed`, and all that it proposed before is here.
+    /// Judges the leader, which proposed something at `proposed`. Everything it proposed before is here.
     pub fn judge(&mut self, proposed: Time, pool: &Pool) -> Finding {
         let Some(watched) = self.watched.as_mut().filter(|watched| pool.is_pending(&watched.bundle)) else {
             return Finding::Fair;

@@ -1,9 +1,10 @@
-//! The order in which bundles are proposed: each source that they come from has a lane, and lanes share blocks fairly.
+//! Order in which bundles are proposed. Each source of bundles has a lane, and the lanes share blocks fairly.
 //!
-//! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) over shares of a block. A bundle gets a start when it comes: where the
-//! one before it in its lane ended, or now if that is later. Bundles are proposed by their starts, so a lane with a backlog of any length
-//! delays a bundle of another lane by about one bundle. Bundles end later the more lanes of their crowd wait: a crowd with many
-//! links gets no larger share than one with a single link. Keys have no lanes, since anybody can make keys; the argument is in
+//! This is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) over shares of a block. An arriving bundle
+//! gets a start: the end of the previous bundle in its lane, or now if that is later. Bundles are proposed in the order
+//! of their starts, so a lane with a backlog of any length delays a bundle of another lane by about one bundle. The end
+//! of a bundle is later the more lanes of its crowd have bundles waiting: a crowd with many links gets no larger share
+//! than one with a single link. Keys have no lanes, because anyone can make keys; the argument is in
 //! `docs/adr/025-a-share-for-each-source.md`.
 
 use crate::config::Config;
@@ -12,38 +13,37 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::num::NonZeroU64;
 
-/// A crowd may hold so many times the room that is left, and a link so many times what is left to its crowd: somebody new always finds room.
+/// A crowd may hold up to this multiple of the room that is left, and a link up to this multiple of the rest of its
+/// crowd's room. So a newcomer always finds room.
 const SHARE_OF_FREE: usize = 4;
-/// The share of a block that is one unit of virtual time is 2^-20, kept with 12 bits more until it is summed up.
+/// One unit of virtual time is 2^-20 of a block. Shares keep 12 more bits until they are summed.
 const UNIT_BITS: u32 = 20;
 const EXTRA_BITS: u32 = 12;
-/// The link of the lane in which a crowd's bundles wait whose links are gone. Transports count their links from zero.
+/// Pseudo-link of the lane for a crowd's bundles whose links are closed. Transports number their links from zero.
 const GONE: u64 = u64::MAX;
-/// The lane of what waits ahead of all lanes.
+/// Pseudo-lane of the bundles that go ahead of all lanes.
 const AHEAD: u32 = u32::MAX;
 
-/// Where a bundle came in at this replica.
+/// Source from which a bundle arrived at this replica.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Source {
-    /// The host does not say, or the bundle came with a block.
+    /// The host names no source, or the bundle arrived with a block.
     #[default]
     Unnamed,
     /// A peer relayed it.
     Peer(ReplicaId),
-    /// A client's link.
     Client {
-        /// The address, or the network, of the link: what is hard to have many of.
+        /// The address or network of the link: a resource that is hard to have many of.
         crowd: u64,
-        /// The link.
         link: u64,
     },
 }
 
-/// Where a bundle waits.
+/// Place of a pending bundle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     lane: u32,
-    /// Not zero, so that there may be no place in as little room: the pool keeps one with each bundle.
+    /// Non-zero, so that `Option<Place>` takes no extra room: the pool keeps one with each bundle.
     ticket: NonZeroU64,
 }
 
@@ -53,14 +53,15 @@ impl Place {
     }
 }
 
-/// Start, ticket and digest of a bundle that waits, unless its ticket is void: it waits elsewhere by now, or no more.
+/// Start, ticket number and digest of a pending bundle. The ticket is void once the bundle is pending elsewhere or no
+/// longer pending.
 type Ticket = (u64, u64, Digest);
 
 struct Lane {
     source: Source,
     crowd: u32,
     queue: VecDeque<Ticket>,
-    /// The start of the next bundle, if that is not past.
+    /// The start of the next bundle, unless that is already past.
     end: u64,
     bundles: usize,
     bytes: usize,
@@ -70,31 +71,31 @@ struct Lane {
 struct Crowd {
     key: Option<u64>,
     lanes: u32,
-    /// Lanes in which something waits.
+    /// Number of lanes in which bundles are pending.
     busy: u64,
     bundles: usize,
     bytes: usize,
 }
 
-/// All that waits, by source.
+/// All pending bundles, by source.
 pub(crate) struct Lanes {
     per_command: u64,
     per_byte: u64,
     ahead: VecDeque<Ticket>,
     lanes: Vec<Option<Lane>>,
     by_source: BTreeMap<Source, u32>,
-    /// The lane that was looked up last: bundles of one link come in a row.
+    /// Last lane looked up: bundles of one link arrive in a row.
     last: Option<(Source, u32)>,
     crowds: Vec<Crowd>,
     by_crowd: BTreeMap<Option<u64>, u32>,
     tickets: u64,
-    /// The start of what is proposed next, when that was looked up last.
+    /// Start of the next bundle to propose, at the last lookup.
     clock: u64,
-    /// The latest end of all.
+    /// Latest end over all lanes.
     latest: u64,
-    /// Bundles that wait in lanes.
+    /// Number of bundles pending in lanes.
     waiting: usize,
-    /// Tickets, void ones included.
+    /// Number of tickets, including void ones.
     queued: usize,
 }
 
@@ -118,7 +119,7 @@ impl Lanes {
         }
     }
 
-    /// Whether a client's link may have a bundle of so many bytes wait, with room left for so many bundles and bytes of all.
+    /// Returns whether a client's link may add a bundle of `bytes` bytes, given the free room in the whole pool.
     pub fn have_room(&mut self, source: Source, bytes: usize, (free_bundles, free_bytes): (usize, usize)) -> bool {
         let (lane, crowd) = self.lane_and_crowd(source);
         let bundles_of_crowd = SHARE_OF_FREE * free_bundles;
@@ -129,7 +130,8 @@ impl Lanes {
             && lane.bytes + bytes <= SHARE_OF_FREE * (bytes_of_crowd - crowd.bytes)
     }
 
-    /// The lane of a source's crowd in which most bytes wait, if they are more than twice as many as the source's would be with `bytes` more.
+    /// Returns the lane of a source's crowd with the most pending bytes, if that is more than twice the bytes of the
+    /// source including `bytes` more.
     pub fn larger(&mut self, source: Source, bytes: usize) -> Option<usize> {
         let (lane, _) = self.lane_and_crowd(source);
         let (crowd, least) = (lane.crowd, 2 * (lane.bytes + bytes));
@@ -138,13 +140,13 @@ impl Lanes {
         of_crowd.max_by_key(|(lane, _)| lane.bytes).map(|(_, at)| at)
     }
 
-    /// The last ticket of a lane.
+    /// Returns the last ticket of a lane.
     pub fn newest(&self, lane: usize) -> Option<(u64, Digest)> {
         let (_, ticket, digest) = self.lanes[lane].as_ref()?.queue.back()?;
         Some((*ticket, *digest))
     }
 
-    /// Takes the last ticket out of a lane: it is void.
+    /// Removes the last ticket, which is void, from a lane.
     pub fn drop_newest(&mut self, lane: usize) {
         let lane = self.lanes[lane].as_mut().expect("its newest ticket was just looked at");
         self.queued -= usize::from(lane.queue.pop_back().is_some());
@@ -168,7 +170,7 @@ impl Lanes {
         Place { lane, ticket: numbered(ticket) }
     }
 
-    /// Puts a bundle before all others.
+    /// Puts a bundle ahead of all others.
     pub fn push_ahead(&mut self, digest: Digest) -> Place {
         self.tickets += 1;
         self.queued += 1;
@@ -176,7 +178,7 @@ impl Lanes {
         Place { lane: AHEAD, ticket: numbered(self.tickets) }
     }
 
-    /// A bundle of so many bytes waits no more where it did.
+    /// Removes a bundle of `bytes` bytes from its place.
     pub fn take(&mut self, place: Place, bytes: usize) {
         let is_first = |queue: &VecDeque<Ticket>| queue.front().is_some_and(|front| front.1 == place.ticket());
         if place.lane == AHEAD {
@@ -188,7 +190,7 @@ impl Lanes {
         }
         let lane = self.lanes[place.lane as usize].as_mut().expect("a lane lives while something waits in it");
         let crowd = &mut self.crowds[lane.crowd as usize];
-        // Whoever proposes takes the bundles in the order of the queue.
+        // A proposer takes the bundles in the order of the queue.
         if is_first(&lane.queue) {
             lane.queue.pop_front();
             self.queued -= 1;
@@ -207,18 +209,17 @@ impl Lanes {
         }
     }
 
-    /// Whether a bundle that waits at `place` would be proposed earlier if it had come from `source`.
+    /// Returns whether a bundle pending at `place` would be proposed earlier if it had arrived from `source`.
     pub fn would_gain(&mut self, place: Place, source: Source) -> bool {
         let Some(Some(lane)) = self.lanes.get(place.lane as usize) else { return false };
-        // Tickets ascend in each lane.
         let found = lane.queue.binary_search_by_key(&place.ticket(), |(_, ticket, _)| *ticket);
         let start = lane.queue[found.expect("what waits has a ticket")].0;
         let clock = self.clock;
         self.lane_and_crowd(source).0.end.max(clock) < start
     }
 
-    /// A link is gone. What waits in its lane, void tickets included, is to be [pushed](Lanes::push) again, for the source that is
-    /// returned. The lane is gone when all of it is taken.
+    /// Handles the loss of a link. Returns the tickets of its lane, including void ones, and the source for which to
+    /// [push](Lanes::push) them again. The lane is removed once it is empty.
     pub fn leave(&mut self, source: Source) -> Option<(Source, Vec<(u64, Digest)>)> {
         let Source::Client { crowd, .. } = source else { return None };
         let at = *self.by_source.get(&source)?;
@@ -227,7 +228,7 @@ impl Lanes {
             self.remove(at);
             return None;
         }
-        // From now on it goes as soon as it is empty, as the lane of those without a link does.
+        // From now on it is removed as soon as it is empty, like the lane for closed links.
         lane.source = Source::Client { crowd, link: GONE };
         let tickets = lane.queue.iter().map(|(_, ticket, digest)| (*ticket, *digest)).collect();
         self.by_source.remove(&source);
@@ -235,7 +236,7 @@ impl Lanes {
         Some((Source::Client { crowd, link: GONE }, tickets))
     }
 
-    /// Takes void tickets off the heads of the queues and looks what time it is.
+    /// Removes void tickets from the heads of the queues and advances the virtual clock.
     pub fn trim(&mut self, is_good: impl Fn(&Digest, u64) -> bool) {
         let queues = self.lanes.iter_mut().flatten().map(|lane| &mut lane.queue);
         for queue in queues.chain([&mut self.ahead]) {
@@ -248,13 +249,13 @@ impl Lanes {
         self.clock = self.clock.max(starts.min().unwrap_or_default());
     }
 
-    /// What is to be proposed next, if the queues are [trimmed](Lanes::trim).
+    /// Returns the next bundle to propose. The queues must be [trimmed](Lanes::trim).
     pub fn first(&self) -> Option<Digest> {
         let heads = self.lanes.iter().flatten().filter_map(|lane| lane.queue.front());
         self.ahead.front().or_else(|| heads.min_by_key(|(start, ticket, _)| (*start, *ticket))).map(|head| head.2)
     }
 
-    /// Takes all void tickets out.
+    /// Removes all void tickets.
     pub fn compact(&mut self, is_good: impl Fn(&Digest, u64) -> bool) {
         let queues = self.lanes.iter_mut().flatten().map(|lane| &mut lane.queue);
         self.queued = 0;
@@ -264,12 +265,12 @@ impl Lanes {
         }
     }
 
-    /// Tickets, void ones included.
+    /// Returns the number of tickets, including void ones.
     pub fn queued(&self) -> usize {
         self.queued
     }
 
-    /// Nothing waits, and nothing is known of any source.
+    /// Removes all bundles and forgets all sources.
     pub fn clear(&mut self) {
         self.ahead.clear();
         self.lanes.clear();
@@ -280,7 +281,7 @@ impl Lanes {
         self.clock = self.latest;
     }
 
-    /// All tickets in the order in which their bundles are to be proposed.
+    /// Returns all tickets in the order in which their bundles are to be proposed.
     pub fn in_order(&self) -> InOrder<'_> {
         let heads = self.lanes.iter().zip(0..).filter_map(|(lane, at)| {
             let (start, ticket, _) = lane.as_ref()?.queue.front()?;
@@ -355,7 +356,7 @@ fn numbered(ticket: u64) -> NonZeroU64 {
 }
 
 impl Source {
-    /// The address that shares of others' are not taken from, if it is a client's.
+    /// Returns the client's address, on which its share is based, or `None` if the source is not a client.
     pub fn crowd(&self) -> Option<u64> {
         match self {
             Source::Client { crowd, .. } => Some(*crowd),
@@ -364,11 +365,11 @@ impl Source {
     }
 }
 
-/// Tickets in the order of their starts.
+/// Iterator over the tickets in the order of their starts.
 pub(crate) struct InOrder<'a> {
     lanes: &'a Lanes,
     ahead: usize,
-    /// Start and ticket, lane and place in its queue.
+    /// Start, ticket, lane and position in its queue.
     heads: BinaryHeap<Reverse<(u64, u64, usize, usize)>>,
 }
 

@@ -1,4 +1,4 @@
-//! Bundles: waiting for a proposal, proposed, or executed and kept for those who lag behind.
+//! Pool of bundles: pending, proposed, or executed and kept for replicas that lag behind.
 
 use crate::config::Config;
 use crate::digest_map::{DigestMap, Salt};
@@ -7,32 +7,33 @@ use crate::lanes::{Lanes, Place};
 use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
 use std::collections::hash_map::Entry;
 
-/// Most pending bundles that a backup relays to its leader at a time.
+/// Maximum number of pending bundles that a backup relays to its leader at a time.
 pub const MAX_RELAYED_BUNDLES: usize = 256;
-/// Most bytes of them, if they are more than one.
+/// Maximum bytes of a relay with more than one bundle.
 const MAX_RELAYED_BYTES: usize = 8 << 20;
-/// A bundle that expires so few heights above the last committed one is not taken in, and goes if it waits: the blocks that are proposed
-/// and not committed yet are fewer, so nothing expires on its way, and no leader is waited for that has no use for it any more.
+/// A bundle that expires within this many heights of the last committed one is refused, and dropped if it is pending.
+/// Fewer blocks than this are proposed and uncommitted, so no bundle expires in flight, and no backup waits for a
+/// leader that can no longer use a bundle.
 pub const EXPIRY_MARGIN_BLOCKS: u64 = 4096;
-/// After how many heights the pool looks what is about to expire: well within the margin.
+/// Number of heights between two scans for bundles that are about to expire: well within the margin.
 const EXPIRY_INTERVAL_BLOCKS: u64 = EXPIRY_MARGIN_BLOCKS / 4;
-/// The relays of all peers together may take one part in so many of the pool.
+/// The relays of all peers together may take 1/N of the pool.
 const RELAYS_PART: usize = 2;
-/// How many void tickets the queues may hold, besides as many as there are good ones.
+/// Number of void tickets that the queues may hold in excess of the good ones.
 const QUEUE_SLACK: usize = 1024;
 
 struct Held {
     bundle: Bundle,
-    /// How many blocks of the tree refer to it.
+    /// Number of blocks in the tree that refer to it.
     proposals: u32,
-    /// How many of these lie on branches that were left for another.
+    /// Number of those blocks that lie on abandoned branches.
     aside: u32,
     executed: bool,
-    /// The peer in whose share it is, until it is executed.
+    /// The peer whose relay share it counts against, until it is executed.
     relayer: Option<ReplicaId>,
-    /// Where it waits while it does.
+    /// Its place in the lanes while it is pending.
     place: Option<Place>,
-    /// Whether it came over a client's link.
+    /// Whether it arrived over a client's link.
     has_crowd: bool,
     /// The address of that link.
     crowd: u64,
@@ -48,55 +49,54 @@ impl Held {
     }
 }
 
-/// What became of a bundle that was offered.
+/// Outcome of offering a bundle to the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offered {
-    /// It is new.
     New,
-    /// It was there.
+    /// The pool holds it already.
     Known,
-    /// There is no room; the client tries again later.
+    /// There is no room; the client retries later.
     Full,
-    /// It is about to expire.
+    /// The bundle is about to expire.
     Late,
 }
 
 /// All bundles that a replica holds.
 pub struct Pool {
     entries: DigestMap<Held>,
-    /// What is pending, in the order in which it is to be proposed.
+    /// The pending bundles, in the order in which they are to be proposed.
     lanes: Lanes,
     pending_bundles: usize,
     pending_commands: usize,
     pending_bytes: usize,
-    /// Bytes of all that is not executed, proposed or not.
+    /// Bytes of all bundles that are not executed, proposed or not.
     open_bytes: usize,
     max_bundles: usize,
     max_bytes: usize,
-    /// What is committed.
+    /// The committed height.
     height: Height,
-    /// Bundles that are not executed, and their bytes, in the share of each peer.
+    /// Number and bytes of the unexecuted bundles in each peer's relay share.
     relayed: Vec<(usize, usize)>,
 }
 
-/// Why a bundle is taken in.
+/// Reason for taking in a bundle, which decides how much room it may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// A client wants it ordered: there may be no room, for all or for its source.
+    /// A client wants it ordered. It is refused if the pool or the share of its source is full.
     Offered(Source),
-    /// A peer passes it on: of all room its relays may take a share, so that no one peer crowds clients out.
+    /// A peer relays it. Relays may take only a share of the pool, so that no single peer crowds out clients.
     Relayed(ReplicaId),
-    /// f+1 replicas have relayed it as what waited longest there: there has to be room.
+    /// f+1 replicas relayed it as the bundle that has waited longest there: it is never refused.
     Owed,
-    /// A proposal names it. It is refused only when twice as much as may be offered waits for execution, proposed or not: no flood of
-    /// commands keeps a proposal from becoming whole, and no flood of proposals fills the memory.
+    /// A proposal names it. It is refused only if the unexecuted bundles, proposed or not, would exceed twice the
+    /// pool's limit. So a flood of commands keeps no proposal from becoming whole, and a flood of proposals does not
+    /// fill the memory.
     Proposed,
-    /// A quorum has spoken for a block that names it, or it is one's own: it is never refused.
+    /// It belongs to a certified block or to this replica's own block: it is never refused.
     Certified,
 }
 
 impl Pool {
-    /// An empty pool.
     pub fn new(config: &Config, quorum: Quorum, salt: Salt) -> Self {
         Pool {
             entries: DigestMap::with_hasher(salt),
@@ -112,7 +112,7 @@ impl Pool {
         }
     }
 
-    /// Takes a bundle in, if there is room for what it is needed for, and it is not about to expire.
+    /// Takes in a bundle, unless it is about to expire or there is no room for its need.
     pub fn offer(&mut self, bundle: Bundle, need: Need) -> Offered {
         let is_late = self.is_late(&bundle);
         let (digest, commands, size) = (bundle.digest(), bundle.len(), bundle.body().len());
@@ -176,8 +176,8 @@ impl Pool {
         Offered::New
     }
 
-    /// Drops the newest of what waits for the largest lane of a source's crowd, if that has much more waiting than the source. Its client
-    /// sends it again later, if there still is one.
+    /// Drops the newest pending bundle of the largest lane in a source's crowd, if far more is pending there than for
+    /// the source. The client of that bundle sends it again later if it is still connected.
     fn make_room(&mut self, source: Source, size: usize) -> bool {
         let Some(lane) = self.lanes.larger(source, size) else { return false };
         while let Some((ticket, digest)) = self.lanes.newest(lane) {
@@ -197,7 +197,7 @@ impl Pool {
         Offered::New
     }
 
-    /// Forgets a bundle that waits, and that no block refers to.
+    /// Removes a pending bundle that no block refers to.
     fn discard(&mut self, digest: &Digest) {
         let mut entry = self.entries.remove(digest).expect("the caller has found it");
         release(&mut self.relayed, &mut entry);
@@ -209,7 +209,8 @@ impl Pool {
         self.open_bytes -= size;
     }
 
-    /// A client's link is gone. What came over it goes on waiting, with all else that came from its address over links that are gone.
+    /// Handles the loss of a client's link. Its bundles stay pending, in the lane that its address has for closed
+    /// links.
     pub fn leave(&mut self, source: Source) {
         let Some((joined, tickets)) = self.lanes.leave(source) else { return };
         for (ticket, digest) in tickets {
@@ -218,17 +219,17 @@ impl Pool {
         }
     }
 
-    /// The address of the client's link that a bundle came over, if it is here and came over one.
+    /// Returns the address of the client's link over which a bundle arrived, if any.
     pub fn crowd_of(&self, digest: &Digest) -> Option<u64> {
         self.entries.get(digest).filter(|entry| entry.has_crowd).map(|entry| entry.crowd)
     }
 
-    /// Whether a bundle has expired, or will before it can be ordered.
+    /// Returns whether a bundle has expired, or will before it can be ordered.
     pub fn is_late(&self, bundle: &Bundle) -> bool {
         bundle.expires().0 <= self.height.0.saturating_add(EXPIRY_MARGIN_BLOCKS)
     }
 
-    /// The block of this height is committed. Now and then what waits and is about to expire goes.
+    /// Records the committed height. At intervals, drops the pending bundles that are about to expire.
     pub fn committed(&mut self, height: Height) {
         self.height = height;
         if height.0.is_multiple_of(EXPIRY_INTERVAL_BLOCKS) {
@@ -248,38 +249,37 @@ impl Pool {
         self.compact();
     }
 
-    /// A bundle, in whatever state.
+    /// Returns a bundle in any state.
     pub fn get(&self, digest: &Digest) -> Option<&Bundle> {
         self.entries.get(digest).map(|entry| &entry.bundle)
     }
 
-    /// Whether a bundle is here and executed.
+    /// Returns whether a bundle is here and executed.
     pub fn is_executed(&self, digest: &Digest) -> bool {
         self.entries.get(digest).is_some_and(|entry| entry.executed)
     }
 
-    /// Whether a bundle is here and not executed.
+    /// Returns whether a bundle is here and not executed.
     pub fn is_waiting(&self, digest: &Digest) -> bool {
         self.entries.get(digest).is_some_and(|entry| !entry.executed)
     }
 
-    /// Whether a bundle is here, and no block of the branch refers to it yet.
+    /// Returns whether a bundle is here and no block of the current branch refers to it yet.
     pub fn is_pending(&self, digest: &Digest) -> bool {
         self.entries.get(digest).is_some_and(Held::is_pending)
     }
 
-    /// Whether a bundle is here.
     pub fn contains(&self, digest: &Digest) -> bool {
         self.entries.contains_key(digest)
     }
 
-    /// Commands that no block of the branch refers to yet.
+    /// Returns the number of commands in pending bundles.
     pub fn pending_commands(&self) -> usize {
         self.pending_commands
     }
 
-    /// The next bundles to propose, in the order of the [lanes](crate::lanes): at most so many commands and bytes, but at least one
-    /// bundle if there is any. They wait until a block refers to them.
+    /// Selects the next bundles to propose, in the order of the [lanes](crate::lanes): at most `max_commands` and
+    /// `max_bytes`, but at least one bundle if any is pending. They stay pending until a block refers to them.
     pub fn select(&mut self, max_commands: usize, max_bytes: usize) -> Vec<Digest> {
         let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
         self.trim();
@@ -303,7 +303,8 @@ impl Pool {
         self.lanes.trim(|digest, ticket| entries.get(digest).is_some_and(|entry| entry.has_ticket(ticket)));
     }
 
-    /// The pending bundles that would be proposed next, as many as one message holds, without taking them.
+    /// Returns the pending bundles that would be proposed next, at most `most` and at most as many as fit into one
+    /// message. They stay pending.
     pub fn oldest_pending(&self, most: usize) -> Vec<Bundle> {
         let waits =
             |(ticket, digest): (u64, &Digest)| self.entries.get(digest).filter(|entry| entry.has_ticket(ticket));
@@ -316,7 +317,7 @@ impl Pool {
         fitting.map(|entry| entry.bundle.clone()).collect()
     }
 
-    /// The same, with `first` before the others if it is pending.
+    /// Returns the bundles of [`Pool::oldest_pending`], with `first` ahead of the others if it is pending.
     pub fn oldest_pending_after(&self, first: &Digest, most: usize) -> Vec<Bundle> {
         let first = self.entries.get(first).filter(|entry| entry.is_pending()).map(|entry| entry.bundle.clone());
         let mut bundles = self.oldest_pending(most);
@@ -328,7 +329,7 @@ impl Pool {
         bundles
     }
 
-    /// Puts a bundle that waits before all others.
+    /// Moves a pending bundle ahead of all others.
     pub fn promote(&mut self, digest: &Digest) {
         let first = self.oldest();
         let Some(entry) = self.entries.get_mut(digest).filter(|entry| entry.is_pending()) else { return };
@@ -341,31 +342,31 @@ impl Pool {
         }
     }
 
-    /// The bundle that would be proposed next.
+    /// Returns the bundle that would be proposed next.
     pub fn oldest(&mut self) -> Option<Digest> {
         self.trim();
         self.lanes.first()
     }
 
-    /// A block of the tree refers to the bundle, which is here.
+    /// Records that a block in the tree refers to the bundle, which must be here.
     pub fn proposed(&mut self, digest: &Digest) {
         self.claim(digest).proposals += 1;
     }
 
-    /// A block that refers to the bundle lies on a branch that was left for another: the bundle waits again, ahead of the rest,
-    /// unless the other branch refers to it too.
+    /// Records that a block that refers to the bundle lies on an abandoned branch. The bundle is pending again, ahead
+    /// of the rest, unless the current branch refers to it too.
     pub fn set_aside(&mut self, digest: &Digest) {
         let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
         entry.aside += 1;
         self.wait_again(digest);
     }
 
-    /// A block that refers to the bundle and was set aside lies on the branch again.
+    /// Records that a block that refers to the bundle and was set aside lies on the current branch again.
     pub fn taken_up(&mut self, digest: &Digest) {
         self.claim(digest).aside -= 1;
     }
 
-    /// The bundle waits no more, if it did.
+    /// Makes the bundle stop being pending, if it was.
     fn claim(&mut self, digest: &Digest) -> &mut Held {
         if self.lanes.queued() > 2 * self.pending_bundles.saturating_sub(1) + QUEUE_SLACK {
             self.compact();
@@ -381,7 +382,7 @@ impl Pool {
         entry
     }
 
-    /// Puts the bundle at the head of the queue if nothing keeps it from waiting.
+    /// Puts the bundle at the head of the queue if it is pending again.
     fn wait_again(&mut self, digest: &Digest) {
         let entry = self.entries.get_mut(digest).expect("the caller has just used it");
         if entry.is_pending() {
@@ -392,13 +393,13 @@ impl Pool {
         }
     }
 
-    /// Takes the void tickets out of the queues. A backup never selects, so that its queues would grow for ever.
+    /// Removes the void tickets from the queues. A backup never selects, so its queues would otherwise grow forever.
     fn compact(&mut self) {
         let entries = &self.entries;
         self.lanes.compact(|digest, ticket| entries.get(digest).is_some_and(|entry| entry.has_ticket(ticket)));
     }
 
-    /// A block that referred to the bundle and was set aside is no longer kept.
+    /// Records that a block that refers to the bundle and was set aside is no longer kept.
     pub fn dropped(&mut self, digest: &Digest) {
         let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
         entry.aside -= 1;
@@ -408,8 +409,8 @@ impl Pool {
         }
     }
 
-    /// A block of the branch that referred to the bundle is no longer kept. If no other does, the bundle goes with it when it was
-    /// executed, and else waits again, ahead of the rest.
+    /// Records that a block of the current branch that refers to the bundle is no longer kept. If no other block refers
+    /// to the bundle, an executed bundle is removed and any other is pending again, ahead of the rest.
     pub fn released(&mut self, digest: &Digest) {
         let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
         assert!(entry.proposals > entry.aside, "the block was not set aside");
@@ -421,7 +422,7 @@ impl Pool {
         }
     }
 
-    /// The bundle is part of a committed block; returns it.
+    /// Marks the bundle as executed by a committed block, and returns it.
     pub fn executed(&mut self, digest: &Digest) -> Bundle {
         let entry = self.entries.get_mut(digest).expect("a committed block has its bundles");
         assert!(entry.proposals > entry.aside, "a committed block refers to it");
@@ -432,8 +433,8 @@ impl Pool {
         entry.bundle.clone()
     }
 
-    /// Forgets all but these bundles, which wait from now on: what the others have executed meanwhile is not known one by one. Whoever
-    /// had the rest ordered has an answer by now, or sends it again.
+    /// Forgets all bundles except `needed`, which are pending afterwards. Which of the others were executed meanwhile
+    /// is not known one by one; their clients have an answer by now or send them again.
     pub fn begin_again<'a>(&mut self, needed: impl IntoIterator<Item = &'a Digest>) {
         let kept: Vec<Bundle> = needed.into_iter().filter_map(|digest| self.get(digest).cloned()).collect();
         self.entries.clear();
@@ -445,7 +446,7 @@ impl Pool {
         }
     }
 
-    /// Holds after every step.
+    /// Checks the invariants after a step.
     pub fn invariants(&self) {
         assert!(self.pending_bundles <= self.entries.len(), "a pending bundle is in the pool");
         assert!(self.pending_bundles <= self.pending_commands, "a bundle carries a command");
@@ -459,7 +460,7 @@ impl Pool {
     }
 }
 
-/// A bundle is in the share of no peer any more.
+/// Removes a bundle from its peer's relay share.
 fn release(relayed: &mut [(usize, usize)], entry: &mut Held) {
     if let Some(peer) = entry.relayer.take() {
         let (bundles, bytes) = &mut relayed[peer.index()];
@@ -467,14 +468,14 @@ fn release(relayed: &mut [(usize, usize)], entry: &mut Held) {
     }
 }
 
-/// A client has sent a bundle that waits: over a link of which it would be proposed earlier, it waits there.
+/// Moves a pending bundle that a client sent to the lane of that client's link, if it would be proposed earlier there.
 fn hasten(lanes: &mut Lanes, entry: &mut Held, source: Source) {
     if source != Source::Unnamed && entry.place.is_some_and(|place| lanes.would_gain(place, source)) {
         move_to(lanes, entry, source);
     }
 }
 
-/// A bundle that waits does so in another lane from now on.
+/// Moves a pending bundle to the lane of `source`.
 fn move_to(lanes: &mut Lanes, entry: &mut Held, source: Source) {
     let (commands, size) = (entry.bundle.len(), entry.bundle.body().len());
     lanes.take(entry.place.take().expect("it waits"), size);
