@@ -1,44 +1,45 @@
-//! Bundles that their clients send to the leader alone.
+//! Bundles that clients send to the leader alone.
 //!
-//! A block that names such a bundle waits at everybody else until that one is fetched: `fetch_delay_ms`, and a round trip. A client that
-//! sends so all the time would hold up every block, and with it the commands of all others. The leader notices by what it is asked for:
-//! a bundle for which f+1 ask is missing where it is needed for a quorum. Of an owner of whom that is so again and again, the bundles go
-//! along with the leader's proposals for a while, and for twice as long each time that it turns out to be still so afterwards.
+//! A block that names such a bundle waits at every other replica until the bundle is fetched, which takes
+//! `fetch_delay_ms` and a round trip. A client that always does this would delay every block, and with it the commands
+//! of all others. The leader notices from the requests it receives: if f+1 replicas request a bundle, a quorum is
+//! waiting for it. If this happens repeatedly for one owner, the leader sends that owner's bundles along with its
+//! proposals for a while, and for twice as long each time the behavior is found to continue.
 //!
-//! An owner is the address over whose links the bundles come, because keys can be made without end; where no address is known, it is
-//! the owner of the key.
+//! The owner is the address whose links the bundles arrive over, because keys can be made without limit. Where no
+//! address is known, it is the owner of the key.
 
 use crate::pool::Pool;
 use quorate_types::{Bundle, Digest, Quorum, ReplicaId, Signers, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Of so many bundles of an owner in a row ..
+/// Number of bundles in one sample of an owner.
 const SAMPLE: u32 = 16;
-/// .. so many have to be asked for by f+1, and those that follow go along.
+/// Number of bundles in a sample that f+1 replicas must request before the owner's next bundles are carried along.
 const MISSED: u32 = 3;
-/// For how long they go along at first.
+/// First period of carrying an owner's bundles along.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// For how long at most. An owner that behaves for as long begins anew.
+/// Maximum period. An owner that behaves for as long as its last period starts from scratch.
 const LONGEST: Duration = Duration::from_secs(64);
-/// Most owners that are looked at; more owners than that have to share the harm that they do.
+/// Maximum number of owners that are tracked. If there are more, they share the delay that they cause.
 const MAX_OWNERS: usize = 1024;
-/// Most bundles of which it is remembered who asked for them.
+/// Maximum number of bundles whose requesters are tracked.
 const MAX_ASKED: usize = 1024;
-/// Most bytes that go along with a proposal, if they are more than one bundle.
+/// Maximum bytes carried along with a proposal, if they are more than one bundle.
 const MAX_CARRIED_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 struct Owner {
-    /// Bundles proposed, and asked for, of the current sample.
+    /// Bundles of the current sample that were proposed, and that were requested.
     proposed: u32,
     asked: u32,
-    /// Until when its bundles go along, and for how long they did last.
+    /// End of the period in which its bundles are carried along, and the length of the last period.
     until: Time,
     span: Duration,
 }
 
-/// By what an owner is known.
+/// Identity of an owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
     Address(u64),
@@ -49,7 +50,7 @@ fn whose(bundle: &Bundle, pool: &Pool) -> Whose {
     pool.crowd_of(&bundle.digest()).map_or(Whose::Key(bundle.origin().owner()), Whose::Address)
 }
 
-/// What a leader knows of the owners of such bundles.
+/// Owners whose bundles the other replicas often miss, as seen by the leader.
 pub struct Alone {
     quorum: Quorum,
     asked: BTreeMap<Digest, Signers>,
@@ -58,12 +59,13 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// Nobody was missing anything.
+    /// Creates an empty record.
     pub fn new(quorum: Quorum) -> Alone {
         Alone { quorum, asked: BTreeMap::new(), owners: BTreeMap::new(), now: Time(0) }
     }
 
-    /// A replica asks for bundles. Those that wait to be executed are missing for a block that is being voted on.
+    /// Records that a replica requests bundles. Those that are not executed are missing for a block that is being voted
+    /// on.
     pub fn asked(&mut self, now: Time, from: ReplicaId, digests: &[Digest], pool: &Pool) {
         for digest in digests.iter().take(MAX_ASKED) {
             let Some(bundle) = pool.get(digest).filter(|_| pool.is_waiting(digest)) else { continue };
@@ -94,7 +96,7 @@ impl Alone {
         (known.until, known.asked, known.proposed) = (now + known.span, 0, 0);
     }
 
-    /// A block with these bundles is proposed now.
+    /// Records that a block with these bundles is proposed.
     pub fn proposed(&mut self, now: Time, payload: &[Digest], pool: &Pool) {
         self.now = now;
         if self.owners.is_empty() {
@@ -113,7 +115,7 @@ impl Alone {
         }
     }
 
-    /// What of these bundles goes along with the proposal that names them.
+    /// Returns the bundles of `payload` to carry along with the proposal that names them.
     pub fn carried(&self, payload: &[Digest], pool: &Pool) -> Vec<Bundle> {
         if self.owners.is_empty() {
             return Vec::new();

@@ -1,8 +1,9 @@
-//! How much of a replica's time and links the questions of one peer may take.
+//! Limits on the time and bandwidth that the requests of one peer may take.
 //!
-//! A question is small and often unsigned, and its answer may be megabytes, a file that is read, or a hundred messages. So each peer
-//! has a budget of bytes in a second, whatever it asks, and the same question is answered again only so often. Whoever is honest asks
-//! again after `fetch_retry_ms` or half of a view timeout, and goes on asking as it gets on: neither is delayed.
+//! A request is small and often unsigned, and its answer may be megabytes, a file read, or a hundred messages. So each
+//! peer has a budget of bytes per second for all its requests, and the rate of answers to a repeated request is
+//! limited. An honest peer asks again after `fetch_retry_ms` or half of a view timeout, and keeps asking as it
+//! progresses: neither is delayed.
 
 use crate::config::Config;
 use crate::seam::Drop;
@@ -11,26 +12,26 @@ use quorate_types::{Digest, Height, Quorum, ReplicaId, Time, View};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a message of an answer counts as at least, in bytes: about what encoding and sending a small one costs.
+/// Minimum cost of each message of an answer, in bytes: about the cost of encoding and sending a small one.
 pub const MIN_ANSWER_BYTES: usize = 4 << 10;
-/// How many times a peer may repeat questions at once; afterwards once in an interval.
+/// Number of repeated requests that a peer may send in a burst; afterwards, one in each interval.
 pub const MAX_REPEATS: u32 = 4;
-/// Most different questions of one peer that are answered in an interval.
+/// Maximum number of different requests of one peer that are answered in an interval.
 const MAX_QUESTIONS: usize = 2048;
 
-/// What a peer asks.
+/// Request of a peer, as far as repetitions are recognized.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Question {
-    /// What it lacks, being in this view and having executed up to this height. Whoever is further on than when it asked last asks
-    /// something new.
+    /// What it is missing, given its view and its executed height. A peer that has advanced since it last asked makes a
+    /// new request.
     Place(View, Height),
     /// This block and its ancestors above a height.
     Blocks(Digest, Height),
-    /// So many bundles, of which this is the first.
+    /// First bundle and number of bundles.
     Bundles(Option<Digest>, usize),
     /// A part of the state at a height.
     State(Height, Part),
-    /// How far others are, by the number of its question.
+    /// How far others are, with the nonce of the request.
     Standing(u64),
 }
 
@@ -38,17 +39,17 @@ pub enum Question {
 struct Peer {
     /// Bytes that may still be sent; below zero after a large answer.
     budget: i64,
-    /// Until when repeated questions have used up their turns.
+    /// Time until which repeated requests have used up their turns.
     repeated_until: Time,
-    /// When the budget was looked at last.
+    /// When the budget was last refilled.
     at: Time,
-    /// Where it was when it asked for what it lacks, and when.
+    /// Its view and height when it last asked for what it is missing, and the time.
     place: Option<(View, Height, Time)>,
-    /// When it asked for other things.
+    /// When it made other requests.
     asked: BTreeMap<Question, Time>,
 }
 
-/// What each peer was answered lately.
+/// Recent requests and remaining budget of each peer.
 pub struct Answers {
     bytes_per_second: i64,
     interval: Duration,
@@ -56,7 +57,6 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Nothing was asked.
     pub fn new(config: &Config, quorum: Quorum) -> Answers {
         let bytes_per_second = i64::try_from(config.answer_bytes_per_second).unwrap_or(i64::MAX);
         let shortest = config.fetch_retry_ms.min(config.min_view_timeout_ms).min(config.view_timeout_ms);
@@ -74,8 +74,8 @@ impl Answers {
         }
     }
 
-    /// Whether a peer's question is to be answered now, and if not, why. What the answer comes to is to be
-    /// [charged](Answers::charge).
+    /// Returns whether to answer a peer's request now, or the reason not to. The caller must [charge](Answers::charge)
+    /// the answer.
     pub fn admit(&mut self, now: Time, peer: ReplicaId, question: Question) -> Result<(), Drop> {
         if bug!(AnswersUnlimited) {
             return Ok(());
@@ -92,14 +92,14 @@ impl Answers {
         peer.remember(now, interval, question)
     }
 
-    /// An answer of one message and so many bytes goes to a peer.
+    /// Charges an answer of one message with `bytes` bytes to a peer.
     pub fn charge(&mut self, peer: ReplicaId, bytes: usize) {
         let bytes = i64::try_from(bytes.max(MIN_ANSWER_BYTES)).unwrap_or(i64::MAX);
         let budget = &mut self.peers[peer.index()].budget;
         *budget = budget.saturating_sub(bytes);
     }
 
-    /// Holds after every step.
+    /// Checks the invariants after a step.
     pub fn invariants(&self) {
         let bounded = |peer: &Peer| peer.asked.len() <= MAX_QUESTIONS && peer.budget <= self.bytes_per_second;
         assert!(self.peers.iter().all(bounded), "what is remembered of questions is bounded");
@@ -128,7 +128,7 @@ impl Peer {
         }
     }
 
-    /// Uses up one of the turns for what was asked before; they come back one in an interval.
+    /// Uses up one turn for a repeated request. One turn is restored in each interval.
     fn may_repeat(&mut self, now: Time, interval: Duration) -> bool {
         let until = self.repeated_until.max(now) + interval;
         let may = until <= now + interval * MAX_REPEATS;

@@ -1,9 +1,9 @@
-//! What one block may carry: the leader keeps to it when it proposes, and the others when they vote.
+//! Limits on the load of one block, which leaders obey when they propose and voters check.
 
 use crate::config::Config;
 use quorate_types::{Bundle, Digest};
 
-/// What the bundles of a block come to.
+/// Total size of the bundles of a block.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Load {
     bundles: usize,
@@ -12,12 +12,12 @@ pub struct Load {
 }
 
 impl Load {
-    /// That of one bundle.
+    /// Returns the load of one bundle.
     pub fn of(bundle: &Bundle) -> Load {
         Load { bundles: 1, commands: bundle.len(), bytes: bundle.body().len() }
     }
 
-    /// With another load more.
+    /// Adds another load.
     pub fn add(&mut self, other: Load) {
         self.bundles += other.bundles;
         self.commands += other.commands;
@@ -25,7 +25,7 @@ impl Load {
     }
 }
 
-/// How much the bundles of one block may come to, by `batch` and `batch_bytes`.
+/// Maximum load of one block, given by `batch` and `batch_bytes`.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLimits {
     commands: usize,
@@ -33,24 +33,25 @@ pub struct BlockLimits {
 }
 
 impl BlockLimits {
-    /// Those of a configuration.
     pub fn new(config: &Config) -> BlockLimits {
         BlockLimits { commands: config.batch, bytes: config.batch_bytes }
     }
 
-    /// Whether some block may hold this bundle.
+    /// Returns whether any block may hold this bundle.
     pub fn allow_bundle(&self, bundle: &Bundle) -> bool {
         bug!(BlocksUnbounded) || bundle.body().len() <= self.bytes
     }
 
-    /// Whether one block may hold this much: one bundle, or several within the limits. A leader stops before the bundle that would
-    /// exceed them, so that no honest one's block is refused. A bundle by itself may have as many commands as the wire allows.
+    /// Returns whether one block may hold this load: one bundle, or several within the limits. A leader stops before
+    /// the bundle that would exceed them, so no honest leader's block is refused. A single bundle may have as many
+    /// commands as the wire format allows.
     pub fn allow(&self, load: &Load) -> bool {
         bug!(BlocksUnbounded) || load.bundles <= 1 || (load.commands <= self.commands && load.bytes <= self.bytes)
     }
 }
 
-/// Whether the bundles that came with a block are named by it, in its order and none twice. Some may be missing: they are fetched.
+/// Returns whether `payload` names all the bundles that came with a block, in order and without repetition. Bundles may
+/// be missing: they are fetched.
 pub fn are_named(payload: &[Digest], bundles: &[Bundle]) -> bool {
     let mut names = payload.iter();
     bundles.iter().all(|bundle| names.any(|name| *name == bundle.digest()))

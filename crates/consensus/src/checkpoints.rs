@@ -1,7 +1,9 @@
-//! Checkpoints: after every so many blocks replicas vouch for what they have executed, and a quorum of such votes is a certificate.
+//! Checkpoints: at a fixed interval of blocks, replicas vote on the state they have executed, and a quorum of votes
+//! makes a certificate.
 //!
-//! It tells a replica that nobody needs what came before to agree (PBFT forgets its votes then), and one that was away what the
-//! right state is: at some checkpoints the state is kept, and can be fetched from whoever has it.
+//! The certificate tells a replica that agreement no longer needs anything older (PBFT then discards its votes), and
+//! tells a lagging replica what the correct state is. The states of some checkpoints are kept, and can be fetched from
+//! any replica that has them.
 
 use crate::config::Config;
 use crate::seam::Drop;
@@ -9,46 +11,45 @@ use crate::tally::{Counting, Tally};
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote};
 use std::collections::BTreeMap;
 
-/// How many of the states that a quorum vouches for are kept for those who were away: one of them may have begun to fetch the last
-/// but one.
+/// Number of certified states kept for lagging replicas. A replica may already be fetching the last but one.
 pub const STATES_KEPT: usize = 2;
-/// Most certificates that wait until this replica has its own of the same checkpoint; then the oldest goes.
+/// Maximum number of certificates that wait until this replica reaches their checkpoint. The oldest one is evicted.
 const MAX_AWAITED: usize = 64;
 
-/// What a replica knows of checkpoints.
+/// Checkpoints that a replica knows: votes, certificates and the states it keeps.
 pub struct Checkpoints {
     interval: u64,
-    /// How far above what is executed here others' votes are counted.
+    /// Number of heights above the committed one for which votes of others are counted.
     ahead: u64,
-    /// Votes on checkpoints: a voter has one for each height.
+    /// Votes on checkpoints: each voter has one for each height.
     pub tally: Tally,
     stable: Certificate,
-    /// What this replica vouches for above the last stable checkpoint, and whether the state is kept there.
+    /// State digests executed above the last stable checkpoint, and whether the state is kept there.
     executed: BTreeMap<Height, (Digest, bool)>,
-    /// Certificates before the newest, of checkpoints that this replica has not come to yet: to digest a large state takes long, and a
-    /// quorum may be done with it and with the next one before.
+    /// Certificates, other than the newest, of checkpoints that this replica has not reached. Digesting a large state
+    /// takes long, and a quorum may finish it and the next one first.
     awaited: BTreeMap<Height, Certificate>,
-    /// The last checkpoint that this replica has come to.
+    /// The last checkpoint that this replica reached.
     last_executed: Height,
     /// Stable checkpoints whose state is kept here, oldest first.
     offered: Vec<Certificate>,
 }
 
-/// What a checkpoint's certificate means to a replica that hears of it.
+/// Relevance of a checkpoint certificate to the replica that receives it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
-    /// Nothing: a newer one is known, or there is none.
+    /// Irrelevant: a newer one is known, or there is none.
     Old,
-    /// Nothing that was executed here contradicts it, and the state is not kept here.
+    /// Stable: nothing executed here contradicts it, and the state is not kept here.
     Stable,
-    /// The state is kept here: it is the newest that is offered.
+    /// The state is kept here and is the newest on offer.
     Kept,
-    /// It contradicts what was executed here.
+    /// It contradicts the state executed here.
     Diverged(Height),
 }
 
 impl Checkpoints {
-    /// Nothing but genesis.
+    /// Creates the state before the first checkpoint.
     pub fn new(config: &Config, quorum: Quorum, genesis: Certificate) -> Self {
         let counting = |_| Counting { by_height: true, certified: true };
         Checkpoints {
@@ -63,27 +64,27 @@ impl Checkpoints {
         }
     }
 
-    /// The newest checkpoint that a quorum vouches for, or genesis.
+    /// Returns the newest certified checkpoint, or genesis.
     pub fn stable(&self) -> &Certificate {
         &self.stable
     }
 
-    /// Whether there is a checkpoint after the block of a height.
+    /// Returns whether a checkpoint follows the block at `height`.
     pub fn is_due(&self, height: Height) -> bool {
         height.0.is_multiple_of(self.interval)
     }
 
-    /// The newest stable checkpoint whose state is kept here.
+    /// Returns the newest stable checkpoint whose state is kept here.
     pub fn offered(&self) -> Option<&Certificate> {
         self.offered.last()
     }
 
-    /// Whoever fetches a state that is kept here needs the blocks above this height.
+    /// Returns the height above which blocks are needed by replicas that fetch a state kept here.
     pub fn needed_above(&self) -> Height {
         self.offered.first().map(|certificate| certificate.subject.height).unwrap_or_default()
     }
 
-    /// Why a vote is not counted, if it is not.
+    /// Returns the reason for not counting a vote, if there is one.
     pub fn refuses(&self, from: ReplicaId, vote: &Vote, committed: Height) -> Option<Drop> {
         let height = vote.subject.height;
         if vote.voter != from {
@@ -99,13 +100,14 @@ impl Checkpoints {
         (height.0 > base.0.saturating_add(self.ahead)).then_some(Drop::TooFarAhead)
     }
 
-    /// Whether this can be a checkpoint at all.
+    /// Returns whether `subject` has the form of a checkpoint.
     pub fn is_one(&self, subject: &Subject) -> bool {
         let Subject { domain, view, height, .. } = *subject;
         domain == Domain::Checkpoint && view == View(0) && height > Height(0) && self.is_due(height)
     }
 
-    /// This replica has executed all up to a height. Returns what the certificate of this height means, if there is one.
+    /// Records the state after executing `height`. Returns the relevance of the certificate for this height, if there
+    /// is one.
     pub fn executed(&mut self, height: Height, state: Digest, kept: bool) -> Meaning {
         self.tally.forget_up_to(Height(height.0.saturating_sub(self.ahead)));
         self.executed = self.executed.split_off(&Height(height.0.saturating_sub(self.ahead)));
@@ -117,7 +119,7 @@ impl Checkpoints {
         stable.or(awaited).map_or(Meaning::Old, |certificate| self.compare(certificate))
     }
 
-    /// Takes a genuine certificate of a checkpoint in.
+    /// Takes in a verified checkpoint certificate.
     pub fn raise(&mut self, certificate: Certificate) -> Meaning {
         if !self.is_one(&certificate.subject) || certificate.subject.height <= self.stable.subject.height {
             return Meaning::Old;
@@ -136,7 +138,7 @@ impl Checkpoints {
         }
     }
 
-    /// What a certificate means beside what was executed here.
+    /// Compares a certificate with the state executed here.
     fn compare(&mut self, certificate: Certificate) -> Meaning {
         let Subject { height, digest, .. } = certificate.subject;
         let own = self.executed.get(&height).copied();
@@ -152,7 +154,7 @@ impl Checkpoints {
         }
     }
 
-    /// The state of a stable checkpoint is kept here.
+    /// Records that the state of a stable checkpoint is kept here.
     pub fn offer(&mut self, certificate: Certificate) {
         let newest = self.offered.last().map(|certificate| certificate.subject.height);
         if newest < Some(certificate.subject.height) && self.is_one(&certificate.subject) {
@@ -162,7 +164,7 @@ impl Checkpoints {
         }
     }
 
-    /// Holds after every step.
+    /// Checks the invariants after a step.
     pub fn invariants(&mut self) {
         self.tally.invariants();
         let heights = self.offered.iter().map(|certificate| certificate.subject.height);

@@ -1,15 +1,16 @@
-//! Hash tables keyed by digest. A digest is hashed already, so eight of its bytes, mixed with a salt that the host chooses, are
-//! enough: the salt keeps strangers from choosing bundles that collide, and iteration order is never looked at.
+//! Hash tables keyed by digest. A digest is already a hash, so eight of its bytes, mixed with a salt that the host
+//! chooses, suffice. The salt prevents strangers from choosing bundles that collide. Nothing depends on the iteration
+//! order.
 
 use quorate_types::Digest;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
-/// Builds the salted hasher.
+/// Salt of a table, which builds its hasher.
 #[derive(Clone, Copy, Debug)]
 pub struct Salt(pub u64);
 
-/// Folds the bytes it is given into one word.
+/// Hasher that folds the first eight bytes of its input into one word.
 pub struct Fold(u64);
 
 impl BuildHasher for Salt {
@@ -33,5 +34,5 @@ impl Hasher for Fold {
     fn write_usize(&mut self, _length: usize) {}
 }
 
-/// A table from digests to values.
+/// Hash table from digests to values.
 pub type DigestMap<V> = HashMap<Digest, V, Salt>;

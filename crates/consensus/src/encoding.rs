@@ -1,7 +1,7 @@
-//! The encoding of what goes into a replica, and a fingerprint of what comes out: what a recording is made of.
+//! Encoding of a replica's inputs and fingerprints of its actions, which make up a recording.
 //!
-//! An input has exactly one encoding, as every message on the wire. An action is only compared with another, and has a
-//! [`Fingerprint`] in place of an encoding that could be read back.
+//! An input has exactly one encoding, like every message on the wire. Actions are only compared, so they have a
+//! [`Fingerprint`] instead of a decodable encoding.
 
 use crate::journal::Record;
 use crate::lanes::Source;
@@ -12,7 +12,7 @@ use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_REPLICAS};
 use quorate_types::state::{MAX_CHUNKS, chunk_digest};
 use quorate_types::{Bundle, DecodeError, Decoder, Encoder, Hasher, Height, ReplicaId, Wire};
 
-/// Most bundles in one [`Input::Submit`]: as many as the largest block refers to.
+/// Maximum number of bundles in one [`Input::Submit`]: as many as the largest block refers to.
 pub const MAX_SUBMITTED_BUNDLES: usize = MAX_BLOCK_BUNDLES;
 
 impl Wire for Timer {
@@ -182,10 +182,10 @@ fn decode_flag(input: &mut Decoder, what: &'static str) -> Result<bool, DecodeEr
     }
 }
 
-/// What an action is compared by: its kind, and eight bytes of a hash over all of it.
+/// Comparison key of an action: its kind, and eight bytes of a hash over all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fingerprint {
-    /// The kind, as a position in [`Fingerprint::KINDS`].
+    /// The kind, as an index into [`Fingerprint::KINDS`].
     kind: u8,
     hash: u64,
 }
@@ -193,7 +193,7 @@ pub struct Fingerprint {
 impl Fingerprint {
     /// Bytes of an encoded fingerprint.
     pub const BYTES: usize = 9;
-    /// The kinds of actions, in words.
+    /// The names of the kinds of actions.
     pub const KINDS: [&'static str; 17] = [
         "send",
         "persist",
@@ -214,7 +214,7 @@ impl Fingerprint {
         "accept repair",
     ];
 
-    /// The fingerprint of an action; `scratch` is an empty encoder, and is one again afterwards.
+    /// Returns the fingerprint of an action. `scratch` must be an empty encoder, and is empty again afterwards.
     pub fn of<M: Wire>(action: &Action<M>, scratch: &mut Encoder) -> Fingerprint {
         let kind = kind(action);
         encode_action(action, scratch);
@@ -224,7 +224,7 @@ impl Fingerprint {
         Fingerprint { kind, hash: hasher.finish().prefix() }
     }
 
-    /// The kind of action, in a word.
+    /// Returns the kind of action, in one word.
     pub fn kind(&self) -> &'static str {
         Fingerprint::KINDS[usize::from(self.kind)]
     }
@@ -245,7 +245,7 @@ impl Wire for Fingerprint {
     }
 }
 
-/// The kind of an action: its place in [`Fingerprint::KINDS`].
+/// Returns the kind of an action, as an index into [`Fingerprint::KINDS`].
 fn kind<M>(action: &Action<M>) -> u8 {
     match action {
         Action::Send { .. } => 0,
@@ -268,7 +268,7 @@ fn kind<M>(action: &Action<M>) -> u8 {
     }
 }
 
-/// Appends all that an action says. Bundles that are committed are named, not repeated.
+/// Appends the content of an action. Committed bundles are named, not repeated.
 fn encode_action<M: Wire>(action: &Action<M>, out: &mut Encoder) {
     match action {
         Action::Send { to, message, after, sign } => {

@@ -1,8 +1,8 @@
-//! What is known of a protocol besides how it runs: whatever lists, names, describes or judges protocols reads it here.
+//! Static facts about protocols, for code that lists, names, describes or checks them.
 
 use quorate_types::Domain;
 
-/// What a protocol is.
+/// Static facts about one protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// The name on the command line and in files.
@@ -11,27 +11,28 @@ pub struct Facts {
     pub title: &'static str,
     /// How it works, in a few sentences.
     pub essence: &'static str,
-    /// What a view, or a slot, consists of.
+    /// The phases of a view or a slot.
     pub shape: Shape,
-    /// What binds a voter.
+    /// The constraint on a voter.
     pub bound_by: Bond,
-    /// Whether a timeout is signed together with the whole highest certificate, and not only with its view.
+    /// Whether a timeout signs the whole highest certificate and not only its view.
     pub timeouts_carry_certificates: bool,
 }
 
-/// How blocks are certified and committed.
+/// Way in which blocks are certified and committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// One certificate a view. A block is committed when so many blocks in consecutive views are certified, of which it is the first.
+    /// One certificate per view. A block is committed when it is the first of this many certified blocks in consecutive
+    /// views.
     Chain(usize),
-    /// All certificates of a block belong to one view: of a prepare, a pre-commit and a commit phase.
+    /// A block is certified in a prepare, a pre-commit and a commit phase, all in the same view.
     Phases,
-    /// Each slot of a window is agreed on by itself.
+    /// Each slot of a window is decided independently.
     Slots,
 }
 
 impl Shape {
-    /// How many blocks in consecutive views must be certified before the first of them is committed.
+    /// Returns the number of blocks in consecutive views that must be certified to commit the first of them.
     pub const fn chain_length(self) -> usize {
         match self {
             Shape::Chain(length) => length,
@@ -39,7 +40,7 @@ impl Shape {
         }
     }
 
-    /// The votes of which the last certificate of a block is made before it is committed.
+    /// Returns the domain of the last certificate that a block needs before it is committed.
     pub const fn decides(self) -> Domain {
         match self {
             Shape::Chain(_) => Domain::Vote,
@@ -48,15 +49,15 @@ impl Shape {
     }
 }
 
-/// What a voter holds against a proposal, as anybody can tell from what it has signed.
+/// Constraint that a voter's signed statements put on its later votes, as any observer can check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bond {
-    /// The locked block: it is extended, or the proposal's certificate is newer.
+    /// The locked block: the proposal extends it, or carries a newer certificate.
     LockedBlock,
-    /// The view of the lock: the proposal's certificate is of no earlier one.
+    /// The view of the lock: the proposal's certificate is at least as recent.
     LockedView,
-    /// The view before: the proposal's certificate is of that view, or as high as its timeouts tell.
+    /// The previous view: the proposal's certificate is from that view, or as high as its timeouts report.
     Timeouts,
-    /// What is prepared in the slot.
+    /// The prepared block of the slot.
     Slot,
 }

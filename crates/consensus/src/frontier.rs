@@ -1,4 +1,5 @@
-//! What a replica needs besides the application's state to go on from a committed block without those before it.
+//! State that a replica needs, besides the application's, to continue from a committed block without the blocks before
+//! it.
 
 use bytes::Bytes;
 use quorate_types::codec::{decode_list, encode_list};
@@ -6,26 +7,26 @@ use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{Block, DecodeError, Decoder, Digest, Encoder, Hasher, Height, ReplicaId, Wire};
 use std::sync::Arc;
 
-/// Most blocks in a frontier.
+/// Maximum number of blocks in a frontier.
 const MAX_FRONTIER_BLOCKS: usize = 1 << 16;
 
-/// The last committed blocks, as many as the election of leaders looks back on, oldest first, with those who may be elected on top of
-/// each. Replicas that committed the same have equal ones.
+/// The last committed blocks, as many as leader election looks back on, oldest first, each with its candidates for
+/// leader. Replicas that committed the same chain have equal frontiers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frontier(Vec<(Arc<Block>, Arc<[ReplicaId]>)>);
 
 impl Frontier {
-    /// Returns its encoding, which a host puts before the application's part of a state.
+    /// Returns the encoding, which a host puts before the application's part of a state.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = Encoder::default();
         self.encode(&mut out);
         out.finish()
     }
 
-    /// Reads what [`Frontier::to_bytes`] gave.
+    /// Decodes the output of [`Frontier::to_bytes`].
     ///
     /// # Errors
-    /// If it is anything else.
+    /// If the bytes are not exactly one encoded frontier.
     pub fn from_bytes(bytes: Bytes) -> Result<Frontier, DecodeError> {
         let mut input = Decoder::new(bytes);
         let frontier = Frontier::decode(&mut input)?;
@@ -33,31 +34,31 @@ impl Frontier {
         Ok(frontier)
     }
 
-    /// That of the last of these blocks, which are given oldest first.
+    /// Creates the frontier of the last of these blocks, which must be in order, oldest first.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `blocks` is empty.
     pub fn new(blocks: Vec<(Arc<Block>, Arc<[ReplicaId]>)>) -> Frontier {
         assert!(!blocks.is_empty(), "a frontier is that of a block");
         Frontier(blocks)
     }
 
-    /// The committed block.
+    /// Returns the last committed block.
     pub fn head(&self) -> &Arc<Block> {
         &self.0.last().expect("a frontier is that of a block").0
     }
 
-    /// Its height.
+    /// Returns the height of the last committed block.
     pub fn height(&self) -> Height {
         self.head().height
     }
 
-    /// The blocks, oldest first, and who may be elected on top of each.
+    /// Returns the blocks, oldest first, each with its candidates for leader.
     pub fn into_blocks(self) -> Vec<(Arc<Block>, Arc<[ReplicaId]>)> {
         self.0
     }
 
-    /// A name for all of it.
+    /// Returns a digest of the blocks and candidates.
     pub fn digest(&self) -> Digest {
         let mut hasher = Hasher::new(*b"qF01");
         for (block, candidates) in &self.0 {
@@ -73,7 +74,7 @@ impl Frontier {
     }
 }
 
-/// Without the proofs of the certificates in the blocks, in which honest replicas may differ.
+/// Omits the proofs of the certificates in the blocks, in which honest replicas may differ.
 impl Wire for Frontier {
     fn encode(&self, out: &mut Encoder) {
         out.put_count(self.0.len());

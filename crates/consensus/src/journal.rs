@@ -1,10 +1,10 @@
-//! What a replica's journal holds, and what it takes to come back from it.
+//! Records of a replica's journal, and recovery from them.
 //!
-//! A [`Record`] precedes every statement that relies on it: ids ascend, and a message waits for the record of its own statement, so
-//! that all before that one are durable too. Whoever starts a replica hands it its records in the order of their ids, as
-//! [`Input::Recall`](crate::seam::Input::Recall), before [`Input::Start`](crate::seam::Input::Start); the replica asks for its
-//! committed blocks to be executed once more, and goes on where it was. `docs/adr/012-what-the-journal-holds.md` says why this is
-//! enough.
+//! A [`Record`] precedes every statement that relies on it. Ids ascend, and a message waits for the record of its own
+//! statement, so that all earlier records are durable too. The host restarts a replica with its records in the order of
+//! their ids, as [`Input::Recall`](crate::seam::Input::Recall), followed by
+//! [`Input::Start`](crate::seam::Input::Start). The replica then asks for its committed blocks to be executed again,
+//! and continues where it stopped. `docs/adr/012-what-the-journal-holds.md` says why this is sufficient.
 
 use crate::safety::Promise;
 use bytes::Bytes;
@@ -15,57 +15,53 @@ use quorate_types::{
 };
 use std::sync::Arc;
 
-/// Most bytes of bundles in one record with more than one.
+/// Maximum bytes of bundles in one record with more than one.
 pub const BUNDLES_RECORD_BYTES: usize = 1 << 20;
 
-/// What is remembered.
+/// Entry of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// What a statement binds the replica to.
+    /// Promise that a statement makes: it binds the replica in later votes.
     Promise(Promise),
-    /// Bundles of the next block: who votes for a block says that it holds them.
+    /// Bundles of the next block: a vote for a block states that the voter holds them.
     Bundles(Vec<Bundle>),
-    /// A block; its parent and its bundles come before.
+    /// A block. Its parent and its bundles precede it.
     Block(Arc<Block>),
-    /// A certificate that later statements rely on: the highest, or one that began a view.
+    /// Certificate that later statements rely on: the highest one, or one that began a view.
     Certificate(Box<Certificate>),
-    /// A message of the protocol that may have to be said or shown again, in its encoding.
+    /// Encoded protocol message that may have to be sent or shown again.
     Message(Bytes),
-    /// All up to this block is committed. No message waits for it: what it says can be learnt again.
-    Commit {
-        /// Its height.
-        height: Height,
-        /// The block.
-        digest: Digest,
-    },
-    /// The replica has lost its memory and says nothing in views up to this one; in none, as long as it is [`FORGOTTEN`].
+    /// Everything up to this block is committed. No message waits for this record: its content can be learned again.
+    Commit { height: Height, digest: Digest },
+    /// The replica has lost its memory and sends no statement in views up to this one, or in any view while it is
+    /// [`FORGOTTEN`].
     Abstain(View),
-    /// From here on the journal has all that is needed, once [`Record::Summed`] is written: it may be cut here.
+    /// Start of a summary. Once [`Record::Summed`] is written, the journal from here on suffices, and everything before
+    /// may be cut off.
     Summary {
         /// The committed height at that time.
         height: Height,
-        /// The committed block.
+        /// The committed block at that height.
         digest: Digest,
     },
-    /// After a summary: one of the last committed blocks, without its bundles, for the election of leaders.
+    /// One of the last committed blocks, without its bundles, for leader election. Part of a summary.
     Ancestor {
-        /// The block.
         block: Arc<Block>,
-        /// Who may be elected on top of it.
+        /// Replicas that may be elected on top of it.
         candidates: Vec<ReplicaId>,
     },
-    /// The summary is complete.
+    /// End of a summary.
     Summed,
-    /// What showed this replica that others had come so far, to be shown again to one who has lost its memory.
+    /// Proof of how far others had come, to be shown to a replica that has lost its memory.
     Standing(Standing),
 }
 
-/// The bound of a replica that has not learnt yet in which views it may have spoken.
+/// Bound of a replica that has not yet learned in which views it may have voted.
 pub const FORGOTTEN: View = View(u64::MAX);
 
 impl Record {
-    /// The encoding in pieces, of which the bodies of bundles are shared and not copied; together they are what
-    /// [`Wire::encode`] appends.
+    /// Returns the encoding in pieces that share the bodies of bundles instead of copying them. Concatenated, they
+    /// equal the output of [`Wire::encode`].
     pub fn pieces(&self, out: &mut Encoder) -> Vec<Bytes> {
         match self {
             Record::Bundles(bundles) => {
@@ -79,7 +75,7 @@ impl Record {
         }
     }
 
-    /// About how many bytes it has.
+    /// Returns the approximate size of the record in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Record::Bundles(bundles) => bundles.iter().map(|bundle| bundle.body().len()).sum(),
@@ -194,16 +190,16 @@ impl Wire for Record {
     }
 }
 
-/// What shows others how far a replica has come: to one who comes back, and to one who has lost its memory.
+/// Proof of how far a replica has come, for one that comes back or has lost its memory.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Standing {
-    /// The certificates on which it stands.
+    /// The certificates that prove it.
     pub certificates: Vec<Certificate>,
-    /// Signed statements of others, where those show it.
+    /// Signed statements of other replicas, where those prove it.
     pub votes: Vec<Vote>,
 }
 
-/// Most certificates in a [`Standing`].
+/// Maximum number of certificates in a [`Standing`].
 const MAX_STANDING_CERTIFICATES: usize = 4;
 
 impl Wire for Standing {
@@ -220,40 +216,31 @@ impl Wire for Standing {
     }
 }
 
-/// Why a record makes no sense after those before it: the journal is another's, or was written by another version.
+/// Reason why a record cannot follow the records before it: the journal belongs to another replica, or another version
+/// wrote it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecallError {
-    /// A block came without its parent or a bundle of it.
+    /// The parent or a bundle of a block is missing.
     #[error("the block {digest:?} at height {height} lacks its parent or its commands")]
-    Incomplete {
-        /// Its height.
-        height: Height,
-        /// The block.
-        digest: Digest,
-    },
-    /// A commit came without the block, or contradicts what is committed.
+    Incomplete { height: Height, digest: Digest },
+    /// The block of a commit is missing, or the commit contradicts the committed chain.
     #[error("the commit of {digest:?} at height {height} does not follow from what was committed before")]
-    Gap {
-        /// The height.
-        height: Height,
-        /// The block.
-        digest: Digest,
-    },
-    /// A message cannot be read.
+    Gap { height: Height, digest: Digest },
+    /// A message cannot be decoded.
     #[error("a message in it cannot be read: {0}")]
     Message(DecodeError),
 }
 
-/// A replica that asks others how far they are.
+/// State of a replica that asks others how far they are.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    /// What tells answers to this question from answers to earlier ones.
+    /// Distinguishes answers to this question from answers to earlier ones.
     pub nonce: u64,
-    /// Who has answered.
+    /// Replicas that have answered.
     pub answered: quorate_types::Signers,
-    /// The highest view in which, by their answers, this replica may have spoken.
+    /// The highest view in which, according to the answers, this replica may have voted.
     pub bound: View,
-    /// When those who have not are asked again.
+    /// When to ask the remaining replicas again.
     pub due: quorate_types::Time,
 }
 
@@ -262,7 +249,7 @@ impl Asking {
         Asking { nonce, answered: quorate_types::Signers::empty(), bound: View(0), due: now }
     }
 
-    /// Whether `from` has not answered yet.
+    /// Returns whether `from` has yet to answer this question.
     pub fn awaits(&self, from: ReplicaId, nonce: u64) -> bool {
         self.nonce == nonce && !self.answered.contains(from)
     }

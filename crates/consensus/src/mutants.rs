@@ -1,79 +1,89 @@
-//! Historical bugs that nothing but a changed line can put back: each is a `bug!` at the place where the right rule is.
+//! Historical bugs that only a change to the code can reintroduce: each is a `bug!` where the correct rule is.
 //!
-//! This module exists with the feature `mutants` only; without it `bug!` is `false`, and no replica can be given a bug. Bugs that can be had
-//! from outside, by other rules or by changing what a replica hears and does, are not here but in the museum of `quorate-twins`.
-//! `docs/MUSEUM.md` has the scenario that exposes each, the oracle that notices, and how soon which hunt finds it.
+//! This module exists only with the feature `mutants`; without it `bug!` is `false`, and no replica can be given a bug.
+//! Bugs that can be injected from outside, by other rules or by changing a replica's inputs and actions, are not here
+//! but in the museum of `quorate-twins`. `docs/MUSEUM.md` lists, for each bug, the scenario that exposes it, the oracle
+//! that detects it, and how soon which hunt finds it.
 
 use std::cell::Cell;
 
-/// A bug, by what it does. The source is where it was found first, or is described best.
+/// Historical bug, described by its effect. The source is where it was found first or is described best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Bug {
-    /// A block is committed although an ancestor could not be fetched: Gogada et al., ApPLIED 2023, section 5.4. Here a block enters
-    /// the tree after its parent only, and three assertions hold that; all four had to be taken out.
+    /// A block is committed although an ancestor could not be fetched: Gogada et al., ApPLIED 2023, section 5.4. Here a
+    /// block enters the tree only after its parent, and three assertions check that; all four had to be removed.
     CommitsOverMissing,
-    /// A proposal moves the view to its own, whatever it shows: relab/hotstuff pull request 233. Here a view begins with a certificate
-    /// of the one before; its check at admission and the invariant had to be taken out.
+    /// A proposal moves the view to its own without proof: relab/hotstuff pull request 233. Here a view begins with a
+    /// certificate of the previous view; the check at admission and the invariant had to be removed.
     ViewJumpOnProposal,
-    /// One replica that asks for a higher view is followed, and not f+1 (Castro and Liskov, OSDI 1999, section 4.5.2).
+    /// A replica follows a single request for a higher view, instead of f+1 (Castro and Liskov, OSDI 1999, section
+    /// 4.5.2).
     ViewJumpOnViewChange,
-    /// A replica comes back into the view after its highest certificate of votes, and not of timeouts: radixdlt/babylon-node pull
-    /// request 243. Here nobody may be in a view below one in which it has spoken; that invariant had to be taken out.
+    /// A replica restarts in the view after its highest certificate of votes, ignoring timeouts: radixdlt/babylon-node
+    /// pull request 243. Here no replica may be in a view below one in which it has voted; that invariant had to be
+    /// removed.
     RecoveryForgetsTimeouts,
-    /// A checkpoint starts a new view only if a quorum of the view changes tells of this same one, S' in place of S: hyperledger/fabric
-    /// pull request 1111.
+    /// A checkpoint starts a new view only if a quorum of the view changes reports this exact checkpoint, S' in place
+    /// of S: hyperledger/fabric pull request 1111.
     MatchingCheckpointsOnly,
-    /// A prepareQC locks, as in a HotStuff of two phases whose leader does not wait: Yin et al., PODC 2019, section 4.4.
+    /// A prepareQC locks, as in a two-phase HotStuff whose leader does not wait: Yin et al., PODC 2019, section 4.4.
     TwoPhases,
-    /// The clock of a view runs on when a request is executed, so that a slow primary is replaced although it serves: the timer of a
-    /// request (Castro and Liskov, OSDI 1999, section 4.4) taken for that of the primary.
+    /// The view timer is not restarted when a request is executed, so a slow primary is replaced although it serves
+    /// requests: the timer of a request (Castro and Liskov, OSDI 1999, section 4.4) is mistaken for the timer of the
+    /// primary.
     ClockNotRestarted,
-    /// A second vote of the same voter takes the place of the first, unverified: category-labs/monad-bft issue 2214, ava-labs/Simplex
-    /// issue 546. Here the votes of a quorum are checked together and the bad ones struck, so that it does not matter which vote of a
-    /// voter is kept; the striking had to be taken out too.
+    /// A second vote of the same voter replaces the first without verification: category-labs/monad-bft issue 2214,
+    /// ava-labs/Simplex issue 546. Here the votes of a quorum are verified together and the invalid ones removed, so it
+    /// does not matter which vote of a voter is kept; that removal had to be disabled too.
     VoteReplaced,
-    /// A certificate of votes for a view that was left by a timeout certificate begins the next view again: category-labs/monad-bft
-    /// issue 2245, where it ends in a panic, as it does here, by an assertion.
+    /// A certificate of votes for a view that a timeout certificate ended begins the next view again:
+    /// category-labs/monad-bft issue 2245, where it panics, as it does here, by an assertion.
     ViewEnteredTwice,
-    /// The same, without the assertion: the leader proposes again. Here a ballot for a second proposal cannot be had of `safety`; it is
-    /// taken from a fresh one.
+    /// Like [`Bug::ViewEnteredTwice`], but without the assertion: the leader proposes again. Here `safety` issues no
+    /// ballot for a second proposal; a fresh `safety` issues it.
     ProposesTwice,
-    /// Votes are counted however far ahead their view is.
+    /// Votes are counted regardless of how far ahead their view is.
     FarVotesCounted,
-    /// Timeouts are counted however far ahead their view is, and without a certificate that shows that it has begun.
+    /// Timeouts are counted regardless of how far ahead their view is, and without a certificate that proves that it
+    /// has begun.
     FarTimeoutsCounted,
-    /// What others claim to have executed is kept however far ahead: hyperledger-labs/SmartBFT pull request 482, in review.
+    /// Claims of what others have executed are kept regardless of how far ahead they are: hyperledger-labs/SmartBFT
+    /// pull request 482, in review.
     FarClaimsKept,
-    /// PRE-PREPAREs of a view that is not open are kept however many, of whatever size and though they are the same.
+    /// PRE-PREPAREs of a view that has not been opened are kept without limits on number or size, including duplicates.
     EarlyKept,
-    /// Every question of a peer is answered, however often it asks.
+    /// Every request of a peer is answered, however often it repeats.
     AnswersUnlimited,
-    /// Whoever proposes is taken for the leader: hot-stuff/libhotstuff issue 22.
+    /// Any proposer is taken for the leader: hot-stuff/libhotstuff issue 22.
     AnyProposer,
-    /// A chunk of a state that is fetched is believed, whoever sent it, as where the last reply of several is taken for the right one.
+    /// A chunk of a fetched state is accepted from any sender without verification, as if the last of several replies
+    /// were the correct one.
     StateTrusted,
-    /// An offer of the state that is being fetched begins the transfer anew.
+    /// An offer of the state that is being fetched restarts the transfer.
     OfferRestarts,
-    /// A leader is blamed for a bundle that has waited long at a backup, whether or not the leader has it, and what f+1 relay waits behind
-    /// all that the leader has: a bug of our own. A client that sends the leader a backlog has one leader after the other replaced.
+    /// A leader is blamed for a bundle that has waited long at a backup even if the leader does not have it, and a
+    /// bundle relayed by f+1 waits behind the leader's whole backlog: a bug of our own. A client that sends the leader
+    /// a backlog gets one leader after the other replaced.
     BlamedUnheard,
-    /// A certificate of timeouts begins a view although the certificate of which a signer tells is not shown with it, and may not exist:
-    /// a bug of our own. Aptos shows that certificate with the timeouts and compares (`TwoChainTimeoutCertificate`). The invariant had
-    /// to be taken out too.
+    /// A certificate of timeouts begins a view although the certificate that a signer reports is not shown with it, and
+    /// may not exist: a bug of our own. Aptos shows that certificate with the timeouts and compares
+    /// (`TwoChainTimeoutCertificate`). The invariant had to be removed too.
     TimeoutsAlone,
-    /// Voters do not hold the commands and bytes of a block against `batch` and `batch_bytes`: a bug of our own.
+    /// Voters do not check the commands and bytes of a block against `batch` and `batch_bytes`: a bug of our own.
     BlocksUnbounded,
-    /// What one peer relays may take all of the pool: a bug of our own.
+    /// The relays of one peer may fill the whole pool: a bug of our own.
     RelaysUnbounded,
-    /// Relayed bundles enter the pool although their commands were executed: a bug of our own. The past then takes the room of what is new.
+    /// Relayed bundles enter the pool although their commands were executed: a bug of our own. Old bundles then take
+    /// the room of new ones.
     RelaysUnscreened,
 }
 
 impl Bug {
-    /// Those that show under load and not in a scenario: the simulator's `work` oracle finds them (`crates/twins/tests/simulated.rs`).
+    /// Bugs that show under load and not in a scenario: the simulator's `work` oracle finds them
+    /// (`crates/twins/tests/simulated.rs`).
     pub const UNDER_LOAD: [Bug; 3] = [Bug::BlocksUnbounded, Bug::RelaysUnbounded, Bug::RelaysUnscreened];
 
-    /// All others. The museum has an exhibit of each.
+    /// All other bugs. The museum has an exhibit of each.
     pub const SHOWN: [Bug; 20] = [
         Bug::CommitsOverMissing,
         Bug::ViewJumpOnProposal,
@@ -99,19 +109,20 @@ impl Bug {
 }
 
 thread_local! {
-    /// The bug of the replica that is taking a step on this thread. A step is one call, and a replica knows nothing of threads.
+    /// Bug of the replica that is taking a step on this thread. A step is one call, and a replica knows nothing of
+    /// threads.
     static STEPPING: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// Whether the replica that is taking a step has this bug: what `bug!` asks.
+/// Returns whether the replica that is taking a step has this bug. Called by `bug!`.
 pub(crate) fn is_had(bug: Bug) -> bool {
     STEPPING.get() == Some(bug)
 }
 
-/// As long as this lives, the replica that is taking a step has a bug, or none.
+/// Drop guard that gives the replica taking a step a bug, or none, while it lives.
 pub(crate) struct Having(Option<Bug>);
 
-/// A replica with this bug begins a step.
+/// Starts a step of a replica with this bug.
 pub(crate) fn having(bug: Option<Bug>) -> Having {
     Having(STEPPING.replace(bug))
 }

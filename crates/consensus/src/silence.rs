@@ -1,18 +1,19 @@
-//! Why a replica takes no part in agreement, for those who run it.
+//! Reasons why a replica does not vote, for its operators.
 
 use quorate_types::View;
 use std::fmt;
 
-/// A replica that follows the others, executes and answers, and does not vote. It counts among the f faulty ones until that is over.
+/// Reason why a replica follows the others, executes and answers, but does not vote. It counts as one of the f faulty
+/// replicas until that ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Silence {
-    /// It has lost its journal, or part of it, and waits for more replicas to say how far they are.
+    /// It lost its journal, or part of it, and waits for more replicas to report how far they are.
     Asks {
-        /// Replicas that have to answer still.
+        /// Number of replicas that still have to answer.
         missing: usize,
     },
-    /// It has lost its journal, or part of it, and may have voted in views up to this one. It votes again in the first view that the others
-    /// begin after it.
+    /// It lost its journal, or part of it, and may have voted in views up to this one. It votes again in the first
+    /// later view that the others begin.
     Abstains {
         /// The last view in which it may have voted.
         up_to: View,

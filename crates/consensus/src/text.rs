@@ -1,10 +1,11 @@
-//! What a replica takes and what it gives, in words: for transcripts. The encodings say all of it, these lines what matters.
+//! Short descriptions of a replica's inputs and actions, for transcripts. The encodings are complete; these lines give
+//! the essentials.
 
 use crate::journal::{Record, Standing};
 use crate::seam::{Action, Drop, Envelope, Halt, Input, Mark, Message, Refusal, To};
 use quorate_types::{Attachment, Block, Bundle, Certificate, Domain, ReplicaId, Subject, Vote};
 
-/// What an input is, as what happens to a replica: "takes" it.
+/// Describes an input as the object of "takes".
 pub fn input<M: Message>(input: &Input<M>) -> String {
     match input {
         Input::Start => "the start".into(),
@@ -41,7 +42,7 @@ pub fn input<M: Message>(input: &Input<M>) -> String {
     }
 }
 
-/// What an action is, as what a replica does: a verb in the third person first.
+/// Describes an action of a replica, starting with a verb in the third person.
 pub fn action<M: Message>(action: &Action<M>) -> String {
     match action {
         Action::Send { to, message, after, .. } => {
@@ -87,7 +88,7 @@ pub fn action<M: Message>(action: &Action<M>) -> String {
     }
 }
 
-/// Why a replica stops.
+/// Describes why a replica stops.
 pub fn halt(why: &Halt) -> String {
     match why {
         Halt::Unreadable { id, why } => format!("cannot go on from record {}: {why}", id.0),
@@ -96,7 +97,7 @@ pub fn halt(why: &Halt) -> String {
     }
 }
 
-/// Cuts a line of a transcript off after so many characters.
+/// Truncates a line of a transcript to `characters` characters.
 pub fn clip(line: &mut String, characters: usize) {
     if let Some((at, _)) = line.char_indices().nth(characters) {
         line.truncate(at);
@@ -104,7 +105,7 @@ pub fn clip(line: &mut String, characters: usize) {
     }
 }
 
-/// A moment in a replica's life.
+/// Describes an event that a replica marks.
 pub fn mark(mark: &Mark) -> String {
     match mark {
         Mark::EnteredView { view, leader: Some(leader) } => format!("enters {view:?}, leader {leader:?}"),
@@ -125,7 +126,7 @@ pub fn mark(mark: &Mark) -> String {
     }
 }
 
-/// To whom a message goes.
+/// Describes the recipients of a message.
 pub fn recipients(to: To) -> String {
     match to {
         To::One(one) => format!("{one:?}"),
@@ -134,7 +135,7 @@ pub fn recipients(to: To) -> String {
     }
 }
 
-/// What is in an envelope.
+/// Describes the content of an envelope.
 pub fn envelope<M: Message>(envelope: &Envelope<M>) -> String {
     match envelope {
         Envelope::Protocol(message) => message.describe(),
@@ -166,7 +167,7 @@ fn stands_on(standing: &Standing) -> String {
     format!("stands on {}", certificates.chain(votes).collect::<Vec<_>>().join(", "))
 }
 
-/// A record of the journal.
+/// Describes a record of the journal.
 pub fn record(record: &Record) -> String {
     match record {
         Record::Promise(promise) => format!("{}, lock {:?}", subject(&promise.subject), promise.lock.view),
@@ -183,13 +184,13 @@ pub fn record(record: &Record) -> String {
     }
 }
 
-/// A block by its height, view and digest, and how much is in it.
+/// Describes a block by its height, view, digest and number of bundles.
 pub fn block(block: &Block) -> String {
     let on = if block.is_unlinked() { String::new() } else { format!(" on {}", certificate_name(&block.justify)) };
     format!("{:?} {:?} {:?}{on} of {} bundles", block.height, block.digest(), block.view, block.payload.len())
 }
 
-/// A statement without its voter.
+/// Describes a statement without its voter.
 pub fn subject(subject: &Subject) -> String {
     let Subject { domain, view, height, digest } = subject;
     match domain {
@@ -200,7 +201,7 @@ pub fn subject(subject: &Subject) -> String {
     }
 }
 
-/// A vote, its voter left to the context.
+/// Describes a vote without its voter.
 pub fn vote(vote: &Vote) -> String {
     let said = match &vote.attachment {
         Attachment::None => String::new(),
@@ -210,7 +211,7 @@ pub fn vote(vote: &Vote) -> String {
     format!("{}{said}", subject(&vote.subject))
 }
 
-/// The name of a certificate.
+/// Returns the name of a certificate.
 pub fn certificate_name(certificate: &Certificate) -> String {
     let view = certificate.view();
     let aggregate = matches!(certificate.attachment(0), Attachment::HighCertificate(_));
@@ -227,7 +228,7 @@ pub fn certificate_name(certificate: &Certificate) -> String {
     }
 }
 
-/// Replicas by their names.
+/// Returns the names of replicas, separated by spaces.
 pub fn replica_names(replicas: impl IntoIterator<Item = ReplicaId>) -> String {
     replicas.into_iter().map(|replica| format!("{replica:?}")).collect::<Vec<_>>().join(" ")
 }

@@ -1,22 +1,22 @@
-//! Fetching the state of a checkpoint from others, chunk by chunk.
+//! State transfer: fetches the state of a checkpoint from other replicas, chunk by chunk.
 //!
-//! A quorum vouches for the digest of the manifest, and the manifest names every chunk: so it does not matter who sends one. Several
-//! peers are asked at a time, each for a few chunks; who is slow is asked for less, who lies for nothing more, who no longer has that
-//! state is left out.
+//! A quorum vouches for the digest of the manifest, and the manifest lists every chunk, so any peer may send one.
+//! Several peers are asked at the same time, each for a few chunks. A slow peer is asked for less, a peer that lies is
+//! not asked again, and a peer that no longer has the state is skipped.
 
 use bytes::Bytes;
 use quorate_types::{Certificate, Decoder, Height, Manifest, Quorum, ReplicaId, Time, Wire};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Most chunks that one peer is asked for at a time: its links carry votes too.
+/// Maximum number of chunks requested from one peer at a time: its links carry votes too.
 const CHUNKS_PER_PEER: u32 = 2;
-/// How many times as long as for a peer one waits for the manifest: after that perhaps nobody has kept that state.
+/// Request timeouts to wait for the manifest. After that, perhaps no replica has kept this state.
 const MANIFEST_PATIENCE: u32 = 16;
-/// How many times the patience with a peer that does not answer may be doubled.
+/// Maximum number of doublings of the timeout for an unresponsive peer.
 const MAX_DOUBLINGS: u32 = 6;
 
-/// What is asked for: the manifest is 0, chunk i is i + 1.
+/// Part of a state that can be requested: 0 is the manifest, and `i + 1` is chunk `i`.
 pub type Part = u32;
 /// The manifest.
 pub const MANIFEST: Part = 0;
@@ -29,24 +29,24 @@ struct Asked {
 
 #[derive(Clone, Copy, Default)]
 struct Source {
-    /// How many answers are due.
+    /// Number of outstanding requests.
     in_flight: u32,
-    /// How many did not come in time since the last one that did.
+    /// Number of timeouts since the last answer.
     stalled: u32,
-    /// It sent something that is not what was asked for.
+    /// Whether it sent something other than the requested part.
     lied: bool,
-    /// It said that it has not got this state.
+    /// Whether it said that it does not have this state.
     lacks: bool,
 }
 
-/// What has become of an answer.
+/// Outcome of an answer.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Nobody waits for it.
+    /// No request is outstanding for it.
     Unasked,
-    /// The peer has not got this state.
+    /// The peer does not have this state.
     Lacks,
-    /// It is not what the quorum vouches for.
+    /// It does not match the certificate.
     Forged,
     /// The manifest.
     Manifest(Manifest),
@@ -54,25 +54,25 @@ pub enum Answer {
     Chunk(u32),
 }
 
-/// The state of one checkpoint on its way here.
+/// Transfer of the state of one checkpoint to this replica.
 pub struct Transfer {
     checkpoint: Certificate,
     manifest: Option<Manifest>,
-    /// Whether the host has said which chunks it has.
+    /// Whether the host has said which chunks it already has.
     is_prepared: bool,
-    /// What is not here yet.
+    /// The parts that are missing, and the outstanding request of each.
     missing: BTreeMap<Part, Option<Asked>>,
     sources: Vec<Source>,
     me: ReplicaId,
-    /// Whom to ask next, among equals.
+    /// Next peer to ask, among equals.
     turn: usize,
-    /// Nothing is asked again before.
+    /// No request is due before this time.
     due: Time,
     begun: Time,
 }
 
 impl Transfer {
-    /// Begins to fetch the state of a checkpoint that a quorum vouches for.
+    /// Starts to fetch the state of a certified checkpoint.
     pub fn new(checkpoint: Certificate, quorum: Quorum, me: ReplicaId, now: Time) -> Transfer {
         Transfer {
             checkpoint,
@@ -87,7 +87,8 @@ impl Transfer {
         }
     }
 
-    /// Trusts each peer no more than one that was given up has taught: or else who stalls would be asked first every time.
+    /// Carries over what an abandoned transfer has learned about its peers. Otherwise a peer that stalls would be asked
+    /// first every time.
     pub fn after(mut self, given_up: Option<Transfer>) -> Transfer {
         let before = given_up.iter().flat_map(|transfer| &transfer.sources);
         for (source, before) in self.sources.iter_mut().zip(before) {
@@ -96,35 +97,34 @@ impl Transfer {
         self
     }
 
-    /// The checkpoint.
     pub fn checkpoint(&self) -> &Certificate {
         &self.checkpoint
     }
 
-    /// Its height.
+    /// Returns the height of the checkpoint.
     pub fn height(&self) -> Height {
         self.checkpoint.subject.height
     }
 
-    /// When there may be something to ask.
+    /// Returns the earliest time at which a request may be due, or `None` if nothing is missing.
     pub fn next_request(&self) -> Option<Time> {
         (!self.missing.is_empty()).then_some(self.due)
     }
 
-    /// Whether it is time to look for another state: so many say that they have not got this one that somebody honest does, or its
-    /// manifest has not come for long.
+    /// Returns whether to look for another state: f+1 peers, one of them honest, do not have this one, or its manifest
+    /// has not arrived for long.
     pub fn is_in_vain(&self, now: Time, patience: Duration, quorum: Quorum) -> bool {
         let lacked = self.sources.iter().filter(|source| source.lacks).count() >= quorum.weak();
         let overdue = self.manifest.is_none() && now >= self.begun + patience * MANIFEST_PATIENCE;
         lacked || overdue
     }
 
-    /// Whether the manifest is here: somebody has kept this state.
+    /// Returns whether the manifest is here, which shows that some replica has kept this state.
     pub fn has_manifest(&self) -> bool {
         self.manifest.is_some()
     }
 
-    /// Whom to ask for what now.
+    /// Returns the requests to send now, each with the peer to send it to.
     pub fn requests(&mut self, now: Time, patience: Duration) -> Vec<(ReplicaId, Part)> {
         self.give_up_on_late(now);
         let mut requests = Vec::new();
@@ -140,7 +140,8 @@ impl Transfer {
         let dues = self.missing.values().flatten().map(|asked| asked.due);
         self.due = dues.min().unwrap_or(now + patience);
         if requests.is_empty() && self.missing.values().all(Option::is_none) {
-            // Nobody is left to ask: those who were slow, or had it not yet, are given another chance after a while.
+            // Nobody is left to ask. Peers that were slow or did not have the state yet get another chance after a
+            // while.
             self.sources.iter_mut().for_each(|source| (source.lacks, source.stalled) = (false, 0));
         }
         requests
@@ -156,7 +157,7 @@ impl Transfer {
         }
     }
 
-    /// The peer with the best record that has room for another question.
+    /// Chooses the peer with the best record that has room for another request.
     fn choose(&mut self) -> Option<ReplicaId> {
         let (n, turn, me) = (self.sources.len(), self.turn, self.me.index());
         let usable = (0..n).map(|step| (turn + step) % n).filter(|peer| {
@@ -169,7 +170,7 @@ impl Transfer {
         Some(ReplicaId(best as u16))
     }
 
-    /// Asks others for what this peer was asked for.
+    /// Frees the parts requested from this peer, so that others are asked for them.
     fn take_back(&mut self, peer: ReplicaId) {
         for asked in self.missing.values_mut().filter(|asked| asked.is_some_and(|asked| asked.of == peer)) {
             *asked = None;
@@ -177,7 +178,7 @@ impl Transfer {
         self.sources[peer.index()].in_flight = 0;
     }
 
-    /// Looks at what a peer has sent. A manifest is to be followed by [`Transfer::prepared`].
+    /// Processes a part that a peer sent. After a manifest, call [`Transfer::prepared`].
     pub fn answered(&mut self, now: Time, from: ReplicaId, part: Part, bytes: &Bytes) -> Answer {
         let Some(asked) = self.missing.get(&part).copied() else { return Answer::Unasked };
         self.due = now;
@@ -216,7 +217,7 @@ impl Transfer {
         (manifest.digest() == self.checkpoint.subject.digest).then_some(Answer::Manifest(manifest))
     }
 
-    /// The host has these chunks already.
+    /// Records the chunks that the host already has.
     pub fn prepared(&mut self, now: Time, held: &[u32]) {
         let manifest = self.manifest.as_ref().expect("the host prepares for a manifest");
         self.is_prepared = true;
@@ -227,12 +228,12 @@ impl Transfer {
         self.due = now;
     }
 
-    /// Whether the last chunk has come since this was asked last.
+    /// Returns whether the last chunk has arrived since the last call.
     pub fn is_complete(&mut self) -> bool {
         self.missing.is_empty() && std::mem::take(&mut self.is_prepared)
     }
 
-    /// Holds after every step.
+    /// Checks the invariants after a step.
     pub fn invariants(&self) {
         let in_flight: usize = self.sources.iter().map(|source| source.in_flight as usize).sum();
         let asked = self.missing.values().flatten().count();
