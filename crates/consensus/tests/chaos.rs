@@ -1,7 +1,8 @@
-//! Random trouble, then peace: whatever happens nobody disagrees, and when the network is whole again all that was sent is ordered
-//! within a bound of virtual time.
+//! Random faults, then recovery: no two replicas ever disagree, and once the network is healed everything that was sent
+//! is ordered within a bound of virtual time.
 //!
-//! A failure names its seed; `QUORATE_CHAOS_SEED=<seed>` runs that one alone, and `QUORATE_CHAOS_SEEDS=<count>` runs more of them.
+//! A failure names its seed; `QUORATE_CHAOS_SEED=<seed>` runs that one alone, and `QUORATE_CHAOS_SEEDS=<count>` runs
+//! more of them.
 
 use crate::common::network::Letter;
 use crate::common::play::Viewed;
@@ -19,19 +20,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SEEDS: u64 = 60;
-/// Seeds that found something: a replica that missed the end, while the others had nothing left to say.
+/// Seeds that once failed: a replica missed the end while the others had nothing left to send.
 const ONCE_FAILED: [u64; 2] = [131, 437];
 const VIEW_TIMEOUT_MS: u64 = 50;
-/// How long after the peace everything must be ordered. A view that was given up many times lasts up to 64 view timeouts, and a
-/// dead replica's turn may be next.
+/// Time after the recovery within which everything must be ordered. A view after many timeouts lasts up to 64 view
+/// timeouts, and a crashed replica may lead the next one.
 const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
 
 crate::for_every_protocol! {
-    /// Cuts, losses, delays, a faulty replica, and then peace.
+    /// Cuts, losses, delays and a faulty replica, then recovery.
     trouble_and_peace,
 }
 
-/// Commits a block as soon as it is certified.
+/// Rules that commit a block as soon as it is certified.
 struct CommitsTooSoon;
 
 impl Rules for CommitsTooSoon {
@@ -50,8 +51,8 @@ impl Rules for CommitsTooSoon {
     }
 }
 
-/// The oracles are worth something only if they find what is wrong: of rules that commit too soon they must say that agreement
-/// is broken.
+/// The oracles are only useful if they detect violations: under rules that commit too early they must report that
+/// agreement is broken.
 #[test]
 fn commits_too_soon_are_found_out() {
     let disagreement = |seed: &u64| {
@@ -79,7 +80,7 @@ mod bodies {
     }
 }
 
-/// Tells how to run a seed again if it fails.
+/// Drop guard that tells how to run a seed again if it fails.
 struct Replay {
     seed: u64,
     protocol: String,
@@ -134,7 +135,7 @@ fn live<R: Viewed>(seed: u64) {
 
 fn random_config<R: Viewed>(random: &mut Random) -> Config {
     let config = any_config::<R>(random);
-    // Views that last as long whatever happens must last for all phases over the slowest links.
+    // Views of fixed duration must last for all phases over the slowest links.
     let phases = if R::VOTES == R::ENDS_VIEW { 1 } else { 4 };
     match config.view_duration {
         ViewDuration::Fixed => Config { view_timeout_ms: VIEW_TIMEOUT_MS * phases, ..config },
@@ -173,7 +174,8 @@ fn disturb<R: Viewed>(world: &mut World<R>, random: &mut Random, n: usize) {
     }
 }
 
-/// A faulty replica, that now and then proposes two blocks, builds on an old certificate, signs a vote wrong, or says nothing.
+/// Faulty replica that sometimes proposes two blocks, builds on an old certificate, signs a vote incorrectly, or is
+/// silent.
 struct Liar {
     dice: Random,
     replicas: u16,
@@ -228,7 +230,7 @@ impl Liar {
         Arc::new(Block::new(block.view, block.author, justify, Vec::new()))
     }
 
-    /// The same view, begun by the newest certificate, but built on an old one.
+    /// Returns a proposal for the same view, begun by the newest certificate, but built on an old one.
     fn rebased(&mut self, proposal: &Proposal) -> Proposal {
         let newest = proposal.evidence.clone().unwrap_or_else(|| proposal.block.justify.clone());
         let recent = self.old.len().saturating_sub(3);

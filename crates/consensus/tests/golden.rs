@@ -1,6 +1,7 @@
-//! Golden transcripts: the life of each protocol as text, in `testdata/<protocol>/<story>.txt`.
+//! Golden transcripts: runs of each protocol as text, in `testdata/<protocol>/<story>.txt`.
 //!
-//! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests golden` writes them anew. Read what changed before you commit it.
+//! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests golden` rewrites them. Review the differences
+//! before you commit them.
 
 use crate::common::network::Letter;
 use crate::common::play::Viewed;
@@ -19,15 +20,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(1);
-/// A state of two chunks.
+/// Size of a state with two chunks.
 const STATE_BYTES: usize = 300_000;
 
 crate::for_every_protocol! {
     /// Two commands, one after the other.
     happy,
-    /// The leader dies.
+    /// The leader crashes.
     silent_leader,
-    /// A replica misses a while.
+    /// A replica is offline for a while.
     lagging_replica,
     /// The leader signs two blocks in one view.
     equivocating_leader,
@@ -105,7 +106,7 @@ mod bodies {
     }
 }
 
-/// A replica misses more than the others keep.
+/// A replica is offline for longer than the others keep blocks.
 #[test]
 fn state_transfer() {
     type R = Chained<Jolteon>;
@@ -155,7 +156,7 @@ fn view_change_with_a_lock() {
     compare::<BasicHotStuff>("view-change-with-a-lock", &world, "");
 }
 
-/// Proposes on genesis whatever it knows, shows the prepareQC, and says no more.
+/// Proposes everything it has on genesis, shows the prepareQC, and then falls silent.
 fn rebase_and_fall_silent(genesis: &Certificate, action: Act<BasicMessage>, out: &mut Vec<Act<BasicMessage>>) {
     let Action::Send { to, message: Letter::Protocol(message), after, sign } = action else {
         return out.push(action);
@@ -191,7 +192,7 @@ fn beginning_of<R: Viewed>(config: Config) -> World<R> {
     world
 }
 
-/// How many certificates, one after the other, a commit takes: of a chain of blocks, or of the phases of one.
+/// Returns the number of successive certificates that a commit takes: of a chain of blocks, or of the phases of one.
 fn certificates_to_commit<R: Viewed>() -> usize {
     match R::ENDS_VIEW {
         Domain::Vote => crate::common::config::<R>().protocol.chain_length(),
@@ -199,7 +200,8 @@ fn certificates_to_commit<R: Viewed>() -> usize {
     }
 }
 
-/// In `view`, sends its block to R1 and R2 and another, empty one to R2 and R3, votes for neither, and speaks no more.
+/// In `view`, sends its block to R1 and R2 and a different, empty one to R2 and R3, votes for neither, and then falls
+/// silent.
 fn equivocate<R: Viewed>(view: View, action: Act<R::Message>, out: &mut Vec<Act<R::Message>>) {
     match action {
         Action::Send { message: Letter::Protocol(message), sign, .. } => {
@@ -225,7 +227,8 @@ fn twin(proposal: &Proposal) -> Proposal {
     Proposal { block, endorsement, bundles: Vec::new(), ..proposal.clone() }
 }
 
-/// What ordering a command took: with links of one length and everything else free, the time is the number of hops.
+/// Describes the cost of ordering a command. With links of equal delay and everything else free, the time is the number
+/// of hops.
 fn cost<R: Viewed>(
     world: &World<R>,
     number: usize,

@@ -1,5 +1,5 @@
-//! Toy signatures: a hash keyed by a secret that only the harness knows. They cannot be made by a test that does not ask for them,
-//! and they are really checked, so that a forged vote or certificate is found out.
+//! Toy signatures: a hash keyed by a secret that only the harness knows. A test gets a signature only by asking for it,
+//! and signatures are really verified, so forged votes and certificates are detected.
 
 use bytes::Bytes;
 use quorate_types::{Attachment, Certificate, ClusterId, Hasher, Quorum, ReplicaId, Signers, Statement, Subject, Vote};
@@ -14,7 +14,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// A vote of `voter`, signed.
+    /// Returns a signed vote of `voter`.
     pub fn vote(&self, voter: ReplicaId, subject: Subject, attachment: Attachment) -> Vote {
         let signature = self.signature(voter, &subject, &attachment);
         Vote { subject, attachment, voter, signature }
@@ -28,13 +28,13 @@ impl Keys {
         Bytes::copy_from_slice(&hasher.finish().0)
     }
 
-    /// Whether a vote is its voter's.
+    /// Returns whether the voter's signature is valid.
     pub fn is_vote_genuine(&self, vote: &Vote) -> bool {
         vote.voter.index() < self.quorum.replicas()
             && vote.signature == self.signature(vote.voter, &vote.subject, &vote.attachment)
     }
 
-    /// Whether a quorum of distinct replicas signed what a certificate says.
+    /// Returns whether a quorum of distinct replicas signed the certificate.
     pub fn is_certificate_genuine(&self, certificate: &Certificate) -> bool {
         let Certificate { subject, signers, attachments, proof } = certificate;
         let enough = signers.len() >= self.quorum.quorum();
@@ -49,7 +49,7 @@ impl Keys {
         })
     }
 
-    /// The certificate that votes make, or the voters whose votes are of no use.
+    /// Assembles a certificate from votes, or returns the voters with invalid votes.
     pub fn assemble(&self, subject: Subject, votes: &[Vote]) -> Result<Certificate, Vec<ReplicaId>> {
         Certificate::assemble(&subject, votes.to_vec(), &self.quorum, |votes| {
             let forged = |vote: &&Vote| !self.is_vote_genuine(vote);
@@ -59,7 +59,7 @@ impl Keys {
         })
     }
 
-    /// The certificate that a liar makes of votes: whether they can stand in one it does not ask.
+    /// Assembles a certificate as a liar would, without verifying the votes.
     pub fn put_together(&self, subject: Subject, votes: &[Vote]) -> Certificate {
         Certificate {
             subject,
@@ -69,7 +69,7 @@ impl Keys {
         }
     }
 
-    /// A genuine certificate that the named replicas all signed.
+    /// Returns a genuine certificate signed by the named replicas.
     pub fn certificate(&self, subject: Subject, signers: impl IntoIterator<Item = u16>) -> Certificate {
         let votes: Vec<Vote> =
             signers.into_iter().map(|signer| self.vote(ReplicaId(signer), subject, Attachment::None)).collect();
@@ -77,7 +77,7 @@ impl Keys {
     }
 }
 
-/// A certificate in which somebody claims the signatures of replicas that did not sign.
+/// Returns a certificate that falsely claims the signatures of these replicas.
 pub fn forged_certificate(subject: Subject, signers: impl IntoIterator<Item = u16>) -> Certificate {
     let signers: Signers = signers.into_iter().map(ReplicaId).collect();
     let proof = Bytes::from(vec![7; signers.len() * SIGNATURE_BYTES]);

@@ -1,8 +1,8 @@
-//! A whole cluster in virtual time: replicas, their devices, the network between them, and the oracles that judge what they do.
+//! A whole cluster in virtual time: replicas, their devices, the network, and the oracles that check them.
 //!
-//! Everything is a function of the seed. Two runs of one test are the same to the last event.
+//! Everything is a function of the seed: two runs of one test are identical down to the last event.
 
-// Each test binary uses the part of the harness that it needs.
+// Each test uses only a part of the harness.
 #![allow(dead_code)]
 
 pub mod keys;
@@ -18,12 +18,12 @@ pub mod world;
 use play::Play;
 use quorate_consensus::Config;
 
-/// The default settings of a protocol.
+/// Returns the default settings of a protocol.
 pub fn config<P: Play>() -> Config {
     Config { protocol: P::NAME.parse().expect("every play is a protocol"), ..Config::default() }
 }
 
-/// One test for each protocol with views out of one generic function.
+/// Expands a generic function into one test for each protocol with views.
 #[macro_export]
 macro_rules! for_every_protocol {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
@@ -34,7 +34,7 @@ macro_rules! for_every_protocol {
     )+};
 }
 
-/// The tests of one generic function, named like the files of the protocols.
+/// Names the tests of one generic function like the files of the protocols.
 #[macro_export]
 macro_rules! for_every_family {
     ([$name:ident] chained { $($file:ident: $rules:ident,)+ } others { $($others:tt)+ }) => {

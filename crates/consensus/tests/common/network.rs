@@ -1,4 +1,4 @@
-//! The links between replicas: how long they take, and what they lose.
+//! Links between replicas: their delays and losses.
 
 use super::play::Told;
 use super::random::Random;
@@ -7,10 +7,10 @@ use quorate_consensus::chained::message::ChainedMessage;
 use quorate_types::{ReplicaId, Time, View};
 use std::time::Duration;
 
-/// What replicas say to each other.
+/// Message between replicas.
 pub type Letter<M = ChainedMessage> = Envelope<M>;
 
-/// A message about to enter a link.
+/// Message about to enter a link.
 pub struct Flight<'a, M = ChainedMessage> {
     pub now: Time,
     pub from: ReplicaId,
@@ -27,7 +27,7 @@ impl<M> Clone for Flight<'_, M> {
 impl<M> Copy for Flight<'_, M> {}
 
 impl<M: Told> Flight<'_, M> {
-    /// The view that a message belongs to, if it belongs to one.
+    /// Returns the view of a message, if it has one.
     pub fn view(&self) -> Option<View> {
         match self.letter {
             Envelope::Protocol(message) => Told::view(message),
@@ -36,19 +36,19 @@ impl<M: Told> Flight<'_, M> {
     }
 }
 
-/// Whether a message is lost.
+/// Predicate that selects messages to drop.
 pub type Filter<M = ChainedMessage> = Box<dyn FnMut(Flight<'_, M>) -> bool>;
 
-/// Every ordered pair of replicas has its link.
+/// Network with one link for each ordered pair of replicas.
 pub struct Network<M = ChainedMessage> {
     replicas: usize,
     delays: Vec<Duration>,
     cut: Vec<bool>,
-    /// Added to every delay, at random below this; messages may overtake each other.
+    /// Upper bound on the random part of each delay. Messages may overtake each other.
     pub jitter: Duration,
     pub lost_per_mille: u64,
     pub doubled_per_mille: u64,
-    /// Loses a message if it says true.
+    /// Drops the messages for which it returns true.
     pub filter: Option<Filter<M>>,
     pub random: Random,
 }
@@ -76,13 +76,13 @@ impl<M> Network<M> {
         self.delays[link] = delay;
     }
 
-    /// Cuts or mends one direction.
+    /// Cuts or restores one direction of a link.
     pub fn set_cut(&mut self, from: ReplicaId, to: ReplicaId, cut: bool) {
         let link = self.link(from, to);
         self.cut[link] = cut;
     }
 
-    /// Cuts or mends whatever `replica` would send to others, and what they would send to it.
+    /// Cuts or restores all links from and to `replica`.
     pub fn isolate(&mut self, replica: ReplicaId, cut: bool) {
         self.silence(replica, cut);
         for other in 0..self.replicas as u16 {
@@ -90,14 +90,14 @@ impl<M> Network<M> {
         }
     }
 
-    /// Cuts or mends whatever `replica` would send to others.
+    /// Cuts or restores all links from `replica`.
     pub fn silence(&mut self, replica: ReplicaId, cut: bool) {
         for other in 0..self.replicas as u16 {
             self.set_cut(replica, ReplicaId(other), cut);
         }
     }
 
-    /// Mends everything, for good.
+    /// Restores all links permanently.
     pub fn heal(&mut self) {
         self.cut.fill(false);
         self.lost_per_mille = 0;
@@ -105,7 +105,7 @@ impl<M> Network<M> {
         self.filter = None;
     }
 
-    /// When the copies of a message arrive: one, none if it is lost, or two.
+    /// Returns the arrival times of the copies of a message: none if it is lost, two if it is duplicated.
     pub fn carry(&mut self, flight: Flight<'_, M>) -> Vec<Time> {
         let link = self.link(flight.from, flight.to);
         let lost = self.cut[link]

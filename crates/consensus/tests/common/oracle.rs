@@ -1,5 +1,5 @@
-//! What must hold of every run, judged from the outside: the oracles see what replicas sign and commit and share no code with them.
-//! Whether commits agree is for [`Chain`], which the simulator and Twins ask too.
+//! Invariants of every run, checked from outside: the oracles see what replicas sign and commit, and share no code with
+//! them. [`Chain`] checks that commits agree; the simulator and Twins use it too.
 
 use super::play::Play;
 use quorate_consensus::Evidence;
@@ -8,13 +8,13 @@ use quorate_types::{Attachment, Block, Bundle, Digest, Domain, Height, Quorum, R
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 
-/// Where a replica has one statement to make.
+/// Key of a statement: a replica signs at most one for each.
 type Slot = (ReplicaId, Domain, View, Height);
 
-/// Watches a cluster and panics at the first thing that must not be.
+/// Oracle that watches a cluster and panics at the first violation.
 pub struct Oracle<P> {
     quorum: Quorum,
-    /// Replicas whose deeds prove nothing.
+    /// Byzantine replicas, whose statements and commits are not checked.
     byzantine: BTreeSet<ReplicaId>,
     chain: Chain,
     submitted: BTreeSet<Digest>,
@@ -23,8 +23,8 @@ pub struct Oracle<P> {
     signed: BTreeMap<Slot, (Subject, Attachment)>,
     voters: BTreeMap<Digest, BTreeSet<ReplicaId>>,
     accused: BTreeSet<ReplicaId>,
-    /// Replicas forget what they executed before the beginning of their journals, and may order it again; it is executed once for
-    /// all that.
+    /// Whether replicas may have forgotten what they executed before their journals begin. They may order it again, but
+    /// execute it only once.
     pub forgetful: bool,
     play: PhantomData<P>,
 }
@@ -46,7 +46,7 @@ impl<P: Play> Oracle<P> {
         }
     }
 
-    /// What this replica does proves nothing from now on.
+    /// Stops checking this replica.
     pub fn distrust(&mut self, replica: ReplicaId) {
         self.byzantine.insert(replica);
         assert!(self.byzantine.len() <= self.quorum.faults(), "with more than f faulty replicas nothing is promised");
@@ -60,12 +60,12 @@ impl<P: Play> Oracle<P> {
         self.submitted.insert(bundle.digest());
     }
 
-    /// Whom somebody has proven to misbehave.
+    /// Returns the replicas that were proven to misbehave.
     pub fn accused(&self) -> &BTreeSet<ReplicaId> {
         &self.accused
     }
 
-    /// A replica had a statement made durable.
+    /// Records that a replica made a statement durable.
     pub fn persisted(&mut self, replica: ReplicaId, subject: Subject, attachment: &Attachment) {
         let slot = slot::<P>(replica, &subject);
         let earlier = self.persisted.insert(slot, (subject, attachment.clone()));
@@ -76,7 +76,7 @@ impl<P: Play> Oracle<P> {
         );
     }
 
-    /// A statement that nobody has heard was lost with the record of it.
+    /// Records that a statement which no replica has heard was lost with its record.
     pub fn lost(&mut self, replica: ReplicaId, subject: Subject) {
         let slot = slot::<P>(replica, &subject);
         if !self.signed.contains_key(&slot) {
@@ -84,13 +84,13 @@ impl<P: Play> Oracle<P> {
         }
     }
 
-    /// A replica has lost all that it remembered of what it had made durable.
+    /// Records that a replica lost its whole journal.
     pub fn forgets(&mut self, replica: ReplicaId) {
         let signed = &self.signed;
         self.persisted.retain(|slot, _| slot.0 != replica || signed.contains_key(slot));
     }
 
-    /// A replica signs a statement: the same that it recorded, and no other in that view.
+    /// Checks that a replica signs only the statement that it recorded for the view.
     pub fn signed(&mut self, replica: ReplicaId, subject: Subject, attachment: &Attachment) {
         if subject.domain == P::VOTED_IN {
             self.voters.entry(subject.digest).or_default().insert(replica);
@@ -106,7 +106,7 @@ impl<P: Play> Oracle<P> {
         }
     }
 
-    /// A replica commits a block.
+    /// Checks a block that a replica commits.
     pub fn committed(&mut self, replica: ReplicaId, block: &Block, bundles: &[Bundle]) {
         if self.is_byzantine(replica) {
             return;
@@ -130,7 +130,7 @@ impl<P: Play> Oracle<P> {
         }
     }
 
-    /// A replica goes on from a state, without the blocks before it.
+    /// Records that a replica continues from a state, without the blocks before it.
     pub fn adopted(&mut self, replica: ReplicaId, height: Height, chain: &[Digest]) {
         if self.is_byzantine(replica) {
             return;
@@ -141,11 +141,11 @@ impl<P: Play> Oracle<P> {
             panic!("{replica:?} {discord}");
         }
         self.chain.goes_to(replica.index(), Height(at.max(height.0)));
-        // It does not know one by one what was executed up to there.
+        // The replica does not know individually which bundles were executed before that state.
         self.forgetful = true;
     }
 
-    /// A replica says that another misbehaved.
+    /// Checks that the evidence of a replica against another is valid.
     pub fn accuses(&mut self, evidence: &Evidence) {
         let Evidence { first, second } = evidence;
         assert_eq!(first.voter, second.voter, "evidence is against one replica");
@@ -164,7 +164,7 @@ impl<P: Play> Oracle<P> {
     }
 }
 
-/// Checkpoints are of no view: there is one statement for each height.
+/// Checkpoints belong to no view: there is one statement for each height.
 fn slot<P: Play>(replica: ReplicaId, subject: &Subject) -> Slot {
     let height = if subject.domain == Domain::Checkpoint { subject.height } else { P::slot(subject) };
     (replica, subject.domain, subject.view, height)

@@ -1,4 +1,4 @@
-//! What the harness has to know of a protocol: how a replica of it is made, and how its messages are told.
+//! Properties of a protocol that the harness needs: how to create a replica, and how to describe its messages.
 
 use super::story::Story;
 use quorate_consensus::replica::Protocol;
@@ -6,38 +6,40 @@ use quorate_consensus::views::{Family, ViewEngine};
 use quorate_consensus::{Config, Message, Replica};
 use quorate_types::{ClusterId, Domain, Height, Quorum, ReplicaId, Subject, View};
 
-/// A protocol that can be put on the stage.
+/// Protocol that the harness can run.
 pub trait Play: 'static {
-    /// Its name, which is that of its configuration.
+    /// The name of the protocol in the configuration.
     const NAME: &'static str;
-    /// The votes that an honest quorum signs on a block before anybody commits it.
+    /// Domain of the votes that an honest quorum signs on a block before any replica commits it.
     const VOTED_IN: Domain = Domain::Vote;
-    /// Whether a bundle may be ordered twice although all are honest: in two slots, by two views. It is executed once for all that.
+    /// Whether a bundle may be ordered twice although all replicas are honest: in two slots, by two views. It is
+    /// executed only once.
     const ORDERS_TWICE: bool = false;
-    /// Whether what a leader said in one view reserves the next for its proposal, which need not wait for its own record then.
+    /// Whether a leader's statement in one view reserves the next for its proposal, which then need not wait for its
+    /// own record.
     const RESERVES: bool = false;
     type Message: Told;
     type Engine: Protocol<Message = Self::Message>;
 
     fn replica(config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Replica<Self::Engine>;
 
-    /// What tells apart the statements of one kind in one view of which a replica may sign each: the slot, where there are slots.
+    /// Distinguishes the statements of one kind that a replica may sign in one view: the slot, in protocols with slots.
     fn slot(_subject: &Subject) -> Height {
         Height(0)
     }
 }
 
-/// A message that can be told of in a story. What is told begins with a verb in the third person.
+/// Message that a story can describe. A description begins with a verb in the third person.
 pub trait Told: Message {
-    /// The view that it belongs to, if it belongs to one.
+    /// Returns the view of the message, if it has one.
     fn view(&self) -> Option<View>;
-    /// What is told when another replica receives it.
+    /// Describes the arrival of the message, if the story mentions it.
     fn arrival(&self, story: &mut Story) -> Option<String>;
-    /// What is told when it is sent; `others` names those to whom it goes, the sender left out.
+    /// Describes the sending of the message. `others` names the recipients without the sender.
     fn departure(&self, story: &mut Story, to: &[ReplicaId], others: &str) -> String;
 }
 
-/// A protocol with views, whose messages can be told of.
+/// Protocol with views whose messages a story can describe.
 pub trait Viewed: Family<Message: Told> {}
 
 impl<F: Family<Message: Told>> Viewed for F {}

@@ -1,18 +1,18 @@
-//! Random numbers out of a seed (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
+//! Random numbers from a seed (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
 
 use std::time::Duration;
 
-/// A stream of numbers.
+/// Stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -21,18 +21,18 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
         assert!(limit > 0, "there is no number below zero");
         self.next() % limit
     }
 
-    /// True with the given chance in a thousand.
+    /// Returns true with the given probability in thousandths.
     pub fn per_mille(&mut self, chance: u64) -> bool {
         chance > 0 && self.below(1000) < chance
     }
 
-    /// A time below `limit`.
+    /// Returns a duration below `limit`.
     pub fn time_below(&mut self, limit: Duration) -> Duration {
         match limit.as_nanos() as u64 {
             0 => Duration::ZERO,
@@ -40,7 +40,7 @@ impl Random {
         }
     }
 
-    /// One of several.
+    /// Picks one of the choices.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len() as u64) as usize]
     }

@@ -1,7 +1,7 @@
-//! A run told as text: who does what and when, with short names for blocks and bundles.
+//! A run as text: who does what and when, with short names for blocks and bundles.
 //!
-//! What several replicas do at one moment stands in one line. Votes and timeouts are told when they are sent and again when they
-//! make a certificate, not when they arrive.
+//! If several replicas do the same thing at the same moment, they share a line. Votes and timeouts are mentioned when
+//! they are sent and when they make a certificate, not when they arrive.
 
 use super::network::Letter;
 use super::play::Told;
@@ -20,7 +20,7 @@ struct Line {
     sent: usize,
 }
 
-/// A commit, and how many messages had been sent by then.
+/// Commit, with the number of messages sent until then.
 pub struct Milestone {
     pub time: Time,
     pub replica: ReplicaId,
@@ -28,7 +28,7 @@ pub struct Milestone {
     pub messages: usize,
 }
 
-/// Collects the lines.
+/// Collector of the lines of a story.
 #[derive(Default)]
 pub struct Story {
     lines: Vec<Line>,
@@ -36,14 +36,15 @@ pub struct Story {
     heights: BTreeMap<Height, usize>,
     bundles: BTreeMap<Digest, String>,
     messages: usize,
-    /// Whether certificates are told of with their blocks: where agreement goes by slots, the view does not say which.
+    /// Whether certificates are named with their blocks: where agreement goes by slots, the view does not identify the
+    /// block.
     pub names_blocks: bool,
     pub milestones: Vec<Milestone>,
 }
 
 impl Story {
-    /// Adds what one actor does; the same deed of another at the same moment shares the line. The text begins with a verb in the
-    /// third person.
+    /// Adds an action of one actor. Actors that do the same at the same moment share a line. The text begins with a
+    /// verb in the third person.
     pub fn say(&mut self, time: Time, who: &str, what: String, sent: usize) {
         self.messages += sent;
         let same = |line: &&mut Line| line.what == what && !line.who.iter().any(|other| other == who);
@@ -66,7 +67,7 @@ impl Story {
         self.bundles.insert(digest, format!("c{number}"));
     }
 
-    /// The name of a block.
+    /// Returns the name of a block.
     pub fn block(&mut self, block: &Block) -> String {
         let Story { blocks, heights, .. } = self;
         let name = blocks.entry(block.digest()).or_insert_with(|| {
@@ -77,7 +78,7 @@ impl Story {
         name.clone()
     }
 
-    /// The name of the block that a subject is about.
+    /// Returns the name of the block that a subject is about.
     pub fn subject(&self, subject: &Subject) -> String {
         self.blocks.get(&subject.digest).cloned().unwrap_or_else(|| "an unknown block".into())
     }
@@ -135,7 +136,7 @@ impl Story {
         self.replica(time, from, what, others);
     }
 
-    /// What a block carries.
+    /// Describes the payload of a block.
     pub fn load(&self, payload: &[Digest]) -> String {
         if payload.is_empty() { "nothing".into() } else { self.payload(payload) }
     }
@@ -196,7 +197,7 @@ impl Story {
         self.replica(time, who, what, 0);
     }
 
-    /// The whole text, one line a deed.
+    /// Returns the whole text, one action in a line.
     pub fn text(&self) -> String {
         let mut text = String::from("  time  sent  who           what\n");
         let mut last = None;
@@ -212,7 +213,7 @@ impl Story {
         text
     }
 
-    /// What a client or the network does begins a paragraph, and so does what comes after a while.
+    /// Returns whether a line begins a paragraph: it is about a client or the network, or comes after a pause.
     fn begins_paragraph(&self, line: &Line) -> bool {
         let at_the_time = self.lines.iter().filter(|other| other.time == line.time);
         let before = self.lines.iter().rev().find(|other| other.time < line.time).map_or(Time(0), |line| line.time);
@@ -224,7 +225,7 @@ impl Story {
     }
 }
 
-/// The verb at the beginning of a deed, for one or for several.
+/// Puts the verb at the beginning of an action into the singular or plural.
 fn number(what: &str, actors: usize) -> String {
     if actors == 1 {
         return what.into();

@@ -1,4 +1,4 @@
-//! PBFT on the stage, and how its messages are told.
+//! PBFT in the harness, and descriptions of its messages.
 
 use super::play::{Play, Told};
 use super::story::{Story, certificate_name};
@@ -8,7 +8,7 @@ use quorate_consensus::pbft::selection::Selection;
 use quorate_consensus::{Config, Replica, pbft};
 use quorate_types::{Block, ClusterId, Domain, Height, Quorum, ReplicaId, Subject, View};
 
-/// PBFT.
+/// PBFT, as a protocol that the harness can run.
 pub struct Pbft;
 
 impl Play for Pbft {

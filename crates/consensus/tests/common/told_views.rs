@@ -1,4 +1,4 @@
-//! How the messages of the protocols with views are told.
+//! Descriptions of the messages of the protocols with views.
 
 use super::play::Told;
 use super::story::{Story, certificate_name};

@@ -22,13 +22,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a link takes where a test says nothing else.
+/// Default delay of a link.
 pub const HOP: Duration = Duration::from_millis(1);
-/// More events than any test needs between two looks: a replica that spins is found out.
+/// Maximum number of events between two checks, more than any test needs. Detects a replica that spins.
 const MAX_EVENTS: u64 = 3_000_000;
 
 pub type Act<M = ChainedMessage> = Action<M>;
-/// Rewrites what a Byzantine replica asks of its host.
+/// Function that rewrites the actions of a Byzantine replica.
 pub type Tamper<M = ChainedMessage> = Box<dyn FnMut(&Keys, Act<M>, &mut Vec<Act<M>>)>;
 
 enum Happening<M> {
@@ -38,7 +38,7 @@ enum Happening<M> {
     Submit { replica: ReplicaId, bundle: Bundle },
 }
 
-/// A block that a replica committed.
+/// Block that a replica committed.
 #[derive(Clone)]
 pub struct Committed {
     pub time: Time,
@@ -52,44 +52,44 @@ struct Node<P: Play> {
     /// The last record that a message has waited for.
     awaited: Option<RecordId>,
     alive: bool,
-    /// How often it was restarted.
+    /// The number of restarts.
     life: u32,
-    /// It crashes when it has done so much more of what the replica asks for.
+    /// Number of further actions before it crashes.
     fuse: Option<u64>,
     /// The height of the last block that it handed to its application in this life.
     executed: Height,
     tamper: Option<Tamper<P::Message>>,
     commits: Vec<Committed>,
     marks: Vec<Mark>,
-    /// A digest of all that it executed.
+    /// Digest of everything that it executed.
     state: Digest,
-    /// The height and state that it begins a life with.
+    /// The height and state with which it begins a life.
     snapshot: (Height, Digest),
     states: States,
 }
 
-/// A cluster in virtual time.
+/// Cluster in virtual time.
 pub struct World<P: Play> {
     pub now: Time,
     pub keys: Keys,
     pub network: Network<P::Message>,
     pub oracle: Oracle<P>,
     pub story: Option<Story>,
-    /// Longest that a question to the crypto device takes; at random below this.
+    /// Upper bound on the random time that the crypto device takes for a job.
     pub crypto_time: Duration,
-    /// Messages that replicas sent to others so far, lost ones included.
+    /// Number of messages that replicas sent to others so far, including lost ones.
     pub messages: u64,
-    /// How many of them each replica sent to each other, and of how many bytes.
+    /// Number and bytes of the messages that each replica sent to each other replica.
     pub said: BTreeMap<(u16, u16), (u64, u64)>,
-    /// The state is kept at each so-manieth checkpoint.
+    /// Number of checkpoints between two whose state is kept.
     pub keeps_every: u64,
-    /// Least bytes of a state that is kept.
+    /// Minimum size of a kept state, in bytes.
     pub state_bytes: usize,
-    /// The blocks that were committed, by whoever was first.
+    /// The committed blocks, as the first replica committed them.
     chain: Vec<Arc<Block>>,
     config: Config,
     seed: u64,
-    /// What clients sent.
+    /// The bundles that clients sent.
     sent: BTreeMap<Digest, Bundle>,
     nodes: Vec<Node<P>>,
     queue: BTreeMap<(Time, u64), Happening<P::Message>>,
@@ -99,12 +99,12 @@ pub struct World<P: Play> {
 }
 
 impl<P: Play> World<P> {
-    /// A cluster of `n` replicas that have not started.
+    /// Creates a cluster of `n` replicas that have not started.
     pub fn new(n: usize, config: Config, seed: u64) -> Self {
         World::with_quorum(Quorum::of(n).expect("the tests use sound sizes"), config, seed)
     }
 
-    /// The same, with n and f set apart.
+    /// Creates a cluster like [`World::new`], with n and f given separately.
     pub fn with_quorum(quorum: Quorum, config: Config, seed: u64) -> Self {
         let n = quorum.replicas();
         let cluster = ClusterId::from_name("test");
@@ -147,7 +147,7 @@ impl<P: Play> World<P> {
         }
     }
 
-    /// The same, started.
+    /// Creates a cluster and starts it.
     pub fn started(n: usize, config: Config, seed: u64) -> Self {
         let mut world = World::new(n, config, seed);
         world.start();
@@ -169,50 +169,50 @@ impl<P: Play> World<P> {
         &self.nodes[usize::from(replica)].replica
     }
 
-    /// What a replica has committed, with the time.
+    /// Returns the blocks that a replica committed, with the times.
     pub fn commits(&self, replica: u16) -> &[Committed] {
         &self.nodes[usize::from(replica)].commits
     }
 
-    /// What a replica told of itself.
+    /// Returns the marks that a replica emitted.
     pub fn marks(&self, replica: u16) -> &[Mark] {
         &self.nodes[usize::from(replica)].marks
     }
 
-    /// When a replica committed a bundle.
+    /// Returns when a replica committed a bundle.
     pub fn commit_time(&self, replica: u16, bundle: &Digest) -> Option<Time> {
         self.commits(replica).iter().find(|commit| commit.block.payload.contains(bundle)).map(|commit| commit.time)
     }
 
-    /// Replicas that are alive, honest, and so bound to make progress.
+    /// Returns the replicas that are alive and honest, and so must make progress.
     pub fn honest(&self) -> Vec<u16> {
         let sound = |replica: &ReplicaId| self.nodes[replica.index()].alive && !self.oracle.is_byzantine(*replica);
         self.replicas().into_iter().filter(sound).map(|replica| replica.0).collect()
     }
 
-    /// Whether all honest live replicas have committed a bundle.
+    /// Returns whether all honest live replicas have committed a bundle.
     pub fn is_done(&self, bundle: &Digest) -> bool {
         self.honest().iter().all(|replica| self.commit_time(*replica, bundle).is_some())
     }
 
-    /// View timeouts of all live replicas together.
+    /// Returns the number of view timeouts of all live replicas together.
     pub fn view_timeouts(&self) -> u64 {
         self.nodes.iter().filter(|node| node.alive).map(|node| node.replica.view_timeouts()).sum()
     }
 
-    /// The most view timeouts that a live replica had.
+    /// Returns the maximum number of view timeouts of a live replica.
     pub fn max_view_timeouts(&self) -> u64 {
         let alive = self.nodes.iter().filter(|node| node.alive);
         alive.map(|node| node.replica.view_timeouts()).max().unwrap_or(0)
     }
 
-    /// Makes a replica Byzantine: `tamper` rewrites whatever it asks for.
+    /// Makes a replica Byzantine: `tamper` rewrites its actions.
     pub fn corrupt(&mut self, replica: u16, tamper: Tamper<P::Message>) {
         self.oracle.distrust(ReplicaId(replica));
         self.nodes[usize::from(replica)].tamper = Some(tamper);
     }
 
-    /// A fresh bundle of so many commands that has not been sent to anybody.
+    /// Creates a new bundle with this number of commands, without sending it.
     pub fn bundle(&mut self, commands: u64) -> Bundle {
         self.bundles += 1;
         let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
@@ -228,13 +228,13 @@ impl<P: Play> World<P> {
         bundle
     }
 
-    /// A client sends a fresh bundle to every replica now.
+    /// Submits a new bundle to every replica now.
     pub fn submit(&mut self, commands: u64) -> Digest {
         let all: Vec<u16> = self.replicas().iter().map(|replica| replica.0).collect();
         self.submit_to(&all, commands)
     }
 
-    /// A client sends a fresh bundle to some replicas now.
+    /// Submits a new bundle to some replicas now.
     pub fn submit_to(&mut self, replicas: &[u16], commands: u64) -> Digest {
         let bundle = self.bundle(commands);
         if let Some(story) = &mut self.story {
@@ -246,7 +246,7 @@ impl<P: Play> World<P> {
         bundle.digest()
     }
 
-    /// A client sends a bundle again to every replica.
+    /// Submits a bundle to every replica again.
     pub fn submit_again(&mut self, bundle: &Digest) {
         let bundle = self.sent.get(bundle).expect("it was sent before").clone();
         for replica in self.replicas() {
@@ -254,17 +254,17 @@ impl<P: Play> World<P> {
         }
     }
 
-    /// Loses all messages that are on their way from one replica to another.
+    /// Drops all messages in flight between replicas.
     pub fn drop_all_in_flight(&mut self) {
         self.queue.retain(|_, happening| !matches!(happening, Happening::Deliver { from, to, .. } if from != to));
     }
 
-    /// A message of a faulty replica's making enters its link to another.
+    /// Injects a protocol message of a faulty replica into its link to another.
     pub fn inject(&mut self, from: u16, to: u16, message: P::Message) {
         self.inject_letter(from, to, Letter::Protocol(message));
     }
 
-    /// The same, of any kind of message.
+    /// Injects any message of a faulty replica into its link to another.
     pub fn inject_letter(&mut self, from: u16, to: u16, letter: Letter<P::Message>) {
         self.transmit(ReplicaId(from), ReplicaId(to), letter);
     }
@@ -275,19 +275,19 @@ impl<P: Play> World<P> {
         (time, self.sequence)
     }
 
-    /// Whether nothing will ever happen again by itself.
+    /// Returns whether no event is left that would happen by itself.
     pub fn is_quiet(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Lets everything happen up to a moment.
+    /// Runs for a duration.
     pub fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         self.run_until(time, |_| false);
         self.now = end;
     }
 
-    /// Lets things happen until `done` holds, and says whether it came to that within `time`.
+    /// Runs until `done` holds. Returns whether it did within `time`.
     pub fn run_until(&mut self, time: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + time;
         for _ in 0..MAX_EVENTS {
@@ -302,7 +302,7 @@ impl<P: Play> World<P> {
         panic!("{MAX_EVENTS} events in less than {time:?} of virtual time: somebody spins");
     }
 
-    /// Lets things happen until all honest replicas committed a bundle.
+    /// Runs until all honest replicas have committed a bundle. Returns whether they did within `time`.
     pub fn run_until_done(&mut self, time: Duration, bundle: &Digest) -> bool {
         self.run_until(time, |world| world.is_done(bundle))
     }
@@ -322,7 +322,7 @@ impl<P: Play> World<P> {
                 self.nodes[replica.index()].alarms.remove(&timer);
                 self.step(replica, Input::Timeout(timer));
             }
-            // Whoever asked is no more.
+            // The replica that asked has crashed.
             Happening::Answer { replica, life, .. } if life != self.nodes[replica.index()].life => {}
             Happening::Answer { replica, input, .. } => {
                 if let (Input::Assembled { result: Ok(certificate), .. }, Some(story)) = (&input, &mut self.story) {
@@ -529,14 +529,14 @@ impl<P: Play> World<P> {
         }
     }
 
-    /// Adds a line to the story, if one is told.
+    /// Adds a line to the story, if there is one.
     pub fn tell(&mut self, who: ReplicaId, what: String) {
         if let Some(story) = &mut self.story {
             story.say(self.now, &format!("{who:?}"), what, 0);
         }
     }
 
-    /// Adds a line about the network to the story, if one is told.
+    /// Adds a line about the network to the story, if there is one.
     pub fn tell_of_network(&mut self, what: &str) {
         if let Some(story) = &mut self.story {
             story.say(self.now, "network", what.into(), 0);

@@ -1,9 +1,9 @@
-//! Transcripts as files: compared, or written anew.
+//! Transcripts as files: compared or rewritten.
 #![allow(dead_code)]
 
 use std::path::PathBuf;
 
-/// Most characters in a line of prose.
+/// Maximum number of characters in a line of prose.
 const WIDTH: usize = 118;
 
 /// Compares a text with `testdata/<protocol>/<name>.txt`.
@@ -18,7 +18,7 @@ pub fn compare(protocol: &str, name: &str, text: &str) {
     assert!(golden == text, "{} has changed:\n{}", path.display(), difference(&golden, text));
 }
 
-/// The lines that are gone (-) and the new ones (+), with two lines of what stayed around them.
+/// Returns the removed (-) and added (+) lines, with two lines of context.
 pub fn difference(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let mut common = vec![vec![0usize; new.len() + 1]; old.len() + 1];
@@ -49,7 +49,7 @@ pub fn difference(old: &str, new: &str) -> String {
         + "Write it anew with: QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests golden"
 }
 
-/// Prose in lines.
+/// Wraps prose into lines.
 pub fn wrap(text: &str) -> String {
     let (mut lines, mut line) = (String::new(), String::new());
     for word in text.split_whitespace() {

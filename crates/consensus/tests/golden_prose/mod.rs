@@ -1,10 +1,10 @@
-//! What stands above each transcript: what it shows, and what to look at.
+//! Introductions of the transcripts: what each shows, and what to look at.
 
 use super::golden_files::wrap;
 use crate::common::play::Viewed;
 use quorate_consensus::facts::{Facts, Shape};
 
-/// The first lines of a transcript.
+/// Returns the first lines of a transcript.
 pub fn title<R: Viewed>(story: &str) -> String {
     let Facts { title, essence, .. } = R::FACTS;
     let (heading, shows) = match story {

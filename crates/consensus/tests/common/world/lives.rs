@@ -1,4 +1,4 @@
-//! How replicas end and come back, and what their journals have then.
+//! Crashes and restarts of replicas, and the state of their journals afterwards.
 
 use super::states::States;
 use super::{Happening, Node, World};
@@ -9,8 +9,8 @@ use quorate_consensus::seam::RecordId;
 use quorate_types::{Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, Vote, Wire};
 
 impl<P: Play> Node<P> {
-    /// A statement leaves after the record of it, however often it is made; a proposal after that of a vote or a proposal in the view
-    /// before.
+    /// Checks that a statement leaves after its own record, each time it is sent. A proposal may instead leave after
+    /// the record of a vote or a proposal in the previous view.
     pub(super) fn waits_for_its_record(&self, me: ReplicaId, vote: &Vote, after: Option<RecordId>) {
         let Some(after) = after else { panic!("{me:?} says {:?} before it has made that durable", vote.subject) };
         let reserves = |earlier: &Subject| {
@@ -27,7 +27,7 @@ impl<P: Play> Node<P> {
 }
 
 impl<P: Play> World<P> {
-    /// Ends a replica for good: what it has sent is on its way.
+    /// Crashes a replica until it is restarted. Its messages in flight still arrive.
     pub fn kill(&mut self, replica: u16) {
         let node = &mut self.nodes[usize::from(replica)];
         node.alive = false;
@@ -40,7 +40,8 @@ impl<P: Play> World<P> {
         self.tell(ReplicaId(replica), "stops for good".into());
     }
 
-    /// Ends a replica for good in the middle of a sentence: each of its messages on its way is lost with the given chance.
+    /// Crashes a replica while it is sending: each of its messages in flight is lost with the given
+    /// probability.
     pub fn kill_in_mid_sentence(&mut self, replica: u16, lost_per_mille: u64) {
         let random = &mut self.random;
         self.queue.retain(|_, happening| match happening {
@@ -50,7 +51,7 @@ impl<P: Play> World<P> {
         self.kill(replica);
     }
 
-    /// Ends a replica when it has done so much more of what it asks for: between any two actions, in the middle of a step.
+    /// Crashes a replica after this number of further actions, possibly in the middle of a step.
     pub fn crash_after(&mut self, replica: u16, actions: u64) {
         self.nodes[usize::from(replica)].fuse = Some(actions);
     }
@@ -59,8 +60,8 @@ impl<P: Play> World<P> {
         self.nodes[usize::from(replica)].alive
     }
 
-    /// Starts a replica again that was killed, with what its journal must have: of the records that nothing has waited for, which may
-    /// not have been written, it keeps so many.
+    /// Restarts a crashed replica from its journal, keeping at most `unawaited` of the records that no message has
+    /// waited for, which may not have been written.
     pub fn restart(&mut self, replica: u16, unawaited: usize) {
         let (me, quorum, cluster) = (ReplicaId(replica), self.keys.quorum, self.keys.cluster);
         let node = &mut self.nodes[usize::from(replica)];
@@ -84,7 +85,7 @@ impl<P: Play> World<P> {
         let node = &self.nodes[usize::from(replica)];
         let records: Vec<_> = node.durable.iter().map(|(id, record)| (*id, record.clone())).collect();
         for (id, record) in records {
-            // What the journal holds is read from bytes.
+            // Decode the records from bytes, as a host would.
             let mut out = Encoder::with_capacity(512);
             let pieces = record.pieces(&mut out).concat();
             record.encode(&mut out);
@@ -97,7 +98,7 @@ impl<P: Play> World<P> {
         self.step(me, Input::Start);
     }
 
-    /// Starts a replica again whose journal is gone.
+    /// Restarts a replica whose journal is lost.
     pub fn restart_without_memory(&mut self, replica: u16) {
         self.oracle.forgets(ReplicaId(replica));
         let node = &mut self.nodes[usize::from(replica)];
@@ -112,7 +113,8 @@ impl<P: Play> World<P> {
         self.step(ReplicaId(replica), Input::Start);
     }
 
-    /// Has a replica sum its journal up and its state written, and cuts the journal at the last sum that nobody is behind.
+    /// Makes a replica summarize its journal and write its state, and cuts the journal at the last summary that no
+    /// replica is behind.
     pub fn shorten_journal(&mut self, replica: u16) {
         self.step(ReplicaId(replica), Input::Summarize);
         let lowest = self.nodes.iter().map(|node| node.commits.len() as u64).min().map(Height);
@@ -131,7 +133,7 @@ impl<P: Play> World<P> {
         };
         let cut = node.durable.iter().rev().find(|(id, record)| passed(record) && complete(id));
         if let Some(id) = cut.map(|(id, _)| *id) {
-            // Whole segments go, so that some of what is not needed stays.
+            // Only whole segments are removed, so some records that are not needed remain.
             let leftovers = self.random.below(6) as usize;
             let first = node.durable.range(..id).rev().take(leftovers).last().map_or(id, |(first, _)| *first);
             node.durable = node.durable.split_off(&first);

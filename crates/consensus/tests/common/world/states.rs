@@ -1,4 +1,4 @@
-//! The states that a host keeps at checkpoints, hands out, receives and takes over.
+//! The states that a host keeps at checkpoints, serves, receives and adopts.
 
 use super::{Committed, Happening, World};
 use crate::common::play::Play;
@@ -11,17 +11,17 @@ use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::state::CHUNK_BYTES;
 use quorate_types::{Certificate, Decoder, Digest, Domain, Encoder, Hasher, Height, Manifest, ReplicaId, Wire};
 
-/// What a host has of states. What is certified or received outlives a restart.
+/// States of a host. Those that are certified or received survive a restart.
 #[derive(Default)]
 pub(super) struct States {
     keeper: StateKeeper<Bytes>,
-    /// The highest state that gave way to later ones in this life, before a quorum vouched for it.
+    /// The highest state that later ones replaced in this life before a quorum certified it.
     gone: Option<Height>,
-    /// What was taken over last.
+    /// The last adopted state.
     adopted: Option<(Certificate, Frontier)>,
 }
 
-/// What a state holds.
+/// Content of a state.
 struct Content {
     frontier: Frontier,
     executed: Digest,
@@ -29,7 +29,7 @@ struct Content {
 }
 
 impl Content {
-    /// In chunks of which every other differs from state to state.
+    /// Encodes into chunks, every other one of which differs from state to state.
     fn encode(&self, min_bytes: usize) -> Bytes {
         let mut out = Encoder::with_capacity(4096);
         self.frontier.encode(&mut out);
@@ -54,7 +54,7 @@ impl Content {
 }
 
 impl States {
-    /// A host begins a life: for each of these checkpoints it has the state.
+    /// Starts a new life of the host. Returns the checkpoints whose states it has.
     pub fn begin_again(&mut self) -> Vec<Certificate> {
         self.gone = None;
         self.keeper.retain(|kept| kept.certificate.is_some());
@@ -83,7 +83,7 @@ impl States {
         self.keeper.keep_chunk(height, chunk, bytes);
     }
 
-    /// The height of the state that was taken over last, and whether that is on the disk.
+    /// Returns the height of the last adopted state on disk.
     pub fn adopted(&self) -> Option<Height> {
         self.adopted.as_ref().map(|(checkpoint, _)| checkpoint.subject.height)
     }
@@ -94,12 +94,13 @@ impl States {
 }
 
 impl<P: Play> World<P> {
-    /// At checkpoints whose number a rule chooses, the same for all, the digest is that of the state itself, which is kept.
+    /// Digests the state at a checkpoint. At checkpoints chosen by a common rule, the digest covers the full state,
+    /// which is kept.
     pub(super) fn digest_state(&mut self, me: ReplicaId, frontier: Frontier) {
         let (height, every) = (frontier.height(), self.config.checkpoint_interval * self.keeps_every);
         let node = &mut self.nodes[me.index()];
         if node.states.adopted() > Some(height) {
-            // It has taken a later state over, and the replica has not heard of that yet.
+            // The host has adopted a later state, and the replica does not know that yet.
             return;
         }
         assert_eq!(node.executed, height, "{me:?} asks for the state of another height");
@@ -128,7 +129,7 @@ impl<P: Play> World<P> {
         assert!(is_here || states.gone >= Some(height), "{me:?} takes a state for kept that was not");
     }
 
-    /// The state is on the disk, and the application in it, before the replica hears of that.
+    /// Adopts a state. The state is on the disk and in the application before the replica learns of it.
     pub(super) fn adopt_state(&mut self, me: ReplicaId, checkpoint: Certificate) {
         let height = checkpoint.subject.height;
         let (manifest, state) = self.nodes[me.index()].states.keeper.received(height);
@@ -151,7 +152,7 @@ impl<P: Play> World<P> {
         self.answer(me, Input::Adopted { checkpoint: Box::new(checkpoint), frontier });
     }
 
-    /// A host that comes back tells of the state that it has taken over, if the journal does not.
+    /// Reports the adopted state after a restart, if the journal does not mention it.
     pub(super) fn tell_of_adoption(&mut self, me: ReplicaId) {
         let node = &self.nodes[me.index()];
         let committed = node.replica.committed_height();
@@ -161,12 +162,12 @@ impl<P: Play> World<P> {
         }
     }
 
-    /// Up to where a replica's host has taken a state over.
+    /// Returns the height of the state that a replica's host last adopted.
     pub fn adopted(&self, replica: u16) -> Option<Height> {
         self.nodes[usize::from(replica)].states.adopted()
     }
 
-    /// The heights of the states that a replica can hand out.
+    /// Returns the heights of the states that a replica can serve.
     pub fn states(&self, replica: u16) -> Vec<Height> {
         self.nodes[usize::from(replica)].states.heights()
     }
