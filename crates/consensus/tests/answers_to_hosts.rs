@@ -1,4 +1,4 @@
-//! What a host must act on comes as an action of its own, beside whatever mark tells of it.
+//! Everything that a host must act on is a separate action, in addition to any mark that reports it.
 
 use quorate_consensus::chained::engine::ChainedEngine;
 use quorate_consensus::chained::rules::Jolteon;
@@ -10,7 +10,7 @@ use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height, 
 
 type Jolteons = Replica<ChainedEngine<Jolteon>>;
 
-/// Far enough away for a bundle to be ordered before.
+/// Far enough in the future for a bundle to be ordered before.
 const LATER: Height = Height(1 << 20);
 
 fn replica(me: u16, config: Config) -> Jolteons {
@@ -26,7 +26,7 @@ fn bundle(number: u64, expires: Height) -> Bundle {
     builder.finish()
 }
 
-/// The refusals among the actions of a submission.
+/// Returns the refusals among the actions of a submission.
 fn refusals(replica: &mut Jolteons, bundles: &[&Bundle]) -> Vec<(Digest, Refusal)> {
     let mut actions = Vec::new();
     let bundles = bundles.iter().map(|bundle| (*bundle).clone()).collect();
@@ -41,7 +41,7 @@ fn refusals(replica: &mut Jolteons, bundles: &[&Bundle]) -> Vec<(Digest, Refusal
 #[test]
 fn each_bundle_without_room_is_refused_and_one_that_waits_is_not() {
     let config = Config { protocol: ProtocolKind::Jolteon, pool_bundles: 2, ..Config::default() };
-    // Replica 3 does not lead view 1: what it takes in waits.
+    // Replica 3 does not lead view 1, so its bundles stay pending.
     let mut replica = replica(3, config);
     replica.step(Time(0), Input::Start, &mut Vec::new());
     let [one, two, three, four] = [1, 2, 3, 4].map(|number| bundle(number, LATER));
@@ -62,7 +62,7 @@ fn a_replica_whose_journal_makes_no_sense_asks_to_be_halted() {
     assert!(matches!(actions[..], [Action::Halt(Halt::Unreadable { id: RecordId(1), .. })]), "{actions:?}");
 }
 
-/// The leader is the replica's to say: that of the mark is the same at that moment.
+/// The replica reports the leader, which at that moment equals the leader of the mark.
 #[test]
 fn the_leader_is_read_from_the_replica() {
     let mut replica = replica(2, Config::default());

@@ -1,4 +1,4 @@
-//! What comes from the network: one encoding for each value, one value for each encoding, and nothing that makes a replica fall.
+//! Messages from the network: each value has one encoding, each encoding one value, and no input makes a replica panic.
 
 use crate::unit_support::{at, cluster, config, genesis, millis, quorum};
 use bytes::Bytes;
@@ -162,12 +162,12 @@ fn part() -> impl Strategy<Value = u32> {
     prop_oneof![4 => 0..4u32, 1 => any::<u32>()]
 }
 
-/// Of states of one chunk and of several, the last of which may be short.
+/// Generates manifests of states of one or more chunks, the last of which may be short.
 fn manifest() -> impl Strategy<Value = Manifest> {
     (1..700_000usize, any::<u8>()).prop_map(|(length, byte)| Manifest::of(&vec![byte; length]))
 }
 
-/// Of a chain, or of slots.
+/// Generates frontiers of a chain or of slots.
 fn frontier() -> BoxedStrategy<Frontier> {
     let candidates = || collection::vec((0..9u16).prop_map(ReplicaId), 0..4);
     let block =
@@ -199,7 +199,7 @@ fn standing() -> impl Strategy<Value = Standing> {
         .prop_map(|(certificates, votes)| Standing { certificates, votes })
 }
 
-/// The same for basic HotStuff, where some of the messages begin a phase.
+/// Converts a message for basic HotStuff, in which some messages begin a phase.
 fn basic(envelope: Envelope<ChainedMessage>, phase: Option<Certificate>) -> Envelope<BasicMessage> {
     match (envelope, phase) {
         (_, Some(certificate)) => Envelope::Protocol(BasicMessage::Phase(Box::new(certificate))),
@@ -219,7 +219,7 @@ fn basic(envelope: Envelope<ChainedMessage>, phase: Option<Certificate>) -> Enve
     }
 }
 
-/// A certificate that begins a phase, in one of four messages.
+/// Generates a certificate that begins a phase, in one of four messages.
 fn phase() -> impl Strategy<Value = Option<Certificate>> {
     option::weighted(0.25, certificate())
 }
@@ -337,7 +337,7 @@ fn action() -> BoxedStrategy<Action<ChainedMessage>> {
     .boxed()
 }
 
-/// What decodes is encoded to the very bytes it came from, so that no value has a second encoding.
+/// Checks that re-encoding a decoded value yields the same bytes, so no value has a second encoding.
 fn decodes_canonically<T: Wire + PartialEq + Debug>(message: Vec<u8>) -> Result<(), TestCaseError> {
     let message = Bytes::from(message);
     if let Ok(value) = decode_message::<T>(message.clone()) {
@@ -353,7 +353,7 @@ fn reads_back<T: Wire + PartialEq + Debug>(value: &T) -> Result<Bytes, TestCaseE
     Ok(message)
 }
 
-/// An encoding with a few bytes changed, cut off or added.
+/// Returns an encoding with a few bytes changed, removed or added.
 fn spoil(message: &Bytes, changes: &[(prop::sample::Index, u8)], length: prop::sample::Index) -> Vec<u8> {
     let mut spoilt = message.to_vec();
     for (where_, to) in changes {
@@ -490,7 +490,8 @@ fn hostile_counts_are_refused_by_name() {
     }
 }
 
-/// A replica whose keys make nothing genuine: whatever strangers and peers say, it neither falls nor does anything for them.
+/// Checks that a replica whose verification always fails neither panics nor acts on any message from strangers or
+/// peers.
 fn survives<F: Family>(config: Config, script: &[(u16, Envelope<F::Message>)]) -> Result<(), TestCaseError> {
     let me = ReplicaId(0);
     let engine = ViewEngine::<F>::new(&config, &cluster());
@@ -499,7 +500,7 @@ fn survives<F: Family>(config: Config, script: &[(u16, Envelope<F::Message>)]) -
     replica.step(now, Input::Start, &mut actions);
     for (from, message) in script {
         now = now + millis(3);
-        // What comes from oneself through the loopback is one's own and honest.
+        // Messages from the replica itself arrive over the loopback and are honest.
         let from = ReplicaId(from + 1);
         replica.step(now, Input::Receive { from, message: message.clone() }, &mut actions);
         let mut answers = Vec::new();
@@ -532,7 +533,7 @@ fn survives<F: Family>(config: Config, script: &[(u16, Envelope<F::Message>)]) -
 fn script() -> impl Strategy<Value = Vec<(u16, Envelope<ChainedMessage>)>> {
     collection::vec((0..5u16, envelope()), 1..30).prop_map(|mut script| {
         for (number, (from, envelope)) in script.iter_mut().enumerate() {
-            // Half of the messages are honest about their sender, so that more of what they say is looked at.
+            // Half of the messages name their true sender, so that more of their content is processed.
             let sender = ReplicaId(*from + 1);
             match envelope {
                 Envelope::Protocol(ChainedMessage::Proposal(proposal)) if number % 2 == 0 => {
@@ -589,7 +590,7 @@ proptest! {
     }
 }
 
-/// Certificates of the last view there is: the view after it cannot be named, but it can be spoken of.
+/// Messages may carry certificates of the last possible view, although no view follows it.
 #[test]
 fn the_last_view_there_is_has_no_next() {
     let last = Certificate { subject: Subject { view: View(u64::MAX), ..genesis().subject }, ..genesis() };

@@ -1,4 +1,5 @@
-//! What the questions of one faulty replica cost an honest one: a small message, repeated a thousand times a second, has bounded answers.
+//! Cost of the requests of one faulty replica for an honest one: a small message repeated a thousand times a second
+//! gets bounded answers.
 
 use crate::common::config;
 use crate::common::play::Viewed;
@@ -12,21 +13,23 @@ use quorate_consensus::{Config, Envelope};
 use quorate_types::{Attachment, Bundle, BundleBuilder, Certificate, ClientId, Digest, Height, ReplicaId, View};
 use std::time::Duration;
 
-/// Questions in one second.
+/// Requests per second.
 const FLOOD: u64 = 800;
-/// Answers to one question that may be given in that second: twice in 25 ms, which is half of the shortest honest retry, and a few more.
+/// Maximum number of answers to one request in that second: two in 25 ms, which is half of the shortest honest retry
+/// period, plus a few.
 const MAX_ANSWERS: u64 = 2 * 1000 / 25 + 5;
 
 crate::for_every_protocol! {
-    /// The same block, with its ancestors, again and again.
+    /// The same block with its ancestors, repeatedly.
     one_block_again_and_again,
-    /// The timeout of a view that is long over, again and again.
+    /// The timeout of a view that ended long ago, repeatedly.
     one_old_timeout,
-    /// Ever other questions for bundles, within what one peer may be sent in a second.
+    /// Always different requests for bundles, within the budget of one peer for a second.
     many_questions_for_bundles,
 }
 
-/// R3 says something to R1 a few hundred times within a second; returns how many messages and bytes R1 sends it meanwhile.
+/// Makes R3 send something to R1 a few hundred times within a second. Returns the number of messages and bytes that R1
+/// sends to R3 meanwhile.
 fn flood<P: crate::common::play::Play>(
     world: &mut World<P>,
     mut say: impl FnMut(u64) -> Envelope<P::Message>,
@@ -41,7 +44,7 @@ fn flood<P: crate::common::play::Play>(
     (after.0 - before.0, after.1 - before.1)
 }
 
-/// So many commands, one after the other.
+/// Orders this number of commands, one after the other.
 fn load<P: crate::common::play::Play>(world: &mut World<P>, commands: u64) {
     for _ in 0..commands {
         let command = world.submit(1);
@@ -50,8 +53,8 @@ fn load<P: crate::common::play::Play>(world: &mut World<P>, commands: u64) {
     world.run_for(Duration::from_millis(100));
 }
 
-/// STATUS is not signed and takes 18 bytes. A replica that has executed a hundred slots, none of them stable, answers the first with
-/// what it said of 64 slots.
+/// STATUS is unsigned and takes 18 bytes. A replica that has executed a hundred slots, none of them stable, answers the
+/// first STATUS with its messages for 64 slots.
 #[test]
 fn pbft_one_status() {
     let config = Config { dissemination: Dissemination::Leader, ..config::<Pbft>() };
@@ -63,7 +66,7 @@ fn pbft_one_status() {
     assert!(messages <= MAX_ANSWERS * 129, "{FLOOD} questions are answered by {messages} messages of {bytes} bytes");
 }
 
-/// A replica that gets on is answered each time.
+/// A replica that makes progress is answered every time.
 #[test]
 fn pbft_each_further_status() {
     let mut world = World::<Pbft>::started(4, config::<Pbft>(), 1);

@@ -1,9 +1,11 @@
-//! Coming back: from a journal, between any two actions, one, some or all at once; and without a journal.
+//! Restarts: from a journal, between any two actions, of one, some or all replicas at once; and without a journal.
 //!
-//! What is checked is what the oracles check everywhere, across the lives of a replica: no two statements of one kind in one view, one
-//! chain, executed from the beginning in each life; and that all that was sent is ordered when the trouble is over.
+//! The oracles check the same invariants as everywhere, across the lives of a replica: no two statements of one kind in
+//! one view; one chain, executed from the beginning in each life; and everything that was sent is ordered after the
+//! recovery.
 //!
-//! A failure names its seed; `QUORATE_RESTART_SEED=<seed>` runs that one alone, and `QUORATE_RESTART_SEEDS=<count>` runs more of them.
+//! A failure names its seed; `QUORATE_RESTART_SEED=<seed>` runs that one alone, and `QUORATE_RESTART_SEEDS=<count>`
+//! runs more of them.
 
 use crate::common::keys::Keys;
 use crate::common::play::Play;
@@ -24,7 +26,7 @@ use std::time::Duration;
 const SEEDS: u64 = 25;
 const VIEW_TIMEOUT_MS: u64 = 50;
 const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
-/// More than any journal has records that nothing waits for.
+/// More than the number of records in any journal that no message waits for.
 const ALL: usize = usize::MAX;
 
 macro_rules! for_all_protocols {
@@ -37,13 +39,13 @@ macro_rules! for_all_protocols {
 }
 
 for_all_protocols! {
-    /// Crashes between any two actions and restarts at any time, then peace.
+    /// Crashes between any two actions and restarts at any time, then recovery.
     crashes_and_peace,
-    /// Everybody crashes at once in the middle of the work, and what was committed anywhere is committed everywhere.
+    /// All replicas crash at once during the work, and anything committed anywhere is committed everywhere.
     all_crash_at_once,
-    /// A replica whose journal was summed up and cut comes back from the summary.
+    /// A replica whose journal was summarized and cut restarts from the summary.
     shortened_journal,
-    /// A replica whose journal is gone says nothing where it may have spoken, and takes part again later.
+    /// A replica whose journal is lost sends no statement in views where it may have voted, and takes part again later.
     lost_journal,
 }
 
@@ -66,13 +68,13 @@ fn quiet<P: Play>() -> Config {
     Config { view_timeout_ms: VIEW_TIMEOUT_MS, ..crate::common::config::<P>() }
 }
 
-/// The last view in which a replica has said anything.
+/// Returns the last view in which a replica has made any statement.
 fn spoken<P: Play>(world: &World<P>, replica: u16) -> View {
     world.replica(replica).parts().safety.spoke_in()
 }
 
-/// A block may have come from a peer, or out of a state, without the proof of the certificate in it: the certificate that the journal
-/// has besides, with its proof, is the one that the replica goes on with.
+/// A block may have come from a peer, or from a state, without the proof of the certificate in it. The replica then
+/// continues with the certificate that the journal has separately, with its proof.
 #[test]
 fn a_block_without_a_proof_does_not_replace_a_certificate() {
     let (quorum, cluster) = (Quorum::of(4).expect("a size"), ClusterId::from_name("test"));
@@ -146,7 +148,8 @@ mod bodies {
                 world.restart(replica, 0);
             }
         }
-        // What only those had who are gone is sent again by its client, as it would be until it is answered.
+        // Bundles that only the crashed replicas had are sent again by their clients, which retry until they are
+        // answered.
         commands.iter().for_each(|command| world.submit_again(command));
         let last = world.submit(1);
         commands.push(last);
@@ -209,7 +212,7 @@ mod bodies {
         let bound = world.replica(3).parts().safety.abstains();
         assert!(bound >= spoke, "it says nothing up to {bound:?} and spoke in {spoke:?}");
         assert!(bound.0 <= spoke.0 + 3, "{bound:?} is not far above {spoke:?}");
-        // The others go on; those who had the leader's place move on when it falls silent.
+        // The others continue. Those that had it as their leader move on when it falls silent.
         let command = world.submit(1);
         assert!(world.run_until_done(PATIENCE, &command));
         world.network.isolate(ReplicaId(0), true);

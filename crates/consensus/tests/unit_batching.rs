@@ -1,4 +1,4 @@
-//! When a leader proposes.
+//! Timing of a leader's proposals.
 
 use crate::unit_support::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn batching(batch_policy: BatchPolicy) -> Batching {
     Batching::new(&Config { batch_policy, batch: 10, batch_wait_ms: 5, view_timeout_ms: 1000, ..config() })
 }
 
-/// A leader who could propose since 1000 ms.
+/// A leader that could propose since 1000 ms.
 fn situation(pending: usize) -> Situation {
     Situation { pending, uncommitted: false, ready_since: at(1000), view: None }
 }
@@ -90,7 +90,8 @@ enum Past {
 }
 
 proptest! {
-    /// Whatever went before, one command that waits is proposed within the bound of the policy, by one who asks again when told.
+    /// A pending command is proposed within the policy's bound after any history, by a leader that asks again when
+    /// told.
     #[test]
     fn a_single_command_is_proposed_in_time(
         policy in prop::sample::select(BatchPolicy::ALL),

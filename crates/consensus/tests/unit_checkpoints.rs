@@ -1,4 +1,4 @@
-//! What a replica knows of checkpoints, and what it takes along from a committed block.
+//! Checkpoints, and the frontier that a replica keeps of a committed block.
 
 use crate::unit_support::{block, chain, digest, genesis, quorum, signed_by, vote};
 use bytes::Bytes;
@@ -26,7 +26,7 @@ fn certificate(height: u64, state: u64) -> Certificate {
     Certificate { signers: signed_by(&[0, 1, 2]), subject: at(height, state), ..genesis() }
 }
 
-/// One that has executed all checkpoints up to a height, the state of each being its height.
+/// Returns checkpoints executed up to a height, where the state of each is its height.
 fn executed_up_to(height: u64) -> Checkpoints {
     let mut checkpoints = checkpoints();
     for height in (INTERVAL..=height).step_by(INTERVAL as usize) {
@@ -59,7 +59,7 @@ fn votes_are_looked_at() {
     assert_eq!(refused(&checkpoints, at(24, 1)), None, "the window has moved");
 }
 
-/// To digest a state that is kept takes long; a quorum is done with it and vouches for the next ones meanwhile.
+/// Digesting a kept state takes long; meanwhile a quorum finishes and certifies the next checkpoints.
 #[test]
 fn a_certificate_waits_until_its_state_is_digested_here() {
     let mut checkpoints = executed_up_to(4);
@@ -162,7 +162,7 @@ fn decoded(frontier: &Frontier) -> Result<Frontier, DecodeError> {
     Ok(frontier)
 }
 
-/// The same chain, with other proofs in its certificates.
+/// Returns the same chain with other proofs in its certificates.
 fn with_proofs(blocks: &[Arc<Block>], proof: &'static [u8]) -> Vec<Arc<Block>> {
     let with = |one: &Arc<Block>| {
         let mut block = Block::clone(one);
@@ -228,7 +228,7 @@ fn a_frontier_of_nothing_is_our_own_bug() {
 }
 
 proptest! {
-    /// Whatever is executed and certified in whatever order: the stable one goes up only, and what is remembered is bounded.
+    /// For any order of executions and certificates, the stable checkpoint only rises and memory is bounded.
     #[test]
     fn checkpoints_in_any_order(steps in prop::collection::vec((any::<bool>(), 1..60u64, any::<bool>()), 1..60)) {
         let mut checkpoints = checkpoints();

@@ -1,4 +1,4 @@
-//! Settings that cannot work are refused by name.
+//! Configurations that cannot work are rejected, and the error names the setting.
 
 use crate::unit_support::{config, quorum};
 use quorate_consensus::Config;
@@ -79,13 +79,14 @@ fn what_does_not_matter_is_not_refused() {
     }
 }
 
-/// A cluster of which some are silent, view by view: who proposes, who collects the votes, what is certified on what.
+/// Model of a cluster with silent replicas, view by view: who proposes, who collects the votes, and which block extends
+/// which.
 struct Cluster {
     silent: Vec<bool>,
     needed: usize,
-    /// Whether a leader collects the votes of its own view, and not of the one before.
+    /// Whether a leader collects the votes of its own view instead of the previous one.
     collects_its_own: bool,
-    /// For each certified view the view of the parent.
+    /// The view of the parent for each certified view.
     certified: Vec<(u64, u64)>,
 }
 
@@ -94,7 +95,7 @@ impl Cluster {
         self.certified.iter().find(|(certified, _)| *certified == view).map(|(_, parent)| *parent)
     }
 
-    /// Whether anything is committed in the first views by certified blocks in so many consecutive views.
+    /// Returns whether `chain_length` certified blocks in consecutive views ever commit a block in the first views.
     fn commits(&mut self, kind: LeaderKind, chain_length: usize) -> bool {
         let n = self.silent.len();
         let (mut high, mut fixed) = (0, 0);
@@ -111,7 +112,7 @@ impl Cluster {
             }
             self.certified.push((view, high));
             high = view;
-            // Back from the new certificate through parents that are one view older each.
+            // Walk back from the new certificate through parents that are exactly one view older.
             let (mut at, mut length) = (view, 1);
             while let Some(parent) = self.parent(at).filter(|parent| *parent > 0 && parent + 1 == at) {
                 (at, length) = (parent, length + 1);
@@ -145,7 +146,7 @@ fn the_warning_of_a_stall_is_right_for_every_set_of_silent_replicas() {
                     _ => 2,
                 };
                 let needed = quorum(n).quorum();
-                // Where all collect, the leader itself is one of them.
+                // If all replicas collect, the leader itself is one of them.
                 let collects_its_own = protocol == ProtocolKind::BasicHotStuff || votes == VotesTo::All;
                 let mut cluster = Cluster { silent: silent.clone(), needed, collects_its_own, certified: Vec::new() };
                 let commits = cluster.commits(leader, chain_length);

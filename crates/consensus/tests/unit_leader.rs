@@ -1,4 +1,4 @@
-//! Who leads.
+//! Leader election.
 
 use crate::unit_support::*;
 use proptest::collection;
@@ -13,7 +13,7 @@ use quorate_types::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A chain as one replica sees it.
+/// Chain as one replica sees it.
 struct Chain {
     replicas: u16,
     leaders: LeaderElection,
@@ -29,7 +29,7 @@ impl Chain {
         Chain { replicas: replicas as u16, leaders, tree, head: genesis(), blocks: Vec::new() }
     }
 
-    /// The leader after so many skipped views.
+    /// Returns the leader after this number of skipped views.
     fn leader(&self, skipped: u64) -> u16 {
         self.leaders
             .leader(View(self.head.view().0 + 1 + skipped), &self.head.subject, &self.tree)
@@ -37,7 +37,7 @@ impl Chain {
             .0
     }
 
-    /// A block after so many skipped views, whose certificate these sign.
+    /// Appends a block after this number of skipped views, with a certificate by these signers.
     fn extend(&mut self, skipped: u64, signers: &[u16]) {
         let block = block(self.head.view().0 + 1 + skipped, self.leader(skipped), self.head.clone(), Vec::new());
         self.tree.insert(block.clone(), self.leaders.candidates(&block, &self.tree));
@@ -86,8 +86,8 @@ fn a_view_that_is_not_above_its_basis_has_no_leader() {
 }
 
 impl Chain {
-    /// Views until the next certificate while these are silent: a view succeeds if its leader speaks and so does the one who
-    /// collects its votes. None if there is none in so many views.
+    /// Returns the number of views until the next certificate while these replicas are silent, or `None` if `most`
+    /// views yield none. A view succeeds if neither its leader nor the collector of its votes is silent.
     fn live(&mut self, silent: &[u16], most: u64) -> Option<u64> {
         let signers: Vec<u16> = (0..self.replicas).filter(|replica| !silent.contains(replica)).collect();
         for skipped in 0..most {
@@ -105,7 +105,7 @@ impl Chain {
     }
 }
 
-/// One silent replica among four, as the figures of the design count on it.
+/// One silent replica of four, as in the figures of the design.
 #[test]
 fn under_reputation_a_replica_that_falls_silent_is_soon_out() {
     let mut chain = Chain::new(LeaderKind::Reputation, 4);
@@ -118,8 +118,8 @@ fn under_reputation_a_replica_that_falls_silent_is_soon_out() {
     assert!(!chain.candidates().contains(&3));
 }
 
-/// One of four signs everything, and fails every view that it leads or collects the votes of: three of the others in a row, which is what
-/// a three-chain takes, have to be found again and again.
+/// One of four signs everything but fails each view that it leads or collects votes for. The election must repeatedly
+/// find three of the others in a row, as a three-chain needs.
 #[test]
 fn under_reputation_a_replica_that_votes_and_fails_its_views_is_out_for_long() {
     for failing in 0..4 {
@@ -148,7 +148,7 @@ fn under_reputation_a_replica_that_votes_and_fails_its_views_is_out_for_long() {
     }
 }
 
-/// For each block the views that were skipped before it and who signs its certificate.
+/// Generates the number of views skipped before each block, and the signers of its certificate.
 fn history(replicas: u16) -> impl Strategy<Value = Vec<(u64, Vec<u16>)>> {
     let enough = quorum(usize::from(replicas)).quorum();
     let signers = Just((0..replicas).collect::<Vec<u16>>())
@@ -202,7 +202,7 @@ proptest! {
         if others.len() < shape.quorum() {
             return Ok(());
         }
-        // The last certificate that the silent one may have signed is the one in the first of these blocks.
+        // The silent replica may have signed the certificate in the first of these blocks, but none after it.
         for _ in 0..window + 1 {
             chain.extend(0, &others);
         }
@@ -218,7 +218,8 @@ proptest! {
         }
     }
 
-    /// After whatever past, and whoever of f falls silent then, certificates go on, and in the end without any timeout.
+    /// After any history, when any f replicas fall silent, certificates continue to form, and eventually without
+    /// timeouts.
     #[test]
     fn under_reputation_the_live_go_on(
         (replicas, history) in histories(),
@@ -237,7 +238,7 @@ proptest! {
         prop_assert!(skipped[2 * blocks / 3..].iter().all(|skipped| *skipped == Some(0)), "{silent:?} of {replicas}: {skipped:?}");
     }
 
-    /// When a block comes in decides how much of the past is kept at that moment; it must not decide who leads.
+    /// The time at which a block arrives determines how much history is kept by then; it must not affect the leader.
     #[test]
     fn whoever_has_the_same_chain_names_the_same_leaders(
         (replicas, history) in histories(),

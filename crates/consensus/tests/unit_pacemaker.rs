@@ -1,4 +1,4 @@
-//! How long views last.
+//! Durations and timeouts of views.
 
 use crate::unit_support::*;
 use proptest::collection;
@@ -13,7 +13,7 @@ fn pacemaker(view_duration: ViewDuration) -> Pacemaker {
     Pacemaker::new(&Config { view_duration, view_timeout_ms: 1000, min_view_timeout_ms: 50, ..config() }, quorum(4))
 }
 
-/// Views of this length, each begun by a certificate of votes while there is work.
+/// Enters views of these durations, each begun by a certificate of votes while there is work.
 fn after_views(pacemaker: &mut Pacemaker, lengths: &[u64]) {
     let mut now = at(1000);
     pacemaker.working(now, true);
@@ -187,7 +187,8 @@ proptest! {
         }
     }
 
-    /// Whoever sets the alarm again as he is told gives up when the view has lasted its time, not before and not much later.
+    /// A replica that sets the timer again as told times out when the view has lasted its time, not earlier and not
+    /// much later.
     #[test]
     fn the_alarms_lead_to_giving_up_in_time(entered in 0..5000u64, work in 0..5000u64, first in 0..3000u64, timeouts in 0..4) {
         let mut pacemaker = pacemaker(ViewDuration::Exponential);

@@ -1,4 +1,4 @@
-//! Bundles: pending, proposed, executed, released.
+//! Bundles in the pool: pending, proposed, executed, released.
 
 use crate::unit_support::*;
 use proptest::collection;
@@ -9,7 +9,7 @@ use quorate_consensus::pool::{Need, Offered, Pool, Source};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A client wants it ordered, wherever it came in.
+/// The bundle comes from a client, over no particular link.
 const OFFERED: Need = Need::Offered(Source::Unnamed);
 
 fn pool(pool_bundles: usize, pool_bytes: usize) -> Pool {
@@ -75,7 +75,7 @@ fn the_room_is_for_what_waits_and_not_for_what_is_kept() {
     assert_eq!(pool.get(&large.digest()), Some(&large), "it is kept for those who lag behind");
 }
 
-/// The queue of a backup, which never selects, is bounded by an invariant of the pool; here many bundles pass through it.
+/// An invariant of the pool bounds the queue of a backup, which never selects; many bundles pass through it here.
 #[test]
 fn a_backup_forgets_what_others_proposed() {
     let mut pool = pool(100, 1 << 20);
@@ -134,13 +134,13 @@ fn step() -> impl Strategy<Value = Step> {
 
 #[derive(Default)]
 struct Held {
-    /// Blocks on the branch that name it, and others.
+    /// Number of blocks that name it, set aside or not.
     blocks: usize,
     aside: usize,
     executed: bool,
 }
 
-/// A block of the tree and what became of it.
+/// Block of the tree, with its state.
 struct Proposed {
     numbers: Vec<usize>,
     executed: bool,
@@ -150,7 +150,7 @@ struct Proposed {
 struct Naive {
     bundles: Vec<Bundle>,
     held: BTreeMap<usize, Held>,
-    /// What waits, in the order in which it is to be proposed.
+    /// The pending bundles, in the order in which they are to be proposed.
     line: Vec<usize>,
 }
 
@@ -329,7 +329,7 @@ proptest! {
     }
 }
 
-/// What one peer relays takes a share of the pool, which is free again when it is executed or the client sends it too.
+/// The relays of one peer take a share of the pool, which is freed when a bundle is executed or a client sends it too.
 #[test]
 fn a_peers_relays_take_a_share() {
     let mut pool = pool(80, 1 << 20);
@@ -356,7 +356,7 @@ fn from(crowd: u64, link: u64) -> Need {
     Need::Offered(Source::Client { crowd, link })
 }
 
-/// Where a bundle comes in the order of the proposals.
+/// Returns the position of a bundle in the order of proposals.
 fn position(pool: &Pool, bundle: &Bundle) -> usize {
     pool.oldest_pending(usize::MAX).iter().position(|other| other.digest() == bundle.digest()).expect("it waits")
 }
@@ -377,7 +377,7 @@ fn a_flood_over_other_links_is_before_a_bundle_with_one_round_only() {
     }
 }
 
-/// A key costs nothing, and neither does a link for each key, one after the other.
+/// A key costs nothing, and neither does opening a link for each key, one after the other.
 #[test]
 fn links_that_are_gone_wait_together() {
     let mut pool = pool(10_000, 1 << 26);
@@ -400,7 +400,7 @@ fn an_address_with_many_links_has_the_share_of_one_with_a_single_link() {
     }
     let single: Vec<Bundle> = (0..100).map(|number| bundle(number, 1, 10)).collect();
     single.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), from(2, 500)), Offered::New));
-    // The first round of the hundred links came before there was anything to share.
+    // The first round of the hundred links arrived before there was anything to share.
     let last = position(&pool, &single[99]);
     assert!((190..=320).contains(&last), "{last} before it, and 99 of them its own link's");
 }
@@ -445,7 +445,8 @@ fn a_bundle_waits_where_it_is_proposed_earliest() {
 }
 
 proptest! {
-    /// Whatever comes, leaves and is proposed: each pending bundle is in the order once, and of one link they keep their order.
+    /// For any sequence of arrivals, closed links and proposals, each pending bundle is in the order exactly once, and
+    /// the bundles of one link keep their order.
     #[test]
     fn lanes_lose_nothing(steps in collection::vec((0..6u8, 0..4u64, 0..3u64), 1..300)) {
         let mut pool = pool(1 << 20, 1 << 30);
@@ -487,7 +488,7 @@ proptest! {
     }
 }
 
-/// The digest of a bundle of [`lanes_lose_nothing`].
+/// Returns the digest of a bundle of [`lanes_lose_nothing`].
 fn named(number: u64, waiting: &BTreeMap<u64, (u64, bool)>) -> Digest {
     let link = waiting[&number].0 % 10;
     bundle(number, 1 + number % 7, link as usize).digest()

@@ -1,4 +1,4 @@
-//! The truth table of each protocol's rules.
+//! Truth table of each protocol's rules.
 
 use crate::unit_support::*;
 use proptest::collection;
@@ -23,7 +23,7 @@ fn may_vote<R: Rules>(block: &Block, evidence: Option<&Certificate>, lock: Subje
     R::may_vote(Candidate { block, evidence, lock }, tree).is_ok()
 }
 
-/// Which block of a chain with these views is committed when the last one is certified, by its view.
+/// Returns the view of the block that is committed when the last block of a chain with these views is certified.
 fn commits<R: Rules>(views: &[u64]) -> Option<u64> {
     let blocks = chain(views);
     R::commits(blocks.last().expect("a chain"), &tree(&blocks)).map(|block| block.view.0)
@@ -33,7 +33,7 @@ fn commits<R: Rules>(views: &[u64]) -> Option<u64> {
 fn chained_hotstuff_algorithm_1_line_26_votes_for_what_extends_the_lock() {
     let blocks = chain(&[1, 2, 3]);
     let tree = tree(&blocks);
-    // The certificate of the lock itself is no newer than the lock, so that the liveness rule says nothing.
+    // The certificate of the lock itself is no newer than the lock, so the liveness rule does not apply.
     let child = block(9, 0, certify(&blocks[1]), vec![]);
     assert!(may_vote::<ChainedHotStuff>(&child, None, voted(&blocks[1]), &tree));
     assert!(may_vote::<ChainedHotStuff>(&block(1, 0, genesis(), vec![]), None, genesis().subject, &tree));
@@ -210,7 +210,7 @@ fn every_protocol_is_known_by_its_own_facts() {
     assert_eq!(carries, [ProtocolKind::FastHotStuff]);
 }
 
-/// Chains whose views ascend by steps of one to three, as they must.
+/// Generates chains whose views ascend by one to three.
 fn views() -> impl Strategy<Value = Vec<u64>> {
     collection::vec(prop_oneof![4 => Just(1u64), 1 => 2..4u64], 1..40).prop_map(|steps| {
         let ascend = |view: &mut u64, step: u64| {
@@ -243,7 +243,7 @@ proptest! {
         prop_assert_eq!(highest(FastHotStuff::commits), highest(Jolteon::commits));
     }
 
-    /// Whoever is locked after a block was certified would vote for its children, so that a chain goes on.
+    /// A replica that locks after a block is certified would vote for its children, so the chain can grow.
     #[test]
     fn no_rule_refuses_the_next_block_of_its_own_chain(views in views()) {
         let blocks = chain(&views);

@@ -1,4 +1,4 @@
-//! What a replica may sign.
+//! Statements that a replica may sign.
 
 use crate::unit_support::*;
 use proptest::collection;
@@ -90,7 +90,7 @@ fn the_record_of_a_ballot_says_what_was_signed_under_which_lock() {
     assert_eq!(safety.promise(&ballot), expected);
 }
 
-/// A proposal leaves before its own record is durable when the view before was voted or proposed in.
+/// A proposal leaves before its own record is durable if the replica voted or proposed in the previous view.
 #[test]
 fn whoever_is_restarted_leaves_the_view_that_its_last_statement_reserved() {
     let (voted, given_up) = (block(5, 0, genesis(), vec![]), View(9));

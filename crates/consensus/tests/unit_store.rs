@@ -1,4 +1,4 @@
-//! Blocks and commands: what is whole, what is committed, what is kept, what is asked for.
+//! The store of blocks and bundles: whole, committed, kept and requested ones.
 
 use crate::unit_support::*;
 use quorate_consensus::Config;
@@ -26,7 +26,7 @@ struct Host {
 impl Host {
     fn new(config: Config) -> Host {
         let mut store = Store::new(&config, quorum(4), ME, genesis().subject.digest, Salt(0));
-        // Nobody is on the way to a state.
+        // No replica is fetching a state.
         store.keep_above(Height(u64::MAX));
         Host { store, leaders: LeaderElection::new(LeaderKind::Fixed, quorum(4)), now: at(1000) }
     }
@@ -92,7 +92,7 @@ fn what_is_missing_is_asked_of_the_sender_and_then_of_the_others_in_turn() {
     assert_eq!(asked, [1, 3, 0, 1, 3, 0, 1], "never oneself");
 }
 
-/// Who is far behind may never come to need the bundles of blocks that hang in the air.
+/// A replica that is far behind may never need the bundles of blocks that are not connected to its tree.
 #[test]
 fn the_bundles_of_a_block_are_asked_for_when_the_blocks_below_it_are_here() {
     let mut host = Host::new(config());
@@ -265,7 +265,7 @@ fn what_a_commit_overtakes_is_forgotten() {
     assert!(!host.store.wants_block(&fork.digest()));
 }
 
-/// The parent of a waiting block may be left behind while the block waits for a bundle.
+/// The parent of a waiting block may be abandoned while the block waits for a bundle.
 #[test]
 fn a_block_on_a_fork_that_was_left_behind_never_enters() {
     let mut host = Host::new(config());
@@ -284,7 +284,8 @@ fn a_block_on_a_fork_that_was_left_behind_never_enters() {
     assert_eq!(host.store.pool.pending_commands(), 1);
 }
 
-/// A bundle that a waiting block refers to may be executed with another block, and go with it, before the block's parent comes.
+/// A bundle of a waiting block may be executed with another block and dropped with it before the waiting block's parent
+/// arrives.
 #[test]
 fn a_bundle_that_went_before_its_block_was_whole_is_asked_for_again() {
     let mut host = with_retention(1);
@@ -347,7 +348,7 @@ fn a_commit_that_contradicts_the_last_is_refused() {
     assert_eq!(host.commit(&blocks[2]), [3]);
 }
 
-/// One faulty leader after another names parents that do not exist.
+/// Several faulty leaders in a row name parents that do not exist.
 #[test]
 fn a_flood_of_blocks_that_can_never_be_whole_is_bounded() {
     let mut host = Host::new(config());
@@ -425,7 +426,7 @@ fn whoever_fetches_a_state_finds_the_blocks_above_it() {
     let mut ledger = Ledger::new(3, 1000, 1);
     let mut most = 0;
     for block in &blocks {
-        // A newer state is there after every tenth block, and the one before it is still fetched.
+        // A newer state is available after every tenth block, while the previous one is still being fetched.
         let state = (block.height.0 / 10).saturating_sub(1) * 10;
         ledger.keep_above(Height(state));
         ledger.append(block.clone(), 1);
@@ -480,8 +481,8 @@ fn a_state_takes_the_place_of_the_blocks_before_it() {
     assert_eq!(host.store.blocks(eighth.digest(), Height(6), 64).len(), 2);
 }
 
-/// A proposal of several bundles that come to more than a block may hold never becomes whole, in whatever order they come, and lacks
-/// nothing any more; a block that a certificate names is taken as it is.
+/// A proposal whose several bundles exceed the block limits never becomes whole, in any order of arrival, and requests
+/// nothing further; a block that a certificate names is accepted as it is.
 #[test]
 fn a_proposal_over_the_limits_never_becomes_whole() {
     let (few, many) = (Config { batch: 4, ..config() }, Config { batch_bytes: 1000, ..config() });
@@ -506,7 +507,7 @@ fn a_proposal_over_the_limits_never_becomes_whole() {
     }
 }
 
-/// A bundle that no block may hold is not taken for a proposal either.
+/// A bundle that exceeds the block limits is not accepted for a proposal either.
 #[test]
 fn a_bundle_over_the_limits_of_a_block() {
     let mut host = Host::new(Config { batch_bytes: 1000, ..config() });
@@ -518,8 +519,8 @@ fn a_bundle_over_the_limits_of_a_block() {
     assert!(host.store.next_request().is_none(), "nobody is asked for it again");
 }
 
-/// What proposals name may take twice as much memory as what clients send, all that is not executed together; what a quorum has spoken
-/// for is not refused.
+/// Bundles of proposals may take twice the memory of bundles from clients, counting everything unexecuted. Bundles of
+/// certified blocks are never refused.
 #[test]
 fn the_bundles_of_proposals_are_bounded() {
     let mut host = Host::new(Config { pool_bytes: 1000, ..config() });
@@ -533,7 +534,7 @@ fn the_bundles_of_proposals_are_bounded() {
     assert_eq!(host.supply(&bundles[3]), (Offered::New, vec![slots[3].digest()]));
 }
 
-/// A proposal that waits for its bundles is certified: from then on no limit is held against it.
+/// Once a proposal that waits for its bundles is certified, no limit applies to it.
 #[test]
 fn a_certificate_lifts_the_limits() {
     let mut host = Host::new(Config { batch: 4, ..config() });

@@ -1,4 +1,4 @@
-//! Counting votes.
+//! Counting of votes.
 
 use crate::unit_support::*;
 use bytes::Bytes;
@@ -117,7 +117,7 @@ fn the_voter_who_is_about_to_vote_counts_once() {
     assert_eq!(tally.voters_with(Domain::Timeout, View(1), ReplicaId(1)), 2);
 }
 
-/// What happens to a tally.
+/// Event of a tally.
 #[derive(Clone, Debug)]
 enum Step {
     Vote { voter: u16, view: u64, number: u64, timeout: bool },
@@ -134,7 +134,7 @@ fn step(replicas: u16) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The counted statements of a round, as a list, and what is known of its certificate.
+/// Model of a round: its counted statements as a list, and the state of its certificate.
 #[derive(Default)]
 struct Naive {
     counted: Vec<(u16, u64)>,
@@ -234,7 +234,7 @@ proptest! {
         }
     }
 
-    /// Whatever the order in which they come, and however often the faulty ones forge again, the honest votes become a certificate.
+    /// For any order of arrival, and any number of repeated forgeries, the honest votes become a certificate.
     #[test]
     fn nobody_can_spoil_a_certificate(
         replicas in 4..20u16,

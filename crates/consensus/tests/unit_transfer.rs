@@ -1,4 +1,4 @@
-//! Fetching a state: who is asked for what, and what becomes of the answers.
+//! State transfer: choice of peers, and processing of their answers.
 
 use crate::unit_support::{at, genesis, quorum, signed_by};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const ME: ReplicaId = ReplicaId(3);
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A state of so many chunks, no two of which are the same.
+/// Returns a state of `chunks` different chunks.
 fn state(chunks: usize) -> Bytes {
     (0..chunks * CHUNK_BYTES - 7).map(|byte| (byte / CHUNK_BYTES) as u8 ^ byte as u8).collect()
 }
@@ -35,7 +35,7 @@ fn transfer(state: &Bytes) -> Transfer {
     Transfer::new(checkpoint, quorum(4), ME, at(0))
 }
 
-/// The same, with the manifest here and chunks to ask for.
+/// Returns a transfer that has the manifest and needs chunks.
 fn with_manifest(state: &Bytes, held: &[u32]) -> Transfer {
     let mut transfer = transfer(state);
     let asked = transfer.requests(at(0), PATIENCE);
@@ -212,8 +212,8 @@ fn kind() -> impl Strategy<Value = Kind> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// One peer is honest, the others are as they are, and answers come in any order, doubled too: the state comes together, and at
-    /// any time little is asked for.
+    /// With one honest peer and arbitrary others, and answers in any order and duplicated, the state becomes complete,
+    /// and few requests are outstanding at any time.
     #[test]
     fn in_any_order(kinds in [kind(), kind()], honest in 0..3usize, order in prop::collection::vec(any::<prop::sample::Index>(), 400), held in prop::collection::btree_set(0..12u32, 0..12)) {
         let state = state(12);

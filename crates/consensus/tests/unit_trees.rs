@@ -1,4 +1,4 @@
-//! Random trees of blocks in random order, against a model that knows nothing of indices.
+//! Random trees of blocks in random order, compared with a model that has no indices.
 
 use crate::unit_support::*;
 use proptest::collection;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const BUNDLES: usize = 8;
 
-/// For each block its parent among those before it (genesis at first) and the bundles that it names.
+/// For each block, its parent among the earlier ones (or genesis) and the bundles that it names.
 type Shape = Vec<(Index, Vec<usize>)>;
 
 fn shape(most: usize) -> impl Strategy<Value = Shape> {
@@ -33,7 +33,7 @@ impl Forest {
         let bundles: Vec<Bundle> = (0..BUNDLES as u64).map(|number| bundle(number, 1 + number % 3, 5)).collect();
         let (mut blocks, mut payloads): (Vec<Arc<Block>>, _) = (Vec::new(), Vec::new());
         for (view, (parent, payload)) in (1..).zip(shape) {
-            // The younger half of the blocks bears the children, so that there are long branches.
+            // The younger half of the blocks has the children, which makes branches long.
             let parent = (blocks.len() / 2 + parent.index(blocks.len() / 2 + 2)).min(blocks.len());
             let justify = parent.checked_sub(1).map_or(genesis(), |parent| certify(&blocks[parent]));
             let digests = payload.iter().map(|number| bundles[*number].digest()).collect();
@@ -53,7 +53,7 @@ struct Held {
     executed: bool,
 }
 
-/// The definition of whole, kept and pending, computed anew each time.
+/// Model that recomputes the definitions of whole, kept and pending every time.
 struct Naive<'a> {
     forest: &'a Forest,
     held: BTreeMap<usize, Held>,
@@ -80,7 +80,7 @@ impl Naive<'_> {
         !self.tree.contains(&number) && block.height.0 > self.height() && parent && bundles
     }
 
-    /// The blocks that enter now, in no particular order.
+    /// Returns the blocks that become whole now, in no particular order.
     fn settle(&mut self) -> BTreeSet<usize> {
         let mut entered = BTreeSet::new();
         while let Some(number) = self.offered.iter().copied().find(|number| self.may_enter(*number)) {
@@ -94,7 +94,7 @@ impl Naive<'_> {
         std::iter::successors(Some(number), |at| self.forest.number(&self.forest.blocks[*at].parent())).collect()
     }
 
-    /// One builds on the newest block, as they come.
+    /// Moves the tip to the newest block, in the order in which blocks become whole.
     fn follow(&mut self, told: &[Digest]) {
         for number in told.iter().map(|digest| self.forest.number(digest).expect("one of the blocks")) {
             self.tip = self.tip.max(Some(number));
@@ -242,7 +242,7 @@ proptest! {
         }
     }
 
-    /// In whatever order everything comes, in the end everything is whole, and nothing is asked for any more.
+    /// For any order of arrival, everything is whole in the end, and nothing is requested any more.
     #[test]
     fn everything_becomes_whole(shape in shape(30), order in Just((0..64).collect::<Vec<usize>>()).prop_shuffle()) {
         let forest = Forest::grow(shape);
@@ -283,7 +283,7 @@ proptest! {
     }
 }
 
-/// What was told to be whole is what should be, parents before children and each once.
+/// Checks that the reported blocks are the expected ones, with parents before children and each reported once.
 fn check_order(forest: &Forest, told: &[Digest], expected: &BTreeSet<usize>) {
     let numbers: Vec<usize> = told.iter().map(|digest| forest.number(digest).expect("one of the blocks")).collect();
     assert_eq!(numbers.len(), expected.len());

@@ -1,4 +1,4 @@
-//! Small things to test the shared parts with.
+//! Helpers for tests of the shared parts.
 #![allow(dead_code)]
 
 use bytes::Bytes;
@@ -43,7 +43,7 @@ pub fn vote(voter: u16, subject: Subject) -> Vote {
     Vote { subject, attachment: Attachment::None, voter: ReplicaId(voter), signature: Bytes::new() }
 }
 
-/// A bundle like no other of another number, of so many commands with so many bytes each.
+/// Returns a bundle that is unique to `number`, with this number of commands of this size each.
 pub fn bundle(number: u64, commands: u64, payload_bytes: usize) -> Bundle {
     let mut builder = BundleBuilder::new(ClientId(number.into()), Height(0).latest_expiry());
     for sequence in 1..=commands {
@@ -56,7 +56,7 @@ pub fn signed_by(signers: &[u16]) -> Signers {
     signers.iter().copied().map(ReplicaId).collect()
 }
 
-/// The certificate of a block, signed by the first three.
+/// Returns a certificate of a block, signed by the first three replicas.
 pub fn certify(block: &Block) -> Certificate {
     certify_by(block, &[0, 1, 2])
 }
@@ -70,7 +70,7 @@ pub fn certify_by(block: &Block, signers: &[u16]) -> Certificate {
     }
 }
 
-/// A certificate of timeouts of a view, by the first replicas in order.
+/// Returns a timeout certificate of a view, signed by the first replicas in order.
 pub fn timeouts(view: u64, attachments: Vec<Attachment>) -> Certificate {
     let voters: Vec<u16> = (0..attachments.len() as u16).collect();
     let subject = quorate_consensus::safety::timeout_subject(View(view));
@@ -81,7 +81,7 @@ pub fn block(view: u64, author: u16, justify: Certificate, payload: Vec<Digest>)
     Arc::new(Block::new(View(view), ReplicaId(author), justify, payload))
 }
 
-/// A chain on genesis with blocks of these views.
+/// Returns a chain on genesis with blocks of these views.
 pub fn chain(views: &[u64]) -> Vec<Arc<Block>> {
     let mut justify = genesis();
     let extend = |view: &u64| {
@@ -92,12 +92,12 @@ pub fn chain(views: &[u64]) -> Vec<Arc<Block>> {
     views.iter().map(extend).collect()
 }
 
-/// Every setting small enough to be reached.
+/// Returns a configuration in which every limit is small enough to be reached.
 pub fn config() -> Config {
     Config { view_timeout_ms: 1000, fetch_delay_ms: 10, fetch_retry_ms: 100, ..Config::default() }
 }
 
-/// What a new replica is bound to: nothing but genesis.
+/// Returns the safety state of a new replica, which is bound only by genesis.
 pub fn unbound() -> Safety {
     let config = Config::default();
     let replica = chained::replica::<Jolteon>(config, quorum(4), cluster(), ReplicaId(0), 7);
