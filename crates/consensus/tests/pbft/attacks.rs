@@ -1,4 +1,4 @@
-//! Replicas that lie.
+//! Byzantine replicas.
 
 use crate::common::config;
 use crate::common::keys::{Keys, forged_certificate};
@@ -53,7 +53,8 @@ fn new_view(keys: &Keys, primary: u16, changes: &[ViewChange], prepared: Vec<Cer
     NewView { endorsement, changes, checkpoint: Certificate::genesis(&keys.cluster), prepared }
 }
 
-/// A primary that leaves gaps exhausts nobody: above the watermark it is not followed, and for the gaps it is replaced.
+/// A primary that leaves gaps exhausts no replica: proposals above the watermark are ignored, and the gaps get it
+/// replaced.
 #[test]
 fn a_primary_that_skips_slots() {
     let mut world = World::<Pbft>::started(4, small(), 1);
@@ -102,7 +103,7 @@ fn impostors_and_borrowed_names() {
     assert!(world.replica(1).protocol().log().slots.is_empty());
 }
 
-/// One replica's word moves nobody: not a view change far ahead, not one with proofs that are none.
+/// A single replica moves no other: neither with a view change far ahead nor with invalid proofs.
 #[test]
 fn one_view_change_moves_nobody() {
     let mut world = World::<Pbft>::started(4, small(), 1);
@@ -125,14 +126,14 @@ fn one_view_change_moves_nobody() {
     assert_eq!(dropped(&world, 1, Drop::NotGenuine), 3);
     let command = world.submit(1);
     assert!(world.run_until_done(Duration::from_millis(20), &command));
-    // A second one, honest or not, does: one of f+1 is honest. They are not led to the furthest.
+    // A second replica does, honest or not, because one of f+1 is honest. The others do not follow the furthest view.
     world.inject(2, 1, PbftMessage::ViewChange(Box::new(view_change(&world.keys, 2, 5, Vec::new()))));
     world.run_for(Duration::from_millis(2));
     assert_eq!(world.replica(1).view(), View(5));
 }
 
-/// A new view has to follow from its view changes: a prepared slot left out, a proof missing, void or of another block, too few or
-/// repeated view changes are all refused.
+/// A new view must follow from its view changes. It is refused if it omits a prepared slot, if a proof is missing, void
+/// or for another block, or if there are too few or repeated view changes.
 #[test]
 fn a_new_view_that_does_not_follow() {
     let mut world = World::<Pbft>::started(4, small(), 1);
@@ -167,13 +168,13 @@ fn a_new_view_that_does_not_follow() {
     assert_eq!(dropped(&world, 3, Drop::NotTheLeader), 1);
     assert_eq!(dropped(&world, 3, Drop::NotGenuine), 2);
     assert_eq!(world.replica(3).view(), View(1));
-    // The genuine one is followed, whoever brings it.
+    // The genuine one is accepted, from any sender.
     world.inject(2, 3, PbftMessage::NewView(Box::new(new_view(&keys, 1, &good, vec![proof]))));
     world.run_for(Duration::from_millis(5));
     assert_eq!(world.replica(3).view(), View(2));
 }
 
-/// f replicas that tell of decisions that were none are not believed.
+/// f replicas that report false decisions are not believed.
 #[test]
 fn invented_decisions() {
     let mut world = World::<Pbft>::started(4, small(), 1);
@@ -191,7 +192,7 @@ fn invented_decisions() {
     assert!(world.run_until_done(Duration::from_millis(20), &command));
 }
 
-/// A replica that signs its votes wrong, and comes first with them, holds nobody up.
+/// A replica that signs its votes incorrectly, and whose votes arrive first, delays no other.
 #[test]
 fn forged_votes() {
     let mut world = World::<Pbft>::started(4, small(), 1);

@@ -1,5 +1,6 @@
-//! Random trouble, then peace: whatever happens nobody disagrees, and when the network is whole again all that was sent is ordered
-//! within a bound of virtual time. `QUORATE_CHAOS_SEED=<seed>` runs one seed alone, `QUORATE_CHAOS_SEEDS=<count>` more of them.
+//! Random faults, then recovery: no two replicas ever disagree, and once the network is healed everything that was sent
+//! is ordered within a bound of virtual time. `QUORATE_CHAOS_SEED=<seed>` runs one seed alone,
+//! `QUORATE_CHAOS_SEEDS=<count>` more of them.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 const SEEDS: u64 = 150;
 const VIEW_TIMEOUT_MS: u64 = 50;
-/// A view that was given up many times lasts up to 64 view timeouts, and a dead replica's turn may be next.
+/// A view after many timeouts lasts up to 64 view timeouts, and a crashed replica may lead the next one.
 const PATIENCE: Duration = Duration::from_millis(VIEW_TIMEOUT_MS * 64 * 4);
 
 #[test]
@@ -84,7 +85,7 @@ fn live(seed: u64) -> u64 {
     world.honest().iter().map(|replica| world.replica(*replica).view().0 - 1).max().unwrap_or(0)
 }
 
-/// Where a replica is, for whoever reads why a seed failed.
+/// Describes the state of a replica, to explain why a seed failed.
 fn state(world: &World<Pbft>, replica: u16) -> String {
     let replica = world.replica(replica);
     let (engine, parts) = (replica.protocol(), replica.parts());
@@ -135,8 +136,8 @@ fn disturb(world: &mut World<Pbft>, random: &mut Random, n: usize) {
     }
 }
 
-/// A faulty replica, that now and then gives a slot two blocks, leaves a gap, votes for what is not there, signs wrong, or says
-/// nothing.
+/// Faulty replica that sometimes gives a slot two blocks, leaves a gap, votes for a block that does not exist, signs
+/// incorrectly, or is silent.
 struct Liar {
     dice: Random,
     replicas: u16,
@@ -166,7 +167,7 @@ impl Liar {
                 out.push(Action::Send { to, message, after, sign });
             }
             PbftMessage::ViewChange(mut change) if self.dice.per_mille(300) => {
-                // What it shows does not belong to what it signs.
+                // Its proofs do not match its signed statement.
                 change.prepared.pop();
                 out.push(Action::Send { to, message: Letter::Protocol(PbftMessage::ViewChange(change)), after, sign });
             }
@@ -175,7 +176,7 @@ impl Liar {
         }
     }
 
-    /// Says something else, or signs wrong.
+    /// Changes a statement, or signs it incorrectly.
     fn misstate(
         &mut self,
         to: To,
@@ -203,7 +204,7 @@ impl Liar {
         let other = PrePrepare { endorsement, block: Arc::new(other), bundles: honest.bundles.clone() };
         let both = self.dice.per_mille(500);
         for to in 0..self.replicas {
-            // What it tells itself is true: a liar knows what it has done.
+            // Its messages to itself stay true: a liar knows its own actions.
             let myself = ReplicaId(to) == block.author;
             let chosen = if myself { [honest, honest] } else { [&other, honest] };
             for chosen in chosen.into_iter().take(1 + usize::from(both)) {

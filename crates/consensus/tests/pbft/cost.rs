@@ -1,4 +1,4 @@
-//! What a request costs, against the count of the loss-model paper, and the three phases alone.
+//! Cost of a request compared with the count of the loss-model paper, and the three phases in isolation.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -47,15 +47,15 @@ fn sent_for_one_request(quorum: Quorum, config: Config) -> Count {
     sent
 }
 
-/// Loruenser, Rainer, Wohner count (r+1)n + 2n^2 + f + 1 messages of the view-consensus core, r being how often PRE-PREPARE is repeated.
-/// Line by line, what they count and what crosses a link here.
+/// Loruenser, Rainer and Wohner count (r+1)n + 2n^2 + f + 1 messages for the view-consensus core, where r is the number
+/// of repetitions of PRE-PREPARE. This compares, line by line, their count with the messages that cross a link here.
 #[test]
 fn messages_of_one_request() {
     for (n, f) in [(4, 1), (5, 1), (6, 1), (7, 2), (10, 3), (16, 3)] {
         for r in 0..3 {
             let quorum = Quorum::with_faults(n, f).expect("a sound shape");
             let sent = sent_for_one_request(quorum, core(r));
-            // Ours, plus what the paper counts and we do not send.
+            // Our messages, plus those that the paper counts and we do not send.
             let to_itself_pre_prepare = r + 1; // each PRE-PREPARE goes to the primary too; here it comes back through the loopback
             let pre_prepare = sent.pre_prepare + to_itself_pre_prepare;
             let to_itself_prepare = n - 1; // n-1 backups send PREPARE to themselves too
@@ -78,7 +78,7 @@ fn the_whole_protocol_says_no_more_than_its_core() {
     assert_eq!(sent_for_one_request(quorum, config::<Pbft>()), sent_for_one_request(quorum, core(0)));
 }
 
-/// How many of `runs` requests, each in a cluster of its own, are decided by f+1 replicas.
+/// Returns how many of `runs` requests, each in its own cluster, f+1 replicas decide.
 fn successes(runs: u64, lost_per_mille: u64, repeat: usize) -> u64 {
     let decided = |seed: &u64| {
         let mut world = World::<Pbft>::new(4, core(repeat), *seed);

@@ -1,4 +1,4 @@
-//! What one faulty replica can make the others keep.
+//! Bounds on the memory that one faulty replica can use at the others.
 
 use crate::common::config;
 use crate::common::keys::Keys;
@@ -26,7 +26,7 @@ fn bundle(number: u64, bytes: usize) -> Bundle {
     builder.finish()
 }
 
-/// The PRE-PREPARE of a block of one bundle, with these bundles beside it.
+/// Returns the PRE-PREPARE of a block with one bundle, carrying these bundles along.
 fn pre_prepare(keys: &Keys, primary: u16, view: u64, slot: u64, named: &Bundle, carried: &[Bundle]) -> PbftMessage {
     let block = Arc::new(Block::of_slot(View(view), ReplicaId(primary), Height(slot), vec![named.digest()]));
     let endorsement = keys.vote(ReplicaId(primary), block.subject(Domain::Prepare), Attachment::None);
@@ -46,7 +46,7 @@ fn an_early_pre_prepare_is_kept_once() {
     assert_eq!(dropped(&world, 2, Drop::Overload), 0, "they take one place");
 }
 
-/// A second block for a slot of a view that has not been opened is evidence already.
+/// A second block for a slot of a view that has not been opened is already evidence.
 #[test]
 fn an_early_contradiction_is_evidence() {
     let mut world = World::<Pbft>::started(4, leader_disseminates(), 1);
@@ -58,7 +58,7 @@ fn an_early_contradiction_is_evidence() {
     assert_eq!(world.replica(2).evidence().len(), 1);
 }
 
-/// A PRE-PREPARE carries what its block names, in that order, and nothing else.
+/// A PRE-PREPARE carries only the bundles that its block names, in that order.
 #[test]
 fn bundles_that_the_block_does_not_name() {
     let mut world = World::<Pbft>::started(4, leader_disseminates(), 1);
@@ -74,7 +74,7 @@ fn bundles_that_the_block_does_not_name() {
     assert!(!world.replica(3).is_known(&other.digest()));
 }
 
-/// What one primary sends early is bounded in number and bytes, and takes no room from the next primary.
+/// Early messages of one primary are bounded in number and bytes, and take no room from the next primary.
 #[test]
 fn each_primary_has_a_share_of_what_is_early() {
     let config = Config { batch_bytes: 1000, ..leader_disseminates() };

@@ -1,4 +1,4 @@
-//! Messages and replicas that get lost, for a while or for good.
+//! Lost messages, and replicas that are cut off for a while or permanently.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -17,7 +17,7 @@ fn small() -> Config {
     Config { window: 20, checkpoint_interval: 10, retained_blocks: 256, view_timeout_ms: 100, ..config::<Pbft>() }
 }
 
-/// So many commands, one every two milliseconds.
+/// Submits this number of commands, one every two milliseconds.
 fn load(world: &mut World<Pbft>, commands: u64) {
     for _ in 0..commands {
         world.submit(1);
@@ -134,8 +134,8 @@ fn a_blackout() {
     assert!(world.run_until_done(SECOND, &early), "they begin where they stopped");
 }
 
-/// Museum 11: while the view changes only the new primary is linked with the others; what they said meanwhile to each other, and it
-/// to one of them, is lost.
+/// Museum 11: during the view change only the new primary has links to the others. Their messages to each other, and
+/// one of its messages to them, are lost.
 #[test]
 fn a_view_change_is_asked_for_again_after_some_were_disconnected() {
     for linked in 0..4 {
@@ -177,13 +177,14 @@ fn every_message_of_a_view_change_may_be_lost_once() {
     }
 }
 
-/// Museum 12: the replicas have checkpoints of different age when the view changes. The low watermark is the highest that any of
-/// them proves, and whoever is below it is brought up.
+/// Museum 12: the replicas have checkpoints of different ages at the view change. The low watermark is the highest one
+/// that any of them proves, and replicas below it catch up.
 #[test]
 fn a_new_view_over_checkpoints_of_different_age() {
     for behind in 1..4u16 {
         let mut world = World::<Pbft>::started(4, small(), 1);
-        // One replica hears no CHECKPOINT, and keeps its window at the beginning; another is the only one to have the second.
+        // One replica hears no CHECKPOINT, and its window stays at the beginning; another one is the only one with the
+        // second checkpoint.
         let ahead = behind % 3 + 1;
         world.network.filter = Some(Box::new(move |flight| match flight.letter {
             Letter::Checkpoint(vote) => {
@@ -208,8 +209,8 @@ fn a_new_view_over_checkpoints_of_different_age() {
     }
 }
 
-/// A replica that falls so far back that no other keeps the blocks it lacks goes on from the state of a checkpoint; the others have no
-/// trouble of it.
+/// A replica so far behind that no other keeps the blocks it is missing continues from the state of a checkpoint,
+/// without disturbing the others.
 #[test]
 fn beyond_what_is_kept_a_backup_comes_back_by_the_state() {
     let mut world = World::<Pbft>::started(4, Config { retained_blocks: 20, ..small() }, 1);

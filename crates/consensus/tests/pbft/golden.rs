@@ -1,6 +1,7 @@
-//! The life of PBFT as text, in `testdata/pbft/<story>.txt`.
+//! Runs of PBFT as text, in `testdata/pbft/<story>.txt`.
 //!
-//! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests pbft` writes them anew. Read what changed before you commit it.
+//! `QUORATE_GOLDEN=write cargo test -p quorate-consensus --test tests pbft` rewrites them. Review the differences
+//! before you commit them.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -98,7 +99,7 @@ fn equivocating_primary() {
     );
 }
 
-/// Sends its next block to R1 and R2 and another to R2 and R3, and speaks no more.
+/// Sends its next block to R1 and R2 and a different one to R2 and R3, and then falls silent.
 fn equivocate(other: Digest, once: &mut bool, action: Act<PbftMessage>, out: &mut Vec<Act<PbftMessage>>) {
     match action {
         Action::Send { message: Letter::Protocol(PbftMessage::PrePrepare(honest)), sign, .. }

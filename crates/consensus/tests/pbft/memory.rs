@@ -1,4 +1,4 @@
-//! Replicas that lose their memory, and what the others tell them.
+//! Replicas that lose their memory, and the answers they get from the others.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A cluster in which every view is asked for, and none is opened, until all have given several up.
+/// Creates a cluster in which every view is requested and none is opened, until all replicas have timed out of several.
 fn without_primaries() -> World<Pbft> {
     let config = Config { view_timeout_ms: 20, min_view_timeout_ms: 10, ..config::<Pbft>() };
     let mut world = World::<Pbft>::started(4, config, 1);
@@ -34,7 +34,8 @@ fn bound(world: &World<Pbft>, replica: u16) -> Option<View> {
     bounds.next_back()
 }
 
-/// What shows how far a replica is outlives its restart: those who answer were all restarted, and have not heard of each other since.
+/// The proof of how far a replica is survives its restart: the replicas that answer were all restarted, and have not
+/// heard from each other since.
 #[test]
 fn who_was_restarted_knows_how_far_others_were() {
     for summed_up in [false, true] {
@@ -58,8 +59,8 @@ fn who_was_restarted_knows_how_far_others_were() {
     }
 }
 
-/// Who has lost its memory asks for a view only if others show that it is wanted: whatever it said on its own word, it could not learn
-/// of if it lost its memory once more.
+/// A replica that has lost its memory asks for a view only if others show that they want it. It could not learn of a
+/// request made on its own if it lost its memory again.
 #[test]
 fn who_lost_its_memory_asks_for_no_view_on_its_own() {
     let mut world = without_primaries();
@@ -80,8 +81,8 @@ fn who_lost_its_memory_asks_for_no_view_on_its_own() {
     assert!(world.run_until_done(SECOND * 20, &command), "it goes along with the others");
 }
 
-/// Where one has lost its memory and another fails, the others wait for the one: it tells the first view in which it can take part, they go
-/// there, and it votes again. Until then it says why it does not.
+/// When one replica has lost its memory and another fails, the others wait for the first: it announces the first view
+/// in which it can take part, they move there, and it votes again. Until then it reports why it does not vote.
 #[test]
 fn who_lost_its_memory_takes_part_when_it_is_needed() {
     let mut world = World::<Pbft>::started(4, config::<Pbft>(), 1);
@@ -106,7 +107,8 @@ fn who_lost_its_memory_takes_part_when_it_is_needed() {
     assert_eq!(world.replica(3).silence(), None);
 }
 
-/// A statement that is not durable yet is not sent again either: a replica that crashes before it is may say something else instead.
+/// A statement that is not yet durable is not retransmitted either: a replica that crashes before it is durable may
+/// make a different one.
 #[test]
 fn what_is_said_again_waits_for_its_record_too() {
     let (me, quorum, cluster) = (ReplicaId(0), Quorum::of(4).expect("a size"), ClusterId::from_name("test"));

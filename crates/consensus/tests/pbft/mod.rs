@@ -1,4 +1,4 @@
-//! PBFT: its transcripts, what it costs, and directed scenarios.
+//! PBFT: its transcripts, its costs, and directed scenarios.
 
 mod attacks;
 mod chaos;

@@ -1,4 +1,4 @@
-//! What PBFT asks of the shared parts, and its pure parts, one at a time.
+//! The shared parts as PBFT uses them, and the pure parts of PBFT, one at a time.
 
 use crate::common::config;
 use crate::common::told_pbft::Pbft;

@@ -1,4 +1,4 @@
-//! What a replica keeps and shows of what others have sent: proofs that were checked, and evidence that holds.
+//! What a replica keeps of the messages of others and shows to third parties: verified proofs and valid evidence.
 
 use crate::common::config;
 use crate::common::keys::{Keys, forged_certificate};
@@ -19,7 +19,7 @@ fn prepare(slot: u64, digest: u8) -> Subject {
     Subject { domain: Domain::Prepare, view: View(1), height: Height(slot), digest: Digest([digest; 32]) }
 }
 
-/// The vote of a view change of one who has prepared this in view 1.
+/// Returns the vote of a view change by a replica that has prepared this in view 1.
 fn declaration(keys: &Keys, voter: u16, view: u64, prepared: &[Subject]) -> Declaration {
     let checkpoint = Certificate::genesis(&keys.cluster).subject;
     let digest = Declaration::digest(&checkpoint, prepared);
@@ -28,8 +28,8 @@ fn declaration(keys: &Keys, voter: u16, view: u64, prepared: &[Subject]) -> Decl
     Declaration { vote, checkpoint, prepared: prepared.to_vec() }
 }
 
-/// The primary of view 2 opens it with a copy of a proof that R3 has checked before, with another proof in it. What R3 hands on to those
-/// who missed the view is genuine.
+/// The primary of view 2 opens it with a forged copy of a proof that R3 has verified. R3 shows the genuine proof to
+/// replicas that missed the view.
 #[test]
 fn a_new_view_with_void_copies_of_known_proofs() {
     let mut world = World::<Pbft>::started(4, config_without_load(), 1);
@@ -68,8 +68,8 @@ fn spoilt(vote: Vote) -> Vote {
     Vote { signature: bytes::Bytes::from_static(b"no signature"), ..vote }
 }
 
-/// A vote with a bad signature comes first: what its voter says besides is looked at all the same, and two genuine votes prove what
-/// they prove.
+/// If a vote with an invalid signature arrives first, its voter's other statements are still processed, and two valid
+/// votes prove misbehavior.
 #[test]
 fn a_bad_signature_first_hides_nothing() {
     let mut world = World::<Pbft>::started(4, config_without_load(), 1);
@@ -83,7 +83,8 @@ fn a_bad_signature_first_hides_nothing() {
     assert_eq!(world.replica(1).evidence().len(), 1, "8 and 9 contradict each other");
 }
 
-/// Contradictions that prove nothing do not use up what is spent on those that do: after a while one more is looked into.
+/// Contradictions without proof do not use up the budget for those with proof: after a while another one is
+/// investigated.
 #[test]
 fn bad_evidence_does_not_crowd_out_good() {
     let mut world = World::<Pbft>::started(4, config_without_load(), 1);

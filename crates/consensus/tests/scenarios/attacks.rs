@@ -1,4 +1,4 @@
-//! Replicas that lie.
+//! Byzantine replicas.
 
 use crate::common::keys::{Keys, forged_certificate};
 use crate::common::network::Letter;
@@ -19,25 +19,25 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_secs(2);
 
 crate::for_every_protocol! {
-    /// A leader that proposes nothing and claims, with each timeout, a certificate that nobody signed.
+    /// A leader proposes nothing and claims, in each timeout, a certificate that no replica signed.
     forged_certificates_in_timeouts,
-    /// A replica signs its votes wrong, and comes first with them: the certificate forms without it.
+    /// A replica signs its votes incorrectly and they arrive first: the certificate forms without it.
     forged_votes,
-    /// A proposal a thousand views ahead is followed if it shows that its view has begun, and only then.
+    /// A proposal a thousand views ahead is followed only if it proves that its view has begun.
     a_thousand_views_ahead,
-    /// A certificate of a block that is nowhere to be had.
+    /// A certificate names a block that no replica has.
     a_block_that_nobody_has,
-    /// A certificate with too few or unknown signers, or for another cluster's genesis.
+    /// A certificate has too few or unknown signers, or is for another cluster's genesis.
     wrong_signer_sets,
     /// A replica proposes in views that it does not lead.
     an_impostor,
-    /// Votes and proposals in another's name.
+    /// Votes and proposals in the name of another replica.
     borrowed_names,
-    /// A leader's block that holds more than the configuration allows, or that comes with bundles that it does not name.
+    /// A leader's block exceeds the configured limits, or comes with bundles that it does not name.
     oversized_proposals,
 }
 
-/// What a certificate that ends a view is about.
+/// Returns the subject of a certificate that ends a view.
 fn block_vote<R: Viewed>(view: u64, height: u64, digest: u8) -> Subject {
     Subject { domain: R::ENDS_VIEW, view: View(view), height: Height(height), digest: Digest([digest; 32]) }
 }
@@ -65,7 +65,7 @@ fn proposal<R: Viewed>(
     ViewMessage::Proposal(Arc::new(Proposal { block, evidence, endorsement, bundles: Vec::new() })).into()
 }
 
-/// A genuine certificate that a view was given up by replicas who knew of nothing but genesis.
+/// Returns a genuine certificate of timeouts by replicas that knew only genesis.
 fn timeouts<R: Viewed>(keys: &Keys, view: u64) -> Certificate {
     let attachment = attach::<R>(&Certificate::genesis(&keys.cluster));
     let subject = timeout_subject(View(view));
@@ -157,7 +157,7 @@ mod bodies {
         assert_eq!(dropped(&world, 2, Drop::ViewNotJustified), 2);
         assert_eq!(dropped(&world, 2, Drop::NotGenuine), 1);
         let shown = timeouts::<R>(&world.keys, 1000);
-        // What is said in R1's name it does not know of, and may contradict.
+        // R1 does not know the statements made in its name, and may contradict them.
         world.oracle.distrust(ReplicaId(1));
         for replica in [0, 2, 3] {
             world.inject(1, replica, proposal::<R>(&world.keys, 1, 1001, genesis.clone(), Some(shown.clone())));

@@ -1,4 +1,4 @@
-//! Replicas that die, and how long nothing is committed.
+//! Crashing replicas, and how long commits pause.
 
 use crate::common::play::Viewed;
 use crate::common::random::Random;
@@ -11,15 +11,15 @@ use std::time::Duration;
 const STEADY: [LeaderKind; 2] = [LeaderKind::Fixed, LeaderKind::Reputation];
 
 crate::for_every_protocol! {
-    /// Whoever dies whenever: one view is given up at most, and the gap is below two view timeouts.
+    /// Any replica crashes at any time: at most one view times out, and commits pause for less than two view timeouts.
     one_dies,
-    /// The leader of the current view, or of the next one, which collects the votes, dies.
+    /// The leader of the current view crashes, or of the next one, which collects the votes.
     a_leader_dies,
-    /// A leader dies while it sends: some have its last words and some have not.
+    /// A leader crashes while it sends: only some replicas have its last messages.
     a_leader_dies_in_mid_sentence,
-    /// A silent replica is elected no more.
+    /// A silent replica is no longer elected.
     reputation_forgets_the_silent,
-    /// f die one after the other.
+    /// f replicas crash one after the other.
     as_many_die_as_may,
 }
 
@@ -76,7 +76,8 @@ mod bodies {
                 load(&mut world, 20 + seed % 7);
                 world.submit(1);
                 let view = world.replica(0).view();
-                // A chain goes on from one view to the next with one command; where a view orders all of one block it does not.
+                // A chained protocol moves on to the next view after one command; where a single view orders a block
+                // completely, it stays.
                 let last = if R::VOTES == R::ENDS_VIEW { view.next() } else { view };
                 let leads = |world: &World<R>| world.replica(1).view() > last;
                 assert!(world.run_until(Duration::from_millis(50), leads), "views go on under load");
@@ -123,8 +124,8 @@ mod bodies {
         }
     }
 
-    /// How many views are given up when one replica dies. Where a block is prepared before its view ends, a leader may die in between;
-    /// no block tells of that, so that reputation elects it once more before it forgets it.
+    /// Returns the maximum number of view timeouts after one crash. Where a block is prepared before its view ends, a
+    /// leader may crash in between. No block shows that, so reputation elects it once more before it is excluded.
     fn most<R: Viewed>(leader: LeaderKind) -> u64 {
         1 + u64::from(leader == LeaderKind::Reputation && R::VOTES != R::ENDS_VIEW)
     }
@@ -137,7 +138,7 @@ mod bodies {
         world
     }
 
-    /// So many commands, one every two milliseconds.
+    /// Submits this number of commands, one every two milliseconds.
     fn load<R: Viewed>(world: &mut World<R>, commands: u64) {
         for _ in 0..commands {
             world.submit(1);

@@ -1,4 +1,4 @@
-//! Clients that favour one replica: they neither have honest leaders replaced nor hold others up.
+//! Clients that favor one replica can neither get honest leaders replaced nor delay others.
 
 use crate::common::config;
 use crate::common::network::Letter;
@@ -14,23 +14,23 @@ use std::time::Duration;
 
 const VIEW_TIMEOUT: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_millis(1);
-/// More than the leader can propose in many view timeouts, one in a block.
+/// More than the leader can propose in many view timeouts, at one bundle in a block.
 const BACKLOG: u64 = 400;
 
 crate::for_every_protocol! {
-    /// The leader has a backlog that nobody else has; what waits at the others does not wait behind it.
+    /// Only the leader has a backlog; commands of the other replicas do not wait behind it.
     a_backlog_at_the_leader,
-    /// The same, when each of the others has something else that nobody else has.
+    /// The leader has a backlog, and each backup has a different command that no other replica has.
     a_backlog_and_a_command_for_each_backup,
-    /// The leader's pool is full all the time.
+    /// The leader's pool is always full.
     a_full_leader,
-    /// A client knows one backup only.
+    /// A client is connected to one backup only.
     one_backup_only,
-    /// A leader that never notes what is relayed to it is replaced.
+    /// A leader that never notes relayed bundles is replaced.
     a_leader_that_notes_nothing,
-    /// What is sent to the leader alone holds up no block.
+    /// Bundles sent to the leader alone delay no block.
     bundles_for_the_leader_only,
-    /// A faulty replica that gives the view of an idle cluster up, again and again, has few empty blocks ordered.
+    /// A faulty replica that repeatedly times out in an idle cluster causes only a few empty blocks.
     an_idle_cluster_is_not_urged_on,
 }
 
@@ -68,12 +68,12 @@ mod pbft {
     }
 }
 
-/// One bundle in a block, so that a backlog takes its time.
+/// One bundle in a block, so that a backlog takes a while.
 fn settings<P: Play>() -> Config {
     Config { batch: 1, leader: LeaderKind::Fixed, view_timeout_ms: VIEW_TIMEOUT.as_millis() as u64, ..config::<P>() }
 }
 
-/// A cluster that R0 leads.
+/// Returns a cluster that R0 leads.
 fn led_by_r0<P: Play>(config: Config) -> World<P> {
     let mut world = World::<P>::started(4, config, 1);
     let command = world.submit(1);
@@ -138,7 +138,8 @@ fn leader_that_notes_nothing<P: Play>() {
     }
 }
 
-/// The blocks that R0 commits in a while, when it gets a command each tick and the others do or do not.
+/// Returns the number of blocks that R0 commits in a while when it gets a command each tick, with or without the
+/// others.
 fn blocks<P: Play>(everybody: bool) -> usize {
     let mut world = led_by_r0::<P>(Config { batch: 400, view_timeout_ms: 1000, ..settings::<P>() });
     let recipients: &[u16] = if everybody { &[0, 1, 2, 3] } else { &[0] };

@@ -1,4 +1,4 @@
-//! Messages and replicas that get lost for a while.
+//! Lost messages, and replicas that are cut off for a while.
 
 use crate::common::network::Letter;
 use crate::common::play::Viewed;
@@ -10,17 +10,17 @@ use quorate_types::{ReplicaId, View};
 use std::time::Duration;
 
 crate::for_every_protocol! {
-    /// Two percent of the messages are lost, two percent come twice, and all overtake each other.
+    /// Two percent of the messages are lost, two percent are duplicated, and all may overtake each other.
     unreliable_links,
-    /// A replica misses ten views and more than one answer holds.
+    /// A replica misses ten views, and more than one answer holds.
     isolation,
-    /// A replica misses one proposal, and hears of the block by its certificate.
+    /// A replica misses one proposal and learns of the block from its certificate.
     a_proposal_lost,
-    /// The leader cannot reach one replica, for ever.
+    /// The leader can never reach one replica.
     one_way,
-    /// Nobody reaches anybody for a while.
+    /// No replica reaches any other for a while.
     blackout,
-    /// A replica learns only now what the others committed long ago and need not speak of again.
+    /// A replica learns only now what the others committed long ago and no longer send.
     a_quiet_end,
 }
 
@@ -114,7 +114,7 @@ mod bodies {
             let mut world = World::<R>::started(4, config, 1);
             let first = world.submit(1);
             world.run_for(Duration::from_micros(1500));
-            // The last replica misses everything from here, a failed view included.
+            // From here on the last replica misses everything, including a failed view.
             world.network.isolate(ReplicaId(3), true);
             world.network.isolate(ReplicaId(2), true);
             world.run_for(Duration::from_millis(150));

@@ -1,4 +1,4 @@
-//! Clusters with little or nothing to do.
+//! Clusters with little or no load.
 
 use crate::common::play::Viewed;
 use crate::common::{config, world::World};
@@ -9,17 +9,17 @@ use std::time::Duration;
 const HOUR: Duration = Duration::from_secs(3600);
 
 crate::for_every_protocol! {
-    /// One command at a time is ordered whatever the settings, and no view times out.
+    /// Commands arriving one at a time are ordered under any settings, and no view times out.
     one_at_a_time,
     /// Committees of any size.
     every_size,
-    /// Whoever has nothing to do sends nothing and waits for nothing.
+    /// An idle replica sends nothing and waits for nothing.
     idle,
     /// Clients send to the leader alone, and proposals carry the commands.
     leader_dissemination,
-    /// A client reached one backup alone: it hands the command on to the leader.
+    /// A client reached only one backup, which relays the command to the leader.
     relay,
-    /// Many commands at once, in blocks of their limits.
+    /// Many commands at once, in blocks of maximum size.
     saturation,
 }
 

@@ -1,4 +1,4 @@
-//! Directed scenarios: each says what happens to the cluster, and what must come of it, under every protocol.
+//! Directed scenarios under every protocol: each injects events into the cluster and checks the outcome.
 
 mod attacks;
 mod crashes;

@@ -1,4 +1,5 @@
-//! A replica that makes certificates of timeouts itself, out of genuine timeouts and a lie of its own, and shows them first.
+//! A replica assembles timeout certificates from genuine timeouts and a false one of its own, and shows them before
+//! anyone else.
 
 use crate::common::config;
 use crate::common::keys::Keys;
@@ -17,26 +18,27 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The replica that lies.
+/// The Byzantine replica.
 const LIAR: ReplicaId = ReplicaId(3);
-/// The view of the highest certificate that the liar claims to know.
+/// The view of the highest certificate that the liar claims to have.
 const CLAIMED: View = View(1 << 63);
 const VIEW_TIMEOUT: Duration = Duration::from_millis(100);
-/// How long the first leader is cut off, so that the others give its view up.
+/// How long the first leader is cut off, so that the others time out of its view.
 const CUT: Duration = Duration::from_millis(150);
-/// In so many view timeouts a command is ordered, though one replica of four is silent.
+/// Number of view timeouts within which a command is ordered with one of four replicas silent.
 const PATIENCE: u32 = 20;
 
 crate::for_every_protocol! {
-    /// Such certificates hold nobody up, whatever message shows them, and however much nearer to all the liar is.
+    /// Such certificates delay no replica, in any message, and however close the liar is to all others.
     poisoned_timeout_certificates,
-    /// A genuine certificate of timeouts moves nobody to the next view without the certificate that the timeouts tell of.
+    /// A genuine timeout certificate moves no replica to the next view without the certificate that its timeouts
+    /// report.
     timeouts_without_what_they_tell_of,
-    /// A replica that lost its memory takes part again although one of those it asks shows such a certificate.
+    /// A replica that lost its memory takes part again although one of the replicas it asks shows such a certificate.
     poison_for_the_forgetful,
 }
 
-/// In which message the liar shows a certificate.
+/// Message in which the liar shows a certificate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Way {
     Advance,
@@ -44,7 +46,7 @@ enum Way {
     Proposal,
 }
 
-/// The liar says nothing to the others but that.
+/// Replaces all messages of the liar to the others by such certificates.
 fn poisoner<R: Viewed>(way: Way, lies: Rc<Cell<u32>>) -> Tamper<R::Message> {
     let mut known: Option<Certificate> = None;
     Box::new(move |keys, action, out| match action {
@@ -64,7 +66,7 @@ fn poisoner<R: Viewed>(way: Way, lies: Rc<Cell<u32>>) -> Tamper<R::Message> {
     })
 }
 
-/// Two genuine timeouts of others, and the liar's, which tells of a certificate that does not exist.
+/// Assembles two genuine timeouts of others and the liar's, which reports a certificate that does not exist.
 fn poisoned(keys: &Keys, subject: Subject, votes: &[Vote]) -> Certificate {
     let others = votes.iter().filter(|vote| vote.voter != LIAR).take(2).cloned();
     let mut votes: Vec<Vote> = others.chain([keys.vote(LIAR, subject, Attachment::HighView(CLAIMED))]).collect();
@@ -114,7 +116,7 @@ mod bodies {
                 continue;
             }
             for nearer in [true, false] {
-                // The control: the liar is silent, and makes nothing.
+                // Control: the liar is silent and assembles nothing.
                 let silent = time_to_order::<R>(leader, nearer, None);
                 for way in [Way::Advance, Way::Timeout, Way::Proposal] {
                     let poisoned = time_to_order::<R>(leader, nearer, Some(way));
@@ -127,7 +129,8 @@ mod bodies {
         }
     }
 
-    /// How long some commands take, one after the other, when the first leader is cut off for a while at the beginning.
+    /// Returns how long some commands take, one after the other, when the first leader is cut off for a while at the
+    /// beginning.
     fn time_to_order<R: Viewed>(leader: LeaderKind, nearer: bool, way: Option<Way>) -> Duration {
         let mut world = World::<R>::started(4, settings::<R>(leader), 1);
         let lies = Rc::new(Cell::new(0));
@@ -164,7 +167,7 @@ mod bodies {
             true => return, // An aggregate carries what it tells of.
             false => Attachment::HighView(View(high.view().0 + 2)),
         };
-        // Nobody but the liar knows the certificate of which these timeouts, which are genuine, tell.
+        // Only the liar has the certificate that these genuine timeouts report.
         let subject = timeout_subject(View(high.view().0 + 2));
         let votes: Vec<Vote> =
             [0, 2, 3].map(|voter| world.keys.vote(ReplicaId(voter), subject, attachment.clone())).into();
@@ -183,7 +186,8 @@ mod bodies {
         let mut world = World::<R>::started(4, settings::<R>(LeaderKind::Reputation), 1);
         let command = world.submit(1);
         assert!(world.run_until_done(VIEW_TIMEOUT * PATIENCE, &command));
-        // Whoever asks the liar is shown a certificate of timeouts that tells of what does not exist, and nothing as high.
+        // Shows every replica that asks the liar a timeout certificate that reports a nonexistent certificate, and
+        // nothing as high.
         world.corrupt(
             LIAR.0,
             Box::new(move |keys, action, out| match action {
@@ -204,7 +208,7 @@ mod bodies {
         let dropped = |world: &World<R>| world.replica(2).dropped().get(&Drop::Malformed).copied();
         let shown = world.run_until(VIEW_TIMEOUT * PATIENCE, |world| dropped(world).is_some());
         assert!(shown, "what does not fit together is no answer");
-        // The liar is to be honest once: of four, all three others have to answer.
+        // Make the liar honest once: of four replicas, all three others have to answer.
         world.corrupt(LIAR.0, Box::new(|_, action, out| out.push(action)));
         let takes_part = |world: &World<R>| world.marks(2).iter().any(|mark| matches!(mark, Mark::TakesPart { .. }));
         let back = (0..100).any(|_| {

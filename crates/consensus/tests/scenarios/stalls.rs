@@ -1,4 +1,4 @@
-//! Which clusters can commit although somebody is silent, and that the configuration knows.
+//! Which clusters can commit with silent replicas, and that the configuration check knows it.
 
 use crate::common::play::Viewed;
 use crate::common::{config, world::World};
@@ -8,11 +8,11 @@ use quorate_types::{Quorum, ReplicaId};
 use std::time::Duration;
 
 crate::for_every_protocol! {
-    /// Round-robin needs as many live leaders in a row as the protocol has links, and one more.
+    /// Round-robin needs one more live leader in a row than the protocol's chain has links.
     round_robin_with_silent_replicas,
-    /// Where votes go to all, it needs as many as the protocol has links.
+    /// If votes go to all, it needs as many as the chain has links.
     round_robin_with_silent_replicas_and_votes_to_all,
-    /// Other elections go round the silent.
+    /// Other elections skip the silent replicas.
     other_leaders_with_silent_replicas,
 }
 
@@ -32,7 +32,7 @@ mod bodies {
         if !config::<R>().protocol.is_chained() {
             return;
         }
-        // Of 3f + 1 leaders in turn, f silent ones leave three in a row somewhere.
+        // With 3f + 1 leaders in turn, f silent ones always leave three live ones in a row.
         for (n, silent) in [(4, vec![3]), (7, vec![1, 4]), (7, vec![2, 6])] {
             expect::<R>(n, &silent, LeaderKind::RoundRobin, VotesTo::All, false);
         }

@@ -5,19 +5,19 @@ use quorate_consensus::config::{Dissemination, LeaderKind, ProtocolKind};
 use quorate_types::Quorum;
 
 crate::for_all_protocols! {
-    /// It takes the state over, votes, and proposes when it is its turn.
+    /// It adopts the state, votes, and proposes when it leads.
     by_the_state,
-    /// Links that lose messages, and double them.
+    /// Links lose and duplicate messages.
     over_links_that_lose,
-    /// The state that it fetches is given up by the others meanwhile: it goes over to a newer one.
+    /// The others drop the state while it is being fetched: the replica switches to a newer one.
     the_state_goes_away,
-    /// The others go on while the state is fetched, and it is not begun anew for that.
+    /// The others continue while the state is fetched, and the transfer is not restarted for that.
     others_go_on_meanwhile,
-    /// It has all blocks, and not their commands, which are gone.
+    /// The replica has all blocks, but their commands are no longer kept.
     commands_are_gone,
-    /// It is away again and again, and has chunks of earlier states.
+    /// The replica is away repeatedly and has chunks of earlier states.
     again_and_again,
-    /// Every replica names the same leaders, the one that came back by a state too.
+    /// Every replica elects the same leaders, including the one that came back from a state.
     leaders_by_reputation,
 }
 
@@ -34,8 +34,8 @@ mod bodies {
         comes_back(&mut world);
         let adopted = adoptions(&world, AWAY);
         assert!(world.states(AWAY).contains(&adopted[0]) || adopted[0] < committed(&world, AWAY));
-        // Each of the others is missed for a while: without the one that was away nothing would be ordered, and where the leader stays
-        // it is that one's turn in the end.
+        // Cut off each of the others for a while. Without the returned replica nothing would be ordered, and with
+        // stable leaders its turn to lead comes eventually.
         let since = world.now;
         for missed in 0..3 {
             world.network.isolate(ReplicaId(missed), true);

@@ -1,19 +1,19 @@
-//! Votes on checkpoints, and what becomes of them.
+//! Votes on checkpoints and their certificates.
 
 use super::*;
 use quorate_consensus::Envelope;
 use quorate_types::{Attachment, Certificate, Domain, Subject, View};
 
 crate::for_all_protocols! {
-    /// All come to the same checkpoints, whoever was away in between, and hold the same states.
+    /// All replicas reach the same checkpoints and hold the same states, including those that were away in between.
     everywhere_the_same,
-    /// Views come and go, and the votes on a checkpoint stay.
+    /// Votes on a checkpoint survive view changes.
     votes_outlive_views,
-    /// All are struck down before they have heard of each other's votes, and say them again.
+    /// All replicas crash before they receive each other's votes, and send them again.
     votes_are_said_again,
-    /// Votes that nobody can have cast are not counted.
+    /// Votes that no replica can have cast are not counted.
     void_votes,
-    /// A replica that has executed something else than a quorum must not go on.
+    /// A replica whose state differs from a quorum's must halt.
     another_state,
 }
 
@@ -21,7 +21,8 @@ fn stable<P: Play>(world: &World<P>, replica: u16) -> &Certificate {
     world.replica(replica).parts().checkpoints.stable()
 }
 
-/// Orders commands until there is a checkpoint of which R1 hears, besides its own vote, only those of R0 to before `silent`.
+/// Orders commands until there is a checkpoint for which R1 receives only its own vote and those of the replicas from
+/// R0 up to, but excluding, `silent`.
 fn with_votes_missing<P: Play>(silent: u16) -> World<P> {
     let mut world = World::<P>::new(4, config::<P>(), 1);
     world.network.filter = Some(Box::new(move |flight| {
@@ -60,7 +61,7 @@ mod bodies {
     pub fn votes_outlive_views<P: Play>() {
         let mut world = with_votes_missing::<P>(2);
         let view = world.replica(1).view();
-        // Nothing is proposed that anybody hears of, so that views come and go.
+        // No proposal arrives anywhere, so views keep timing out.
         world.network.filter = Some(Box::new(|flight| match flight.letter {
             Letter::Protocol(message) => quorate_consensus::Message::is_proposal(message),
             Letter::Checkpoint(_) => true,
@@ -134,7 +135,7 @@ mod bodies {
     pub fn another_state<P: Play>() {
         let mut world = with_votes_missing::<P>(0);
         world.network.filter = None;
-        // A quorum, of which R1 is none, vouches for another state.
+        // A quorum without R1 certifies a different state.
         let subject = Subject { digest: Digest([9; 32]), ..stable(&world, 0).subject };
         for voter in [0, 2, 3] {
             let vote = world.keys.vote(ReplicaId(voter), subject, Attachment::None);

@@ -1,4 +1,4 @@
-//! Somebody lies about states.
+//! Byzantine replicas in state transfers.
 
 use super::*;
 use crate::common::keys::forged_certificate;
@@ -7,21 +7,21 @@ use quorate_consensus::{Action, Envelope};
 use quorate_types::{Domain, Subject, View};
 
 crate::for_all_protocols! {
-    /// One sends chunks that are not of the state.
+    /// A peer sends chunks that do not belong to the state.
     wrong_chunks,
-    /// One sends something else in place of the manifest.
+    /// A peer sends something else instead of the manifest.
     wrong_manifest,
-    /// One never sends what it is asked for.
+    /// A peer never answers a request.
     nothing_at_all,
-    /// One says that it has not got the state any more, time and again.
+    /// A peer repeatedly says that it no longer has the state.
     always_a_newer_one,
-    /// One offers the state of a checkpoint at which nobody keeps one.
+    /// A peer offers the state of a checkpoint at which no replica keeps one.
     a_state_that_nobody_has,
-    /// One alone offers a state, and perhaps has the blocks withheld.
+    /// A single peer offers a state, and may withhold the blocks.
     an_offer_of_one,
-    /// Offers that no quorum vouches for, or of what is no checkpoint.
+    /// Offers without a valid certificate, or for something that is not a checkpoint.
     forged_offers,
-    /// Parts of states that nobody asked for, and questions for parts that are not there.
+    /// Unrequested parts of states, and requests for parts that do not exist.
     unasked,
 }
 
@@ -29,7 +29,7 @@ fn checkpoint(height: u64) -> Subject {
     Subject { domain: Domain::Checkpoint, view: View(0), height: Height(height), digest: Digest([9; 32]) }
 }
 
-/// Has R1 rewrite what it says.
+/// Makes R1 rewrite its messages.
 fn with_liar<P: Play>(mut rewrite: impl FnMut(Letter<P::Message>) -> Option<Letter<P::Message>> + 'static) -> World<P> {
     let mut world = with_one_away::<P>(config::<P>());
     world.corrupt(
@@ -67,7 +67,7 @@ mod bodies {
             }
             letter => Some(letter),
         });
-        // Nobody else is there to be asked first.
+        // No other peer is available to be asked first.
         world.network.set_cut(ReplicaId(0), ReplicaId(AWAY), false);
         comes_back(&mut world);
     }
@@ -158,7 +158,7 @@ mod bodies {
             world.inject_letter(1, 0, Envelope::FetchState { height, part });
             world.inject_letter(1, 0, Envelope::FetchState { height: Height(u64::MAX), part });
         }
-        // What was executed and forgotten must not be taken for something that waits.
+        // Executed and forgotten bundles must not be treated as pending.
         let late = world.bundle(1);
         world.inject_letter(1, 0, Envelope::Bundles(vec![late.clone(), late.clone()]));
         world.run_for(Duration::from_millis(5));

@@ -1,5 +1,5 @@
-//! Coming back by the state of a checkpoint, when the blocks in between are gone: under every protocol, whatever others do, and
-//! across restarts.
+//! Recovery from the state of a checkpoint when the blocks in between are no longer kept: under every protocol, with
+//! Byzantine peers, and across restarts.
 
 mod catching_up;
 mod checkpoints;
@@ -14,12 +14,12 @@ use quorate_consensus::{Config, Mark};
 use quorate_types::{Digest, Height, ReplicaId, Time};
 use std::time::Duration;
 
-/// Long enough for views that were given up a few times.
+/// Long enough for several view timeouts in a row.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The one that is away.
+/// The replica that is away.
 const AWAY: u16 = 3;
 
-/// One test for each protocol out of one generic function.
+/// Expands a generic function into one test for each protocol.
 #[macro_export]
 macro_rules! for_all_protocols {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
@@ -30,7 +30,7 @@ macro_rules! for_all_protocols {
     };
 }
 
-/// Little is kept: who misses a few dozen blocks needs a state.
+/// Keeps so little that a replica which misses a few dozen blocks needs a state.
 fn config<P: Play>() -> Config {
     Config {
         checkpoint_interval: 4,
@@ -41,12 +41,12 @@ fn config<P: Play>() -> Config {
     }
 }
 
-/// A cluster with states of several chunks, of which one replica misses more than the others keep.
+/// Creates a cluster with states of several chunks, in which one replica misses more than the others keep.
 fn with_one_away<P: Play>(config: Config) -> World<P> {
     with_one_away_of(config, 2)
 }
 
-/// The same, with a state at each so-manieth checkpoint.
+/// Creates such a cluster with a state at every `keeps_every`-th checkpoint.
 fn with_one_away_of<P: Play>(config: Config, keeps_every: u64) -> World<P> {
     let mut world = World::<P>::new(4, config, 1);
     (world.state_bytes, world.keeps_every) = (600_000, keeps_every);
@@ -58,7 +58,7 @@ fn with_one_away_of<P: Play>(config: Config, keeps_every: u64) -> World<P> {
     world
 }
 
-/// Has the others order so many commands of which the one that is away does not hear.
+/// Orders this number of commands while one replica is away.
 fn load<P: Play>(world: &mut World<P>, commands: usize) {
     for _ in 0..commands {
         let command = world.submit_to(&[0, 1, 2], 1);
@@ -74,7 +74,7 @@ fn committed<P: Play>(world: &World<P>, replica: u16) -> Height {
     world.replica(replica).committed_height()
 }
 
-/// The heights of the states that it began to fetch.
+/// Returns the heights of the states that a replica began to fetch.
 fn fetches<P: Play>(world: &World<P>, replica: u16) -> Vec<Height> {
     let fetched = |mark: &Mark| match mark {
         Mark::Fetches { height } => Some(*height),
@@ -83,7 +83,7 @@ fn fetches<P: Play>(world: &World<P>, replica: u16) -> Vec<Height> {
     world.marks(replica).iter().filter_map(fetched).collect()
 }
 
-/// The heights at which it has gone on from a state.
+/// Returns the heights at which a replica continued from a state.
 fn adoptions<P: Play>(world: &World<P>, replica: u16) -> Vec<Height> {
     let adopted = |mark: &Mark| match mark {
         Mark::Adopted { height, .. } => Some(*height),
@@ -92,7 +92,7 @@ fn adoptions<P: Play>(world: &World<P>, replica: u16) -> Vec<Height> {
     world.marks(replica).iter().filter_map(adopted).collect()
 }
 
-/// The height of the newest state that R0 hands out.
+/// Returns the height of the newest state that R0 serves.
 fn newest_state<P: Play>(world: &World<P>) -> Height {
     world.states(0).last().copied().unwrap_or_default()
 }
@@ -101,14 +101,14 @@ fn dropped<P: Play>(world: &World<P>, replica: u16, why: Drop) -> u64 {
     world.replica(replica).dropped().get(&why).copied().unwrap_or(0)
 }
 
-/// The network is whole again: the one that was away comes back by a state, and all of the cluster goes on.
+/// Heals the network and checks that the replica comes back from a state and that the whole cluster continues.
 fn comes_back<P: Play>(world: &mut World<P>) {
     world.network.heal();
     goes_on(world);
     assert!(!adoptions(world, AWAY).is_empty(), "{}: it came back by a state", P::NAME);
 }
 
-/// What is sent from now on is ordered, and everywhere.
+/// Checks that new commands are ordered everywhere.
 fn goes_on<P: Play>(world: &mut World<P>) {
     for _ in 0..5 {
         let command = world.submit(1);
@@ -116,7 +116,7 @@ fn goes_on<P: Play>(world: &mut World<P>) {
     }
 }
 
-/// Where all are, for whoever reads why a test failed.
+/// Describes the progress of all replicas, to explain why a test failed.
 fn standing<P: Play>(world: &World<P>) -> String {
     let at = |replica: u16| {
         let (view, height) = (world.replica(replica).view(), committed(world, replica));
@@ -125,12 +125,12 @@ fn standing<P: Play>(world: &World<P>) -> String {
     format!("{}, fetches {:?}", (0..4).map(at).collect::<Vec<_>>().join("; "), fetches(world, AWAY))
 }
 
-/// Whether a message carries a chunk.
+/// Returns whether a message carries a chunk.
 fn is_chunk<M>(letter: &Letter<M>) -> bool {
     matches!(letter, Letter::StatePart { part, bytes, .. } if *part > 0 && !bytes.is_empty())
 }
 
-/// Who proposed what was committed after a moment.
+/// Returns the authors of the blocks that were committed since `since`.
 fn authors_since<P: Play>(world: &World<P>, replica: u16, since: Time) -> Vec<ReplicaId> {
     let late = world.commits(replica).iter().filter(|commit| commit.time > since);
     late.map(|commit| commit.block.author).collect()

@@ -1,22 +1,22 @@
-//! A replica that has taken a state over is restarted: at once, before its journal tells of that, or in the middle of that.
+//! A replica that has adopted a state is restarted: immediately, or before or while its journal records the adoption.
 
 use super::*;
 use quorate_types::View;
 
 crate::for_all_protocols! {
-    /// It comes back where it was, bound by what it has said.
+    /// It restarts where it was, bound by its earlier statements.
     after_an_adoption,
-    /// The host has taken the state over, and the replica has not heard of it.
+    /// The host has adopted the state, and the replica does not know it yet.
     before_the_replica_knows,
     /// Between any two actions from then on.
     between_any_two_actions,
     /// Its journal is cut after the adoption.
     cut_after_an_adoption,
-    /// It is struck down while chunks come in, and does not fetch again what it has.
+    /// It crashes while chunks arrive, and does not fetch again the chunks it has.
     in_the_middle_of_a_transfer,
-    /// All are struck down at once, and still have states for who is away.
+    /// All others crash at the same time, and still have states for the replica that is away.
     all_others_are_restarted,
-    /// Who has lost its journal is too far behind for blocks.
+    /// A replica that has lost its journal is too far behind to fetch blocks.
     without_a_memory,
 }
 
@@ -26,14 +26,14 @@ fn spoken<P: Play>(world: &World<P>) -> View {
     world.replica(AWAY).parts().safety.spoke_in()
 }
 
-/// Whether it remembers that it has spoken in a view. Where agreement goes by slots, nothing will be said any more of those below the
-/// state.
+/// Returns whether the replica remembers that it made a statement in a view. In protocols with slots, no statements
+/// will be made for slots at or below the state.
 fn is_bound<P: Play>(world: &World<P>, spoke: View) -> bool {
     let safety = &world.replica(AWAY).parts().safety;
     safety.spoke_in() >= spoke || (P::ORDERS_TWICE && safety.votes_on_slots().next().is_none())
 }
 
-/// Heals the network and waits until the host of the one that was away has a state.
+/// Heals the network and waits until the host of the replica that was away has a state.
 fn until_adopted_by_the_host<P: Play>(world: &mut World<P>) {
     world.network.heal();
     world.crypto_time = Duration::from_millis(1);
