@@ -173,10 +173,10 @@ impl LeaderElection {
         }
     }
 
-    /// Elects in round-robin order by view, where `skipped` views above the basis were skipped. After a skipped view,
-    /// the turn moves on by one more, past the replica that should have collected the votes of the first skipped view
-    /// if it would lead next: it may be the silent one, and electing it would cost a second timeout. Once as many views
-    /// were skipped as there are candidates, all replicas take turns, because all candidates may have crashed.
+    /// Elects in round-robin order by view, where `skipped` views above the basis were skipped. If the next leader
+    /// collects the votes of a view, the turn then moves on by one more, past the collector of the first skipped view:
+    /// it may be the silent one, and electing it would cost a second timeout. Once as many views were skipped as there
+    /// are candidates, all replicas take turns, because all candidates may have crashed.
     fn in_turn(&self, candidates: &[ReplicaId], basis: View, skipped: u64) -> ReplicaId {
         let count = candidates.len() as u64;
         let round = skipped.min(count - 1);

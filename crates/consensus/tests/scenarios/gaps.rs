@@ -12,7 +12,7 @@ use std::time::Duration;
 crate::for_every_protocol! {
     /// Two percent of the messages are lost, two percent are duplicated, and all may overtake each other.
     unreliable_links,
-    /// A replica misses ten views, and more than one answer holds.
+    /// A replica misses ten views, and more blocks than one answer holds.
     isolation,
     /// A replica misses one proposal and learns of the block from its certificate.
     a_proposal_lost,
