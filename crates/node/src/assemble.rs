@@ -1,5 +1,5 @@
-//! The one file that puts parts together: transport, channel, scheme, journal and application make a replica. The
-//! protocols are named in `quorate_consensus::protocols`, the others in the registries of their crates.
+//! The one file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
+//! named in `quorate_consensus::protocols`, the other parts in the registries of their crates.
 
 use crate::config::{NodeConfig, admin_fault};
 use crate::devices::{Devices, Fittings};
@@ -27,17 +27,17 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A replica that is ready to run, and the ways to reach it from other threads.
+/// A replica that is ready to run, with its handles for other threads.
 pub(crate) struct Assembled {
     pub node: Box<dyn RunningNode>,
     pub orders: Orders,
     pub waker: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// A committee's public keys that the replicas of one process share.
+/// Public keys of a committee, shared by the replicas of one process.
 pub(crate) struct SharedKeys {
     identities: Arc<Identities>,
-    /// `None` if members share secrets, so that each has a keyring of its own.
+    /// `None` if members share secrets: then each replica needs its own keyring.
     keyring: Option<Arc<Keyring>>,
 }
 
@@ -48,8 +48,8 @@ impl SharedKeys {
     }
 }
 
-/// Puts a replica together and makes it listen: on `endpoint`, or else where its configuration says. `shared` is what another replica
-/// of the process has already. `home` is the directory of the configuration.
+/// Assembles a replica and makes it listen on `endpoint`, or else where its configuration says. `shared` holds the keys
+/// that another replica of the process has already loaded. `home` is the directory of the configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,
     home: &Path,
@@ -72,10 +72,11 @@ pub(crate) fn assemble(
     };
     let crypto = Crypto::with_keyring(keyring, &committee, config.replica, voting, DEFAULT_CACHE_CERTIFICATES)?;
     let identity = Identity { cluster: committee.cluster, replica: config.replica };
-    // The journal's threads work for this replica, too.
+    // Charge the journal's threads to this replica too.
     let account = CpuAccount::current().unwrap_or_default();
     let _journal_counts = account.lend();
-    // The lock of the journal knows better than the port who has this replica's place.
+    // Open the journal before binding ports: its lock identifies a second process of this replica more reliably than a
+    // port in use.
     let Opened { journal, memory, mark, directory, finding } = durability::open(&config.journal, home, identity)?;
     let wire = config.wire();
     let endpoints = endpoints(config, &wire, endpoint)?;
@@ -128,7 +129,7 @@ pub(crate) fn assemble(
     Ok(Assembled { node, orders, waker })
 }
 
-/// Makes the replica of whichever protocol, and its host.
+/// Builds the replica and its host for any protocol.
 struct Hosting<'a> {
     config: &'a NodeConfig,
     committee: &'a Committee,
@@ -154,7 +155,7 @@ impl ForReplica for Hosting<'_> {
     }
 }
 
-/// Binds what the configuration says.
+/// Binds the endpoints that the configuration names.
 fn endpoints(config: &NodeConfig, wire: &Wire, peers: Option<Endpoint>) -> Result<Endpoints, NodeError> {
     let bind = |key, address: &Address| {
         wire.listen(address).map_err(|source| NodeError::Listen { key, address: address.clone(), source })
@@ -172,7 +173,7 @@ fn endpoints(config: &NodeConfig, wire: &Wire, peers: Option<Endpoint>) -> Resul
     })
 }
 
-/// A number that strangers cannot know, from the operating system's randomness.
+/// Returns a number that remote parties cannot predict, from the operating system's randomness.
 fn unguessable() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,7 +1,8 @@
-//! Checkpoints on their way from the application to the replica, in their order.
+//! Checkpoints on their way from the application to the replica, in order.
 //!
-//! To encode and hash a large state takes long, and all replicas keep it at the same checkpoint: it is done on a thread of its own, while
-//! the replica goes on. Replicas vouch in ascending order, so the checkpoints that follow wait, though their digests are known at once.
+//! Encoding and hashing a large state is slow, and all replicas do it at the same checkpoint, so it runs on a separate
+//! thread while the replica goes on. Replicas vote for checkpoints in ascending order, so later checkpoints wait even
+//! if their digests are known at once.
 
 use crate::error::HostError;
 use quorate_applications::{Checkpoint, CheckpointTask};
@@ -13,26 +14,27 @@ use std::panic;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread::{self, JoinHandle};
 
-/// Most states that are held to be encoded. For one more the replica waits: each holds what it alone has, up to a whole state.
+/// Maximum number of states held until they are encoded; beyond it, the replica blocks. Each one holds at least what it
+/// does not share with the others, up to a whole state.
 const MAX_STATES_HELD: usize = 2;
 
-/// The checkpoints that the replica does not know yet, and what others say of checkpoints meanwhile.
+/// Queue of checkpoints that the replica has not received yet.
 pub(crate) struct Checkpoints {
     waker: Waker,
-    /// In ascending order; nothing for one that is not ready.
+    /// Ascending by height; `None` if not ready.
     due: VecDeque<(Height, Option<Checkpoint>)>,
-    /// What is to be done for those that are not ready, after what runs.
+    /// Queued checkpoint jobs, behind the one that is running.
     tasks: VecDeque<CheckpointTask>,
     run: Option<Run>,
 }
 
 impl Checkpoints {
-    /// None yet; `waker` is called when one has become ready.
+    /// Creates an empty queue. `waker` is called when a checkpoint becomes ready.
     pub fn new(waker: Waker) -> Checkpoints {
         Checkpoints { waker, due: VecDeque::new(), tasks: VecDeque::new(), run: None }
     }
 
-    /// Takes in what is to be done for the checkpoint at a height, which is above those before.
+    /// Queues the job for the checkpoint at `height`, which must be above all earlier ones.
     pub fn push(&mut self, height: Height, task: CheckpointTask) -> Result<(), HostError> {
         assert!(self.due.back().is_none_or(|(last, _)| *last < height), "checkpoints ascend");
         match task {
@@ -52,7 +54,7 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// The next checkpoint, if it is ready.
+    /// Returns the next checkpoint, if it is ready.
     pub fn next(&mut self) -> Result<Option<(Height, Checkpoint)>, HostError> {
         self.go_on()?;
         if self.due.front().is_none_or(|(_, checkpoint)| checkpoint.is_none()) {
@@ -61,14 +63,16 @@ impl Checkpoints {
         Ok(self.due.pop_front().and_then(|(height, checkpoint)| Some((height, checkpoint?))))
     }
 
-    /// Forgets those on their way: the application is in another state. What runs comes to its end, and nobody hears of it.
+    /// Drops all queued checkpoints, because the application has moved to another state. The running job finishes, but
+    /// its result is discarded.
     pub fn clear(&mut self) {
         self.due.clear();
         self.tasks.clear();
         self.run = None;
     }
 
-    /// Takes the result of what runs, if it is there, and has the next one run. There is one at a time: the others need the processors.
+    /// Takes the result of the running job, if there is one, and starts the next. Only one runs at a time, to leave the
+    /// other processors to the replicas.
     fn go_on(&mut self) -> Result<(), HostError> {
         loop {
             let run = match self.run.take() {
@@ -95,7 +99,7 @@ impl Checkpoints {
     }
 }
 
-/// A task on its thread.
+/// A job on its thread.
 struct Run {
     thread: JoinHandle<()>,
     result: Receiver<Checkpoint>,
@@ -107,7 +111,7 @@ impl Run {
         let run = move || {
             let _wakes = Wakes(waker);
             let sender = sender;
-            // The replica may have ended, or gone over to another state: then nobody asks for it any more.
+            // The replica may have ended or adopted another state; then no one receives the result.
             let _ = sender.send(task.run());
         };
         let thread = account::spawn(thread::Builder::new().name("checkpoint".to_owned()), run);
@@ -117,14 +121,15 @@ impl Run {
         })
     }
 
-    /// The thread has ended without a result.
+    /// Propagates the panic of a thread that ended without a result.
     fn panic_as_it_did(self) -> ! {
         let panicked = self.thread.join().expect_err("a thread that does not panic has a result");
         panic::resume_unwind(panicked)
     }
 }
 
-/// Wakes the replica when the thread ends, however it does. It is dropped after the thread's other things.
+/// Drop guard that wakes the replica when the thread ends, even by a panic. Dropped after everything else on the
+/// thread.
 struct Wakes(Waker);
 
 impl Drop for Wakes {

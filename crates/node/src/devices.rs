@@ -1,5 +1,5 @@
-//! The devices that a replica asks by data: network, keys, journal, alarms, application. All of them answer on the replica's
-//! own thread; what takes long of a state is done on others.
+//! The devices that a replica drives through its actions: network, keys, journal, alarms, application. All of them
+//! answer on the replica's own thread; slow work on the state runs on other threads.
 
 use crate::alarms::Alarms;
 use crate::checkpoints::Checkpoints;
@@ -27,17 +27,17 @@ use quorate_types::{
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-/// Bytes of records that nothing waits for, as of commits, that are gathered before they are written for their own sake.
+/// Flush after this many bytes even if no message waits for them, as with records of commits.
 const UNHURRIED_BYTES: usize = 1 << 20;
 
-/// What a replica's actions are performed on.
+/// Devices on which a replica's actions are performed.
 pub(crate) struct Devices<M> {
     pub me: ReplicaId,
     pub replicas: u16,
     pub quorum: Quorum,
-    /// How it misbehaves on purpose, if it does.
+    /// Injected misbehaviour, if any.
     pub fault: Option<Fault>,
-    /// Where its journal is, if it is in files.
+    /// Directory of the journal; `None` if it is in memory.
     pub directory: Option<PathBuf>,
     pub cluster: ClusterId,
     pub transport: Box<dyn Transport>,
@@ -47,45 +47,45 @@ pub(crate) struct Devices<M> {
     pub gateway: Gateway,
     pub observer: Box<dyn Observer>,
     pub alarms: Alarms,
-    /// What comes back at once: answers of the devices, and messages to oneself.
+    /// Inputs that the replica receives at once: answers of devices, and messages to itself.
     pub local: VecDeque<Input<M>>,
-    /// Blocks executed, empty ones included.
+    /// Blocks executed, including empty ones.
     pub blocks: u64,
     pub states: States,
     pub checkpoints: Checkpoints,
-    /// What it tells of its configuration.
+    /// Reported in the replica's status.
     pub settings: Settings,
-    /// What says that the replica has never run.
+    /// Marker file: this replica has never run.
     mark: Option<PathBuf>,
-    /// Blocks up to this height were executed in an earlier life, and their effect is in the state.
+    /// Blocks up to this height were executed before the restart and are part of the restored state.
     restored: Height,
-    /// Whether the journal outlives the process, so that it matters what is in it.
+    /// The journal survives the process, so its contents matter.
     keeps: bool,
     gate: DurabilityGate<M>,
     durable: Option<RecordId>,
     unwritten: bool,
-    /// Bytes that were appended since the journal was last told to write.
+    /// Bytes appended since the journal was last told to write.
     unhurried_bytes: usize,
-    /// The last record.
+    /// Id of the last record.
     appended: u64,
-    /// The last sum that was begun: its first record and its height.
+    /// First record and height of the last summary that was begun.
     sum: Option<(u64, Height)>,
-    /// The repair of the journal is complete once this record is durable.
+    /// Once this record is durable, the repair is complete.
     good_with: Option<RecordId>,
-    /// Messages are encoded side by side, and leave memory together soon after they are written.
+    /// Encodes messages next to each other: they are freed together, soon after they are written.
     encoder: Encoder,
     records: Encoder,
     replies: Vec<Reply>,
-    /// Clients' bundles that were not taken, in the order in which they came.
+    /// Clients' bundles that the replica refused, in order of arrival.
     pub refused: Vec<(Digest, Refusal)>,
 }
 
-/// Where a replica begins that has a state in a file.
+/// Starting point of a replica that restarts from a snapshot.
 #[derive(Default)]
 pub(crate) struct Restored {
-    /// The height of the state.
+    /// Height of the state.
     pub height: Height,
-    /// The certificate of the checkpoint and the replica's part of the state, if a quorum vouches for it.
+    /// Certificate of the checkpoint and the replica's part of the state, if a quorum has certified it.
     pub vouched: Option<(Certificate, Frontier)>,
 }
 
@@ -93,7 +93,7 @@ fn decode(frontier: Bytes) -> Result<Frontier, RestoreError> {
     Ok(Frontier::from_bytes(frontier)?)
 }
 
-/// The concrete devices of one replica.
+/// Concrete devices of one replica.
 pub(crate) struct Fittings {
     pub me: ReplicaId,
     pub quorum: Quorum,
@@ -231,7 +231,7 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Tells the observer.
+    /// Reports to the observer.
     fn note(&mut self, mark: Mark) {
         match mark {
             Mark::Fetches { height } => self.tell(NodeEvent::FetchesState { height }),
@@ -255,7 +255,7 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Takes the last state that was written over. Returns its height, and what makes others believe it.
+    /// Restores the last state on disk. Returns its height and, if certified, what proves it to peers.
     pub fn restore(&mut self) -> Result<Restored, HostError> {
         let Some(Snapshot { height, certificate, state }) = self.states.read_last()? else {
             return Ok(Restored::default());
@@ -267,12 +267,12 @@ impl<M: Message> Devices<M> {
         Ok(Restored { height, vouched: vouched.transpose()? })
     }
 
-    /// Whether the journal is to be summed up.
+    /// Returns whether the journal should be compacted now.
     pub fn is_sum_due(&self) -> bool {
         self.states.is_sum_due()
     }
 
-    /// The journal was summed up just now.
+    /// Notes that the journal was compacted just now.
     pub fn summed(&mut self) {
         let (first, height) = self.sum.expect("the journal was summed up");
         assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
@@ -292,7 +292,7 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Digests the state at a checkpoint, and keeps it if it is one of those at which it is kept.
+    /// Computes the digest of the state at a checkpoint, and keeps the state if the checkpoint is one that keeps it.
     fn digest(&mut self, frontier: &Frontier) -> Result<(), HostError> {
         let height = frontier.height();
         assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
@@ -300,7 +300,7 @@ impl<M: Message> Devices<M> {
         self.take_checkpoints()
     }
 
-    /// Tells the replica of the checkpoints that are ready.
+    /// Passes the ready checkpoints to the replica.
     pub fn take_checkpoints(&mut self) -> Result<(), HostError> {
         while let Some((height, Checkpoint { digest, kept })) = self.checkpoints.next()? {
             self.local.push_back(Input::Executed { height, state: digest, kept: kept.is_some() });
@@ -317,7 +317,7 @@ impl<M: Message> Devices<M> {
         }
     }
 
-    /// Becomes the state that was received.
+    /// Adopts the state that was received.
     fn adopt(&mut self, checkpoint: Certificate) -> Result<(), HostError> {
         let height = checkpoint.subject.height;
         if height <= self.executor.height() {
@@ -333,18 +333,18 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Whether there are records that something waits for, and that nobody has had written.
+    /// Returns whether something waits for records that have not been handed to the disk yet.
     pub fn is_writing_due(&self) -> bool {
         self.unwritten
     }
 
-    /// Has the records of this turn written, and sends what waited for those that are durable by now.
+    /// Starts to write the records of this turn, and sends the messages whose records are durable by now.
     pub fn settle_journal(&mut self) -> Result<(), HostError> {
         if std::mem::take(&mut self.unwritten) {
             self.journal.commit()?;
             self.unhurried_bytes = 0;
         }
-        // What befell the disk is told at once, though nothing may wait for it.
+        // Report disk errors at once, even if no message waits for the disk.
         self.look_at_journal()?;
         if let Some(record) = self.good_with
             && self.is_durable(record)?
@@ -362,7 +362,7 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Has everything written that was ever appended, and sends what waited for it. Returns whether all of it is durable.
+    /// Writes all records and sends the messages that waited for them. Returns whether all records are durable.
     pub fn finish_journal(&mut self) -> Result<bool, HostError> {
         self.unwritten |= self.unhurried_bytes > 0;
         self.settle_journal()?;

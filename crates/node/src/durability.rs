@@ -1,8 +1,8 @@
-//! Where a replica's journal is, and what starting on it means.
+//! Location of a replica's journal, and what it tells about earlier runs.
 //!
-//! A replica that has never run has a file beside its journal's directory that says so: `journal.new`. It goes when the first record
-//! is durable. A journal without records and without that file is one that is gone, and its replica must not speak as if it had
-//! never spoken.
+//! A replica that has never run has a marker file, `journal.new`, beside its journal's directory. The file is removed
+//! once the first record is durable. A journal without records and without the marker has been lost, and its replica
+//! must not vote as if it had never voted.
 
 use crate::config_file::{ConfigFault, Place};
 use crate::error::NodeError;
@@ -15,13 +15,13 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The directory of the journal in that of its replica, unless the configuration names another.
+/// Default directory of the journal, relative to the replica's.
 pub const JOURNAL_DIRECTORY: &str = "journal";
-/// Bytes of records after which the state is written, so that the journal can be cut, unless the configuration says otherwise.
+/// Default for the bytes of records after which the state is written, so that the journal can be truncated.
 pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
-/// What a segment takes besides the largest record: headers and padding, and what a bundle has around it.
+/// Room in a segment besides its largest record: headers, padding, and the framing of a bundle.
 const SEGMENT_SLACK_BYTES: u64 = 63 << 10;
-/// Of so many bytes in a segment one at most is not a record's.
+/// At most one in this many bytes of a segment is overhead rather than record.
 const SEGMENT_SHARE_BYTES: u64 = 256;
 
 /// The table `[journal]` of a configuration.
@@ -60,7 +60,7 @@ impl Default for JournalConfig {
 }
 
 impl JournalConfig {
-    /// Nothing on a disk.
+    /// Returns a configuration that keeps the journal in memory.
     pub fn memory() -> JournalConfig {
         JournalConfig { kind: JournalKind::Memory, ..JournalConfig::default() }
     }
@@ -75,7 +75,7 @@ impl JournalConfig {
         }
     }
 
-    /// Refuses what cannot work with blocks of so many bytes.
+    /// Rejects settings that cannot work with blocks of `batch_bytes` bytes.
     pub(crate) fn validate(&self, batch_bytes: usize) -> Result<(), ConfigFault> {
         let fault =
             |key, what: String, help: String| Err(ConfigFault { place: Place::in_table("journal", key), what, help });
@@ -105,51 +105,51 @@ impl JournalConfig {
     }
 }
 
-/// What a replica remembers of its earlier lives.
+/// What a replica remembers of its earlier runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Memory {
-    /// It has none.
+    /// It has never run.
     New,
-    /// All that it has promised.
+    /// Every vote and promise.
     Kept,
-    /// Not all.
+    /// Some votes or promises may be missing.
     Lost,
 }
 
-/// A journal to start on.
+/// A journal that is ready to use.
 pub(crate) struct Opened {
     pub journal: Box<dyn Journal>,
     pub memory: Memory,
-    /// What says that the replica has never run; to be removed when the first record is durable.
+    /// Marker file that says the replica has never run; removed once the first record is durable.
     pub mark: Option<PathBuf>,
-    /// Where the journal is, unless it is in memory.
+    /// Directory of the journal; `None` if it is in memory.
     pub directory: Option<PathBuf>,
-    /// What opening found that an operator may want to know.
+    /// Finding to report to the operator.
     pub finding: Option<String>,
 }
 
-/// Says of the directory of a journal, which need not exist, that its replica has never run.
+/// Creates the marker file which says that the replica of this journal has never run. The journal need not exist.
 pub fn mark_as_new(journal: &Path) -> Result<(), NodeError> {
     let mark = new_mark(journal);
     let text = "The replica has never run. This file goes when it first does; put back by hand, it lets the replica contradict itself.\n";
     fs::write(&mark, text).map_err(|source| NodeError::Write { path: mark, source })
 }
 
-/// The file that says of the directory of a journal that its replica has never run.
+/// Returns the path of the marker file which says that the replica of this journal has never run.
 pub fn new_mark(journal: &Path) -> PathBuf {
     let mut name = journal.as_os_str().to_owned();
     name.push(".new");
     PathBuf::from(name)
 }
 
-/// Removes the mark of a replica that has never run, so that it stays removed.
+/// Removes the marker file; durable on return.
 pub(crate) fn remove_mark(mark: &Path) -> io::Result<()> {
     fs::remove_file(mark)?;
     let parent = mark.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     with_descriptor(|| File::open(parent))?.sync_all()
 }
 
-/// Opens the journal of a configuration that stands in `home`.
+/// Opens the journal of a configuration located in `home`.
 pub(crate) fn open(config: &JournalConfig, home: &Path, identity: Identity) -> Result<Opened, NodeError> {
     if config.kind == JournalKind::Memory {
         let journal = Box::new(MemoryJournal::default());

@@ -1,4 +1,4 @@
-//! All replicas of a cluster in one process: a thread each, and real sockets between them.
+//! All replicas of a cluster in one process: one thread each, connected by real sockets.
 
 use crate::assemble::{Assembled, SharedKeys, assemble};
 use crate::config::NodeConfig;
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// A replica on a thread of its own.
+/// A replica on its own thread.
 struct NodeThread {
     replica: ReplicaId,
     orders: Orders,
@@ -39,7 +39,7 @@ impl NodeThread {
         (self.waker)();
     }
 
-    /// Waits for the end; nothing if that was done before.
+    /// Waits for the thread to end. `None` if it was already joined.
     fn join(&mut self) -> Option<Result<Status, NodeError>> {
         let replica = self.replica;
         let thread = self.thread.take()?;
@@ -51,17 +51,18 @@ impl NodeThread {
     }
 }
 
-/// A cluster in this process, or a part of one. Dropping it stops its replicas. Their journals are in memory, unless a configuration
-/// asks for files and names an absolute directory for them.
+/// A cluster, or part of one, in this process. Dropping it stops its replicas. Journals are in memory unless a
+/// configuration asks for files and names an absolute directory for them.
 pub struct EmbeddedCluster {
     committee: Committee,
     nodes: Vec<NodeThread>,
 }
 
 impl EmbeddedCluster {
-    /// Starts a replica at each of `addresses` (with port 0, at a free one), with new keys and the settings of `template`; its
-    /// `replica`, `members` and `listen` count for nothing. `vary` changes the settings of single replicas, as for faults, and may give
-    /// each the directory of a new journal; `observer` makes each an observer.
+    /// Starts a replica at each of `addresses` (port 0 picks a free one), with new keys and the settings of `template`;
+    /// `replica`, `members` and `listen` of the template are ignored. `vary` changes the settings of individual
+    /// replicas, for example to inject faults, and may give each the directory of a new journal. `observer` makes an
+    /// observer for each.
     pub fn start(
         template: &NodeConfig,
         addresses: &[SocketAddr],
@@ -87,8 +88,8 @@ impl EmbeddedCluster {
         EmbeddedCluster::start_replicas(nodes.into_iter().zip(endpoints), observer)
     }
 
-    /// Starts those replicas of a cluster that are to live in this process, each with its configuration, keys and endpoint; at least
-    /// one, all of the same committee. The others live elsewhere.
+    /// Starts the replicas of a cluster that run in this process, each with its configuration, keys and endpoint. Needs
+    /// at least one, all of the same committee; the other members run elsewhere.
     pub fn start_replicas(
         nodes: impl Iterator<Item = ((NodeConfig, ReplicaKeys), Endpoint)>,
         observer: impl Fn() -> Box<dyn Observer>,
@@ -120,12 +121,12 @@ impl EmbeddedCluster {
         Ok(cluster)
     }
 
-    /// The members, their keys and addresses: what a client needs to know.
+    /// Returns the members with their keys and addresses: all that a client needs.
     pub fn committee(&self) -> &Committee {
         &self.committee
     }
 
-    /// Stops a replica as a crash would: nothing that is queued is sent, its sockets are closed. Returns its last counters.
+    /// Stops a replica like a crash: queued messages are lost and its sockets are closed. Returns its final counters.
     ///
     /// # Panics
     /// If there is no such replica, or it was stopped before.
@@ -136,13 +137,13 @@ impl EmbeddedCluster {
         node.join().expect("a replica is stopped once")
     }
 
-    /// The replicas that ended although nobody stopped them: a fault, which [`EmbeddedCluster::shut_down`] reports.
+    /// Returns the replicas that ended without being stopped. [`EmbeddedCluster::shut_down`] reports their errors.
     pub fn ended(&self) -> Vec<ReplicaId> {
         let ended = |node: &&NodeThread| node.thread.as_ref().is_some_and(|thread| thread.is_finished());
         self.nodes.iter().filter(ended).map(|node| node.replica).collect()
     }
 
-    /// Waits for the replicas that [ended](EmbeddedCluster::ended) and returns the first error that ended one.
+    /// Joins the replicas that [ended](EmbeddedCluster::ended) and returns the first error.
     pub fn report_ended(&mut self) -> Result<(), NodeError> {
         let ended = self.ended();
         for node in self.nodes.iter_mut().filter(|node| ended.contains(&node.replica)) {
@@ -151,7 +152,7 @@ impl EmbeddedCluster {
         Ok(())
     }
 
-    /// Stops all replicas that still run, after what they have queued is written, and returns the last counters of each.
+    /// Stops all running replicas after they have written what is queued, and returns the final counters of each.
     pub fn shut_down(mut self) -> Vec<(ReplicaId, Result<Status, NodeError>)> {
         self.nodes.iter().for_each(|node| node.order(Order::Finish));
         self.nodes.iter_mut().filter_map(|node| Some((node.replica, node.join()?))).collect()
@@ -162,14 +163,14 @@ impl Drop for EmbeddedCluster {
     fn drop(&mut self) {
         self.nodes.iter().for_each(|node| node.order(Order::Crash));
         for node in &mut self.nodes {
-            // Who drops a cluster without shutting it down does not ask how its replicas ended.
+            // Dropping without `shut_down` discards how the replicas ended.
             let _ = node.join();
         }
     }
 }
 
-/// Whether a replica of this process writes its journal to a disk. A relative directory is meant from a replica's own, and replicas
-/// that live in a process have none.
+/// Returns whether a replica of this process writes its journal to disk. A relative directory is relative to a
+/// replica's home, and embedded replicas have none.
 fn keeps_journal(config: &NodeConfig) -> bool {
     config.journal.kind == JournalKind::File && config.journal.directory.is_absolute()
 }

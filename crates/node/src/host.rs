@@ -1,11 +1,12 @@
-//! The real host of one replica: one thread that does everything inline.
+//! The production host of one replica: a single thread that does everything inline.
 //!
-//! A turn is: write what is queued and wait for the network until the next alarm; step the replica through what its peers say,
-//! then through its alarms, then through a bounded share of what clients say; perform what it asks for. What a turn sends leaves
-//! together at the beginning of the next.
+//! A turn writes what is queued, waits for the network until the next alarm, and steps the replica through peers'
+//! messages, then its alarms, then a bounded share of clients' frames. It performs the resulting actions. Everything a
+//! turn sends leaves in one batch at the beginning of the next turn.
 //!
-//! A frame that is no message is counted and dropped, and its link is kept: the sender is authenticated, so cutting the link would
-//! only have it dialled again, and its next frame begins at a known place whatever this one was. A client is told what was wrong.
+//! A frame that is not a valid message is counted and dropped, but its link is kept: the sender is authenticated, so
+//! cutting the link would only make it redial, and framing stays intact after a bad frame. A client is told what was
+//! wrong.
 
 use crate::alarms::wait_until;
 use crate::client_frames::Clients;
@@ -27,14 +28,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// Most inputs from the own devices in one turn: a cluster of one replica would else never look at the network again.
+/// Upper bound on the inputs from a replica's own devices in one turn. Without it, a cluster of one replica would never
+/// poll the network again.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
 
 /// How a host is asked to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Order {
-    /// Go on.
     Run = 0,
     /// Write what is queued, then end.
     Finish = 1,
@@ -42,7 +43,7 @@ pub(crate) enum Order {
     Crash = 2,
 }
 
-/// Where a host reads its [`Order`].
+/// Shared flag from which a host reads its [`Order`].
 #[derive(Clone, Default)]
 pub(crate) struct Orders(Arc<AtomicU8>);
 
@@ -60,13 +61,13 @@ impl Orders {
     }
 }
 
-/// A replica that is ready to run on some thread.
+/// A replica that is ready to run on any thread.
 pub(crate) trait RunningNode: Send {
-    /// Runs until it is told otherwise or cannot go on; returns its last counters.
+    /// Runs until ordered to end or until a fatal error. Returns the final counters.
     fn run(self: Box<Self>) -> Result<Status, HostError>;
 }
 
-/// One replica of a protocol and its devices.
+/// One replica of a protocol, with its devices.
 pub(crate) struct Host<P: Protocol> {
     pub(crate) replica: Replica<P>,
     pub(crate) devices: Devices<P::Message>,
@@ -81,7 +82,7 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) events: Vec<Event>,
     pub(crate) clients: Clients,
     peers: PeerFrames,
-    /// Peers whose present link has carried a frame that is no message, or a forged bundle.
+    /// Peers whose current link has carried an invalid message or a forged bundle.
     garbling: Signers,
     undecodable_from_peers: u64,
 }
@@ -162,7 +163,7 @@ impl<P: Protocol> Host<P> {
         self.keep_recording()
     }
 
-    /// Has the journal summed up and cut, and the state written, when that is due.
+    /// Compacts and truncates the journal and writes the state, when due.
     fn keep_state(&mut self) -> Result<(), HostError> {
         if self.devices.is_sum_due() {
             self.step(Input::Summarize)?;
@@ -171,7 +172,7 @@ impl<P: Protocol> Host<P> {
         self.devices.go_on_with_states(self.replica.settled_height())
     }
 
-    /// Has the recording outlive this process before anything that this turn sends leaves it.
+    /// Makes the recording durable before anything that this turn sends leaves the process.
     fn keep_recording(&mut self) -> Result<(), HostError> {
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
         recorder.flush()?;
@@ -183,7 +184,8 @@ impl<P: Protocol> Host<P> {
     }
 
     fn wait(&self) -> Option<Duration> {
-        // What the own statements have led to at the end of a turn may wait for the disk already, and nobody else need say anything more.
+        // The replica's own messages of this turn may have produced records that wait for the disk, and no peer may
+        // ever send again.
         let unwritten = self.devices.is_writing_due();
         if unwritten || !self.devices.local.is_empty() || !self.clients.are_served() {
             return Some(Duration::ZERO);
@@ -192,13 +194,13 @@ impl<P: Protocol> Host<P> {
         wait_until(self.now, self.devices.alarms.next(), lie)
     }
 
-    /// Gives the replica one input and performs what it asks for, and what follows from that.
+    /// Gives the replica one input, then performs its actions and everything that follows from them.
     fn feed(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
         self.step(input)?;
         self.feed_local()
     }
 
-    /// Gives the replica an input of its own past, whatever it may do with the present.
+    /// Replays an input from before the restart, whatever the replica does with new ones.
     pub(crate) fn take(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
         self.consume(input);
         self.perform()
@@ -210,14 +212,14 @@ impl<P: Protocol> Host<P> {
         self.perform()
     }
 
-    /// Lets a misbehaving replica do something else than what an honest one would.
+    /// Lets a misbehaving replica replace the actions of an honest one.
     pub(crate) fn rewrite(&mut self) {
         if let Some(liar) = &mut self.liar {
             liar.rewrite(self.now, &mut self.actions);
         }
     }
 
-    /// The one place where the replica takes an input.
+    /// The only place where the replica takes an input.
     pub(crate) fn consume(&mut self, input: Input<P::Message>) {
         if let Some(liar) = &mut self.liar {
             liar.observe(&input);

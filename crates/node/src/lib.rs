@@ -1,8 +1,8 @@
-//! quorate: the real host.
+//! quorate: the production host.
 //!
-//! A replica is a pure state machine; this crate gives it a network, keys, a journal, a clock and an application, and runs it: all
-//! replicas of a cluster in one process ([`EmbeddedCluster`]), or one per process from a directory ([`run_directory`]).
-//! `assemble.rs` is the one file that names concrete parts; `host.rs` is the loop.
+//! A replica is a pure state machine. This crate gives it a network, keys, a journal, a clock and an application, and
+//! runs it: all replicas of a cluster in one process ([`EmbeddedCluster`]), or one per process from a directory
+//! ([`run_directory`]). Only `assemble.rs` names concrete parts; `host.rs` is the main loop.
 
 mod alarms;
 mod assemble;

@@ -1,4 +1,4 @@
-//! Starting where the journal ends: the state of the last snapshot, and what was committed since, executed once more.
+//! Restart from the journal: restores the last snapshot and executes the blocks committed since.
 
 use crate::devices::Restored;
 use crate::durability::Memory;
@@ -13,7 +13,7 @@ use quorate_storage::MemoryJournal;
 use quorate_types::{Decoder, Height, Wire};
 
 impl<P: Protocol> Host<P> {
-    /// Brings the replica and its application to where they were, if they were anywhere.
+    /// Restores the replica and its application to their state before the restart. Does nothing for a new replica.
     pub(crate) fn recover(&mut self, memory: Memory) -> Result<(), HostError> {
         if memory == Memory::New {
             return Ok(());
@@ -33,7 +33,7 @@ impl<P: Protocol> Host<P> {
         replayed?;
         failure.map_or(Ok(()), Err)?;
         if let Some((checkpoint, frontier)) = vouched.filter(|_| self.replica.committed_height() < restored) {
-            // The state was taken over from others, or outlived a journal, which does not tell of it.
+            // The state came from peers, or survived a lost journal, so the journal does not mention it.
             self.take(Input::Adopted { checkpoint: Box::new(checkpoint), frontier })?;
         }
         let (executed, committed) = (self.devices.executor.height(), self.replica.committed_height());
@@ -65,7 +65,8 @@ impl<P: Protocol> Host<P> {
         self.perform()
     }
 
-    /// Fails unless what is to be executed follows what is: else the snapshot that the journal goes on from is gone.
+    /// Fails unless the blocks to execute follow the restored state. A gap means that the snapshot which the journal
+    /// builds on is gone.
     fn follows(&self, restored: Height) -> Result<(), HostError> {
         let first = self.actions.iter().find_map(|action| match action {
             Action::Commit { block, .. } if block.height > restored => Some(block.height),

@@ -1,6 +1,6 @@
-//! Files with the state of one replica.
+//! Snapshot files: the state of one replica at a height.
 //!
-//! A file is `snapshot-HEIGHT`, in the directory of the journal's name with `.snapshots` behind it:
+//! A file is named `snapshot-HEIGHT`. Its directory is the journal's with the suffix `.snapshots`:
 //!
 //! ```text
 //! offset  0  "qSnap002"     8
@@ -27,28 +27,28 @@ const MAGIC: &[u8; 8] = b"qSnap002";
 const LENGTHS_END: usize = 8 + 32 + 2 + 8 + 8 + 4;
 const HEADER_BYTES: usize = LENGTHS_END + 32;
 const PREFIX: &str = "snapshot-";
-/// One may be written while another is.
+/// Prefix of a file that is being written; another state may be written at the same time.
 const WRITING_PREFIX: &str = "writing-";
 
-/// A state at a height, and who vouches for it.
+/// State at a height, with its certificate if it has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
-    /// The height of the last block in it.
+    /// Height of the last block that the state includes.
     pub height: Height,
-    /// The certificate of the checkpoint at that height, if there is one.
+    /// Certificate of the checkpoint at that height, if a quorum has certified it.
     pub certificate: Option<Certificate>,
-    /// The replica's part and the executor's, as [`quorate_applications::Executor::adopt`] takes them.
+    /// The replica's part and the executor's, as taken by [`quorate_applications::Executor::adopt`].
     pub state: Bytes,
 }
 
-/// A state in its file.
+/// Open file of a state.
 pub(crate) struct StateFile {
     file: File,
     offset: u64,
 }
 
 impl StateFile {
-    /// Bytes of the state, from a place on.
+    /// Reads `length` bytes of the state, starting at `from`.
     pub fn read(&self, from: u64, length: usize) -> io::Result<Bytes> {
         let mut bytes = BytesMut::zeroed(length);
         self.file.read_exact_at(&mut bytes, self.offset + from)?;
@@ -56,7 +56,7 @@ impl StateFile {
     }
 }
 
-/// The snapshots of one replica.
+/// Snapshots of one replica.
 #[derive(Clone)]
 pub struct SnapshotFiles {
     directory: PathBuf,
@@ -64,19 +64,18 @@ pub struct SnapshotFiles {
 }
 
 impl SnapshotFiles {
-    /// Those that belong to a journal.
+    /// Returns the snapshots that belong to a journal.
     pub fn beside(journal: &Path, identity: Identity) -> SnapshotFiles {
         let mut name = journal.as_os_str().to_owned();
         name.push(".snapshots");
         SnapshotFiles { directory: name.into(), identity }
     }
 
-    /// Where they are.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The last one that can be read, if there is any.
+    /// Returns the latest snapshot that can be read, if any.
     pub fn read_last(&self) -> Result<Option<Snapshot>, HostError> {
         for height in self.heights()?.into_iter().rev() {
             let path = self.path(height);
@@ -88,7 +87,7 @@ impl SnapshotFiles {
         Ok(None)
     }
 
-    /// The heights in the names of the files, ascending.
+    /// Returns the heights in the file names, ascending.
     pub fn heights(&self) -> Result<Vec<Height>, HostError> {
         self.heights_after(PREFIX)
     }
@@ -108,7 +107,7 @@ impl SnapshotFiles {
         Ok(heights)
     }
 
-    /// Where the state of a height is.
+    /// Returns the path of the snapshot at a height.
     pub fn path(&self, height: Height) -> PathBuf {
         self.directory.join(format!("{PREFIX}{height}"))
     }
@@ -141,12 +140,12 @@ impl SnapshotFiles {
         header.freeze()
     }
 
-    /// Writes a file so that it has its name only when it is whole.
+    /// Writes a snapshot. The file gets its final name only when it is complete.
     pub fn write(&self, snapshot: &Snapshot) -> io::Result<()> {
         let unfinished = self.directory.join(format!("{WRITING_PREFIX}{}", snapshot.height));
         let written = self.write_to(&unfinished, snapshot);
         if written.is_err() {
-            // What it takes may be what the journal lacks. Why the write failed says more than why this does.
+            // Free the space, which the journal may need. The write error says more than an error of this removal.
             let _ = fs::remove_file(&unfinished);
         }
         written
@@ -168,7 +167,7 @@ impl SnapshotFiles {
         with_descriptor(|| File::open(&self.directory))?.sync_all()
     }
 
-    /// The state in the file of a height.
+    /// Opens the snapshot at a height.
     pub(crate) fn open(&self, height: Height) -> Result<StateFile, HostError> {
         let path = self.path(height);
         let opened = with_descriptor(|| File::open(&path)).and_then(|file| {
@@ -180,7 +179,8 @@ impl SnapshotFiles {
         opened.map_err(|source| self.fault("read", &path, source))
     }
 
-    /// Removes the files of lower heights, and what writing such has left unfinished. Nothing is being written meanwhile.
+    /// Removes the files of lower heights and unfinished writes of them. Must not run while a snapshot is being
+    /// written.
     pub(crate) fn remove_below(&self, height: Height) -> Result<(), HostError> {
         for prefix in [PREFIX, WRITING_PREFIX] {
             for old in self.heights_after(prefix)?.into_iter().filter(|old| *old < height) {
@@ -191,7 +191,7 @@ impl SnapshotFiles {
         Ok(())
     }
 
-    /// What went wrong with a file.
+    /// Returns the error for a failed file operation.
     pub(crate) fn fault(&self, action: &'static str, path: &Path, source: io::Error) -> HostError {
         HostError::Snapshot { action, path: path.to_owned(), source }
     }

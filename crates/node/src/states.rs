@@ -1,11 +1,11 @@
-//! The states that are kept: for a restart, so that the journal can be cut; and for others, who have been away.
+//! Snapshots of the state: for restarts, so that the journal can be truncated, and for peers that have fallen behind.
 //!
-//! A state is kept at some checkpoints, at the same ones on every replica. When a quorum vouches for it, it goes to a file on a thread
-//! of its own, and others may fetch it, chunk by chunk. Then the journal is summed up, and cut at the last sum before the state: what
-//! follows is there for those who lag a little. Where the journal is in memory, so are the states.
+//! All replicas keep a state at the same checkpoints. Once a quorum has certified it, a separate thread writes it to a
+//! file, and peers may fetch it chunk by chunk. Then the journal is compacted and truncated at the last summary before
+//! the state; the records after it serve peers that lag a little. If the journal is in memory, so are the states.
 //!
-//! When so many bytes of records have been written without one, the journal is summed up at once and the replica's own state is
-//! written, for which nobody else vouches.
+//! If too many bytes of records accumulate without a certified state, the journal is compacted at once and the replica
+//! writes its own, uncertified state.
 
 use crate::error::HostError;
 use crate::snapshots::{Snapshot, SnapshotFiles, StateFile};
@@ -20,14 +20,13 @@ use quorate_types::{Certificate, Height, Manifest};
 use std::io;
 use std::thread::{self, JoinHandle};
 
-/// A sum of the journal.
+/// Summary in the journal: the records that replace all earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sum {
-    /// Its first record: where the journal may be cut.
+    /// First record of the summary: the journal may be truncated here.
     pub first: u64,
-    /// Its last.
     pub last: u64,
-    /// The committed height at that time.
+    /// Committed height at that time.
     pub height: Height,
 }
 
@@ -39,7 +38,7 @@ enum Source {
 /// Whether the file of a state can be read.
 enum Reading {
     Fine,
-    /// It could not be, and nobody was told.
+    /// Reading failed, and this has not been reported yet.
     Failed(io::Error),
     Told,
 }
@@ -51,7 +50,7 @@ impl Source {
 }
 
 impl Chunks for Source {
-    /// A chunk that cannot be read is gone for the peer that asks: it will ask another.
+    /// An unreadable chunk counts as gone; the peer will ask another replica.
     fn chunk(&mut self, manifest: &Manifest, chunk: u32) -> Option<Bytes> {
         let (file, reading) = match self {
             Source::Memory(state) => return chunk_of(state, chunk),
@@ -71,10 +70,10 @@ impl Chunks for Source {
     }
 }
 
-/// What is under way.
+/// Snapshot work in progress.
 enum Work {
     Nothing,
-    /// The replica's own state waits for the sum to be durable.
+    /// The replica's own state waits until the summary is durable.
     Waiting {
         last: u64,
         height: Height,
@@ -87,27 +86,26 @@ enum Work {
     },
 }
 
-/// The states of one replica.
+/// States of one replica.
 pub(crate) struct States {
     files: Option<SnapshotFiles>,
-    /// Bytes of records after which the journal is summed up in any case.
+    /// Bytes of records after which the journal is compacted even without a new state.
     every_bytes: u64,
-    /// Bytes of records since the last sum.
+    /// Bytes of records since the last summary.
     bytes: u64,
-    /// Whether a state has been written since the last sum.
+    /// A state has been written since the last summary.
     sum_wanted: bool,
-    /// The sums in the journal, oldest first.
+    /// Summaries in the journal, oldest first.
     sums: Vec<Sum>,
     work: Work,
     keeper: StateKeeper<Source>,
-    /// What has come of a state on its way here.
+    /// File of the chunks received so far.
     spool: Option<Spool>,
-    /// Whether the disk had no room for the last state, which is told once.
+    /// The disk had no room for the last state. Reported once.
     without_room: bool,
 }
 
 impl States {
-    /// In memory.
     pub fn in_memory() -> States {
         States {
             files: None,
@@ -122,12 +120,12 @@ impl States {
         }
     }
 
-    /// In files.
+    /// Keeps states in files. The journal is compacted after `every_bytes` bytes of records at the latest.
     pub fn in_files(files: SnapshotFiles, every_bytes: u64) -> States {
         States { files: Some(files), every_bytes, ..States::in_memory() }
     }
 
-    /// The last state that was written, if there is any that can be read.
+    /// Returns the last state on disk that can be read, if any.
     pub fn read_last(&mut self) -> Result<Option<Snapshot>, HostError> {
         let Some(files) = &self.files else { return Ok(None) };
         let last = files.read_last()?;
@@ -138,18 +136,19 @@ impl States {
         Ok(last)
     }
 
-    /// So many bytes were added to the journal.
+    /// Counts bytes appended to the journal.
     pub fn added(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// Whether the journal is to be summed up.
+    /// Returns whether the journal should be compacted now.
     pub fn is_sum_due(&self) -> bool {
         let full = self.bytes >= self.every_bytes && matches!(self.work, Work::Nothing);
         self.files.is_some() && (self.sum_wanted || full)
     }
 
-    /// The journal was summed up. `state` is the replica's own at that height, to be written if nothing else has been.
+    /// Notes that the journal was compacted. `state` freezes the replica's own state at that height, which is written
+    /// if no other state has been.
     pub fn summed(&mut self, sum: Sum, state: impl FnOnce() -> FrozenState) {
         self.sums.push(sum);
         self.bytes = 0;
@@ -158,7 +157,7 @@ impl States {
         }
     }
 
-    /// A sum was found in the journal, complete.
+    /// Notes a complete summary found in the journal at startup.
     pub fn recalled(&mut self, sum: Sum) {
         self.sums.push(sum);
         self.bytes = 0;
@@ -169,17 +168,17 @@ impl States {
         self.keeper.keep(height, manifest, Source::Memory(state));
     }
 
-    /// A quorum vouches for a state.
+    /// Notes that a quorum has certified a state.
     pub fn certify(&mut self, certificate: Certificate) {
         self.keeper.certify(certificate);
     }
 
-    /// A part of a state, if it is here.
+    /// Returns a part of a kept state, or `None` if it is not here.
     pub fn read(&mut self, height: Height, part: Part) -> Option<Bytes> {
         self.keeper.read(height, part)
     }
 
-    /// What an operator should know of a file with a state that could not be read, once for each.
+    /// Returns a report for the operator about a state file that could not be read, once per file.
     pub fn take_unreadable(&mut self) -> Option<String> {
         let files = self.files.as_ref()?;
         let failed = |kept: &&mut Kept<Source>| matches!(kept.state, Source::File(_, Reading::Failed(_)));
@@ -194,7 +193,7 @@ impl States {
         ))
     }
 
-    /// Begins to receive a state, and says which of its chunks are here already.
+    /// Starts to receive a state. Returns the chunks that are already here.
     pub fn receive(&mut self, height: Height, manifest: Manifest) -> Vec<u32> {
         let directory = self.files.as_ref().map(SnapshotFiles::directory);
         let spooled = directory.map(spool::read).unwrap_or_default();
@@ -212,13 +211,13 @@ impl States {
         self.keeper.keep_chunk(height, chunk, bytes);
     }
 
-    /// The state that was received, all of it.
+    /// Returns the received state, which must be complete.
     pub fn received(&mut self, height: Height) -> (Manifest, Bytes) {
         self.spool = None;
         self.keeper.received(height)
     }
 
-    /// The replica is now in the state that was received: it will outlive the process, if anything does.
+    /// Records that the replica has adopted the received state, and writes it to disk if states are kept in files.
     pub fn adopt(&mut self, certificate: Certificate, manifest: Manifest, state: Bytes) -> Result<(), HostError> {
         let height = certificate.subject.height;
         let mut source = Source::Memory(state.clone());
@@ -232,8 +231,9 @@ impl States {
         Ok(())
     }
 
-    /// Goes on with what is under way. Returns where the journal may be cut, if it can be; `settled` is the height up to which nobody
-    /// needs its blocks to agree any more. A disk that is full is told of, and tried again with the next state.
+    /// Continues the work in progress. Returns where the journal may be truncated, if anywhere; `settled` is the height
+    /// up to which no peer needs the blocks for agreement any more. A full disk is reported, and writing is retried
+    /// with the next state.
     pub fn go_on(&mut self, durable: Option<u64>, settled: Height) -> Result<Progress, HostError> {
         let Some(files) = &self.files else { return Ok(Progress::default()) };
         match std::mem::replace(&mut self.work, Work::Nothing) {
@@ -268,7 +268,7 @@ impl States {
         let files = self.files.as_ref().expect("a file was written");
         if let Err(source) = written {
             let path = files.path(height);
-            // The journal has all that is in it, and there may be room again before the journal is full.
+            // The journal still has everything in this state, and space may be free again before the journal is full.
             let can_wait = matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
             self.keeper.retain(|kept| kept.height != height || !matches!(kept.state, Source::Memory(_)));
             if !can_wait {
@@ -303,16 +303,16 @@ impl States {
     }
 }
 
-/// What has come of what was under way.
+/// Result of [`States::go_on`].
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// Where the journal may be cut.
+    /// Record at which the journal may be truncated.
     pub cut: Option<u64>,
-    /// What an operator should know of.
+    /// Problem to report to the operator.
     pub trouble: Option<String>,
 }
 
-/// Has a state written on a thread of its own; `state` is called there.
+/// Writes a state on a separate thread; `state` is called there.
 fn begin_writing(
     files: &SnapshotFiles,
     height: Height,
