@@ -1,21 +1,22 @@
-//! What a replica says of itself that an operator should look at.
+//! Problems of a replica that an operator should look at.
 
 use crate::host::Host;
 use crate::measure;
 use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
 
-/// A disk with less room than this needs attention: a journal grows by segments of 16 MiB, and a state is written beside the last one.
+/// Free disk space below which the disk needs attention: a journal grows by segments of 16 MiB, and a new state is
+/// written before the old one is removed.
 const MIN_FREE_BYTES: u64 = 512 << 20;
 
 impl<P: Protocol> Host<P> {
-    /// The other replicas that are connected.
+    /// Returns the other replicas that are connected.
     pub(crate) fn connected(&self) -> Vec<ReplicaId> {
         let all = (0..self.devices.replicas).map(ReplicaId);
         all.filter(|peer| *peer != self.devices.me && self.devices.transport.is_connected(*peer)).collect()
     }
 
-    /// What needs attention, in sentences whose subject is the replica.
+    /// Returns the problems that need attention, as sentences whose subject is the replica.
     pub(crate) fn attention(&self) -> Vec<String> {
         let mut attention = Vec::new();
         let devices = &self.devices;

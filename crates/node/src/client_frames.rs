@@ -1,4 +1,4 @@
-//! Frames of clients that wait for their turn, and what the replica remembers of their senders.
+//! Client frames waiting for their turn, and what the replica remembers of their senders.
 
 use bytes::Bytes;
 use quorate_consensus::pool::Source;
@@ -8,29 +8,29 @@ use quorate_transports::{LinkId, Transport};
 use quorate_types::{ClientId, Digest, Time};
 use std::collections::HashMap;
 
-/// A frame and who claims to have sent it.
+/// A frame and its claimed sender.
 pub(crate) struct ClientFrame {
     pub client: ClientId,
     pub frame: Bytes,
 }
 
-/// The clients' frames that wait, and what the replica remembers of their senders.
+/// Waiting client frames, and what the replica remembers of their senders.
 pub(crate) struct Clients {
     pub turns: Turns<LinkId, ClientFrame>,
-    /// The bundles of this turn and the links they came on.
+    /// Bundles of this turn, with the links on which they came.
     pub submitted: Vec<(LinkId, Digest)>,
-    /// The links over which bundles came in.
+    /// Source of the bundles on each link.
     sources: HashMap<LinkId, Source>,
-    /// Those of links that are gone, of which the replica does not know yet.
+    /// Sources of closed links, not reported to the replica yet.
     pub left: Vec<Source>,
     pub statuses: Statuses,
     pub undecodable: u64,
 }
 
-/// The last statuses, without and with the history.
+/// The latest statuses, without and with the history.
 pub(crate) struct Statuses {
     pub json: [Option<Bytes>; 2],
-    /// How much time may be spent on new ones, in nanoseconds.
+    /// Time that may be spent on new statuses, in nanoseconds.
     pub saved_ns: u64,
     pub saved_at: Time,
 }
@@ -50,24 +50,24 @@ impl Default for Clients {
 }
 
 impl Clients {
-    /// Whether nobody waits for a turn.
+    /// Returns whether no frame is waiting.
     pub fn are_served(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// Takes a frame in.
+    /// Queues a frame.
     #[inline]
     pub fn push(&mut self, link: LinkId, client: ClientId, frame: Bytes) {
         self.turns.push(link, ClientFrame { client, frame });
     }
 
-    /// Drops what waits on a link that is gone.
+    /// Drops the frames of a closed link.
     pub fn forget(&mut self, link: LinkId) {
         self.turns.forget(link);
         self.left.extend(self.sources.remove(&link));
     }
 
-    /// Where each of the submitted bundles came in. Those of a link come in a row.
+    /// Returns the source of each submitted bundle. Bundles of one link are adjacent.
     pub fn sources(&mut self, transport: &dyn Transport) -> Vec<Source> {
         let mut last = None;
         let (submitted, sources) = (&self.submitted, &mut self.sources);
@@ -83,7 +83,7 @@ impl Clients {
         submitted.iter().map(source).collect()
     }
 
-    /// Frames that are no message.
+    /// Returns the number of frames that were not valid messages.
     pub fn undecodable(&self) -> u64 {
         self.undecodable
     }

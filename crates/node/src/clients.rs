@@ -1,8 +1,9 @@
-//! What a replica does for its clients: whose frame is next, what it costs, and what is said to those who are not served.
+//! Service to clients: scheduling, cost accounting and refusals.
 //!
-//! Links take [turns](quorate_gateway::turns) by cost. In each turn of the host, those that have shown something genuine get up to
-//! [`GENUINE_NS_PER_TURN`] of work, and all others together up to [`STRANGERS_NS_PER_TURN`]: so much can somebody without keys delay
-//! everything else at a time. Signatures of the two are checked apart, so that no forged one has a genuine one checked twice.
+//! Links take [turns](quorate_gateway::turns) by cost. In each turn of the host, links that have shown something
+//! genuine get up to [`GENUINE_NS_PER_TURN`] of work, and all others together up to [`STRANGERS_NS_PER_TURN`]: the
+//! upper bound on the delay that an attacker without keys can cause per turn. The signatures of the two groups are
+//! verified in separate batches, so a forged signature never forces a genuine one to be verified twice.
 
 use crate::client_frames::{ClientFrame, Statuses};
 use crate::devices::Devices;
@@ -22,17 +23,17 @@ use quorate_types::limits::MAX_TEXT_BYTES;
 use quorate_types::{Bundle, ClientId, ClientRequest, Digest, ReplicaReply, decode_message};
 use std::time::Instant;
 
-/// What a frame is charged besides what follows, in nanoseconds.
+/// Base cost of a frame, in nanoseconds.
 const FRAME_NS: u64 = 1_000;
-/// What a byte of a bundle is charged, for being hashed.
+/// Cost of a bundle per byte, for hashing, in nanoseconds.
 const BYTE_NS: u64 = 2;
-/// What a bundle is charged for its signature, about what one costs alone; in a batch it costs half.
+/// Cost of a bundle's signature, in nanoseconds: about that of a single verification. In a batch it takes half.
 const SIGNATURE_NS: u64 = 50_000;
-/// What a forged bundle is charged besides: it is found among 256 by checking 8 batches more.
+/// Extra cost of a forged bundle, in nanoseconds: finding it among 256 takes 8 more batch verifications.
 const FORGED_NS: u64 = 8 * SIGNATURE_NS;
 
 impl<P: Protocol> Host<P> {
-    /// Serves clients: first those that are known to be genuine.
+    /// Serves clients, those known to be genuine first.
     pub(crate) fn serve_clients(&mut self) -> Result<(), HostError> {
         let transport = &self.devices.transport;
         self.clients.turns.resume(|link| !transport.is_congested(link));
@@ -47,7 +48,7 @@ impl<P: Protocol> Host<P> {
         self.serve_some(Standing::Stranger, STRANGERS_NS_PER_TURN)
     }
 
-    /// Takes clients' frames in; the bundles among them reach the replica as one input.
+    /// Serves frames of clients with this standing; their bundles reach the replica as one input.
     fn serve_some(&mut self, standing: Standing, max_ns: u64) -> Result<(), HostError> {
         let (mut spent_ns, mut bytes, mut frames) = (0, 0, 0);
         let mut bundles = Vec::new();
@@ -88,7 +89,7 @@ impl<P: Protocol> Host<P> {
         self.feed_local()
     }
 
-    /// Answers a client, or returns the bundle that it wants ordered; and what that costs, in nanoseconds.
+    /// Answers a client, or returns the bundle that it wants ordered, with the cost in nanoseconds.
     fn serve(&mut self, link: LinkId, client: ClientId, frame: Bytes) -> (u64, Option<Bundle>) {
         let frame_ns = FRAME_NS + BYTE_NS * frame.len() as u64;
         let begun = match decode_message(frame) {
@@ -124,7 +125,7 @@ impl<P: Protocol> Host<P> {
         (frame_ns + begun.elapsed().as_nanos() as u64, None)
     }
 
-    /// Answers an operator, out of turn: there are few of them, and they ask when something is wrong.
+    /// Answers an operator at once: there are few of them, and they ask when something is wrong.
     pub(crate) fn serve_operator(&mut self, link: LinkId, frame: Bytes) {
         match decode_message(frame) {
             Ok(ClientRequest::Status { id, history }) => {
@@ -146,20 +147,21 @@ impl<P: Protocol> Host<P> {
             self.devices.transport.send(link, reply);
             return None;
         }
-        // Whoever was away finds old bundles in its sockets, and anybody can repeat what he has seen: the log has no room for either.
+        // Bundles executed while this replica was away may still arrive, and anyone can replay them. Never order them
+        // again.
         if let Some(reply) = self.devices.executor.settled(&bundle) {
             self.devices.gateway.answer_again(&mut *self.devices.transport, link, reply);
             return None;
         }
         if let Some(why) = bad_expiry(&bundle, self.devices.executor.height()) {
-            // Not for good: it may have come here before, and what became of it is told once it has expired.
+            // A temporary refusal: the bundle may have arrived before, and its outcome is known once it has expired.
             self.refuse_for_now(link, digest, why);
             return None;
         }
         Some(bundle)
     }
 
-    /// Takes the forged ones out of the turn's bundles and tells their senders, and notes who has sent genuine ones.
+    /// Removes the forged bundles of this turn and tells their senders; marks the senders of genuine ones.
     fn check(&mut self, bundles: &mut Vec<Bundle>) {
         let Checked { forged, genuine } = self.devices.gateway.check(&self.clients.submitted, bundles);
         for link in genuine {
@@ -180,7 +182,7 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// A link has carried something that no honest client sends: it counts as a stranger's again, and at last it is cut.
+    /// Handles a frame that no honest client sends: the link loses its standing, and is cut if this repeats.
     fn fault(&mut self, link: LinkId) {
         self.clients.turns.set_standing(link, Standing::Stranger);
         self.devices.transport.vouch(link, false);
@@ -191,7 +193,8 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// Tells the clients whose bundles the core refused. They are refused in the order in which they came, so one pass finds their links.
+    /// Tells clients that the core refused their bundles. Refusals are in order of arrival, so one pass finds all
+    /// links.
     fn answer_the_refused(&mut self) {
         let mut next = 0;
         for (bundle, why) in std::mem::take(&mut self.devices.refused) {
@@ -212,13 +215,14 @@ impl<P: Protocol> Host<P> {
         self.devices.gateway.send(&mut *self.devices.transport, link, &refused);
     }
 
-    /// Refuses a bundle for good.
+    /// Refuses a bundle permanently.
     fn refuse(&mut self, link: LinkId, bundle: Digest, why: String) {
         let refused = ReplicaReply::Refused { bundle, why, again: false };
         self.devices.gateway.send(&mut *self.devices.transport, link, &refused);
     }
 
-    /// A new status, or the last one if too much time has gone into new ones lately: many ask for it, and it is large.
+    /// Returns a new status, or the last one if new ones have taken too much time lately: many clients ask for it, and
+    /// it is large.
     fn recent_status(&mut self, history: bool) -> Bytes {
         let now = self.now;
         let Statuses { json, saved_ns, saved_at } = &mut self.clients.statuses;
@@ -237,7 +241,7 @@ impl<P: Protocol> Host<P> {
         }
     }
 
-    /// The status as text that fits a reply: if it does not, the earlier half of the history is left out, until it does.
+    /// Encodes the status as JSON that fits a reply: drops the older half of the history until it does.
     fn status_json(&self, history: bool) -> Bytes {
         let mut status = self.status(history);
         loop {

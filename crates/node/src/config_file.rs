@@ -1,4 +1,4 @@
-//! Reading configuration files so that every error says where it is.
+//! Reads configuration files so that every error names its location.
 
 use quorate_types::Fault;
 use serde::de::DeserializeOwned;
@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Where in a configuration a setting stands: its table, its position if there are many of that table, and its key.
+/// Location of a setting: its table, the table's position if there are several of that name, and its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     table: Option<(&'static str, usize)>,
@@ -16,27 +16,27 @@ pub struct Place {
 }
 
 impl Place {
-    /// A key outside every table.
+    /// Returns the place of a key outside all tables.
     pub fn key(key: &'static str) -> Place {
         Place { table: None, key: Some(key) }
     }
 
-    /// A whole table.
+    /// Returns the place of a whole table.
     pub fn table(table: &'static str) -> Place {
         Place { table: Some((table, 0)), key: None }
     }
 
-    /// A key in a table.
+    /// Returns the place of a key in a table.
     pub fn in_table(table: &'static str, key: &'static str) -> Place {
         Place { table: Some((table, 0)), key: Some(key) }
     }
 
-    /// A key of a member.
+    /// Returns the place of a member's key.
     pub fn member(at: usize, key: &'static str) -> Place {
         Place { table: Some(("members", at)), key: Some(key) }
     }
 
-    /// The line it stands in, from 1, or that of its table where the key is left out.
+    /// Returns the line of the setting, from 1, or that of its table if the key is absent.
     fn line(&self, text: &str) -> Option<usize> {
         let mut table = None;
         let mut seen = 0;
@@ -75,44 +75,42 @@ impl fmt::Display for Place {
     }
 }
 
-/// A setting that cannot work.
+/// Invalid setting.
 pub type ConfigFault = Fault<Place>;
 
-/// A configuration file that cannot be used: which file, which line, what is wrong and what to do.
+/// Error in a configuration file: where, what is wrong, and what to do.
 #[derive(Debug, Error)]
 #[error("{}{}: {fault}", path.display(), line.map(|line| format!(" line {line}")).unwrap_or_default())]
 pub struct ConfigFileError {
-    /// The file.
     pub path: PathBuf,
-    /// The line, from 1, where it can be told.
+    /// Line, from 1; `None` if unknown.
     pub line: Option<usize>,
-    /// What is wrong.
     pub fault: ConfigFileFault,
 }
 
-/// What can be wrong with a configuration file.
+/// Kind of error in a configuration file.
 #[derive(Debug, Error)]
 pub enum ConfigFileFault {
-    /// The operating system refused.
+    /// The operating system refused to read the file.
     #[error("cannot read it: {0}; help: name a directory that `quorate testnet` made")]
     Io(#[source] io::Error),
-    /// It is too long.
+    /// The file exceeds the size limit, in bytes.
     #[error("it is longer than {0} bytes, so it is no configuration")]
     TooLong(u64),
-    /// It is no TOML, or a key in it is unknown or of the wrong type.
+    /// The file is not TOML, or a key is unknown or has the wrong type.
     #[error("{}{why}; help: {}", key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default(), help(key.as_deref(), why))]
     Syntax {
-        /// The key, where it can be told.
+        /// The key, if known.
         key: Option<String>,
-        /// What the parser says.
+        /// The parser's message.
         why: String,
     },
-    /// A setting cannot work.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(Box<ConfigFault>),
 }
 
-/// What to do about a line that cannot be read.
+/// Returns advice for a line that cannot be read.
 fn help(key: Option<&str>, why: &str) -> &'static str {
     /// Keys without a default.
     const NEEDED: [&str; 4] = ["cluster", "replica", "address", "identity_key"];
@@ -127,14 +125,14 @@ fn help(key: Option<&str>, why: &str) -> &'static str {
 }
 
 impl ConfigFileError {
-    /// A setting that cannot work, with the line it stands in.
+    /// Adds the line to an invalid setting.
     pub(crate) fn at_key(path: &Path, text: &str, fault: ConfigFault) -> ConfigFileError {
         let line = fault.place.line(text);
         ConfigFileError { path: path.to_owned(), line, fault: ConfigFileFault::Setting(Box::new(fault)) }
     }
 }
 
-/// The text of a file of at most `most` bytes.
+/// Reads a text file of at most `most` bytes.
 pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, ConfigFileError> {
     let fail = |fault| ConfigFileError { path: path.to_owned(), line: None, fault };
     let mut text = String::new();
@@ -146,7 +144,7 @@ pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, ConfigFileErro
     }
 }
 
-/// Parses TOML; an error has the line and, where the line has one, the key.
+/// Parses TOML. An error carries the line and, if the line has one, the key.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, ConfigFileError> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map(|span| span.start).filter(|start| *start > 0);

@@ -1,19 +1,19 @@
-//! How many descriptors a replica may need, and how many its process may have.
+//! File descriptors: how many a replica may need, and how many its process may open.
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
 use crate::limits::RESERVED_DESCRIPTORS;
 
-/// Raises the limit of open files as far as this process may, and returns it; none where the system does not tell.
+/// Raises the limit of open files as far as this process may, and returns it; `None` if the system does not tell.
 pub(crate) fn raise_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes one rlimit to a place that holds one.
+    // SAFETY: the kernel writes one `rlimit` to a valid place.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
         return None;
     }
     if limit.rlim_cur < limit.rlim_max {
         let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-        // SAFETY: the kernel reads one rlimit from a place that holds one.
+        // SAFETY: the kernel reads one `rlimit` from a valid place.
         if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
             limit = raised;
         }
@@ -22,8 +22,8 @@ pub(crate) fn raise_limit() -> Option<u64> {
     Some(limit.rlim_cur.into())
 }
 
-/// Raises the limit, and refuses a configuration whose links do not fit below it: the replica would end, or lock clients out, when
-/// they come.
+/// Raises the limit, and rejects a configuration whose links would exceed it: otherwise the replica would end, or
+/// refuse clients, under load.
 pub(crate) fn check(config: &NodeConfig) -> Result<(), NodeError> {
     let peers = config.members.len();
     let needed = (config.links.max_links(peers) + RESERVED_DESCRIPTORS) as u64;

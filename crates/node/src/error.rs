@@ -1,4 +1,4 @@
-//! Why a node cannot start, and why one ends.
+//! Errors that keep a node from starting, and errors that end one.
 
 use crate::config_file::{ConfigFault, ConfigFileError};
 use crate::limits::{PORTS_PER_REPLICA, RESERVED_DESCRIPTORS};
@@ -14,90 +14,66 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why a running replica ends although nobody asked it to.
+/// Reason why a running replica ended without being stopped.
 #[derive(Debug, Error)]
 pub enum HostError {
-    /// The network device failed as a whole, not one of its links.
+    /// The network device as a whole failed, not one of its links.
     #[error("the network cannot be polled: {0}")]
     Network(#[from] io::Error),
-    /// The journal failed.
     #[error("it says nothing that it cannot write down, and {0}")]
     Journal(#[from] JournalError),
-    /// A file with the state cannot be written or read.
+    /// A snapshot file cannot be written or read.
     #[error("cannot {action} {}: {source}; {}", path.display(), help(source))]
-    Snapshot {
-        /// What was attempted.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: io::Error,
-    },
-    /// The operating system gave no thread.
+    Snapshot { action: &'static str, path: PathBuf, source: io::Error },
+    /// The operating system refused to start a thread.
     #[error(
         "cannot start a thread to {purpose}: {source}; let its user have more threads (`ulimit -u`) or the machine more memory, and \
          start the replica again"
     )]
-    Thread {
-        /// What it was for.
-        purpose: &'static str,
-        /// What the operating system says.
-        source: io::Error,
-    },
-    /// A file with the state holds something else.
+    Thread { purpose: &'static str, source: io::Error },
+    /// A snapshot belongs to another cluster or application.
     #[error("{0}; configure the application and the cluster that wrote the directory, or use another")]
     Restore(#[from] RestoreError),
-    /// A record of the journal makes no sense.
+    /// A record of the journal is inconsistent with those before it.
     #[error(
         "record {id} of the journal makes no sense after those before it: {why}; it was written by another version, or is damaged in a way \
          that no checksum shows: use that version, or move the journal and its snapshots away, and the replica asks the others what it may have said"
     )]
-    Unreadable {
-        /// The record.
-        id: u64,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The journal and the state do not meet.
+    Unreadable { id: u64, why: String },
+    /// Blocks are missing between the state and the journal.
     #[error(
         "the last state that can be read is that of height {executed}, and the journal belongs to one of height {committed}: a file of the two is \
          missing; put it back, or move the journal and its snapshots away, and the replica asks the others what it may have said"
     )]
     Torn {
-        /// The height of the state.
+        /// Height of the state.
         executed: Height,
-        /// The height that the journal goes on from, or ends with.
+        /// Committed height at which the journal starts, or ends.
         committed: Height,
     },
-    /// A quorum vouches for another state.
+    /// A quorum has certified a different state.
     #[error(
         "a quorum vouches for another state after height {height} than this replica has: its memory or disk fails, or it runs another version \
          of the application; move its journal and snapshots away when that is repaired, and it takes the state of the others over"
     )]
     Diverged {
-        /// The height of the checkpoint.
+        /// Height of the checkpoint.
         height: Height,
     },
-    /// A certificate contradicts what this replica has committed.
+    /// A certificate contradicts a block that this replica has committed.
     #[error(
         "a quorum contradicts what this replica has committed at height {height}: more replicas lie than the cluster bears, or this is a bug of          quorate; keep all journals, and compare them with `quorate inspect --verify`"
     )]
     Conflict {
-        /// The height of the block that was to be committed.
+        /// Height of the block that was to be committed.
         height: Height,
     },
-    /// The mark of a replica that has never run cannot be removed.
+    /// The marker file of a replica that has never run cannot be removed.
     #[error(
         "cannot remove {}: {source}; while it is there the replica could forget that it has run, and has said nothing; {}",
         path.display(), help(source)
     )]
-    Mark {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: io::Error,
-    },
-    /// The recording cannot be written.
+    Mark { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Recording(#[from] RecordingError),
 }
@@ -123,99 +99,80 @@ impl HostError {
     }
 }
 
-/// The exit status of a replica's process whose disk is full, fails, or may not be written: whoever starts it again has to see to the
+/// Exit status of a replica's process whose disk is full, fails or is not writable. Restarting will not help until that
+/// is fixed.
 /// disk first.
 pub const DISK_TROUBLE_STATUS: u8 = 3;
 
-/// Why a node cannot start or has ended.
+/// Reason why a node cannot start or has ended.
 #[derive(Debug, Error)]
 pub enum NodeError {
-    /// The configuration file cannot be used.
     #[error(transparent)]
     ConfigFile(#[from] ConfigFileError),
-    /// A configuration that was not read from a file cannot work.
+    /// A configuration that was not read from a file is invalid.
     #[error("the configuration cannot work: {0}")]
     Config(#[from] ConfigFault),
-    /// The private key's file cannot be used.
+    /// The private key file is unusable.
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
-    /// Keys and committee do not fit together.
+    /// The keys do not fit the committee.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
     /// The journal cannot be opened.
     #[error("replica {replica} does not start: {source}")]
-    Journal {
-        /// Whose.
-        replica: ReplicaId,
-        /// Why.
-        source: JournalError,
-    },
+    Journal { replica: ReplicaId, source: JournalError },
     /// The transport cannot be set up.
     #[error(transparent)]
     Transport(#[from] SetupError),
-    /// The recording cannot be written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The process may have too few descriptors open for the links that are configured.
+    /// The process may have too few file descriptors for the configured links.
     #[error(
         "this process may have {limit} files open, and the configured links need {needed}: up to {clients} of clients, {unauthenticated} that          have yet to say who they are and {peers} of peers, and {RESERVED_DESCRIPTORS} descriptors for everything else; raise the limit          (`ulimit -n {needed}`, `LimitNOFILE={needed}` in a unit of systemd) or lower `max_client_links` in [tcp]"
     )]
     Descriptors {
-        /// The limit.
+        /// Maximum number of open files.
         limit: u64,
         /// Descriptors that may be needed.
         needed: u64,
-        /// Links of clients among them.
+        /// Maximum number of clients' links.
         clients: usize,
-        /// Links that are not authenticated.
+        /// Maximum number of links that are not authenticated yet.
         unauthenticated: usize,
-        /// Links of peers.
+        /// Maximum number of peers' links.
         peers: usize,
     },
-    /// The address cannot be listened on.
+    /// The replica cannot listen on an address.
     #[error(
         "cannot listen on {address} (`{key}`): {source}; check that no other process does and that the address is this host's: behind an \
          address translation, or where a name leads elsewhere, let `{key}` be 0.0.0.0:{}", address.port()
     )]
     Listen {
-        /// The key that has the address.
+        /// Key of the address in the configuration.
         key: &'static str,
-        /// The address.
         address: Address,
-        /// What the operating system says.
         source: io::Error,
     },
-    /// The operating system gave no thread.
+    /// The operating system refused to start a thread.
     #[error("cannot start a thread for replica {replica}: {source}")]
-    Thread {
-        /// Whose.
-        replica: ReplicaId,
-        /// What the operating system says.
-        source: io::Error,
-    },
-    /// A replica has ended by itself.
+    Thread { replica: ReplicaId, source: io::Error },
+    /// A replica ended without being stopped.
     #[error("replica {replica} has stopped: {source}")]
-    Host {
-        /// Which.
-        replica: ReplicaId,
-        /// Why.
-        source: HostError,
-    },
-    /// A replica has met a bug of its own.
+    Host { replica: ReplicaId, source: HostError },
+    /// A replica panicked: a bug.
     #[error("replica {replica} has panicked, which is a bug of quorate: {message}")]
     Panicked {
-        /// Which.
         replica: ReplicaId,
-        /// What the assertion says.
+        /// Panic message.
         message: String,
     },
-    /// A testnet is to be written where something is already.
+    /// The directory for a new testnet is not empty.
     #[error("{0} is not empty; name a directory that is, or that does not exist yet")]
     NotEmpty(PathBuf),
-    /// The directory of a whole testnet instead of a replica's.
+    /// The directory of a whole testnet was given instead of a replica's.
     #[error("{} is the directory of a testnet; name a replica's in it, such as {}", .0.display(), .0.join("replica-0").display())]
     Testnet(PathBuf),
-    /// A testnet's ports do not fit below 65536.
+    /// A testnet's ports exceed 65535, or begin at 0.
     #[error(
         "{}; set --base-port from 1 to {}",
         if *base_port == 0 { "replicas have to find each other again after a restart, so none may listen on a port that the system \
@@ -223,20 +180,20 @@ pub enum NodeError {
         (usize::from(u16::MAX) + 1).saturating_sub(*replicas * PORTS_PER_REPLICA)
     )]
     Ports {
-        /// The first port.
+        /// First port.
         base_port: u16,
-        /// How many ports are needed.
+        /// Number of replicas.
         replicas: usize,
     },
-    /// The ports after that of a host do not fit.
+    /// A replica takes three consecutive ports, and those after this one exceed 65535.
     #[error(
         "{0}: the replica takes this port and the two after it, and ports are from 1 to 65535; choose another port"
     )]
     PortsOf(Address),
-    /// A host is none.
+    /// A host is not a valid name or address.
     #[error(transparent)]
     HostName(AddressError),
-    /// Two replicas would listen at the same place.
+    /// Two replicas would listen on the same address.
     #[error(
         "{0} is the place of another replica too: each takes its port for peers and the next ones for clients and operators; name ports that \
          are three apart, or none"
@@ -244,23 +201,19 @@ pub enum NodeError {
     PlaceTaken(Address),
     /// A file or directory cannot be written.
     #[error("cannot write {path}: {source}")]
-    Write {
-        /// Which.
-        path: PathBuf,
-        /// What the operating system says.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
 impl NodeError {
-    /// Whether what the caller gave cannot be used, files included, as against what happened on the way.
+    /// Returns whether the caller's input is at fault, including files, rather than something that happened at run
+    /// time.
     pub fn is_wrong_call(&self) -> bool {
         use NodeError::{Config, ConfigFile, Crypto, HostName, KeyFile, NotEmpty, PlaceTaken, Ports, PortsOf, Testnet};
         matches!(self, ConfigFile(_) | Config(_) | KeyFile(_) | Crypto(_) | NotEmpty(_) | Ports { .. })
             || matches!(self, HostName(_) | PlaceTaken(_) | PortsOf(_) | Testnet(_))
     }
 
-    /// Whether a disk is full, fails, or may not be written, so that starting again is in vain until it has been seen to.
+    /// Returns whether a disk is full, fails or is not writable, so that restarting will not help until that is fixed.
     pub fn is_disk_trouble(&self) -> bool {
         match self {
             NodeError::Journal { source, .. } => source.is_disk_trouble(),

@@ -1,24 +1,25 @@
-//! Ending in order: a replica that is asked to stop takes no more connections, makes durable what it has said, sends what waits for
-//! that, and leaves. Clients that do not read are not waited for: the transport cuts them. Nothing depends on it (a replica may be killed at any moment), but its peers need not repeat what it has sent.
+//! Graceful shutdown: the replica stops accepting connections, makes its votes durable, sends the messages that waited
+//! for them, and ends. The transport cuts clients that do not read. Safety does not depend on this (a replica may be
+//! killed at any moment), but it saves peers from retransmitting.
 
 use crate::error::HostError;
 use crate::host::Host;
 use quorate_consensus::Protocol;
 use std::time::{Duration, Instant};
 
-/// How long a replica that ends waits at most for its disk and for its peers to take what it has sent.
+/// Upper bound on the wait for the disk and for peers to take what was sent.
 const FINISH_LIMIT: Duration = Duration::from_secs(5);
-/// Longest wait in one poll meanwhile.
+/// Longest wait in one poll during shutdown.
 const SLICE: Duration = Duration::from_millis(20);
 
 impl<P: Protocol> Host<P> {
-    /// Ends in order.
+    /// Shuts the replica down gracefully.
     pub(crate) fn finish(&mut self) -> Result<(), HostError> {
         self.devices.transport.stop_accepting();
         let start = Instant::now();
         let mut is_durable = self.devices.finish_journal()?;
         while (!is_durable || self.devices.transport.has_unsent()) && start.elapsed() < FINISH_LIMIT {
-            // What the others still say is lost to them as it would be after a crash: they say it again.
+            // Messages received now are dropped as in a crash: peers send them again.
             self.devices.transport.poll(Some(SLICE), &mut self.events)?;
             self.events.clear();
             is_durable = self.devices.finish_journal()?;

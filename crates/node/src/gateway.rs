@@ -1,5 +1,4 @@
-//! The clients' side of a replica: whose bundles are taken, and what goes back: where to, in which form, and once more for those who
-//! ask again.
+//! The clients' side of a replica: checks bundles, and sends replies, including cached ones to clients that retry.
 
 use bytes::Bytes;
 use quorate_applications::Reply;
@@ -10,20 +9,20 @@ use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{Bundle, ClientId, Digest, Encoder, Height, ReplicaId, ReplicaReply, ReplyMode, Wire};
 use std::collections::{BTreeSet, HashMap};
 
-/// The limits that a bundle from a client must keep.
+/// Limits that a client's bundle must respect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BundleLimits {
-    /// Most commands in a block.
+    /// Maximum number of commands in a block.
     pub commands: usize,
-    /// Most bytes of bundles in a block.
+    /// Maximum number of bytes of bundles in a block.
     pub bytes: usize,
 }
 
-/// What a check of clients' bundles has found.
+/// Result of checking clients' bundles.
 pub(crate) struct Checked {
-    /// The bundles that their clients did not sign.
+    /// Bundles without a valid signature of their client.
     pub forged: BTreeSet<Digest>,
-    /// The links over which a genuine bundle came first, not always each once.
+    /// Links over which a genuine bundle arrived first. May contain duplicates.
     pub genuine: Vec<LinkId>,
 }
 
@@ -36,7 +35,8 @@ pub(crate) struct Gateway {
     forged_by_peers: u64,
     forged_by_clients: u64,
     cache: ReplyCache<Bytes>,
-    /// Replies are encoded side by side: they live as long as they are cached, and leave in the order they came.
+    /// Encodes replies next to each other: they stay as long as they are cached, and expire in the order in which they
+    /// were encoded.
     encoder: Encoder,
 }
 
@@ -63,37 +63,38 @@ impl Gateway {
         }
     }
 
-    /// From now on executed bundles are not answered.
+    /// Stops answering executed bundles.
     pub fn mute(&mut self) {
         self.answers = Answers::Nothing;
     }
 
-    /// Whether executed bundles are answered at all.
+    /// Returns whether executed bundles are answered.
     pub fn answers_bundles(&self) -> bool {
         self.answers != Answers::Nothing
     }
 
-    /// A client is connected; its latest link is the one that counts. Where clients are authenticated that is not enough, for an id is
-    /// a claim, and another's replies would go to whoever makes it: there a link counts once a bundle of the client's comes over it.
+    /// Notes that a client has connected; its latest link receives its replies. If clients are authenticated, the link
+    /// must first carry a genuine bundle of the client's: an id is only a claim, and anyone who claimed it would
+    /// receive the replies.
     pub fn connected(&mut self, client: ClientId, link: LinkId) {
         if self.verifier.kind() == ClientAuthentication::None {
             self.links.insert(client, link);
         }
     }
 
-    /// A link of a client is gone.
+    /// Notes that a client's link has closed.
     pub fn disconnected(&mut self, client: ClientId, link: LinkId) {
         if self.links.get(&client) == Some(&link) {
             self.links.remove(&client);
         }
     }
 
-    /// The reply that was given to a bundle, if it is still kept.
+    /// Returns the reply to a bundle, if it is still cached.
     pub fn kept_reply(&self, bundle: &Digest) -> Option<Bytes> {
         self.cache.get(bundle).filter(|_| self.answers_bundles()).cloned()
     }
 
-    /// Why a client's bundle cannot be ordered, if it cannot.
+    /// Returns the reason why a client's bundle cannot be ordered, if any.
     pub fn refusal(&self, client: ClientId, bundle: &Bundle) -> Option<String> {
         let BundleLimits { commands, bytes } = self.limits;
         if self.verifier.kind() != ClientAuthentication::None && bundle.authenticator().is_none() {
@@ -119,12 +120,13 @@ impl Gateway {
         })
     }
 
-    /// Whether bundles have signatures to check.
+    /// Returns whether bundles carry signatures to verify.
     pub fn checks_signatures(&self) -> bool {
         self.verifier.kind() != ClientAuthentication::None
     }
 
-    /// Checks clients' bundles, each of which came over the link beside it. The links of the genuine ones are their clients'.
+    /// Verifies clients' bundles, each with the link on which it came. Assigns the links of genuine bundles to their
+    /// clients.
     pub fn check(&mut self, links: &[(LinkId, Digest)], bundles: &[Bundle]) -> Checked {
         let mut genuine: Vec<LinkId> = Vec::new();
         let mut note = |link: LinkId| {
@@ -143,7 +145,8 @@ impl Gateway {
             if forged.contains(digest) {
                 continue;
             }
-            // Whoever has seen a bundle can repeat it, and is given neither the replies nor the standing of a client that is here.
+            // Anyone who has seen a bundle can replay it. The sender of a replay must get neither the replies nor the
+            // standing of a connected client.
             let may_be_repeated = known && self.links.get(&bundle.origin()).is_some_and(|held| held != link);
             if !may_be_repeated {
                 note(*link);
@@ -153,31 +156,32 @@ impl Gateway {
         Checked { forged, genuine }
     }
 
-    /// Whether none of the bundles in a peer's message is forged. Honest peers check what they pass on, so which it is does not matter.
+    /// Returns whether all bundles in a peer's message are genuine. Honest peers check what they forward, so it does
+    /// not matter which one is forged.
     pub fn vouches(&mut self, bundles: &[Bundle]) -> bool {
         let genuine = self.verifier.are_genuine(bundles);
         self.forged_by_peers += u64::from(!genuine);
         genuine
     }
 
-    /// Signatures of clients checked since the start.
+    /// Returns the number of client signatures verified since the start.
     pub fn verifications(&self) -> u64 {
         self.verifier.verifications()
     }
 
-    /// What was not acted on for being forged: messages of peers, and bundles of clients.
+    /// Returns the number of forgeries that were ignored: messages of peers, and bundles of clients.
     pub fn forgeries(&self) -> [(&'static str, u64); 2] {
         [("forged-by-peers", self.forged_by_peers), ("forged-by-clients", self.forged_by_clients)]
     }
 
-    /// Sends a client anything but the outcome of a bundle.
+    /// Sends a client any message other than the outcome of a bundle.
     pub fn send(&mut self, transport: &mut dyn Transport, link: LinkId, reply: &ReplicaReply) {
         let frame = encode(&mut self.encoder, reply);
         transport.send(link, frame);
     }
 
-    /// Answers the bundles of a block. One that was ordered before has no effect the second time, and its client gets what it got
-    /// then, as long as that is kept.
+    /// Answers the bundles of a block. A bundle that was ordered before has no effect the second time, and its client
+    /// gets the first reply again, as long as it is cached.
     pub fn deliver(&mut self, transport: &mut dyn Transport, replies: &mut Vec<Reply>) {
         let mut last = None;
         for Reply { origin, bundle, height, results } in replies.drain(..) {
@@ -199,14 +203,14 @@ impl Gateway {
         }
     }
 
-    /// Answers a bundle that need not be ordered, as it was executed before and the reply of then is not kept.
+    /// Answers a bundle that was executed before and whose reply is no longer cached; it is not ordered again.
     pub fn answer_again(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Reply) {
         let Reply { bundle, height, results, .. } = reply;
         let Some(results) = self.answers.form(results) else { return };
         self.send(transport, link, &ReplicaReply::Executed { bundle, height, results });
     }
 
-    /// The state as this replica has it.
+    /// Answers a query from this replica's own state.
     pub fn answer(&mut self, transport: &mut dyn Transport, link: LinkId, id: u64, height: Height, answer: Vec<u8>) {
         self.send(transport, link, &ReplicaReply::Answer { id, height, answer: answer.into() });
     }
@@ -221,6 +225,6 @@ fn encode(encoder: &mut Encoder, reply: &ReplicaReply) -> Bytes {
 const UNAUTHENTICATED: &str = "the bundle does not show whose it is, and this cluster takes none that does not; \
      have the client sign: `client_authentication = \"ed25519\"` in client.toml";
 
-/// The answer to a forged bundle.
+/// Reply to a forged bundle.
 pub(crate) const FORGED: &str = "the bundle is not signed by the client that it names; \
      sign it as it is sent, for this cluster, with the key that the client's id is made of";

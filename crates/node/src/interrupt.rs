@@ -1,7 +1,7 @@
-//! SIGTERM, SIGINT and SIGHUP: the first one asks the process to end in order, the second ends it at once.
+//! SIGTERM, SIGINT and SIGHUP: the first asks the process to end gracefully, the second ends it at once.
 //!
-//! [`install`] is called once, by a program that then looks at [`requested`] or subscribes with [`when_requested`]. A process without
-//! a handler keeps the system's defaults; as process 1 of a container it would not notice SIGTERM at all. A signal that is ignored
+//! A program calls [`install`] once, then checks [`requested`] or subscribes with [`when_requested`]. A process without
+//! a handler keeps the system's defaults; as process 1 of a container it would ignore SIGTERM. A signal that is ignored
 //! when the process starts (SIGHUP under `nohup`, SIGINT in the background of a script) stays ignored.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -15,17 +15,17 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-/// A shell reports a process that a signal ended with this status plus the signal's number.
+/// Base of the status that a shell reports for a process ended by a signal; the signal's number is added.
 const SIGNAL_STATUS: i32 = 128;
-/// The signals that ask a process to end.
+/// Signals that ask a process to end.
 const SIGNALS: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
 
-/// A signal that asked the process to end.
+/// Signal that asked the process to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Signal(i32);
 
 impl Signal {
-    /// The exit status of a process that this signal ended: 143 for SIGTERM, 130 for SIGINT.
+    /// Returns the exit status of a process ended by this signal: 143 for SIGTERM, 130 for SIGINT.
     pub fn exit_status(self) -> u8 {
         (SIGNAL_STATUS + self.0) as u8
     }
@@ -51,7 +51,7 @@ struct Callbacks {
     of_abort: BTreeMap<u64, Callback>,
 }
 
-/// The first signal that came; 0 before.
+/// First signal received; 0 if none.
 static REQUESTED: AtomicI32 = AtomicI32::new(0);
 static CALLBACKS: Mutex<Callbacks> =
     Mutex::new(Callbacks { next: 0, of_request: BTreeMap::new(), of_abort: BTreeMap::new() });
@@ -60,7 +60,7 @@ fn callbacks() -> MutexGuard<'static, Callbacks> {
     CALLBACKS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Ends a subscription when it is dropped.
+/// Drop guard that ends a subscription.
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription(u64);
 
@@ -72,10 +72,10 @@ impl Drop for Subscription {
     }
 }
 
-/// Handles the signals from now on, for the rest of the process. A second call changes nothing.
+/// Installs the signal handlers for the rest of the process. A second call has no effect.
 ///
 /// # Errors
-/// If the operating system gives no handler or no thread.
+/// If the operating system refuses a handler or a thread.
 pub fn install() -> io::Result<()> {
     static INSTALLED: Mutex<bool> = Mutex::new(false);
     let mut installed = INSTALLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -85,7 +85,7 @@ pub fn install() -> io::Result<()> {
     let handled: Vec<i32> = SIGNALS.into_iter().filter(|signal| *signal == SIGTERM || !is_ignored(*signal)).collect();
     let aborts = Arc::new(AtomicBool::new(false));
     for signal in handled.iter().copied() {
-        // A third signal does not wait for the callbacks of the second.
+        // A third signal ends the process without waiting for the callbacks of the second.
         register_conditional_shutdown(signal, SIGNAL_STATUS + signal, aborts.clone())?;
     }
     let mut signals = Signals::new(handled)?;
@@ -94,7 +94,7 @@ pub fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a signal, on the thread that waits for them.
+/// Handles a signal, on the thread that waits for signals.
 fn on(signal: i32, aborts: &AtomicBool) {
     let is_first = REQUESTED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
     let run: Vec<Callback> = match is_first {
@@ -118,7 +118,7 @@ fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// The signal that asked this process to end, if one has.
+/// Returns the signal that asked this process to end, if any.
 pub fn requested() -> Option<Signal> {
     match REQUESTED.load(Ordering::SeqCst) {
         0 => None,
@@ -126,8 +126,8 @@ pub fn requested() -> Option<Signal> {
     }
 }
 
-/// Calls `callback` when the process is asked to end, on the thread that waits for signals; at once if it was asked already. The
-/// callback must return soon and must not subscribe.
+/// Calls `callback` when the process is asked to end, on the thread that waits for signals; immediately if it was asked
+/// already. The callback must return quickly and must not subscribe.
 pub fn when_requested(callback: impl Fn() + Send + Sync + 'static) -> Subscription {
     let callback: Callback = Arc::new(callback);
     let subscription = {
@@ -143,7 +143,7 @@ pub fn when_requested(callback: impl Fn() + Send + Sync + 'static) -> Subscripti
     subscription
 }
 
-/// Calls `callback` before a second signal ends the process: the last chance to remove what the process must not leave behind.
+/// Calls `callback` before a second signal ends the process: the last chance to clean up.
 pub fn before_abort(callback: impl Fn() + Send + Sync + 'static) -> Subscription {
     let mut callbacks = callbacks();
     callbacks.next += 1;

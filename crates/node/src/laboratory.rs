@@ -10,7 +10,7 @@ use quorate_types::identity::ProofShape;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What stands between a replica that misbehaves and its host.
+/// Wrapper between a misbehaving replica and its host.
 pub(crate) type Liar<M> = Box<dyn Behaviour<M>>;
 
 /// The table `[laboratory]` of a configuration: for experiments, and told at the start.
@@ -26,12 +26,12 @@ pub struct Laboratory {
 }
 
 impl Laboratory {
-    /// That fault from the beginning on.
+    /// Returns a configuration with this fault from the start.
     pub fn of(fault: Fault) -> Laboratory {
         Laboratory { fault, start_ms: 0 }
     }
 
-    /// What the replica does, and from when on.
+    /// Returns the fault and its start time.
     pub fn misbehaviour(&self) -> Misbehaviour {
         Misbehaviour { fault: self.fault, start: Duration::from_millis(self.start_ms) }
     }

@@ -1,4 +1,4 @@
-//! What a replica logs: events with level, target and fields, and no message again and again.
+//! Logging of a replica's events with level, target and fields; repeated messages are rate-limited.
 
 use crate::observer::{NodeEvent, Observer};
 use quorate_transports::Remote;
@@ -6,9 +6,9 @@ use quorate_types::ReplicaId;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// After a message, others of its kind about the same peer are left out for so long.
+/// Time for which further messages of the same kind about the same peer are suppressed.
 pub const FIRST_SILENCE: Duration = Duration::from_secs(10);
-/// The silence doubles with each message that ends one, up to this.
+/// Upper bound on the silence, which doubles with each message that ends one.
 pub const LONGEST_SILENCE: Duration = Duration::from_secs(600);
 
 struct Silence {
@@ -17,12 +17,12 @@ struct Silence {
     left_out: u64,
 }
 
-/// Decides which messages are told: those of one kind about one peer at most once in each silence, with how many were left out.
+/// Rate limiter of log messages: passes one per kind and peer in each silence, with the number of suppressed ones.
 #[derive(Default)]
 pub struct Limiter(BTreeMap<(&'static str, Option<ReplicaId>), Silence>);
 
 impl Limiter {
-    /// Whether a message of that kind about that peer is told; if it is, how many were left out before it.
+    /// Returns the number of messages suppressed before this one if it may be logged; `None` if it is suppressed.
     pub fn tell(&mut self, now: Instant, kind: &'static str, peer: Option<ReplicaId>) -> Option<u64> {
         let fresh = |length| Silence { since: now, length, left_out: 0 };
         let Some(silence) = self.0.get_mut(&(kind, peer)) else {
@@ -35,14 +35,14 @@ impl Limiter {
             return None;
         }
         let left_out = silence.left_out;
-        // Quiet for twice as long as it had to be: this is a new occasion.
+        // Quiet for twice the required silence: a new incident.
         let is_new = left_out == 0 && passed >= silence.length * 2;
         let length = if is_new { FIRST_SILENCE } else { (silence.length * 2).min(LONGEST_SILENCE) };
         *silence = fresh(length);
         Some(left_out)
     }
 
-    /// Forgets a peer, so that the next message about it is told. Returns how many were left out.
+    /// Forgets a peer, so that the next message about it is logged. Returns the number of suppressed messages.
     pub fn forget(&mut self, peer: ReplicaId) -> u64 {
         let mut left_out = 0;
         self.0.retain(|(_, about), silence| {
@@ -54,12 +54,13 @@ impl Limiter {
     }
 }
 
-/// Hands a node's life to `tracing`: with a level, a target (`quorate::network`, `::consensus`, `::journal`, `::state`, `::replica`), and
-/// the fields `replica` and, where messages were left out, `left_out`. Failures that repeat are [limited](Limiter).
+/// Observer that forwards events to `tracing`, with a level, a target (`quorate::network`, `::consensus`, `::journal`,
+/// `::state`, `::replica`) and the fields `replica` and, after suppressed messages, `left_out`. Repeated failures are
+/// [limited](Limiter).
 #[derive(Default)]
 pub struct LogObserver(Limiter);
 
-/// Emits an event whose text is formatted only if somebody wants it.
+/// Emits an event whose text is formatted only if it is logged.
 macro_rules! emit {
     ($level:ident, $target:literal, $replica:expr, $left_out:expr, $event:expr) => {
         tracing::event!(
@@ -112,7 +113,7 @@ impl Observer for LogObserver {
     }
 }
 
-/// The kind and the peer of a message that may come again and again.
+/// Returns the kind and the peer of a message that may repeat.
 fn limited(event: &NodeEvent) -> Option<(&'static str, Option<ReplicaId>)> {
     match event {
         NodeEvent::Lost { remote: Remote::Replica(peer), .. } => Some(("lost", Some(*peer))),

@@ -1,35 +1,35 @@
-//! Memory that was needed for a while, given back to the system.
+//! Returns freed memory to the system.
 //!
-//! What is freed stays with the process: the allocator keeps it for the next peak, which after an attack may never come
-//! ([ADR 024](https://github.com/quorate/quorate/blob/main/docs/adr/024-the-systems-allocator.md)). A thread looks now and then, and
-//! has the allocator return its free pages when there are many of them beside what is in use.
+//! The allocator keeps freed memory for the next peak, which may never come after an attack ([ADR
+//! 024](https://github.com/quorate/quorate/blob/main/docs/adr/024-the-systems-allocator.md)). A thread checks
+//! periodically, and makes the allocator release free pages if there are many compared with the memory in use.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long from one look at the memory to the next.
+/// Time between two checks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Free memory below this is not worth a look at what is in use.
+/// Free memory below this is never returned.
 const MIN_FREE_BYTES: usize = 64 << 20;
-/// Of what is in use a replica under load has less than one part in so many free.
+/// Under load, a replica has less than 1/`FREE_PART` of the memory in use free.
 const FREE_PART: usize = 4;
 
-/// What the allocator holds.
+/// Memory held by the allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Bytes that the process uses.
+    /// Bytes in use by the process.
     pub used_bytes: usize,
-    /// Bytes that were freed, whether or not their pages are back at the system.
+    /// Bytes freed, whether or not their pages were returned to the system.
     pub free_bytes: usize,
 }
 
-/// Asks the allocator what it holds; `None` where it does not say.
+/// Returns what the allocator holds; `None` if it does not tell.
 pub fn held() -> Option<Held> {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        // SAFETY: it takes nothing, locks what it reads, and returns numbers.
+        // SAFETY: takes no arguments, locks what it reads, and returns integers.
         let about = unsafe { libc::mallinfo2() };
         Some(Held { used_bytes: about.uordblks + about.hblkhd, free_bytes: about.fordblks })
     }
@@ -37,22 +37,22 @@ pub fn held() -> Option<Held> {
     None
 }
 
-/// Returns the pages to the system that hold nothing any more.
+/// Returns free pages to the system.
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it touches free memory only, under the allocator's own locks.
+    // SAFETY: touches only free memory, under the allocator's own locks.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Whether there is so much free memory that it is time to give it back: a process under load uses again what it frees, and would have
-/// to fetch the pages anew.
+/// Returns whether enough memory is free to return it. A process under load reuses what it frees, and would have to
+/// fault the pages in again.
 pub fn is_much_free(held: Held) -> bool {
     held.free_bytes >= MIN_FREE_BYTES && held.free_bytes >= held.used_bytes / FREE_PART
 }
 
-/// Gives memory back now and then, as long as it lives.
+/// Thread that returns memory periodically, as long as this lives.
 pub(crate) struct Returning {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -77,7 +77,7 @@ impl Drop for Returning {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // It panics in nothing that it does; if it did, the replica has ended all the same.
+            // The thread's code does not panic; even if it did, the replica has already ended.
             thread.join().ok();
         }
     }

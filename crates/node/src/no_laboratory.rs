@@ -1,4 +1,4 @@
-//! In the place of misbehaviour where the feature `laboratory` is off: types without a value, so that nothing of it is
+//! Replaces the misbehaviour code if the feature `laboratory` is off: uninhabited types, so that none of it is
 //! compiled.
 
 use crate::config_file::ConfigFault;
@@ -13,7 +13,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// No way to misbehave.
+/// Uninhabited: no way to misbehave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {}
 
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Laboratory {
     }
 }
 
-/// Nobody who misbehaves.
+/// Uninhabited: no misbehaving replica.
 pub(crate) struct Liar<M>(Infallible, PhantomData<M>);
 
 impl<M> Liar<M> {

@@ -1,4 +1,4 @@
-//! What a node tells of its life, outside the hot path.
+//! Events in the life of a node, outside the hot path.
 
 use crate::laboratory::Fault;
 use quorate_consensus::Evidence;
@@ -8,93 +8,78 @@ use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Something that an operator may want to know. None of it happens in the steady state of a healthy cluster.
+/// Event that an operator may want to know. None occurs in the steady state of a healthy cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeEvent {
-    /// The replica takes connections.
+    /// The replica accepts connections.
     Listening(Listening),
     /// The replica misbehaves on purpose.
     Misbehaving(Fault),
-    /// Something about the journal that an operator may want to know.
+    /// Finding about the journal.
     Journal(String),
-    /// The replica goes on where its journal ends.
+    /// The replica continues from the end of its journal.
     Restarted {
-        /// The last view in which it has said anything.
+        /// Last view in which it may have voted.
         view: View,
-        /// The height up to which it has executed.
+        /// Executed height.
         height: Height,
     },
-    /// The blocks that the replica lacks are gone, and it fetches the state from the others.
+    /// The blocks that the replica needs are gone, so it fetches the state from its peers.
     FetchesState {
-        /// The height of the state.
+        /// Height of the state.
         height: Height,
     },
-    /// It knows what that state consists of.
+    /// The replica has the manifest of that state.
     ReceivesState {
-        /// The height of the state.
+        /// Height of the state.
         height: Height,
-        /// How many chunks it has.
         chunks: u32,
-        /// How many of them are here already, in the replica's own state or from a transfer that was broken off.
+        /// Chunks that are already here, from the replica's own state or an interrupted transfer.
         held: usize,
     },
-    /// The replica has taken a state over from the others.
+    /// The replica has adopted a state from its peers.
     AdoptedState {
-        /// Up to where it had executed before.
+        /// Executed height before.
         from: Height,
-        /// The height of the state.
+        /// Height of the state.
         height: Height,
     },
-    /// The journal is gone or was cut.
+    /// The journal was lost or truncated by a repair.
     Forgot,
-    /// The others have told how far they are.
+    /// Peers have reported their views.
     Abstains {
-        /// The last view in which the replica may have spoken, and says nothing.
+        /// Last view in which the replica may have voted; it does not vote up to this view.
         up_to: View,
     },
     /// A replica that had lost its journal takes part again.
     TakesPart(View),
-    /// What the replica takes and gives is recorded in that file.
+    /// The replica's inputs and outputs are recorded in this file.
     Recording(PathBuf),
-    /// The recording has become as large as it may, and ends.
+    /// The recording has reached its size limit and ends.
     RecordingFull,
-    /// A peer or a client is connected.
+    /// A peer or a client has connected.
     Connected(Remote),
-    /// A peer or a client is gone.
-    Lost {
-        /// Who.
-        remote: Remote,
-        /// Why.
-        why: String,
-    },
+    /// A link to a peer or a client has closed.
+    Lost { remote: Remote, why: String },
     /// A connection failed before it was authenticated.
     Unauthenticated {
-        /// Where it comes from or leads to.
+        /// Remote address.
         address: Address,
-        /// Which replica was dialled; none if the other end dialled.
+        /// Replica that was dialled; `None` if the remote dialled.
         dialled: Option<ReplicaId>,
-        /// Why.
         why: String,
     },
-    /// A frame of a peer is no message; told once for each link, and counted always.
-    Undecodable {
-        /// Who sent it.
-        from: ReplicaId,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A peer passes on a bundle that its client did not sign; told once for each link, and counted always.
-    Forged {
-        /// Who sent it.
-        from: ReplicaId,
-    },
-    /// The replica gave a view up.
+    /// A frame of a peer is not a valid message. Reported once per link, always counted.
+    Undecodable { from: ReplicaId, why: String },
+    /// A peer forwarded a bundle that its client did not sign. Reported once per link, always counted.
+    Forged { from: ReplicaId },
+    /// The replica timed out of this view.
     TimedOut(View),
-    /// Somebody was proven to misbehave.
+    /// A replica has provably misbehaved.
     Evidence(Evidence),
-    /// The replica has stopped as it was asked to.
+    /// The replica has stopped as requested.
     Stopped {
-        /// Up to where it has executed.
+        /// Executed height.
         height: Height,
     },
 }
@@ -147,20 +132,18 @@ impl fmt::Display for NodeEvent {
     }
 }
 
-/// Is told of a node's life, on the replica's own thread: it must return at once.
+/// Receiver of a node's events. Runs on the replica's own thread, so it must return at once.
 pub trait Observer: Send {
-    /// Takes note.
     fn observe(&mut self, replica: ReplicaId, event: NodeEvent);
 }
 
-/// Any closure observes.
 impl<F: FnMut(ReplicaId, NodeEvent) + Send> Observer for F {
     fn observe(&mut self, replica: ReplicaId, event: NodeEvent) {
         self(replica, event);
     }
 }
 
-/// Writes one line for each event but the coming and going of clients to stderr.
+/// Observer that writes one line per event to stderr, except when clients connect or disconnect.
 pub struct StderrObserver;
 
 impl Observer for StderrObserver {
@@ -177,7 +160,7 @@ impl Observer for StderrObserver {
     }
 }
 
-/// Takes no note of anything.
+/// Observer that ignores every event.
 pub struct NoObserver;
 
 impl Observer for NoObserver {

@@ -1,37 +1,37 @@
-//! Whose frame is next among peers: one of each in turn.
+//! Round-robin queue of frames from peers.
 //!
-//! A turn of the host may bring thousands of small frames of one peer. Were they heard link by link, the votes of the others would wait
-//! behind all of them.
+//! One turn of the host may bring thousands of small frames from one peer. If links were served one after the other,
+//! the votes of all other peers would wait behind them.
 
 use bytes::Bytes;
 use quorate_types::ReplicaId;
 use std::collections::VecDeque;
 
-/// The frames of peers that came in this turn of the host and wait to be heard.
+/// Frames of peers received in this turn of the host.
 pub struct PeerFrames {
     queues: Vec<VecDeque<Bytes>>,
     waiting: usize,
-    /// Whose turn it is.
+    /// Peer that is served next.
     next: usize,
 }
 
 impl PeerFrames {
-    /// No frames of so many replicas.
+    /// Creates empty queues for `replicas` replicas.
     pub fn new(replicas: usize) -> PeerFrames {
         PeerFrames { queues: vec![VecDeque::new(); replicas], waiting: 0, next: 0 }
     }
 
-    /// Takes a frame in.
+    /// Queues a frame.
     ///
     /// # Panics
-    /// If the sender is no member: the channel has authenticated it.
+    /// If the sender is not a member, which the channel's authentication rules out.
     #[inline]
     pub fn push(&mut self, from: ReplicaId, frame: Bytes) {
         self.queues[from.index()].push_back(frame);
         self.waiting += 1;
     }
 
-    /// The next frame, and whose it is: the oldest of the next peer that has one.
+    /// Returns the oldest frame of the next peer that has one, with its sender.
     pub fn pop(&mut self) -> Option<(ReplicaId, Bytes)> {
         if self.waiting == 0 {
             return None;

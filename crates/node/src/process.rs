@@ -14,8 +14,8 @@ use quorate_storage::CpuAccount;
 use quorate_types::{ClusterId, ReplicaId, Status};
 use std::path::Path;
 
-/// Runs the replica of a directory on this thread, until a signal asks it to end, if the process [handles](crate::interrupt::install)
-/// signals, or until it cannot go on.
+/// Runs the replica of a directory on this thread until it fails, or until a signal asks it to end if the process
+/// [handles](crate::interrupt::install) signals.
 pub fn run_directory(directory: &Path, observer: Box<dyn Observer>) -> Result<Status, NodeError> {
     let is_testnet = replica_directory(directory, ReplicaId(0)).is_dir() && !directory.join(CONFIG_FILE).exists();
     if is_testnet {

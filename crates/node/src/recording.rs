@@ -1,4 +1,4 @@
-//! Where a replica's inputs are recorded, if its configuration says so.
+//! Recording of a replica's inputs, if its configuration asks for one.
 
 use crate::config_file::{ConfigFault, Place};
 use crate::error::NodeError;
@@ -8,7 +8,8 @@ use quorate_types::ReplicaId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The table `[recording]` of a configuration: what this replica takes and gives is written to a file, which `quorate replay` repeats.
+/// The table `[recording]` of a configuration: records this replica's inputs and outputs to a file for `quorate
+/// replay`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordingConfig {
@@ -37,7 +38,7 @@ impl RecordingConfig {
     }
 }
 
-/// Begins the recording that the configuration of `replica` asks for.
+/// Starts the recording that the configuration of `replica` asks for.
 pub(crate) fn begin(
     config: Option<&RecordingConfig>,
     replica: ReplicaId,

@@ -1,5 +1,5 @@
-//! What each key of `config.toml` is for: read from the documentation of the field that it becomes, so that there is one text for the
-//! source, for the file that `quorate testnet` writes and for `docs/CONFIGURATION.md`.
+//! Documentation of each key of `config.toml`, taken from the doc comment of its field: one text for the source, for
+//! the file that `quorate testnet` writes and for `docs/CONFIGURATION.md`.
 
 use crate::config::NodeConfig;
 use quorate_channels::ChannelKind;
@@ -9,21 +9,20 @@ use quorate_consensus::config::{
 use quorate_transports::{CONFIG_SOURCE as LINKS, TransportKind};
 use quorate_types::Choice;
 
-/// Columns of a comment in a configuration file.
+/// Width of a comment in a configuration file, in columns.
 const COLUMNS: usize = 110;
 
 /// A key of a configuration file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// Its table; empty outside all tables.
+    /// Name of the table; empty outside all tables.
     pub table: &'static str,
-    /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Documentation.
     pub doc: String,
 }
 
-/// A table of `config.toml`, and the struct that it becomes.
+/// Table of `config.toml`, with the struct that holds it.
 struct Table {
     name: &'static str,
     of: &'static str,
@@ -41,7 +40,7 @@ const TABLES: &[Table] = &[
     Table { name: "members", of: "Member", source: quorate_types::committee::SOURCE },
 ];
 
-/// The keys of `config.toml`, in the order of the source.
+/// Returns the keys of `config.toml`, in the order of the source.
 pub fn keys() -> Vec<Key> {
     let is_table = |name: &str| TABLES.iter().any(|table| table.name == name);
     let of = |table: &'static Table| fields(table.name, table.source, table.of);
@@ -49,7 +48,7 @@ pub fn keys() -> Vec<Key> {
     keys.map(|key| Key { doc: with_choices(&key), ..key }).collect()
 }
 
-/// The public fields of a struct with their documentation; `table` is the table that it becomes.
+/// Returns the public fields of a struct, with their documentation; `table` is the table that the struct holds.
 pub fn fields(table: &'static str, source: &str, of: &str) -> Vec<Key> {
     let begin = format!("pub struct {of} {{");
     let body = source.lines().skip_while(|line| *line != begin).skip(1).take_while(|line| *line != "}");
@@ -64,7 +63,7 @@ pub fn fields(table: &'static str, source: &str, of: &str) -> Vec<Key> {
     keys
 }
 
-/// The text of links to other documentation, without where they lead.
+/// Replaces intra-doc links by their text.
 fn without_links(doc: &str) -> String {
     let (mut text, mut rest) = (String::new(), doc);
     while let Some((before, link)) = rest.split_once('[') {
@@ -78,7 +77,7 @@ fn without_links(doc: &str) -> String {
     text + rest
 }
 
-/// Adds the names that a key of a kind may have.
+/// Appends the names that a key with fixed choices accepts.
 fn with_choices(key: &Key) -> String {
     let names = match (key.table, key.name.as_str()) {
         ("", "transport") => TransportKind::names(),
@@ -95,7 +94,7 @@ fn with_choices(key: &Key) -> String {
     format!("{} One of {}.", key.doc, names.join(", "))
 }
 
-/// The default of a key as TOML writes it; none if there is none, or if the key is absent by default.
+/// Returns the default of a key as TOML; `None` if it has none or is absent by default.
 pub fn default_of(key: &Key) -> Option<String> {
     const NEEDED: [&str; 2] = ["cluster", "replica"];
     let template = toml::Table::try_from(NodeConfig::template("")).expect("every setting has a form in TOML");
@@ -108,13 +107,13 @@ pub fn default_of(key: &Key) -> Option<String> {
 }
 
 impl NodeConfig {
-    /// The text that [`NodeConfig::read`] reads, every key written out with what it is for.
+    /// Returns the text that [`NodeConfig::read`] reads, with every key written out and explained.
     pub fn to_toml(&self) -> String {
         explain(&toml::to_string(self).expect("every setting has a form in TOML"))
     }
 }
 
-/// Puts before each key what it is for; those that are absent come as comments.
+/// Inserts an explanation before each key; absent keys are added as comments.
 fn explain(text: &str) -> String {
     let keys = keys();
     let mut out = String::from(
@@ -149,7 +148,7 @@ fn explain(text: &str) -> String {
     out
 }
 
-/// The keys outside all tables that are not set.
+/// Appends the keys outside all tables that are not set.
 fn absent(keys: &[Key], seen: &[(String, String)], out: &mut String) {
     let is_absent = |key: &&Key| key.table.is_empty() && !seen.iter().any(|(_, name)| *name == key.name);
     for key in keys.iter().filter(is_absent) {
@@ -159,7 +158,7 @@ fn absent(keys: &[Key], seen: &[(String, String)], out: &mut String) {
     }
 }
 
-/// What a key is for, and its default if that does not say it.
+/// Returns the documentation of a key, with its default unless the text already states it.
 fn told(key: &Key) -> String {
     match default_of(key).filter(|_| !key.doc.to_lowercase().contains("default")) {
         Some(default) => format!("{} Default: {default}.", key.doc),
@@ -180,7 +179,7 @@ fn comment(text: &str, out: &mut String) {
     out.push('\n');
 }
 
-/// A section of `docs/CONFIGURATION.md` for each of the keys' tables.
+/// Returns a section of `docs/CONFIGURATION.md` for each table of `keys`.
 pub fn to_markdown(keys: &[Key], default_of: impl Fn(&Key) -> Option<String>) -> String {
     let mut text = String::new();
     let mut table = None;

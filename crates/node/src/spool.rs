@@ -1,8 +1,7 @@
-//! The chunks of a state on its way here, in a file, so that a replica that is stopped in the middle need not fetch
-//! them again.
+//! File of received state chunks, so that a replica stopped during a transfer need not fetch them again.
 //!
-//! The file is a list of lengths (4 bytes, little-endian) and chunks. A chunk's digest tells whether it is wanted, so
-//! nothing in the file has to be believed, and it is never waited for.
+//! The file is a list of lengths (4 bytes, little-endian) and chunks. Each chunk is checked against the manifest by its
+//! digest, so the file need not be trusted, and writes to it are never synced.
 
 use bytes::Bytes;
 use quorate_types::Digest;
@@ -14,17 +13,17 @@ use std::path::{Path, PathBuf};
 
 const RECEIVED: &str = "received";
 
-/// The file, which is being written.
+/// The file, open for writing.
 pub(crate) struct Spool(File);
 
 impl Spool {
-    /// Begins an empty one. Without it a restart costs a second transfer, so it need not succeed.
+    /// Creates an empty spool. Failure is harmless: without it, a restart costs a second transfer.
     pub fn create(directory: &Path) -> Option<Spool> {
         fs::create_dir_all(directory).and_then(|()| File::create(path(directory))).ok().map(Spool)
     }
 }
 
-/// Adds a chunk; a spool that cannot be written is given up.
+/// Appends a chunk; drops a spool that cannot be written.
 pub(crate) fn append(spool: &mut Option<Spool>, chunk: &[u8]) {
     if let Some(Spool(file)) = spool {
         let length = (chunk.len() as u32).to_le_bytes();
@@ -34,7 +33,7 @@ pub(crate) fn append(spool: &mut Option<Spool>, chunk: &[u8]) {
     }
 }
 
-/// Removes what was received.
+/// Removes the spool.
 pub(crate) fn remove(directory: &Path) -> io::Result<()> {
     match fs::remove_file(path(directory)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -46,7 +45,7 @@ fn path(directory: &Path) -> PathBuf {
     directory.join(RECEIVED)
 }
 
-/// Reads the chunks that an interrupted transfer left, by their digests.
+/// Reads the chunks of an interrupted transfer, by digest.
 pub(crate) fn read(directory: &Path) -> BTreeMap<Digest, Bytes> {
     let mut rest = Bytes::from(fs::read(path(directory)).unwrap_or_default());
     let mut chunks = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! New clusters: keys and configurations, in memory or as one directory for each replica.
+//! New clusters: keys and configurations, in memory or in one directory per replica.
 
 use crate::config::{CONFIG_FILE, NodeConfig};
 use crate::config_file::ConfigFault;
@@ -13,12 +13,13 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// The directory of one replica in that of its testnet.
+/// Returns the directory of one replica in a testnet's directory.
 pub fn replica_directory(testnet: &Path, replica: ReplicaId) -> PathBuf {
     testnet.join(format!("replica-{replica}"))
 }
 
-/// Makes new keys for each address, and from `template` the configuration of each replica; peers and clients share the address.
+/// Generates keys for each address, and each replica's configuration from `template`; peers and clients share the
+/// address.
 pub fn generate(template: &NodeConfig, addresses: &[SocketAddr]) -> Result<Vec<(NodeConfig, ReplicaKeys)>, NodeError> {
     let addresses: Vec<Address> = addresses.iter().copied().map(Address::from).collect();
     generate_at(template, &addresses)
@@ -40,14 +41,14 @@ fn generate_at(template: &NodeConfig, addresses: &[Address]) -> Result<Vec<(Node
     Ok(configs.zip(keys).collect())
 }
 
-/// Where one replica of a testnet is reached.
+/// Addresses of one replica of a testnet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// By its peers.
+    /// Address for peers.
     pub peers: Address,
-    /// By clients.
+    /// Address for clients.
     pub clients: Address,
-    /// By operators of its own host.
+    /// Address for operators on the replica's own host.
     pub operators: Address,
 }
 
@@ -60,8 +61,8 @@ impl Place {
         Some(Place { peers, clients, operators })
     }
 
-    /// Puts into a replica's configuration where it listens. The address of a host with a name is looked for by others; the host itself
-    /// may know itself by another, so it listens on all of its own.
+    /// Sets the listening addresses in a replica's configuration. A host name may resolve differently on the host
+    /// itself, so a replica with a host name listens on all of the host's addresses.
     fn settle(&self, config: &mut NodeConfig) {
         let is_elsewhere = self.peers.socket().is_none() && !self.peers.is_loopback();
         let own = |address: &Address| match is_elsewhere {
@@ -74,22 +75,22 @@ impl Place {
     }
 }
 
-/// Places of so many replicas on this host. From `base_port` on, the first ports are for peers, as many more for clients, and as many
-/// for operators.
+/// Returns places for `replicas` replicas on this host. From `base_port` on, the first `replicas` ports are for peers,
+/// the next for clients, and the last for operators.
 ///
 /// # Errors
-/// If the ports reach beyond the last, or begin at 0.
+/// If the ports exceed 65535, or begin at 0.
 pub fn places_here(replicas: usize, base_port: u16) -> Result<Vec<Place>, NodeError> {
     let hosts = vec![Ipv4Addr::LOCALHOST.to_string(); replicas];
     places_on(&hosts, base_port)
 }
 
-/// The place of a replica on each of `hosts`: HOST or HOST:PORT. A replica whose host has a PORT listens there for peers, on the next
-/// one for clients and on the one after that for operators. Hosts without one share out the ports from `base_port` on as
-/// [`places_here`] does; a host may be named more than once.
+/// Returns the place of a replica on each of `hosts`: HOST or HOST:PORT. A replica with a PORT listens there for peers,
+/// on the next one for clients and on the one after that for operators. Hosts without a PORT share the ports from
+/// `base_port` on as in [`places_here`]. A host may be named more than once.
 ///
 /// # Errors
-/// If a host is no host, the ports reach beyond the last, or two replicas would listen at the same place.
+/// If a host is invalid, the ports exceed 65535, or two replicas would listen on the same address.
 pub fn places_on(hosts: &[String], base_port: u16) -> Result<Vec<Place>, NodeError> {
     let beyond = || NodeError::Ports { base_port, replicas: hosts.len() };
     let mut places: Vec<Place> = Vec::with_capacity(hosts.len());
@@ -117,19 +118,19 @@ pub fn places_on(hosts: &[String], base_port: u16) -> Result<Vec<Place>, NodeErr
     Ok(places)
 }
 
-/// A testnet that was written.
+/// A testnet that has been written.
 #[derive(Clone, Debug)]
 pub struct Testnet {
-    /// The configuration of each replica; the members, their addresses and keys are the same in all of them.
+    /// Configuration of each replica; the members, with their addresses and keys, are the same in all of them.
     pub configs: Vec<NodeConfig>,
-    /// The directory of each replica.
+    /// Directory of each replica.
     pub directories: Vec<PathBuf>,
-    /// Where each is reached.
+    /// Addresses of each replica.
     pub places: Vec<Place>,
 }
 
 impl Testnet {
-    /// The committee with the addresses for clients: what a client needs to know.
+    /// Returns the committee with its addresses for clients: all that a client needs.
     pub fn client_committee(&self) -> Result<Committee, ConfigFault> {
         let mut committee = self.configs[0].committee()?;
         for (member, place) in committee.members.iter_mut().zip(&self.places) {
@@ -139,13 +140,13 @@ impl Testnet {
     }
 }
 
-/// Writes a testnet of this host to `directory`: [`write_at`] the [places here](places_here).
+/// Writes a testnet on this host to `directory`: [`write_at`] the [places here](places_here).
 pub fn write(template: &NodeConfig, replicas: usize, base_port: u16, directory: &Path) -> Result<Testnet, NodeError> {
     write_at(template, places_here(replicas, base_port)?, directory)
 }
 
-/// Writes a testnet to `directory`, which must be empty or not exist: for each place the directory of a replica with its configuration
-/// and its private key (mode 0600).
+/// Writes a testnet to `directory`, which must be empty or not exist: for each place a replica's directory with its
+/// configuration and its private key (mode 0600).
 pub fn write_at(template: &NodeConfig, places: Vec<Place>, directory: &Path) -> Result<Testnet, NodeError> {
     let addresses: Vec<Address> = places.iter().map(|place| place.peers.clone()).collect();
     let nodes = generate_at(template, &addresses)?;

@@ -1,10 +1,10 @@
-//! What a replica tells of its configuration.
+//! The part of a replica's configuration that it reports.
 
 use crate::config::NodeConfig;
 use quorate_types::Settings;
 
 impl NodeConfig {
-    /// What matters to whoever measures the cluster.
+    /// Returns the settings that matter to measurements of the cluster.
     pub(crate) fn settings(&self) -> Settings {
         let consensus = &self.consensus;
         Settings {
