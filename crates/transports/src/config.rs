@@ -1,4 +1,4 @@
-//! The settings of transports: of links, whatever carries them, and of TCP.
+//! Settings of transports: those of all links, and those of TCP.
 
 use quorate_gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
 use quorate_types::limits::MAX_FRAME_BYTES;
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Most operators connected at a time; one more is refused.
+/// Maximum number of operators connected at a time; further ones are refused.
 pub(crate) const MAX_OPERATORS: usize = 16;
-/// This file: what it says of the settings is what configuration files and their documentation say.
+/// This file: configuration files and their documentation take the text of the settings from it.
 pub const SOURCE: &str = include_str!("config.rs");
 
 /// How a transport treats its links, whatever carries them.
@@ -104,12 +104,10 @@ impl Default for TcpConfig {
     }
 }
 
-/// The settings of all transports; one reads those of links and its own.
+/// Settings of all transports; each reads those of links and its own.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WireSettings {
-    /// Of links.
     pub links: LinkConfig,
-    /// Of TCP.
     pub tcp: TcpConfig,
 }
 
@@ -125,29 +123,24 @@ impl From<TcpConfig> for WireSettings {
     }
 }
 
-/// A setting that cannot be.
+/// Invalid setting.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ConfigError {
-    /// A setting has to be positive.
+    /// A setting must be positive.
     #[error("`{table}.{key}` is 0; set at least 1, or leave it out for its default")]
-    Zero {
-        /// The table of the setting.
-        table: &'static str,
-        /// Its key.
-        key: &'static str,
-    },
-    /// The waits are the wrong way round.
+    Zero { table: &'static str, key: &'static str },
+    /// The shortest reconnect delay exceeds the longest.
     #[error("`reconnect_min_ms` is {min}, over `reconnect_max_ms`, which is {max}; exchange them")]
     Reconnect {
-        /// The shortest wait.
+        /// Shortest delay, in milliseconds.
         min: u64,
-        /// The longest wait.
+        /// Longest delay, in milliseconds.
         max: u64,
     },
 }
 
 impl LinkConfig {
-    /// Names the first setting that cannot be.
+    /// Returns an error for the first invalid setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let positive = [
             ("link_queue_bytes", self.link_queue_bytes as u64),
@@ -170,13 +163,13 @@ impl LinkConfig {
         Ok(())
     }
 
-    /// Most links at a time: clients, operators, those that have yet to say who they are, and one or, while it is replaced, two for
-    /// each of `replicas`. Each takes a descriptor.
+    /// Returns the maximum number of links at a time: clients, operators, links that are not authenticated yet, and up
+    /// to two for each of `replicas`, while one is replaced. Each takes a descriptor.
     pub fn max_links(&self, replicas: usize) -> usize {
         self.max_client_links + MAX_OPERATORS + self.max_unauthenticated_links + 2 * replicas
     }
 
-    /// Most bytes of one client's frame.
+    /// Returns the maximum length of one client's frame, in bytes.
     pub(crate) fn client_frame_limit(&self) -> usize {
         match self.client_frame_bytes {
             0 => MAX_FRAME_BYTES,
@@ -190,7 +183,7 @@ impl LinkConfig {
 }
 
 impl WireSettings {
-    /// Names the first setting that cannot be.
+    /// Returns an error for the first invalid setting.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let TcpConfig { silent_remote_ms, unacknowledged_ms, .. } = self.tcp;
         self.links.validate()?;

@@ -1,10 +1,10 @@
-//! Sockets that are bound, and wait for a transport to take them over.
+//! Bound sockets that a transport can take over.
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
-/// A place where a transport listens: bound already, so that nobody else can take it, and its port is known.
+/// Place where a transport listens. It is already bound, so the port is known and no one else can take it.
 #[derive(Debug)]
 pub struct Endpoint(Socket);
 
@@ -15,10 +15,10 @@ enum Socket {
 }
 
 impl Endpoint {
-    /// Where it is, with the port that the system chose.
+    /// Returns the address, with the port that the system chose.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// If the operating system refuses.
     pub fn address(&self) -> io::Result<SocketAddr> {
         match &self.0 {
             Socket::Stream(listener) => listener.local_addr(),
@@ -26,10 +26,10 @@ impl Endpoint {
         }
     }
 
-    /// The listener for streams.
+    /// Returns the listener for streams.
     ///
     /// # Errors
-    /// If another transport bound it.
+    /// If it was bound for another transport.
     pub fn into_listener(self) -> io::Result<TcpListener> {
         match self.0 {
             Socket::Stream(listener) => Ok(listener),
@@ -37,10 +37,10 @@ impl Endpoint {
         }
     }
 
-    /// The socket for datagrams.
+    /// Returns the socket for datagrams.
     ///
     /// # Errors
-    /// If another transport bound it.
+    /// If it was bound for another transport.
     pub fn into_datagrams(self) -> io::Result<UdpSocket> {
         match self.0 {
             Socket::Datagrams(socket) => Ok(socket),
@@ -66,14 +66,14 @@ impl From<UdpSocket> for Endpoint {
     }
 }
 
-/// Where a replica's transport listens.
+/// Endpoints of a replica's transport.
 #[derive(Debug, Default)]
 pub struct Endpoints {
-    /// For peers; if there is none, it listens on its address in the committee.
+    /// For peers; if `None`, the replica listens on its address in the committee.
     pub peers: Option<Endpoint>,
-    /// For clients; if there is none, they share the peers' endpoint.
+    /// For clients; if `None`, they share the peers' endpoint.
     pub clients: Option<Endpoint>,
-    /// For operators; if there is none, they are clients like others.
+    /// For operators; if `None`, they are treated as clients.
     pub operators: Option<Endpoint>,
 }
 
@@ -83,14 +83,12 @@ impl<E: Into<Endpoint>> From<Option<E>> for Endpoints {
     }
 }
 
-/// Where a replica listens.
+/// Addresses on which a replica listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listening {
-    /// For its peers.
     pub peers: SocketAddr,
-    /// For clients, who may share the endpoint of the peers.
+    /// May be the same as for peers.
     pub clients: SocketAddr,
-    /// For operators, if it does.
     pub operators: Option<SocketAddr>,
 }
 

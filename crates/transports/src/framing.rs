@@ -1,37 +1,37 @@
-//! Frames on a byte stream: four bytes of length, little-endian, then that many bytes of body.
+//! Frames on a byte stream: four bytes of length, little-endian, then the body.
 //!
-//! [`FrameBuffer`] receives into one chunk after another and hands out bodies as slices of them, without a copy. What a frame
-//! that lives long can pin is bounded: a frame that fits a chunk pins that one chunk ([`CHUNK_BYTES`]), which it shares with its
-//! neighbours on the stream; a larger one has a buffer of its own, at most twice its size, that nothing else is ever read into.
-//! A chunk is filled to its end before the next is begun, so on a busy link chunks hold little besides live frames; a holder that
-//! keeps few small frames of many for long should copy them. A buffer for a large frame grows as its bytes arrive, at most
-//! doubling, so a length that is announced costs nothing until it is paid for in bytes.
+//! [`FrameBuffer`] receives into chunks and returns bodies as slices of them, without a copy. The memory that a
+//! long-lived frame can pin is bounded: a frame that fits a chunk pins one chunk ([`CHUNK_BYTES`]), which it shares
+//! with its neighbours on the stream; a larger frame has its own buffer, at most twice its size and never shared. A
+//! chunk is filled to its end before the next is begun, so on a busy link chunks hold little besides live frames; a
+//! holder that keeps only a few of many small frames for long should copy them. A buffer for a large frame grows as its
+//! bytes arrive, at most doubling, so announcing a length costs no memory until the bytes arrive.
 
 use bytes::{Buf, Bytes, BytesMut};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use std::mem::MaybeUninit;
 use thiserror::Error;
 
-/// Bytes of a frame's length.
+/// Size of the length prefix.
 pub const HEADER_BYTES: usize = 4;
-/// Bytes of one receive chunk; small enough for the allocator to recycle without the kernel.
+/// Size of a receive chunk; small enough for the allocator to recycle it without the kernel.
 pub const CHUNK_BYTES: usize = 64 << 10;
-/// Least room worth a read call: with less a new chunk is begun.
+/// Minimum room for a read; below it, a new chunk is begun.
 const MIN_SPARE_BYTES: usize = 16 << 10;
 
-/// A remote announced a frame that is longer than any may be.
+/// Error: a remote announced a frame over the size limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("the remote announced a frame of {bytes} bytes, over the limit of {limit}: it is faulty")]
 pub struct FrameTooLong {
-    /// The length announced.
+    /// Announced length of the body.
     pub bytes: usize,
-    /// Most bytes of a frame's body.
+    /// Maximum length of a frame's body.
     pub limit: usize,
 }
 
-/// The header of a frame with a body of `bytes`.
+/// Returns the header of a frame with a body of `bytes` bytes.
 ///
-/// Panics if the body is over the limit: the sender has to keep to it.
+/// Panics if the body exceeds the limit, which the sender must respect.
 pub fn header(bytes: usize) -> [u8; HEADER_BYTES] {
     assert!(bytes <= MAX_FRAME_BYTES, "a frame of {bytes} bytes is over the limit of {MAX_FRAME_BYTES}");
     (bytes as u32).to_le_bytes()
@@ -50,28 +50,28 @@ impl Default for FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// An empty buffer, which holds no memory yet.
+    /// Creates an empty buffer, which holds no memory yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From now on refuses frames with a body of more than `bytes`.
+    /// Rejects frames with a body of more than `bytes` bytes from now on.
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes.min(MAX_FRAME_BYTES);
     }
 
-    /// Bytes of a frame that has not come whole, its buffer included where it has one of its own.
+    /// Returns the bytes held by an incomplete frame, including its own buffer if it has one.
     pub fn held_bytes(&self) -> usize {
         if self.bytes.len() > CHUNK_BYTES { self.bytes.capacity() } else { self.bytes.len() }
     }
 
-    /// The bytes of the frame at the front, header included, as far as it is announced.
+    /// Returns the length of the frame at the front, header included, once its header is complete.
     fn front_bytes(&self) -> Option<usize> {
         let header = self.bytes.get(..HEADER_BYTES)?;
         Some(HEADER_BYTES + u32::from_le_bytes(header.try_into().expect("a header has four bytes")) as usize)
     }
 
-    /// Room for the next read, never empty. All whole frames must have been taken before.
+    /// Returns room for the next read, never empty. All complete frames must have been taken before.
     pub fn spare(&mut self) -> &mut [MaybeUninit<u8>] {
         let have = self.bytes.len();
         let front = self.front_bytes().unwrap_or(HEADER_BYTES);
@@ -93,7 +93,7 @@ impl FrameBuffer {
         self.bytes.spare_capacity_mut()
     }
 
-    /// Says that a read filled the first `count` bytes of what [`FrameBuffer::spare`] gave.
+    /// Marks the first `count` bytes of [`FrameBuffer::spare`] as filled by a read.
     ///
     /// # Safety
     /// They must be initialised.
@@ -104,12 +104,12 @@ impl FrameBuffer {
         unsafe { self.bytes.set_len(end) };
     }
 
-    /// The collected bytes, for whoever appends to them by other means than a read.
+    /// Returns the buffer, for callers that append to it by other means than a read.
     pub fn bytes_mut(&mut self) -> &mut BytesMut {
         &mut self.bytes
     }
 
-    /// Takes the next whole frame's body.
+    /// Removes and returns the body of the next complete frame.
     #[inline]
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, FrameTooLong> {
         let Some(front) = self.front_bytes() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What a kind of transport is to everybody else: an object with a name and a profile.
+//! Kinds of transport as the rest of the code sees them: objects with a name and a profile.
 
 use crate::datagrams::Association;
 use crate::tcp::Tcp;
@@ -7,36 +7,35 @@ use quorate_channels::{Carriage, ChannelConfig};
 use quorate_types::{Address, Committee};
 use std::io;
 
-/// What others have to know of a kind of transport.
+/// Properties of a kind of transport.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransportProfile {
-    /// The name in configurations.
+    /// Name in configurations.
     pub name: &'static str,
     /// One line for the help.
     pub summary: &'static str,
-    /// What it gives a channel to work on.
+    /// What it provides to a channel.
     pub carriage: Carriage,
-    /// The channel that is a part of it, so that no other can be put in its place: QUIC has TLS.
+    /// Built-in channel that cannot be replaced, such as TLS in QUIC.
     pub own_channel: Option<&'static str>,
-    /// Nobody off the path can put a frame into a link of others. A packet's source address alone is no such guard.
+    /// An attacker off the path cannot inject a frame into a link. Checking a packet's source address is not enough.
     pub guards_links: bool,
 }
 
 /// A kind of transport.
 pub trait Carrier: Send + Sync {
-    /// What others have to know of it.
     fn profile(&self) -> &TransportProfile;
 
-    /// Binds an address: the first one that its name has and that can be bound.
+    /// Binds an address: the first one that its name resolves to and that can be bound.
     ///
     /// # Errors
-    /// What the operating system says of the name, or of the last address.
+    /// If the name cannot be resolved, or the last of its addresses cannot be bound.
     fn listen(&self, address: &Address) -> io::Result<Endpoint>;
 
-    /// The transport of the replica that `end` speaks for.
+    /// Creates the transport of the replica that `end` represents.
     ///
     /// # Errors
-    /// If a setting cannot be, or the operating system refuses something.
+    /// If a setting is invalid, or the operating system refuses something.
     fn replica(
         &self,
         committee: &Committee,
@@ -45,10 +44,10 @@ pub trait Carrier: Send + Sync {
         settings: WireSettings,
     ) -> Result<Box<dyn Transport>, SetupError>;
 
-    /// The transport of the client that `end` speaks for: it dials every replica, and again when a link is lost.
+    /// Creates the transport of the client that `end` represents: it dials every replica, and redials lost links.
     ///
     /// # Errors
-    /// If a setting cannot be, or the operating system refuses something.
+    /// If a setting is invalid, or the operating system refuses something.
     fn client(
         &self,
         committee: &Committee,
@@ -56,13 +55,13 @@ pub trait Carrier: Send + Sync {
         settings: WireSettings,
     ) -> Result<Box<dyn Transport>, SetupError>;
 
-    /// What makes its machines, if it runs over packets: the simulator then runs the same.
+    /// Returns the factory of its machines if it runs over packets, so that the simulator can run the same ones.
     fn association(&self) -> Option<&'static dyn Association> {
         None
     }
 }
 
-/// A kind of transport of the list, or one that is not in it: a name that can be copied and compared.
+/// Handle to a kind of transport, listed or not, that can be copied and compared by name.
 #[derive(Clone, Copy)]
 pub struct TransportKind(&'static dyn Carrier);
 
@@ -73,22 +72,21 @@ impl TransportKind {
     /// Every kind, in the order in which errors list them.
     pub const ALL: &'static [TransportKind] = &[TransportKind::TCP];
 
-    /// A kind that is in no list. Its name must not be another's.
+    /// Returns the handle of a kind that is not listed. Its name must be unique.
     pub const fn of(carrier: &'static dyn Carrier) -> TransportKind {
         TransportKind(carrier)
     }
 
-    /// The object that makes its transports.
+    /// Returns the factory of its transports.
     pub fn carrier(self) -> &'static dyn Carrier {
         self.0
     }
 
-    /// What it can do.
     pub fn profile(self) -> &'static TransportProfile {
         self.0.profile()
     }
 
-    /// The name in configurations.
+    /// Returns the name in configurations.
     pub fn name(self) -> &'static str {
         self.profile().name
     }

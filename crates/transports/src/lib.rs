@@ -1,11 +1,11 @@
 //! quorate: message transports.
 //!
-//! A [`Transport`] moves whole frames between authenticated ends. It is driven by one thread: [`Transport::send`] only queues,
-//! [`Transport::poll`] writes what is queued (many frames in one system call), waits, and hands out what came in.
+//! A [`Transport`] moves whole frames between authenticated ends. One thread drives it: [`Transport::send`] only
+//! queues; [`Transport::poll`] writes what is queued (many frames in one system call), waits, and returns the events.
 //!
-//! A kind of transport is a [`Carrier`] with a [`TransportProfile`]; [`TransportKind::ALL`] lists them, and one more is
-//! one file and one line there. A [`Wire`] is a transport, a channel and their settings: what hosts, clients and
-//! experiments are configured with.
+//! A kind of transport is a [`Carrier`] with a [`TransportProfile`]. [`TransportKind::ALL`] lists them; a new one takes
+//! one file and one line there. A [`Wire`] is a transport, a channel and their settings: the configuration of hosts,
+//! clients and experiments.
 
 mod config;
 mod datagrams;
@@ -33,18 +33,17 @@ use quorate_types::{ClientId, ReplicaId};
 use std::io;
 use std::time::Duration;
 
-/// One authenticated connection, named for as long as it lives; a reconnected peer has a new link.
+/// Id of one authenticated connection; a peer that reconnects has a new one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId(pub u64);
 
-/// Who is at the other end, as the channel's handshake proved it.
+/// Identity of the remote, as proved by the channel's handshake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Remote {
     /// A member of the committee.
     Replica(ReplicaId),
-    /// A client that speaks for this origin.
     Client(ClientId),
-    /// An operator, who came in by the listener for operators and calls itself so.
+    /// An operator: a client that connected through the operators' listener. The id is its own claim.
     Operator(ClientId),
 }
 
@@ -57,34 +56,20 @@ impl From<RemoteIdentity> for Remote {
     }
 }
 
-/// What a transport reports.
+/// Event reported by a transport.
 #[derive(Debug)]
 pub enum Event {
     /// A link was established and authenticated.
-    Connected {
-        /// The new link.
-        link: LinkId,
-        /// Who is there.
-        remote: Remote,
-    },
-    /// A frame came in.
+    Connected { link: LinkId, remote: Remote },
+    /// A frame was received.
     Received {
-        /// The link it came on.
         link: LinkId,
-        /// Who sent it.
         remote: Remote,
-        /// Its bytes, a slice of the receive buffer.
+        /// A slice of the receive buffer.
         frame: Bytes,
     },
-    /// A link is gone.
-    Disconnected {
-        /// The link.
-        link: LinkId,
-        /// Who was there.
-        remote: Remote,
-        /// Why.
-        why: String,
-    },
+    /// A link has ended.
+    Disconnected { link: LinkId, remote: Remote, why: String },
 }
 
 /// Counters since the start.
@@ -94,59 +79,61 @@ pub struct Counters {
     pub bytes_sent: u64,
     /// Frames given to the operating system.
     pub frames_sent: u64,
-    /// Write calls made.
+    /// Number of write calls.
     pub write_calls: u64,
     /// Bytes received, framing included.
     pub bytes_received: u64,
-    /// Frames received.
     pub frames_received: u64,
-    /// Frames given up because a queue was full, of a link or of what waits for a replica, or because the link was gone.
+    /// Frames dropped because a queue was full, of a link or of an unconnected replica, or because the link was gone.
     pub frames_dropped: u64,
-    /// Clients' links that were cut for what they took: memory, time, a place, a descriptor.
+    /// Clients' links that were cut for their use of memory, time, places or descriptors.
     pub clients_cut: u64,
-    /// Most bytes that all clients' links held at a time, received or queued.
+    /// Peak of the bytes held by all clients' links, received or queued.
     pub client_memory_peak_bytes: u64,
 }
 
-/// Moves frames. One thread owns it.
+/// Moves frames. Owned by one thread.
 pub trait Transport: Send {
-    /// Queues a frame for a replica; dropped and counted if its queue is full. If it is not connected, the newest frames wait.
+    /// Queues a frame for a replica; drops and counts it if the queue is full. While the replica is not connected, the
+    /// newest frames are kept.
     fn send_to(&mut self, to: ReplicaId, frame: Bytes);
-    /// Queues a frame on a link; dropped and counted if the link is gone or its queue is full.
+    /// Queues a frame on a link; drops and counts it if the link is gone or its queue is full.
     fn send(&mut self, link: LinkId, frame: Bytes);
-    /// Writes what is queued, waits for at most `timeout` (none: until something happens), reads, and appends what happened:
-    /// replicas' frames before clients' frames. It may return early without an event, after work of its own.
+    /// Writes what is queued, waits for at most `timeout` (`None`: until something happens), reads, and appends the
+    /// events: replicas' frames before clients' frames. May return early without an event, after internal work.
     fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
-    /// Says that a frame of a client, which was [received](Event::Received) with so many bytes, is served: a client whose frames
-    /// are not released is read no further than `client_window_bytes`. To be said once for each frame; links that are gone need none.
+    /// Releases a client's frame, [received](Event::Received) with this many bytes, after it was served: the transport
+    /// stops reading from a client with `client_window_bytes` of unreleased frames. Call it once for each frame; a
+    /// closed link needs no call.
     fn release(&mut self, link: LinkId, bytes: usize);
-    /// Whether a client leaves so much of its replies unread that it should be served no more until it does.
+    /// Returns whether a client leaves so many replies unread that it should not be served for now.
     fn is_congested(&self, link: LinkId) -> bool;
-    /// Says of a client's link whether what came over it is genuine: such links keep their places and memory before all others.
+    /// Records whether the data on a client's link is genuine: genuine links are the last to lose their places and
+    /// memory.
     fn vouch(&mut self, link: LinkId, genuine: bool);
-    /// A number for the address of a link's remote, or for its /64 network of IPv6; the same for all if the transport knows no addresses.
+    /// Returns a number for the remote's address, or for its /64 network of IPv6; the same for all links if the
+    /// transport knows no addresses.
     fn crowd(&self, _link: LinkId) -> u64 {
         0
     }
-    /// Ends a link, once what is queued on it is written as far as its socket takes it; the next poll reports it.
+    /// Ends a link, after writing as much of its queue as its socket takes; the next poll reports it.
     fn close(&mut self, link: LinkId, why: String);
-    /// Whether a replica is connected now.
     fn is_connected(&self, replica: ReplicaId) -> bool;
-    /// Counters since the start.
+    /// Returns the counters since the start.
     fn counters(&self) -> Counters;
-    /// Takes the newest refusals, oldest first: links that failed before they were authenticated, and why.
+    /// Removes and returns the latest refusals, oldest first: links that failed before they were authenticated.
     fn take_refusals(&mut self) -> Vec<Refusal> {
         Vec::new()
     }
-    /// Where it listens; none for a client, and none once it accepts nobody any more.
+    /// Returns the addresses on which it listens; `None` for a client, and after it has stopped accepting.
     fn listening(&self) -> Option<Listening> {
         None
     }
-    /// Closes the listeners, to end soon: the links that live go on, nobody new is accepted, and clients that take nothing of what is
-    /// queued for them are cut after half a second.
+    /// Closes the listeners before shutdown: existing links continue, no new ones are accepted, and clients that read
+    /// nothing of their queue are cut after half a second.
     fn stop_accepting(&mut self);
-    /// Whether something that was queued on a link has not been given to the operating system yet.
+    /// Returns whether a queued frame has not been given to the operating system yet.
     fn has_unsent(&self) -> bool;
-    /// Something that another thread can use to end a [`Transport::poll`] early.
+    /// Returns a function that another thread can call to end a [`Transport::poll`] early.
     fn waker(&self) -> std::sync::Arc<dyn Fn() + Send + Sync>;
 }

@@ -1,4 +1,4 @@
-//! A machine as a link of a transport.
+//! Link of a packet transport: a machine and its frame queue.
 
 use crate::framing::HEADER_BYTES;
 use crate::links::{LinkState, Linked};
@@ -12,11 +12,11 @@ use std::ops::{Deref, DerefMut};
 pub struct PacketLink {
     state: LinkState,
     pub machine: Box<dyn Machine>,
-    /// By which socket its packets come and go.
+    /// Index of the socket for its packets.
     pub port: usize,
-    /// When the machine is to be woken, as the transport's list of alarms has it.
+    /// Deadline of the machine's timer, as listed in the transport's alarms.
     pub alarm: Option<Time>,
-    /// Frames that the machine gets with the next poll.
+    /// Frames to give to the machine in the next poll.
     queue: VecDeque<Bytes>,
     queued_bytes: usize,
 }
@@ -26,7 +26,7 @@ impl PacketLink {
         PacketLink { state, machine, port, alarm: None, queue: VecDeque::new(), queued_bytes: 0 }
     }
 
-    /// The next frame for the machine.
+    /// Removes and returns the next frame for the machine.
     pub fn next_frame(&mut self) -> Option<Bytes> {
         let frame = self.queue.pop_front()?;
         self.queued_bytes -= frame.len() + HEADER_BYTES;

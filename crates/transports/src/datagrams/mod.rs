@@ -1,11 +1,11 @@
 //! Connections over the kernel's UDP: the driver of every [`Machine`].
 //!
-//! A transport over packets is an [`Association`]: it makes the machine of one end of a connection. Everything else is
-//! here or in `links`: sockets, the clock, timers, whose packet it is, peers, places and budgets. The
-//! simulator is the other driver.
+//! A transport over packets is an [`Association`], which makes the machine for one end of a connection. This module and
+//! `links` do the rest: sockets, clock, timers, demultiplexing, peers, places and budgets. The simulator is the other
+//! driver.
 //!
-//! A connection is known by the socket and the address that its packets come by. A packet that the kernel has no room
-//! for is lost, as it may be on the way.
+//! A connection is identified by its local socket and remote address. A packet for which the kernel has no room is
+//! lost, just as it could be lost on the network.
 
 mod link;
 mod serve;
@@ -28,22 +28,21 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The token of the waker; those of sockets are below.
+/// Token of the waker; sockets have lower ones.
 const WAKER: Token = Token(usize::MAX);
-/// Most bytes of a packet over UDP.
+/// Maximum size of a UDP packet, in bytes.
 const MAX_PACKET_BYTES: usize = 64 << 10;
-/// How often links without an event of their own are looked over at least, in milliseconds.
+/// Longest time between two sweeps over links without events, in milliseconds.
 const LOOK_MS: u64 = 1_000;
 
 /// A kind of transport over packets.
 pub trait Association: Send + Sync {
-    /// What others have to know of it.
     fn profile(&self) -> &TransportProfile;
 
-    /// One end of a new connection, with the channel that `end` says, or its own. `nonce` was never used before.
+    /// Creates one end of a new connection, with the channel that `end` names, or its own. `nonce` must be unused.
     ///
     /// # Errors
-    /// If the channel cannot be used with it.
+    /// If the channel does not work with this transport.
     fn open(
         &self,
         end: &ChannelConfig,
@@ -105,9 +104,9 @@ impl Carrier for Datagrams {
 /// A bound socket.
 struct Port {
     socket: UdpSocket,
-    /// Who comes in by it; none if it only dials.
+    /// Who may connect through it; `None` if it only dials.
     door: Option<Door>,
-    /// It has more to read, of which no event will tell.
+    /// More packets may be waiting, for which no further event comes.
     is_readable: bool,
 }
 
@@ -120,14 +119,14 @@ pub struct DatagramTransport {
     end: ChannelConfig,
     settings: WireSettings,
     ports: Vec<Port>,
-    /// Whether strangers may still come in.
+    /// New connections are still accepted.
     accepts: bool,
     links: Links<PacketLink>,
-    /// Whose packets are whose: by port and address.
+    /// Links by port and remote address.
     routes: HashMap<(usize, SocketAddr), LinkId>,
-    /// When machines want to be woken.
+    /// Deadlines of the machines' timers.
     alarms: BTreeSet<(Time, LinkId)>,
-    /// When time began.
+    /// Zero of the machines' clock.
     began: Instant,
     buffer: Vec<u8>,
 }
@@ -144,7 +143,7 @@ impl DatagramTransport {
         let poll = mio::Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let waker: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
-            // It can fail only when the descriptor is gone, and then there is no one to wake.
+            // This fails only if the descriptor is gone, and then no one is waiting.
             let _ = waker.wake();
         });
         let peers = if endpoints.clients.is_some() { Door::Peers } else { Door::Anybody };
@@ -174,7 +173,7 @@ impl DatagramTransport {
         Ok(transport)
     }
 
-    /// Has a socket watched; returns its place.
+    /// Registers a socket with the poll; returns its index.
     fn take_over(&mut self, socket: std::net::UdpSocket, door: Option<Door>) -> io::Result<usize> {
         socket.set_nonblocking(true)?;
         let mut socket = UdpSocket::from_std(socket);
@@ -184,7 +183,7 @@ impl DatagramTransport {
         Ok(at)
     }
 
-    /// The socket from which to dial an address: of its family, and that of the peers if it can be.
+    /// Returns the socket from which to dial an address: one of the same address family, preferably the peers'.
     fn port_for(&mut self, address: SocketAddr) -> io::Result<usize> {
         let suits = |port: &Port| {
             let is_own = !matches!(port.door, Some(Door::Clients | Door::Operators));
@@ -207,7 +206,7 @@ impl DatagramTransport {
     }
 }
 
-/// Events taken from the kernel in one poll: more than there are sockets.
+/// Returns the maximum number of events taken from the kernel in one poll: more than there are sockets.
 const fn endpoints_most() -> usize {
     16
 }

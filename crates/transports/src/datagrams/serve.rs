@@ -1,4 +1,4 @@
-//! What a poll does around its wait: alarms, dialling, sending and receiving.
+//! The work of a poll before and after its wait: alarms, dialling, sending and receiving.
 
 use super::*;
 use crate::Remote;
@@ -7,11 +7,11 @@ use crate::links::{LinkState, Phase};
 use quorate_channels::{Loss, Output};
 use std::mem::take;
 
-/// Packets taken from one socket in one poll; the rest comes with the next.
+/// Maximum number of packets taken from one socket in one poll; the rest is left to the next.
 const MAX_PACKETS: usize = 512;
 
 impl DatagramTransport {
-    /// Dials, gives up handshakes, and wakes the machines that are due.
+    /// Dials, times out handshakes, and calls the timers that are due.
     pub(super) fn run_timers(&mut self, events: &mut Vec<Event>) {
         let instant = Instant::now();
         let mut dials = if self.links.is_asking() { self.links.resolved(instant) } else { Vec::new() };
@@ -30,7 +30,7 @@ impl DatagramTransport {
         }
     }
 
-    /// Gives machines the frames that were queued for them.
+    /// Gives queued frames to their machines.
     pub(super) fn flush_dirty(&mut self, events: &mut Vec<Event>) {
         let now = self.now();
         for id in take(&mut self.links.dirty) {
@@ -43,7 +43,7 @@ impl DatagramTransport {
         }
     }
 
-    /// Takes what came in.
+    /// Receives packets.
     pub(super) fn receive(&mut self, events: &mut Vec<Event>) {
         for at in 0..self.ports.len() {
             let mut left = MAX_PACKETS;
@@ -56,8 +56,8 @@ impl DatagramTransport {
                         self.take_packet(at, from, packet, events);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ports[at].is_readable = false,
-                    // Of a packet that was sent: nobody listens there. The machine's timer, or the dial's, finds out
-                    // too.
+                    // Reports that an earlier packet found no listener. The timer of the machine or of the dial notices
+                    // this too.
                     Err(_) => {}
                 }
             }
@@ -80,7 +80,7 @@ impl DatagramTransport {
         };
         let room = self.links.table.get(id).map(|link| (link.remote(), self.links.memory.room(link)));
         if let Some((Some(Remote::Client(_)), 0)) = room {
-            // There is no room for what this client sends: it is lost, and its machine will say it again.
+            // No memory for this client's packets: drop the packet; its machine will retransmit.
             return;
         }
         let now = self.now();
@@ -101,7 +101,7 @@ impl DatagramTransport {
         Ok(())
     }
 
-    /// Gives a new connection its machine and its place.
+    /// Creates the machine and the link of a new connection.
     fn open(
         &mut self,
         side: Side,
@@ -126,14 +126,14 @@ impl DatagramTransport {
         Ok(id)
     }
 
-    /// Forgets the routes of links that are gone, whenever these are the most.
+    /// Removes the routes of closed links once they are the majority.
     fn forget_routes(&mut self) {
         if self.routes.len() > 2 * self.links.table.iter().count() + 1 {
             self.routes.retain(|_, id| self.links.table.get(*id).is_some());
         }
     }
 
-    /// Has a link's machine do something, and does what it asks for.
+    /// Calls a link's machine and performs its outputs.
     fn with(&mut self, id: LinkId, events: &mut Vec<Event>, act: impl FnOnce(&mut dyn Machine, &mut Vec<Output>)) {
         if self.links.table.get(id).is_none() {
             return;
@@ -202,14 +202,14 @@ impl DatagramTransport {
 
     fn put_on_the_way(&mut self, link: &mut PacketLink, packet: &[u8]) {
         self.links.counters.write_calls += 1;
-        // One that the kernel does not take is lost, like one that is lost on the way.
+        // A packet that the kernel refuses is lost, just as it could be lost on the network.
         if let Ok(bytes) = self.ports[link.port].socket.send_to(packet, link.address) {
             self.links.counters.bytes_sent += bytes as u64;
             link.bytes_written += bytes as u64;
         }
     }
 
-    /// Lets a machine say farewell before its link is closed.
+    /// Lets a machine send a farewell before its link is closed.
     pub(super) fn say_farewell(&mut self, id: LinkId) {
         let now = self.now();
         let Some(link) = self.links.table.get_mut(id) else { return };
@@ -217,7 +217,7 @@ impl DatagramTransport {
         link.machine.close(now, &mut out);
         for said in out {
             if let Output::Packet(packet) = said {
-                // A farewell may be lost; the remote's timer tells it, too.
+                // The farewell may be lost; then the remote's timer detects the end.
                 let _ = self.ports[port].socket.send_to(&packet, address);
             }
         }

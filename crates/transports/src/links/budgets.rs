@@ -1,9 +1,9 @@
-//! What clients' links may take of this end: memory and places.
+//! Limits on the memory and places that clients' links may take.
 //!
-//! A client is anybody who can dial. All their links have one budget of memory, and each address a share of the places.
-//! Where either runs out, the links go first that have shown nothing genuine
-//! ([`Transport::vouch`](crate::Transport::vouch)): of memory the one that holds the most, of places the one that was
-//! idle for longest, of the address that has the most of them.
+//! A client is anyone who can dial. All clients' links share one memory budget, and each address gets a share of the
+//! places. If either runs out, links that have shown nothing genuine ([`Transport::vouch`](crate::Transport::vouch))
+//! are cut first: for memory, the one that holds most; for places, the one idle for longest, of the address with most
+//! links.
 
 use super::table::index;
 use super::{Door, Linked, Links};
@@ -14,31 +14,31 @@ use quorate_gateway::places::{self, Entrance, Holder};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// What a received frame takes besides its bytes while it waits to be served.
+/// Memory per received frame besides its bytes, until it is served.
 const FRAME_OVERHEAD_BYTES: usize = 128;
-/// One link's unserved frames take at most one part in so many of the memory that is free, so that the next one finds
-/// some, too; and links that have shown nothing genuine leave one part in so many of all memory free.
+/// Divisor for shares of memory: one link's unserved frames take at most 1/8 of the free memory, so that some is left
+/// for others, and links that have shown nothing genuine are cut if less than 1/8 of all memory is free.
 const FREE_SHARES: usize = 8;
-/// Bytes read at a time of a frame that is longer than a link's share.
+/// Bytes read at a time of a frame that exceeds a link's share.
 const LONG_FRAME_READ_BYTES: usize = 64 << 10;
-/// How long a client that was genuine has to be idle before its place may go to a newcomer.
+/// Time after which an idle genuine client may lose its place to a newcomer.
 const GENUINE_IDLE: Duration = Duration::from_secs(60);
 
-/// What is kept of a client's link.
+/// A client's link's part of the shared budgets.
 pub struct Share {
-    /// Where it comes from: an address, or the /64 network of an IPv6 address.
+    /// Origin: an IPv4 address, or the /64 network of an IPv6 address.
     pub source: IpAddr,
     /// It has sent something genuine.
     pub genuine: bool,
-    /// Bytes of its frames that were handed out and not yet released.
+    /// Bytes of its frames that were handed out and not released yet.
     unserved: usize,
-    /// What it takes of the budget.
+    /// Its part of the used memory budget.
     accounted: usize,
-    /// It is not read until there is room.
+    /// It is not read until memory is available.
     paused: bool,
-    /// When its last frame came, as exactly as links are looked over.
+    /// Time of its last frame, to the precision of the sweeps.
     pub active: Instant,
-    /// Frames that had come when it was last looked at.
+    /// Frames received by the last sweep.
     frames_seen: u64,
 }
 
@@ -55,18 +55,18 @@ impl Share {
         }
     }
 
-    /// Whether frames have come since it was last looked at; `frames` came by now.
+    /// Returns whether frames have arrived since the last sweep; `frames` is the number received so far.
     pub fn looked_at(&mut self, frames: u64) -> bool {
         std::mem::replace(&mut self.frames_seen, frames) != frames
     }
 
-    /// A frame of so many bytes is handed out.
+    /// Notes that a frame of this many bytes was handed out.
     #[inline]
     pub fn handed_out(&mut self, bytes: usize) {
         self.unserved += bytes + FRAME_OVERHEAD_BYTES;
     }
 
-    /// Where it comes from, as a number: an IPv4 address, or the network part of an IPv6 one.
+    /// Returns the origin as a number: an IPv4 address, or the network part of an IPv6 address.
     pub fn crowd(&self) -> u64 {
         match self.source {
             IpAddr::V4(four) => u64::from(four.to_bits()),
@@ -74,13 +74,13 @@ impl Share {
         }
     }
 
-    /// It waits for this end, not for its remote.
+    /// Returns whether it waits for memory at this end, rather than for its remote.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
 }
 
-/// Whose an address is: whoever has one of IPv6 has a whole /64 network of them.
+/// Returns the origin of an address. An owner of one IPv6 address has a whole /64 network of them.
 fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => Ipv6Addr::from(u128::from(six) & !u128::from(u64::MAX)).into(),
@@ -88,7 +88,7 @@ fn source(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The memory of all clients' links: what was received and is not served, and what is queued.
+/// Memory budget of all clients' links: frames received but not served, and queues.
 pub struct Memory {
     limit: usize,
     window: usize,
@@ -101,12 +101,12 @@ impl Memory {
         Memory { limit: config.client_memory_bytes, window: config.client_window_bytes, used: 0, peak: 0 }
     }
 
-    /// Most bytes that were in use at a time.
+    /// Returns the peak of the bytes in use.
     pub fn peak(&self) -> usize {
         self.peak
     }
 
-    /// Notes what a link holds now.
+    /// Updates the memory that a link holds.
     #[inline]
     pub fn account<L: Linked>(&mut self, link: &mut L) {
         let now = link.share.unserved + link.held_bytes();
@@ -115,7 +115,7 @@ impl Memory {
         link.share.accounted = now;
     }
 
-    /// Notes what a link holds now, if it is a client's.
+    /// Updates the memory that a link holds, if it is a client's.
     #[inline]
     pub fn note<L: Linked>(&mut self, link: &mut L) {
         if let Some(Remote::Client(_)) = link.remote() {
@@ -123,24 +123,24 @@ impl Memory {
         }
     }
 
-    /// A link is gone.
+    /// Releases the memory of a closed link.
     pub fn settle<L: Linked>(&mut self, link: &L) {
         self.used -= link.share.accounted;
     }
 
-    /// How many bytes of a link may be read now; 0 if it has to wait until what it has sent is served.
+    /// Returns how many bytes of a link may be read now; 0 if it has to wait until its frames are served.
     pub fn room<L: Linked>(&self, link: &L) -> usize {
         let free = self.limit.saturating_sub(self.used);
         let share = self.window.min(free / FREE_SHARES);
         let held = link.share.unserved + link.partial_bytes();
         match share.saturating_sub(held) {
-            // A frame that is longer than the share comes alone.
+            // A frame that exceeds the share is read only if the link has no other.
             0 if link.share.unserved == 0 => free.min(LONG_FRAME_READ_BYTES),
             room => room,
         }
     }
 
-    /// Whether links that have shown nothing genuine have to give some back.
+    /// Returns whether links that have shown nothing genuine have to be cut.
     #[inline]
     fn is_short(&self) -> bool {
         self.used > self.limit / FREE_SHARES * (FREE_SHARES - 1)
@@ -148,14 +148,14 @@ impl Memory {
 }
 
 impl<L: Linked> Links<L> {
-    /// Leaves a link unread until there is room for what it sends.
+    /// Stops reading from a link until memory is available.
     pub fn pause(&mut self, link: &mut L) {
         if !std::mem::replace(&mut link.share.paused, true) {
             self.paused.push(link.id);
         }
     }
 
-    /// Has the links read again for which there is room by now.
+    /// Resumes reading from the paused links for which memory is available.
     pub fn resume(&mut self) {
         let (links, memory, unread) = (&mut self.table, &self.memory, &mut self.unread);
         self.paused.retain(|id| {
@@ -169,7 +169,7 @@ impl<L: Linked> Links<L> {
         });
     }
 
-    /// A frame of a client is served.
+    /// Notes that a client's frame was served.
     pub fn release_frame(&mut self, id: LinkId, bytes: usize) {
         let Some(link) = self.table.get_mut(id) else { return };
         let cost = bytes + FRAME_OVERHEAD_BYTES;
@@ -178,8 +178,8 @@ impl<L: Linked> Links<L> {
         self.memory.account(link);
     }
 
-    /// Notes what a client's link holds that is out of the table; others have to go, or it has, if there is too little
-    /// left.
+    /// Updates the memory that a client's link outside the table holds. If too little is left, cuts other links, or
+    /// fails if this one has to go.
     pub fn account(&mut self, link: &mut L) -> Result<(), LinkError> {
         self.memory.account(link);
         match self.memory.is_short() {
@@ -188,7 +188,7 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// The same for a link in the table.
+    /// Updates the memory of a link in the table, as [`Links::account`] does.
     #[inline]
     pub fn account_for(&mut self, id: LinkId) {
         let Some(link) = self.table.get_mut(id) else { return };
@@ -198,8 +198,8 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Cuts the links that hold the most, those first that have shown nothing genuine, until there is memory again.
-    /// `own` is out of the table, and an error if it is the one to go.
+    /// Cuts the links that hold most, those that have shown nothing genuine first, until memory is available. `own` is
+    /// outside the table; returns an error if it is the one to go.
     fn reclaim(&mut self, own: Option<&L>) -> Result<(), LinkError> {
         while self.memory.is_short() {
             let any = self.memory.used > self.memory.limit;
@@ -220,7 +220,7 @@ impl<L: Linked> Links<L> {
         Ok(())
     }
 
-    /// Makes room for a client that has authenticated itself, or says why there is none.
+    /// Makes room for an authenticated client, or returns the reason why there is none.
     pub fn make_place(&mut self, newcomer: &L) -> Result<(), LinkError> {
         let source = newcomer.share.source;
         let (all, most) = (self.config.max_client_links, self.config.max_client_links_per_address);
@@ -233,7 +233,7 @@ impl<L: Linked> Links<L> {
         Ok(())
     }
 
-    /// The clients' links that have a place.
+    /// Returns the clients' links that have a place.
     fn holders(&self) -> Vec<Holder<IpAddr, Instant>> {
         let now = Instant::now();
         let clients = self.table.iter().filter(|link| matches!(link.remote(), Some(Remote::Client(_))));
@@ -247,15 +247,15 @@ impl<L: Linked> Links<L> {
         clients.map(holder).collect()
     }
 
-    /// Cuts the client's link that is missed least; whether there was one.
+    /// Cuts the least valuable client's link. Returns whether there was one.
     pub fn cut_idle(&mut self, why: LinkError) -> bool {
         let Some(id) = places::gives_way(&self.holders(), None) else { return false };
         self.cut(index(LinkId(id)), why);
         true
     }
 
-    /// Makes room at a door for a newcomer that has yet to authenticate itself: silent strangers must not keep honest
-    /// ones out, and a crowd at the clients' door none of the peers.
+    /// Makes room at a door for a newcomer that is not authenticated yet: silent strangers must not keep honest ones
+    /// out, nor a crowd at the clients' door the peers.
     pub fn make_entrance(&mut self, address: SocketAddr, door: Door) {
         let source = source(address.ip());
         let of_source = |link: &L| link.door == door && link.share.source == source;
@@ -269,12 +269,12 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// The links that were accepted and have yet to authenticate themselves.
+    /// Returns the accepted links that are not authenticated yet.
     fn waiting(&self) -> impl Iterator<Item = &L> {
         self.table.iter().filter(|link| link.remote().is_none() && link.dialled.is_none())
     }
 
-    /// Cuts the link that has waited longest for its handshake, of those that `may_go`, if there is one.
+    /// Cuts the link that has waited longest for its handshake, of those that `may_go`. Returns whether there was one.
     pub fn evict_oldest(&mut self, may_go: impl Fn(&L) -> bool) -> bool {
         let candidates = self.waiting().filter(|link| may_go(link));
         let oldest = candidates.min_by_key(|link| (link.deadline, link.id)).map(|link| index(link.id));
@@ -283,7 +283,7 @@ impl<L: Linked> Links<L> {
         true
     }
 
-    /// Ends a link of the table that is a client's or nobody's yet.
+    /// Cuts a link in the table that is a client's or not authenticated.
     pub fn cut(&mut self, at: usize, why: LinkError) {
         let link = self.table.take(at).expect("a link that is cut is in the table");
         let mut none = Vec::new();

@@ -1,26 +1,23 @@
-//! By which door a link came in: that of peers, of clients or of operators, so that a firewall can tell them apart.
+//! The listener through which a link came in: for peers, clients or operators, so that a firewall can tell them apart.
 
 use crate::Remote;
 use crate::error::LinkError;
 
-/// Who may come in by a listener.
+/// Who may connect through a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Door {
-    /// Peers, and clients too where these have no listener of their own.
+    /// Peers, and clients if these have no listener of their own.
     Anybody,
-    /// Replicas of the committee.
     Peers,
-    /// Clients.
     Clients,
-    /// Operators: they present themselves as clients and are served apart from them.
+    /// Operators, who identify themselves as clients and are served separately.
     Operators,
 }
 
 impl Door {
-    /// All of them.
     pub const ALL: [Door; 4] = [Door::Anybody, Door::Peers, Door::Clients, Door::Operators];
 
-    /// Who the authenticated remote is to this transport; an error if it is at the wrong door.
+    /// Returns the identity of an authenticated remote at this door, or an error if the door does not serve it.
     pub fn admits(self, remote: Remote) -> Result<Remote, LinkError> {
         match (self, remote) {
             (Door::Anybody, _) | (Door::Peers, Remote::Replica(_)) | (Door::Clients, Remote::Client(_)) => Ok(remote),

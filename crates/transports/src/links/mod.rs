@@ -1,7 +1,7 @@
-//! What the links of a transport have in common, whatever carries them: their table, the peers and when to dial them
-//! again, who may have a place, what clients' links may take, and which give way.
+//! Common parts of all transports: the table of links, peers and their redials, and the places and memory of clients'
+//! links.
 //!
-//! A transport keeps its links here, tells what happens to them, and does the reading and writing itself.
+//! A transport keeps its links here, reports what happens to them, and reads and writes itself.
 
 mod budgets;
 mod door;
@@ -31,53 +31,52 @@ use std::ops::DerefMut;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A client that leaves this part of `client_queue_bytes` unread is served no more until it reads.
+/// A client with more than 1/4 of `client_queue_bytes` unread is not served until it reads.
 const CONGESTED_SHARE: usize = 4;
-/// Refusals kept for [`Transport::take_refusals`](crate::Transport::take_refusals); older ones are forgotten.
+/// Refusals kept for [`Transport::take_refusals`](crate::Transport::take_refusals); older ones are dropped.
 const MAX_REFUSALS: usize = 64;
 
-/// How far a link has come.
+/// Progress of a link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The connection is being made.
     Dialling,
-    /// The channel's handshake runs.
+    /// The channel's handshake is in progress.
     Handshake,
-    /// Frames flow.
+    /// Frames can pass.
     Established(Remote),
 }
 
-/// What is known of every link.
+/// Transport-independent state of a link.
 pub struct LinkState {
     pub id: LinkId,
     pub address: SocketAddr,
-    /// Whom this end dialled; none if it accepted.
+    /// Replica that this end dialled; `None` if it accepted.
     pub dialled: Option<ReplicaId>,
-    /// By which door it came in, if this end accepted.
+    /// Door through which it came in, if this end accepted.
     pub door: Door,
     pub phase: Phase,
-    /// When the handshake is given up.
+    /// Deadline of the handshake.
     pub deadline: Instant,
-    /// When the link was established.
+    /// Time at which the link was established.
     pub since: Instant,
-    /// Frames that came.
     pub frames_received: u64,
-    /// Bytes that were given to the operating system.
+    /// Bytes given to the operating system.
     pub bytes_written: u64,
-    /// A client's part of what there is for all of them.
+    /// A client's part of the shared budgets.
     pub share: Share,
-    /// A frame has come in part.
+    /// Progress of an incomplete frame.
     pub partial: Stuck,
-    /// Something is queued.
+    /// Progress of the queue.
     pub stalled: Stuck,
     /// On the list of links with something to write.
     pub dirty: bool,
-    /// On the list of links with something left to read, their budget being spent.
+    /// On the list of links with more to read, because their budget is spent.
     pub unread: bool,
 }
 
 impl LinkState {
-    /// A new link. One that was `dialled` is in that phase, another is in its handshake.
+    /// Creates the state of a new link: dialling if it was `dialled`, otherwise in its handshake.
     pub fn new(
         id: LinkId,
         address: SocketAddr,
@@ -104,7 +103,7 @@ impl LinkState {
         }
     }
 
-    /// Who is at the other end, once that is proved.
+    /// Returns the remote's identity, once it is proved.
     pub fn remote(&self) -> Option<Remote> {
         match self.phase {
             Phase::Established(remote) => Some(remote),
@@ -115,33 +114,33 @@ impl LinkState {
 
 /// A link of a transport. Dropping it closes it.
 pub trait Linked: DerefMut<Target = LinkState> {
-    /// Bytes of a frame that has not come whole.
+    /// Returns the bytes of an incomplete frame.
     fn partial_bytes(&self) -> usize;
 
-    /// Bytes queued, framing included, whether sealed or not.
+    /// Returns the bytes queued, framing included, sealed or not.
     fn queued_bytes(&self) -> usize;
 
-    /// Queues a frame unless that would exceed `max_bytes`; says whether it did.
+    /// Queues a frame unless that would exceed `max_bytes`. Returns whether it was queued.
     fn push(&mut self, frame: Bytes, max_bytes: usize) -> bool;
 
-    /// From now on refuses frames with a body of more than `bytes`.
+    /// Rejects frames with a body of more than `bytes` bytes from now on.
     fn set_frame_limit(&mut self, bytes: usize);
 
-    /// Whether an event will tell when it can be written again.
+    /// Returns whether an event will report that it is writable again.
     fn is_blocked(&self) -> bool;
 
-    /// What no event tells of a link to a replica and ends it; asked each time the links are looked over.
+    /// Returns a failure of a link to a replica for which no event comes; called in every sweep.
     fn trouble(&mut self, _now: Instant) -> Option<LinkError> {
         None
     }
 
-    /// Bytes of buffers: of what came in part, and of what is to be written.
+    /// Returns the bytes of its buffers: incomplete frames, and data to be written.
     fn held_bytes(&self) -> usize {
         self.partial_bytes() + self.queued_bytes()
     }
 }
 
-/// The links of one transport, its peers and its budgets.
+/// Links of one transport, with its peers and budgets.
 pub struct Links<L> {
     pub table: Table<L>,
     pub config: LinkConfig,
@@ -149,9 +148,9 @@ pub struct Links<L> {
     pub memory: Memory,
     /// Links with something to write.
     pub dirty: Vec<LinkId>,
-    /// Links with something left to read.
+    /// Links with more to read.
     pub unread: Vec<LinkId>,
-    /// What befell clients' links, told after what befell the others.
+    /// Events of clients' links, reported after those of all others.
     pub client_events: Vec<Event>,
     me: RemoteIdentity,
     peers: Vec<Peer>,
@@ -160,19 +159,20 @@ pub struct Links<L> {
     unauthenticated: usize,
     clients: usize,
     operators: usize,
-    /// Clients' links that are not read until there is room for what they send.
+    /// Clients' links that are not read until memory is available.
     paused: Vec<LinkId>,
     refusals: VecDeque<Refusal>,
-    /// The shortest time limit of [`Linked::trouble`], in milliseconds.
+    /// Shortest time limit of [`Linked::trouble`], in milliseconds.
     trouble_ms: u64,
-    /// When links are looked over next; none while there are none.
+    /// Time of the next sweep; `None` while there are no links.
     sweep_at: Option<Instant>,
-    /// When the next dial or deadline is due, or earlier; none while every link is established.
+    /// Lower bound on the time of the next dial or deadline; `None` while every link is established.
     next_timer: Option<Instant>,
 }
 
 impl<L: Linked> Links<L> {
-    /// No links yet; those to be dialled are due now. `wake` ends the transport's wait from another thread.
+    /// Creates an empty set of links; the peers to dial are due now. `wake` ends the transport's wait from another
+    /// thread.
     pub fn new(
         committee: &Committee,
         me: RemoteIdentity,
@@ -210,7 +210,7 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Queues a frame for a replica, or keeps it for the next link to it.
+    /// Queues a frame for a replica, or keeps it for the next link to that replica.
     pub fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
         assert_ne!(RemoteIdentity::Replica(to), self.me, "a replica hands itself its messages without a transport");
         let Some(peer) = self.peers.get_mut(to.index()) else {
@@ -256,7 +256,7 @@ impl<L: Linked> Links<L> {
         self.table.get(link).map_or(0, |link| link.share.crowd())
     }
 
-    /// Ends a link because the owner of the transport wants it ended.
+    /// Ends a link at the request of the transport's owner.
     pub fn close(&mut self, link: LinkId, why: String) {
         if self.table.get(link).is_none() {
             return;
@@ -264,7 +264,7 @@ impl<L: Linked> Links<L> {
         let link = self.table.take(index(link)).expect("the link was just there");
         let mut events = Vec::new();
         self.end(&link, LinkError::Ended(why), &mut events);
-        // A replica's end is told with the clients' events: it comes after its frames, too.
+        // Report a replica's end with the clients' events, so that it comes after its frames.
         self.client_events.append(&mut events);
     }
 
@@ -284,7 +284,7 @@ impl<L: Linked> Links<L> {
         self.table.iter().any(|link| link.remote().is_some() && link.queued_bytes() > 0)
     }
 
-    /// How long the next wait may be: not past the next timer, and not at all if something is left to do.
+    /// Returns the duration of the next wait: until the next timer at most, and zero if work is left.
     pub fn wait(&self, timeout: Option<Duration>, is_busy: bool) -> Option<Duration> {
         if is_busy || !self.unread.is_empty() || !self.client_events.is_empty() {
             return Some(Duration::ZERO);
@@ -293,7 +293,7 @@ impl<L: Linked> Links<L> {
         [timeout, until].into_iter().flatten().min()
     }
 
-    /// Makes an authenticated link an established one, if it may be, and queues what waited for it.
+    /// Admits an authenticated link, if allowed, and queues the frames that waited for it.
     pub fn admit(&mut self, link: &mut L, remote: Remote, events: &mut Vec<Event>) -> Result<(), LinkError> {
         match remote {
             Remote::Client(_) => {
@@ -341,7 +341,7 @@ impl<L: Linked> Links<L> {
         Ok(())
     }
 
-    /// Ends a link that was taken out of the table, and is to be dropped then.
+    /// Ends a link that was taken out of the table; the caller then drops it.
     pub fn end(&mut self, link: &L, why: LinkError, events: &mut Vec<Event>) {
         let now = Instant::now();
         match link.phase {
@@ -381,13 +381,13 @@ impl<L: Linked> Links<L> {
         self.table.release(link.id);
     }
 
-    /// Notes that somebody who has yet to authenticate came in by a door, for whom there has to be room.
+    /// Notes that an unauthenticated newcomer came in through a door, and makes room for it.
     pub fn knocked(&mut self, address: SocketAddr, door: Door) {
         self.make_entrance(address, door);
         self.unauthenticated += 1;
     }
 
-    /// The newcomer came to nothing before it was a link.
+    /// Notes that a newcomer failed before it became a link.
     pub fn turned_away(&mut self, address: SocketAddr, why: LinkError) {
         self.unauthenticated -= 1;
         self.refuse(address.into(), None, why);
@@ -407,29 +407,29 @@ impl<L: Linked> Links<L> {
         self.due(due);
     }
 
-    /// Dialling failed before there was a link.
+    /// Notes that dialling failed before there was a link.
     pub fn dial_failed(&mut self, replica: ReplicaId, why: LinkError, now: Instant) {
         self.refuse(self.peers[replica.index()].address.clone(), Some(replica), why);
         self.dial_later(replica, now);
     }
 
-    /// Makes sure that timers run no later than `at`.
+    /// Schedules the timers to run at `at` at the latest.
     pub fn due(&mut self, at: Option<Instant>) {
         self.next_timer = [self.next_timer, at].into_iter().flatten().min();
     }
 
-    /// Whether timers have to run now.
+    /// Returns whether timers have to run now.
     pub fn is_due(&self, now: Instant) -> bool {
         self.next_timer.is_some_and(|due| due <= now)
     }
 
-    /// Whether something is planned at all.
+    /// Returns whether any timer is set.
     pub fn has_timer(&self) -> bool {
         self.next_timer.is_some()
     }
 
-    /// Gives up handshakes, looks links over, and finds the next time something is due. Returns whom to dial, and
-    /// where.
+    /// Times out handshakes, sweeps the links, and schedules the next run. Returns the replicas to dial, with their
+    /// addresses.
     pub fn run_timers(&mut self, now: Instant, events: &mut Vec<Event>) -> Vec<(ReplicaId, SocketAddr)> {
         self.next_timer = None;
         let is_late = |link: &&L| link.remote().is_none() && link.deadline <= now;
@@ -467,13 +467,13 @@ impl<L: Linked> Links<L> {
         dials
     }
 
-    /// Whether names are being resolved.
+    /// Returns whether names are being resolved.
     pub fn is_asking(&self) -> bool {
         self.names.is_asking()
     }
 
-    /// Whom to dial, and where, now that their names are resolved. Where name servers fail, what a name led to before
-    /// still serves.
+    /// Returns the replicas to dial whose names have been resolved, with their addresses. If name servers fail, uses
+    /// the last known addresses.
     pub fn resolved(&mut self, now: Instant) -> Vec<(ReplicaId, SocketAddr)> {
         let mut dials = Vec::new();
         for (replica, answer) in self.names.take() {
@@ -491,7 +491,7 @@ impl<L: Linked> Links<L> {
     }
 }
 
-/// Queues a frame on an established link, which the next poll writes.
+/// Queues a frame on an established link, for the next poll to write.
 #[inline]
 fn push<L: Linked>(link: &mut L, frame: Bytes, max_bytes: usize, counters: &mut Counters, dirty: &mut Vec<LinkId>) {
     if !link.push(frame, max_bytes) {

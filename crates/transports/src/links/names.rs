@@ -1,5 +1,5 @@
-//! Host names on their way to addresses. A name server may take many seconds, so each question has a thread of its own,
-//! and the transport is woken when the answer is there.
+//! Resolution of host names. A name server may take many seconds, so each query runs on its own thread and wakes the
+//! transport when it is done.
 
 use quorate_types::{Address, ReplicaId};
 use std::io;
@@ -10,7 +10,7 @@ use std::thread;
 /// A replica and the addresses of its host, at least one.
 pub type Answer = (ReplicaId, io::Result<Vec<SocketAddr>>);
 
-/// The names that are being resolved.
+/// Names that are being resolved.
 #[derive(Default)]
 pub struct Names {
     answers: Arc<Mutex<Vec<Answer>>>,
@@ -18,7 +18,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Has a replica's name resolved; `wake` is called when [`Names::take`] has the answer.
+    /// Starts to resolve a replica's name; `wake` is called when [`Names::take`] has the answer.
     pub fn ask(&mut self, replica: ReplicaId, address: Address, wake: impl Fn() + Send + 'static) {
         let answers = self.answers.clone();
         let resolve = move || {
@@ -32,12 +32,12 @@ impl Names {
         }
     }
 
-    /// Whether a question is open.
+    /// Returns whether a query is in progress.
     pub fn is_asking(&self) -> bool {
         self.asked > 0
     }
 
-    /// The answers that came.
+    /// Removes and returns the finished answers.
     pub fn take(&mut self) -> Vec<Answer> {
         let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
         self.asked -= answers.len();

@@ -1,5 +1,4 @@
-//! The replicas of the committee as one transport sees them: which it dials, and when again, and what waits for those
-//! who are not connected.
+//! Peers of one transport: which to dial and when, and the frames that wait while they are not connected.
 
 use crate::LinkId;
 use crate::config::LinkConfig;
@@ -9,18 +8,18 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// One replica.
+/// One replica of the committee.
 pub struct Peer {
     pub address: Address,
-    /// Where its host's name led to the last time, if it has a name.
+    /// Last addresses to which its host name resolved, if it has one.
     pub known: Vec<SocketAddr>,
-    /// Whether this end dials.
+    /// This end dials, rather than the peer.
     pub dials: bool,
     /// The established link.
     pub link: Option<LinkId>,
-    /// When to dial; none while a dial or a link lives, and for those who dial us.
+    /// Time of the next dial; `None` while a dial or a link exists, and for peers that dial us.
     pub dial_at: Option<Instant>,
-    /// Dials that failed since the last link that worked.
+    /// Failed dials since the last link that worked.
     failures: u32,
     parked: VecDeque<Bytes>,
     parked_bytes: usize,
@@ -40,18 +39,18 @@ impl Peer {
         }
     }
 
-    /// The last link worked: the next wait is the shortest again.
+    /// Notes that a link worked: the backoff starts again from the shortest delay.
     pub fn worked(&mut self) {
         self.failures = 0;
     }
 
-    /// Which of the host's addresses to dial: another one after each failure.
+    /// Returns the next of the host's addresses to dial: another one after each failure.
     pub fn next_known(&self) -> Option<SocketAddr> {
         (!self.known.is_empty()).then(|| self.known[self.failures as usize % self.known.len()])
     }
 
-    /// Keeps a frame for the next link, at the cost of the oldest ones: protocols say again what matters, and the
-    /// newest of it matters most. Returns how many frames were given up.
+    /// Keeps a frame for the next link and drops the oldest ones if there are too many: protocols resend what matters,
+    /// and the newest messages matter most. Returns the number of dropped frames.
     pub fn park(&mut self, frame: Bytes, max_bytes: usize) -> u64 {
         self.parked_bytes += frame.len();
         self.parked.push_back(frame);
@@ -64,13 +63,13 @@ impl Peer {
         given_up
     }
 
-    /// Takes what waited for a link, oldest first.
+    /// Removes and returns the frames that waited for a link, oldest first.
     pub fn unpark(&mut self) -> VecDeque<Bytes> {
         self.parked_bytes = 0;
         std::mem::take(&mut self.parked)
     }
 
-    /// Plans the next dial.
+    /// Schedules the next dial.
     pub fn dial_later(&mut self, now: Instant, config: &LinkConfig) {
         assert!(self.dials, "only the end that dials dials again");
         let doubled = config.reconnect_min_ms.saturating_mul(1 << self.failures.min(32));
@@ -80,7 +79,7 @@ impl Peer {
     }
 }
 
-/// A random part of `most`, so that those who lost the same remote do not all come back at once.
+/// Returns a random part of `most`, so that ends that lost the same remote do not all redial at once.
 fn jitter(most: Duration) -> Duration {
     let random = getrandom::u32().unwrap_or(u32::MAX / 2);
     most.mul_f64(f64::from(random) / f64::from(u32::MAX))

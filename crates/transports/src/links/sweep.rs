@@ -1,5 +1,5 @@
-//! Looking all links over now and then for what no event tells: a frame that does not become whole, a queue of which
-//! nothing is taken, bytes that nobody acknowledges. Nothing of it costs anything while frames flow.
+//! Periodic sweep over all links for conditions without events: a frame that never completes, a queue that is never
+//! read, unacknowledged bytes. Costs nothing per frame.
 
 use super::table::index;
 use super::{Linked, Links, Phase};
@@ -8,25 +8,25 @@ use crate::error::LinkError;
 use crate::{Event, Remote};
 use std::time::{Duration, Instant};
 
-/// Links are looked over so many times within the shortest of their time limits.
+/// Sweeps within the shortest time limit.
 const SWEEPS_PER_LIMIT: u32 = 4;
-/// The longest wait between two looks.
+/// Longest time between two sweeps.
 const LONGEST_PERIOD: Duration = Duration::from_millis(500);
-/// The shortest.
+/// Shortest time between two sweeps.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
-/// How long a client may take nothing of what is queued for it once the listeners are closed: whoever ends has no time
-/// for those who do not read.
+/// Time for which a client may read nothing of its queue once the listeners are closed: shutdown does not wait for
+/// clients that do not read.
 const FAREWELL_STALL_MS: u64 = 500;
 
-/// Since when something has been waiting without any progress.
+/// Time since when something has waited without progress.
 #[derive(Default)]
 pub struct Stuck {
     since: Option<(Instant, u64)>,
 }
 
 impl Stuck {
-    /// Notes whether it waits and how far it has come; says for how long it has come no further.
+    /// Records whether it waits and its progress. Returns for how long there has been no progress.
     pub fn observe(&mut self, now: Instant, waits: bool, progress: u64) -> Duration {
         match self.since {
             _ if !waits => {
@@ -43,21 +43,21 @@ impl Stuck {
 }
 
 impl<L: Linked> Links<L> {
-    /// How long after one look the next is due.
+    /// Returns the time between two sweeps.
     pub(super) fn sweep_period(&self) -> Duration {
         let LinkConfig { client_frame_timeout_ms, client_stall_ms, .. } = self.config;
         let shortest = client_frame_timeout_ms.min(client_stall_ms).min(self.trouble_ms);
         (Duration::from_millis(shortest) / SWEEPS_PER_LIMIT).clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
     }
 
-    /// From now on waits little for clients that do not read.
+    /// Shortens the timeout of clients that do not read, for shutdown.
     pub fn hurry_clients(&mut self, now: Instant) {
         self.config.client_stall_ms = self.config.client_stall_ms.min(FAREWELL_STALL_MS);
         self.sweep_at = self.sweep_at.map(|at| at.min(now + self.sweep_period()));
         self.due(self.sweep_at);
     }
 
-    /// Looks all links over, and ends those that have come to nothing.
+    /// Sweeps over all links, and ends those that have timed out.
     pub(super) fn sweep(&mut self, now: Instant, events: &mut Vec<Event>) {
         let config = &self.config;
         let ended: Vec<(usize, LinkError)> = self

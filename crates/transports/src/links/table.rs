@@ -1,11 +1,11 @@
-//! The table of links: found by index in constant time, never confused with an earlier link of the same index.
+//! Table of links: constant-time lookup by index; generations distinguish links that reuse an index.
 
 use crate::LinkId;
 
 struct Slot<L> {
     generation: u32,
     link: Option<Box<L>>,
-    /// A link lives here, though it may be taken out at the moment.
+    /// A link has this slot, though it may be taken out at the moment.
     occupied: bool,
 }
 
@@ -21,7 +21,7 @@ impl<L> Default for Table<L> {
     }
 }
 
-/// The position of a link in the table.
+/// Returns the index of a link in the table.
 pub fn index(id: LinkId) -> usize {
     id.0 as u32 as usize
 }
@@ -31,8 +31,7 @@ fn generation(id: LinkId) -> u32 {
 }
 
 impl<L> Table<L> {
-    /// Sets a place aside and names the link that is to come there by [`Table::put`], or leave it by
-    /// [`Table::release`].
+    /// Reserves a slot and returns the id of its link: fill it by [`Table::put`], or free it by [`Table::release`].
     pub fn reserve(&mut self) -> LinkId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, link: None, occupied: false });
@@ -44,19 +43,19 @@ impl<L> Table<L> {
         LinkId(u64::from(slot.generation) << 32 | u64::from(index))
     }
 
-    /// Puts a link in its place.
+    /// Puts a link in its slot.
     pub fn put(&mut self, id: LinkId, link: Box<L>) {
         let slot = &mut self.slots[index(id)];
         assert!(slot.occupied && slot.link.is_none(), "a link returns to the place set aside for it");
         slot.link = Some(link);
     }
 
-    /// Takes out the link at an index to work on it; [`Table::put`] it back or [`Table::release`] its place.
+    /// Takes out the link at an index to work on it. Afterwards, [`Table::put`] it back or [`Table::release`] its slot.
     pub fn take(&mut self, index: usize) -> Option<Box<L>> {
         self.slots.get_mut(index)?.link.take()
     }
 
-    /// Gives up a place; its next link has another name.
+    /// Frees a slot; its next link will have another id.
     pub fn release(&mut self, id: LinkId) {
         let slot = &mut self.slots[index(id)];
         assert!(slot.occupied && slot.link.is_none(), "a place is given up once, when its link is gone");
@@ -65,28 +64,24 @@ impl<L> Table<L> {
         self.free.push(index(id) as u32);
     }
 
-    /// The link of that name, if it lives.
+    /// Returns the link with this id, if it exists.
     pub fn get(&self, id: LinkId) -> Option<&L> {
         self.slots.get(index(id)).filter(|slot| slot.generation == generation(id))?.link.as_deref()
     }
 
-    /// The link of that name, if it lives, to be changed.
     #[inline]
     pub fn get_mut(&mut self, id: LinkId) -> Option<&mut L> {
         self.slots.get_mut(index(id)).filter(|slot| slot.generation == generation(id))?.link.as_deref_mut()
     }
 
-    /// The link at an index, to be changed.
     pub fn at_mut(&mut self, index: usize) -> Option<&mut L> {
         self.slots.get_mut(index)?.link.as_deref_mut()
     }
 
-    /// Every link.
     pub fn iter(&self) -> impl Iterator<Item = &L> {
         self.slots.iter().filter_map(|slot| slot.link.as_deref())
     }
 
-    /// Every link, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut L> {
         self.slots.iter_mut().filter_map(|slot| slot.link.as_deref_mut())
     }

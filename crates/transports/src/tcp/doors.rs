@@ -1,4 +1,4 @@
-//! Where a transport listens: one door for peers, one for clients, one for operators, so that a firewall can tell them apart.
+//! Listeners of a transport: one for peers, one for clients, one for operators, so that a firewall can tell them apart.
 
 use super::sockets;
 use crate::Endpoints;
@@ -13,22 +13,22 @@ use std::net::SocketAddr;
 struct OpenDoor {
     door: Door,
     listener: TcpListener,
-    /// It has more to accept, of which no event will tell.
+    /// More connections may be waiting, for which no further event comes.
     accepts_more: bool,
 }
 
-/// The listeners of one transport. The token of each is its position.
+/// Listeners of one transport. The token of each is its position.
 #[derive(Default)]
 pub struct Doors(Vec<OpenDoor>);
 
-/// Most listeners of one transport.
+/// Maximum number of listeners of one transport.
 pub const MAX_DOORS: usize = 3;
 
 impl Doors {
-    /// Takes endpoints over and has them watched.
+    /// Takes over endpoints and registers them with the poll.
     pub fn open(endpoints: Endpoints, config: &TcpConfig, registry: &Registry) -> Result<Doors, SetupError> {
         let peers = if endpoints.clients.is_some() { Door::Peers } else { Door::Anybody };
-        // Operators first, so that they come in however many others knock.
+        // Operators first, so that they get in no matter how many others dial.
         let doors =
             [(Door::Operators, endpoints.operators), (peers, endpoints.peers), (Door::Clients, endpoints.clients)];
         let mut open = Vec::with_capacity(MAX_DOORS);
@@ -41,34 +41,34 @@ impl Doors {
         Ok(Doors(open))
     }
 
-    /// Closes all of them.
+    /// Closes all listeners.
     pub fn close(&mut self, registry: &Registry) {
         for mut open in self.0.drain(..) {
-            // It fails only if the listener is not registered; dropping it deregisters it all the same.
+            // This fails only if the listener is not registered; dropping it deregisters it anyway.
             let _ = registry.deregister(&mut open.listener);
         }
     }
 
-    /// Where a door is; none if there is no such door.
+    /// Returns the address of a listener, or `None` if there is no such listener.
     pub fn address(&self, wanted: &[Door]) -> Option<SocketAddr> {
         let open = self.0.iter().find(|open| wanted.contains(&open.door))?;
         open.listener.local_addr().ok()
     }
 
-    /// Somebody waits at the door with this token.
+    /// Notes that a connection waits at the listener with this token.
     pub fn knocked(&mut self, token: usize) {
-        // None is left once the doors are closed.
+        // No listener is left once they are closed.
         if let Some(open) = self.0.get_mut(token) {
             open.accepts_more = true;
         }
     }
 
-    /// Whether somebody may wait at a door.
+    /// Returns whether a connection may be waiting.
     pub fn accepts_more(&self) -> bool {
         self.0.iter().any(|open| open.accepts_more)
     }
 
-    /// The next who waits at a door, or what the operating system says against it; none if nobody waits.
+    /// Accepts the next waiting connection, or returns the operating system's error; `None` if none is waiting.
     pub fn accept(&mut self) -> Option<(Door, io::Result<(TcpStream, SocketAddr)>)> {
         for open in self.0.iter_mut().filter(|open| open.accepts_more) {
             loop {

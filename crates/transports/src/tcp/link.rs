@@ -15,33 +15,33 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-/// The kernel's answer to a write on a closed stream is an error, not a signal.
+/// Makes a write on a closed stream return an error instead of raising a signal.
 const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
-/// Bytes read at a time while the channel has to see them.
+/// Bytes read at a time if the channel has to open them.
 const CHANNEL_READ_BYTES: usize = 16 << 10;
-/// Plaintext sealed ahead of the socket: one system call's worth.
+/// Plaintext sealed ahead of the socket: enough for one system call.
 const SEAL_AHEAD_BYTES: usize = 256 << 10;
 
-/// What is left to do after a round of reads.
+/// State after a round of reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// The socket has nothing more: the next event will tell.
+    /// The socket is empty; an event will report more.
     Drained,
-    /// The budget is spent; no event will tell of the rest.
+    /// The budget is spent; no event will report the rest.
     More,
 }
 
-/// A stream, its channel and what is to go through them.
+/// A stream with its channel and its queues.
 pub struct Link {
     state: LinkState,
     pub socket: TcpStream,
-    /// The remote has closed its end; what it sent before may still be unread.
+    /// The remote has closed its end; earlier data may still be unread.
     pub has_closed: bool,
-    /// Something was sent and not acknowledged, and for how long that may be.
+    /// Progress of unacknowledged data, and its time limit in milliseconds.
     unacknowledged: (Stuck, u64),
-    /// The socket took no more; an event will tell when it does.
+    /// The socket is full; an event will report when it is writable.
     pub blocked: bool,
-    /// Registered for such events.
+    /// Registered for writability events.
     pub watches_writable: bool,
     channel: Box<dyn Channel>,
     transparent: bool,
@@ -121,7 +121,7 @@ impl Link {
         }
     }
 
-    /// Whether dialling is over; an error if it failed.
+    /// Returns whether dialling has finished, or the error with which it failed.
     pub fn finish_dialling(&mut self) -> Result<bool, LinkError> {
         if let Some(error) = self.socket.take_error().map_err(LinkError::Dial)? {
             return Err(LinkError::Dial(error));
@@ -137,7 +137,7 @@ impl Link {
         }
     }
 
-    /// Begins the handshake.
+    /// Starts the handshake.
     pub fn start(&mut self) {
         self.channel.start(&mut self.outgoing);
     }
@@ -146,7 +146,7 @@ impl Link {
         self.outgoing_gone < self.outgoing.len()
     }
 
-    /// Writes until nothing is left or the socket takes no more.
+    /// Writes until nothing is left or the socket is full.
     pub fn flush(&mut self, counters: &mut Counters) -> Result<(), LinkError> {
         loop {
             if !self.transparent && matches!(self.phase, Phase::Established(_)) {
@@ -210,7 +210,7 @@ impl Link {
         }
     }
 
-    /// Moves what is queued through a channel that changes it. A frame counts as sent once it is sealed.
+    /// Seals queued frames, for channels that change the bytes. A frame counts as sent once it is sealed.
     fn seal_queue(&mut self, counters: &mut Counters) {
         while !self.queue.is_empty() && self.outgoing.len() < SEAL_AHEAD_BYTES {
             let mut slices = [IoSlice::new(&[])];
@@ -220,8 +220,8 @@ impl Link {
         }
     }
 
-    /// Reads handshake bytes until the remote is authenticated, the socket is empty, or the handshake fails.
-    /// An answer is left for [`Link::flush`].
+    /// Reads handshake bytes until the remote is authenticated, the socket is empty, or the handshake fails. Responses
+    /// are left for [`Link::flush`].
     pub fn read_handshake(&mut self, counters: &mut Counters) -> Result<Option<Remote>, LinkError> {
         while let Some((count, _)) = self.read_wire()? {
             counters.bytes_received += count as u64;
@@ -237,8 +237,8 @@ impl Link {
         Ok(None)
     }
 
-    /// Reads frames until the socket is empty or about `budget` bytes are read. A read that does not fill its room has emptied
-    /// the socket; only when the remote is `closing` does the end of the stream come without an event of its own.
+    /// Reads frames until the socket is empty or about `budget` bytes have been read. A short read means that the
+    /// socket is empty; only if the remote is `closing` may the end of the stream follow without an event of its own.
     pub fn read_frames(
         &mut self,
         remote: Remote,
@@ -285,7 +285,8 @@ impl Link {
         Ok(())
     }
 
-    /// One read straight into the frame buffer: how many bytes of how much room, or nothing if the socket is empty.
+    /// Reads once, directly into the frame buffer. Returns the number of bytes read and the room there was, or `None`
+    /// if the socket is empty.
     fn read_plain(&mut self) -> Result<Option<(usize, usize)>, LinkError> {
         let room = self.frames.spare();
         let wanted = room.len();
@@ -295,7 +296,7 @@ impl Link {
         Ok(Some((count, wanted)))
     }
 
-    /// One read into the buffer of what the channel has yet to open.
+    /// Reads once into the buffer of bytes that the channel has to open, with results as in [`Link::read_plain`].
     fn read_wire(&mut self) -> Result<Option<(usize, usize)>, LinkError> {
         self.wire.reserve(CHANNEL_READ_BYTES);
         let room = self.wire.spare_capacity_mut();
@@ -308,7 +309,7 @@ impl Link {
     }
 }
 
-/// One read: how many bytes, or nothing if the socket is empty.
+/// Reads once. Returns the number of bytes, or `None` if the socket is empty.
 fn receive(socket: &TcpStream, room: &mut [MaybeUninit<u8>]) -> Result<Option<usize>, LinkError> {
     loop {
         match SockRef::from(socket).recv(room) {

@@ -1,8 +1,8 @@
 //! Frames over TCP, driven by one epoll instance.
 //!
-//! Of each pair of replicas the lower id dials and the other accepts, so that there is one link per pair; a client dials every
-//! replica. Readiness is edge-triggered: a link is read until a read comes back short or its budget is spent, written until the
-//! socket takes no more, and only then watched for being writable.
+//! Of each pair of replicas the lower id dials and the other accepts, so there is one link per pair; a client dials
+//! every replica. Readiness is edge-triggered: a link is read until a read comes back short or its budget is spent, and
+//! written until the socket is full; only then is it watched for writability.
 
 mod doors;
 mod link;
@@ -25,12 +25,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The tokens below are those of the endpoints.
+/// Token of the waker; endpoints have lower ones.
 const WAKER: Token = Token(MAX_DOORS);
-/// The token of the link at index 0.
+/// Token of the link at index 0.
 const FIRST_LINK: usize = MAX_DOORS + 1;
 
-/// Events taken from the kernel in one poll; the rest comes with the next.
+/// Maximum number of events taken from the kernel in one poll; the rest is left to the next.
 const MAX_READY: usize = 256;
 /// TCP as a kind of transport.
 pub(crate) struct Tcp;
@@ -78,7 +78,7 @@ pub struct TcpTransport {
     ready: mio::Events,
     waker: Arc<dyn Fn() + Send + Sync>,
     doors: Doors,
-    /// When to accept again after the operating system had no descriptor left.
+    /// Time to accept again after the process ran out of descriptors.
     accept_at: Option<Instant>,
     channels: Box<dyn ChannelFactory>,
     tcp: TcpConfig,
@@ -86,7 +86,7 @@ pub struct TcpTransport {
 }
 
 impl TcpTransport {
-    /// The transport of the replica that `channels` speak for.
+    /// Creates the transport of the replica that `channels` represent.
     pub fn replica(
         committee: &Committee,
         endpoints: impl Into<Endpoints>,
@@ -109,7 +109,7 @@ impl TcpTransport {
         TcpTransport::new(committee, endpoints, Box::new(channels), config)
     }
 
-    /// The transport of the client that `channels` speak for: it dials every replica, and again when a link is lost.
+    /// Creates the transport of the client that `channels` represent: it dials every replica, and redials lost links.
     pub fn client(
         committee: &Committee,
         channels: impl ChannelFactory + 'static,
@@ -132,7 +132,7 @@ impl TcpTransport {
         let poll = mio::Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let waker: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
-            // It can fail only when the descriptor is gone, and then there is no one to wake.
+            // This fails only if the descriptor is gone, and then no one is waiting.
             let _ = waker.wake();
         });
         let doors = Doors::open(endpoints, &config.tcp, poll.registry())?;
@@ -199,7 +199,7 @@ impl Transport for TcpTransport {
 
     fn close(&mut self, link: LinkId, why: String) {
         if let Some(found) = self.links.table.get_mut(link) {
-            // What does not leave now is lost with the link, whatever the reason.
+            // Anything that cannot be written now is lost with the link, so the error does not matter.
             let _ = found.flush(&mut self.links.counters);
         }
         self.links.close(link, why);
