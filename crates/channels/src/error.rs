@@ -1,16 +1,15 @@
-//! Why a channel refuses the other end: each with its cause and what to do.
+//! Reasons why a channel rejects the other end, each with its cause and what to do.
 
 use crate::{Carriage, RemoteIdentity};
 use quorate_types::{ClusterId, ReplicaId};
 use thiserror::Error;
 
-/// Why a handshake failed.
+/// Reason why a handshake failed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ChannelError {
-    /// The first bytes are not a handshake.
     #[error("the peer is not quorate: its first bytes are not a handshake; check the address and what listens there")]
     NotQuorate,
-    /// The other end speaks another wire version.
+    /// The other end uses another wire version.
     #[error("the peer speaks wire version {theirs}, this end {ours}: run the same release on both")]
     Version {
         /// The version in the peer's hello.
@@ -23,23 +22,23 @@ pub enum ChannelError {
     Cluster {
         /// The peer's cluster.
         theirs: ClusterId,
-        /// The own cluster.
+        /// This end's cluster.
         ours: ClusterId,
     },
-    /// Another end answered than was dialled.
+    /// Another replica answered than the one dialled.
     #[error("replica {expected} was dialled and {found} answered: check the addresses of the committee")]
     UnexpectedRemote {
-        /// Who was dialled.
+        /// The replica that was dialled.
         expected: ReplicaId,
         /// Who answered, by its own claim.
         found: RemoteIdentity,
     },
-    /// The other end dialled this replica for another.
+    /// The other end meant to dial another replica.
     #[error("the peer meant to reach replica {meant}, this is replica {me}: check the peer's committee addresses")]
     Misdirected {
-        /// Whom the peer expects.
+        /// The replica that the peer meant to reach.
         meant: ReplicaId,
-        /// Who this is.
+        /// This replica.
         me: ReplicaId,
     },
     /// The other end claims to be this very replica.
@@ -48,26 +47,25 @@ pub enum ChannelError {
     /// The claimed replica did not sign this handshake.
     #[error("the signature is not replica {0}'s: its key differs from the committee's, or the peer is an impostor")]
     Signature(ReplicaId),
-    /// A field of the handshake has no meaning.
+    /// A field of the handshake is invalid.
     #[error("the peer's handshake is malformed: {0}; it runs another program or means harm")]
     Malformed(&'static str),
     /// A part of the handshake is longer than any honest one.
     #[error("the peer announces a handshake part of {bytes} bytes, over the limit of {limit}: it means harm")]
     HandshakeTooLong {
-        /// Bytes announced.
+        /// Announced length.
         bytes: usize,
-        /// Most that are allowed.
+        /// Maximum length.
         limit: usize,
     },
-    /// The channel is not made for what the transport gives it.
+    /// The channel does not work over the transport's carriage.
     #[error("the channel {channel} does not work over {carriage}: choose another channel or another transport")]
     Carriage {
-        /// The channel's name.
         channel: &'static str,
-        /// What the transport gives it.
+        /// What the transport provides.
         carriage: Carriage,
     },
-    /// The operating system has no randomness to give.
+    /// The operating system has no randomness.
     #[error("no randomness for a handshake from the operating system: {0}")]
     Randomness(String),
 }

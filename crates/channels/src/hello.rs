@@ -1,4 +1,4 @@
-//! The first message of each end, of fixed size, and what the signatures of a handshake are made on.
+//! The first message of each end, of fixed size, and the transcript that a handshake's signatures cover.
 //!
 //! ```text
 //! offset  0  magic      8   "QUORATE\n"
@@ -14,7 +14,6 @@ use crate::{ChannelError, NONCE_BYTES, RemoteIdentity, Side};
 use quorate_types::codec::WIRE_VERSION;
 use quorate_types::{ClientId, ClusterId, Digest, ReplicaId};
 
-/// Bytes of a hello.
 pub const HELLO_BYTES: usize = NONCE_AT + NONCE_BYTES;
 
 const MAGIC: [u8; 8] = *b"QUORATE\n";
@@ -29,17 +28,18 @@ const ROLE_REPLICA: u8 = 1;
 const ROLE_CLIENT: u8 = 2;
 const TRANSCRIPT_TAG: &[u8] = b"quorate handshake v1";
 
-/// A hello as it is on the wire.
+/// A hello in wire format.
 pub type HelloBytes = [u8; HELLO_BYTES];
 
-/// What a hello claims.
+/// Claims of a hello.
 pub struct Hello {
     pub cluster: ClusterId,
     pub claims: RemoteIdentity,
     pub expects: Option<ReplicaId>,
 }
 
-/// The signer's place in the handshake; part of what is signed, so that no signature serves for the other end.
+/// The signer's place in the handshake; part of the signed transcript, so that a signature cannot be used for the other
+/// end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Initiator = 1,
@@ -65,7 +65,8 @@ pub fn encode(cluster: ClusterId, me: RemoteIdentity, side: Side, nonce: [u8; NO
     hello
 }
 
-/// Refuses a stranger or another version by the bytes there are, before the hello is whole: another version's may be longer.
+/// Rejects a foreign protocol or another version from the bytes received so far: the hello of another version may be
+/// longer than ours, so do not wait for its end.
 pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
     let known = bytes.len().min(MAGIC.len());
     if bytes[..known] != MAGIC[..known] {
@@ -77,7 +78,7 @@ pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
     }
 }
 
-/// Reads a hello whose prefix was checked.
+/// Decodes a hello whose prefix was checked.
 pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
     let cluster = ClusterId(Digest(hello[CLUSTER_AT..ROLE_AT].try_into().expect("a cluster id has 32 bytes")));
     let id = u128::from_le_bytes(hello[ID_AT..EXPECTS_AT].try_into().expect("an id has 16 bytes"));
@@ -97,7 +98,8 @@ pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
     Ok(Hello { cluster, claims, expects })
 }
 
-/// What the end in `place` signs: both hellos, so both identities and both nonces, in the order of the handshake.
+/// Returns the transcript that the end in `place` signs: both hellos, and thus both identities and both nonces, in the
+/// order of the handshake.
 pub fn transcript(place: Place, cluster: ClusterId, initiator: &HelloBytes, responder: &HelloBytes) -> Vec<u8> {
     let mut signed = Vec::with_capacity(TRANSCRIPT_TAG.len() + 1 + 32 + 2 * HELLO_BYTES);
     signed.extend_from_slice(TRANSCRIPT_TAG);

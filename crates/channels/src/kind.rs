@@ -1,15 +1,15 @@
-//! What a kind of channel is to everybody else: an object with a name and a profile.
+//! Kinds of channel as the rest of the code sees them: objects with a name and a profile.
 
 use crate::plain::Plain;
 use crate::{Channel, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
 use std::fmt;
 
-/// What a transport gives a channel to work on.
+/// What a transport provides to a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carriage {
-    /// Bytes, all of them and in order.
+    /// All bytes, in order.
     Stream,
-    /// Packets, which may be lost, doubled, or overtake each other.
+    /// Packets, which may be lost, duplicated or reordered.
     Datagrams,
 }
 
@@ -22,27 +22,26 @@ impl fmt::Display for Carriage {
     }
 }
 
-/// What others have to know of a kind of channel.
+/// Properties of a kind of channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChannelProfile {
-    /// The name in configurations.
+    /// Name in configurations.
     pub name: &'static str,
     /// One line for the help.
     pub summary: &'static str,
-    /// What it works over.
+    /// Carriages over which it works.
     pub over: &'static [Carriage],
-    /// Nobody on the path can read the frames.
+    /// An attacker on the path cannot read the frames.
     pub encrypts: bool,
-    /// A frame that somebody else made or changed is refused, also after the handshake.
+    /// Frames that an attacker made or changed are rejected, even after the handshake.
     pub authenticates_frames: bool,
 }
 
 /// A kind of channel.
 pub trait ChannelSuite: Send + Sync {
-    /// What others have to know of it.
     fn profile(&self) -> &ChannelProfile;
 
-    /// A channel over a new byte stream. `nonce` was never used before.
+    /// Creates a channel over a new byte stream. `nonce` must be unused.
     ///
     /// # Errors
     /// [`ChannelError::Carriage`] if it does not work over streams.
@@ -55,8 +54,8 @@ pub trait ChannelSuite: Send + Sync {
         Err(ChannelError::Carriage { channel: self.profile().name, carriage: Carriage::Stream })
     }
 
-    /// The machine of one end of a new connection over packets: its frames are the packets of what stands on it.
-    /// `nonce` was never used before.
+    /// Creates the machine for one end of a new packet connection: its frames are the packets of the machine above.
+    /// `nonce` must be unused.
     ///
     /// # Errors
     /// [`ChannelError::Carriage`] if it does not work over packets.
@@ -70,7 +69,7 @@ pub trait ChannelSuite: Send + Sync {
     }
 }
 
-/// A kind of channel of the list, or one that is not in it: a name that can be copied and compared.
+/// Handle to a kind of channel, listed or not, that can be copied and compared by name.
 #[derive(Clone, Copy)]
 pub struct ChannelKind(&'static dyn ChannelSuite);
 
@@ -81,22 +80,21 @@ impl ChannelKind {
     /// Every kind, in the order in which errors list them.
     pub const ALL: &'static [ChannelKind] = &[ChannelKind::PLAIN];
 
-    /// A kind that is in no list. Its name must not be another's.
+    /// Returns the handle of a kind that is not listed. Its name must be unique.
     pub const fn of(suite: &'static dyn ChannelSuite) -> ChannelKind {
         ChannelKind(suite)
     }
 
-    /// The object that makes its channels.
+    /// Returns the factory of its channels.
     pub fn suite(self) -> &'static dyn ChannelSuite {
         self.0
     }
 
-    /// What it protects and needs.
     pub fn profile(self) -> &'static ChannelProfile {
         self.0.profile()
     }
 
-    /// The name in configurations.
+    /// Returns the name in configurations.
     pub fn name(self) -> &'static str {
         self.profile().name
     }

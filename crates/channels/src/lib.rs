@@ -1,10 +1,9 @@
 //! quorate: secure channels, sans-I/O.
 //!
-//! A [`Channel`] stands between a byte stream and the frames on it: it proves who is at the other end, and from then on
-//! turns what is to be sent into what goes on the wire and back. It does no I/O and reads no clock; a transport feeds
-//! it bytes and sends what it answers. A kind of channel is a [`ChannelSuite`] with a [`ChannelProfile`];
-//! [`ChannelKind::ALL`] lists them, and one more is one file and one line there. [`plain`] documents what the only one
-//! so far does and does not protect.
+//! A [`Channel`] stands between a byte stream and its frames: it authenticates the other end, then seals outgoing bytes
+//! and opens incoming ones. It does no I/O and reads no clock; a transport feeds it bytes and sends its output. A kind
+//! of channel is a [`ChannelSuite`] with a [`ChannelProfile`]. [`ChannelKind::ALL`] lists them; a new one takes one
+//! file and one line there. [`plain`] documents what the only kind so far does and does not protect.
 
 mod error;
 mod hello;
@@ -23,17 +22,17 @@ use quorate_types::{ClientId, ClusterId, ReplicaId};
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes of the random number that makes each handshake its own.
+/// Size of the random nonce in each handshake.
 pub const NONCE_BYTES: usize = 32;
 
 /// A secure channel over one byte stream.
 pub trait Channel: Send {
-    /// Appends what this end says first; called once, when the stream is connected.
+    /// Appends the first bytes that this end sends; called once, when the stream is connected.
     fn start(&mut self, outgoing: &mut Vec<u8>);
 
-    /// Takes all of `wire` that is complete, appends the opened bytes to `plain` and answers of the handshake to `outgoing`.
+    /// Consumes the complete part of `wire`, appends the opened bytes to `plain` and handshake responses to `outgoing`.
     ///
-    /// After an error the stream is to be closed, once `outgoing` is sent: it may tell the other end what is wrong.
+    /// After an error, send `outgoing`, which may tell the other end the reason, and then close the stream.
     fn receive(
         &mut self,
         wire: &mut BytesMut,
@@ -41,28 +40,30 @@ pub trait Channel: Send {
         outgoing: &mut Vec<u8>,
     ) -> Result<(), ChannelError>;
 
-    /// Appends what goes on the wire for `plain`. Only after the handshake: [`Channel::remote`] must be known.
+    /// Seals `plain` and appends the result to `outgoing`. Allowed only after the handshake: [`Channel::remote`] must
+    /// be known.
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>);
 
-    /// Whether bytes pass unchanged in both directions from now on, so that a transport need neither open nor seal them.
+    /// Returns whether bytes pass unchanged in both directions from now on, so that a transport can skip sealing and
+    /// opening.
     fn is_transparent(&self) -> bool;
 
-    /// Who is at the other end; known once the handshake is over.
+    /// Returns the remote's identity; `None` until the handshake is complete.
     fn remote(&self) -> Option<RemoteIdentity>;
 }
 
 /// Opens channels for one local end.
 pub trait ChannelFactory: Send {
-    /// A channel for a new stream, or why there cannot be one.
+    /// Opens a channel for a new stream, or returns the reason why it cannot.
     fn open(&self, side: Side) -> Result<Box<dyn Channel>, ChannelError>;
-    /// Who the channels speak for.
+    /// Returns the identity that the channels represent.
     fn local(&self) -> RemoteIdentity;
 }
 
-/// Who an end of a channel is.
+/// Identity of one end of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RemoteIdentity {
-    /// A member of the committee; proved by a signature.
+    /// A member of the committee, proved by a signature.
     Replica(ReplicaId),
     /// A client session; in this version a claim, not a proof.
     Client(ClientId),
@@ -80,7 +81,7 @@ impl fmt::Display for RemoteIdentity {
 /// Which end of the stream this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The end that dialled, and whom it means to reach.
+    /// The end that dialled.
     Initiator {
         /// The replica that has to answer.
         expects: ReplicaId,
@@ -89,17 +90,16 @@ pub enum Side {
     Responder,
 }
 
-/// Whom this end speaks for.
+/// Identity that this end represents.
 #[derive(Clone)]
 pub enum LocalEnd {
     /// A replica, with its key.
     Replica(Arc<dyn Signer>),
-    /// A client session.
     Client(ClientId),
 }
 
 impl LocalEnd {
-    /// The identity without the key.
+    /// Returns the identity without the key.
     pub fn identity(&self) -> RemoteIdentity {
         match self {
             LocalEnd::Replica(signer) => RemoteIdentity::Replica(signer.replica()),
@@ -114,21 +114,20 @@ impl fmt::Debug for LocalEnd {
     }
 }
 
-/// All that the channels of one local end have in common.
+/// Common configuration of all channels of one local end.
 #[derive(Clone)]
 pub struct ChannelConfig {
-    /// Which channel.
     pub kind: ChannelKind,
-    /// The cluster; an end of another cluster is refused.
+    /// Ends of other clusters are rejected.
     pub cluster: ClusterId,
-    /// Whom this end speaks for.
+    /// Identity that this end represents.
     pub me: LocalEnd,
-    /// The keys of the committee.
+    /// Holds the keys of the committee.
     pub verifier: Arc<dyn Verifier>,
 }
 
 impl ChannelConfig {
-    /// A random number for a handshake.
+    /// Draws a random nonce for a handshake.
     ///
     /// # Errors
     /// [`ChannelError::Randomness`] if the operating system has none.

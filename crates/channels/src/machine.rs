@@ -1,9 +1,9 @@
-//! One end of a connection over packets, sans-I/O: what RUDP, SCTP, QUIC and DTLS are.
+//! One end of a packet connection, sans-I/O: the common interface of RUDP, SCTP, QUIC and DTLS.
 //!
-//! A [`Machine`] is told what comes in and what time it is, and answers with [`Output`]s. It has no clock and no
-//! socket, so that the node drives it by the kernel's UDP and the simulator by its links, in virtual time. Machines
-//! stand on each other: a channel that seals packets is a machine whose frames are the packets of the one above it, and
-//! [`Stack`] is the two of them as one.
+//! A [`Machine`] receives packets and the time, and produces [`Output`]s. It has no clock and no socket, so the node
+//! can drive it over the kernel's UDP and the simulator over its links, in virtual time. Machines can be stacked: a
+//! channel that seals packets is a machine whose frames are the packets of the one above, and a [`Stack`] combines the
+//! two.
 //!
 //! ```text
 //! frames    send |           ^ Frame
@@ -18,78 +18,76 @@ use bytes::Bytes;
 use quorate_types::Time;
 use thiserror::Error;
 
-/// What a machine asks of its driver, or tells it.
+/// Request or report of a machine to its driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Put these bytes on the way to the other end, in one packet.
+    /// Send these bytes to the other end, in one packet.
     Packet(Bytes),
-    /// Both ends are there: from now on frames pass. Told once.
+    /// The connection is established and frames can pass. Reported once.
     Established,
-    /// A frame has come.
+    /// A frame was received.
     Frame(Bytes),
-    /// The connection is over. The last that a machine says; what it is told afterwards changes nothing.
+    /// The connection has ended. The machine's last output; later inputs have no effect.
     Lost(Loss),
 }
 
-/// Why a connection over packets is over.
+/// Reason why a packet connection ended.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Loss {
-    /// The channel refuses the other end.
+    /// The channel rejects the other end.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// Nothing came back, however often it was said.
+    /// Nothing was acknowledged in spite of retransmissions.
     #[error("nothing was acknowledged for {0} ms: the network is cut, or the remote is gone")]
     Silent(u64),
-    /// The other end, or this one, closed it.
+    /// Either end closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// The other end does what no honest one does.
+    /// The other end violated the protocol.
     #[error("the remote broke the protocol: {0}")]
     Violation(&'static str),
     /// The other end announced a frame over the limit.
     #[error("the remote announced a frame of {bytes} bytes, over the limit of {limit}")]
     FrameTooLong {
-        /// Bytes announced.
+        /// Announced length.
         bytes: usize,
-        /// Most that are allowed.
+        /// Maximum length.
         limit: usize,
     },
 }
 
-/// One end of a connection over packets.
+/// One end of a packet connection.
 ///
-/// After each call the driver performs the outputs, in their order, and asks again when the timer is
-/// [due](Machine::due).
+/// After each call the driver performs the outputs in order, and calls the timer when it is [due](Machine::due).
 pub trait Machine: Send {
-    /// Begins. The end that dials says something; the other waits to be spoken to.
+    /// Starts the connection. The end that dials sends something; the other end waits.
     fn start(&mut self, now: Time, out: &mut Vec<Output>);
 
-    /// A packet came. Whether it is of the other end, and whole, is for the machine to find out: drivers know only its
-    /// source address.
+    /// Handles a packet. The machine must verify its sender and integrity: drivers know only its source address.
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>);
 
-    /// Takes a frame to be sent, at once or when the other end is ready for it.
+    /// Queues a frame, to be sent as soon as the other end is ready for it.
     fn send(&mut self, now: Time, frame: Bytes, out: &mut Vec<Output>);
 
-    /// When [`Machine::timer`] is to be called; none if nothing is waited for. It may change with every other call.
+    /// Returns the time to call [`Machine::timer`]; `None` if no timer is set. May change with every other call.
     fn due(&self) -> Option<Time>;
 
-    /// The time that was due has come.
+    /// Handles the timer that is due.
     fn timer(&mut self, now: Time, out: &mut Vec<Output>);
 
-    /// Says farewell, if the protocol has a word for it.
+    /// Sends a farewell, if the protocol has one.
     fn close(&mut self, now: Time, out: &mut Vec<Output>);
 
-    /// Who is at the other end, if this machine proves it and has done so.
+    /// Returns the remote's identity, if this machine proves it and has done so.
     fn remote(&self) -> Option<RemoteIdentity>;
 
-    /// Bytes of frames that were given to [`Machine::send`] and may have to be sent yet, or again.
+    /// Returns the bytes of frames given to [`Machine::send`] that may still have to be sent or resent.
     fn unsent_bytes(&self) -> usize;
 
-    /// Bytes held of frames that have not come whole.
+    /// Returns the bytes held of incomplete frames.
     fn partial_bytes(&self) -> usize;
 
-    /// From now on refuses frames of more than so many bytes.
+    /// Rejects frames of more than `bytes` bytes from now on.
     fn set_frame_limit(&mut self, bytes: usize);
 }
 
@@ -97,18 +95,18 @@ pub trait Machine: Send {
 pub struct Stack {
     below: Box<dyn Machine>,
     above: Box<dyn Machine>,
-    /// What `below` has said and nobody has followed yet, for reuse.
+    /// Unprocessed outputs of `below`; kept for reuse.
     said: Vec<Output>,
     is_over: bool,
 }
 
 impl Stack {
-    /// Puts a machine on another.
+    /// Stacks `above` on `below`.
     pub fn new(below: Box<dyn Machine>, above: Box<dyn Machine>) -> Stack {
         Stack { below, above, said: Vec::new(), is_over: false }
     }
 
-    /// Puts a machine on the channel that `end` says.
+    /// Stacks a machine on the channel that `end` names.
     ///
     /// # Errors
     /// [`ChannelError::Carriage`] if that channel does not work over packets.
@@ -121,7 +119,7 @@ impl Stack {
         Ok(Stack::new(end.kind.suite().over_packets(end, side, nonce)?, above))
     }
 
-    /// Has one of the two do something, and the other what follows from it.
+    /// Calls one of the two machines, and passes on the results to the other.
     fn run(
         &mut self,
         now: Time,

@@ -1,12 +1,13 @@
 //! The plain channel: a signed handshake, then bare bytes.
 //!
-//! **What it protects.** Each replica proves by a signature on this very handshake that it holds its key. The signature covers a
-//! tag, the cluster, both hellos (both identities, whom the initiator meant to reach, a fresh nonce from each end) and the
-//! signer's place, so it can be neither replayed later, nor reflected to its signer, nor relayed to make another pair.
+//! **What it protects.** Each replica proves that it holds its key by signing this very handshake. The signature covers
+//! a tag, the cluster, both hellos (both identities, the replica that the initiator meant to reach, a fresh nonce from
+//! each end) and the signer's place. So it can be neither replayed later, nor reflected to its signer, nor relayed to
+//! connect another pair.
 //!
-//! **What it does not protect.** After the handshake nothing protects the bytes: whoever sits on the path can read, change and
-//! inject them, and so take over an authenticated stream. Only a network that is trusted on its path may carry it; TLS is for
-//! every other. Clients prove nothing: a client's id is a claim. A client does check the replica's signature.
+//! **What it does not protect.** After the handshake nothing protects the bytes: an attacker on the path can read,
+//! change and inject them, and so take over an authenticated stream. Use it only on a trusted network, and TLS on any
+//! other. Clients prove nothing: a client's id is a claim. A client does verify the replica's signature.
 //!
 //! ```text
 //! initiator                                responder
@@ -14,8 +15,8 @@
 //!                                    <-    hello, proof
 //! proof, if it is a replica          ->
 //! ```
-//! A proof is a length of two bytes and the signature. A responder that refuses a hello still sends its own, without a proof, so
-//! that the operator of the initiator reads the reason too.
+//! A proof is a length of two bytes and the signature. A responder that rejects a hello still sends its own, without a
+//! proof, so that the initiator's operator sees the reason too.
 
 use crate::hello::{self, HELLO_BYTES, HelloBytes, Place};
 use crate::{
@@ -68,8 +69,8 @@ pub struct PlainChannel {
 }
 
 impl PlainChannel {
-    /// A channel at its beginning. `nonce` must never have been used before; [`crate::ChannelFactory::open`] draws one from the
-    /// operating system, a simulator from its seed.
+    /// Creates a channel at the start of its handshake. `nonce` must never have been used before;
+    /// [`crate::ChannelFactory::open`] draws one from the operating system, a simulator from its seed.
     ///
     /// Panics if a client is to respond or a replica to dial itself: both are bugs of the caller.
     pub fn new(config: ChannelConfig, side: Side, nonce: [u8; NONCE_BYTES]) -> Self {
@@ -99,7 +100,7 @@ impl PlainChannel {
         }
     }
 
-    /// One step of the handshake: the next state, or nothing while bytes are missing.
+    /// Performs one step of the handshake. Returns the next state, or `None` while bytes are missing.
     fn advance(&self, wire: &mut BytesMut, outgoing: &mut Vec<u8>) -> Result<Option<State>, ChannelError> {
         match &self.state {
             State::AwaitHello => self.receive_hello(wire, outgoing),
@@ -132,7 +133,7 @@ impl PlainChannel {
         }))
     }
 
-    /// Who the peer claims to be, if it may be that and means this end.
+    /// Returns the identity that the peer claims, if it is allowed and the hello is addressed to this end.
     fn accept_hello(&self, theirs: &HelloBytes) -> Result<RemoteIdentity, ChannelError> {
         let hello = hello::decode(theirs)?;
         if hello.cluster != self.config.cluster {

@@ -5,16 +5,16 @@ use quorate_consensus::{Envelope, To};
 use quorate_types::ReplicaId;
 use std::collections::VecDeque;
 
-/// A message that leaves the replica, as [`quorate_consensus::Action::Send`] asks for it.
+/// Message that a replica sends, as requested by [`quorate_consensus::Action::Send`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outgoing<M> {
     pub to: To,
     pub message: Envelope<M>,
-    /// Whether the host signs the vote in it first.
+    /// The host first signs the vote in the message.
     pub sign: bool,
 }
 
-/// To which other replicas a message goes.
+/// The other replicas to which a message goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peers {
     Nobody,
@@ -22,7 +22,7 @@ pub enum Peers {
     Others,
 }
 
-/// Returns to which others a message of `me` goes, and whether it comes back to `me` through the loopback.
+/// Returns to which other replicas a message of `me` goes, and whether `me` receives it too.
 pub fn split(to: To, me: ReplicaId) -> (Peers, bool) {
     match to {
         To::One(one) if one == me => (Peers::Nobody, true),
@@ -32,7 +32,7 @@ pub fn split(to: To, me: ReplicaId) -> (Peers, bool) {
     }
 }
 
-/// Holds messages back until the records that they wait for are durable, in the order in which the replica sent them.
+/// Holds messages until the records that they depend on are durable, in the order in which the replica sent them.
 #[derive(Debug)]
 pub struct DurabilityGate<M> {
     held: VecDeque<(RecordId, Outgoing<M>)>,
@@ -50,13 +50,12 @@ impl<M> DurabilityGate<M> {
         self.held.push_back((after, message));
     }
 
-    /// Returns the record that the first message waits for, if any waits.
+    /// Returns the record for which the first message waits, if any.
     pub fn awaited(&self) -> Option<RecordId> {
         self.held.front().map(|(after, _)| *after)
     }
 
-    /// Returns the first message if every record up to the one that it waits for is durable. Those behind it wait for
-    /// it.
+    /// Removes and returns the first message if its record is durable. The messages behind it wait for it.
     pub fn release(&mut self, durable: Option<RecordId>) -> Option<Outgoing<M>> {
         if durable < self.awaited() {
             return None;
@@ -64,7 +63,7 @@ impl<M> DurabilityGate<M> {
         self.held.pop_front().map(|(_, message)| message)
     }
 
-    /// Forgets all messages: the replica has crashed.
+    /// Drops all messages, as in a crash of the replica.
     pub fn clear(&mut self) {
         self.held.clear();
     }

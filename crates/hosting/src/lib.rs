@@ -1,8 +1,8 @@
-//! quorate: what every host of a replica does alike, without I/O.
+//! quorate: rules that all hosts of a replica share, without I/O.
 //!
-//! The node, the simulator, Twins and the tests of the core perform the same actions on different devices. Here are
-//! the rules that do not depend on the devices: which states are kept for others ([`StateKeeper`]) and which messages
-//! wait for the journal ([`DurabilityGate`]). Clock, disk, network and keys are each host's own (ADR 034).
+//! The node, the simulator, Twins and the tests of the core perform the same actions on different devices. This crate
+//! has the rules that do not depend on the devices: which states are kept for peers ([`StateKeeper`]) and which
+//! messages wait for the journal ([`DurabilityGate`]). Each host has its own clock, disk, network and keys (ADR 034).
 
 mod gate;
 mod replies;

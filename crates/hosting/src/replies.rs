@@ -1,4 +1,4 @@
-//! What clients are answered: in which form, once more for those that ask again, and why not.
+//! Replies to clients: their form, a cache for clients that retry, and reasons for refusals.
 
 use quorate_consensus::Refusal;
 use quorate_consensus::pool::EXPIRY_MARGIN_BLOCKS;
@@ -7,19 +7,18 @@ use quorate_types::{Bundle, Digest, Height, ReplicaId, ReplyMode, Results};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 
-/// What a replica says of executed bundles.
+/// What a replica reports about executed bundles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answers {
     /// The outcome of every command.
     Outcomes,
-    /// That it was executed, no more.
+    /// Only that the bundle was executed.
     Bare,
-    /// Nothing.
     Nothing,
 }
 
 impl Answers {
-    /// Returns what replica `me` says.
+    /// Returns what replica `me` reports.
     pub fn of(me: ReplicaId, mode: ReplyMode) -> Answers {
         match mode {
             ReplyMode::Each => Answers::Outcomes,
@@ -28,7 +27,7 @@ impl Answers {
         }
     }
 
-    /// Returns what is said of these results, if anything is.
+    /// Returns the part of these results to report, if any.
     pub fn form(self, results: Results) -> Option<Results> {
         match self {
             Answers::Outcomes => Some(results),
@@ -38,8 +37,8 @@ impl Answers {
     }
 }
 
-/// Returns why a client's bundle is not taken at this height though nothing is settled, if it is not. A replica that
-/// is behind does not refuse what those who are ahead take; executed it is by the height of its block alone.
+/// Returns why a new bundle's expiry is invalid at this height, if it is. A replica that lags does not refuse a bundle
+/// that others accept; whether the bundle is executed depends only on the height of its block.
 pub fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
     let (expires, earliest, latest) = (bundle.expires(), height.0 + EXPIRY_MARGIN_BLOCKS, height.latest_expiry());
     if expires.0 <= earliest {
@@ -56,8 +55,8 @@ pub fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
     })
 }
 
-/// Returns what the client of a bundle is told that the replica did not take; it may send the bundle again. Nothing
-/// if the bundle was executed and `is_answered`: its reply is kept and on its way, or no replies are given.
+/// Returns the message for a client whose bundle the replica refused; the client may resend it. `None` if the bundle
+/// was executed and `is_answered`: its reply is cached and on its way, or no replies are given.
 pub fn refusal(why: Refusal, is_answered: bool) -> Option<&'static str> {
     Some(match why {
         Refusal::Executed if is_answered => return None,
@@ -74,39 +73,38 @@ pub fn refusal(why: Refusal, is_answered: bool) -> Option<&'static str> {
     })
 }
 
-/// What an entry takes besides the reply: its digest, its handle, and its share of the table.
+/// Bytes per entry besides the reply: digest, handle, and share of the table.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
-/// Replies by bundle; the earliest give way when there are too many bytes of them.
+/// Cache of replies by bundle; evicts the oldest ones if they exceed its capacity in bytes.
 ///
-/// The table holds no more than eight bytes of each digest and a position, so that most of it stays near the
-/// processor: every bundle is looked up and entered once. Of two bundles with the same eight bytes only the later is
-/// found.
+/// Every bundle is looked up and inserted once, so the table holds only eight bytes of each digest and a position, and
+/// most of it stays in the processor's caches. Of two bundles with the same eight bytes, only the later is found.
 pub struct ReplyCache<R> {
     positions: HashMap<u64, u64, Salt>,
     replies: VecDeque<(Digest, usize, R)>,
-    /// The position of the first reply; positions are never used twice.
+    /// Position of the first reply; positions are never reused.
     first: u64,
     bytes: usize,
     capacity: usize,
 }
 
 impl<R: Clone> ReplyCache<R> {
-    /// Keeps at most `capacity` bytes; `salt` keeps strangers from choosing bundles that collide.
+    /// Creates a cache of at most `capacity` bytes. A random `salt` keeps clients from choosing bundles that collide.
     pub fn new(capacity: usize, salt: u64) -> ReplyCache<R> {
         let positions = HashMap::with_hasher(Salt(salt));
         ReplyCache { positions, replies: VecDeque::new(), first: 0, bytes: 0, capacity }
     }
 
-    /// Returns the reply to a bundle, if it is still kept.
+    /// Returns the reply to a bundle, if it is cached.
     pub fn get(&self, bundle: &Digest) -> Option<&R> {
         let position = self.positions.get(&bundle.prefix())?;
         let (kept, _, reply) = &self.replies[(position - self.first) as usize];
         (kept == bundle).then_some(reply)
     }
 
-    /// Returns the reply that is kept for a bundle, or else the one that `make` gives with its size in bytes, and
-    /// keeps it if it fits.
+    /// Returns the cached reply to a bundle. Otherwise returns the reply that `make` gives with its size in bytes, and
+    /// caches it if it fits.
     pub fn get_or_keep(&mut self, bundle: Digest, make: impl FnOnce() -> (R, usize)) -> R {
         if let Some(kept) = self.get(&bundle) {
             return kept.clone();
@@ -139,10 +137,10 @@ impl<R: Clone> ReplyCache<R> {
     }
 }
 
-/// Most bytes of replies that are kept where no configuration says otherwise.
+/// Default for the maximum number of bytes of cached replies.
 pub const DEFAULT_REPLY_CACHE_BYTES: usize = 16 << 20;
 
-/// Mixes a number that keeps strangers from choosing bundles that collide into what is hashed already.
+/// Hasher that adds a salt to already hashed bytes, so that clients cannot choose bundles that collide.
 #[derive(Clone, Copy)]
 struct Salt(u64);
 

@@ -1,4 +1,4 @@
-//! The states that a replica keeps for others, and the one that it receives itself.
+//! The states that a replica keeps for its peers, and the one that it is receiving.
 
 use bytes::Bytes;
 use quorate_consensus::checkpoints::STATES_KEPT;
@@ -6,15 +6,13 @@ use quorate_consensus::transfer::{MANIFEST, Part};
 use quorate_types::state::chunk_of;
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Wire};
 
-/// Most states that are kept before a quorum vouches for them; the oldest gives way. Each may be gigabytes in memory,
-/// but a replica offers a state whose certificate comes late, and a peer that fetches it from here has to ask another
-/// if it is gone.
+/// Maximum number of states kept without a certificate; the oldest is dropped. Each may take gigabytes of memory, but a
+/// certificate may come late, and a peer that fetches a dropped state has to ask another replica.
 pub const MAX_UNCERTIFIED: usize = 4;
 
-/// Where the bytes of a state are: in memory, in a file, on a simulated disk.
+/// Storage of a state's bytes: memory, a file, or a simulated disk.
 pub trait Chunks {
-    /// Returns the bytes of a chunk of the state that `manifest` describes; none if they cannot be read or there is
-    /// no such chunk.
+    /// Returns a chunk of the state that `manifest` describes; `None` if it cannot be read or does not exist.
     fn chunk(&mut self, manifest: &Manifest, chunk: u32) -> Option<Bytes>;
 }
 
@@ -29,12 +27,12 @@ impl Chunks for Bytes {
 pub struct Kept<S> {
     pub height: Height,
     pub manifest: Manifest,
-    /// That of the checkpoint, as soon as there is one.
+    /// Certificate of the checkpoint, once there is one.
     pub certificate: Option<Certificate>,
     pub state: S,
 }
 
-/// A state on its way here.
+/// A state that is being received.
 #[derive(Debug)]
 struct Receiving {
     height: Height,
@@ -49,8 +47,8 @@ impl Receiving {
     }
 }
 
-/// Performs what [`quorate_consensus::Action`] asks of a host about states: keep, certify, read, receive, adopt. The
-/// last [`STATES_KEPT`] certified states stay, and at most [`MAX_UNCERTIFIED`] that wait for a certificate.
+/// Performs the state actions of [`quorate_consensus::Action`]: keep, certify, read, receive, adopt. Keeps the last
+/// [`STATES_KEPT`] certified states, and at most [`MAX_UNCERTIFIED`] that wait for a certificate.
 #[derive(Debug)]
 pub struct StateKeeper<S> {
     /// Ascending by height.
@@ -65,8 +63,7 @@ impl<S> Default for StateKeeper<S> {
 }
 
 impl<S: Chunks> StateKeeper<S> {
-    /// Keeps the state of a checkpoint, for which nobody vouches yet. A state that is kept of the same height gives
-    /// way.
+    /// Keeps the state of a checkpoint, not yet certified. Replaces a state of the same height.
     pub fn keep(&mut self, height: Height, manifest: Manifest, state: S) {
         self.insert(Kept { height, manifest, certificate: None, state });
         let mut surplus =
@@ -78,7 +75,7 @@ impl<S: Chunks> StateKeeper<S> {
         });
     }
 
-    /// Keeps a state for which a quorum vouches: one of an earlier life, or one that was received and adopted.
+    /// Keeps a certified state, from before a restart or received and adopted.
     pub fn keep_certified(&mut self, certificate: Certificate, manifest: Manifest, state: S) {
         let height = certificate.subject.height;
         self.insert(Kept { height, manifest, certificate: None, state });
@@ -91,9 +88,9 @@ impl<S: Chunks> StateKeeper<S> {
         self.kept.insert(at, state);
     }
 
-    /// Notes that a quorum vouches for the state of a checkpoint, and returns it if it is here. Uncertified states
-    /// below it go, and certified ones but for the last [`STATES_KEPT`]: somebody may have begun to fetch the last
-    /// but one.
+    /// Notes that a quorum has certified the state of a checkpoint, and returns the state if it is here. Drops
+    /// uncertified states below it, and certified ones except for the last [`STATES_KEPT`]: a peer may be fetching the
+    /// second to last.
     pub fn certify(&mut self, certificate: Certificate) -> Option<&mut Kept<S>> {
         let height = certificate.subject.height;
         if let Some(kept) = self.get_mut(height) {
@@ -109,8 +106,8 @@ impl<S: Chunks> StateKeeper<S> {
         self.get_mut(height)
     }
 
-    /// Returns a part of a state that is kept. It need not be certified here: whoever asks has the certificate, and
-    /// part and manifest are proven by it.
+    /// Returns a part of a kept state. It need not be certified here: the requester has the certificate, which proves
+    /// part and manifest.
     pub fn read(&mut self, height: Height, part: Part) -> Option<Bytes> {
         let kept = self.get_mut(height)?;
         match part {
@@ -123,8 +120,8 @@ impl<S: Chunks> StateKeeper<S> {
         }
     }
 
-    /// Begins to receive a state, and returns which of its chunks are here. They come from `find`, which looks in
-    /// places of the host's, from a transfer that was interrupted, and from the newest state that is kept.
+    /// Starts to receive a state, and returns which of its chunks are here already: from `find`, which looks in the
+    /// host's own places, from an interrupted transfer, or from the newest kept state.
     pub fn receive(
         &mut self,
         height: Height,
@@ -147,7 +144,7 @@ impl<S: Chunks> StateKeeper<S> {
         held
     }
 
-    /// Keeps a chunk of the state that is being received; the replica has found it to be genuine.
+    /// Keeps a verified chunk of the state that is being received.
     ///
     /// # Panics
     /// If that state is not the one that is being received.
@@ -156,8 +153,7 @@ impl<S: Chunks> StateKeeper<S> {
         receiving.expect("chunks come after the host has prepared for them").chunks[chunk as usize] = Some(bytes);
     }
 
-    /// Returns the state that was received. It is not kept yet: that is for [`StateKeeper::keep_certified`], when it
-    /// is durable.
+    /// Returns the received state. It is not kept yet: call [`StateKeeper::keep_certified`] once it is durable.
     ///
     /// # Panics
     /// If a chunk of it is missing, or it is not the one that was being received.
@@ -171,22 +167,22 @@ impl<S: Chunks> StateKeeper<S> {
         (manifest, state.into())
     }
 
-    /// Forgets the state that is being received: what had come of it is lost.
+    /// Drops the state that is being received, with its chunks.
     pub fn forget_received(&mut self) {
         self.receiving = None;
     }
 
-    /// Returns the chunks that have come of the state that is being received.
+    /// Returns the chunks received so far of the state that is being received.
     pub fn received_chunks(&self) -> impl Iterator<Item = &Bytes> {
         self.receiving.iter().flat_map(|receiving| &receiving.chunks).flatten()
     }
 
-    /// Returns the manifest of the state that is being received, and its height.
+    /// Returns the height and the manifest of the state that is being received.
     pub fn receiving(&self) -> Option<(Height, &Manifest)> {
         self.receiving.as_ref().map(|receiving| (receiving.height, &receiving.manifest))
     }
 
-    /// Returns the state of a height.
+    /// Returns the state at a height.
     pub fn get_mut(&mut self, height: Height) -> Option<&mut Kept<S>> {
         self.kept.iter_mut().find(|kept| kept.height == height)
     }
@@ -196,17 +192,16 @@ impl<S: Chunks> StateKeeper<S> {
         &self.kept
     }
 
-    /// Returns all states, oldest first.
     pub fn kept_mut(&mut self) -> &mut [Kept<S>] {
         &mut self.kept
     }
 
-    /// Returns the states that a quorum vouches for, oldest first.
+    /// Returns the certified states, oldest first.
     pub fn certified(&self) -> impl DoubleEndedIterator<Item = (&Certificate, &Kept<S>)> {
         self.kept.iter().filter_map(|kept| Some((kept.certificate.as_ref()?, kept)))
     }
 
-    /// Removes the states for which `stays` does not hold.
+    /// Removes the states for which `stays` returns false.
     pub fn retain(&mut self, stays: impl FnMut(&Kept<S>) -> bool) {
         self.kept.retain(stays);
     }

@@ -1,4 +1,4 @@
-//! What carries frames and what protects them, together.
+//! A transport together with the channel that protects it.
 
 use crate::config::{ConfigError, WireSettings};
 use crate::{Endpoint, Endpoints, SetupError, Transport, TransportKind};
@@ -9,18 +9,15 @@ use std::io;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A transport, the channel on it, and the settings of both.
+/// A transport, the channel over it, and the settings of both.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wire {
-    /// What carries frames.
     pub transport: TransportKind,
-    /// What protects them.
     pub channel: ChannelKind,
-    /// How links are treated.
     pub settings: WireSettings,
 }
 
-/// Why a transport and a channel cannot be used together. All of them have to do with the channel that was chosen.
+/// Reason why a transport and a channel cannot be combined. The channel is always the setting to change.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{what}; {help}")]
 pub struct WireError {
@@ -31,11 +28,11 @@ pub struct WireError {
 }
 
 impl Wire {
-    /// Refuses a channel that the transport has no use for, and whatever leaves open who sent a frame: votes are
-    /// counted by their senders and verified a quorum at a time, and some messages of PBFT are not signed at all.
+    /// Rejects a channel that does not work with the transport, and any combination that leaves the sender of a frame
+    /// unproved: votes are counted by sender and verified a quorum at a time, and some messages of PBFT are not signed.
     ///
     /// # Errors
-    /// [`WireError`] with what is wrong and what to do.
+    /// [`WireError`] with the problem and its solution.
     pub fn fits(&self) -> Result<(), WireError> {
         let (transport, channel) = (self.transport.profile(), self.channel.profile());
         let names = (transport.name, channel.name);
@@ -61,10 +58,10 @@ impl Wire {
         Ok(())
     }
 
-    /// Names the first setting that cannot be, whichever the transport is.
+    /// Validates the settings of all transports.
     ///
     /// # Errors
-    /// [`ConfigError`] with the setting.
+    /// [`ConfigError`] for the first invalid setting.
     pub fn validate_settings(&self) -> Result<(), ConfigError> {
         self.settings.validate()
     }
@@ -72,15 +69,15 @@ impl Wire {
     /// Binds an address for this transport.
     ///
     /// # Errors
-    /// What the operating system says of the address.
+    /// If the operating system refuses the address.
     pub fn listen(&self, address: &Address) -> io::Result<Endpoint> {
         self.transport.carrier().listen(address)
     }
 
-    /// The transport of a replica: of the one whose key `signer` has.
+    /// Creates the transport of the replica that owns `signer`.
     ///
     /// # Errors
-    /// If the wire [does not fit](Wire::fits), a setting cannot be, or the operating system refuses something.
+    /// If the wire [does not fit](Wire::fits), a setting is invalid, or the operating system refuses something.
     pub fn replica(
         &self,
         committee: &Committee,
@@ -92,10 +89,10 @@ impl Wire {
         self.transport.carrier().replica(committee, endpoints, end, self.settings.clone())
     }
 
-    /// The transport of a client, which dials every replica.
+    /// Creates the transport of a client, which dials every replica.
     ///
     /// # Errors
-    /// If the wire [does not fit](Wire::fits), a setting cannot be, or the operating system refuses something.
+    /// If the wire [does not fit](Wire::fits), a setting is invalid, or the operating system refuses something.
     pub fn client(
         &self,
         committee: &Committee,
@@ -117,12 +114,12 @@ impl Wire {
     }
 }
 
-/// Whether each frame is known to come from whom the handshake proved.
+/// Returns whether each frame provably comes from the remote of the handshake.
 fn tells_senders(transport: TransportKind, channel: ChannelKind) -> bool {
     channel.profile().authenticates_frames || transport.profile().guards_links
 }
 
-/// The channels of the list that a transport can be used with.
+/// Returns the listed channels that work with a transport.
 fn suggestion(transport: TransportKind) -> String {
     let carriage = transport.profile().carriage;
     let fits =

@@ -1,32 +1,32 @@
-//! What waits to be written on one link, laid out so that many frames go in one system call.
+//! Write queue of one link, laid out so that many frames leave in one system call.
 
 use crate::framing::{HEADER_BYTES, header};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// Frames with a body up to this size are copied side by side; larger ones are shared. Below it a copy costs less than a slice
-/// of its own in the system call.
+/// Frames with a body up to this size are copied into one buffer; larger ones are shared. Below it, a copy costs less
+/// than a separate slice in the system call.
 const COALESCE_BYTES: usize = 2 << 10;
-/// A copied segment ends at this size.
+/// Size at which a copied segment ends.
 const SEGMENT_BYTES: usize = 64 << 10;
-/// The copy buffer gives memory above this back once it is empty.
+/// Capacity that the copy buffer keeps when it is empty.
 const KEPT_BYTES: usize = 1 << 20;
-/// Most slices in one system call.
+/// Maximum number of slices in one system call.
 pub(crate) const MAX_SLICES: usize = 64;
 
 enum Segment {
-    /// That many bytes of the copy buffer, which end that many frames.
+    /// `bytes` bytes of the copy buffer, in which `frames` frames end.
     Copied { bytes: usize, frames: u64 },
     /// The body of one frame.
     Shared(Bytes),
 }
 
-/// A queue of frames, headers included.
+/// Queue of frames, headers included.
 #[derive(Default)]
 pub struct WriteQueue {
     copied: Vec<u8>,
-    /// Bytes of `copied` that belong to segments already gone.
+    /// Bytes of `copied` whose segments have been written.
     copied_gone: usize,
     segments: VecDeque<Segment>,
     /// Bytes of the first segment already written.
@@ -35,17 +35,15 @@ pub struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// An empty queue.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes that wait, headers included.
+    /// Returns the queued bytes, headers included.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
@@ -75,7 +73,7 @@ impl WriteQueue {
         }
     }
 
-    /// All that waits, if it is one piece: the common case of a few small frames.
+    /// Returns the whole queue if it is contiguous, as usual with a few small frames.
     pub fn only_slice(&self) -> Option<&[u8]> {
         match self.segments.front() {
             Some(Segment::Copied { bytes, .. }) if self.segments.len() == 1 => {
@@ -85,7 +83,7 @@ impl WriteQueue {
         }
     }
 
-    /// Points `slices` at the front of the queue; returns how many of them and how many bytes.
+    /// Fills `slices` with the front of the queue. Returns the number of slices and of bytes.
     pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, usize) {
         let mut skip = self.front_written;
         let mut copied_at = self.copied_gone;
@@ -107,7 +105,7 @@ impl WriteQueue {
         (count, total)
     }
 
-    /// Removes `written` bytes from the front; returns how many frames ended in them.
+    /// Removes `written` bytes from the front. Returns the number of frames that ended in them.
     pub fn consume(&mut self, written: usize) -> u64 {
         assert!(written <= self.bytes, "no more is written than was queued");
         self.bytes -= written;

@@ -1,20 +1,20 @@
-//! What a poll does around its wait: timers, dialling, accepting, reading, writing, and the end of links.
+//! The work of a poll before and after its wait: timers, dialling, accepting, reading, writing, and ending links.
 
 use super::link::Reading;
 use super::*;
 use crate::links::index;
 
-/// Streams accepted in one poll; the rest comes with the next.
+/// Maximum number of streams accepted in one poll; the rest is left to the next.
 const MAX_ACCEPTED: usize = 64;
-/// How long to leave the listener alone when no descriptor is left.
+/// Pause before accepting again after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What readiness says of a link.
+/// Readiness of a link.
 #[derive(Clone, Copy)]
 struct Readiness {
     readable: bool,
     writable: bool,
-    /// The remote has closed its side, so the end of the stream has no event of its own.
+    /// The remote has closed its side, so no separate event reports the end of the stream.
     closing: bool,
 }
 
@@ -37,12 +37,12 @@ impl TcpTransport {
         self.links.dirty.clear();
     }
 
-    /// Handles what the wait brought.
+    /// Handles the events of the wait.
     pub(super) fn serve(&mut self, events: &mut Vec<Event>) {
         for id in std::mem::take(&mut self.links.unread) {
             if let Some(link) = self.links.table.get_mut(id) {
                 link.unread = false;
-                // Whether the remote closed meanwhile is not known any more: read on to the end to find out.
+                // Whether the remote closed in the meantime is not recorded, so read to the end.
                 let readiness = Readiness { readable: true, writable: false, closing: true };
                 self.serve_link(index(id), readiness, events);
             }
@@ -97,7 +97,7 @@ impl TcpTransport {
         if link.phase == Phase::Handshake {
             let authenticated = link.read_handshake(&mut self.links.counters);
             if link.has_outgoing() {
-                // After a refusal this tells the remote why; that it may fail too changes nothing.
+                // After a refusal, this tells the remote the reason; it does not matter if the write fails.
                 let flushed = self.flush(link);
                 if authenticated.is_ok() {
                     flushed?;
@@ -130,7 +130,7 @@ impl TcpTransport {
         let (budget, into) = match remote {
             Remote::Replica(_) | Remote::Operator(_) => (budget, events),
             Remote::Client(_) => match budget.min(self.links.memory.room(link)) {
-                // It has left, and its frames wait in turn: nobody would read the answers.
+                // The remote has left while its frames wait: no one would read the answers.
                 0 if link.has_closed => return Err(LinkError::Abandoned),
                 0 => {
                     self.links.pause(link);
@@ -161,12 +161,12 @@ impl TcpTransport {
                 Remote::Replica(_) | Remote::Operator(_) => events,
                 Remote::Client(_) => &mut self.links.client_events,
             };
-            // The link ends for the error that its write met; a second one adds nothing.
+            // The link already ends with its write error; a read error adds nothing.
             let _ = link.read_frames(remote, budget, true, &mut self.links.counters, into);
         }
     }
 
-    /// If something is due: accepts again, gives up handshakes and dials.
+    /// Runs the timers that are due: accepts again, times out handshakes and dials.
     pub(super) fn run_timers(&mut self, now: Instant, events: &mut Vec<Event>) {
         if !self.links.is_due(now) {
             return;
@@ -178,7 +178,7 @@ impl TcpTransport {
         self.links.due(self.accept_at);
     }
 
-    /// Dials those whose names are resolved.
+    /// Dials the replicas whose names have been resolved.
     pub(super) fn dial_resolved(&mut self) {
         let now = Instant::now();
         for (replica, socket) in self.links.resolved(now) {
@@ -196,7 +196,7 @@ impl TcpTransport {
         }
     }
 
-    /// Gives a new stream its channel and its place.
+    /// Creates the channel and the link of a new stream.
     fn open(
         &mut self,
         mut socket: mio::net::TcpStream,
@@ -243,7 +243,8 @@ impl TcpTransport {
                 Err(error) => {
                     let address = self.doors.address(&[door]).unwrap_or(([0, 0, 0, 0], 0).into());
                     self.links.refuse(address.into(), None, LinkError::Io(error));
-                    // The descriptor of somebody who has shown nothing serves the disk, or the next one who has.
+                    // Free a descriptor of a remote that has shown nothing genuine, for the disk or for a genuine
+                    // newcomer.
                     let _ = self.links.evict_oldest(|_| true) || self.links.cut_idle(LinkError::Descriptors);
                     self.accept_at = Some(now + ACCEPT_PAUSE);
                     self.links.due(self.accept_at);
@@ -261,11 +262,11 @@ impl TcpTransport {
     }
 }
 
-/// Writes what a link has, and has the socket watched if it takes no more.
+/// Writes a link's queue, and registers for writability if the socket is full.
 fn flush(link: &mut Link, registry: &mio::Registry, counters: &mut Counters) -> Result<(), LinkError> {
     link.flush(counters)?;
     if link.blocked && !link.watches_writable {
-        // It stays watched: the kernel tells of room only after it had none, so that an idle link costs nothing.
+        // The link stays registered: the kernel reports room only after there was none, so an idle link costs nothing.
         let token = Token(FIRST_LINK + index(link.id));
         registry.reregister(&mut link.socket, token, Interest::READABLE | Interest::WRITABLE).map_err(LinkError::Io)?;
         link.watches_writable = true;
