@@ -1,5 +1,5 @@
-//! Nobody speaks for a client but the client: not another client, not a replica that passes its bundles on, and not a leader who has
-//! its own ordered. Over real sockets, with a Byzantine replica of four.
+//! Only a client itself can act in its name: no other client, no replica that relays its bundles, and no leader that
+//! orders its own. Over real sockets, with one Byzantine replica of four.
 
 use crate::support::TestClient;
 use crate::villain::Villain;
@@ -41,7 +41,7 @@ fn bundle(identity: &ClientIdentity, sequence: u64) -> Bundle {
     identity.finish(builder)
 }
 
-/// The bundle with one byte changed, counted from its end.
+/// Returns the bundle with one byte changed, counted from its end.
 fn altered(bundle: &Bundle, from_end: usize) -> Bundle {
     let mut body = bundle.body().to_vec();
     let at = body.len() - from_end;
@@ -49,7 +49,7 @@ fn altered(bundle: &Bundle, from_end: usize) -> Bundle {
     Bundle::from_body(body.into()).expect("the form is kept")
 }
 
-/// The last byte of the signature, and the last of the payload.
+/// Last byte of the signature, and last byte of the payload.
 const CHANGES: [usize; 2] = [1, 97];
 
 fn refusal(client: &mut TestClient, frame: Bytes) -> (Digest, String) {
@@ -80,8 +80,8 @@ fn what_a_client_did_not_sign_is_refused_with_one_clear_error() {
         assert_eq!(digest, bundle.digest());
         assert!(text.contains(why) && text.contains(mend), "{text}");
     }
-    // Replayed under another client: the version, the kind of request, the length of the bundle and its authenticator come before
-    // the origin.
+    // Replayed under another client's id. The version, the kind of request, the length of the bundle and its
+    // authenticator come before the origin.
     let mut frame = encode_message(&ClientRequest::Submit(good.clone())).to_vec();
     frame[7..23].copy_from_slice(&identity(8).origin().0.to_le_bytes());
     let (digest, text) = refusal(&mut client, frame.into());
@@ -116,11 +116,11 @@ fn a_forged_bundle_among_many_takes_none_of_them_along() {
     assert!(bundles.iter().all(|bundle| executed[&bundle.digest()] == 4), "{executed:?}");
 }
 
-/// Who claims another's id, and repeats what it has overheard, is not given the other's replies.
+/// An impostor that claims another's id and replays its bundles does not get its replies.
 #[test]
 fn an_impostor_gets_no_replies() {
     let mut template = template();
-    // Nothing is ordered before a block is full.
+    // Blocks are ordered only when full.
     (template.consensus.batch, template.consensus.batch_policy) = (20, BatchPolicy::Full);
     template.consensus.view_timeout_ms = 600_000;
     let cluster = start(&template);
@@ -143,7 +143,7 @@ fn an_impostor_gets_no_replies() {
         replies += 1;
         (replies == 4).then_some(())
     });
-    // Whatever a replica sent before comes before its status, and would lie in the inbox by then.
+    // Everything that a replica sent earlier arrives before its status, so it would be in the inbox by then.
     let mut stolen = Vec::new();
     for replica in (0..4).map(ReplicaId) {
         impostor.send_raw(replica, encode_message(&ClientRequest::Status { id: 99, history: false }));
@@ -157,7 +157,7 @@ fn an_impostor_gets_no_replies() {
         (statuses == 4).then_some(())
     });
     assert!(stolen.is_empty(), "{stolen:?}");
-    // The latest link of the client itself is the one that counts, once it says something new.
+    // The client's latest link counts once it carries a new bundle.
     let mut again = TestClient::with_identity(&cluster, identity(7));
     again.connect(4);
     again.skip(10);
@@ -165,7 +165,7 @@ fn an_impostor_gets_no_replies() {
     again.submit(&[fresh], 1, 4);
 }
 
-/// How the villain's proposal is written down in a protocol.
+/// Encoding of the villain's proposal in a protocol.
 trait Forge: Message {
     fn proposal(villain: &Villain, bundles: &[Bundle], carried: bool) -> Self;
     fn votes_for(&self, block: Digest) -> bool;
@@ -213,13 +213,13 @@ impl Forge for PbftMessage {
     }
 }
 
-/// The block that a message of either protocol proposes.
+/// Returns the digest of the proposed block, for either protocol.
 fn proposed_block<M: quorate_consensus::Message>(message: &M) -> Digest {
     message.proposed().expect("it is a proposal").0.digest()
 }
 
-/// The leader proposes a bundle that nobody signed beside one that is genuine: inside the proposal, or only by its digest, and
-/// answers who asks for it. Nobody votes for that; the genuine commands are executed in a later view, the forged one nowhere.
+/// The leader proposes a forged bundle beside a genuine one, in the proposal or by digest only, and serves it on
+/// request. No replica votes for the block; the genuine commands are executed in a later view, the forged ones never.
 fn a_leader_has_nothing_forged_ordered<M: Forge + quorate_consensus::Message>(protocol: ProtocolKind, carried: bool) {
     let mut template = template();
     template.consensus.protocol = protocol;
@@ -277,7 +277,7 @@ fn a_pbft_primary_has_no_forged_bundle_ordered_that_it_names() {
     a_leader_has_nothing_forged_ordered::<PbftMessage>(ProtocolKind::Pbft, false);
 }
 
-/// A backup passes on what clients sent to it: what is genuine is ordered, what is not ends there.
+/// A backup relays clients' bundles: genuine ones are ordered, forged ones are dropped.
 #[test]
 fn of_what_a_backup_relays_only_the_genuine_is_ordered() {
     let mut template = template();
@@ -302,11 +302,12 @@ fn of_what_a_backup_relays_only_the_genuine_is_ordered() {
     assert!(cluster.ended().is_empty());
 }
 
-/// Each signature is checked once by a replica, though the bundle comes from its client several times and from a peer too.
+/// A replica verifies each signature once, even if the bundle arrives several times from its client and also from a
+/// peer.
 #[test]
 fn a_bundle_that_comes_again_is_not_checked_again() {
     let mut template = template();
-    // The villain leads and proposes nothing: as long as its view lasts there is no other signature to check.
+    // The villain leads and proposes nothing: there are no other signatures to verify in its view.
     template.consensus.view_timeout_ms = 600_000;
     let (mut villain, cluster, _) = Villain::among(&template);
     let mut client = TestClient::new(&cluster, 7);

@@ -1,4 +1,4 @@
-//! Whole clusters in this process over real sockets, as a client sees them.
+//! Whole clusters in this process over real sockets, as seen by a client.
 
 use crate::support::TestClient;
 use crate::toy::{AGGREGATE, TAGS};
@@ -32,7 +32,7 @@ fn start(template: &NodeConfig, replicas: usize) -> EmbeddedCluster {
     EmbeddedCluster::start(template, &free(replicas), |_| {}, || Box::new(NoObserver)).expect("the cluster starts")
 }
 
-/// As many addresses of this host, each with a free port.
+/// Returns `replicas` addresses of this host, each with a free port.
 fn free(replicas: usize) -> Vec<SocketAddr> {
     vec![SocketAddr::from(([127, 0, 0, 1], 0)); replicas]
 }
@@ -45,14 +45,14 @@ fn until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Stops all and compares what they executed; returns the height that all of them share.
+/// Stops all replicas and compares what they executed; returns their common height.
 fn agreed(cluster: EmbeddedCluster, stopped: Vec<Status>) -> Height {
     let running = cluster.shut_down().into_iter().map(|(_, status)| status.expect("a replica ends in order"));
     let histories: Vec<_> = running.chain(stopped).map(|status| (status.replica, status.history)).collect();
     compare_histories(&histories).expect("all replicas executed the same")
 }
 
-/// Orders commands, stops a replica where the protocol stands that, orders more, and compares.
+/// Orders commands, stops a replica that the protocol can do without, orders more, and compares.
 fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Dissemination) {
     let mut template = template();
     template.consensus.protocol = protocol;
@@ -72,7 +72,8 @@ fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Di
         stopped.push(cluster.stop(victim).expect("it ran until now"));
         let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"more")).collect();
         client.submit(&bundles, 8, quorum.weak());
-        // 60 bundles of 10 commands take at least six blocks of at most 100; two replicas' replies say nothing of the third.
+        // 60 bundles of 10 commands take at least six blocks of at most 100 commands. Two equal replies say nothing
+        // about a third replica.
         client.status_with(ReplicaId(1), |status| status.height >= Height(6));
     }
     assert!(cluster.ended().is_empty());
@@ -155,10 +156,10 @@ fn a_silent_replica_executes_what_the_others_order_and_says_nothing() {
     let cluster = EmbeddedCluster::start(&template, &free(4), vary, observer).expect("the cluster starts");
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
-    // Who is silent cannot ask for what it missed before it was connected.
+    // A silent replica cannot ask for what it missed before it was connected.
     until(|| links.load(Ordering::SeqCst) >= 4 * 3);
     let bundles: Vec<_> = (0..40).map(|_| client.bundle(10, b"x")).collect();
-    // Three equal replies are all that there are.
+    // Only three replicas answer.
     client.submit(&bundles, 4, 3);
     assert!(client.inbox.iter().all(|(replica, _)| *replica != silent));
     client.status_with(silent, |status| status.height > Height(0));
@@ -209,7 +210,7 @@ fn an_executed_bundle_that_is_sent_again_gets_the_same_reply_again() {
     assert!(agreed(cluster, Vec::new()) > Height(0));
 }
 
-/// Anybody can repeat what he has seen: the log has no room for it.
+/// Anyone can replay a bundle, so an executed one must never be ordered again.
 #[test]
 fn a_bundle_whose_reply_is_no_longer_kept_is_answered_and_not_ordered_again() {
     let template = NodeConfig { reply_cache_bytes: 1, ..template() };
@@ -306,7 +307,7 @@ fn replicas_that_sign_no_votes_still_prove_who_they_are() {
     let bundle = client.bundle(10, b"x");
     client.submit(&[bundle], 1, 2);
     assert_eq!(client.connected(), [ReplicaId(2), ReplicaId(3)], "the others' keys are exchanged");
-    // A replica that this client could not send its bundle to has to fetch it.
+    // A replica that did not receive this client's bundle has to fetch it.
     let mut witness = TestClient::new(&cluster, 8);
     witness.connect(4);
     for replica in 0..4 {
@@ -386,7 +387,7 @@ fn an_observer_hears_of_the_start_the_peers_and_a_loss() {
     }
 }
 
-/// Replicas in one process have no directories of their own, so only an absolute one is meant.
+/// Replicas in one process have no directories of their own, so only absolute directories count.
 #[test]
 fn journals_are_in_memory_unless_a_directory_is_named() {
     let mut template = template();

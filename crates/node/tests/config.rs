@@ -1,4 +1,4 @@
-//! Configurations: what is written is read back, and every error names file, line, key and mend.
+//! Configurations: written ones are read back, and every error names the file, line, key and solution.
 
 use crate::toy;
 use quorate_crypto::ReplicaKeys;
@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A directory of its own for each test, removed at the end.
+/// Temporary directory of one test, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -36,7 +36,7 @@ fn refusal(text: &str) -> String {
     NodeConfig::from_toml(text, Path::new("D/replica-1/config.toml")).expect_err("it cannot work").to_string()
 }
 
-/// The text with the line that begins with `key` replaced.
+/// Returns the text with the line of `key` replaced.
 fn with_line(text: &str, key: &str, line: &str) -> (String, usize) {
     let at = text.lines().position(|line| line.starts_with(&format!("{key} "))).expect("the key is written out");
     let lines: Vec<&str> = text.lines().enumerate().map(|(here, old)| if here == at { line } else { old }).collect();

@@ -1,4 +1,5 @@
-//! Processes with few descriptors: refused at the start where the configured links cannot fit, and never ended by connections.
+//! Processes with few descriptors: rejected at startup if the configured links cannot fit, and never ended by
+//! connections.
 #![cfg(target_os = "linux")]
 
 use crate::support::TestClient;
@@ -14,15 +15,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// A test that waits longer than this for anything has hung.
+/// Timeout: a test that waits longer for anything has hung.
 const HANG: Duration = Duration::from_secs(90);
 /// Small segments and snapshots, so that files are opened all the time.
 const SEGMENT_BYTES: u64 = 128 << 10;
 const BATCH_BYTES: usize = 64 << 10;
-/// Has this test binary be a replica: the directory of its configuration.
+/// Makes this test binary a replica: the directory of its configuration.
 const HOME: &str = "QUORATE_TEST_NODE";
 
-/// No test: the process of a replica, if it was started as one.
+/// Not a test: the process of a replica, if it was started as one.
 #[test]
 fn is_a_replica_if_asked_to_be() {
     let Some(home) = std::env::var_os(HOME) else { return };
@@ -35,7 +36,7 @@ fn is_a_replica_if_asked_to_be() {
     }
 }
 
-/// Replicas of a directory, killed at the end.
+/// Replicas of a directory, killed when dropped.
 struct Net {
     directory: PathBuf,
     nodes: Vec<Child>,
@@ -72,7 +73,7 @@ impl Net {
         fs::read_to_string(self.directory.join(format!("log-{at}"))).unwrap_or_default()
     }
 
-    /// Starts a replica that may have so many files open.
+    /// Starts a replica with these limits of open files.
     fn start(&mut self, at: usize, soft: u64, hard: u64) {
         let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
         let log = fs::File::create(self.directory.join(format!("log-{at}"))).expect("the directory can be written");
@@ -90,7 +91,7 @@ impl Net {
     }
 }
 
-/// Free consecutive ports for a cluster, different in each test of this process.
+/// Returns free consecutive ports for a cluster, different in each test of this process.
 fn free_ports() -> u16 {
     const PORTS: u16 = 4 * testnet::PORTS_PER_REPLICA as u16;
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -107,7 +108,7 @@ fn free_ports() -> u16 {
 fn relimit(process: u32, files: u64) {
     let process = libc::pid_t::try_from(process).expect("a process id fits");
     let new = libc::rlimit { rlim_cur: files, rlim_max: 1_024 };
-    // SAFETY: the kernel reads one rlimit from a place that holds one, and writes nothing.
+    // SAFETY: the kernel reads one `rlimit` from a valid place, and writes nothing.
     let status = unsafe { libc::prlimit(process, libc::RLIMIT_NOFILE, &raw const new, std::ptr::null_mut()) };
     assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
 }
@@ -156,7 +157,7 @@ fn a_replica_without_descriptors_keeps_its_disk_and_takes_clients_again_when_it_
     let command = KeyValueCommand::Put { key: b"key", value: &value }.to_vec();
     let first = before.bundle(1, &command);
     before.submit(&[first], 1, 4);
-    // Two are left, and strangers' connections take them.
+    // Two descriptors are left, which strangers' connections take.
     let victim = net.nodes[VICTIM].id();
     relimit(victim, open_files(victim) + 2);
     let address = committee.members[VICTIM].address.socket().expect("a number");

@@ -1,6 +1,6 @@
-//! Strangers without any key against real replicas: whatever they send, honest commands go on, memory stays bounded and no replica
-//! ends. The attackers speak the wire format over bare sockets. No verdict depends on how fast the machine is: counters are bounded, and
-//! honest commands are counted against what the attackers were served.
+//! Attackers without keys against real replicas: whatever they send, honest commands are executed, memory stays bounded
+//! and no replica ends. The attackers speak the wire format over bare sockets. No check depends on the machine's speed:
+//! counters are bounded, and honest commands are compared with the attackers' served requests.
 
 use crate::support::TestClient;
 use quorate_crypto::ClientIdentity;
@@ -14,16 +14,16 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const NAME: &str = "test";
-/// The memory that all clients of a replica have together in these tests.
+/// Memory for all clients of a replica in these tests, in bytes.
 const CLIENT_MEMORY_BYTES: usize = 8 << 20;
-/// Between two rounds of an attacker, which shares the processors with those whom it attacks.
+/// Pause between two rounds of an attacker, which shares the processors with the replicas.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Honest commands that have to be executed while an attack is on.
+/// Honest commands that have to be executed during an attack.
 const HONEST_COMMANDS: usize = 20;
 
 fn start(vary: impl Fn(&mut NodeConfig)) -> EmbeddedCluster {
     let mut template = NodeConfig::template(NAME);
-    // Nobody is to be deposed because the attackers' threads and the replicas' share the processors.
+    // Avoid view changes while the attackers' threads compete with the replicas for processors.
     template.consensus.view_timeout_ms = 10_000;
     template.consensus.batch_bytes = 1 << 20;
     template.links.client_memory_bytes = CLIENT_MEMORY_BYTES;
@@ -31,7 +31,7 @@ fn start(vary: impl Fn(&mut NodeConfig)) -> EmbeddedCluster {
     EmbeddedCluster::start(&template, &addresses, vary, || Box::new(NoObserver)).expect("the cluster starts")
 }
 
-/// A replica and where it listens.
+/// A replica and its address.
 type Target = (ReplicaId, SocketAddr);
 
 fn targets(cluster: &EmbeddedCluster) -> Vec<Target> {
@@ -42,7 +42,7 @@ fn targets(cluster: &EmbeddedCluster) -> Vec<Target> {
         .collect()
 }
 
-/// A connection that has said who it claims to be. Layout: magic, version, cluster, role, id, expected replica, nonce.
+/// Opens a connection and claims an id. Layout: magic, version, cluster, role, id, expected replica, nonce.
 fn dial((replica, address): Target, client: u128) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_write_timeout(Some(Duration::from_millis(200)))?;
@@ -64,7 +64,7 @@ fn frame(request: &ClientRequest) -> Vec<u8> {
     [&(body.len() as u32).to_le_bytes()[..], &body].concat()
 }
 
-/// A bundle in another's name, under a signature that is none.
+/// Returns a bundle in another client's name, with an invalid signature.
 fn forged(number: u64) -> Bundle {
     let identity = ClientIdentity::from_seed(&ClusterId::from_name(NAME), [99; 32]);
     let mut builder = BundleBuilder::new(identity.origin(), Height(0).latest_expiry());
@@ -79,7 +79,7 @@ fn forgers_id() -> u128 {
     ClientIdentity::from_seed(&ClusterId::from_name(NAME), [99; 32]).origin().0
 }
 
-/// Attackers on threads of their own, until they are dropped.
+/// Attackers on their own threads, until dropped.
 struct Attack {
     stop: Arc<AtomicBool>,
     /// Rounds of all attackers.
@@ -88,7 +88,7 @@ struct Attack {
 }
 
 impl Attack {
-    /// `round` is called again and again by a thread for each replica.
+    /// Starts a thread per replica that calls `round` repeatedly.
     fn start<S: Send + Default + 'static>(
         targets: &[Target],
         round: impl Fn(Target, &mut S) + Send + Sync + 'static,
@@ -123,7 +123,7 @@ impl Drop for Attack {
     }
 }
 
-/// A client that was there before goes on, and one that comes new is served; then all replicas are asked how they are.
+/// Checks that a connected client and a new one are served, and returns the statuses of all replicas.
 fn honest_clients_go_on(cluster: &EmbeddedCluster, mut before: TestClient) -> Vec<Status> {
     for number in 0..2 {
         let mut newcomer = TestClient::new(cluster, 20 + number);
@@ -142,7 +142,7 @@ fn honest_clients_go_on(cluster: &EmbeddedCluster, mut before: TestClient) -> Ve
     statuses
 }
 
-/// A test that waits longer than this for anything has hung.
+/// Timeout: a test that waits longer for anything has hung.
 const HANG: Duration = Duration::from_secs(60);
 
 fn honest(cluster: &EmbeddedCluster) -> TestClient {
@@ -153,7 +153,8 @@ fn honest(cluster: &EmbeddedCluster) -> TestClient {
     client
 }
 
-/// Waits until every replica has counted something dropped: the honest may be done before a replica has read what the hostile sent it.
+/// Waits until every replica has counted a drop: honest clients may finish before a replica has read the hostile
+/// frames.
 fn all_dropped(cluster: &EmbeddedCluster, why: &str) -> Vec<Status> {
     let (mut probe, begun) = (TestClient::new(cluster, 40), Instant::now());
     probe.connect(4);
@@ -177,7 +178,7 @@ fn dropped(status: &Status, why: &str) -> u64 {
 fn a_flood_of_status_requests_holds_nobody_up_and_ends_with_its_link() {
     let cluster = start(|_| {});
     let mut client = honest(&cluster);
-    // Each costs the sender 15 bytes; the sender leaves at once.
+    // Each request is 15 bytes; the sender disconnects at once.
     let flood = frame(&ClientRequest::Status { id: 1, history: true }).repeat(20_000);
     for target in targets(&cluster) {
         let mut stream = dial(target, 1).expect("a place");
@@ -216,7 +217,7 @@ fn squatters_lose_their_places_to_newcomers() {
     });
     let client = honest(&cluster);
     let links = thread::scope(|scope| {
-        // Each waits until the replica has answered, so that it has a client's place.
+        // Each waits for an answer, so that it holds a client's place.
         let squatter = |target: Target, id: u128| {
             let mut stream = dial(target, id).ok()?;
             stream.read_exact(&mut [0; 1]).ok().map(|()| stream)
@@ -239,7 +240,7 @@ fn questions_whose_answers_nobody_reads_take_no_memory() {
     let large = client.bundle(1, &command);
     client.submit(&[large], 1, 4);
     let question = quorate_applications::KeyValueCommand::Get { key: b"BIG" }.to_vec();
-    // 100 answers of 200 kB a link, 400 MB a replica if they were all queued.
+    // 100 answers of 200 kB per link: 400 MB per replica if all were queued.
     let flood = frame(&ClientRequest::Query { id: 1, question: question.into() }).repeat(100);
     let mut links = Vec::new();
     for target in targets(&cluster) {
@@ -284,7 +285,7 @@ fn forgers_go_to_the_back_and_are_cut() {
     let statuses = all_dropped(&cluster, "clients-cut");
     let rounds = attack.rounds.load(Ordering::Relaxed);
     for status in &statuses {
-        // A link is cut with 64 of its bundles forged; those of its last turn may be more.
+        // A link is cut after 64 forged bundles; its last turn may add more.
         let most = 64 + 256;
         assert!(dropped(status, "forged-by-clients") <= rounds.max(8) * most, "{rounds} links: {status:?}");
     }
@@ -306,14 +307,14 @@ fn bytes_that_are_no_message_end_their_link() {
     all_dropped(&cluster, "clients-cut");
 }
 
-/// A client that sends one backup what nobody else has holds nobody up, and has it ordered all the same.
+/// A client that sends new bundles to one backup only delays nobody, and its bundles are ordered.
 #[test]
 fn a_client_that_favours_one_backup_holds_nobody_up() {
     let cluster = start(|config| config.consensus.view_timeout_ms = 1_000);
     let client = honest(&cluster);
     let backup: Vec<Target> = targets(&cluster).into_iter().filter(|(replica, _)| *replica == ReplicaId(3)).collect();
     let attack = Attack::start(&backup, |target, keys: &mut u64| {
-        // A key for every few bundles, and a link for every key.
+        // A new key every few bundles, and a new link for every key.
         *keys += 1;
         let mut seed = [77; 32];
         seed[..8].copy_from_slice(&keys.to_le_bytes());
@@ -332,7 +333,7 @@ fn a_client_that_favours_one_backup_holds_nobody_up() {
     honest_clients_go_on(&cluster, client);
     let (mut probe, begun) = (TestClient::new(&cluster, 40), Instant::now());
     probe.connect(4);
-    // What only the backup was sent is ordered too: it is relayed.
+    // Bundles sent only to the backup are relayed and ordered too.
     while probe.status(ReplicaId(0)).committed_commands < 2_000 {
         assert!(begun.elapsed() < HANG, "what one backup was sent is never ordered");
     }

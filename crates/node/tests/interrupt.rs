@@ -5,10 +5,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Set in the process that is signalled.
+/// Set in the process that receives the signals.
 const VICTIM: &str = "QUORATE_TEST_INTERRUPTED";
 
-/// No test of its own: the process that [`a_second_signal_ends_a_process_at_once`] starts. It says what it hears and does not end.
+/// Not a test: the process that [`a_second_signal_ends_a_process_at_once`] starts. It reports the signals and does not
+/// end.
 #[test]
 fn run_as_victim() {
     if std::env::var_os(VICTIM).is_none() {

@@ -1,4 +1,4 @@
-//! Messages that repeat.
+//! Rate limits of repeated log messages.
 
 use quorate_node::log::{FIRST_SILENCE, LONGEST_SILENCE, Limiter};
 use quorate_types::ReplicaId;
@@ -9,7 +9,7 @@ const PEER: Option<ReplicaId> = Some(ReplicaId(3));
 #[test]
 fn a_dead_peer_is_told_ever_less_often_and_every_message_is_told_or_counted() {
     let (start, mut limiter) = (Instant::now(), Limiter::default());
-    // A day of a peer that is dialled 1.3 times a second.
+    // One day of a peer that is dialled 1.3 times a second.
     let attempts = 112_320;
     let (mut told, mut counted) = (0, 0);
     for attempt in 0..attempts {

@@ -1,4 +1,4 @@
-//! Memory goes back to the system after a peak.
+//! Memory returned to the system after a peak.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use quorate_node::memory::{Held, give_back, held, is_much_free};
@@ -6,12 +6,12 @@ use std::fs;
 
 const PIECE_BYTES: usize = 1 << 10;
 const PIECES: usize = 256 << 10;
-/// Of so many pieces one stays, as something always does: it keeps the allocator from returning the pages by itself.
+/// One in this many pieces stays allocated, as in any real process, which keeps the allocator from returning pages by
+/// itself.
 const ONE_STAYS_OF: usize = 512;
-/// A megabyte.
 const MB: usize = 1 << 20;
 
-/// Memory of this process that is in RAM, in bytes.
+/// Returns the resident memory of this process, in bytes.
 fn resident_bytes() -> usize {
     let text = fs::read_to_string("/proc/self/status").expect("Linux says what a process takes");
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the resident set has a line");

@@ -1,4 +1,4 @@
-//! Peers are heard in turn.
+//! Fairness between peers.
 
 use bytes::Bytes;
 use quorate_node::peers::PeerFrames;

@@ -1,6 +1,6 @@
-//! Real processes on real directories: killed, started again, and nothing that was acknowledged is lost or done twice.
+//! Real processes on real directories: killed and restarted, without losing or repeating anything acknowledged.
 //!
-//! A replica's process is this very test binary, asked to run the test [`run_as_replica`] alone.
+//! A replica's process is this test binary, told to run only the test [`run_as_replica`].
 
 use crate::support::TestClient;
 use quorate_applications::{ApplicationKind, compare_histories};
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 const REPLICA_DIRECTORY: &str = "QUORATE_TEST_REPLICA_DIRECTORY";
 const REPLICAS: usize = 4;
-/// A test that waits longer than this for anything has hung.
+/// Timeout: a test that waits longer for anything has hung.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Not a test: what a replica's process runs.
+/// Not a test: main function of a replica's process.
 #[test]
 fn run_as_replica() {
     let Some(directory) = std::env::var_os(REPLICA_DIRECTORY) else { return };
@@ -32,7 +32,7 @@ fn run_as_replica() {
     std::process::exit(1);
 }
 
-/// A testnet in a directory of its own, and its processes.
+/// A testnet in its own directory, with its processes.
 struct Net {
     directory: PathBuf,
     homes: Vec<PathBuf>,
@@ -69,7 +69,7 @@ impl Net {
         (0..REPLICAS).for_each(|replica| self.start(replica));
     }
 
-    /// As by `kill -9`.
+    /// Kills a replica as `kill -9` does.
     fn kill(&mut self, replica: usize) {
         let mut child = self.processes[replica].take().expect("it runs");
         child.kill().expect("it is killed");
@@ -90,7 +90,7 @@ impl Net {
         fs::read_to_string(self.homes[replica].join("log")).unwrap_or_default()
     }
 
-    /// Waits until a replica says something.
+    /// Waits until a replica logs `words`.
     fn wait_for_words(&self, replica: usize, words: &str) {
         let start = Instant::now();
         while !self.log(replica).contains(words) {
@@ -122,10 +122,9 @@ impl Drop for Net {
     }
 }
 
-/// Ports of a cluster.
 const PORTS: usize = REPLICAS * testnet::PORTS_PER_REPLICA;
 
-/// The first of so many consecutive ports that nobody listens on.
+/// Returns the first of [`PORTS`] consecutive free ports.
 fn free_ports() -> u16 {
     static TAKEN: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);
     let from = 21_000 + (std::process::id() % 32) as u16 * 360;
@@ -137,7 +136,7 @@ fn free_ports() -> u16 {
     }
 }
 
-/// Waits until all replicas have executed so many commands, and finds that they have executed the same, each command once.
+/// Waits until all replicas have executed `commands` commands, and checks that they executed the same ones, each once.
 fn all_have_executed(client: &mut TestClient, commands: u64) {
     let start = Instant::now();
     loop {
@@ -157,7 +156,7 @@ fn all_have_executed(client: &mut TestClient, commands: u64) {
 const BUNDLES: usize = 60;
 const COMMANDS: usize = 10;
 
-/// Sends commands while `trouble` does its worst, until all are acknowledged.
+/// Sends commands while `trouble` runs, until all are acknowledged.
 fn under_load(net: &mut Net, client: &mut TestClient, trouble: impl FnOnce(&mut Net) + Send) -> u64 {
     let quiet = AtomicBool::new(false);
     let mut sent = 0;
@@ -189,7 +188,7 @@ fn survives_kills(protocol: ProtocolKind) {
     client.connect(REPLICAS);
     let sent = under_load(&mut net, &mut client, |net| {
         pause();
-        // One backup, the leader, and all of them, started again in another order.
+        // First a backup and the leader, then all, restarted in another order.
         for victim in [3, 0] {
             net.kill(victim);
             pause();
@@ -259,7 +258,7 @@ fn a_journal_that_was_cut_needs_its_snapshot_only() {
     net.start_all();
     client.connect(REPLICAS);
     all_have_executed(&mut client, sent);
-    // The journal alone is not enough any more.
+    // The journal alone is no longer sufficient.
     net.kill(1);
     fs::remove_dir_all(net.homes[1].join("journal.snapshots")).expect("snapshots are removed");
     net.start(1);
@@ -275,7 +274,7 @@ fn a_replica_without_its_journal_says_so_and_says_nothing_else() {
     client.connect(REPLICAS);
     let bundles: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, b"payload")).collect();
     client.submit(&bundles, 8, 2);
-    // Two of the others may have answered before it said anything at all; without a journal it then loses nothing.
+    // Two others may have answered before it voted; then it loses nothing with its journal.
     all_have_executed(&mut client, (BUNDLES * COMMANDS) as u64);
     net.kill(3);
     fs::remove_dir_all(net.homes[3].join("journal")).expect("a journal is removed");
@@ -306,7 +305,7 @@ fn a_foreign_directory_is_refused_by_name() {
     assert!(config.contains("[journal]"), "{config}");
 }
 
-/// A cluster that keeps little for those who lag behind.
+/// Starts a cluster that keeps little for replicas that lag.
 fn forgetful(name: &str, protocol: ProtocolKind) -> Net {
     Net::new(name, |config| {
         config.consensus.protocol = protocol;
@@ -343,10 +342,10 @@ fn takes_the_state_over(protocol: ProtocolKind) {
     net.wait_for_words(3, "goes on from the others' state");
     client.connect(REPLICAS);
     all_have_executed(&mut client, sent);
-    // From now on it is one of the three who are needed.
+    // From now on it is needed for the quorum.
     net.kill(2);
     sent += order(&mut client, 1);
-    // And what it took over is in its own journal.
+    // Its own journal now has what it fetched.
     net.kill(3);
     net.start(2);
     net.start(3);
@@ -371,8 +370,8 @@ fn basic_hotstuff_takes_the_state_over() {
     takes_the_state_over(ProtocolKind::BasicHotStuff);
 }
 
-/// The newest snapshot of a replica: its height, and the bytes of the state in it.
-/// None while there is none, or if it has just made room for a newer one.
+/// Returns the height and the state of a replica's newest snapshot; `None` if there is none or it was just replaced by
+/// a newer one.
 fn newest_state(home: &Path) -> Option<(u64, Vec<u8>)> {
     let directory = home.join("journal.snapshots");
     let names = fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.file_name());
@@ -382,7 +381,8 @@ fn newest_state(home: &Path) -> Option<(u64, Vec<u8>)> {
     Some((height, file[94 + certificate..].to_vec()))
 }
 
-/// The newest snapshot that the first three replicas have, once it is the same and none of them executes or writes any more.
+/// Returns the newest snapshot of the first three replicas, once they are equal and no replica executes or writes any
+/// more.
 fn settled_states(net: &Net, client: &mut TestClient) -> (u64, Vec<u8>) {
     let mut before = None;
     loop {
@@ -413,8 +413,8 @@ fn chunks_that_came_before_an_interruption_are_not_fetched_again() {
     let mut sent = order(&mut client, 1);
     net.kill(3);
     sent += order(&mut client, 12);
-    // As a replica leaves it that is killed when it has fetched all but the record of it: with a chunk that nobody wants any more,
-    // and half of one.
+    // The spool of a replica killed just before it recorded the complete state, with an obsolete chunk and half a
+    // chunk.
     let (height, state) = settled_states(&net, &mut client);
     let mut spool = Vec::new();
     for chunk in [&[9; 100][..]].into_iter().chain(state.chunks(CHUNK_BYTES)) {
@@ -448,17 +448,17 @@ fn a_replica_without_its_journal_goes_on_from_its_snapshot() {
     all_have_executed(&mut client, sent);
 }
 
-/// What a replica says that has taken the others' state over.
+/// Logged by a replica that has adopted its peers' state.
 const TAKEN_OVER: &str = "goes on from the others' state";
-/// How many states a replica has taken over; it repeats the last one whenever it starts.
+/// Returns how many states a replica has adopted; it logs the last one again at each start.
 fn states_taken_over(log: &str) -> usize {
     log.lines().filter(|line| line.contains(TAKEN_OVER)).collect::<BTreeSet<_>>().len()
 }
 
-/// How often states are damaged before one of them is asked for.
+/// Upper bound on the attempts to damage states before one of them is fetched.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Leaves the beginning of every state that the first three replicas have written.
+/// Truncates every state that the first three replicas have written.
 fn damage_states(net: &Net) {
     for home in &net.homes[..3] {
         for file in fs::read_dir(home.join("journal.snapshots")).expect("it has snapshots").flatten() {
@@ -479,8 +479,8 @@ fn a_state_that_cannot_be_read_is_told_of_once_and_another_is_fetched() {
     client.connect(REPLICAS);
     let mut sent = order(&mut client, 1);
     let is_told = |net: &Net| (0..3).any(|replica| net.log(replica).contains("cannot read"));
-    // A busy replica may have a newer state in memory, or may write one behind our back: then that one is taken over, nobody has to
-    // read what was damaged, and it is tried again.
+    // A busy replica may have a newer state in memory, or write one after the damage. Then that one is adopted and
+    // nobody reads a damaged one, so try again.
     for attempt in 1.. {
         net.kill(3);
         sent += order(&mut client, 12);
@@ -498,7 +498,7 @@ fn a_state_that_cannot_be_read_is_told_of_once_and_another_is_fetched() {
         assert!(attempt < MAX_ATTEMPTS, "whatever is damaged, nobody says that he cannot read: {}", net.log(3));
         client.connect(REPLICAS);
     }
-    // Those who are asked for a state that they cannot read go on, and have the next one.
+    // Replicas asked for a state that they cannot read continue, and serve the next one.
     sent += order(&mut client, 12);
     client.connect(REPLICAS);
     all_have_executed(&mut client, sent);

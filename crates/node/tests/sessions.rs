@@ -1,4 +1,4 @@
-//! At most once, against the attack that sessions are there for: everything else that would know an old bundle has forgotten it.
+//! At-most-once execution by sessions, after everything else that could recognise an old bundle has forgotten it.
 
 use crate::support::TestClient;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
@@ -7,7 +7,7 @@ use quorate_node::{EmbeddedCluster, NoObserver, NodeConfig};
 use quorate_types::{Bundle, BundleBuilder, ClientRequest, Height, Outcome, ReplicaId, ReplicaReply};
 use std::net::SocketAddr;
 
-/// Commands of a block, and of a bundle of the flood.
+/// Commands per block, and per bundle of the flood.
 const BATCH: usize = 400;
 
 fn value(client: &mut TestClient, key: &[u8]) -> Vec<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! The files with a replica's states.
+//! Snapshot files.
 
 use quorate_node::snapshots::{Snapshot, SnapshotFiles};
 use quorate_storage::Identity;
@@ -6,7 +6,7 @@ use quorate_types::{ClusterId, Height, ReplicaId};
 use std::fs;
 use std::path::PathBuf;
 
-/// A directory that goes with the test.
+/// Temporary directory, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! A replica of a cluster in the hands of a test, which says what it likes in that replica's name, over real sockets.
+//! A replica controlled by a test, which can send anything in that replica's name, over real sockets.
 
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_consensus::{Envelope, Message};
@@ -10,10 +10,10 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A test that waits longer than this for anything has hung.
+/// Timeout: a test that waits longer for anything has hung.
 const HANG: Duration = Duration::from_secs(40);
 
-/// What the honest replicas told of their lives.
+/// Events reported by the honest replicas.
 pub type Told = Arc<Mutex<Vec<(ReplicaId, NodeEvent)>>>;
 
 /// Replica 0 of a cluster of four.
@@ -61,18 +61,18 @@ impl Villain {
         (1..4).map(ReplicaId)
     }
 
-    /// Signs in the replica's name.
+    /// Signs a vote in the replica's name.
     pub fn sign(&self, vote: &mut Vote) {
         vote.signature = self.crypto.sign(&vote.statement(&self.committee.cluster));
     }
 
-    /// Says something to every honest replica.
+    /// Sends a message to every honest replica.
     pub fn say<M: Message>(&mut self, message: &Envelope<M>) {
         let frame = encode_message(message);
         Villain::honest().for_each(|to| self.transport.send_to(to, frame.clone()));
     }
 
-    /// Answers whoever asks for one of these bundles with all of them, and returns what else was said, until `done`.
+    /// Answers requests for any of these bundles with all of them until `done`; returns the other messages received.
     pub fn serve_until<M: Message>(&mut self, bundles: &[Bundle], mut done: impl FnMut() -> bool) -> Vec<Envelope<M>> {
         let start = Instant::now();
         let mut heard = Vec::new();

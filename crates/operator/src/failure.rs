@@ -1,5 +1,5 @@
-//! Exit status: 2 for whatever the caller gave, files included, 1 for what happened on the way, 3 for a replica's disk,
-//! its own or that of one it started; 128 and the signal's number for a run that a signal ended.
+//! Exit statuses: 2 for invalid input of the caller, files included; 1 for failures at run time; 3 for trouble with the
+//! disk of a replica, this one or one that was started; 128 plus the signal's number for a run that a signal ended.
 
 use quorate_client::config::ConfigError;
 use quorate_client::{ClientError, ConnectError};
@@ -9,12 +9,12 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit status of a wrong call, which is clap's too.
+/// Exit status of a wrong call, the same as clap's.
 const WRONG_CALL: u8 = 2;
-/// That of everything else.
+/// Exit status of all other failures.
 const FAILED: u8 = 1;
 
-/// What the caller gave cannot be used.
+/// Error in the caller's input.
 #[derive(Debug)]
 pub struct WrongCall(pub String);
 
@@ -26,12 +26,12 @@ impl fmt::Display for WrongCall {
 
 impl Error for WrongCall {}
 
-/// An error of a call that cannot be done as it is.
+/// Returns an error in the caller's input.
 pub fn wrong_call(why: impl fmt::Display) -> Box<dyn Error> {
     Box::new(WrongCall(why.to_string()))
 }
 
-/// What the exit status tells of an error.
+/// Kind of error, as shown by the exit status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     WrongCall,
@@ -39,7 +39,7 @@ pub enum Kind {
     Failed,
 }
 
-/// The status that the process ends with; `kind` tells what it knows of an error.
+/// Returns the exit status of the process; `kind` classifies the errors that it knows.
 pub fn exit_code(
     outcome: &Result<(), Box<dyn Error>>,
     ends_with_signal: bool,
@@ -56,7 +56,7 @@ pub fn exit_code(
     }
 }
 
-/// What the errors of the operators' commands are.
+/// Classifies the errors of the operators' commands.
 pub fn kind(error: &(dyn Error + 'static)) -> Kind {
     if error.downcast_ref().is_some_and(NodeError::is_disk_trouble) {
         return Kind::DiskTrouble;

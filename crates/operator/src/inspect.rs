@@ -1,4 +1,4 @@
-//! `quorate inspect`: what a replica's directory holds, and whether it is sound; and whether an export is.
+//! `quorate inspect`: shows and checks the contents of a replica's directory, or checks an export.
 
 use crate::Outcome;
 use crate::failure::wrong_call;
@@ -7,14 +7,14 @@ use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig};
 use quorate_inspect::InspectArgs;
 use std::path::Path;
 
-/// The part of the help that explains the exit status.
+/// Part of the help that explains the exit status.
 pub const EXIT_STATUS: &str = "\
 Exit status:
   0  all is well, as far as it was looked at: without --verify, that the journal can be read
   1  something is wrong, and is told, or the directory cannot be inspected
   2  the call is wrong";
 
-/// Looks into a directory, or checks an export.
+/// Inspects a directory, or checks an export.
 pub fn run(arguments: &InspectArgs) -> Outcome {
     match (&arguments.check, &arguments.dir) {
         (Some(export), _) => check(export, arguments),
@@ -38,7 +38,7 @@ fn check(export: &Path, arguments: &InspectArgs) -> Outcome {
     outputs.deliver(checked.to_table().trim_end(), &[("--json", &|| checked.to_json())])
 }
 
-/// The result is told in any case; that something in it is not as it should be is an error.
+/// Always shows the result; returns an error if it contains a problem.
 fn inspect(directory: &Path, arguments: &InspectArgs) -> Outcome {
     if arguments.export.as_deref() == Some(Path::new("-")) {
         return Err(wrong_call("--export: an export has to be whole before it has its name; name a file"));

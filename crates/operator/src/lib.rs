@@ -1,7 +1,7 @@
-//! quorate: what it takes to run replicas.
+//! quorate: the commands to operate replicas.
 //!
-//! The binary `quorate-node` is these commands and nothing else: it has no laboratory, no simulator, no Twins, and no way to misbehave.
-//! `quorate` has the same commands, from here, beside those of the laboratory.
+//! The binary `quorate-node` consists of these commands only: it contains no laboratory, no simulator, no Twins, and no
+//! code to misbehave. `quorate` offers the same commands, beside those of the laboratory.
 
 pub mod client;
 pub mod failure;
@@ -17,5 +17,5 @@ mod words;
 
 pub use words::{BadValue, Interval, MAX_INTERVAL_MS, choice};
 
-/// What came of a command.
+/// Result of a command.
 pub type Outcome = Result<(), Box<dyn std::error::Error>>;

@@ -1,4 +1,4 @@
-//! What a replica's process logs, to standard error.
+//! Logs of a replica's process, to standard error.
 
 use clap::{Args, ValueEnum};
 use std::io::stderr;
@@ -50,9 +50,9 @@ fn parse_level(text: &str) -> Result<Targets, String> {
 }
 
 impl LogArgs {
-    /// Logs from now on.
+    /// Installs the logger.
     pub fn begin(&self) {
-        // A standard error that is closed is no reason to stop a replica, nor to complain on it.
+        // A closed standard error must neither stop a replica nor make it complain there.
         let lines = fmt::layer().with_writer(stderr).with_ansi(false).log_internal_errors(false);
         let layer = match self.log_format {
             LogFormat::Text => lines.boxed(),
@@ -61,7 +61,7 @@ impl LogArgs {
         tracing_subscriber::registry().with(layer.with_filter(self.log_level.clone())).init();
     }
 
-    /// Logs why the process ends, where nobody reads lines of text. Elsewhere the error that it ends with says so.
+    /// Logs the reason why the process ends, if the log is JSON. Otherwise the error printed at the end says it.
     pub fn end(&self, error: &dyn std::error::Error) {
         if self.log_format == LogFormat::Json {
             tracing::error!(target: "quorate::replica", "{error}");

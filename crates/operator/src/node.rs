@@ -1,11 +1,11 @@
-//! Running one replica.
+//! Runs one replica.
 
 use crate::{Outcome, logging};
 use clap::Args;
 use quorate_node::{LogObserver, interrupt, run_directory};
 use std::path::PathBuf;
 
-/// The part of the help that explains signals and the exit status.
+/// Part of the help that explains signals and the exit status.
 pub const EXIT_STATUS: &str = "\
 Signals:
   SIGTERM, SIGINT and SIGHUP end it in order: it takes no more connections, writes and sends what it has said, and exits with status 0.

@@ -1,7 +1,7 @@
-//! Results to standard output or into files, everything else to standard error.
+//! Results to standard output or files, everything else to standard error.
 //!
-//! Places are opened before anything runs, so that a place which cannot be written is refused at once; and nothing that
-//! was measured is lost: the table is told first, and each place is tried whatever happens to the others.
+//! Outputs are opened before anything runs, so that an output which cannot be written is reported at once. No
+//! measurement is lost: the table is printed first, and a failed output does not keep the others from being written.
 
 use crate::failure::wrong_call;
 use std::error::Error;
@@ -9,10 +9,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The path that is standard output.
+/// Path that stands for standard output.
 const STANDARD: &str = "-";
 
-/// Writes a line of a result. A reader that has gone away (`| head`) is no error.
+/// Writes a line of a result. A closed reader (`| head`) is not an error.
 ///
 /// # Errors
 /// If standard output cannot be written.
@@ -20,7 +20,7 @@ pub fn say(text: &str) -> Result<(), String> {
     say_bytes(text.as_bytes())
 }
 
-/// Writes a line of a result that need not be text.
+/// Writes a line of a result that may be binary.
 ///
 /// # Errors
 /// If standard output cannot be written.
@@ -34,35 +34,35 @@ pub fn say_bytes(line: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Writes a line of a log.
+/// Writes a line to standard error.
 pub fn complain(text: &str) {
-    // Without a standard error there is nobody to tell.
+    // There is no other place to report that standard error is closed.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// A place for one form of a result.
+/// Output for one form of a result.
 struct Place {
     flag: &'static str,
     path: String,
-    /// None for standard output.
+    /// `None` for standard output.
     file: Option<File>,
-    /// Whether the file was made for this run; it goes again if nothing is written.
+    /// The file was created by this run; it is removed if nothing is written.
     is_new: bool,
     is_written: bool,
 }
 
-/// The places that a call names for its results, opened.
+/// Opened outputs of a call.
 pub struct Outputs(Vec<Place>);
 
-/// One form of a result: the flag that names its place, and the text, which is made only if the flag was given.
+/// One form of a result: the flag that names its output, and its text, which is made only if the flag is given.
 pub type Form<'a> = (&'static str, &'a dyn Fn() -> String);
 
 impl Outputs {
-    /// Opens the places of the flags that were given. What was in a file stays until a result is written. `inputs` are
+    /// Opens the outputs of the given flags. Existing files keep their content until a result is written. `inputs` are
     /// files that the run reads.
     ///
     /// # Errors
-    /// A wrong call, if a place cannot be written, if two flags name one, or if one names what is read.
+    /// A wrong call, if an output cannot be written, is named by two flags, or is an input.
     pub fn open(flags: &[(&'static str, Option<&str>)], inputs: &[&Path]) -> Result<Outputs, Box<dyn Error>> {
         let mut outputs = Outputs(Vec::new());
         for (flag, path) in flags.iter().filter_map(|(flag, path)| Some((*flag, (*path)?))) {
@@ -83,10 +83,10 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Tells the table, on standard output unless a form goes there, and writes each form to its place.
+    /// Prints the table, on standard output unless a form is written there, and writes each form to its output.
     ///
     /// # Errors
-    /// Every place that cannot be written; the table is then told on standard error at least.
+    /// Lists every output that cannot be written; the table is then at least on standard error.
     pub fn deliver(mut self, table: &str, forms: &[Form<'_>]) -> Result<(), Box<dyn Error>> {
         let mut failures = Vec::new();
         if self.0.iter().any(|place| place.file.is_none()) {
@@ -108,14 +108,14 @@ impl Outputs {
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
     }
 
-    /// A writer to the place of a flag, which was given.
+    /// Returns a writer to the output of a given flag.
     pub fn writer(&mut self, flag: &str) -> Box<dyn Write> {
         let place = self.0.iter_mut().find(|place| place.flag == flag).expect("it was opened");
         place.is_written = true;
         match place.file.take() {
             None => Box::new(io::stdout()),
             Some(file) => {
-                // A device or a pipe cannot be shortened, and needs not be.
+                // Devices and pipes cannot be truncated, and need not be.
                 let _ = file.set_len(0);
                 Box::new(file)
             }
@@ -140,14 +140,14 @@ impl Place {
     fn write(&mut self, text: &str) -> Result<(), String> {
         let Some(file) = &mut self.file else { return say(text.trim_end()) };
         self.is_written = true;
-        // A device or a pipe cannot be shortened, and needs not be.
+        // Devices and pipes cannot be truncated, and need not be.
         let _ = file.set_len(0);
         file.write_all(text.as_bytes())
             .and_then(|()| file.flush())
             .map_err(|error| format!("{}: cannot write {}: {error}", self.flag, self.path))
     }
 
-    /// The file behind a path, whatever it is called here.
+    /// Returns the canonical path of an existing file.
     fn canonical(path: &Path) -> Option<PathBuf> {
         fs::canonicalize(path).ok()
     }
@@ -169,7 +169,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if self.is_new && !self.is_written {
-            // It is empty; if it cannot be removed it stays so.
+            // The file is empty; it does no harm if it cannot be removed.
             let _ = fs::remove_file(&self.path);
         }
     }

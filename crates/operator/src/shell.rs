@@ -1,11 +1,11 @@
-//! What makes the binary at home on a system: version, completions, manual pages.
+//! Integration of the binary into a system: version, completions, manual pages.
 
 use crate::{Outcome, output};
 use clap::{Args, Command, CommandFactory, FromArgMatches};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-/// What `--version` says: from which source, for which machine, by which compiler, and how it computes on curves.
+/// Text of `--version`: source, target, compiler and curve arithmetic.
 pub const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit  ",
@@ -18,14 +18,14 @@ pub const LONG_VERSION: &str = concat!(
     env!("QUORATE_CURVE_BACKEND"),
 );
 
-/// Reads the command line of a program.
+/// Parses the command line of a program.
 ///
 /// # Errors
-/// What clap says of it, in the words of the command that was called.
+/// Errors of clap, in terms of the subcommand that was called.
 pub fn call<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
     let matches = tolerant(T::command()).try_get_matches()?;
     T::from_arg_matches(&matches).map_err(|error| {
-        // What was found wrong with all flags together does not know whose flags they are.
+        // clap reports errors of combined flags without the subcommand, so find the subcommand here.
         let (mut command, mut matches) = (&mut tolerant(T::command()), &matches);
         command.build();
         while let Some((name, of_it)) = matches.subcommand() {
@@ -36,7 +36,7 @@ pub fn call<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
     })
 }
 
-/// Takes `-1` for a number wherever a value may stand, so that the refusal names the flag.
+/// Accepts `-1` as the value of any flag, so that the error names the flag.
 fn tolerant(command: Command) -> Command {
     let takes_value = |arg: &clap::Arg| arg.get_action().takes_values() && !arg.is_positional();
     command
@@ -68,7 +68,7 @@ pub fn completions(arguments: &CompletionsArgs, mut command: Command) -> Outcome
     Ok(output::say(String::from_utf8_lossy(&text).trim_end())?)
 }
 
-/// Writes the manual.
+/// Writes the manual pages.
 pub fn manual(arguments: &ManArgs, command: Command) -> Outcome {
     match &arguments.dir {
         Some(directory) => clap_mangen::generate_to(command, directory)

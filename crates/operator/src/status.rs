@@ -1,4 +1,4 @@
-//! `quorate status`: how the replicas of a cluster are.
+//! `quorate status`: shows the status of a cluster's replicas.
 
 use crate::replicas::StatusReader;
 use crate::{Outcome, output};
@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The part of the help that explains the exit status.
+/// Part of the help that explains the exit status.
 pub const EXIT_STATUS: &str = "\
 Exit status:
   0  every replica that was asked answers, and nothing needs attention
@@ -32,7 +32,7 @@ pub struct StatusArgs {
     timeout_ms: u64,
 }
 
-/// That something needs attention is an error, once it is told.
+/// Shows the status; returns an error if something needs attention.
 pub fn run(arguments: &StatusArgs) -> Outcome {
     let mut reader = StatusReader::open(&arguments.dir)?;
     loop {

@@ -1,4 +1,4 @@
-//! The directories and keys of a new cluster.
+//! Directories and keys of a new cluster.
 
 use crate::failure::wrong_call;
 use crate::{Outcome, choice, output};
@@ -13,9 +13,9 @@ use quorate_types::{Quorum, ReplicaId};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-/// The first port of a testnet, whose replicas have to find each other again after a restart.
+/// First port of a testnet: fixed, because its replicas have to find each other again after a restart.
 pub const DEFAULT_PORT: u16 = 7000;
-/// Replicas of a testnet, unless the call says how many.
+/// Default number of replicas of a testnet.
 pub const DEFAULT_REPLICAS: usize = 4;
 
 /// All flags of `quorate-node testnet`. Everything else is set in the replicas' `config.toml`.
@@ -52,27 +52,27 @@ pub struct TestnetArgs {
     hosts: Vec<String>,
 }
 
-/// How the binary is called that the cluster is to be run with.
+/// Names of the binary and its command with which to run the cluster.
 pub struct Program {
     pub name: &'static str,
-    /// Its command that runs a replica.
+    /// Command that runs a replica.
     pub run: &'static str,
 }
 
 /// A cluster to write.
 pub struct Testnet<'a> {
-    /// The settings that all replicas share.
+    /// Settings that all replicas share.
     pub template: NodeConfig,
     pub replicas: usize,
     pub base_port: u16,
-    /// One for each replica; none for replicas of this host.
+    /// One for each replica; empty for replicas on this host.
     pub hosts: &'a [String],
 }
 
 /// Writes the cluster that the flags describe.
 ///
 /// # Errors
-/// If it cannot be one, or not be written.
+/// If the flags are invalid, or the files cannot be written.
 pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
     let mut template = NodeConfig::template("quorate");
     template.faults = arguments.faults;
@@ -85,7 +85,7 @@ pub fn run(arguments: &TestnetArgs, program: &Program) -> Outcome {
     write(&testnet, &arguments.dir, program)
 }
 
-/// How many replicas are asked for, by number or by naming their hosts; none if neither says.
+/// Returns the number of replicas, given directly or by their hosts; `None` if neither is given.
 ///
 /// # Errors
 /// A wrong call, if the two differ.
@@ -99,10 +99,10 @@ pub fn count(replicas: Option<usize>, hosts: &[String]) -> Result<Option<usize>,
     }
 }
 
-/// Writes a cluster, and tells how to run it with `program`.
+/// Writes a cluster, and prints how to run it with `program`.
 ///
 /// # Errors
-/// If it cannot be one, or not be written.
+/// If the cluster is invalid, or the files cannot be written.
 pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outcome {
     let Testnet { template, replicas, base_port, hosts } = testnet;
     let places = match hosts {
@@ -144,7 +144,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     Ok(())
 }
 
-/// Which ports are whose.
+/// Returns advice on which ports to open to whom.
 fn firewall(places: &[Place], program: &str) -> String {
     let ports = |of: &dyn Fn(&Place) -> u16| {
         let mut ports: Vec<u16> = places.iter().map(of).collect();
@@ -165,7 +165,7 @@ fn firewall(places: &[Place], program: &str) -> String {
     )
 }
 
-/// As many silent replicas as the cluster has to bear, as far apart as can be: the shortest rows of live leaders.
+/// Returns f silent replicas, spread as evenly as possible: this gives the shortest runs of live leaders.
 fn silent_and_apart(quorum: Quorum) -> Vec<ReplicaId> {
     let (replicas, faults) = (quorum.replicas(), quorum.faults());
     (1..=faults).map(|at| ReplicaId((at * replicas / faults - 1) as u16)).collect()

@@ -1,4 +1,4 @@
-//! Values of flags that have a little grammar of their own, and those that are one of a few names.
+//! Parsers of flag values: those with a small grammar, and those from a list of names.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use quorate_types::Choice;
@@ -7,10 +7,10 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The longest interval a spec may ask for: a week, in milliseconds.
+/// Longest interval that a spec may contain, in milliseconds: one week.
 pub const MAX_INTERVAL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
-/// A value that its key's grammar does not know.
+/// Error: a value that does not match its key's grammar.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("`{given}` is no {kind}{why}; write {forms}")]
 pub struct BadValue {
@@ -20,7 +20,7 @@ pub struct BadValue {
     pub forms: &'static str,
 }
 
-/// Serialises a type as the text that it displays, and reads it back by parsing.
+/// Serialises a type as its displayed text, and deserialises it by parsing.
 #[macro_export]
 macro_rules! as_text {
     ($type:ident) => {
@@ -39,25 +39,25 @@ macro_rules! as_text {
     };
 }
 
-/// A length of time, written `500ms`, `2s` or `1m`; whole milliseconds.
+/// Duration in whole milliseconds, written `500ms`, `2s` or `1m`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Interval {
     milliseconds: u64,
 }
 
 impl Interval {
-    /// That many milliseconds, [`MAX_INTERVAL_MS`] at most.
+    /// Creates an interval; at most [`MAX_INTERVAL_MS`] milliseconds.
     pub const fn from_millis(milliseconds: u64) -> Interval {
         assert!(milliseconds <= MAX_INTERVAL_MS);
         Interval { milliseconds }
     }
 
-    /// In milliseconds.
+    /// Returns milliseconds.
     pub fn as_millis(self) -> u64 {
         self.milliseconds
     }
 
-    /// In seconds.
+    /// Returns seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.milliseconds as f64 / 1000.0
     }
@@ -112,7 +112,7 @@ impl FromStr for Interval {
 
 as_text!(Interval);
 
-/// Reads a [`Choice`] from the command line: clap shows the names in the help and suggests the nearest one.
+/// Parses a [`Choice`] from the command line: clap lists the names in the help and suggests the nearest one.
 pub fn choice<T: Choice>() -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(T::names()).try_map(|name| name.parse::<T>())
 }

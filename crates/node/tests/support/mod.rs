@@ -1,5 +1,5 @@
-//! A client for tests: a bare transport, bundles out, replies in, f+1 equal ones counted.
-// Each test is a program of its own and needs a part of this.
+//! Test client: submits bundles over a bare transport and counts matching replies, f+1 of which are needed.
+// Not every test uses everything here.
 #![allow(dead_code)]
 
 use bytes::Bytes;
@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A test that waits longer than this for anything has hung.
+/// Timeout: a test that waits longer for anything has hung.
 const HANG: Duration = Duration::from_secs(40);
-/// After this long without news a client sends again what is not answered.
+/// Retry interval of unanswered bundles.
 const RETRY: Duration = Duration::from_millis(500);
 
 pub struct TestClient {
@@ -28,7 +28,7 @@ pub struct TestClient {
     events: Vec<Event>,
     next_sequence: u64,
     next_question: u64,
-    /// Everything received and not yet looked at.
+    /// Messages received but not processed yet.
     pub inbox: Vec<(ReplicaId, ReplicaReply)>,
 }
 
@@ -67,7 +67,7 @@ impl TestClient {
         self.identity.origin()
     }
 
-    /// Waits until so many replicas are connected.
+    /// Waits until `replicas` replicas are connected.
     pub fn connect(&mut self, replicas: usize) {
         let start = Instant::now();
         while self.links.len() < replicas {
@@ -76,7 +76,7 @@ impl TestClient {
         }
     }
 
-    /// The replicas that are connected, in the order of their ids.
+    /// Returns the connected replicas, ascending by id.
     pub fn connected(&self) -> Vec<ReplicaId> {
         let replica = |remote: &Remote| match remote {
             Remote::Replica(replica) => *replica,
@@ -111,7 +111,7 @@ impl TestClient {
         self.identity.finish(builder)
     }
 
-    /// A command in each of these sessions.
+    /// Returns a bundle with one command in each of these sessions.
     pub fn crowd(&self, sessions: &[u16]) -> Bundle {
         let mut builder = BundleBuilder::new(self.id(), Height(0).latest_expiry());
         sessions.iter().for_each(|session| builder.push(self.id().with_session(*session), 1, b"crowd"));
@@ -122,7 +122,7 @@ impl TestClient {
         self.identity.finish(builder)
     }
 
-    /// Goes on after so many commands of the same identity that were sent elsewhere.
+    /// Skips the sequence numbers of `commands` commands that the same identity has sent elsewhere.
     pub fn skip(&mut self, commands: u64) {
         self.next_sequence += commands;
     }
@@ -138,7 +138,7 @@ impl TestClient {
         }
     }
 
-    /// Waits for the first message that `wanted` takes, and drops those before it.
+    /// Waits for the first message that `wanted` accepts, and drops those before it.
     pub fn wait<T>(&mut self, wanted: impl FnMut(ReplicaId, &ReplicaReply) -> Option<T>) -> T {
         self.wait_for(HANG, wanted).expect("an answer comes")
     }
@@ -195,7 +195,7 @@ impl TestClient {
                 let ReplicaReply::Executed { bundle, height, results } = reply else {
                     panic!("replica {replica} answers {reply:?}")
                 };
-                // Late replies to bundles of an earlier call are no news.
+                // Late reply to a bundle of an earlier call.
                 if !bundles[..sent].iter().any(|sent| sent.digest() == bundle) {
                     continue;
                 }
@@ -217,8 +217,8 @@ impl TestClient {
         bundles.iter().map(|bundle| done.remove(&bundle.digest()).expect("all are done")).collect()
     }
 
-    /// Asks a replica how it is, again and again: the link may be that to a process which is no more.
-    /// Asks a replica until its status is as it is to be.
+    /// Polls a replica until its status is as `wanted`. Repeats the request, because the link may lead to a process
+    /// that has ended.
     pub fn status_with(&mut self, of: ReplicaId, wanted: impl Fn(&Status) -> bool) -> Status {
         let start = Instant::now();
         loop {

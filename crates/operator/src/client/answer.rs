@@ -1,4 +1,4 @@
-//! What the store answered, for a person, a pipe, or a program that reads JSON.
+//! Output of the store's results, for a person, a pipe, or a program that reads JSON.
 
 use super::bytes::Form;
 use crate::{Outcome, output};
@@ -12,7 +12,7 @@ use std::error::Error;
 pub struct Answer(pub Vec<u8>);
 
 impl Answer {
-    /// Shows what became of a command on one key. An error if it changed or found nothing.
+    /// Shows the result of a command on one key. Returns an error if the command changed or found nothing.
     pub fn show(&self, key: &[u8], form: &Form) -> Outcome {
         let (outcome, value, failure) = match KeyValueResult::decode(&self.0)? {
             KeyValueResult::Done => ("done", None, None),
@@ -42,7 +42,7 @@ impl Answer {
         failure.map_or(Ok(()), |why| Err(why.into()))
     }
 
-    /// The pairs, if the answer is that of a scan.
+    /// Returns the pairs, if this is the result of a scan.
     pub fn page(&self) -> Result<Page<'_>, Box<dyn Error>> {
         match KeyValueResult::decode(&self.0)? {
             KeyValueResult::Page(page) => Ok(page),
@@ -55,7 +55,7 @@ fn not_understood(answer: &KeyValueResult<'_>) -> Box<dyn Error> {
     format!("the cluster did not understand the command ({answer:?}): its replicas may run an older version").into()
 }
 
-/// Bytes under a name of their own if they are text, else in hexadecimal.
+/// Inserts bytes under `name` if they are text, otherwise in hexadecimal under `name` with the suffix `_hex`.
 fn put(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert(name.to_owned(), json!(text)),
@@ -63,7 +63,7 @@ fn put(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
-/// Pairs, a line for each: the key, a tab, the value; or an object of JSON.
+/// Output of pairs: one line each with key, tab and value, or one JSON object.
 pub struct Listing<'a> {
     form: &'a Form,
     pairs: u64,
@@ -74,12 +74,12 @@ impl<'a> Listing<'a> {
         Listing { form, pairs: 0 }
     }
 
-    /// How many pairs were shown.
+    /// Returns the number of pairs shown.
     pub fn pairs(&self) -> u64 {
         self.pairs
     }
 
-    /// Shows a page; returns its last key, if it has one.
+    /// Shows a page. Returns its last key, if it has one.
     pub fn add<'p>(&mut self, page: &Page<'p>) -> Result<Option<&'p [u8]>, Box<dyn Error>> {
         let mut last = None;
         for (key, value) in page.iter() {
@@ -97,7 +97,7 @@ impl<'a> Listing<'a> {
         Ok(last)
     }
 
-    /// Says on standard error what was left out.
+    /// Reports on standard error that pairs were left out.
     pub fn finish(self, has_more: bool) -> Outcome {
         if has_more {
             output::complain(&format!("{} pairs; there are more: raise --limit, or go on with --from", self.pairs));

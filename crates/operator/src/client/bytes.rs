@@ -1,4 +1,4 @@
-//! Keys and values on the command line and back.
+//! Keys and values on the command line and in the output.
 
 use crate::failure::WrongCall;
 use clap::Args;
@@ -23,7 +23,7 @@ impl Form {
         self.decode("key", text, MAX_KEY_BYTES)
     }
 
-    /// The value, or what standard input has.
+    /// Returns the value, or standard input if `text` is `None`.
     pub fn value(self, text: Option<&str>) -> Result<Vec<u8>, WrongCall> {
         match text {
             Some(text) => self.decode("value", text, MAX_VALUE_BYTES),
@@ -43,7 +43,7 @@ impl Form {
         fits(what, bytes.len(), most).map(|()| bytes)
     }
 
-    /// As it is shown to a person or a pipe: the bytes themselves, unless hexadecimal is wanted.
+    /// Returns the bytes for text output: unchanged, or in hexadecimal with `--hex`.
     pub fn show(self, bytes: &[u8]) -> Vec<u8> {
         if self.hex { encode_hex(bytes).into_bytes() } else { bytes.to_vec() }
     }

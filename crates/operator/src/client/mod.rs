@@ -1,4 +1,4 @@
-//! The key-value store of a running cluster by hand.
+//! Command-line client for the key-value store of a running cluster.
 
 mod answer;
 mod bytes;
@@ -28,20 +28,20 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The directory with client.toml.
+    /// Returns the directory with client.toml.
     pub fn directory(&self) -> &Path {
         &self.dir
     }
 
-    /// The file that the configuration is read from.
+    /// Returns the path of the configuration file.
     pub fn file(&self) -> PathBuf {
         self.dir.join(CLIENT_CONFIG_FILE)
     }
 
-    /// What client.toml says, with the waits of the flags.
+    /// Reads client.toml and applies the flags.
     ///
     /// # Errors
-    /// If it cannot be used.
+    /// If the configuration is invalid.
     pub fn config(&self) -> Result<ClientConfig, ConfigError> {
         let mut config = ClientConfig::load(&self.file())?;
         if let Some(timeout) = self.timeout {
@@ -124,10 +124,10 @@ pub enum Request {
     },
 }
 
-/// Has a request executed, and shows the answer.
+/// Executes a request and shows its result.
 ///
 /// # Errors
-/// If it cannot be, or the answer is not the one that was wanted.
+/// If the request fails, or its result is not the wanted one.
 pub fn run(reach: &Reach, request: Request) -> Outcome {
     let mut config = reach.config()?;
     config.client_authentication = reach.client_authentication.unwrap_or(config.client_authentication);
@@ -165,17 +165,17 @@ pub fn run(reach: &Reach, request: Request) -> Outcome {
     }
 }
 
-/// Has a command ordered.
+/// Orders a command and returns its result.
 fn order(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, Box<dyn std::error::Error>> {
     Ok(Answer(Client::connect(config)?.execute(&command.to_vec())?))
 }
 
-/// Asks f+1 replicas for their state.
+/// Queries f+1 replicas without ordering the command.
 fn ask(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, Box<dyn std::error::Error>> {
     Ok(Answer(Client::connect(config)?.query(&command.to_vec())?))
 }
 
-/// Lists pairs page by page as they come.
+/// Lists pairs page by page, as they arrive.
 fn scan(config: &ClientConfig, mut from: Vec<u8>, to: Option<&[u8]>, limit: u64, form: &Form) -> Outcome {
     let mut client = Client::connect(config)?;
     let mut listing = answer::Listing::new(form);
@@ -192,12 +192,12 @@ fn scan(config: &ClientConfig, mut from: Vec<u8>, to: Option<&[u8]>, limit: u64,
     }
 }
 
-/// The first key after this one, if there is one.
+/// Returns the next key in order, if there is one.
 fn next_key(key: &[u8]) -> Option<Vec<u8>> {
     if key.len() < MAX_KEY_BYTES { Some([key, &[0]].concat()) } else { successor(key.to_vec()) }
 }
 
-/// The least byte string that is greater than all that begin with `bytes`.
+/// Returns the least byte string greater than all strings with the prefix `bytes`.
 fn successor(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(last) = bytes.last_mut() {
         if let Some(next) = last.checked_add(1) {
