@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Wrapper between a misbehaving replica and its host.
 pub(crate) type Liar<M> = Box<dyn Behaviour<M>>;
 
-/// The table `[laboratory]` of a configuration: for experiments, and told at the start.
+/// The table `[laboratory]` of a configuration: misbehaviour for experiments, reported at startup.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Laboratory {

@@ -23,7 +23,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The table `[laboratory]` of a configuration, which is refused.
+/// The table `[laboratory]` of a configuration, which this build rejects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Laboratory {}
 

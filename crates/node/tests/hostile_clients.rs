@@ -307,7 +307,7 @@ fn bytes_that_are_no_message_end_their_link() {
     all_dropped(&cluster, "clients-cut");
 }
 
-/// A client that sends new bundles to one backup only delays nobody, and its bundles are ordered.
+/// A client that sends its bundles to one backup only: this delays no one, and the bundles are still ordered.
 #[test]
 fn a_client_that_favours_one_backup_holds_nobody_up() {
     let cluster = start(|config| config.consensus.view_timeout_ms = 1_000);

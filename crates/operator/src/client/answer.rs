@@ -12,7 +12,7 @@ use std::error::Error;
 pub struct Answer(pub Vec<u8>);
 
 impl Answer {
-    /// Shows the result of a command on one key. Returns an error if the command changed or found nothing.
+    /// Shows the result of a command on one key. Returns an error if the command had no effect or found no value.
     pub fn show(&self, key: &[u8], form: &Form) -> Outcome {
         let (outcome, value, failure) = match KeyValueResult::decode(&self.0)? {
             KeyValueResult::Done => ("done", None, None),

@@ -1,4 +1,4 @@
-//! Sockets as the transport wants them: non-blocking, without Nagle's algorithm, and aware of a remote that fell silent.
+//! Socket options for the transport: non-blocking, without Nagle's algorithm, and with detection of silent remotes.
 
 use crate::config::TcpConfig;
 use mio::net::{TcpListener, TcpStream};
@@ -7,13 +7,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Connections that wait to be accepted: a whole committee and a burst of clients.
+/// Maximum number of connections waiting to be accepted: a whole committee and a burst of clients.
 const BACKLOG: libc::c_int = 1_024;
 /// Keep-alive probes sent within `silent_remote_ms`.
 const PROBES: u64 = 4;
 
-/// Takes over a listener that is bound already, and has more connections wait on it than the standard library asks for.
-/// Accepted streams inherit its buffer sizes.
+/// Takes over a bound listener, with a longer backlog than the standard library's. Accepted streams inherit its buffer
+/// sizes.
 pub fn adopt(listener: std::net::TcpListener, config: &TcpConfig) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     let socket = SockRef::from(&listener);
@@ -22,7 +22,7 @@ pub fn adopt(listener: std::net::TcpListener, config: &TcpConfig) -> io::Result<
     Ok(TcpListener::from_std(listener))
 }
 
-/// Begins to connect; the end of it is an event on the stream.
+/// Starts to connect; an event on the stream reports the result.
 pub fn dial(address: SocketAddr, config: &TcpConfig) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -37,7 +37,7 @@ pub fn dial(address: SocketAddr, config: &TcpConfig) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sets what every stream needs.
+/// Sets the options that every stream needs.
 pub fn set_stream(stream: &TcpStream, config: &TcpConfig) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
@@ -61,22 +61,22 @@ fn set_buffers(socket: &SockRef<'_>, config: &TcpConfig) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether what was sent is not acknowledged and was sent again at least once for that. A remote that takes no more but is there
-/// acknowledges the probes of its window, and is none of those.
+/// Returns whether sent data is unacknowledged after at least one retransmission. A live remote with a full receive
+/// window acknowledges the window probes, so it does not count.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn is_repeating(stream: &TcpStream) -> bool {
     use std::os::fd::AsRawFd;
-    // SAFETY: a `tcp_info` is numbers, for which zeros are a value.
+    // SAFETY: `tcp_info` consists of integers, so all zeros is a valid value.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut length = size_of_val(&info) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to a place that has as many.
+    // SAFETY: the kernel writes at most `length` bytes, the size of `info`.
     let status = unsafe {
         libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut length)
     };
     status == 0 && info.tcpi_retransmits > 0
 }
 
-/// Elsewhere the kernel does not tell; `silent_remote_ms` has to do.
+/// Other kernels do not tell; there, only `silent_remote_ms` applies.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn is_repeating(_: &TcpStream) -> bool {
     false
