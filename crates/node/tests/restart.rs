@@ -274,7 +274,7 @@ fn a_replica_without_its_journal_says_so_and_says_nothing_else() {
     client.connect(REPLICAS);
     let bundles: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, b"payload")).collect();
     client.submit(&bundles, 8, 2);
-    // Two others may have answered before it voted; then it loses nothing with its journal.
+    // Wait for replica 3: until it has voted, it loses nothing with its journal.
     all_have_executed(&mut client, (BUNDLES * COMMANDS) as u64);
     net.kill(3);
     fs::remove_dir_all(net.homes[3].join("journal")).expect("a journal is removed");
@@ -342,10 +342,10 @@ fn takes_the_state_over(protocol: ProtocolKind) {
     net.wait_for_words(3, "goes on from the others' state");
     client.connect(REPLICAS);
     all_have_executed(&mut client, sent);
-    // From now on it is needed for the quorum.
+    // From now on, replica 3 is needed for the quorum.
     net.kill(2);
     sent += order(&mut client, 1);
-    // Its own journal now has what it fetched.
+    // Replica 3's own journal now has the state that it fetched.
     net.kill(3);
     net.start(2);
     net.start(3);
