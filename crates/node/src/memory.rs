@@ -1,8 +1,8 @@
 //! Returns freed memory to the system.
 //!
-//! The allocator keeps freed memory for the next peak, which may never come after an attack ([ADR
-//! 024](https://github.com/quorate/quorate/blob/main/docs/adr/024-the-systems-allocator.md)). A thread checks
-//! periodically, and makes the allocator release free pages if there are many compared with the memory in use.
+//! A thread checks periodically, and makes the allocator release free pages if there are many compared with the memory
+//! in use. The allocator would keep them for the next peak, which may never come after an attack:
+//! [ADR 024](https://github.com/quorate/quorate/blob/main/docs/adr/024-the-systems-allocator.md).
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

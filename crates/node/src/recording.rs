@@ -8,8 +8,7 @@ use quorate_types::ReplicaId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The table `[recording]` of a configuration: records this replica's inputs and outputs to a file for `quorate
-/// replay`.
+/// The table `[recording]` of a configuration: records the replica's inputs and outputs in a file for `quorate replay`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordingConfig {
