@@ -1,8 +1,8 @@
-//! Certificates that a liar makes: genuine ones, out of what others signed and a statement of its own, before anybody else has them;
-//! and void ones, in the names of those who signed nothing.
+//! Certificates that a liar makes: genuine ones, from the statements of others and one of its own, before anybody else
+//! has them; and forged ones, in the names of replicas that did not sign.
 //!
-//! A proof is the signatures one after the other, in the order of their signers. The liar's own has to be made by its host: it says
-//! its statement to itself first, and hears it signed.
+//! A proof is the concatenation of the signatures in the order of their signers. Only the host can make the liar's own
+//! signature, so the liar sends its statement to itself first and receives it signed.
 
 use crate::behaviour::Context;
 use crate::lie;
@@ -12,26 +12,26 @@ use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{Attachment, Certificate, Domain, ReplicaId, Subject, View, Vote};
 use std::collections::BTreeMap;
 
-/// Views whose timeouts are remembered.
+/// Views whose timeouts are kept.
 const VIEWS_KEPT: usize = 64;
 
-/// The timeouts of one view, as far as they were heard.
+/// Timeouts received in one view.
 struct Heard<M> {
     votes: BTreeMap<ReplicaId, Vote>,
-    /// A message to say the like of.
+    /// Template for the liar's own timeout message.
     like: M,
-    /// What the own statement tells of, if it was made.
+    /// Attachment of the liar's own statement, once it was made.
     said: Option<Attachment>,
     /// Whether the certificate was shown.
     shown: bool,
 }
 
-/// What certificates can be made of.
+/// Material for certificates.
 pub struct Assembler<M> {
     timeouts: BTreeMap<View, Heard<M>>,
-    /// The highest certificate that one may build on.
+    /// Highest certificate that a block may extend.
     high: Option<Certificate>,
-    /// The last view for which a void certificate was shown.
+    /// Last view for which a forged certificate was shown.
     forged: View,
 }
 
@@ -42,7 +42,7 @@ impl<M> Default for Assembler<M> {
 }
 
 impl<M: Malleable> Assembler<M> {
-    /// Hears what the replica hears.
+    /// Observes an input of the replica.
     pub fn hear(&mut self, context: &Context, input: &Input<M>) {
         let Input::Receive { from, message: Envelope::Protocol(message) } = input else { return };
         let bases = message.certificates().into_iter().filter(|(role, _)| *role == Role::Base);
@@ -59,7 +59,7 @@ impl<M: Malleable> Assembler<M> {
         let (view, vote) = (vote.subject.view, vote.clone());
         let like = || Heard { votes: BTreeMap::new(), like: message.clone(), said: None, shown: false };
         let heard = self.timeouts.entry(view).or_insert_with(like);
-        // What the replica inside says of its own is said besides.
+        // The honest replica inside makes its own statement too, which does not count here.
         if *from != context.me || heard.said.as_ref() == Some(&vote.attachment) {
             heard.votes.insert(*from, vote);
         }
@@ -68,7 +68,8 @@ impl<M: Malleable> Assembler<M> {
         }
     }
 
-    /// What it tells of: a certificate so many views above the highest, as high as numbers go, or, with 0, genesis.
+    /// Returns the attachment of the liar's statement: a certificate `views` above the highest (capped at the largest
+    /// view), or genesis if `views` is 0.
     fn told(&self, views: u64) -> Attachment {
         let high = self.high.as_ref().map_or(View(0), Certificate::view);
         Attachment::HighView(match views {
@@ -77,7 +78,7 @@ impl<M: Malleable> Assembler<M> {
         })
     }
 
-    /// With the timeouts of a quorum less one, and its own, makes the certificate and shows it to all.
+    /// Once a quorum less one has timed out, adds its own timeout, assembles the certificate and shows it to all.
     pub fn assemble(&mut self, context: &Context, views: u64, actions: &mut Vec<Action<M>>) {
         let (me, quorum, told) = (context.me, context.quorum.quorum(), self.told(views));
         for (view, heard) in self.timeouts.iter_mut().rev().filter(|(_, heard)| !heard.shown) {
@@ -108,7 +109,7 @@ impl<M: Malleable> Assembler<M> {
         }
     }
 
-    /// Once in each view shows a certificate of its timeouts that nobody has signed.
+    /// Shows a timeout certificate that nobody signed, once in each view.
     pub fn forge(&mut self, context: &Context, view: View, actions: &mut Vec<Action<M>>) {
         let Some(high) = self.high.clone().filter(|_| view > self.forged) else { return };
         self.forged = view;

@@ -1,45 +1,47 @@
-//! What a host knows of misbehaviour.
+//! The interface between a behaviour and its host.
 
 use quorate_consensus::{Action, Input};
 use quorate_types::identity::ProofShape;
 use quorate_types::{Quorum, ReplicaId, Time};
 use std::time::Duration;
 
-/// Rewrites what a replica asks for. A host that has one calls [`observe`](Behaviour::observe) before each step of the replica and
-/// [`rewrite`](Behaviour::rewrite) after it, and [`ring`](Behaviour::ring) whenever time has passed. Whatever it records or shows of the
-/// replica's own actions it does between the step and the rewriting.
+/// Rewrites the actions of a replica.
+///
+/// The host calls [`observe`](Behaviour::observe) before each step of the replica, [`rewrite`](Behaviour::rewrite)
+/// after it, and [`ring`](Behaviour::ring) whenever time has passed. If the host records or displays the replica's own
+/// actions, it does so between the step and the rewriting.
 pub trait Behaviour<M>: Send {
-    /// Hears what the replica is about to hear.
+    /// Observes an input before the replica does.
     fn observe(&mut self, input: &Input<M>);
 
-    /// Changes the actions of one step.
+    /// Rewrites the actions of one step.
     fn rewrite(&mut self, now: Time, actions: &mut Vec<Action<M>>);
 
-    /// When there is something to do besides.
+    /// Returns when to call [`ring`](Behaviour::ring) next.
     fn next(&self) -> Option<Time>;
 
-    /// Appends what is due.
+    /// Appends the actions that are due.
     fn ring(&mut self, now: Time, actions: &mut Vec<Action<M>>);
 
-    /// Whether clients get answers to their bundles.
+    /// Returns whether clients get answers to their bundles.
     fn answers_clients(&self, now: Time) -> bool;
 }
 
-/// What a behaviour knows of the cluster.
+/// What a behaviour knows about the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
-    /// Who misbehaves.
+    /// The replica that misbehaves.
     pub me: ReplicaId,
     /// n and f.
     pub quorum: Quorum,
-    /// How long signatures and proofs are: a forged one has the length of a genuine one.
+    /// Lengths of signatures and proofs. A forged one has the length of a genuine one.
     pub shape: ProofShape,
-    /// The base of view timeouts.
+    /// Base of the view timeouts.
     pub view_timeout: Duration,
 }
 
 impl Context {
-    /// The other replicas, in ring order from the next one on.
+    /// Returns the other replicas in ring order, starting after this one.
     pub fn others(&self) -> impl DoubleEndedIterator<Item = ReplicaId> + ExactSizeIterator + use<> {
         let (n, me) = (self.quorum.replicas() as u16, self.me.0);
         (1..n).map(move |step| ReplicaId((me + step) % n))

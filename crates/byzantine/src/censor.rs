@@ -1,20 +1,20 @@
-//! A leader that omits some commands. It acknowledges them, as an honest leader does, and orders all others as fast as ever, so that no
-//! view times out.
+//! A leader that censors some commands. It acknowledges them as an honest leader does and orders all others at full
+//! speed, so no view times out.
 
 use crate::lie;
 use crate::malleable::Malleable;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{Bundle, Digest, ReplicaId};
 
-/// A bundle is left out if the first byte of its name is below this: one in eight.
+/// A bundle is censored if the first byte of its digest is below this: one in eight.
 const LEFT_OUT_BELOW: u8 = 32;
 
-/// What it has to say and to propose besides.
+/// State of a censoring leader.
 #[derive(Default)]
 pub struct Censor {
-    /// The last bundle that it does not leave out.
+    /// Most recent bundle that is not censored.
     other: Option<Bundle>,
-    /// What is to be acknowledged, and to whom.
+    /// Acknowledgements to send, by recipient.
     owed: Vec<(ReplicaId, Digest)>,
 }
 
@@ -23,7 +23,7 @@ fn is_left_out(bundle: &Digest) -> bool {
 }
 
 impl Censor {
-    /// Hears what clients say, and what peers relay.
+    /// Observes bundles from clients and relays from peers.
     pub fn hear<M: Malleable>(&mut self, input: &Input<M>) {
         match input {
             Input::Submit { bundles, .. } => {
@@ -38,7 +38,7 @@ impl Censor {
         }
     }
 
-    /// Acknowledges what it was told of. The replica inside would not while it believes that it has proposed it.
+    /// Acknowledges the relayed bundles. The replica inside believes that it has proposed them and would not.
     pub fn acknowledge<M>(&mut self, actions: &mut Vec<Action<M>>) {
         let note = |(to, bundle)| {
             let message = Envelope::Noted { bundle };
@@ -47,7 +47,7 @@ impl Censor {
         actions.extend(self.owed.drain(..).map(note));
     }
 
-    /// The proposal without what is left out. A slot is not left empty: it gets what somebody else sent last.
+    /// Returns the proposal without the censored bundles. A slot that would be empty gets the latest uncensored bundle.
     pub fn pass_over<M: Malleable>(&self, message: &M) -> Option<M> {
         let (block, carried) = message.proposed()?;
         let mut payload: Vec<Digest> = block.payload.iter().copied().filter(|digest| !is_left_out(digest)).collect();

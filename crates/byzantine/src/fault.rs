@@ -1,4 +1,4 @@
-//! The ways to misbehave, and their text.
+//! Byzantine faults and their text form.
 
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::{ReplicaId, Signers};
@@ -8,125 +8,132 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A way to misbehave. As text it is its name, and for some `=` and a parameter: `slow`, `slow=50`, `selective=2+3`.
+/// A Byzantine fault. Its text is its name, for some followed by `=` and a parameter: `slow`, `slow=50`,
+/// `selective=2+3`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// `silent`: sends nothing to anybody and does not answer clients, but listens and executes. The silent leader of Gogada et al.,
-    /// "An extensible framework", ApPLIED 2023, section 5.2.2, who is silent as a voter too.
+    /// `silent`: sends nothing and does not answer clients, but receives and executes. The silent leader of Gogada et
+    /// al., "An extensible framework", ApPLIED 2023, section 5.2.2, that does not vote either.
     Silent,
-    /// `slow`, `slow=PERCENT`: holds its proposals back for that part of the base view timeout, 80 % by default, so that its views
-    /// just do not time out. Amir et al., "Byzantine replication under attack", DSN 2008, section 3; Clement et al., "Making Byzantine
-    /// fault tolerant systems tolerate Byzantine faults", NSDI 2009 (Aardvark).
+    /// `slow`, `slow=PERCENT`: delays its proposals by a percentage of the base view timeout, by default 80 %, so that
+    /// its views barely avoid a timeout. Amir et al., "Byzantine replication under attack", DSN 2008, section 3;
+    /// Clement et al., "Making Byzantine fault tolerant systems tolerate Byzantine faults", NSDI 2009 (Aardvark).
     Slow {
-        /// Per cent of the base view timeout.
+        /// Percentage of the base view timeout.
         percent: u32,
     },
-    /// `fork`: as a leader builds on the grandparent and skips the parent, which is left behind with its commands. The "slow" leader of
-    /// Gogada et al., ApPLIED 2023, section 5.2.2; the forking attack of Niu et al., "On the performance of pipelined HotStuff", INFOCOM
-    /// 2021. Where slots have no parents, the block is given to the slot before, which has one already.
+    /// `fork`: as a leader, builds on the grandparent and skips the parent, which is abandoned with its commands. The
+    /// "slow" leader of Gogada et al., ApPLIED 2023, section 5.2.2; the forking attack of Niu et al., "On the
+    /// performance of pipelined HotStuff", INFOCOM 2021. Where slots have no parents, it proposes the block for the
+    /// previous slot, which already has one.
     Fork,
-    /// `equivocate`: as a leader proposes one block to one part of the others and another block to another part, and votes for both. Each
-    /// part is a quorum less itself, as both blocks would need; those who are in both parts hear both, and safety rests on them. Bano et
-    /// al., "Twins: BFT systems made robust", OPODIS 2021, section 1.
+    /// `equivocate`: as a leader, proposes one block to one part of the others and another block to another part, and
+    /// votes for both. Each part is a quorum less itself, which is what each block needs. Replicas in both parts
+    /// receive both blocks, and safety rests on them. Bano et al., "Twins: BFT systems made robust", OPODIS 2021,
+    /// section 1.
     Equivocate,
-    /// `double-vote`: wherever it votes, votes for another block too: for one that it has heard of in that view (and slot), or else
-    /// for an invented one. Bano et al., OPODIS 2021, section 1.
+    /// `double-vote`: with each vote, also votes for another block: one that it has received for that view (and slot),
+    /// or else an invented one. Bano et al., OPODIS 2021, section 1.
     DoubleVote,
-    /// `withhold-votes`: listens and leads, but does not vote.
+    /// `withhold-votes`: receives and leads, but does not vote.
     WithholdVotes,
-    /// `withhold-certificates`: shows no certificate that a proposal or a timeout need not show: no advance, no later phase, no NEW-VIEW,
-    /// and says in a VIEW-CHANGE that nothing is prepared. Yin et al., "HotStuff", PODC 2019, section 4.4, is about one who hides the highest.
+    /// `withhold-certificates`: shows a certificate only where a proposal or a timeout requires one: no advance, no
+    /// later phase, no NEW-VIEW, and its VIEW-CHANGE reports nothing as prepared. Yin et al., "HotStuff", PODC 2019,
+    /// section 4.4, discusses a replica that hides the highest certificate.
     WithholdCertificates,
-    /// `stale-certificate`: builds on, shows and reports certificates that are two to eight older than the highest. What a lock and the
-    /// highest certificate in a timeout are there for: Yin et al., PODC 2019, section 4.4; Gelashvili et al., "Jolteon and Ditto", FC
-    /// 2022, figure 2.
+    /// `stale-certificate`: builds on, shows and reports certificates that are two to eight older than the highest.
+    /// Locks and the highest certificate in a timeout protect against this: Yin et al., PODC 2019, section 4.4;
+    /// Gelashvili et al., "Jolteon and Ditto", FC 2022, figure 2.
     StaleCertificate,
-    /// `forge-certificate`: shows certificates of blocks that nobody voted for, with signers who did not sign, and where timeouts say how
-    /// old a certificate may be, an aggregate in which they say it may be old.
+    /// `forge-certificate`: shows certificates of blocks that nobody voted for, in the names of replicas that did not
+    /// sign. Where timeouts limit the age of a certificate, it forges an aggregate of them that allows an old one.
     ForgeCertificate,
-    /// `corrupt-share`: its votes and timeouts carry a signature that is none, so that no certificate can have it in it.
+    /// `corrupt-share`: its votes and timeouts carry an invalid signature, which no certificate can contain.
     CorruptShare,
-    /// `inflate-view`, `inflate-view=VIEWS`: names a view so much further on in whatever it says, 1000 by default. Winter et al.,
-    /// "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), changes numbers by little, and museum pieces
-    /// are known of much.
+    /// `inflate-view`, `inflate-view=VIEWS`: increases the view in every message by this number, by default 1000.
+    /// Winter et al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), changes
+    /// numbers by small amounts; bugs in the museum need large ones.
     InflateView {
-        /// By how much.
+        /// Added to the view.
         by: u64,
     },
-    /// `replay`: after whatever it says repeats something old, of its own or of others, in its own name. Castro and Liskov, "Practical
-    /// Byzantine fault tolerance", OSDI 1999, section 2: the network may do that too.
+    /// `replay`: after each message repeats an old one, its own or somebody else's, in its own name. Castro and Liskov,
+    /// "Practical Byzantine fault tolerance", OSDI 1999, section 2: the network may do that too.
     Replay,
-    /// `delay`, `delay=MILLISECONDS`: whatever it sends leaves so much later, 20 ms by default.
+    /// `delay`, `delay=MILLISECONDS`: delays each message, by default by 20 ms.
     Delay {
-        /// By how much, in milliseconds.
+        /// Delay in milliseconds.
         ms: u64,
     },
-    /// `selective`, `selective=R+R`: sends nothing to these replicas, or else to as many as may be faulty, those that follow it. Bano et
-    /// al., OPODIS 2021, section 4: partitions by sender.
+    /// `selective`, `selective=R+R`: sends nothing to these replicas; by default, to the next f replicas in ring order.
+    /// Bano et al., OPODIS 2021, section 4: partitions by sender.
     Selective {
-        /// Who gets nothing; empty stands for those that follow.
+        /// Replicas that get nothing. Empty means the default.
         deaf: Signers,
     },
-    /// `forge-state`: answers who fetches a state with bytes of which one bit is another. Castro and Liskov, "Proactive recovery in a
-    /// Byzantine-fault-tolerant system", OSDI 2000, fetch states from peers who may do so.
+    /// `forge-state`: flips one bit in every part of a state that it sends to a replica that fetches it. Castro and
+    /// Liskov, "Proactive recovery in a Byzantine-fault-tolerant system", OSDI 2000, fetch states from peers that may
+    /// do so.
     ForgeState,
-    /// `stall-state`: offers a state and does not answer who fetches it.
+    /// `stall-state`: offers a state, but does not answer replicas that fetch it.
     StallState,
-    /// `repeat-offers`: after whatever it says to a replica offers it again the state that it has once offered it.
+    /// `repeat-offers`: after each message to a replica, repeats the last state offer that it made to it.
     RepeatOffers,
-    /// `assemble-certificate`, `assemble-certificate=VIEWS`: as soon as it has heard the timeouts of a quorum less one it makes their
-    /// certificate with a statement of its own, and shows it before the others can have one. Its statement tells of a certificate so
-    /// many views above the highest, the highest possible by default; with 0 it tells of genesis. It proposes nothing. Aptos' certificates of
-    /// timeouts carry the certificate that they tell of for this reason (`TwoChainTimeoutCertificate`).
+    /// `assemble-certificate`, `assemble-certificate=VIEWS`: as soon as it has received the timeouts of a quorum less
+    /// one, adds a statement of its own, assembles their certificate and shows it before anybody else can have one. Its
+    /// statement reports a certificate this many views above the highest, by default the highest possible; with 0 it
+    /// reports genesis. It proposes nothing. This is why Aptos' timeout certificates carry the certificate that they
+    /// report (`TwoChainTimeoutCertificate`).
     AssembleCertificate {
-        /// By how much.
+        /// Views above the highest certificate.
         views: u64,
     },
-    /// `forge-evidence`: once in each view shows a certificate of its timeouts that nobody has signed; in a VIEW-CHANGE, a proof that a
-    /// block which there is not was prepared.
+    /// `forge-evidence`: once in each view, shows a timeout certificate that nobody signed; in a VIEW-CHANGE, a proof
+    /// that a nonexistent block was prepared.
     ForgeEvidence,
-    /// `pester`, `pester=QUESTIONS`: after whatever it says asks each of the others this many questions, 8 by default, whose
-    /// answers it has: for a block and its ancestors, and under PBFT for all that was decided since genesis.
+    /// `pester`, `pester=QUESTIONS`: after each message, asks each of the others this many questions, by default 8, to
+    /// which it already has the answers: for a block and its ancestors, and under PBFT for all decisions since genesis.
     Pester {
-        /// How many.
+        /// Questions to each replica.
         questions: u32,
     },
-    /// `barren`: as a leader builds on the grandparent and proposes the commands of the parent, which it skips, again with the new ones.
-    /// Where that may be voted for, its blocks are certified and hold what everybody waits for, and none of them is ever committed.
+    /// `barren`: as a leader, builds on the grandparent and proposes the commands of the skipped parent again, with the
+    /// new ones. Where replicas may vote for that, its blocks are certified and hold the pending commands, but none of
+    /// them is ever committed.
     Barren,
-    /// `invent-answers`: answers every question with something that it made up: a state of a checkpoint that there is not, with bytes that
-    /// can be fetched; other blocks and bundles; a standing far ahead; under PBFT a block that nobody decided. Castro and Liskov, "Practical
-    /// Byzantine fault tolerance", OSDI 1999, section 4.4, take the word of f+1 for this reason.
+    /// `invent-answers`: answers every question with an invention: the state of a checkpoint that does not exist, with
+    /// bytes that can be fetched; other blocks and bundles; a standing far ahead; under PBFT a block that was not
+    /// decided. This is why Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4, require
+    /// f+1 matching answers.
     InventAnswers,
-    /// `withhold-answers`: answers no question, and does everything else.
+    /// `withhold-answers`: answers no questions, and is honest otherwise.
     WithholdAnswers,
-    /// `pass-over`: as a leader acknowledges every bundle that it is told of, but never proposes one in eight (chosen by digest). All others
-    /// are ordered as fast as ever. Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4: the timer of a backup is there
-    /// for that.
+    /// `pass-over`: as a leader, acknowledges every relayed bundle, but never proposes one in eight (chosen by digest).
+    /// It orders all others at full speed. The timers of backups protect against this: Castro and Liskov, "Practical
+    /// Byzantine fault tolerance", OSDI 1999, section 4.4.
     PassOver,
-    /// `flood-relays`, `flood-relays=BUNDLES`: relays whatever clients send it to all others at once, and after each message of
-    /// its own this many bundles that clients sent before, 16 by default, executed or not.
+    /// `flood-relays`, `flood-relays=BUNDLES`: relays every client bundle to all others at once, and after each of its
+    /// own messages this many earlier bundles, by default 16, executed or not.
     FloodRelays {
-        /// How many old ones.
+        /// Earlier bundles after each message.
         bundles: u32,
     },
-    /// `overfill`, `overfill=BUNDLES`: as a leader adds this many bundles, 16 by default, to each block that it proposes, as long as it knows
-    /// so many others.
+    /// `overfill`, `overfill=BUNDLES`: as a leader, adds this many bundles, by default 16, to each block that it
+    /// proposes, if it has enough others.
     Overfill {
-        /// How many.
+        /// Bundles added to each block.
         bundles: u32,
     },
-    /// `KIND#K`, of a kind that lies: honest up to the K-th chance to lie, so that whoever learns to distrust it at the first lie has
-    /// trusted it until then.
+    /// `KIND#K`, for a kind that lies: honest up to the K-th opportunity to lie, so that replicas that learn to
+    /// distrust it at the first lie have trusted it until then.
     Later {
-        /// How it lies.
         lie: Lie,
-        /// At which chance it begins, from 1.
+        /// Opportunity at which it begins, from 1.
         chance: u32,
     },
 }
 
-/// A way to misbehave that has chances, each of which it may let pass.
+/// A fault with opportunities to lie, each of which it may skip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lie {
     /// [`Fault::Fork`].
@@ -146,7 +153,6 @@ pub enum Lie {
 }
 
 impl Lie {
-    /// All of them.
     pub const ALL: [Lie; 7] = [
         Lie::Fork,
         Lie::Equivocate,
@@ -157,7 +163,7 @@ impl Lie {
         Lie::ForgeState,
     ];
 
-    /// The same from the first chance on.
+    /// Returns the fault that lies from the first opportunity on.
     pub fn fault(self) -> Fault {
         match self {
             Lie::Fork => Fault::Fork,
@@ -171,13 +177,13 @@ impl Lie {
     }
 }
 
-/// Most that a parameter may be: a day in milliseconds, and as many views or per cent.
+/// Upper bound on parameters: a day in milliseconds. The same bound applies to views and percentages.
 const MOST: u64 = 24 * 60 * 60 * 1000;
-/// Views above the highest certificate that an assembled certificate tells of, by default: far beyond any that there will be.
+/// Default of `assemble-certificate`, in views above the highest certificate: far above any view that is reached.
 const HIGHEST: u64 = 1 << 63;
 
 impl Fault {
-    /// All of them, with their default parameters, and from the first chance on.
+    /// All faults, with default parameters, and lying from the first opportunity on.
     pub const ALL: [Fault; 26] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
@@ -207,7 +213,7 @@ impl Fault {
         Fault::Overfill { bundles: 16 },
     ];
 
-    /// Its name, without a parameter.
+    /// Returns the name without a parameter.
     pub fn name(self) -> &'static str {
         match self {
             Fault::Silent => "silent",
@@ -240,7 +246,7 @@ impl Fault {
         }
     }
 
-    /// Why replica `me` of that many cannot misbehave so, if it cannot.
+    /// Returns why replica `me` of `replicas` cannot have this fault, or `None` if it can.
     pub fn misfit(self, me: ReplicaId, replicas: usize) -> Option<String> {
         let Fault::Selective { deaf } = self else { return None };
         let last = replicas.saturating_sub(1);
@@ -249,8 +255,9 @@ impl Fault {
         strange.or_else(|| deaf.contains(me).then(|| format!("names replica {me}, which is the one that sends")))
     }
 
-    /// Whether others hear statements that the replica, were it honest, would not have made. Who only says less, or later, or again, does
-    /// not lie: nothing can be proven against it. Nobody signs a part of a state, so that who forges one makes no statement.
+    /// Returns whether the replica makes statements that an honest one would not. A replica that only says less, later
+    /// or again does not lie: nothing can be proven against it. Parts of a state are not signed, so forging them is no
+    /// statement.
     pub fn lies(self) -> bool {
         match self {
             Fault::Silent
@@ -307,13 +314,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A text that names no fault: why, and what would.
+/// Error for a text that names no fault.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("`{given}` is no fault: {why}")]
 pub struct BadFault {
-    /// The text.
     pub given: String,
-    /// What is wrong with it.
+    /// What is wrong with the text, and what would be valid.
     pub why: String,
 }
 
@@ -383,17 +389,16 @@ impl<'de> Deserialize<'de> for Fault {
     }
 }
 
-/// A way to misbehave, and from when on.
+/// A fault and when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Misbehaviour {
-    /// The way.
     pub fault: Fault,
-    /// From so long after the host's start on; the replica is honest before.
+    /// Delay after the start of the host. The replica is honest before.
     pub start: Duration,
 }
 
 impl Misbehaviour {
-    /// From the beginning on.
+    /// Returns the fault, active from the beginning.
     pub fn always(fault: Fault) -> Misbehaviour {
         Misbehaviour { fault, start: Duration::ZERO }
     }

@@ -1,4 +1,4 @@
-//! A liar that keeps clients' bundles, and uses them where they do harm: in relays that nobody waits for, in blocks that hold too much.
+//! A liar that keeps clients' bundles and uses them to do harm: useless relays and overfull blocks.
 
 use crate::lie;
 use crate::malleable::Malleable;
@@ -7,21 +7,21 @@ use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::Bundle;
 use std::collections::VecDeque;
 
-/// Bundles that are kept. What was executed has left the pools of the others long before it is relayed for the last time.
+/// Bundles to keep. An executed bundle has left the pools of the others long before it is relayed for the last time.
 const KEPT: usize = 4096;
 
 /// Bundles in the order in which clients sent them.
 #[derive(Default)]
 pub struct Hoard {
     bundles: VecDeque<Bundle>,
-    /// How many of the newest were not relayed yet.
+    /// Number of the newest bundles that were not relayed yet.
     fresh: usize,
-    /// Which of the old ones is relayed next.
+    /// Index of the old bundle to relay next.
     next: usize,
 }
 
 impl Hoard {
-    /// Hears what clients say.
+    /// Observes bundles from clients.
     pub fn hear<M>(&mut self, input: &Input<M>) {
         let Input::Submit { bundles, .. } = input else { return };
         for bundle in bundles {
@@ -33,7 +33,7 @@ impl Hoard {
         self.fresh = (self.fresh + bundles.len()).min(KEPT);
     }
 
-    /// Whenever the replica sends something, also relays what clients have just sent, and `old` older bundles in turn, to all others.
+    /// Whenever the replica sends something, relays new bundles, and `old` older ones in turn, to all others.
     pub fn flood<M>(&mut self, old: usize, actions: &mut Vec<Action<M>>) {
         if !actions.iter().any(|action| matches!(action, Action::Send { .. })) {
             return;
@@ -51,7 +51,8 @@ impl Hoard {
         }));
     }
 
-    /// The proposal with `more` additional bundles: the newest ones that it does not contain. They travel along if its own do.
+    /// Returns the proposal with `more` additional bundles: the newest ones that it does not contain. Their contents
+    /// are attached if the proposal attaches its own.
     pub fn overfill<M: Malleable>(&self, message: &M, more: usize) -> Option<M> {
         let (block, carried) = message.proposed()?;
         let more = self.bundles.iter().rev().filter(|bundle| !block.payload.contains(&bundle.digest())).take(more);

@@ -1,7 +1,7 @@
 //! Invented answers to every kind of question.
 //!
-//! What it invents fits together as far as it can: the state that it offers can be fetched, of the block that it says is decided it
-//! has the bytes. So it is the checks of the one who asks that are tried, and not its patience.
+//! The inventions are as consistent as possible: an offered state can be fetched, and a block that was supposedly
+//! decided comes with its bytes. They test the recipient's checks, not its patience.
 
 use crate::behaviour::Context;
 use crate::lie;
@@ -14,24 +14,25 @@ use quorate_types::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Inventions of each kind that are remembered.
+/// Inventions of each kind to keep.
 const KEPT: usize = 64;
-/// The height of an invented state, as a multiple of the real one's: the height of every checkpoint is a multiple of the first one's.
+/// Factor from the height of a real state to that of an invented one. Checkpoint heights are multiples of the first
+/// one.
 const TIMES_AS_HIGH: u64 = 2;
-/// An invented standing is so many views further on than the real one.
+/// Views by which an invented standing is ahead of the real one.
 const VIEWS_AHEAD: u64 = 1000;
-/// Who is said to have sent an invented command.
+/// Client in whose name commands are invented.
 const NOBODY: ClientId = ClientId(0xdead);
 
-/// What it has made up so far.
+/// Inventions so far.
 pub struct Inventor<M> {
-    /// By the height of each state that there is not, the height of the one whose bytes it has.
+    /// Maps the height of each invented state to the height of the real state whose bytes it uses.
     states: BTreeMap<Height, Height>,
-    /// Which of them each replica fetches.
+    /// Invented state that each replica is fetching.
     fetching: BTreeMap<ReplicaId, Height>,
-    /// By slot, the block that it says was decided.
+    /// Invented decided blocks, by slot.
     blocks: BTreeMap<Height, Arc<Block>>,
-    /// What it will say next.
+    /// Answers to send next.
     answers: Vec<(ReplicaId, Envelope<M>)>,
 }
 
@@ -42,7 +43,7 @@ impl<M> Default for Inventor<M> {
 }
 
 impl<M: Malleable> Inventor<M> {
-    /// Hears a question that the replica inside has no answer to, or another one.
+    /// Observes a question, and queues an invented answer if the replica inside has none or would answer otherwise.
     pub fn hear(&mut self, context: &Context, input: &Input<M>) {
         let Input::Receive { from, message } = input else { return };
         match message {
@@ -67,7 +68,7 @@ impl<M: Malleable> Inventor<M> {
         self.blocks.entry(slot).or_insert_with(|| Block::of_slot(View(0), me, slot, Vec::new()).into()).clone()
     }
 
-    /// What is said in place of a message; nothing if it is said as it is.
+    /// Returns the replacement of a message, or `None` to send it unchanged.
     pub fn instead(&mut self, context: &Context, to: To, message: &Envelope<M>) -> Option<Envelope<M>> {
         Some(match message {
             Envelope::Offer { checkpoint } => self.offer(context, to, checkpoint),
@@ -107,8 +108,7 @@ impl<M: Malleable> Inventor<M> {
         Envelope::Offer { checkpoint }
     }
 
-    /// Adds the answers that the replica inside has not got, and has the parts of states that there are not read from those that there
-    /// are.
+    /// Appends the queued answers, and redirects reads of invented states to real ones.
     pub fn act(&mut self, actions: &mut Vec<Action<M>>) {
         for action in actions.iter_mut() {
             if let Action::ReadState { height, .. } = action
@@ -122,13 +122,13 @@ impl<M: Malleable> Inventor<M> {
     }
 }
 
-/// The block as it would be in the next view.
+/// Returns the block moved to the next view.
 fn other_block(block: &Block) -> Arc<Block> {
     let (view, payload) = (block.view.next(), block.payload.clone());
     Block::new(view, block.author, block.justify.clone(), payload).into()
 }
 
-/// A bundle that nobody sent, as long-lived as this one.
+/// Returns a bundle that nobody sent, with the same expiry as this one.
 fn other_bundle(bundle: &Bundle) -> Bundle {
     let mut builder = BundleBuilder::new(NOBODY, bundle.expires());
     let Digest(name) = bundle.digest();

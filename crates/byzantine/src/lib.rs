@@ -1,11 +1,11 @@
-//! quorate: misbehaviour on purpose.
+//! quorate: Byzantine behaviours for tests and experiments.
 //!
-//! A [`Behaviour`] stands between a replica, which is honest, and its host, which signs. It hears what the replica hears, and rewrites
-//! what the replica asks for. So honest code is never forked, every behaviour works with every protocol in every host, and whatever is
-//! said wrong is signed by the one who says it, and by nobody else.
+//! A [`Behaviour`] sits between an honest replica and its host, which signs. It observes the inputs of the replica and
+//! rewrites its actions. Honest code is therefore never forked, every behaviour works with every protocol in every
+//! host, and a false statement carries the signature of the replica that makes it and no other.
 //!
-//! Read [`fault`] for what there is, [`lie`] for how one message is turned into another, [`assembler`] for certificates that a
-//! liar makes, [`inventor`] for answers that it makes up, [`censor`] for what it leaves out, and [`wrapper`] for who hears what.
+//! [`fault`] lists the behaviours, [`lie`] turns one message into another, [`assembler`] makes certificates,
+//! [`inventor`] makes up answers, [`censor`] leaves commands out, and [`wrapper`] decides who receives which message.
 
 pub mod assembler;
 pub mod behaviour;

@@ -1,5 +1,5 @@
-//! One message turned into another. Each lie takes what the honest replica has to say and returns what is said instead, or nothing where
-//! it has no use for that message or not yet the means.
+//! Functions that turn one message into another. Each takes an honest message and returns its replacement, or `None` if
+//! it does not apply to that message or lacks the material.
 
 use crate::behaviour::Context;
 use crate::malleable::Malleable;
@@ -13,12 +13,12 @@ use quorate_types::{
 };
 use std::sync::Arc;
 
-/// What a signature that is none consists of.
+/// Byte that fills invalid signatures.
 const NOT_A_SIGNATURE: u8 = 0xa5;
-/// How old a forged aggregate says that the highest certificate is, in certificates.
+/// Age that a forged aggregate claims for the highest certificate, in certificates.
 const FORGED_AGE: usize = 2;
 
-/// The proposal again, on the grandparent; of a slot, for the slot before.
+/// Returns the proposal on its grandparent; with slots, for the previous slot.
 pub fn fork<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     let (block, bundles) = message.proposed()?;
     let mut lie = message.clone();
@@ -33,7 +33,8 @@ pub fn fork<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     Some(lie)
 }
 
-/// The proposal again, on the grandparent, with the commands of the parent before its own. Slots have no parents to skip.
+/// Returns the proposal on its grandparent, with the commands of the parent before its own. Slots have no parents to
+/// skip.
 pub fn barren<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     let (block, bundles) = message.proposed().filter(|(block, _)| !block.is_unlinked())?;
     let mut payload = memory.block(&block.parent())?.payload.clone();
@@ -44,7 +45,8 @@ pub fn barren<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     Some(lie)
 }
 
-/// Another valid proposal for the same place: its commands in another order, or where there are fewer than two, others.
+/// Returns another valid proposal for the same position: with its commands in another order, or with other commands if
+/// it has fewer than two.
 pub fn rival<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     let (block, bundles) = message.proposed()?;
     let mut payload = block.payload.clone();
@@ -64,12 +66,12 @@ pub fn rival<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     Some(lie)
 }
 
-/// The block with other commands.
+/// Returns the block with other commands.
 pub fn with_payload(block: &Block, payload: Vec<Digest>) -> Arc<Block> {
     Block::new(block.view, block.author, block.justify.clone(), payload).into()
 }
 
-/// The vote again, for another block that stands in the same place, or for one that there is not.
+/// Returns the vote for another block at the same position, or for a nonexistent one.
 pub fn contradict<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     let mut lie = message.clone();
     let vote = lie.vote_to_sign().filter(|_| message.purpose() == Purpose::Vote)?;
@@ -80,7 +82,7 @@ pub fn contradict<M: Malleable>(message: &M, memory: &Memory) -> Option<M> {
     Some(lie)
 }
 
-/// The vote again, for that block.
+/// Returns the vote for the given block.
 pub fn vote_for<M: Malleable>(message: &M, block: &Block) -> Option<M> {
     let mut lie = message.clone();
     let vote = lie.vote_to_sign().filter(|_| message.purpose() == Purpose::Vote)?;
@@ -88,7 +90,7 @@ pub fn vote_for<M: Malleable>(message: &M, block: &Block) -> Option<M> {
     Some(lie)
 }
 
-/// The message without what is prepared.
+/// Returns the message without its prepared certificates.
 pub fn hide_prepared<M: Malleable>(message: &M) -> Option<M> {
     message.certificates().into_iter().find(|(role, _)| *role == Role::Prepared)?;
     let mut lie = message.clone();
@@ -96,7 +98,7 @@ pub fn hide_prepared<M: Malleable>(message: &M) -> Option<M> {
     Some(lie)
 }
 
-/// The message with genuine certificates that are so many steps older.
+/// Returns the message with genuine certificates that are `steps` older.
 pub fn show_stale<M: Malleable>(message: &M, memory: &Memory, steps: usize) -> Option<M> {
     let (mut lie, mut changed) = (message.clone(), false);
     lie.show(&mut |role, shown| {
@@ -111,8 +113,8 @@ pub fn show_stale<M: Malleable>(message: &M, memory: &Memory, steps: usize) -> O
     changed.then_some(lie)
 }
 
-/// The message with forged certificates. Where an aggregate of timeouts says how old a certificate may be it is forged to allow an older
-/// one, which is shown; else the certificates are of blocks that there are not.
+/// Returns the message with forged certificates. If an aggregate of timeouts limits the age of a certificate, forges an
+/// aggregate that allows an older one and shows that; otherwise forges certificates of nonexistent blocks.
 pub fn forge<M: Malleable>(message: &M, memory: &Memory, context: &Context) -> Option<M> {
     let shown = message.certificates();
     let find = |wanted: Role| shown.iter().find(|(role, _)| *role == wanted).map(|(_, certificate)| *certificate);
@@ -145,7 +147,7 @@ pub fn forge<M: Malleable>(message: &M, memory: &Memory, context: &Context) -> O
     changed.then_some(lie)
 }
 
-/// A certificate of an invented block, in the names of those who signed the one at hand, or of a quorum.
+/// Returns a certificate of an invented block, in the names of the signers of `like`, or of a quorum.
 fn forged_certificate(like: &Certificate, view: View, context: &Context) -> Certificate {
     let subject = Subject { view, digest: invented(&like.subject.digest), ..like.subject };
     let signers = match like.signers.is_empty() {
@@ -156,7 +158,7 @@ fn forged_certificate(like: &Certificate, view: View, context: &Context) -> Cert
     Certificate { subject, signers, attachments: Vec::new(), proof }
 }
 
-/// A certificate in the names of a quorum, each of whom is to have said this besides.
+/// Returns a forged certificate in the names of a quorum, each with the attachment `said`.
 pub fn in_the_names_of_a_quorum(subject: Subject, said: Attachment, context: &Context) -> Certificate {
     let signers: Signers = (0..context.quorum.quorum() as u16).map(ReplicaId).collect();
     let attachments = if said == Attachment::None { Vec::new() } else { vec![said; signers.len()] };
@@ -164,8 +166,8 @@ pub fn in_the_names_of_a_quorum(subject: Subject, said: Attachment, context: &Co
     Certificate { subject, signers, attachments, proof }
 }
 
-/// The VIEW-CHANGE with the claim that a block which there is not was prepared in the slot after all others that it tells of, in the
-/// view before.
+/// Returns the VIEW-CHANGE with an added claim: that a nonexistent block was prepared in the previous view, in the slot
+/// after the last one that it reports.
 pub fn claim_prepared<M: Malleable>(message: &M, context: &Context) -> Option<M> {
     let view = View(message.view()?.0.checked_sub(1)?);
     let shown = message.certificates();
@@ -175,7 +177,7 @@ pub fn claim_prepared<M: Malleable>(message: &M, context: &Context) -> Option<M>
     lie.claim_prepared(in_the_names_of_a_quorum(subject, Attachment::None, context)).then_some(lie)
 }
 
-/// An aggregate whose signers say that `highest` is the highest certificate they know.
+/// Returns a forged aggregate whose signers report `highest` as their highest certificate.
 fn forged_aggregate(like: &Certificate, highest: &Certificate) -> Certificate {
     let said = |attachment: &Attachment| match attachment {
         Attachment::HighCertificate(_) => Attachment::HighCertificate(Box::new(highest.clone())),
@@ -185,7 +187,7 @@ fn forged_aggregate(like: &Certificate, highest: &Certificate) -> Certificate {
     Certificate { attachments, proof: not_signatures(like.proof.len()), ..like.clone() }
 }
 
-/// The vote or timeout with a signature that is none; the host must not sign it.
+/// Returns the vote or timeout with an invalid signature, which the host must not replace by a valid one.
 pub fn corrupt<M: Malleable>(message: &M, shape: ProofShape) -> Option<M> {
     let mut lie = message.clone();
     let share = matches!(message.purpose(), Purpose::Vote | Purpose::Timeout);
@@ -194,17 +196,17 @@ pub fn corrupt<M: Malleable>(message: &M, shape: ProofShape) -> Option<M> {
     Some(lie)
 }
 
-/// The vote on a checkpoint for a state that there is not.
+/// Returns the checkpoint vote for a state that does not exist.
 pub fn contradict_checkpoint(vote: &Vote) -> Vote {
     Vote { subject: Subject { digest: invented(&vote.subject.digest), ..vote.subject }, ..vote.clone() }
 }
 
-/// The vote on a checkpoint with a signature that is none; the host must not sign it.
+/// Returns the checkpoint vote with an invalid signature, which the host must not replace by a valid one.
 pub fn corrupt_checkpoint(vote: &Vote, shape: ProofShape) -> Vote {
     Vote { signature: not_signatures(shape.signature_bytes), ..vote.clone() }
 }
 
-/// A part of a state with one bit changed, a different one for each part.
+/// Returns a part of a state with one bit flipped, a different bit for each part.
 pub fn forge_part(part: Part, bytes: &Bytes) -> Bytes {
     let mut forged = bytes.to_vec();
     let at = part as usize % forged.len().max(1);
@@ -212,7 +214,7 @@ pub fn forge_part(part: Part, bytes: &Bytes) -> Bytes {
     forged.into()
 }
 
-/// The message in a view so much further on.
+/// Returns the message with its view increased by `by`.
 pub fn inflate<M: Malleable>(message: &M, by: u64) -> Option<M> {
     let view = message.view()?;
     let mut lie = message.clone();
@@ -220,12 +222,13 @@ pub fn inflate<M: Malleable>(message: &M, by: u64) -> Option<M> {
     Some(lie)
 }
 
-/// So many bytes; one where genuine signatures have none, or they would be genuine too.
+/// Returns an invalid signature of this length. If genuine signatures are empty it has one byte: an empty one would be
+/// valid.
 fn not_signatures(length: usize) -> Bytes {
     vec![NOT_A_SIGNATURE; length.max(1)].into()
 }
 
-/// The name of nothing, made of the name of something.
+/// Returns the digest of nothing, derived from a real digest.
 fn invented(digest: &Digest) -> Digest {
     Digest(digest.0.map(|byte| !byte))
 }

@@ -1,9 +1,9 @@
-//! What an adversary can change in a message, whatever its protocol: the block that it proposes, the view that it names, the
-//! certificates that it shows.
+//! The parts of a message that an adversary can change in any protocol: the proposed block, the view, and the
+//! certificates shown.
 //!
-//! Honest code says what it has to say and never changes it. Whoever misbehaves does, between the replica that acts and the host
-//! that signs: what is changed here fits together again, as if the sender had said so from the beginning, and carries the sender's
-//! own signature afterwards. The signatures of others stay what they are.
+//! Changes happen between the replica that acts and the host that signs. A changed message is consistent, as if the
+//! sender had meant it from the beginning, and carries the sender's own signature. The signatures of others stay as
+//! they are.
 
 use quorate_consensus::basic::message::BasicMessage;
 use quorate_consensus::config::ProtocolKind;
@@ -16,45 +16,47 @@ use quorate_consensus::views::message::{Proposal, Timeout, ViewMessage};
 use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height, View, Vote};
 use std::sync::Arc;
 
-/// Chooses what to show in place of a certificate; `None` hides it, where the message can do without.
+/// Chooses the replacement of a certificate. `None` hides it if the message is valid without it.
 pub type Choose<'a> = &'a mut dyn FnMut(Role, &Certificate) -> Option<Certificate>;
 
-/// A message that can be made to say something else.
+/// A message whose contents can be changed.
 pub trait Malleable: Message {
-    /// Proposes another block, with these commands. What proposes nothing stays as it is.
+    /// Replaces the proposed block and its commands. Leaves other messages unchanged.
     fn propose(&mut self, block: Arc<Block>, bundles: Vec<Bundle>);
 
-    /// Names another view as the one it belongs to. What names none of its own stays as it is.
+    /// Replaces the view that the message belongs to. Leaves messages without a view unchanged.
     fn claim_view(&mut self, view: View);
 
-    /// Shows other certificates. A base that no longer shows that the view has begun becomes the evidence that it has.
+    /// Replaces the certificates. If the new base no longer shows that the view has begun, adds the evidence that it
+    /// has.
     ///
     /// # Panics
-    /// If a block is to be built on a certificate with attachments.
+    /// If a block would be built on a certificate with attachments.
     fn show(&mut self, choose: Choose<'_>);
 
-    /// A message that shows certificates for their own sake, where the protocol has one: the highest that one may build on, and perhaps
-    /// what began the view.
+    /// Returns a message that shows certificates for their own sake, if the protocol has one: the highest that a block
+    /// may extend, and optionally the one that began the view.
     fn showing(_high: Certificate, _evidence: Option<Certificate>) -> Option<Self> {
         None
     }
 
-    /// A message by which a replica in a view asks for all that it lacks, having executed nothing, where the protocol has one.
+    /// Returns a message in which a replica that has executed nothing asks for everything it lacks, if the protocol has
+    /// one.
     fn asking(_view: View) -> Option<Self> {
         None
     }
 
-    /// The height up to which its sender has executed, if it asks for what was decided above.
+    /// Returns the height that the sender has executed up to, if it asks for later decisions.
     fn asks_above(&self) -> Option<Height> {
         None
     }
 
-    /// A message that tells which blocks were decided above a height, where the protocol has one.
+    /// Returns a message that lists the blocks decided above a height, if the protocol has one.
     fn telling(_above: Height, _decided: Vec<Digest>) -> Option<Self> {
         None
     }
 
-    /// Claims that this is prepared besides, where a message says what is. Whether it does.
+    /// Adds the claim that the block of a proof is prepared, if the message reports what is prepared. Returns whether it does.
     fn claim_prepared(&mut self, _proof: Certificate) -> bool {
         false
     }
@@ -112,7 +114,7 @@ impl Malleable for ViewMessage {
     }
 }
 
-/// Chooses base and evidence of a message of `view`.
+/// Replaces base and evidence of a message of `view`.
 fn show_base(view: View, base: &Certificate, evidence: &mut Option<Certificate>, choose: Choose<'_>) -> Certificate {
     let chosen = choose(Role::Base, base).unwrap_or_else(|| base.clone());
     *evidence = match evidence.take() {
@@ -172,7 +174,8 @@ impl Malleable for PbftMessage {
         }
     }
 
-    /// What a NEW-VIEW selects follows from statements that others signed, so its proofs can be exchanged, but not what they prove.
+    /// The selection in a NEW-VIEW follows from statements that others signed: the proofs can be replaced, but not what
+    /// they prove.
     fn show(&mut self, choose: Choose<'_>) {
         let retain = |prepared: &mut Vec<Certificate>, choose: Choose<'_>| {
             *prepared = prepared.iter().filter_map(|proof| choose(Role::Prepared, proof)).collect();
@@ -224,22 +227,21 @@ impl Malleable for PbftMessage {
     }
 }
 
-/// Has a VIEW-CHANGE state what it shows.
+/// Makes a VIEW-CHANGE state the certificates that it shows.
 fn declare(vote: &mut Vote, checkpoint: &Certificate, prepared: &[Certificate]) {
     let subjects: Vec<_> = prepared.iter().map(|proof| proof.subject).collect();
     vote.subject.height = checkpoint.subject.height;
     vote.subject.digest = Declaration::digest(&checkpoint.subject, &subjects);
 }
 
-/// Work that is the same for replicas of every protocol whose messages a liar can change, which are all.
+/// Work that is generic over protocols whose messages a liar can change, which are all protocols.
 pub trait ForMalleable {
-    /// What comes of it.
     type Output;
-    /// Does it for one protocol.
+    /// Does the work for one protocol.
     fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Self::Output;
 }
 
-/// Does the work for the protocol of that name.
+/// Does the work for the protocol with this name.
 pub fn for_malleable<W: ForMalleable>(kind: ProtocolKind, work: W) -> W::Output {
     quorate_consensus::dispatch!(kind, work)
 }

@@ -1,4 +1,5 @@
-//! What a misbehaving replica has heard and said, as far as lies are made of it. All of it is bounded; the oldest gives way.
+//! Messages that a misbehaving replica has received and sent, as material for lies. Everything is bounded; the oldest
+//! is evicted.
 
 use crate::malleable::Malleable;
 use quorate_consensus::{Envelope, Input};
@@ -6,11 +7,10 @@ use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Subject};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Blocks that are remembered.
 const BLOCKS_KEPT: usize = 512;
-/// Certificates of each kind that are remembered.
+/// Certificates to keep of each kind.
 const CERTIFICATES_KEPT: usize = 64;
-/// Bundles that are remembered: to replace one, another is enough.
+/// Bundles to keep: two are enough to replace one by another.
 const BUNDLES_KEPT: usize = 2;
 
 /// Blocks, certificates and bundles.
@@ -23,7 +23,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Takes note of what the replica hears.
+    /// Records an input of the replica.
     pub fn hear<M: Malleable>(&mut self, input: &Input<M>) {
         match input {
             Input::Receive { message, .. } => self.read(message),
@@ -33,7 +33,6 @@ impl Memory {
         }
     }
 
-    /// Takes note of a message.
     pub fn read<M: Malleable>(&mut self, message: &Envelope<M>) {
         match message {
             Envelope::Protocol(message) => {
@@ -80,17 +79,16 @@ impl Memory {
         self.bundles.push_back(bundle.clone());
     }
 
-    /// The name of the last block that it heard of.
+    /// Returns the digest of the latest block.
     pub fn last_block(&self) -> Option<Digest> {
         self.blocks.back().map(|block| block.digest())
     }
 
-    /// A block by its name.
     pub fn block(&self, digest: &Digest) -> Option<&Arc<Block>> {
         self.blocks.iter().rev().find(|block| block.digest() == *digest)
     }
 
-    /// A block that stands where the one that a vote is for stands: in its view, and where there are slots in its slot.
+    /// Returns a block that competes with the vote's subject: of the same view, and with slots, of the same slot.
     pub fn rival(&self, subject: &Subject) -> Option<&Arc<Block>> {
         let same_place = |block: &&Arc<Block>| {
             block.view == subject.view && (!block.is_unlinked() || block.height == subject.height)
@@ -98,19 +96,19 @@ impl Memory {
         self.blocks.iter().rev().filter(same_place).find(|block| block.digest() != subject.digest)
     }
 
-    /// A bundle that is not this one.
+    /// Returns a bundle other than `than`.
     pub fn other_bundle(&self, than: Option<&Digest>) -> Option<&Bundle> {
         self.bundles.iter().rev().find(|bundle| Some(&bundle.digest()) != than)
     }
 
-    /// The certificate that many steps older than this one, of its kind; the oldest, if fewer are remembered.
+    /// Returns the certificate of the same kind that is `steps` older, or the oldest one kept.
     pub fn older(&self, certificate: &Certificate, steps: usize) -> Option<&Certificate> {
         let kept = self.certificates.get(&certificate.subject.domain)?;
         let below = kept.partition_point(|other| rank(other) < rank(certificate));
         kept.get(below.checked_sub(steps.min(below).max(1))?)
     }
 
-    /// A certificate of the same kind and height, of an earlier view.
+    /// Returns a certificate of the same kind and height from an earlier view.
     pub fn older_of_slot(&self, certificate: &Certificate) -> Option<&Certificate> {
         let Subject { domain, view, height, .. } = certificate.subject;
         let kept = self.certificates.get(&domain)?;

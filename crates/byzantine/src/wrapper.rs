@@ -1,8 +1,8 @@
-//! Who hears what of a misbehaving replica.
+//! Decides which messages of a misbehaving replica reach whom.
 //!
-//! What a replica sends to itself stays as it is: it is part of how a replica works, and nobody else sees it. So the replica inside is
-//! honest and of one mind, whatever the others are told. Only of blocks that were made up in its name it may come to hear; those it is
-//! given as soon as it asks for them.
+//! Messages of a replica to itself are left alone: they are part of how it works, and nobody else sees them. The
+//! replica inside therefore stays honest and consistent, whatever the others receive. It may only come to hear of
+//! blocks that were made up in its name, and is given those as soon as it asks for them.
 
 use crate::assembler::Assembler;
 use crate::behaviour::{Behaviour, Context};
@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Proposals that were made up and are remembered: for as long as somebody may ask for them or vote on them.
+/// Made-up proposals to keep, for as long as somebody may ask for them or vote on them.
 const MADE_UP_KEPT: usize = 64;
-/// Messages that are remembered to be repeated.
+/// Messages to keep for replay.
 const REPEATED_KEPT: usize = 64;
-/// Stale certificates are so many steps old, in turn.
+/// Range that the age of stale certificates cycles through, in certificates.
 const STALE_STEPS: std::ops::RangeInclusive<u64> = 2..=8;
 
 /// A message on its way to others.
@@ -52,38 +52,37 @@ impl<M> Sent<M> {
 }
 
 impl Misbehaviour {
-    /// What stands between the replica and its host.
+    /// Returns the behaviour, boxed for a host.
     pub fn behaviour<M: Malleable>(self, context: Context) -> Box<dyn Behaviour<M>> {
         Box::new(Wrapper::new(self, context))
     }
 }
 
-/// A replica's behaviour by its fault.
+/// The behaviour of a replica with one fault.
 pub struct Wrapper<M> {
     fault: Fault,
     start: Time,
     context: Context,
     memory: Memory,
-    /// What is held back, in order of time.
+    /// Delayed actions, in order of time.
     held: VecDeque<(Time, Action<M>)>,
-    /// The names of honest proposals, and what was proposed in their place or beside them.
+    /// Made-up proposals, by the digest of the honest proposal that they replace or accompany.
     made_up: VecDeque<(Digest, M)>,
-    /// What may be repeated, and whether it is the replica's own and has to be signed.
+    /// Messages to replay, with whether each is the replica's own and needs a signature.
     repeated: VecDeque<(M, bool)>,
-    /// The state that each replica was offered last.
+    /// Last state offered to each replica.
     offered: BTreeMap<ReplicaId, Envelope<M>>,
     assembler: Assembler<M>,
     inventor: Inventor<M>,
     censor: Censor,
     hoard: Hoard,
-    /// Lies told.
     lies: u64,
-    /// Chances to lie that it lets pass yet.
+    /// Opportunities to lie that are still skipped.
     patience: u32,
 }
 
 impl<M: Malleable> Wrapper<M> {
-    /// Honest until the time comes.
+    /// Returns a wrapper that is honest until the misbehaviour starts.
     pub fn new(misbehaviour: Misbehaviour, context: Context) -> Wrapper<M> {
         let (fault, patience) = match misbehaviour.fault {
             Fault::Later { lie, chance } => (lie.fault(), chance - 1),
@@ -107,7 +106,7 @@ impl<M: Malleable> Wrapper<M> {
         }
     }
 
-    /// Others hear of a message what the fault makes of it.
+    /// Applies the fault to a message for others.
     fn misbehave(&mut self, now: Time, sent: Sent<M>, out: &mut Vec<Action<M>>) {
         let fault = self.fault;
         let purpose = match &sent.message {
@@ -123,7 +122,7 @@ impl<M: Malleable> Wrapper<M> {
             }
             Fault::Delay { ms } => self.held.push_back((now + Duration::from_millis(ms), sent.action())),
             Fault::WithholdVotes if purpose == Some(Purpose::Vote) => {}
-            // A block of its own would help those out whom its certificates have stopped.
+            // A block of its own would help the replicas that its certificates have stalled.
             Fault::AssembleCertificate { .. } if purpose == Some(Purpose::Proposal) => {}
             Fault::WithholdCertificates if purpose == Some(Purpose::Certificate) => {}
             Fault::WithholdAnswers if is_answer(&sent.message) => {}
@@ -150,7 +149,7 @@ impl<M: Malleable> Wrapper<M> {
         }
     }
 
-    /// Whether it lies this time.
+    /// Returns whether to lie this time.
     fn seizes(&mut self) -> bool {
         let waits = self.patience > 0;
         self.patience -= u32::from(waits);
@@ -232,7 +231,7 @@ impl<M: Malleable> Wrapper<M> {
         out.push(instead.map_or(sent.clone(), |lie| sent.saying(lie)).action());
     }
 
-    /// What was or is now made up beside a proposal.
+    /// Returns the made-up rival of a proposal, and makes it on the first call.
     fn proposal_instead(&mut self, message: &M, make: fn(&M, &Memory) -> Option<M>) -> Option<M> {
         self.made_up_before(message).or_else(|| {
             let lie = make(message, &self.memory).filter(|_| self.seizes())?;
@@ -269,15 +268,15 @@ impl<M: Malleable> Wrapper<M> {
         Some(lie)
     }
 
-    /// A vote for what was made up beside the block that this vote is for.
+    /// Returns a vote for the made-up rival of the block that this vote is for.
     fn vote_instead(&self, message: &M) -> Option<M> {
         let honest = message.clone().vote_to_sign()?.subject.digest;
         let (_, lie) = self.made_up.iter().find(|(digest, _)| *digest == honest)?;
         lie::vote_for(message, lie.proposed()?.0)
     }
 
-    /// One half hears the honest proposal and the other half another one; who is in both hears both. The collector of votes gets one for
-    /// each.
+    /// Sends the honest proposal to one part of the others and a rival to another; replicas in both parts receive both.
+    /// The vote collector gets a vote for each.
     fn equivocate(&mut self, message: &M, sent: Sent<M>, out: &mut Vec<Action<M>>) {
         let second_vote = self.vote_instead(message).map(|lie| sent.saying(lie));
         let rival = self.proposal_instead(message, lie::rival).map(|lie| sent.saying(lie));
@@ -321,7 +320,7 @@ impl<M: Malleable> Wrapper<M> {
         out.extend(hearing.map(|one| Sent { to: To::One(one), ..sent.clone() }.action()));
     }
 
-    /// Says what it has made up, besides what the replica has to say.
+    /// Adds invented answers to the actions of the replica.
     fn add_inventions(&mut self, now: Time, actions: &mut Vec<Action<M>>) {
         match self.fault {
             _ if now < self.start => {}
@@ -342,7 +341,7 @@ impl<M: Malleable> Wrapper<M> {
         }
     }
 
-    /// The block that was made up in the replica's name, if it asks for one.
+    /// Returns the block that was made up in the replica's name, if the replica asks for it.
     fn own_lie(&self, wanted: &Envelope<M>) -> Option<Arc<Block>> {
         let Envelope::FetchBlocks { digest, .. } = wanted else { return None };
         let blocks = self.made_up.iter().filter_map(|(_, lie)| lie.proposed());
@@ -413,7 +412,7 @@ impl<M: Malleable> Behaviour<M> for Wrapper<M> {
     }
 }
 
-/// Whether a message answers what its recipient has asked for.
+/// Returns whether a message answers a request of its recipient.
 fn is_answer<M>(message: &Envelope<M>) -> bool {
     matches!(
         message,

@@ -1,5 +1,5 @@
-//! What must hold of every scenario, judged from the outside on every step: the judge sees what actors state and what they commit,
-//! and shares no code with them.
+//! Checks the invariants of every scenario from the outside, after each step. The judge observes the statements and
+//! commits of actors, and shares no code with them.
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::words::{Words, mix_all};
@@ -10,37 +10,36 @@ use quorate_oracles::{Breach, Chain, Discord, Statements};
 use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Subject};
 use std::fmt;
 
-/// What can be broken.
+/// Invariant that a scenario can violate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Law {
-    /// What honest replicas executed are prefixes of one chain.
+    /// The chains executed by honest replicas are prefixes of one chain.
     Agreement,
-    /// Heights come without gaps, and each block extends the one before.
+    /// Heights have no gaps, and each block extends the previous one.
     Contiguity,
-    /// An honest replica makes one statement of a kind in a view, and for a slot where there are slots.
+    /// An honest replica makes at most one statement of a kind in a view, and with slots, for each slot.
     OneStatement,
-    /// Only what clients sent is executed, in the blocks that name it, and once where all are honest.
+    /// Replicas execute only bundles that clients sent, in the blocks that name them, and once if all are honest.
     Validity,
-    /// Nobody honest is proven to misbehave.
+    /// No honest replica is proven to misbehave.
     Accusation,
-    /// When all is healed, commands are executed within a bound of views.
+    /// After the network is healed, commands are executed within a bounded number of views.
     Liveness,
-    /// What an honest replica signs does not contradict what it signed of another kind or in another view.
+    /// An honest replica's statement does not contradict its statements of other kinds or in other views.
     Order,
-    /// Behind what honest replicas show, vote on and commit there are signed votes of a quorum.
+    /// Certificates that honest replicas show or vote on, and their commits, are backed by signed votes of a quorum.
     Backing,
-    /// Nobody honest is in a view far ahead of what a quorum can have brought about.
+    /// No honest replica is in a view far above what a quorum can have caused.
     Views,
     /// Tables stay within their bounds.
     Memory,
-    /// What others ask costs an honest replica a bounded number of messages.
+    /// Requests of others cost an honest replica a bounded number of messages.
     Work,
-    /// Nothing makes a replica panic.
+    /// No input makes a replica panic.
     Panic,
 }
 
 impl Law {
-    /// Every law.
     pub const ALL: [Law; 12] = [
         Law::Agreement,
         Law::Contiguity,
@@ -56,7 +55,7 @@ impl Law {
         Law::Panic,
     ];
 
-    /// The name in files and reports.
+    /// Returns the name in files and reports.
     pub fn name(self) -> &'static str {
         match self {
             Law::Agreement => "agreement",
@@ -81,45 +80,45 @@ impl fmt::Display for Law {
     }
 }
 
-/// Something that must not be.
+/// Violation of a law.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Complaint {
-    /// The law that is broken.
     pub law: Law,
-    /// What was seen.
+    /// Description of the violation.
     pub what: String,
 }
 
 struct Submitted {
-    /// Its number in the order of submission, from 1.
+    /// Position in the order of submission, from 1.
     number: u64,
-    /// Who has executed it.
+    /// Actors that have executed it.
     by: ActorSet,
 }
 
-/// Watches a stage.
+/// Checker that watches a stage.
 pub struct Judge {
     cast: Cast,
     slotted: bool,
-    /// Whose deeds are judged.
+    /// Actors that are judged.
     trusted: ActorSet,
     chain: Chain,
-    /// What the blocks of that chain name, genesis first, if states may be taken over.
+    /// Payloads of the blocks of the longest chain, genesis first; `None` if states cannot be taken over.
     payloads: Option<Vec<Vec<Digest>>>,
-    /// The highest number of a bundle that each has executed.
+    /// By actor, the highest number of a bundle that it has executed.
     newest: Vec<u64>,
     bundles: Words<Submitted>,
     submitted: u64,
     statements: Words<u64>,
-    /// What replicas sign, held against what they signed before and what others have.
+    /// Checks the statements of replicas against their earlier ones and against those of others.
     oracle: Statements,
     complaint: Option<Complaint>,
-    /// The first thing that the oracle said. Its laws hold what leads to a broken one above before that happens, so the others go on.
+    /// First violation that the oracle reported. It often precedes a more severe violation of the laws above, so the
+    /// checks go on.
     early: Option<Complaint>,
 }
 
 impl Judge {
-    /// Nothing has happened. Nobody who is a twin is judged.
+    /// Returns a judge at the beginning of a scenario. Twins are not judged.
     pub fn new(cast: &Cast, genesis: Digest, protocol: ProtocolKind) -> Judge {
         let mut judge = Judge {
             slotted: protocol.has_slots(),
@@ -139,7 +138,7 @@ impl Judge {
         judge
     }
 
-    /// Forgets everything.
+    /// Resets the judge.
     pub fn clear(&mut self) {
         self.trusted = self.cast.honest().fold(0, |set, identity| set | 1 << identity.index());
         self.chain.clear();
@@ -154,35 +153,36 @@ impl Judge {
         (self.complaint, self.early) = (None, None);
     }
 
-    /// What an actor does proves nothing from now on.
+    /// Stops judging an actor.
     pub fn distrust(&mut self, actor: ActorId) {
         self.trusted &= !(1 << actor.0);
         self.oracle.lies(self.cast.identity(actor));
     }
 
-    /// Whether an actor's deeds are judged.
+    /// Returns whether an actor is judged.
     #[inline]
     pub fn trusts(&self, actor: ActorId) -> bool {
         self.trusted >> actor.0 & 1 == 1
     }
 
-    /// Those whose deeds are judged.
+    /// Returns the actors that are judged.
     pub fn trusted(&self) -> ActorSet {
         self.trusted
     }
 
-    /// The first thing that was wrong; what leads to something worse only if nothing worse came of it.
+    /// Returns the first violation. A violation that the oracle reported early counts only if nothing more severe
+    /// followed.
     pub fn complaint(&self) -> Option<&Complaint> {
         self.complaint.as_ref().or(self.early.as_ref())
     }
 
-    /// An actor sends a message, to whomever.
+    /// Observes a message that an actor sends, whoever receives it.
     pub fn says<M: Message>(&mut self, identity: ReplicaId, message: &mut Envelope<M>) {
         let said = self.oracle.says(identity, message);
         self.breached(said);
     }
 
-    /// An actor's step is over.
+    /// Finishes a step of an actor.
     #[inline]
     pub fn settles(&mut self) {
         if let Err(breach) = self.oracle.settles() {
@@ -199,30 +199,30 @@ impl Judge {
         self.early.get_or_insert(Complaint { law, what });
     }
 
-    /// Something is wrong; the first such thing counts.
+    /// Records a violation. Only the first one counts.
     #[cold]
     pub fn complain(&mut self, law: Law, what: String) {
         self.complaint.get_or_insert(Complaint { law, what });
     }
 
-    /// A client sends a bundle.
+    /// Notes a bundle that a client sends.
     pub fn submits(&mut self, bundle: &Bundle) {
         self.submitted += 1;
         let number = self.submitted;
         self.bundles.entry(bundle.digest().prefix()).or_insert(Submitted { number, by: 0 });
     }
 
-    /// A hostile client sends a bundle: it may be executed, and that is no progress for anybody.
+    /// Notes a bundle that a hostile client sends. It may be executed, but does not count as progress.
     pub fn admits(&mut self, bundle: &Bundle) {
         self.bundles.entry(bundle.digest().prefix()).or_insert(Submitted { number: 0, by: 0 });
     }
 
-    /// How many bundles were submitted.
+    /// Returns the number of submitted bundles.
     pub fn submitted(&self) -> u64 {
         self.submitted
     }
 
-    /// Whether a bundle that was submitted after the first `number` has been executed by every actor of a set.
+    /// Returns whether every actor of a set has executed a bundle submitted after the first `number`.
     pub fn all_executed_after(&self, number: u64, actors: ActorSet) -> bool {
         let mut rest = actors;
         while rest != 0 {
@@ -234,17 +234,17 @@ impl Judge {
         true
     }
 
-    /// The height up to which an actor has executed.
+    /// Returns the height that an actor has executed up to.
     pub fn height(&self, actor: ActorId) -> u64 {
         self.chain.height(actor.0)
     }
 
-    /// The longest chain that an honest actor executed; genesis first.
+    /// Returns the longest chain that an honest actor executed, genesis first.
     pub fn chain(&self) -> &[Digest] {
         self.chain.agreed()
     }
 
-    /// An actor makes a statement; `statement` is a word for all of it.
+    /// Observes a statement; `statement` is a hash of all of it.
     pub fn states(&mut self, actor: ActorId, subject: &Subject, statement: u64) {
         if !self.trusts(actor) {
             return;
@@ -264,7 +264,7 @@ impl Judge {
         }
     }
 
-    /// An actor commits a block on top of `parent`, and executes its bundles.
+    /// Observes that an actor commits a block on top of its parent and executes the bundles.
     pub fn commits(&mut self, actor: ActorId, block: &Block, bundles: &[Bundle]) {
         if self.complaint.is_some() || !self.trusts(actor) {
             self.chain.goes_to(actor.0, block.height);
@@ -294,8 +294,8 @@ impl Judge {
     }
 
     fn executes(&mut self, actor: ActorId, bundles: &[Bundle]) {
-        // A leader that lies orders a command again that it knows to be ordered, and under PBFT so do two slots of two views;
-        // applications see to it that it is executed once.
+        // A leader that lies can propose a command again that it knows to be ordered, and under PBFT two slots of two
+        // views can hold the same command. Applications ensure that it is executed once.
         let once = !self.slotted && self.trusted == self.cast.everybody();
         let (trusted, bit) = (self.trusts(actor), 1 << actor.0);
         let mut complaint = None;
@@ -316,13 +316,13 @@ impl Judge {
         }
     }
 
-    /// From the beginning on, states may be taken over in place of blocks.
+    /// Allows actors to take over states in place of blocks. Call it before the scenario begins.
     pub fn remember_payloads(&mut self) {
         assert_eq!(self.chain.agreed().len(), 1, "nothing has been executed yet");
         self.payloads = Some(vec![Vec::new()]);
     }
 
-    /// An actor takes over a state, which is that after these blocks, genesis left out.
+    /// Observes that an actor takes over the state after these blocks, genesis excluded.
     pub fn adopts(&mut self, actor: ActorId, blocks: &[Digest]) {
         let (bit, height) = (1 << actor.0, blocks.len());
         let agreed = self.chain.adopts(actor.0, blocks);
@@ -341,7 +341,7 @@ impl Judge {
         }
     }
 
-    /// A replica has proof against another.
+    /// Observes that a replica has proof of misbehaviour by another.
     pub fn accuses(&mut self, accuser: ActorId, accused: ReplicaId) {
         if self.cast.instances(accused).all(|instance| self.trusts(instance)) {
             let what = format!("{} proves {accused:?} to misbehave, which is honest", self.cast.name(accuser));
@@ -349,12 +349,12 @@ impl Judge {
         }
     }
 
-    /// An actor stops, perhaps in the middle of a step.
+    /// Notes that an actor stops, possibly in the middle of a step.
     pub fn stops(&mut self) {
         self.oracle.stops();
     }
 
-    /// An actor has lost its state and executes everything again.
+    /// Notes that an actor has lost its state and executes everything again.
     pub fn forgets(&mut self, actor: ActorId) {
         self.chain.goes_to(actor.0, Height(0));
         self.newest[actor.0] = 0;

@@ -1,7 +1,7 @@
-//! quorate: scripted scenarios, twins, and the bugs that they find.
+//! quorate: scripted scenarios, Twins, and the bugs that they find.
 //!
-//! A [`Stage`] is a world for replicas in which a script decides who leads and whom messages reach. The replicas are those of the node and
-//! of the simulator; only what is around them differs.
+//! A [`Stage`] is a world for replicas in which a script decides who leads and which messages arrive. The replicas are
+//! those of the node and of the simulator; only their environment differs.
 
 mod actor;
 pub mod cast;

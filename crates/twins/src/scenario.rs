@@ -1,4 +1,4 @@
-//! Scenarios: who leads each view of a script, and whom messages reach in it; and their files.
+//! Scenarios, which say who leads each view and who receives messages in it; and their file format.
 
 use crate::cast::{ActorId, ActorSet, Cast, MAX_ACTORS};
 use crate::hostile::HostileClient;
@@ -8,47 +8,41 @@ use quorate_types::{Fault, Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Most rounds of one scenario.
+/// Maximum number of rounds in a scenario.
 pub const MAX_ROUNDS: usize = 1000;
 
 /// One view of a script.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Round {
-    /// Who leads. If it is a twin, both instances do.
+    /// The leader. If it is a twin, both instances lead.
     pub leader: ReplicaId,
-    /// Who hears each other. Whoever is in no group is alone.
+    /// Groups whose members hear each other. An actor in no group is isolated.
     pub groups: Vec<ActorSet>,
-    /// What a group, by its position, says to another although it does not hear it.
+    /// One-way links as (from, to), by position in `groups`.
     pub passes: Vec<(u8, u8)>,
 }
 
 /// A script for a cast.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scenario {
-    /// Who plays.
     pub cast: Cast,
-    /// The views from 1 on.
+    /// One round for each view, from view 1.
     pub rounds: Vec<Round>,
 }
 
-/// A line of a file of scenarios: one, and perhaps what it is about.
+/// A line of a scenario file: the scenario, and optionally its protocol and finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The script.
     pub scenario: Scenario,
-    /// The protocol in which it was played.
     pub protocol: Option<ProtocolKind>,
-    /// What was found.
     pub found: Option<Complaint>,
 }
 
-/// Why a line is no scenario.
+/// Error in a line of a scenario file.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
-    /// It is not the JSON that a scenario is.
     #[error("{0}; docs/TWINS.md shows what a scenario looks like")]
     Json(#[from] serde_json::Error),
-    /// It says something impossible.
     #[error(transparent)]
     Invalid(#[from] Fault),
 }
@@ -91,7 +85,7 @@ struct FoundText {
 }
 
 impl Scenario {
-    /// The group of actors.
+    /// Returns the names of the members.
     fn group_text(&self, group: ActorSet) -> Vec<String> {
         let members = self.cast.actors().filter(|actor| group >> actor.0 & 1 == 1);
         members.map(|actor| self.cast.name(actor)).collect()
@@ -105,7 +99,7 @@ impl From<Scenario> for Entry {
 }
 
 impl Entry {
-    /// The line, without a line feed.
+    /// Returns the line without a line feed.
     pub fn to_line(&self) -> String {
         let Scenario { cast, rounds } = &self.scenario;
         let round = |round: &Round| RoundText {
@@ -129,10 +123,10 @@ impl Entry {
         serde_json::to_string(&text).expect("a scenario is plain data")
     }
 
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the line is not JSON or describes an impossible scenario.
     pub fn from_line(line: &str) -> Result<Entry, ScenarioError> {
         let text: EntryText = serde_json::from_str(line)?;
         let cast = cast(text.replicas, text.faults, text.twins)?.with_hostile(text.hostile);
@@ -156,10 +150,11 @@ impl Entry {
     }
 }
 
-/// The cast of so many replicas and twins; `faults` is as many as can be, unless it is said.
+/// Returns a cast of `replicas` replicas and `twins` twins; `faults` defaults to the maximum that the replicas
+/// tolerate.
 ///
 /// # Errors
-/// If there is no such cast.
+/// If the numbers do not fit together.
 pub fn cast(replicas: usize, faults: Option<usize>, twins: usize) -> Result<Cast, ScenarioError> {
     let quorum = match faults {
         None => Quorum::of(replicas),

@@ -1,15 +1,16 @@
-//! Every scenario of a shape, each under a number of its own; of those that are equal up to a renaming, one.
+//! All scenarios of a shape, numbered; of scenarios that are equal up to a renaming, only one.
 //!
-//! After Bano et al., "Twins: BFT systems made robust" (2020), and Gogada et al., ApPLIED 2023, section 4.1: the ways to divide the actors into
-//! at most so many groups, times the leaders, arranged over the rounds. A renaming must be the same in all rounds: two rounds that
-//! differ only in which honest replica is cut off are not one and the same scenario, so that pruning each round by itself, as
-//! step 2 there reads, would lose those in which the honest change sides. Here of each orbit under the group of renamings
-//! ([`symmetry`](crate::symmetry)) exactly the least scenario is kept, where the rounds are compared in their order.
+//! After Bano et al., "Twins: BFT systems made robust" (2020), and Gogada et al., ApPLIED 2023, section 4.1: the
+//! partitions of the actors into a bounded number of groups, times the leaders, arranged over the rounds. A renaming
+//! must be the same in all rounds. Two rounds that differ only in which honest replica is cut off are different
+//! choices, so pruning each round on its own, as step 2 there reads, would lose the scenarios in which honest replicas
+//! change sides. Here exactly the least scenario, comparing round by round, is kept from each orbit under the group of
+//! renamings ([`symmetry`](crate::symmetry)).
 //!
-//! Their number is known beforehand (Burnside's lemma): a renaming that leaves x choices of a round as they are leaves x^r scenarios
-//! of r rounds as they are, so that the mean of x^r over all renamings is the number of orbits. The same holds for the rounds that are
-//! left under those renamings that change nothing in the rounds that are chosen. So a number is turned into its scenario round by
-//! round, and a sample is uniform.
+//! The number of scenarios is known in advance by Burnside's lemma: a renaming that fixes x choices of a round fixes
+//! x^r scenarios of r rounds, so the mean of x^r over all renamings is the number of orbits. The same holds for the
+//! remaining rounds, under the renamings that fix all rounds chosen so far. A number is therefore turned into its
+//! scenario round by round, and samples are uniform.
 
 use crate::cast::{ActorSet, Cast};
 use crate::scenario::{Round, Scenario};
@@ -18,52 +19,44 @@ use quorate_types::ReplicaId;
 use std::collections::HashMap;
 use thiserror::Error;
 
-/// Most ways to divide the actors.
+/// Maximum number of divisions of the actors.
 const MAX_DIVISIONS: usize = 1 << 20;
-/// Most entries of the table of what each renaming makes of each way to divide the actors.
+/// Maximum number of entries in the table of renamed divisions (renamings times divisions).
 const MAX_RENAMED: u64 = 1 << 24;
-/// Most choices kept in all states together.
+/// Maximum number of choices kept in all states together.
 const MAX_KEPT: usize = 1 << 25;
 
-/// What the scenarios of a space have in common.
+/// Parameters of a space.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Who plays.
     pub cast: Cast,
-    /// Most groups in a round, from 1.
+    /// Maximum number of groups in a round, at least 1.
     pub partitions: usize,
-    /// Views of the script, from 1.
+    /// Views of the script, at least 1.
     pub rounds: usize,
-    /// Whether a group may also hear another that does not hear it.
+    /// Whether groups may have one-way links.
     pub one_way: bool,
-    /// Whether of scenarios that are equal up to a renaming only one is kept.
+    /// Whether to keep only one of the scenarios that are equal up to a renaming.
     pub pruned: bool,
 }
 
 /// Why a space cannot be counted.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SpaceError {
-    /// A number must be at least 1.
     #[error("{0} is 0; set at least 1")]
     Zero(&'static str),
-    /// There are too many ways to divide the actors.
     #[error(
         "there are more than {MAX_DIVISIONS} ways to divide {actors} actors into {partitions} groups; set fewer partitions or replicas"
     )]
     Divisions {
-        /// Actors.
         actors: usize,
-        /// Groups.
         partitions: usize,
     },
-    /// There are too many renamings.
     #[error(
         "{renamings} renamings of the replicas are too many to prune {divisions} ways to divide them; use --unpruned, or fewer partitions or replicas"
     )]
     Renamings {
-        /// Renamings.
         renamings: String,
-        /// Ways to divide the actors.
         divisions: usize,
     },
     /// There are 2^128 scenarios or more.
@@ -71,25 +64,25 @@ pub enum SpaceError {
     Count(usize),
 }
 
-/// A way to divide the actors: who hears each other, and what passes between groups one way.
+/// A division of the actors into groups, and the one-way links between groups.
 type Division = (Vec<ActorSet>, Vec<(u8, u8)>);
 
-/// What can be chosen for a round: a division and a leader, numbered together.
+/// The choices for a round, a division and a leader, under one number.
 struct Choices {
     leaders: usize,
     divisions: Vec<Division>,
-    /// For each renaming and division, what becomes of it.
+    /// Renamed division, by renaming and division.
     renamed: Vec<Vec<u32>>,
-    /// For each renaming and leader, who it becomes.
+    /// Renamed leader, by renaming and leader.
     renamed_leaders: Vec<Vec<u16>>,
 }
 
-/// The renamings that change nothing in the rounds chosen so far, and what may come next.
+/// A set of renamings that fix all rounds chosen so far, and the possible next rounds.
 struct State {
     renamings: Vec<u32>,
-    /// The least choice of each orbit, by the state that it leads to.
+    /// Least choices of the orbits, grouped by the state that they lead to.
     next: Vec<(usize, Vec<u32>)>,
-    /// How many scenarios of 0, 1, 2... further rounds there are.
+    /// Number of scenarios with 0, 1, 2... further rounds.
     counts: Vec<u128>,
 }
 
@@ -97,7 +90,7 @@ struct State {
 pub struct Space {
     shape: Shape,
     choices: Choices,
-    /// The one at the beginning comes first.
+    /// The initial state comes first.
     states: Vec<State>,
 }
 
@@ -105,7 +98,7 @@ impl Space {
     /// Counts the scenarios of a shape.
     ///
     /// # Errors
-    /// If there are too many for that.
+    /// If there are too many to count.
     pub fn new(shape: Shape) -> Result<Space, SpaceError> {
         let zero = [("partitions", shape.partitions), ("rounds", shape.rounds)];
         if let Some((name, _)) = zero.iter().find(|(_, value)| *value == 0) {
@@ -118,20 +111,19 @@ impl Space {
         Ok(space)
     }
 
-    /// What its scenarios have in common.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// How many scenarios there are.
+    /// Returns the number of scenarios.
     pub fn count(&self) -> u128 {
         *self.states[0].counts.last().expect("a state has a count for each number of rounds")
     }
 
-    /// The scenario of a number.
+    /// Returns the scenario with this number.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `number` is not below [`Space::count`].
     pub fn scenario(&self, number: u128) -> Scenario {
         assert!(number < self.count(), "there are {} scenarios, from 0; not {number}", self.count());
         let (mut state, mut rest) = (&self.states[0], number);
@@ -155,7 +147,7 @@ impl Space {
         Scenario { cast: self.shape.cast.clone(), rounds }
     }
 
-    /// Finds the states that can be reached.
+    /// Finds the reachable states.
     fn find_states(&mut self) -> Result<(), SpaceError> {
         let all: Vec<u32> = (0..self.choices.renamed.len() as u32).collect();
         let mut names: HashMap<Vec<u32>, usize> = HashMap::from([(all.clone(), 0)]);
@@ -235,14 +227,14 @@ impl Choices {
         })
     }
 
-    /// What becomes of a choice.
+    /// Returns the renamed choice.
     fn rename(&self, renaming: u32, choice: u32) -> u32 {
         let (division, leader) = (choice as usize / self.leaders, choice as usize % self.leaders);
         let leader = self.renamed_leaders[renaming as usize][leader];
         self.renamed[renaming as usize][division] * self.leaders as u32 + u32::from(leader)
     }
 
-    /// The least choice of each orbit, and which of the renamings change nothing in it.
+    /// Returns the least choice of each orbit, and the renamings that fix it.
     fn orbits(&self, renamings: &[u32]) -> Vec<(u32, Vec<u32>)> {
         let mut seen = vec![false; self.divisions.len() * self.leaders];
         let mut orbits = Vec::new();
@@ -269,7 +261,7 @@ impl Choices {
     }
 }
 
-/// All ways to divide so many actors into at most so many groups; none if there are too many.
+/// Returns all divisions of `actors` actors into at most `max_groups` groups, or `None` if there are too many.
 fn divisions(actors: usize, max_groups: usize, one_way: bool) -> Option<Vec<Division>> {
     let mut all = Vec::new();
     let mut open: Vec<(usize, Vec<ActorSet>)> = vec![(0, Vec::new())];
@@ -283,7 +275,7 @@ fn divisions(actors: usize, max_groups: usize, one_way: bool) -> Option<Vec<Divi
             }
             continue;
         }
-        // The next actor joins a group or begins one; pushed in reverse, so that what comes first is taken first.
+        // The next actor joins a group or starts one. Pushed in reverse, so that the first case is popped first.
         if groups.len() < max_groups {
             let mut begun = groups.clone();
             begun.push(1 << placed);
@@ -298,7 +290,8 @@ fn divisions(actors: usize, max_groups: usize, one_way: bool) -> Option<Vec<Divi
     Some(all)
 }
 
-/// All ways in which of each two groups one may hear the other, or neither; none if there are too many.
+/// Returns all sets of one-way links between `groups` groups, where at most one of two groups hears the other, or
+/// `None` if there are too many.
 fn passes(groups: usize, one_way: bool) -> Option<Vec<Vec<(u8, u8)>>> {
     let mut all = vec![Vec::new()];
     let pairs = (0..groups as u8).flat_map(|one| (one + 1..groups as u8).map(move |other| (one, other)));
@@ -318,7 +311,7 @@ fn passes(groups: usize, one_way: bool) -> Option<Vec<Vec<(u8, u8)>>> {
     Some(all)
 }
 
-/// A division under other names, in its one form: groups by their first members, passes by their positions.
+/// Returns the renamed division in canonical form: groups ordered by first member, links by position.
 fn rename((groups, passes): &Division, renaming: &Renaming) -> Division {
     let mut renamed: Vec<(ActorSet, usize)> =
         groups.iter().enumerate().map(|(at, group)| (renaming.set(*group), at)).collect();
