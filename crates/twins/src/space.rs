@@ -48,17 +48,11 @@ pub enum SpaceError {
     #[error(
         "there are more than {MAX_DIVISIONS} ways to divide {actors} actors into {partitions} groups; set fewer partitions or replicas"
     )]
-    Divisions {
-        actors: usize,
-        partitions: usize,
-    },
+    Divisions { actors: usize, partitions: usize },
     #[error(
         "{renamings} renamings of the replicas are too many to prune {divisions} ways to divide them; use --unpruned, or fewer partitions or replicas"
     )]
-    Renamings {
-        renamings: String,
-        divisions: usize,
-    },
+    Renamings { renamings: String, divisions: usize },
     /// There are 2^128 scenarios or more.
     #[error("there are too many scenarios of {0} rounds to number them; set fewer rounds")]
     Count(usize),

@@ -1,5 +1,5 @@
-//! A hunt with a liar who is at work to the end, and nearer to everybody than they are to each other: it hears what is signed, makes
-//! certificates of it, and shows them first. Liveness is judged while it goes on.
+//! A hunt with a liar that stays active to the end and is nearer to everybody than they are to each other: it receives
+//! signed statements, assembles certificates from them, and shows those first. Liveness is judged while it is active.
 
 use super::certificates::judge_view_gap;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
@@ -9,16 +9,16 @@ use quorate_byzantine::{Fault, Lie, Malleable, Misbehaviour};
 use quorate_consensus::replica::Protocol;
 use quorate_types::ReplicaId;
 
-/// Rounds before all links are open.
+/// Rounds before the network is healed.
 const ROUNDS: u64 = 8;
-/// Most rounds in which the network is divided.
+/// Maximum number of rounds with a partition.
 const MAX_DIVIDED: u64 = 3;
-/// The latest chance at which a lie begins.
+/// Latest opportunity at which lies begin.
 const LATEST_CHANCE: u64 = 6;
-/// In one of so many scenarios the liar is no nearer than others.
+/// In one of this many scenarios the liar is no nearer than others.
 const FAR: u64 = 4;
 
-/// A way to lie.
+/// Draws a fault.
 fn lie(dice: &mut Dice) -> Fault {
     let chance = 1 + dice.below(LATEST_CHANCE) as u32;
     let later = |lie| Fault::Later { lie, chance };
@@ -35,7 +35,7 @@ fn lie(dice: &mut Dice) -> Fault {
     ])
 }
 
-/// Draws a scenario.
+/// Plays a random scenario.
 pub fn lie_in_ambush<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) {
     let (liar, everybody) = (dice.actor(), stage.cast().everybody());
     let me = ReplicaId(liar.0 as u16);

@@ -1,4 +1,4 @@
-//! Exhibits about what a rule leaves out: of the lock, of a table's bound, of what was executed.
+//! Exhibits about rules with an omission: in the lock, in the bound of a table, in the record of what was executed.
 
 use super::rules::by_rules;
 use super::scene::{Ending, Play, Setting, builds_on, genesis, go_on, leaders, only, play, run, unjudged};
@@ -23,9 +23,10 @@ use std::sync::Arc;
 
 /// Messages of a hostile peer, each for another view.
 const FLOOD: u64 = 3000;
-/// More rounds than an honest cluster of four needs, and fewer than the flood asks for: votes are counted 128 views ahead.
+/// More rounds than an honest cluster of four needs, and fewer than the flood asks for: votes are counted 128 views
+/// ahead.
 const MAX_ROUNDS: usize = 512;
-/// More slots than the claims of others are kept for: 1024.
+/// More slots than the 1024 for which claims of others are kept.
 const MAX_CLAIMED: usize = 1100;
 
 fn word(number: u64) -> Digest {
@@ -49,7 +50,7 @@ fn flood(stage: &mut Stage<ChainedEngine<Jolteon>>, message: impl Fn(u64) -> Cha
     stage.heal((0..4).map(ReplicaId));
 }
 
-/// 20: R3, who lies, votes for blocks that nobody knows, in view after view.
+/// 20: R3 lies and votes for unknown blocks, in view after view.
 pub fn flood_of_votes(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
@@ -62,7 +63,7 @@ pub fn flood_of_votes(how: &Play) -> Ending {
     })
 }
 
-/// 20: R3, who lies, gives up view after view.
+/// 20: R3 lies and times out of view after view.
 pub fn flood_of_timeouts(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
@@ -76,7 +77,7 @@ pub fn flood_of_timeouts(how: &Play) -> Ending {
     })
 }
 
-/// 20: R3, who lies, claims to have executed slots ever further ahead.
+/// 20: R3 lies and claims to have executed slots further and further ahead.
 pub fn flood_of_claims(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Pbft, 4);
     play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
@@ -98,7 +99,7 @@ pub fn flood_of_claims(how: &Play) -> Ending {
     })
 }
 
-/// 32: R3, who lies, says again and again that it has executed nothing.
+/// 32: R3 lies and says again and again that it has executed nothing.
 pub fn flood_of_questions(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Pbft, 4);
     play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
@@ -113,7 +114,7 @@ pub fn flood_of_questions(how: &Play) -> Ending {
     })
 }
 
-/// 33: R3, who lies and will lead view 8, sends R0 one PRE-PREPARE of that view again and again.
+/// 33: R3 lies, will lead view 8, and sends R0 a PRE-PREPARE of that view again and again.
 pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Pbft, 4);
     play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
@@ -140,7 +141,7 @@ pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
     })
 }
 
-/// 21: R1 alone is locked on the first block; R0, who lies, has a rival certified in a later view and then falls silent.
+/// 21: only R1 is locked on the first block; R0 lies, has a rival certified in a later view and then falls silent.
 pub fn locked_alone(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
     by_rules!(how, setting, |stage| {
@@ -154,7 +155,8 @@ pub fn locked_alone(how: &Play) -> Ending {
     })
 }
 
-/// 21: R1 alone knows that the first block is committed; R0, who lies, proposes a rival that shows no certificate but that of genesis.
+/// 21: only R1 knows that the first block is committed; R0 lies and proposes a rival that shows only the certificate of
+/// genesis.
 pub fn omitted_justification(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
     by_rules!(how, setting, |stage| {
@@ -170,11 +172,12 @@ pub fn omitted_justification(how: &Play) -> Ending {
 /// 24: R3 remembers executed blocks longer than the others do, and a client sends its first command again.
 pub fn command_sent_again(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    // Until a state is kept, ten times as many are.
+    // Ten times as many are kept until the first state is kept.
     let forgetful = Config { retained_blocks: 2, ..setting.config.clone() };
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
         (0..3).for_each(|at| stage.configure(ActorId(at), forgetful.clone()));
-        // Nothing keeps a bundle from being ordered again that everybody but R3 has forgotten; it is judged as where one lies.
+        // A bundle that all but R3 have forgotten can be ordered again. Make the judge accept that, as it does with a
+        // liar.
         stage.misbehave(ActorId(0), unjudged());
         stage.run_view(1);
         let client = ClientId(77);
@@ -189,10 +192,10 @@ pub fn command_sent_again(how: &Play) -> Ending {
     })
 }
 
-/// Commands of a client that only the leader knows, one in a block: more than there are views in which something has to be executed.
+/// Commands that only the leader knows, one in a block: more than the views allowed for progress.
 const BACKLOG: u64 = 60;
 
-/// 31: a client sends R0, which leads, a backlog, and the others one command.
+/// 31: a client sends a backlog to R0, the leader, and one command to the others.
 pub fn backlog_at_the_leader(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
     setting.config.batch = 1;
@@ -213,10 +216,11 @@ pub fn backlog_at_the_leader(how: &Play) -> Ending {
     })
 }
 
-/// Within so many views a command is executed that has waited for nothing but one round of links.
+/// Views within which a command that waits only for one round of links is executed.
 const VIEWS_OF_A_ROUND: u64 = 10;
 
-/// 34: somebody sends everybody a backlog, each command under a key that was made for it, before an honest client sends one command.
+/// 34: a client sends everybody a backlog, each command under a key made for it, before an honest client sends one
+/// command.
 pub fn flood_of_made_up_keys(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
     setting.config.batch = 1;

@@ -1,4 +1,4 @@
-//! What is shown, and what is not.
+//! The list of exhibits, and the bugs that cannot be shown.
 
 use super::{
     Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, recovery, sessions, transfer, views,
@@ -7,18 +7,17 @@ use crate::judge::Law;
 use quorate_consensus::config::ProtocolKind::{BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft};
 use quorate_consensus::mutants::Bug;
 
-/// A bug of the list that is not shown.
+/// A bug of the list without an exhibit.
 #[derive(Debug)]
 pub struct Absent {
-    /// Its number in the list of bugs.
+    /// Number in the list of bugs.
     pub number: u8,
-    /// What is wrong.
     pub bug: &'static str,
-    /// Why it is not shown.
+    /// Why it has no exhibit.
     pub why: &'static str,
 }
 
-/// What the engine cannot express, because it has nothing that the bug could be in.
+/// Bugs that the engine cannot express, because it lacks the feature that they would be in.
 pub const ABSENT: &[Absent] = &[
     Absent {
         number: 15,
@@ -33,10 +32,11 @@ pub const ABSENT: &[Absent] = &[
     Absent { number: 25, bug: "BLS without proof of possession", why: "there are no BLS signatures" },
 ];
 
-/// Points of a crash sweep: more than the actions that an actor does from where it begins to where it crashes anyway.
+/// Points of a crash sweep: more than the actions of the actor between the start of the sweep and its scripted crash.
 const CRASHES: u64 = 60;
 
-/// What is shown, in the order of the list. A hunt may take about four times the scenarios that it took when it was written down.
+/// The exhibits, in the order of the list. The budget of a hunt is about four times the scenarios that it took when it
+/// was added.
 pub const EXHIBITS: &[Exhibit] = &[
     Exhibit {
         number: 1,

@@ -1,4 +1,4 @@
-//! Exhibits about certificates: what they say, who checks them, what they begin.
+//! Exhibits about certificates: what they prove, who verifies them, and which views they start.
 
 use super::scene::{Ending, Keeper, Play, Setting, go_on, leaders, let_go, only, play, rewrite, run, unjudged};
 use crate::cast::ActorId;
@@ -18,17 +18,17 @@ use quorate_consensus::{Envelope, Message};
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote};
 use std::sync::Arc;
 
-/// By how much a view may run ahead of the one that the script is in.
+/// Maximum lead of a replica's view over the script's.
 const VIEW_GAP: u64 = 8;
-/// How far ahead of its view a certificate is replayed.
+/// Views by which a replayed certificate is ahead.
 const REPLAYED_AHEAD: u64 = 90;
 
-/// The view of the highest certificate that somebody who lies claims to know.
+/// View of the highest certificate that a liar claims to know.
 const CLAIMED: View = View(1 << 63);
-/// Views with honest leaders in which something is to be executed, though the liar is first in each.
+/// Views with honest leaders within which something must be executed, though the liar comes first in each.
 const POISONED_VIEWS: u64 = 12;
 
-/// Nobody honest may be far ahead of where the script is.
+/// Checks that no honest replica is far ahead of the script.
 pub fn judge_view_gap<P: Protocol>(stage: &mut Stage<P>, view: u64) {
     for actor in stage.cast().actors() {
         let at = stage.replica(actor).view();
@@ -39,7 +39,7 @@ pub fn judge_view_gap<P: Protocol>(stage: &mut Stage<P>, view: u64) {
     }
 }
 
-/// 4: R3, who lies, shows each its own highest certificate as one of a view far ahead.
+/// 4: R3 lies and shows each replica that one's highest certificate, with a view far ahead.
 pub fn replayed_certificate(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
@@ -57,7 +57,7 @@ pub fn replayed_certificate(how: &Play) -> Ending {
     })
 }
 
-/// A certificate of the view before, of a block that nobody has seen, with signatures that nobody gave.
+/// Returns a certificate of the previous view for an unknown block, with forged signatures.
 fn forged(view: View) -> Certificate {
     let digest = Digest([0xf0; 32]);
     let subject = Subject { domain: Domain::Vote, view: View(view.0 - 1), height: Height(view.0), digest };
@@ -65,7 +65,7 @@ fn forged(view: View) -> Certificate {
     Certificate { subject, signers, attachments: Vec::new(), proof: Bytes::new() }
 }
 
-/// 5: R0 leads nothing to an end, and its timeouts show a forged certificate, the highest of all.
+/// 5: R0 completes nothing that it leads, and its timeouts show a forged certificate, the highest of all.
 pub fn poisoned_timeouts(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::FastHotStuff, 4);
     play(how, setting, replica::<FastHotStuff>, |stage: &mut Stage<ChainedEngine<FastHotStuff>>| {
@@ -79,7 +79,7 @@ pub fn poisoned_timeouts(how: &Play) -> Ending {
         stage.misbehave(ActorId(0), rewrite(poison));
         leaders(stage, &[1, 2, 3]);
         run(stage, 1..=3);
-        // Two views of its own in a row: then its certificate, of the view before, is higher than any that is genuine.
+        // R0 leads two views in a row: its certificate, of the previous view, is then higher than every genuine one.
         stage.heal([0, 0, 1, 2, 3].map(ReplicaId));
     })
 }
@@ -95,7 +95,7 @@ pub fn away_for_ten_views(how: &Play) -> Ending {
     })
 }
 
-/// Says everything that is counted twice, the second time with a signature that is none.
+/// Returns a rewriting that sends each vote twice, the second time with an invalid signature.
 fn spoils_its_votes<M: Malleable>() -> Rewrite<M> {
     Box::new(|_, actions| {
         let said = std::mem::take(actions);
@@ -112,7 +112,7 @@ fn spoils_its_votes<M: Malleable>() -> Rewrite<M> {
     })
 }
 
-/// 18: R0, who is the first to vote, says each vote again without a signature.
+/// 18: R0, the first to vote, sends each vote again without a signature.
 pub fn spoilt_votes(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
@@ -122,7 +122,7 @@ pub fn spoilt_votes(how: &Play) -> Ending {
     })
 }
 
-/// 19: the votes of view 3 reach R3, who is to count them, after the timeouts of that view.
+/// 19: the votes of view 3 reach R3, which collects them, after the timeouts of that view.
 pub fn votes_after_timeouts(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
@@ -138,8 +138,8 @@ pub fn votes_after_timeouts(how: &Play) -> Ending {
     })
 }
 
-/// Says nothing to the others but this: as soon as it has the timeouts of others it makes a certificate of them and of one of its own, which
-/// tells of a certificate that does not exist.
+/// Sends the others nothing but this: as soon as it has the timeouts of others, a certificate of them and of its own,
+/// which reports a certificate that does not exist.
 fn poisons_timeouts() -> Rewrite<ChainedMessage> {
     let me = ReplicaId(3);
     let mut given_up = None;
@@ -166,7 +166,7 @@ fn poisons_timeouts() -> Rewrite<ChainedMessage> {
                 }));
                 let high = Box::new(timeout.high.clone());
                 let advance = Envelope::Protocol(ChainedMessage::Advance { high, evidence });
-                // What it says to itself is signed, as everything has to be that is shown.
+                // Its message to itself gets a signature, which the certificate needs.
                 let signed = Envelope::Protocol(ChainedMessage::Timeout(timeout));
                 lies.push(Action::Send { to: To::One(me), message: signed, after: None, sign: true });
                 lies.push(Action::Send { to: To::Others, message: advance, after: None, sign: false });
@@ -178,7 +178,7 @@ fn poisons_timeouts() -> Rewrite<ChainedMessage> {
     })
 }
 
-/// 29: R3, who lies, has the timeouts of the others before they have each other's, in every view that fails.
+/// 29: R3 lies and has the timeouts of the others before they have each other's, in every view that fails.
 pub fn timeouts_alone(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {

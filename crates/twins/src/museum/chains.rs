@@ -1,4 +1,4 @@
-//! Exhibits about what a chain of blocks commits, and which block may follow which.
+//! Exhibits about which blocks a chain commits, and which blocks may follow one another.
 
 use super::rules::by_rules;
 use super::scene::{Ending, Play, Setting, builds_on, genesis, leaders, only, play, run};
@@ -11,7 +11,7 @@ use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::ProtocolKind;
 use quorate_types::ReplicaId;
 
-/// 1: four honest replicas; the certificate of view 4 is known to R1 alone, that of view 6 to R2 alone.
+/// 1: four honest replicas; only R1 knows the certificate of view 4, and only R2 that of view 6.
 pub fn two_chain_with_a_gap(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::FastHotStuff, 4);
     by_rules!(how, setting, |stage| {
@@ -25,15 +25,15 @@ pub fn two_chain_with_a_gap(how: &Play) -> Ending {
     })
 }
 
-/// 2: the certificate of view 1 is known to R0 alone while a rival is certified in view 3; then the chain of R0 is longer, and then
-/// that of the rival.
+/// 2: only R0 knows the certificate of view 1 while a rival is certified in view 3; then the chain of R0 is longer, and
+/// then that of the rival.
 pub fn three_chain_with_a_gap(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
     by_rules!(how, setting, |stage| {
         leaders(stage, &[1, 0, 3, 3, 0, 0, 0, 3, 1, 2, 3, 1]);
         only(stage, 2..=3, &[1, 2, 3]);
         only(stage, 4..=6, &[0, 1, 2]);
-        // R3 is heard, and hears nothing of what was certified without it.
+        // The others receive from R3, but it receives nothing that was certified without it.
         only(stage, 7..=8, &[1, 2]);
         for view in 7..=8 {
             stage.links().pass(view, 1 << 3, 1 << 1 | 1 << 2);
@@ -44,7 +44,7 @@ pub fn three_chain_with_a_gap(how: &Play) -> Ending {
     })
 }
 
-/// 3: R3 misses four views; then it hears everything, but for what it asks for.
+/// 3: R3 misses four views; then it receives everything except the answers to its requests.
 pub fn missing_ancestor(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
@@ -59,7 +59,7 @@ pub fn missing_ancestor(how: &Play) -> Ending {
     })
 }
 
-/// 26: the last replica alone knows that the first block is committed; after a view change R0, who lies, proposes a rival.
+/// 26: only the last replica knows that the first block is committed; after a view change R0 lies and proposes a rival.
 fn lost_lock(how: &Play, replicas: usize) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, replicas);
     by_rules!(how, setting, |stage| {
@@ -75,17 +75,18 @@ fn lost_lock(how: &Play, replicas: usize) -> Ending {
     })
 }
 
-/// 26, of five replicas.
+/// 26, with five replicas.
 pub fn lost_lock_of_five(how: &Play) -> Ending {
     lost_lock(how, 5)
 }
 
-/// 26, of six.
+/// 26, with six replicas.
 pub fn lost_lock_of_six(how: &Play) -> Ending {
     lost_lock(how, 6)
 }
 
-/// 28: R3 alone knows that the first block is committed; R0, who lies, proposes a rival on its parent, with genuine timeouts.
+/// 28: only R3 knows that the first block is committed; R0 lies and proposes a rival on its parent, with genuine
+/// timeouts.
 pub fn old_parent_accepted(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     by_rules!(how, setting, |stage| {
@@ -98,7 +99,7 @@ pub fn old_parent_accepted(how: &Play) -> Ending {
     })
 }
 
-/// 28: the leader of view 3 is too slow; the next one has no newer certificate than the one before it had.
+/// 28: the leader of view 3 is too slow; the next one has no newer certificate than its predecessor.
 pub fn old_parent_refused(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
     by_rules!(how, setting, |stage| {

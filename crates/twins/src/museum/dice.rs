@@ -1,4 +1,4 @@
-//! What the hunts draw by, and what all of them know of a stage.
+//! Random numbers for the hunts, and shared settings of their stages.
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::stage::Stage;
@@ -10,26 +10,26 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Duration;
 
-/// Genuine signatures of a stage are empty.
+/// Signatures of a stage are empty.
 const SHAPE: ProofShape = ProofShape { signature_bytes: 0, is_aggregate: false };
 /// Replicas of every scenario.
 pub(super) const REPLICAS: usize = 4;
 
-/// What decides.
+/// Source of random numbers.
 pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// Those of a scenario's number.
+    /// Returns the dice of a scenario.
     pub(super) fn new(seed: u64) -> Dice {
         Dice(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Others, thrown by these.
+    /// Returns independent dice, seeded by these.
     pub(super) fn others(&mut self) -> Dice {
         Dice::new(self.0.next_u64())
     }
 
-    /// A number below `limit`; the bias of so small ones does not matter.
+    /// Returns a number below `limit`. The bias of such small numbers does not matter.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0.next_u64() % limit
     }
@@ -58,7 +58,7 @@ pub(super) fn honest_lead<P: Protocol>(stage: &mut Stage<P>) {
     stage.heal(leaders);
 }
 
-/// What a liar on a stage knows.
+/// Returns what a liar on a stage knows.
 pub(super) fn context_of(cast: &Cast, me: ReplicaId) -> Context {
     Context { me, quorum: cast.quorum(), shape: SHAPE, view_timeout: Duration::ZERO }
 }

@@ -1,7 +1,7 @@
-//! Hunts that know nothing of the bug: scenarios by number, each drawn from its number alone.
+//! Hunts that know nothing of the bug: numbered scenarios, each drawn from its number alone.
 //!
-//! Twins draws who leads and who hears whom. The other two draw what goes wrong besides: in one, what a replica says in a few rounds;
-//! in the other, what the network and the power supply do.
+//! Twins draws leaders and partitions. Mutation also draws changes of what a replica says in a few rounds. Random also
+//! draws faults of the network and crashes.
 
 use super::ambush::lie_in_ambush;
 use super::certificates::judge_view_gap;
@@ -26,40 +26,43 @@ use quorate_consensus::seam::{Action, Envelope, Timer, To};
 use quorate_types::{Quorum, ReplicaId, View};
 use std::collections::BTreeMap;
 
-/// Rounds of a scenario of twins.
+/// Rounds of a Twins scenario.
 const TWINS_ROUNDS: usize = 7;
-/// Rounds of a scenario of one-way links between honest replicas: the longest directed scenario has as many.
+/// Rounds of a scenario with one-way links between honest replicas: as many as the longest directed scenario has.
 const LINKS_ROUNDS: usize = 12;
 /// Rounds of a scenario with mutated messages.
 const MUTATED_ROUNDS: u64 = 8;
-/// Most rounds in which messages are mutated, and most in which the network is divided.
+/// Maximum number of rounds with mutated messages, and of rounds with a partition.
 const MAX_FAULTY_ROUNDS: u64 = 3;
 /// Views of a random simulation.
 const RANDOM_VIEWS: u64 = 12;
-/// Most views by which a message is late in a random simulation.
+/// Maximum delay of a message in a random simulation, in views.
 const MAX_LATE: u64 = 4;
-/// Most actions that an actor whose crash is drawn still does.
+/// Maximum number of actions of an actor before its random crash.
 const MAX_ACTIONS: u64 = 24;
 
-/// Plays the scenario of a number, from 0; what is wrong with it.
+/// Plays the scenario with a number, from 0, and returns its violation.
 pub type Scenes = Box<dyn FnMut(u64) -> Option<Complaint>>;
 
 /// A hunt that is the same for every bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drawn {
-    /// Twins and partitions, and with odd numbers partitions and one-way links among honest replicas, in more rounds.
+    /// Twins and partitions. Odd numbers have partitions and one-way links among honest replicas instead, in more
+    /// rounds.
     Twins,
-    /// In a few rounds a replica says to some others something close to what it has to say, and in a few the network is divided:
-    /// Winter et al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), in its small scope.
+    /// In a few rounds a replica sends some of the others a message close to its real one, and in a few the network is
+    /// partitioned: Winter et al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz),
+    /// in its small scope.
     Mutation,
-    /// Messages are lost and late, alarms ring, replicas crash and come back, and one of four may misbehave.
+    /// Messages are lost and late, timers fire, replicas crash and restart, and one of four may misbehave.
     Random,
-    /// A liar makes certificates of what it hears, is nearer than the others are to each other, and goes on to the end.
+    /// A liar assembles certificates from what it receives, is nearer to everybody than others, and stays active to the
+    /// end.
     Ambush,
 }
 
 impl Drawn {
-    /// The scenarios of this hunt for replicas of a protocol.
+    /// Returns the scenarios of this hunt for replicas of a protocol.
     pub fn scenes(self, protocol: ProtocolKind, how: Play) -> Scenes {
         struct Make(Drawn, ProtocolKind, Play);
         impl ForMalleable for Make {
@@ -105,7 +108,7 @@ fn drawn<P: Protocol + 'static>(
     })
 }
 
-/// What becomes of a message.
+/// A mutation of a message.
 #[derive(Clone, Copy)]
 enum Change {
     Omitted,
@@ -136,7 +139,7 @@ impl Change {
         Change::BadSignature,
     ];
 
-    /// What is said instead; the message as it is where the change means nothing for it.
+    /// Returns the mutated message, or the original if the change does not apply to it.
     fn of<M: Malleable>(self, message: &M, memory: &Memory, context: &Context) -> Option<M> {
         let changed = match self {
             Change::Omitted => return None,
@@ -157,7 +160,7 @@ impl Change {
     }
 }
 
-/// What one replica says to some others in some views is changed.
+/// Returns a rewriting that mutates messages of one replica to some others in some views.
 fn changes<M: Malleable>(context: Context, rounds: BTreeMap<View, (Change, ActorSet)>) -> Rewrite<M> {
     let (liar, mut memory) = (context.me, Memory::default());
     Box::new(move |_, actions| {
@@ -253,8 +256,8 @@ fn make_trouble<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mu
     honest_lead(stage);
 }
 
-/// One of the replicas misbehaves, in a way that needs no clock and nobody who asks it for a state or for anything else. Nor is it barren, which
-/// takes a leader for many views, or a hoarder, who takes a load.
+/// Makes one of the replicas misbehave, with a fault that needs no clock, load or questions of others. Excludes
+/// `barren`, which needs a leader for many views, and the faults of hoarders, which need load.
 fn misbehaves<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut Dice) -> ActorId {
     let liar = dice.actor();
     let needs_state = |fault: &Fault| {
@@ -271,7 +274,7 @@ fn misbehaves<P: Protocol<Message: Malleable>>(stage: &mut Stage<P>, dice: &mut 
                 | Fault::Overfill { .. }
         )
     };
-    // Who makes certificates has to hear what others say: that is another hunt.
+    // Faults that assemble certificates need to receive messages; the ambush hunt covers them.
     let needs_ears = |fault: &Fault| matches!(fault, Fault::AssembleCertificate { .. } | Fault::ForgeEvidence);
     let faults: Vec<Fault> = Fault::ALL.into_iter().filter(|fault| !needs_state(fault) && !needs_ears(fault)).collect();
     let fault = loop {

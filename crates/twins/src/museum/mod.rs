@@ -1,7 +1,8 @@
-//! The museum of bugs: defects that others had, put back into quorate, and what finds them.
+//! The museum of bugs: defects of other systems, injected into quorate, and the tests that find them.
 //!
-//! An [`Exhibit`] is a [`Mutant`], or a configuration that cannot work, with a scenario that shows it and the hunts that find it. Replicas without the bug have to pass every scenario that was played on the way to finding it. What is wrong is
-//! judged from the outside, by [`judge`](crate::judge).
+//! An [`Exhibit`] is a [`Mutant`], or a configuration that cannot work, with a scenario that shows it and the hunts
+//! that find it. Replicas without the bug must pass every scenario that was played to find it. Violations are judged
+//! from the outside, by [`judge`](crate::judge).
 
 mod ambush;
 mod bounds;
@@ -29,19 +30,19 @@ use quorate_consensus::mutants::Bug;
 use scene::{Ending, Play};
 use std::fmt;
 
-/// A bug that replicas can be given, by how it is put back.
+/// An injected bug, by the way it is injected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Mutant {
-    /// Other rules in place of the protocol's.
+    /// The rules of the protocol are replaced.
     Rule(Rule),
-    /// What a replica hears, or does, is changed between it and its host.
+    /// Inputs or actions are changed between the replica and its host.
     Rewriting(Rewriting),
     /// A `bug!` in the core.
     Hook(Bug),
 }
 
 impl Mutant {
-    /// Every one that has an exhibit.
+    /// Returns every mutant that has an exhibit.
     pub fn all() -> impl Iterator<Item = Mutant> {
         let rules = Rule::ALL.into_iter().map(Mutant::Rule);
         rules.chain(Rewriting::ALL.into_iter().map(Mutant::Rewriting)).chain(Bug::SHOWN.into_iter().map(Mutant::Hook))
@@ -58,27 +59,25 @@ impl fmt::Display for Mutant {
     }
 }
 
-/// A bug, and what finds it.
+/// A bug and the tests that find it.
 #[derive(Debug)]
 pub struct Exhibit {
-    /// Its number in the list of bugs.
+    /// Number in the list of bugs.
     pub number: u8,
-    /// A letter, where several bugs have one number; else empty.
+    /// Letter that distinguishes bugs with the same number; otherwise empty.
     pub letter: &'static str,
-    /// What is wrong.
     pub bug: &'static str,
-    /// Who had it, or described it.
+    /// The system that had the bug, or the paper that describes it.
     pub source: &'static str,
-    /// What is put back; none if the bug is the choice of this protocol for a cluster of that shape, or is not in the replica's core: then
-    /// the scenario has it.
+    /// The injected bug. `None` if the bug is in the choice of protocol and cluster size, or outside the replica's
+    /// core; the scenario then contains it.
     pub mutant: Option<Mutant>,
-    /// The protocol that has it.
     pub protocol: ProtocolKind,
-    /// What it breaks in its own scenario.
+    /// The law that the directed scenario breaks.
     pub law: Law,
-    /// The scenario that is known to show it.
+    /// The directed scenario, which is known to show the bug.
     pub scene: fn(&Play) -> Ending,
-    /// What finds it besides, within so many scenarios.
+    /// Hunts that find the bug too, each with its budget in scenarios.
     pub hunts: &'static [(Hunt, u64)],
 }
 
@@ -91,21 +90,21 @@ pub enum Hunt {
     Mutation,
     /// Random simulation.
     Random,
-    /// A liar that makes certificates and is nearer than others, and stays at work.
+    /// A liar that assembles certificates, is nearer to everybody than others, and stays active to the end.
     Ambush,
-    /// The exhibit's own scenario with a crash after so many actions.
+    /// The directed scenario with a crash after a number of actions.
     CrashSweep(fn(&Play, usize) -> Ending),
-    /// One misbehaviour after the other that repeats itself, until a state does.
+    /// One repeated misbehaviour after another, each until a state recurs.
     Lasso(fn(&Play, usize) -> Ending),
 }
 
 impl Hunt {
-    /// Whether its scenarios are all that there are, and not a sample.
+    /// Returns whether the hunt is exhaustive rather than a sample.
     fn is_sweep(self) -> bool {
         matches!(self, Hunt::CrashSweep(_) | Hunt::Lasso(_))
     }
 
-    /// The name in tables and files.
+    /// Returns the name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Hunt::Twins => "twins",
@@ -118,38 +117,38 @@ impl Hunt {
     }
 }
 
-/// What came of a hunt.
+/// Result of a hunt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caught {
-    /// The name of the hunt; `directed` is the exhibit's own scenario.
+    /// Name of the hunt; `directed` is the directed scenario.
     pub hunt: &'static str,
-    /// Within how many scenarios the bug has to be found.
+    /// Scenarios within which the bug must be found.
     pub budget: u64,
-    /// In which it was found, from 1, and what was seen.
+    /// First scenario that found the bug, from 1, and the violation.
     pub found: Option<(u64, Complaint)>,
-    /// In which of the same scenarios something is wrong without the bug, from 1, and what.
+    /// First of the same scenarios, from 1, that fails without the bug, and the violation.
     pub sound: Option<(u64, Complaint)>,
 }
 
 impl Caught {
-    /// The bug was found, and nothing else was.
+    /// Returns whether the bug was found and no scenario fails without it.
     pub fn passed(&self) -> bool {
         self.found.is_some() && self.sound.is_none()
     }
 }
 
 impl Exhibit {
-    /// Its number and letter: `8b`.
+    /// Returns its number and letter, such as `8b`.
     pub fn name(&self) -> String {
         format!("{}{}", self.number, self.letter)
     }
 
-    /// Plays the scenario that is known to show it, and writes down what happens.
+    /// Plays the directed scenario and records what happens.
     pub fn transcript(&self, broken: bool) -> Ending {
         (self.scene)(&Play { record: true, ..self.how(broken) })
     }
 
-    /// Looks for it: the directed scenario first, then each hunt that may take so many scenarios at most.
+    /// Plays the directed scenario, then each hunt whose budget is at most `max_scenarios`.
     pub fn visit(&self, max_scenarios: u64) -> Vec<Caught> {
         let hunts = self.hunts.iter().filter(|(_, budget)| *budget <= max_scenarios);
         let hunts = hunts
@@ -157,7 +156,7 @@ impl Exhibit {
         std::iter::once(self.directed()).chain(hunts).collect()
     }
 
-    /// Plays the scenario that is known to show it, with and without the bug.
+    /// Plays the directed scenario with and without the bug.
     pub fn directed(&self) -> Caught {
         let scene = self.scene;
         self.look("directed", 1, true, &|how| Box::new(move |_| scene(&how).complaint))
@@ -179,7 +178,8 @@ impl Exhibit {
         }
     }
 
-    /// Plays scenarios with the bug until it is found, and then the same without it; of a sweep, all.
+    /// Plays scenarios with the bug until it is found, and then the same scenarios without it. Plays all scenarios of a
+    /// sweep.
     fn look(&self, hunt: &'static str, budget: u64, sweep: bool, scenes: &dyn Fn(Play) -> Scenes) -> Caught {
         let first = |broken: bool, scenarios: u64| {
             let mut play = scenes(self.how(broken));

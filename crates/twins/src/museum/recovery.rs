@@ -1,4 +1,4 @@
-//! Exhibits about what a replica remembers when it comes back.
+//! Exhibits about what a replica remembers after a restart.
 
 use super::scene::{Ending, Keeper, Play, Setting, builds_on, genesis, go_on, leaders, let_go, only, play, run};
 use crate::cast::ActorId;
@@ -23,10 +23,11 @@ use quorate_consensus::views::ViewEngine;
 use quorate_types::{Attachment, Block, BundleBuilder, ClientId, Domain, Height, ReplicaId, View, Vote};
 use std::sync::{Arc, Mutex};
 
-/// When a replica crashes: after so many of its actions, counted from where the scenario says, or else when all is said.
+/// When a replica crashes: after this many actions, counted from a point of the scenario, or if `None`, once it has
+/// sent everything.
 pub type Crash = Option<usize>;
 
-/// What a leader who lies has proposed last.
+/// The last proposal of a lying leader.
 type Proposed = Arc<Mutex<Option<Arc<Block>>>>;
 
 fn notes_proposals<M: Message>(proposed: &Proposed) -> Rewrite<M> {
@@ -47,7 +48,7 @@ fn last(proposed: &Proposed) -> Arc<Block> {
     last.expect("the scenario has it propose")
 }
 
-/// Has an actor crash, now or when it has done so much, and come back.
+/// Crashes an actor, now or after a number of actions, and restarts it.
 fn crash_and_come_back<P: Protocol>(
     stage: &mut Stage<P>,
     actor: ActorId,
@@ -70,7 +71,7 @@ fn unsigned(block: &Block, domain: Domain) -> Vote {
     Vote { subject: block.subject(domain), attachment: Attachment::None, voter: block.author, signature }
 }
 
-/// 8: R1 votes for the block of R0, who lies, crashes, comes back, and gets another block of the same view.
+/// 8: R1 votes for the block of R0, which lies; R1 crashes, restarts, and gets another block of the same view.
 pub fn forgotten_vote(how: &Play, crash: Crash) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
@@ -90,7 +91,8 @@ pub fn forgotten_vote(how: &Play, crash: Crash) -> Ending {
     })
 }
 
-/// 8: R1 has given up view 3 when it crashes; when it is back it learns of a higher certificate and gives it up again.
+/// 8: R1 has timed out of view 3 when it crashes; after the restart it learns of a higher certificate and times out
+/// again.
 pub fn forgotten_timeout(how: &Play, crash: Crash) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
@@ -123,13 +125,14 @@ pub fn forgotten_timeout(how: &Play, crash: Crash) -> Ending {
     })
 }
 
-/// 8: R1 says PREPARE to what R0, the primary who lies, gives to a slot, crashes, comes back, and gets another block for that slot.
+/// 8: R1 sends PREPARE for the block that R0, a lying primary, assigns to a slot; R1 crashes, restarts, and gets
+/// another block for that slot.
 pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
     let setting = Setting::new(ProtocolKind::Pbft, 4);
     play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
         let proposed = Proposed::default();
         stage.misbehave(ActorId(0), notes_proposals(&proposed));
-        // R1 hears of nothing but what is proposed.
+        // R1 receives only proposals.
         stage.lose(Some(Box::new(|_, to, _, message| {
             let proposal = matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Proposal);
             to == ActorId(1) && !proposal
@@ -150,8 +153,8 @@ pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
     })
 }
 
-/// 8: R1 alone knows that the first block is decided; R2, whose lock stands for that, crashes and comes back, and so does R0, who
-/// proposes a rival in view 3: in view 2 it may have proposed before it crashed. R3 was never locked.
+/// 8: only R1 knows that the first block is decided. R2, whose lock protects it, crashes and restarts. So does R0,
+/// which proposes a rival in view 3: it may have proposed in view 2 before the crash. R3 was never locked.
 pub fn forgotten_lock(how: &Play, crash: Crash) -> Ending {
     let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
     play(how, setting, basic::replica, |stage: &mut Stage<ViewEngine<BasicHotStuff>>| {
@@ -174,7 +177,7 @@ pub fn forgotten_lock(how: &Play, crash: Crash) -> Ending {
     })
 }
 
-/// 9: everybody has given up views 3 and 4 when everybody crashes, or R1 a little earlier.
+/// 9: all replicas have timed out of views 3 and 4 when all crash, or R1 a little earlier.
 pub fn forgotten_timeouts(how: &Play, crash: Crash) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {

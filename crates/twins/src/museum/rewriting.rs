@@ -1,5 +1,5 @@
-//! Bugs that a replica has in the eyes of all others, though it follows the rules: what it hears, or what it does, is changed between it
-//! and its host. Unlike a liar's, what it does goes on being judged.
+//! Bugs outside the rules: inputs or actions are changed between the replica and its host. Unlike a liar, the replica
+//! is still judged.
 
 use quorate_consensus::journal::Record;
 use quorate_consensus::safety::Promise;
@@ -9,43 +9,46 @@ use quorate_consensus::{Config, Message, ledger};
 use quorate_types::{Bundle, Certificate, Digest, Domain, Subject, View};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A bug that is a change of what a replica hears or does.
+/// A bug that changes inputs or actions of a replica.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rewriting {
-    /// The view of a certificate is not covered by its signatures: relab/hotstuff issue 289. Here the statement that is signed is one
-    /// fixed form with the view in it, made in another crate; what is put back is its effect, on certificates that were found genuine
-    /// with another view.
+    /// The view of a certificate is not covered by its signatures: relab/hotstuff issue 289. Here signed statements
+    /// have one fixed form that contains the view, and another crate makes them. The mutant injects the effect instead:
+    /// it accepts certificates that were verified with another view.
     CertificateViewUnsigned,
-    /// The certificate that a timeout message shows is not verified, and goes unseen into every aggregate: relab/hotstuff issue 224.
+    /// The certificate in a timeout message is not verified, and enters every aggregate unchecked: relab/hotstuff issue
+    /// 224.
     TimeoutCertificateUnchecked,
-    /// A block that is missing is not asked for: who was away for a while never comes back.
+    /// A missing block is not requested, so a replica that was away never catches up.
     UnknownBlockIgnored,
-    /// A certificate of a block that is not here is taken for impossible: relab/hotstuff issue 285.
+    /// A certificate of an unknown block is treated as impossible: relab/hotstuff issue 285.
     UnknownBlockPanics,
-    /// A vote is not in the journal before it is sent: diem/diem issue 1141 says why it has to be; aptos-labs/aptos-core issue 18298.
+    /// A vote is sent before it is in the journal: diem/diem issue 1141 explains why it must not be;
+    /// aptos-labs/aptos-core issue 18298.
     VoteNotDurable,
-    /// The same, of the lock that goes with each statement, which diem/diem issue 1141 names too.
+    /// The lock that goes with a statement is not in the journal before the statement is sent; diem/diem issue 1141
+    /// names it too.
     LockNotDurable,
-    /// The same, of a timeout.
+    /// A timeout is sent before it is in the journal.
     TimeoutNotDurable,
-    /// The same, of PBFT's PREPARE for a slot: celo-org/celo-blockchain issue 396.
+    /// PBFT's PREPARE for a slot is sent before it is in the journal: celo-org/celo-blockchain issue 396.
     PreparedNotDurable,
-    /// A timeout message is sent once: category-labs/monad-bft issue 1670.
+    /// A timeout message is sent only once: category-labs/monad-bft issue 1670.
     TimeoutSentOnce,
-    /// A VIEW-CHANGE is sent once: hyperledger/fabric issue 1917.
+    /// A VIEW-CHANGE is sent only once: hyperledger/fabric issue 1917.
     ViewChangeSentOnce,
-    /// What a commit hands to execution leaves out what this replica remembers as executed, and how long it remembers is its own
-    /// business.
+    /// A commit omits the bundles that this replica remembers as executed, and replicas remember for different lengths
+    /// of time.
     OutputForgets,
-    /// After a restart heights count from 1 again. Here a height follows from the block before; what is put back is that a replica knows
-    /// no block any more, and what it has said and in which views all the same.
+    /// After a restart heights count from 1 again. Here a height follows from the previous block. The mutant injects
+    /// the effect instead: the replica forgets all blocks, but not its statements and their views.
     HeightsStartAgain,
-    /// All bundles wait in one queue, whatever link they came over: a bug of our own. Whoever makes keys puts a backlog before everybody.
+    /// All bundles wait in one queue, whatever link they came over: a bug of our own. A client that makes many keys
+    /// puts a backlog in front of everybody.
     OneQueue,
 }
 
 impl Rewriting {
-    /// Every one.
     pub const ALL: [Rewriting; 13] = [
         Rewriting::CertificateViewUnsigned,
         Rewriting::TimeoutCertificateUnchecked,
@@ -63,24 +66,24 @@ impl Rewriting {
     ];
 }
 
-/// What is between a replica with such a bug and its host.
+/// The layer between a replica with such a bug and its host.
 pub(crate) struct Rewriter {
     bug: Rewriting,
     genesis: Subject,
-    /// Certificates that were found genuine, and those about which the host was asked.
+    /// Certificates that were verified, and those that the host was asked to verify.
     genuine: Vec<Certificate>,
     asked: BTreeMap<Job, Vec<Certificate>>,
-    /// The highest certificate in the timeout that came in last.
+    /// Highest certificate in the latest timeout.
     shown: Option<Certificate>,
-    /// The last view given up.
+    /// Last view that the replica has timed out of.
     given_up: View,
-    /// What was executed in the last blocks, and of how many that is remembered.
+    /// Bundles executed by the last blocks, and the number of blocks to remember.
     executed: VecDeque<Vec<Digest>>,
     remembers: usize,
 }
 
 impl Rewriter {
-    /// Of a replica with these settings.
+    /// Returns the layer for a replica with these settings.
     pub fn new(bug: Rewriting, config: &Config, genesis: Subject) -> Rewriter {
         Rewriter {
             bug,
@@ -94,7 +97,7 @@ impl Rewriter {
         }
     }
 
-    /// What the replica hears.
+    /// Changes an input of the replica.
     pub fn hear<M: Message>(&mut self, input: &mut Input<M>) {
         match (self.bug, input) {
             (Rewriting::OneQueue, Input::Submit { sources, .. }) => sources.clear(),
@@ -113,7 +116,7 @@ impl Rewriter {
         }
     }
 
-    /// What the replica has its host do.
+    /// Changes the actions of the replica.
     pub fn rewrite<M: Message>(&mut self, actions: &mut Vec<Action<M>>) {
         actions.retain_mut(|action| match action {
             Action::Persist { record, .. } => {
@@ -137,12 +140,12 @@ impl Rewriter {
         });
     }
 
-    /// Of a journal the views are left in which something was said, and what was said.
+    /// Reduces a journal record to statements and their views.
     fn forget_blocks(&self, record: &mut Record) {
         let kept = match record {
             Record::Promise(promise) => Record::Promise(Promise { lock: self.genesis, ..promise.clone() }),
             Record::Certificate(certificate) if certificate.subject.domain == Domain::Timeout => return,
-            // It says nothing where no summary has begun.
+            // Has no effect outside a summary.
             _ => Record::Summed,
         };
         *record = kept;
@@ -189,7 +192,7 @@ impl Rewriter {
         }
     }
 
-    /// Whether a view is given up by this message that was given up before.
+    /// Returns whether the message times out of a view again.
     fn is_said_already<M: Message>(&mut self, message: &M) -> bool {
         let once = matches!(self.bug, Rewriting::TimeoutSentOnce | Rewriting::ViewChangeSentOnce);
         let Some(view) = message.view().filter(|_| once && message.purpose() == Purpose::Timeout) else { return false };

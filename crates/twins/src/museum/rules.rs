@@ -1,4 +1,4 @@
-//! Wrong rules: each is the rules of a chained protocol with one of them changed, as a stranger would write it.
+//! Wrong rules: the rules of a chained protocol with one change each, as somebody else might implement them.
 
 use super::Mutant;
 use super::scene::{Ending, Play, Setting, play};
@@ -15,28 +15,28 @@ use quorate_types::{Block, Certificate, Domain, Subject};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A bug that is another rule.
+/// A bug in the rules.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rule {
-    /// A chain of certified blocks commits although views were skipped inside of it. Two-chain: Fast-HotStuff before version 7, found by
-    /// Bano et al., "Twins: BFT systems made robust", 2020, appendix F; three-chain: relab/hotstuff issue 249.
+    /// Commits a chain of certified blocks although views were skipped within it. Two-chain: Fast-HotStuff before
+    /// version 7, found by Bano et al., "Twins: BFT systems made robust", 2020, appendix F; three-chain: relab/hotstuff
+    /// issue 249.
     CommitsAcrossViews,
     /// safeNode without its second line, the newer certificate: linera-io/linera-protocol pull request 891.
     NoLivenessBranch,
-    /// A proposal without justification is not held against the lock: projnanda/nandatown pull request 191. Here every block carries a
-    /// certificate; the one that needs no proof, that of genesis, stands for none.
+    /// A proposal without justification is not checked against the lock: projnanda/nandatown pull request 191. Here
+    /// every block carries a certificate, so that of genesis, which needs no proof, takes the place of none.
     OmittedJustification,
-    /// The lock is not held against the first proposal after a view change, as if it had to be acquired anew:
+    /// The first proposal after a view change is not checked against the lock, as if the lock had to be acquired again:
     /// 0xPolygon/pbft-consensus pull request 82 restores it.
     LockLostInViewChange,
-    /// Jolteon votes for a block on any older certificate, and not on the highest that the timeouts tell of.
+    /// Jolteon votes for a block on any older certificate, not only on the highest that the timeouts report.
     OldParentAccepted,
-    /// Chained HotStuff votes only for blocks on the certificate of the view before.
+    /// Chained HotStuff votes only for blocks that extend the certificate of the previous view.
     OldParentRefused,
 }
 
 impl Rule {
-    /// Every one.
     pub const ALL: [Rule; 6] = [
         Rule::CommitsAcrossViews,
         Rule::NoLivenessBranch,
@@ -47,7 +47,7 @@ impl Rule {
     ];
 }
 
-/// Defines rules that vote otherwise than those of a protocol, and are the same besides.
+/// Defines rules that vote differently from those of a protocol, and are otherwise the same.
 macro_rules! votes_otherwise {
     ($name:ident, $sound:ty, |$candidate:ident, $tree:ident| $may_vote:expr) => {
         struct $name;
@@ -83,7 +83,7 @@ votes_otherwise!(OmittedJustification, ChainedHotStuff, |candidate, tree| {
 });
 
 votes_otherwise!(LockLostInViewChange, ChainedHotStuff, |candidate, tree| {
-    // Every block extends genesis, on which a replica is locked that has lost its lock.
+    // A replica that has lost its lock is locked on genesis, which every block extends.
     match candidate.evidence {
         Some(evidence) if evidence.subject.domain == Domain::Timeout => Ok(()),
         _ => ChainedHotStuff::may_vote(candidate, tree),
@@ -123,7 +123,7 @@ impl<R: Rules> Rules for CommitsAcrossViews<R> {
     }
 }
 
-/// Does the work for the protocol of that name, or for that protocol with a wrong rule.
+/// Does the work for the protocol with this name, or for that protocol with a wrong rule.
 pub(super) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<Mutant>, work: W) -> W::Output {
     let Some(Mutant::Rule(rule)) = mutant else { return for_malleable(protocol, work) };
     match rule {
@@ -139,12 +139,12 @@ pub(super) fn for_rules<W: ForMalleable>(protocol: ProtocolKind, mutant: Option<
     }
 }
 
-/// A script that is the same for the replicas of every protocol.
+/// A script that is generic over protocols.
 pub(super) trait Script {
     fn perform<P: Protocol<Message: Malleable>>(self, stage: &mut Stage<P>);
 }
 
-/// Plays a script with the protocol of the setting, or if a rule is what is wrong, with that rule.
+/// Plays a script with the protocol of the setting, with the mutant's wrong rule if it has one.
 pub(super) fn play_by_rules(how: &Play, setting: Setting, script: impl Script) -> Ending {
     struct Playing<'a, S>(&'a Play, Setting, S);
     impl<S: Script> ForMalleable for Playing<'_, S> {

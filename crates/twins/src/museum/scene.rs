@@ -1,4 +1,4 @@
-//! What directed scenarios have in common.
+//! Shared parts of directed scenarios.
 
 use super::Mutant;
 use crate::cast::{ActorId, Cast};
@@ -17,44 +17,43 @@ use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-/// How a scenario is played.
+/// How to play a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Play {
     /// The bug that every replica has.
     pub mutant: Option<Mutant>,
-    /// Whether what is wrong is there: a mutant, or a configuration that cannot work.
+    /// Whether the defect is present: a mutant, or a configuration that cannot work.
     pub broken: bool,
-    /// Whether to write down what happens.
+    /// Whether to record a transcript.
     pub record: bool,
 }
 
-/// How a scenario ended.
+/// Result of a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ending {
-    /// The first thing that was wrong.
+    /// First violation.
     pub complaint: Option<Complaint>,
-    /// What happened, if it was to be written down.
+    /// What happened, if it was recorded.
     pub transcript: String,
 }
 
-/// A protocol and a number of replicas, with the settings of a stage.
+/// A protocol and a cluster size, with the settings of a stage.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The settings.
     pub config: Config,
     /// n and f.
     pub quorum: Quorum,
 }
 
 impl Setting {
-    /// As many faults as so many replicas can tolerate.
+    /// Returns a setting with the maximum number of faults that the replicas tolerate.
     pub fn new(protocol: ProtocolKind, replicas: usize) -> Setting {
         let quorum = Quorum::of(replicas).expect("an exhibit has a sound shape");
         Setting { config: stage_config(protocol), quorum }
     }
 }
 
-/// Plays a script on a stage without twins. A panic breaks a law like any other.
+/// Plays a script on a stage without twins. A panic counts as a violation.
 pub fn play<P: Protocol + 'static>(
     play: &Play,
     setting: Setting,
@@ -77,37 +76,37 @@ pub fn run<P: Protocol>(stage: &mut Stage<P>, views: RangeInclusive<u64>) {
     views.for_each(|view| stage.run_view(view));
 }
 
-/// Time moves on to another view of the script, clients send commands, and nobody is forced anywhere.
+/// Advances to another view of the script with new client commands, without forcing replicas into it.
 pub fn go_on<P: Protocol>(stage: &mut Stage<P>, view: u64) {
     stage.open_view(view);
     stage.send_commands();
     stage.settle();
 }
 
-/// In some views, messages pass within one group only.
+/// Restricts messages of some views to one group.
 pub fn only<P: Protocol>(stage: &mut Stage<P>, views: RangeInclusive<u64>, group: &[usize]) {
     let group: Vec<ActorId> = group.iter().copied().map(ActorId).collect();
     views.for_each(|view| stage.partition(view, &[&group]));
 }
 
-/// Has these lead the views from the first one on.
+/// Sets the leaders of the views from view 1 on.
 pub fn leaders<P: Protocol>(stage: &mut Stage<P>, leaders: &[u16]) {
     for (view, leader) in (1..).zip(leaders) {
         stage.leader(view, ReplicaId(*leader));
     }
 }
 
-/// The certificate of genesis on this stage.
+/// Returns the certificate of genesis on this stage.
 pub fn genesis<P: Protocol>(stage: &Stage<P>) -> Certificate {
     Certificate::genesis(&stage.replica(ActorId(0)).parts().cluster)
 }
 
-/// Nothing is changed, but what the actor does is not judged.
+/// Returns a rewriting that changes nothing, but exempts the actor from the judge.
 pub fn unjudged<M>() -> Rewrite<M> {
     Box::new(|_, _| {})
 }
 
-/// Changes the messages of the protocol that an actor sends; those for which `change` says no are not sent.
+/// Returns a rewriting of an actor's protocol messages. Messages for which `change` returns false are dropped.
 pub fn rewrite<M: Malleable>(mut change: impl FnMut(&mut M) -> bool + Send + 'static) -> Rewrite<M> {
     Box::new(move |_, actions| {
         actions.retain_mut(|action| match action {
@@ -117,7 +116,7 @@ pub fn rewrite<M: Malleable>(mut change: impl FnMut(&mut M) -> bool + Send + 'st
     })
 }
 
-/// Builds on this certificate as the leader of a view, whatever else is known.
+/// Returns a rewriting that makes the leader of a view build on this certificate, regardless of others.
 pub fn builds_on<M: Malleable>(view: u64, base: Certificate) -> Rewrite<M> {
     rewrite(move |message: &mut M| {
         if message.purpose() == Purpose::Proposal && message.view() == Some(View(view)) {
@@ -127,31 +126,29 @@ pub fn builds_on<M: Malleable>(view: u64, base: Certificate) -> Rewrite<M> {
     })
 }
 
-/// A message that was kept from its recipient.
+/// A message withheld from its recipient.
 pub struct Kept<M> {
-    /// Whose it is.
+    /// Its sender.
     pub from: ActorId,
-    /// For whom.
+    /// Its recipient.
     pub to: ActorId,
     /// The view it belongs to.
     pub view: View,
-    /// What it says.
     pub message: Envelope<M>,
 }
 
-/// Messages that are kept from their recipients until they are let go.
+/// Messages that are withheld from their recipients until they are released.
 #[derive(Clone)]
 pub struct Keeper<M>(Arc<Mutex<Vec<Kept<M>>>>);
 
 impl<M> Default for Keeper<M> {
-    /// Nothing is kept.
     fn default() -> Keeper<M> {
         Keeper(Arc::default())
     }
 }
 
 impl<M: Clone + Send + 'static> Keeper<M> {
-    /// Keeps what `matches` says.
+    /// Withholds the messages that `matches` selects.
     pub fn keep(&self, matches: impl Fn(ActorId, ActorId, View, &Envelope<M>) -> bool + Send + 'static) -> Lose<M> {
         let kept = self.0.clone();
         Box::new(move |from, to, view, message| {
@@ -164,13 +161,13 @@ impl<M: Clone + Send + 'static> Keeper<M> {
         })
     }
 
-    /// What is kept so far, which is kept no longer.
+    /// Returns the messages withheld so far, and empties the keeper.
     pub fn take(&self) -> Vec<Kept<M>> {
         std::mem::take(&mut self.0.lock().expect("nothing panics while it holds this lock"))
     }
 }
 
-/// Lets kept messages go.
+/// Releases withheld messages.
 pub fn let_go<P: Protocol>(stage: &mut Stage<P>, kept: Vec<Kept<P::Message>>) {
     for Kept { from, to, view, message } in kept {
         let from = stage.cast().identity(from);

@@ -1,4 +1,5 @@
-//! The exhibit about what clients had executed. Replicas execute nothing on a stage; here one does, by the tables of sessions.
+//! The exhibit about executed commands of clients. Replicas execute nothing on a stage, so here one executes with the
+//! session tables.
 
 use super::scene::{Ending, Play, Setting, play, run};
 use crate::cast::ActorId;
@@ -15,13 +16,13 @@ use quorate_types::{Bundle, BundleBuilder, ClientId, Height, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-/// Most sessions.
+/// Maximum number of sessions.
 const LIMIT: usize = MAX_SESSION_UNITS;
 
 /// The sessions of a replica.
 enum Table {
     Sound(Box<Sessions>),
-    /// The bug: whoever's session was used least recently gives way, and nothing is left of it.
+    /// The bug: the session used least recently is evicted without a trace.
     Forgetful(VecDeque<(ClientId, BTreeSet<u64>)>),
 }
 
@@ -48,7 +49,7 @@ impl Table {
     }
 }
 
-/// What a replica executes, and how often it executed each command.
+/// Execution of a replica, with the number of times that it executed each command.
 struct Executed {
     table: Table,
     times: BTreeMap<(ClientId, u64), u32>,
@@ -77,10 +78,11 @@ fn bundle(owner: u128, sessions: u16) -> Bundle {
     builder.finish()
 }
 
-/// 30: a client has a command executed, another one opens as many sessions as there may be, and the first one's bundle is ordered again.
+/// 30: a client's command is executed, another client opens the maximum number of sessions, and the first client's
+/// bundle is ordered again.
 pub fn old_command_again(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    // Replicas forget old bundles, as they do under load: the sessions alone know them.
+    // Replicas forget old bundles, as they do under load, so only the sessions know them.
     let forgetful = Config { retained_blocks: 2, ..setting.config.clone() };
     let setting = Setting { config: forgetful, ..setting };
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {

@@ -1,4 +1,4 @@
-//! Exhibits about the state that is fetched in place of blocks, and about where heights begin after a restart.
+//! Exhibits about state transfer, and about heights after a restart.
 
 use super::scene::{Ending, Play, Setting, only, play, run};
 use crate::cast::ActorId;
@@ -15,9 +15,9 @@ use quorate_types::ReplicaId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Views in which R3 is away: more than the blocks that are kept, for however long somebody may be fetching a state.
+/// Views in which R3 is away: more than the blocks that are kept, however long a state may take to fetch.
 const AWAY: u64 = 40;
-/// More questions than anybody asks who fetches a state of one chunk from three others.
+/// More questions than an honest replica asks to fetch a state of one chunk from three others.
 const MAX_QUESTIONS: usize = 200;
 
 type Jolteons = Stage<ChainedEngine<Jolteon>>;
@@ -28,7 +28,8 @@ fn short_memory() -> Setting {
     setting
 }
 
-/// R3 is away until the blocks that it lacks are gone, and then all are there; the others keep the state at every second height.
+/// Keeps R3 away until its missing blocks are gone, and then opens all links. The others keep the state at every second
+/// height.
 fn come_back_late(stage: &mut Jolteons) {
     stage.keep_states();
     stage.leaders_after((0..3).map(ReplicaId));
@@ -36,7 +37,7 @@ fn come_back_late(stage: &mut Jolteons) {
     run(stage, 1..=AWAY + 1);
 }
 
-/// Sends other bytes of a state than it has.
+/// Returns a rewriting that sends forged bytes of a state.
 fn forges_chunks<M: Send>() -> Rewrite<M> {
     Box::new(|_, actions| {
         for action in actions {
@@ -51,7 +52,7 @@ fn forges_chunks<M: Send>() -> Rewrite<M> {
     })
 }
 
-/// 22: R1, who lies, sends R3 another chunk than it has.
+/// 22: R1 lies and sends R3 a forged chunk.
 pub fn forged_chunk(how: &Play) -> Ending {
     play(how, short_memory(), replica::<Jolteon>, |stage: &mut Jolteons| {
         stage.misbehave(ActorId(1), forges_chunks());
@@ -60,12 +61,13 @@ pub fn forged_chunk(how: &Play) -> Ending {
     })
 }
 
-/// Offers a state again to who asks for it, and counts how often that is. After so many times it says nothing.
+/// Returns a rewriting that offers a state again to a replica that asks for it, counts the questions, and falls silent
+/// after a limit.
 fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite<M> {
     let mut offered: Option<Envelope<M>> = None;
     Box::new(move |_, actions| {
         actions.retain_mut(|action| {
-            // Its own replica does not answer the same question time and again; the liar does.
+            // The replica inside does not answer the same question repeatedly; the liar does.
             if let Action::Mark(Mark::Dropped { from, why: Drop::Repeated }) = action
                 && let Some(offer) = offered.clone()
                 && asked.fetch_add(1, Ordering::Relaxed) < MAX_QUESTIONS
@@ -88,7 +90,7 @@ fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite
     })
 }
 
-/// 23: R0, who lies, offers the state again whenever R3 asks it for a part.
+/// 23: R0 lies and offers the state again whenever R3 asks it for a part.
 pub fn repeated_offers(how: &Play) -> Ending {
     play(how, short_memory(), replica::<Jolteon>, |stage: &mut Jolteons| {
         let asked = Arc::<AtomicUsize>::default();
@@ -104,7 +106,7 @@ pub fn repeated_offers(how: &Play) -> Ending {
     })
 }
 
-/// 27: everybody has committed blocks and comes back from a crash.
+/// 27: all replicas have committed blocks and restart after a crash.
 pub fn everybody_restarts(how: &Play) -> Ending {
     play(how, Setting::new(ProtocolKind::Jolteon, 4), replica::<Jolteon>, |stage: &mut Jolteons| {
         run(stage, 1..=5);

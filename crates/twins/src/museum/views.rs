@@ -1,4 +1,4 @@
-//! Exhibits about views: what moves them, what keeps them from moving, and who may lead them.
+//! Exhibits about views: what advances them, what stalls them, and who may lead them.
 
 use super::certificates::judge_view_gap;
 use super::scene::{Ending, Keeper, Play, Setting, go_on, leaders, let_go, only, play, run, unjudged};
@@ -28,10 +28,10 @@ use quorate_types::{Attachment, Block, Certificate, Domain, Quorum, ReplicaId, V
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// The view to which somebody who lies wants to move the others; R3 leads it.
+/// View to which a liar tries to move the others; R3 leads it.
 const FAR_VIEW: u64 = 1004;
 
-/// 7: R3, who lies, proposes in a view far ahead that it would lead.
+/// 7: R3 lies and proposes in a view far ahead that it would lead.
 pub fn proposal_from_afar(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
     play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
@@ -52,7 +52,7 @@ pub fn proposal_from_afar(how: &Play) -> Ending {
     })
 }
 
-/// 7: R3, who lies, asks for a view far ahead.
+/// 7: R3 lies and asks for a view far ahead.
 pub fn view_change_from_afar(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Pbft, 4);
     play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
@@ -71,7 +71,7 @@ pub fn view_change_from_afar(how: &Play) -> Ending {
     })
 }
 
-/// 10: what is said when view 3 is given up is lost, once.
+/// 10: the messages that time out of view 3 are lost, once.
 pub fn lost_timeouts(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Jolteon, 4);
     play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
@@ -84,7 +84,7 @@ pub fn lost_timeouts(how: &Play) -> Ending {
     })
 }
 
-/// 11: only R0, the primary, is linked to the others while they give its view up.
+/// 11: only R0, the primary, is linked to the others while they time out of its view.
 pub fn only_the_primary_is_linked(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::Pbft, 4);
     play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
@@ -103,7 +103,7 @@ pub fn only_the_primary_is_linked(how: &Play) -> Ending {
     })
 }
 
-/// 12: the last checkpoints of R1, R2 and R3 are those of the slots 0, 2 and 4, and R0, the primary, is gone.
+/// 12: the last checkpoints of R1, R2 and R3 are at the slots 0, 2 and 4, and R0, the primary, is gone.
 pub fn checkpoints_of_different_age(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     (setting.config.checkpoint_interval, setting.config.window) = (2, 64);
@@ -121,7 +121,8 @@ pub fn checkpoints_of_different_age(how: &Play) -> Ending {
     })
 }
 
-/// As every other leader, has a block prepared, shows the certificate to R3 alone, and tells the others of the one before.
+/// Returns a rewriting for the leader of every other view: has a block prepared, shows the certificate to R3 alone, and
+/// shows the others the previous one.
 fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
     let mut base: Option<Certificate> = None;
     Box::new(move |_, actions| {
@@ -150,7 +151,7 @@ fn hides_what_is_prepared() -> Rewrite<BasicMessage> {
     })
 }
 
-/// 13: R0, who lies, leads every other view, and R1 the others; what R3 says comes last.
+/// 13: R0 lies and leads every other view, and R1 the rest; messages of R3 come last.
 pub fn hidden_lock(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::BasicHotStuff, 4);
     play(how, setting, basic::replica, |stage: &mut Stage<ViewEngine<BasicHotStuff>>| {
@@ -163,7 +164,7 @@ pub fn hidden_lock(how: &Play) -> Ending {
     })
 }
 
-/// Where some replicas stand, seen from the view that the furthest of them is in.
+/// Returns the positions of some replicas, relative to the highest view that one of them is in.
 fn standing<F: Family>(stage: &Stage<ViewEngine<F>>, of: &[usize]) -> Vec<[u64; 4]> {
     let replicas: Vec<_> = of.iter().map(|at| stage.replica(ActorId(*at))).collect();
     let top = replicas.iter().map(|replica| replica.view().0).max().unwrap_or(0);
@@ -174,7 +175,8 @@ fn standing<F: Family>(stage: &Stage<ViewEngine<F>>, of: &[usize]) -> Vec<[u64; 
     replicas.iter().map(place).collect()
 }
 
-/// Runs views, led in turn by `leaders`. If nothing moves but the view, it is one state seen again: a lasso, which goes on forever.
+/// Runs views with `leaders` in turn. Complains if a state recurs in which only the view has changed: a lasso, which
+/// goes on forever.
 fn watch_for_lasso<P: Protocol, S: PartialEq>(
     stage: &mut Stage<P>,
     views: RangeInclusive<u64>,
@@ -185,7 +187,7 @@ fn watch_for_lasso<P: Protocol, S: PartialEq>(
     for view in views {
         stage.run_view(view);
         let now = state(stage);
-        // The same leader has to be next, for the same to come of it.
+        // A state recurs only if the same leader is next.
         let again =
             |(at, earlier): &(usize, &S)| ((seen.len() - at) as u64).is_multiple_of(leaders) && **earlier == now;
         if let Some((before, _)) = seen.iter().enumerate().rev().find(again) {
@@ -197,7 +199,7 @@ fn watch_for_lasso<P: Protocol, S: PartialEq>(
     }
 }
 
-/// Whether anything is committed with these replicas silent, under leaders in turn.
+/// Returns whether anything is committed with these replicas silent, under leaders in turn.
 fn commits<P: Protocol + 'static>(
     how: &Play,
     setting: Setting,
@@ -234,13 +236,13 @@ fn silent_leaders(how: &Play, replicas: usize, silent: &[usize]) -> Ending {
     }
 }
 
-/// 14, of four replicas one of which is silent.
+/// 14, with one of four replicas silent.
 pub fn one_of_four_silent(how: &Play) -> Ending {
     silent_leaders(how, 4, &[3])
 }
 
-/// 14, of seven replicas two of which are silent, apart; without the bug, a two-chain, and a three-chain whose silent replicas follow
-/// each other.
+/// 14, with two of seven replicas silent that are not adjacent. Without the bug, a two-chain, and a three-chain whose
+/// silent replicas are adjacent.
 pub fn two_of_seven_silent(how: &Play) -> Ending {
     let ending = silent_leaders(how, 7, &[2, 5]);
     if how.broken || ending.complaint.is_some() {
@@ -250,7 +252,7 @@ pub fn two_of_seven_silent(how: &Play) -> Ending {
     commits(how, setting, replica::<ChainedHotStuff>, &[5, 6], true)
 }
 
-/// 14: of so many replicas, one set after the other is silent that they have to bear, from each alone to the most.
+/// 14: every tolerated set of silent replicas, one after the other, from single ones to the largest.
 pub fn silent_set(how: &Play, replicas: usize, number: usize) -> Ending {
     let faults = Quorum::of(replicas).expect("an exhibit has a sound shape").faults();
     let sets = (1u64..1 << replicas).filter(|set| set.count_ones() as usize <= faults);
@@ -269,7 +271,7 @@ pub fn silent_set(how: &Play, replicas: usize, number: usize) -> Ending {
     }
 }
 
-/// Runs views until the state is one that was seen before, but for the number of the view.
+/// Runs views until a state recurs in which only the view has changed.
 fn stands_still<F: Family>(how: &Play, setting: Setting, make: MakeReplica<ViewEngine<F>>, silent: &[usize]) -> Ending {
     let replicas = setting.quorum.replicas() as u64;
     play(how, setting, make, |stage: &mut Stage<ViewEngine<F>>| {
@@ -282,7 +284,7 @@ fn stands_still<F: Family>(how: &Play, setting: Setting, make: MakeReplica<ViewE
 /// Steps in which the slow primary serves.
 const SLOW_STEPS: u64 = 12;
 
-/// 16: R0 leads, and holds each block back for two thirds of what it is granted; there is always something to do.
+/// 16: R0 leads, and delays each block by two thirds of the granted time; there is always work.
 pub fn slow_primary(how: &Play) -> Ending {
     let mut setting = Setting::new(ProtocolKind::Pbft, 4);
     setting.config.view_timeout_ms = 1500;
@@ -312,7 +314,8 @@ pub fn slow_primary(how: &Play) -> Ending {
     })
 }
 
-/// Proposes to R1, in the name of nobody but itself, whenever a view begins by timeouts, and leads nothing.
+/// Returns a rewriting that proposes to R1 in its own name whenever a view begins by timeouts, and otherwise leads
+/// nothing.
 fn usurps() -> Rewrite<ChainedMessage> {
     let mut high: Option<Certificate> = None;
     Box::new(move |_, actions| {
@@ -342,7 +345,7 @@ fn usurps() -> Rewrite<ChainedMessage> {
     })
 }
 
-/// 21: R0, who does not lead, is the first to propose in each view, to R1.
+/// 21: R0, which does not lead, is the first to propose in each view, to R1.
 pub fn usurper(how: &Play) -> Ending {
     let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
     play(how, setting, replica::<ChainedHotStuff>, |stage: &mut Stage<ChainedEngine<ChainedHotStuff>>| {
