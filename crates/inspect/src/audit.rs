@@ -1,4 +1,4 @@
-//! Going through a journal and believing nothing.
+//! The audit of a journal, which trusts nothing in it.
 
 use super::InspectResult;
 use super::certificates::{Certificates, shown};
@@ -16,42 +16,43 @@ use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Heig
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Most faults that are told; the others are counted.
+/// Maximum number of faults to report; the others are only counted.
 const MAX_FAULTS: usize = 20;
 
-/// What came of checking a journal.
+/// Result of checking a journal.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verification {
-    /// Whether all is well.
+    /// Whether no fault was found.
     pub sound: bool,
-    /// The height above which the journal has blocks: 0, or that of its first summary.
+    /// Height above which the journal has blocks: 0, or the height of its first summary.
     pub from_height: u64,
-    /// Up to where it says that all is committed.
+    /// Height that the journal claims is committed.
     pub committed_height: u64,
-    /// Up to where it has what proves that to anybody, of the blocks since a state was taken over, if one was.
+    /// Height up to which the journal proves commits to anybody, for the blocks since the last state that was taken
+    /// over.
     pub proven_height: u64,
     /// Blocks, committed or not.
     pub blocks: u64,
     /// Bundles in them.
     pub bundles: u64,
-    /// Different certificates.
+    /// Distinct certificates.
     pub certificates: u64,
-    /// Different statements of the replica.
+    /// Distinct statements of the replica.
     pub promises: u64,
-    /// The height up to which it was executed again; none if the state before its first block is not at hand.
+    /// Height up to which the journal was executed again, or `None` if the state before its first block is missing.
     pub executed_height: Option<u64>,
-    /// States that are as a quorum vouched for them.
+    /// States that match the checkpoints that a quorum vouched for.
     pub states: u64,
-    /// What was not checked, or not as a reader may think.
+    /// Checks that were skipped, or that mean less than a reader may think.
     pub notes: Vec<String>,
     /// The first faults.
     pub faults: Vec<Fault>,
-    /// How many there are.
+    /// Total number of faults.
     pub fault_count: u64,
 }
 
 impl Verification {
-    /// The verdict in one sentence.
+    /// Returns the verdict in one sentence.
     pub fn verdict(&self) -> String {
         let Some(first) = self.faults.first() else {
             return "the journal is sound".to_owned();
@@ -65,7 +66,7 @@ impl Verification {
     }
 }
 
-/// The records so far, checked.
+/// Checks of the records read so far.
 pub(super) struct Audit<'a> {
     place: &'a Place,
     certificates: Certificates<'a>,
@@ -74,19 +75,19 @@ pub(super) struct Audit<'a> {
     states: States<'a>,
     bundles: Vec<Bundle>,
     writer: Option<Writer>,
-    /// Where the chain begins; none as long as that is not known.
+    /// Height where the chain begins, once known.
     root: Option<Height>,
-    /// Where it began last: again, where the replica took a state over.
+    /// Height where the chain last began: it begins again where the replica took a state over.
     last_root: Height,
     any: bool,
-    /// What comes before the first complete summary of a journal that was cut is left over.
+    /// Whether records are leftovers, which precede the first complete summary of a journal that was cut.
     leftovers: bool,
     summary: Vec<(u64, Record)>,
-    /// Whether the records are those of a summary.
+    /// Whether the current records belong to a summary.
     summing: bool,
-    /// Blocks that came from a peer with a void proof, and the height of the first.
+    /// Number of blocks that came from a peer with an invalid proof, and the height of the first.
     unproven: (u64, Option<Height>),
-    /// Whether the chain broke, so that what comes after cannot be judged.
+    /// Whether the chain is broken, so later blocks cannot be judged.
     broken: bool,
     notes: Vec<String>,
     faults: Vec<Fault>,
@@ -133,10 +134,10 @@ impl<'a> Audit<'a> {
         holds
     }
 
-    /// Takes the next record in.
+    /// Checks the next record.
     pub fn take(&mut self, id: u64, record: Record) {
         if !std::mem::replace(&mut self.any, true) {
-            // As a replica sees it that comes back: nothing was cut off if the first record is there.
+            // A restarting replica decides in the same way: nothing was cut off if the first record is present.
             self.leftovers = id > 1;
             if !self.leftovers {
                 self.begin(Height(0), self.chain.committed().1);
@@ -214,7 +215,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// A certificate that the replica relied on; the blocks that it proves to be committed are.
+    /// Checks a certificate that the replica relied on, and commits the blocks that it proves committed.
     fn certificate(&mut self, id: u64, certificate: &Certificate) {
         let outcome = self.certificates.check(certificate);
         if !self.demand(id, outcome) {
@@ -229,9 +230,9 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// The block with the certificate of its parent, and without the proof if that is void. A block's digest does not
-    /// cover the proof: one that was fetched by its digest has whatever the peer put there, and the replica relies on
-    /// none of it.
+    /// Returns the block with the certificate of its parent, without the proof if that is invalid. A block's digest
+    /// does not cover the proof: a block fetched by digest carries whatever proof the peer sent, and the replica does
+    /// not rely on it.
     fn link(&mut self, id: u64, block: Arc<Block>) -> Arc<Block> {
         if self.certificates.is_genuine(&block.justify) {
             self.certificate(id, &block.justify);
@@ -301,12 +302,12 @@ impl<'a> Audit<'a> {
         self.broken = !self.demand(id, committed);
     }
 
-    /// What writes the export; it is not to be written any further.
+    /// Returns the writer of the export, which gets no more blocks.
     pub fn take_writer(&mut self) -> Option<Writer> {
         self.writer.take()
     }
 
-    /// The result, and what an export ends with.
+    /// Returns the result, and the end of the export.
     pub fn finish(mut self, found: &Inspection, result: &InspectResult) -> (Verification, Ending<'a>) {
         self.judge_files(found, result);
         if self.leftovers {
@@ -346,7 +347,7 @@ impl<'a> Audit<'a> {
         (verification, Ending { committed, proven, certificate, beyond, states: self.states })
     }
 
-    /// What is wrong with the files as a whole.
+    /// Checks the files as a whole.
     fn judge_files(&mut self, found: &Inspection, result: &InspectResult) {
         if let Some(damage) = &found.damage {
             self.fault(None, damage.to_string());
@@ -365,8 +366,8 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// That the replica has the state on which its journal begins: without it, it refuses to start. A state above all
-    /// that is committed was taken over from others, and the journal does not tell of it yet. A replica `at_work` may
+    /// Checks that the replica has the state on which its journal begins, since it refuses to start without. A state
+    /// above the committed height was taken over from others, and is not in the journal yet. A replica `at_work` may
     /// replace its snapshots while they are read.
     fn judge_state(&mut self, root: Height, committed: Height, at_work: bool) {
         let executed = self.states.executed();

@@ -1,4 +1,4 @@
-//! The certificates of a journal: whether each proves a quorum, and whether no two contradict each other.
+//! Checks that each certificate of a journal proves a quorum, and that no two contradict each other.
 
 use super::overview::kind_of;
 use super::place::Place;
@@ -11,16 +11,16 @@ use quorate_crypto::{VerifiedCache, verify_certificate};
 use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Vote, Wire};
 use std::collections::BTreeMap;
 
-/// Certificates that are remembered as checked; a journal repeats those of its last views.
+/// Number of verified certificates to remember; a journal repeats those of its last views.
 const CACHED_CERTIFICATES: usize = 4096;
 
 /// The certificates so far.
 pub(super) struct Certificates<'a> {
     place: &'a Place,
     cache: VerifiedCache,
-    /// What is certified, for each kind and view, and slot where there are slots.
+    /// Certified digest by kind, view and, with slots, slot.
     certified: BTreeMap<(Domain, View, Height), Digest>,
-    /// Different ones that were found genuine.
+    /// Distinct certificates that were verified.
     pub checked: u64,
 }
 
@@ -30,14 +30,14 @@ impl<'a> Certificates<'a> {
         Certificates { place, cache, certified: BTreeMap::new(), checked: 0 }
     }
 
-    /// Whether the proof of a certificate is a quorum's, whatever else may be wrong.
+    /// Returns whether a quorum signed the certificate, whatever else may be wrong with it.
     pub fn is_genuine(&self, certificate: &Certificate) -> bool {
         *certificate == Certificate::genesis(&self.place.committee.cluster)
             || self.cache.contains(&certificate.fingerprint())
             || verify_certificate(&self.place.keyring, certificate).is_ok()
     }
 
-    /// Checks a certificate, and the highest one that its signers attached: a protocol relies on no other of those, and
+    /// Checks a certificate, and the highest one that its signers attached. Protocols rely on no other attachment, and
     /// a liar may have attached anything.
     pub fn check(&mut self, certificate: &Certificate) -> Result<(), String> {
         if *certificate == Certificate::genesis(&self.place.committee.cluster) {
@@ -66,7 +66,7 @@ impl<'a> Certificates<'a> {
         }
     }
 
-    /// Checks the statement of another replica. This one's own have no signature in its journal.
+    /// Checks a statement of another replica. The journal holds no signatures of its own replica.
     pub fn check_vote(&self, vote: &Vote) -> Result<(), String> {
         let own = vote.voter == self.place.config.replica && vote.signature.is_empty();
         let cluster = &self.place.committee.cluster;
@@ -82,7 +82,7 @@ fn name_of(subject: &Subject) -> String {
     format!("{} certificate of view {}, height {}", kind_of(subject.domain), subject.view, subject.height)
 }
 
-/// The certificates that a recorded message shows.
+/// Returns the certificates that a recorded message shows.
 pub(super) fn shown(protocol: ProtocolKind, message: Bytes) -> Result<Vec<Certificate>, DecodeError> {
     struct Shown(Bytes);
     impl ForProtocol for Shown {

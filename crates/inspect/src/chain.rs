@@ -1,5 +1,5 @@
-//! The blocks of a journal: whether each is what its digest says and extends another, what is committed, and what
-//! proves it.
+//! The blocks of a journal: checks that each matches its digest and extends another, and finds what is committed and
+//! what proves it.
 
 use super::place::Place;
 use quorate_consensus::Protocol;
@@ -14,21 +14,21 @@ use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Height, ReplicaI
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Committed blocks that are kept besides those that the election of leaders looks back on: a rule looks at a block's
+/// Committed blocks to keep besides those that the leader election looks back on: a commit rule looks at a block's
 /// ancestors.
 const KEPT_BLOCKS: usize = 8;
 
-/// A block that is committed, and its bundles.
+/// A committed block and its bundles.
 pub(super) struct Committed {
     pub block: Arc<Block>,
     pub bundles: Vec<Bundle>,
 }
 
-/// What shows that a block is committed, and so are its ancestors.
+/// Proof that a block and its ancestors are committed.
 pub(super) struct Proof {
     pub height: Height,
     pub digest: Digest,
-    /// Of a block that extends it, or of itself.
+    /// Of the block itself, or of one that extends it.
     pub certificate: Certificate,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Chain {
     latest: VecDeque<Arc<Block>>,
     /// Whether blocks may follow that were committed before the chain begins.
     pub awaits_ancestors: bool,
-    /// Certificates of blocks that are not here.
+    /// Certificates of blocks that are not in the chain yet.
     early: BTreeMap<Digest, Certificate>,
     pub proof: Option<Proof>,
     pub blocks: u64,
@@ -73,18 +73,18 @@ impl Chain {
         }
     }
 
-    /// Whether blocks stand in slots, and none extends another.
+    /// Returns whether blocks stand in slots, so that none extends another.
     fn is_by_slot(&self) -> bool {
         self.protocol.has_slots()
     }
 
-    /// The last committed height and block.
+    /// Returns the last committed height and digest.
     pub fn committed(&self) -> (Height, Digest) {
         self.tree.committed()
     }
 
-    /// The last committed blocks, as many as the election of leaders looks back on, oldest first, with those who may be
-    /// elected on each.
+    /// Returns the last committed blocks, as many as the leader election looks back on, oldest first, each with its
+    /// candidates for leader.
     pub fn frontier(&self) -> Vec<(Arc<Block>, Arc<[ReplicaId]>)> {
         let surplus = self.latest.len().saturating_sub(self.leaders.lookback());
         let with_candidates = |block: &Arc<Block>| {
@@ -94,7 +94,7 @@ impl Chain {
         self.latest.iter().skip(surplus).map(with_candidates).collect()
     }
 
-    /// Begins on a committed block that is not here.
+    /// Begins the chain on a committed block that is not in the journal.
     pub fn begin_on(&mut self, height: Height, digest: Digest) {
         self.tree = BlockTree::new(self.genesis.subject.digest, Salt(0));
         self.tree.begin_on(height, digest);
@@ -103,7 +103,7 @@ impl Chain {
         self.awaits_ancestors = true;
     }
 
-    /// Takes in a block that was committed before the journal begins.
+    /// Adds a block that was committed before the journal begins.
     pub fn ancestor(&mut self, block: Arc<Block>, candidates: Vec<ReplicaId>) -> Result<(), String> {
         let (height, digest) = self.committed();
         let name = name_of(&block);
@@ -122,7 +122,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Takes in a block whose certificate is genuine, with the bundles that come before it.
+    /// Adds a block whose certificate is verified, with the bundles that precede it.
     pub fn insert(&mut self, block: Arc<Block>, bundles: Vec<Bundle>) -> Result<(), String> {
         let digest = block.digest();
         if self.tree.contains(&digest) || block.height <= self.committed().0 {
@@ -153,7 +153,7 @@ impl Chain {
         }
     }
 
-    /// That a block extends one that is here, as it says.
+    /// Checks that a block extends one of the chain.
     fn check_link(&self, block: &Arc<Block>) -> Result<(), String> {
         let name = name_of(block);
         if self.is_by_slot() {
@@ -190,7 +190,7 @@ impl Chain {
         }
     }
 
-    /// Takes in a genuine certificate: it may prove that a block is committed.
+    /// Processes a verified certificate, which may prove that a block is committed.
     pub fn learn(&mut self, certificate: &Certificate) -> Result<(), String> {
         let subject = certificate.subject;
         if self.is_by_slot() || subject.domain != self.protocol.facts().shape.decides() || subject.view == View(0) {
@@ -213,13 +213,13 @@ impl Chain {
         Ok(())
     }
 
-    /// The block that is committed when `certified` is certified: the first of so many in consecutive views.
+    /// Returns the block that is committed once `certified` is certified: the first of a chain in consecutive views.
     fn decided_by<'a>(&'a self, certified: &'a Arc<Block>) -> Option<&'a Arc<Block>> {
         (1..self.protocol.chain_length())
             .try_fold(certified, |block, _| self.tree.parent(block).filter(|parent| parent.view.next() == block.view))
     }
 
-    /// The blocks that a commit of this one commits, oldest first.
+    /// Returns the blocks that a commit of this one commits, oldest first.
     pub fn path_to(&self, height: Height, digest: &Digest) -> Result<Vec<Arc<Block>>, String> {
         let (last, head) = self.committed();
         if height <= last {
@@ -254,7 +254,7 @@ impl Chain {
         }
     }
 
-    /// The blocks above the committed ones that a proof relies on, oldest first.
+    /// Returns the blocks above the committed ones that a proof relies on, oldest first.
     pub fn beyond_commit(&self) -> Result<Vec<Arc<Block>>, String> {
         let Some(proof) = &self.proof else { return Ok(Vec::new()) };
         let certified = proof.certificate.subject;
@@ -266,7 +266,7 @@ impl Chain {
     }
 }
 
-/// How faults name a block.
+/// Returns the name of a block in faults.
 pub(super) fn name_of(block: &Block) -> String {
     format!("the block {} at height {}", block.digest(), block.height)
 }

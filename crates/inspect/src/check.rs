@@ -1,4 +1,4 @@
-//! `quorate inspect --check`: an export, checked without the cluster. What is read here is what `docs/EXPORT.md` describes.
+//! `quorate inspect --check`: checks an export without the cluster. `docs/EXPORT.md` describes the format.
 
 mod forms;
 mod reader;
@@ -12,54 +12,52 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Longest line of an export, in bytes: a block with its bundles in hexadecimal and their results fit many times over.
+/// Maximum length of a line, in bytes: several times that of the largest block with its bundles in hexadecimal and
+/// their results.
 pub const MAX_LINE_BYTES: u64 = 1 << 30;
 
-/// What a sound export comes to.
+/// Summary of a valid export.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Checked {
-    /// The file.
     pub file: String,
-    /// The cluster's name.
     pub cluster: String,
-    /// The cluster's id, which every signature covers.
+    /// Every signature covers it.
     pub cluster_id: String,
-    /// The protocol.
     pub protocol: String,
     /// n.
     pub replicas: usize,
     /// f.
     pub faults: usize,
-    /// The replicas' public keys of handshakes, in hexadecimal, in the order of their ids. Nothing in an export is signed with them.
+    /// Public keys for handshakes in hexadecimal, by replica. They sign nothing in an export.
     pub identity_keys: Vec<String>,
-    /// The replicas' public keys of votes, which prove the export.
+    /// Public keys for votes, which prove the export.
     pub voting_keys: Vec<String>,
-    /// Whether the keys, n and f are those of a file that the caller trusts.
+    /// Whether keys, n and f match those of a file that the caller trusts.
     pub keys_compared: bool,
-    /// The height above which the last part of the chain begins.
+    /// Height above which the last part of the chain begins.
     pub root_height: u64,
-    /// The height up to which the replica said that all is committed.
+    /// Height that the replica claimed is committed.
     pub committed_height: u64,
-    /// The height up to which the file proves it.
+    /// Height up to which the file proves commits.
     pub proven_height: u64,
     /// Committed blocks.
     pub blocks: u64,
     /// Commands in them.
     pub commands: u64,
-    /// Replicas' signatures that are genuine.
+    /// Valid signatures of replicas.
     pub signatures: u64,
-    /// Clients' signatures that are genuine.
+    /// Valid signatures of clients.
     pub client_signatures: u64,
-    /// Checkpoints that are of these blocks and of this history.
+    /// Checkpoints that match these blocks and this history.
     pub checkpoints: u64,
-    /// What was not checked, or not as a reader may think.
+    /// Checks that were skipped, or that mean less than a reader may think.
     pub notes: Vec<String>,
 }
 
-/// Checks an export, and that its committee is the one of `trusted`, if there is one.
+/// Checks an export, and compares its committee with that of `trusted`, if given.
 ///
 /// # Errors
-/// [`InspectError::Unreadable`] if the file cannot be read, [`InspectError::Unsound`] with the first line that is not as it has to be.
+/// [`InspectError::Unreadable`] if the file cannot be read, [`InspectError::Unsound`] with the first invalid line.
 pub fn check(path: &Path, trusted: Option<&ClientConfig>) -> Result<Checked, InspectError> {
     let unreadable = |source| InspectError::Unreadable { path: path.to_owned(), source };
     let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
@@ -86,7 +84,7 @@ pub fn check(path: &Path, trusted: Option<&ClientConfig>) -> Result<Checked, Ins
 }
 
 impl Checked {
-    /// What was found, for people.
+    /// Returns the lines for a terminal.
     pub fn to_table(&self) -> String {
         let mut rows = vec![
             ("file", self.file.clone()),
@@ -103,12 +101,12 @@ impl Checked {
         rows.iter().map(|(name, value)| format!("{name:<13} {value}\n")).collect()
     }
 
-    /// The JSON of `--json`: indented, a line feed at the end.
+    /// Returns the JSON of `--json`: indented, ending with a line feed.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a result is plain data") + "\n"
     }
 
-    /// Notes of what nobody can check by the file alone.
+    /// Adds notes on what cannot be checked from the file alone.
     fn note(&mut self) {
         if !self.keys_compared {
             self.notes.push(
@@ -125,7 +123,7 @@ impl Checked {
     }
 }
 
-/// The first thing in which a trusted configuration differs from what an export says of its committee.
+/// Returns the first difference between a trusted configuration and the committee of an export.
 fn difference(checked: &Checked, trusted: &ClientConfig) -> Option<String> {
     if checked.cluster != trusted.cluster {
         return Some(format!("the export is of the cluster {}, and the keys of {}", checked.cluster, trusted.cluster));

@@ -15,34 +15,33 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What an export ends with.
+/// The end of an export.
 pub(super) struct Ending<'a> {
     pub committed: (Height, Digest),
     pub proven: Height,
-    /// What proves that blocks are committed, by the rule of the protocol.
+    /// Proof that blocks are committed, by the rule of the protocol.
     pub certificate: Option<Certificate>,
-    /// Blocks above the committed ones on which that relies.
+    /// Blocks above the committed ones that the proof relies on.
     pub beyond: Vec<Arc<Block>>,
     pub states: States<'a>,
 }
 
-/// The form that is written.
+/// Version of the format.
 const FORMAT: u32 = 3;
 
-/// What was written.
+/// Summary of a written export.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Exported {
-    /// The file.
     pub file: String,
-    /// Its length.
+    /// Size of the file.
     pub bytes: u64,
     /// Committed blocks in it.
     pub blocks: u64,
-    /// Up to where the file proves that they are committed, of those behind its last root.
+    /// Height up to which the file proves commits since its last root.
     pub proven_height: u64,
 }
 
-/// The name under which an export is written before it is complete.
+/// Returns the temporary name of an incomplete export.
 pub(super) fn part(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
@@ -141,7 +140,7 @@ struct FrontierForm {
     candidates: Vec<u16>,
 }
 
-/// Writes an export while the journal is read. The first error ends it, and is told in the end.
+/// Writes an export while the journal is read. The first error stops it, and is reported at the end.
 pub(super) struct Writer {
     part: PathBuf,
     shape: ProofShape,
@@ -152,7 +151,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Begins the file anew.
+    /// Creates the file and writes its first lines.
     pub fn create(part: &Path, place: &Place) -> Writer {
         let scheme = place.config.scheme;
         let file = File::create(part).map(BufWriter::new);
@@ -185,12 +184,12 @@ impl Writer {
         }
     }
 
-    /// The chain begins above this block.
+    /// Writes that the chain begins above this block.
     pub fn root(&mut self, height: Height, digest: &Digest) {
         self.line(&Line::Root { height: height.0, digest });
     }
 
-    /// A committed block, with its bundles, and what came of executing them if they were.
+    /// Writes a committed block with its bundles, and their results if they were executed.
     pub fn committed(&mut self, Committed { block, bundles }: &Committed, executed: Option<Executed<'_>>) {
         self.blocks += 1;
         if let Some(history) = executed.as_ref().and_then(|executed| executed.begins_after) {
@@ -217,7 +216,7 @@ impl Writer {
         });
     }
 
-    /// A certificate of an attachment has no place here: none of those is on a block or a state.
+    /// Certificates of attachments do not occur here: no block or state has one.
     fn form(&self, certificate: &Certificate) -> CertificateForm {
         assert!(certificate.attachments.is_empty(), "certificates of blocks and states have no attachments");
         let (listed, width) = (self.is_listed, self.shape.signature_bytes);
@@ -234,7 +233,7 @@ impl Writer {
         }
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and renames it to its final name.
     pub fn finish(mut self, path: &Path, ending: &Ending<'_>) -> Result<Exported, InspectError> {
         ending.beyond.iter().for_each(|block| self.block(block, None, None));
         if let Some(certificate) = &ending.certificate {
@@ -275,7 +274,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // What is not complete is of no use; what is has another name by now.
+        // An incomplete file is useless; a complete one has its final name by now.
         let _ = fs::remove_file(&self.part);
     }
 }

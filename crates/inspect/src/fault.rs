@@ -1,14 +1,13 @@
-//! Something that is wrong in a journal.
+//! Faults of a journal.
 
 use serde::Serialize;
 use std::fmt;
 
-/// Something that is not as it should be.
+/// A fault found in a journal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Fault {
-    /// The record by which it shows; none if it shows by what is not there.
+    /// Record that shows the fault, or `None` if something is missing.
     pub record: Option<u64>,
-    /// What is wrong.
     pub what: String,
 }
 

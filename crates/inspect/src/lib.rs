@@ -1,8 +1,9 @@
-//! `quorate inspect`: what a replica's directory holds, whether it is sound, and the committed chain in a form that anybody can check.
+//! `quorate inspect`: shows and checks a replica's directory, and exports the committed chain in a form that anybody
+//! can check.
 //!
-//! Nothing is written to the directory or locked in it, so that a replica may be at work there. [`audit`](Verification)
-//! goes through the journal as a replica does that comes back, but believes nothing: neither the engine that wrote it
-//! nor the checks that were made then.
+//! Nothing in the directory is written or locked, so a replica may be running there. The audit behind [`Verification`]
+//! replays the journal as a restarting replica does, but trusts nothing: neither the engine that wrote it nor the
+//! checks made at the time.
 
 mod audit;
 mod certificates;
@@ -70,175 +71,148 @@ pub struct InspectArgs {
 /// Why a directory cannot be inspected.
 #[derive(Debug, Error)]
 pub enum InspectError {
-    /// Its configuration cannot be used.
     #[error(transparent)]
     ConfigFile(#[from] ConfigFileError),
-    /// Its committee cannot be one.
+    /// The configured committee is impossible.
     #[error("the configuration cannot work: {0}")]
     Config(#[from] ConfigFault),
-    /// Its committee's keys cannot be used.
+    /// The keys of the committee are invalid.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
-    /// Its replica remembers nothing on a disk.
+    /// The replica keeps its journal in memory.
     #[error(
         "the replica of {0} keeps its journal in memory, so there is nothing to inspect; `journal.kind = \"file\"` keeps it"
     )]
     InMemory(PathBuf),
-    /// The journal cannot be read at all.
+    /// The journal cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The snapshots cannot be listed.
     #[error("cannot list {path}: {source}; give this user the right to read it")]
     Snapshots {
-        /// Their directory.
+        /// Directory of the snapshots.
         path: PathBuf,
-        /// What the operating system says.
         source: io::Error,
     },
-    /// An export cannot be read.
     #[error("cannot read {path}: {source}; name a file that --export has written")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: io::Error,
-    },
-    /// An export is not what it has to be.
+    Unreadable { path: PathBuf, source: io::Error },
+    /// An export is invalid.
     #[error("{path}, line {line}: {what}; the export is not sound up to there, and nothing behind was looked at")]
     Unsound {
-        /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// From 1.
         line: u64,
-        /// What is wrong.
         what: String,
     },
-    /// The export cannot be written.
+    /// An export cannot be written.
     #[error("cannot write {path}: {source}; name a file in a directory that can be written and has room")]
-    Export {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: io::Error,
-    },
+    Export { path: PathBuf, source: io::Error },
 }
 
 impl InspectError {
-    /// Whether what the caller gave cannot be used, as against what happened on the way.
+    /// Returns whether the caller's input is unusable, as opposed to a failure during the inspection.
     pub fn is_wrong_call(&self) -> bool {
         use InspectError::{Config, ConfigFile, Crypto, InMemory, Unreadable};
         matches!(self, ConfigFile(_) | Config(_) | Crypto(_) | InMemory(_) | Unreadable { .. })
     }
 }
 
-/// What a directory holds.
+/// Contents of a replica's directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct InspectResult {
-    /// The directory.
     pub directory: String,
-    /// The cluster's name.
     pub cluster: String,
-    /// The cluster's id, which every signature covers.
+    /// Every signature covers it.
     pub cluster_id: String,
-    /// Whose directory it is.
+    /// Id of the replica that the directory belongs to.
     pub replica: u16,
     /// n.
     pub replicas: usize,
     /// f.
     pub faults: usize,
-    /// The protocol.
     pub protocol: &'static str,
-    /// The signature scheme.
     pub scheme: &'static str,
-    /// The application.
     pub application: &'static str,
-    /// What the replica remembers.
+    /// How much of its past the replica remembers.
     pub memory: Memory,
-    /// The last view up to which it says nothing because it has lost its memory; none if it speaks. The largest number:
-    /// it does not know yet.
+    /// Last view in which the replica abstains because its memory is lost, or `None` if it takes part. The maximum
+    /// means that it does not know yet.
     pub abstains_up_to: Option<u64>,
-    /// The last view in which it said anything.
+    /// Last view in which the replica made a statement.
     pub spoke_in_view: u64,
-    /// The last statement of each kind that it has bound itself to.
+    /// Last statement of each kind in the journal.
     pub promises: Vec<Said>,
-    /// What it is locked on, if anything.
     pub lock: Option<Said>,
-    /// The certificate of the highest view that it relied on, if there is any.
+    /// Certificate of the highest view that the replica relied on.
     pub highest_certificate: Option<Said>,
-    /// The height up to which it has recorded that all is committed.
+    /// Height that the journal records as committed.
     pub committed_height: u64,
-    /// The block of that height.
+    /// Digest of the block at that height.
     pub committed_digest: String,
-    /// The journal's files.
     pub journal: JournalResult,
-    /// Files with the state, by height.
+    /// Files with application states, by height.
     pub snapshots: Vec<SnapshotFile>,
-    /// What came of `--verify`.
+    /// Result of `--verify`.
     pub verification: Option<Verification>,
-    /// What came of `--export`.
+    /// Result of `--export`.
     pub export: Option<Exported>,
-    /// What came of `--repair`.
+    /// Result of `--repair`.
     pub repair: Option<RepairResult>,
 }
 
-/// The journal's files.
+/// Contents of a journal's files.
 #[derive(Clone, Debug, Serialize)]
 pub struct JournalResult {
-    /// Where it is.
     pub directory: String,
-    /// The process that has it open to write.
+    /// Id of the process that has it open for writing.
     pub held_by_process: Option<u32>,
-    /// Its segments up to the damage, if there is any.
+    /// Segments before any damage.
     pub segments: Vec<SegmentResult>,
-    /// Records that can be read.
+    /// Readable records.
     pub records: u64,
-    /// The same by kind.
+    /// Readable records by kind.
     pub kinds: Vec<KindSummary>,
-    /// A write at the end that is not whole.
+    /// Incomplete write at the end.
     pub torn: Option<Torn>,
-    /// The damage because of which a replica refuses it, and what to do.
+    /// Damage that makes a replica refuse the journal, and how to repair it.
     pub damage: Option<String>,
-    /// The first record that is whole and makes no sense.
+    /// First record that is intact but cannot be decoded.
     pub unreadable: Option<Fault>,
 }
 
 /// A segment of the journal.
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentResult {
-    /// The file.
     pub file: String,
-    /// Its length.
+    /// Size of the file.
     pub bytes: u64,
-    /// The bytes in use.
     pub used_bytes: u64,
-    /// Records in it.
     pub records: u64,
 }
 
-/// What a repair did.
+/// Result of a repair.
 #[derive(Clone, Debug, Serialize)]
 pub struct RepairResult {
-    /// The damage that was found; none if there was none, and then nothing was changed.
+    /// Damage found. `None` means that nothing was changed.
     pub damage: Option<String>,
-    /// The files to which everything from there on was saved.
+    /// Files to which everything from the damage on was saved.
     pub saved: Vec<String>,
 }
 
-/// What is taken from the journal in one reading.
+/// What one pass over the journal collects.
 struct Reading<'a> {
     overview: Overview,
     audit: Option<Audit<'a>>,
 }
 
-/// Looks into a replica's directory as the flags say.
+/// Inspects a replica's directory as the flags ask.
 ///
 /// # Errors
-/// [`InspectError`] if the directory cannot be read or the export not be written. What is wrong with what was read is no error but in
-/// [`InspectResult::failure`].
+/// [`InspectError`] if the directory cannot be read or the export cannot be written. Faults in the contents are no
+/// error; [`InspectResult::failure`] reports them.
 pub fn run(dir: &Path, arguments: &InspectArgs) -> Result<InspectResult, InspectError> {
     let place = Place::open(dir)?;
     let repair = arguments.repair.then(|| repair(&place)).transpose()?;
-    // A journal that can be read again is of no use if the replica then refuses to start on it.
+    // A readable journal is useless if the replica then refuses to start on it, so a repair is audited too.
     let audits = arguments.verify || arguments.export.is_some() || arguments.repair;
     let part = arguments.export.as_deref().map(export::part);
     let begin = || Reading {
@@ -275,14 +249,14 @@ fn repair(place: &Place) -> Result<RepairResult, InspectError> {
 }
 
 impl InspectResult {
-    /// What is not as it should be; nothing if all is well as far as it was looked at.
+    /// Returns what is wrong, or `None` if every check that ran passed.
     pub fn failure(&self) -> Option<String> {
         let whole = self.journal.damage.clone().or(self.journal.unreadable.as_ref().map(Fault::to_string));
         let unsound = self.verification.as_ref().filter(|verification| !verification.sound);
         whole.or_else(|| unsound.map(Verification::verdict))
     }
 
-    /// The JSON of `--json`: indented, a line feed at the end.
+    /// Returns the JSON of `--json`: indented, ending with a line feed.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a result is plain data");
         text.push('\n');
@@ -290,7 +264,7 @@ impl InspectResult {
     }
 }
 
-/// The segments of a journal, for the result.
+/// Returns the segments of a journal, for the result.
 fn segments(found: &Inspection) -> Vec<SegmentResult> {
     let segments = found.segments.iter().map(|segment| SegmentResult {
         file: segment.file.clone(),

@@ -1,4 +1,4 @@
-//! What the records of a journal come to, believed as they stand.
+//! Summary of a journal's records, which are not checked.
 
 use super::fault::Fault;
 use super::place::Place;
@@ -25,16 +25,14 @@ const KINDS: [&str; 11] = [
     "standing",
 ];
 
-/// A statement, or what a certificate is of.
+/// A statement, or the subject of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Said {
-    /// Its kind.
     pub kind: &'static str,
-    /// The view it belongs to.
     pub view: u64,
-    /// The height of the block, or the slot.
+    /// Height of the block, or the slot.
     pub height: u64,
-    /// The block, or what else it is on; zeros where it is on none.
+    /// Digest of the block or other subject; zeros if there is none.
     pub digest: String,
 }
 
@@ -49,7 +47,7 @@ impl Said {
     }
 }
 
-/// The name of a kind of statement.
+/// Returns the name of a kind of statement.
 pub(super) fn kind_of(domain: Domain) -> &'static str {
     match domain {
         Domain::Proposal => "proposal",
@@ -63,41 +61,38 @@ pub(super) fn kind_of(domain: Domain) -> &'static str {
     }
 }
 
-/// What a replica remembers.
+/// How much of its past a replica remembers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
     /// It has never run.
     New,
-    /// All that it has promised.
+    /// It has all its promises.
     Kept,
-    /// Not all: its journal is gone or was cut by a repair, and it says nothing in views in which it may have spoken.
+    /// Its journal is gone or was cut by a repair, so it abstains in views in which it may have made statements.
     Lost,
 }
 
 /// Records of one kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct KindSummary {
-    /// The kind.
     pub kind: String,
-    /// How many.
     pub records: u64,
-    /// Bytes of all of them.
+    /// Total size.
     pub bytes: u64,
 }
 
-/// A write that is not whole: interrupted by a crash, or under way.
+/// An incomplete write: interrupted by a crash, or in progress.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Torn {
-    /// The segment.
+    /// File name of the segment.
     pub file: String,
-    /// Where it begins.
+    /// Start of the write.
     pub offset: u64,
-    /// How long it is.
+    /// Length of the write.
     pub bytes: u64,
 }
 
-/// Reads one record.
 pub(super) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
     let mut input = Decoder::new(Bytes::copy_from_slice(bytes));
     let record = Record::decode(&mut input)?;
@@ -105,7 +100,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
     Ok(record)
 }
 
-/// What the records so far come to.
+/// Summary of the records so far.
 pub(super) struct Overview {
     kinds: BTreeMap<u8, (u64, u64)>,
     promises: BTreeMap<Domain, Subject>,
@@ -185,7 +180,7 @@ impl Overview {
         }
     }
 
-    /// The result, without what is yet to come.
+    /// Returns the result, without verification, export and repair.
     pub fn finish(
         self,
         place: &Place,

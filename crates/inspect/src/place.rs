@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the configuration of a directory says, and where its parts are.
+/// The configuration of a directory, and the paths of its parts.
 pub(super) struct Place {
     pub home: PathBuf,
     pub config: NodeConfig,
@@ -34,17 +34,17 @@ impl Place {
         Ok(Place { home: home.to_owned(), config, committee, keyring, journal })
     }
 
-    /// Whose the journal ought to be.
+    /// Returns the identity that the journal must have.
     pub fn identity(&self) -> Identity {
         Identity { cluster: self.committee.cluster, replica: self.config.replica }
     }
 
-    /// Whether the mark stands beside the journal that its replica has never run.
+    /// Returns whether the marker file says that the replica has never run.
     pub fn is_marked_new(&self) -> bool {
         durability::new_mark(&self.journal).exists()
     }
 
-    /// The files with the state, by height.
+    /// Returns the files with application states, by height.
     pub fn snapshots(&self) -> Result<Vec<SnapshotFile>, InspectError> {
         let path = SnapshotFiles::beside(&self.journal, self.identity()).directory().to_owned();
         let fail = |source| InspectError::Snapshots { path: path.clone(), source };
@@ -70,15 +70,13 @@ impl Place {
 /// A file with the state of the application.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SnapshotFile {
-    /// The file.
     pub file: String,
-    /// The height after which the state was this, as its name says; none for what is being written.
+    /// Height of the state, taken from the file name; `None` for a file that is being written.
     pub height: Option<u64>,
-    /// Its length.
     pub bytes: u64,
 }
 
-/// What is found where there is no journal.
+/// Returns the inspection of a missing journal.
 pub(super) fn nothing() -> Inspection {
     Inspection { identity: None, segments: Vec::new(), records: 0, torn: None, damage: None, repaired: false }
 }

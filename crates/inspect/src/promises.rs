@@ -1,4 +1,4 @@
-//! The promises of a journal: whether no two of them contradict each other.
+//! Checks that no two promises of a journal contradict each other.
 
 use super::overview::kind_of;
 use quorate_consensus::safety::Promise;
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 /// The promises so far.
 pub(super) struct Promises {
     cluster: ClusterId,
-    /// Whether each slot has a vote, and not only each view.
+    /// Whether votes are per slot rather than per view.
     by_slot: bool,
-    /// What was signed, for each kind and view, and slot where there are slots.
+    /// Signed bytes by kind, view and, with slots, slot.
     said: BTreeMap<(Domain, View, Height), Vec<u8>>,
-    /// Nothing new is said in views up to this one, where views are given up.
+    /// Last view that was timed out of. Without slots, no new statements are allowed up to this one.
     given_up: View,
-    /// Nothing new is said on slots in views before this one.
+    /// No new statements on slots are allowed in views before this one.
     moved_to: View,
 }
 
@@ -23,17 +23,17 @@ impl Promises {
         Promises { cluster, by_slot, said: BTreeMap::new(), given_up: View(0), moved_to: View(0) }
     }
 
-    /// Different statements so far.
+    /// Returns the number of distinct statements.
     pub fn count(&self) -> u64 {
         self.said.len() as u64
     }
 
-    /// Takes the next promise in. One that is `repeated` for a summary may come after others that were made later.
+    /// Checks the next promise. A summary may repeat one (`repeated`) after later ones.
     pub fn take(&mut self, promise: &Promise, repeated: bool) -> Result<(), String> {
         let Subject { domain, view, height, .. } = promise.subject;
         let votes = matches!(domain, Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit);
         let on_slot = self.by_slot && votes;
-        // The proof that goes with a vote on a slot is kept with it, and not signed.
+        // The proof that goes with a vote on a slot is recorded with it, but not signed.
         let attachment = if on_slot { &Attachment::None } else { &promise.attachment };
         let statement = Statement::new(&self.cluster, &promise.subject, attachment).as_bytes().to_vec();
         let by_height = on_slot || domain == Domain::Checkpoint;

@@ -1,4 +1,4 @@
-//! Executing a journal again, and comparing what comes of it with what a quorum vouched for.
+//! Executes a journal again, and compares the states with the checkpoints that a quorum vouched for.
 
 use super::chain::Committed;
 use super::place::Place;
@@ -8,30 +8,29 @@ use quorate_node::snapshots::{Snapshot, SnapshotFiles};
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Subject, Wire};
 use std::collections::BTreeMap;
 
-/// What the digest of a checkpoint is the hash of.
+/// Preimage of a checkpoint's digest.
 pub(super) enum Opening {
-    /// The history of all that was executed, and the last committed blocks.
+    /// The history of everything executed, and the last committed blocks.
     History {
-        /// The rolling digest of the history.
+        /// Rolling digest of the history.
         history: Digest,
-        /// The last committed blocks.
         frontier: Frontier,
     },
     /// The state itself.
     State,
 }
 
-/// What came of executing up to a checkpoint.
+/// State reached by executing up to a checkpoint.
 struct Reached {
     digest: Digest,
     opening: Opening,
 }
 
-/// What came of executing one block.
+/// Result of executing one block.
 pub(super) struct Executed<'a> {
-    /// What became of its bundles.
+    /// Outcomes of its bundles.
     pub replies: &'a [Reply],
-    /// The rolling digest before it, if nothing was executed before.
+    /// Rolling digest before the block, if it is the first one executed.
     pub begins_after: Option<Digest>,
 }
 
@@ -39,14 +38,14 @@ pub(super) struct Executed<'a> {
 pub(super) struct States<'a> {
     place: &'a Place,
     rule: CheckpointRule,
-    /// Where what follows is executed, or will be from its height on; none if the state before it is not at hand.
+    /// Executes the following blocks, starting above its own height; `None` if the state before them is missing.
     executor: Option<Executor>,
-    /// The last state in a file, if it is not what was begun with.
+    /// Latest state in a file, unless execution began with it.
     snapshot: Option<Snapshot>,
     snapshots_compared: u64,
     wrong: Vec<String>,
     reached: BTreeMap<Height, Reached>,
-    /// What a quorum vouched for, and by which record that is known.
+    /// Certified checkpoints by height, each with the record that contains it.
     vouched: BTreeMap<Height, (u64, Certificate)>,
     replies: Vec<Reply>,
     has_begun: bool,
@@ -76,7 +75,7 @@ impl<'a> States<'a> {
         Executor::new(application, &self.place.committee.cluster).with_checkpoints(self.rule)
     }
 
-    /// What follows comes after the block of a height.
+    /// Begins after the block at a height.
     pub fn begin_on(&mut self, height: Height) {
         self.snapshot = self.read_snapshot();
         if height == Height(0) {
@@ -99,7 +98,7 @@ impl<'a> States<'a> {
         }
     }
 
-    /// The last state in a file. A replica at work may replace it at any time.
+    /// Returns the latest state in a file. A running replica may replace it at any time.
     fn read_snapshot(&mut self) -> Option<Snapshot> {
         let files = SnapshotFiles::beside(&self.place.journal, self.place.identity());
         let newest = files.heights().ok()?.last().copied()?;
@@ -114,7 +113,7 @@ impl<'a> States<'a> {
         snapshot
     }
 
-    /// That a quorum vouches for the state in a file.
+    /// Checks that a quorum vouches for the state in a file.
     fn judge_snapshot(&mut self, height: Height, certificate: &Certificate, state: &[u8]) {
         let genuine = quorate_crypto::verify_certificate(&self.place.keyring, certificate);
         let of_state =
@@ -130,13 +129,13 @@ impl<'a> States<'a> {
         }
     }
 
-    /// Up to which height what was committed is executed, if it is.
+    /// Returns the height up to which committed blocks are executed, if they are.
     pub fn executed(&self) -> Option<Height> {
         self.executor.as_ref().map(Executor::height)
     }
 
-    /// Executes a block, unless its effect is in the state already or that is not at hand; `frontier` has the last
-    /// committed blocks, this one included.
+    /// Executes a block, unless its effect is already in the state or the state is missing. `frontier` returns the last
+    /// committed blocks, including this one.
     pub fn execute(&mut self, committed: &Committed, frontier: impl Fn() -> Frontier) -> Option<Executed<'_>> {
         let height = committed.block.height;
         let executor = self.executor.as_mut().filter(|executor| executor.height().next() == height)?;
@@ -171,18 +170,18 @@ impl<'a> States<'a> {
         Some(Executed { replies: &self.replies, begins_after })
     }
 
-    /// Takes in a genuine certificate.
+    /// Records a verified certificate.
     pub fn vouch(&mut self, id: u64, certificate: &Certificate) {
         self.vouched.entry(certificate.subject.height).or_insert_with(|| (id, certificate.clone()));
     }
 
-    /// Whether a quorum vouched for the state of a height.
+    /// Returns whether a quorum vouched for the state at a height.
     pub fn is_vouched(&self, height: Height) -> bool {
         self.vouched.contains_key(&height)
     }
 
-    /// Compares. Returns how many states are as a quorum or the file with the state has them; and what is wrong, and by
-    /// which record that shows, if by one.
+    /// Compares the states. Returns how many match the quorum's digest or the state file, and the mismatches, each with
+    /// the record that shows it, if any.
     pub fn compare(&mut self) -> (u64, Vec<(Option<u64>, String)>) {
         let mut wrong: Vec<_> = std::mem::take(&mut self.wrong).into_iter().map(|what| (None, what)).collect();
         let mut equal = self.snapshots_compared;
@@ -203,7 +202,7 @@ impl<'a> States<'a> {
         (equal, wrong)
     }
 
-    /// The last height after which a quorum vouches for the history that was reached.
+    /// Returns the last height at which a quorum vouches for the history reached.
     pub fn proven(&self) -> Option<Height> {
         let equal = |(height, (_, certificate)): &(&Height, &(u64, Certificate))| {
             self.reached.get(height).is_some_and(|reached| {
@@ -213,7 +212,7 @@ impl<'a> States<'a> {
         self.vouched.iter().rev().find(equal).map(|(height, _)| *height)
     }
 
-    /// The certificates of the states that were reached, ascending, with what their digests are the hashes of.
+    /// Returns the certificates of the states reached, in ascending order, with the preimages of their digests.
     pub fn checkpoints(&self) -> Vec<(&Certificate, &Opening)> {
         let vouched = self.vouched.iter();
         vouched

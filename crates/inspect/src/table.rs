@@ -1,11 +1,11 @@
-//! What a directory holds, for a terminal.
+//! The result of an inspection, for a terminal.
 
 use super::{InspectResult, JournalResult, Memory, Said, Verification};
 use quorate_types::text::count;
 use std::fmt::{self, Write};
 
 impl InspectResult {
-    /// The lines for a terminal.
+    /// Returns the lines for a terminal.
     pub fn to_table(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

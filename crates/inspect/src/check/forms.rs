@@ -1,11 +1,11 @@
-//! The lines of an export as they are read.
+//! Types of the lines of an export.
 
 use quorate_types::Digest;
 use quorate_types::digest::decode_hex;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// Bytes in lower-case hexadecimal, so that nothing has two forms.
+/// Bytes in lower-case hexadecimal. Upper case is refused, so that each value has one form.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hex(pub Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Reading an export from its first line to its last, and believing nothing but signatures.
+//! Reads an export from the first line to the last, and trusts only signatures.
 
 use super::forms::{BlockForm, CertificateForm, CheckpointForm, ClusterForm, Hex, Line, MemberForm, Name};
 use super::{Checked, difference};
@@ -15,10 +15,10 @@ use quorate_types::{
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// The form that is understood.
+/// The supported format.
 const FORMAT: u32 = 3;
 
-/// What is kept of a block: it may be what a later certificate is of.
+/// The parts of a block that a later certificate may refer to.
 struct Kept {
     height: u64,
     view: u64,
@@ -32,7 +32,7 @@ struct Milestone {
     digest: Digest,
 }
 
-/// An export up to some line.
+/// The state after the lines read so far.
 pub(super) struct Reader {
     keyring: Keyring,
     protocol: ProtocolKind,
@@ -42,11 +42,11 @@ pub(super) struct Reader {
     clients: BundleVerifier,
     blocks: HashMap<Digest, Kept>,
     milestones: BTreeMap<u64, Milestone>,
-    /// What the next block extends.
+    /// Height and digest that the next block must extend.
     head: Option<(u64, Digest)>,
     last_committed: Option<(u64, Digest)>,
     history: Option<Digest>,
-    /// Whether the blocks that are only there for a proof have begun.
+    /// Whether the blocks that only serve as proof have begun.
     is_beyond: bool,
     ended: bool,
     checked: Checked,
@@ -123,7 +123,7 @@ impl Reader {
         }
     }
 
-    /// What the export comes to, if it is complete.
+    /// Returns the summary of a complete export.
     pub fn finish(mut self) -> Result<Checked, String> {
         if !self.ended {
             return Err("the end is missing: the file is cut off".into());
@@ -205,7 +205,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Checks the bundles of a committed block, and rolls the history on.
+    /// Checks the bundles of a committed block, and updates the digest of the history.
     fn execute(&mut self, block: &Block, bundles: Vec<Hex>, results: Option<Vec<Hex>>) -> Result<(), String> {
         if self.is_beyond {
             return Err("it is committed, and the one before is not".into());
@@ -257,7 +257,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The certificate of a form, if it is genuine.
+    /// Returns the certificate of a form, if it is valid.
     fn certificate(&mut self, form: CertificateForm) -> Result<Certificate, String> {
         if form.unproven {
             return Err("a certificate that is to prove something is unproven".into());
@@ -270,7 +270,7 @@ impl Reader {
         Ok(certificate)
     }
 
-    /// The certificate of a form, genuine or not: it tells which block is extended, and proves nothing.
+    /// Returns the certificate of a form, valid or not. It tells which block is extended, and proves nothing.
     fn link(&self, form: CertificateForm) -> Result<Certificate, String> {
         let domain = Domain::ALL.into_iter().find(|domain| *domain as u8 == form.domain);
         let domain = domain.ok_or_else(|| format!("a certificate of the unknown domain {}", form.domain))?;
@@ -295,7 +295,7 @@ impl Reader {
         })
     }
 
-    /// What a genuine certificate proves to be committed, by the table in `docs/EXPORT.md`.
+    /// Records what a valid certificate proves committed, by the table in `docs/EXPORT.md`.
     fn learn(&mut self, certificate: &Certificate) {
         let shape = self.protocol.facts().shape;
         if shape == Shape::Slots {
@@ -323,7 +323,7 @@ impl Reader {
         }
         let (history, frontier) = match (form.history, form.frontier) {
             (Some(Name(history)), Some(frontier)) => (history, frontier),
-            // A digest of the state itself can be checked by whoever has the state.
+            // Only a reader with the state can check a digest of the state itself.
             (None, None) => return Ok(()),
             _ => return Err("a checkpoint has a history and a frontier, or neither".into()),
         };
@@ -372,8 +372,8 @@ impl Reader {
     }
 }
 
-/// That a bundle in a block of this height can have had these results: what has expired is not executed, nor what
-/// expires too late.
+/// Checks that a bundle in a block of this height can have these results: a bundle that has expired, or expires too
+/// late, is not executed.
 fn check_results(results: &[u8], bundle: &Bundle, height: Height) -> Result<(), String> {
     let mut input = Decoder::new(Bytes::copy_from_slice(results));
     let results = Results::decode(&mut input).and_then(|results| input.finish("results").map(|()| results));
