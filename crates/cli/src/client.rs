@@ -26,7 +26,7 @@ enum Request {
 }
 
 impl ClientArgs {
-    /// Whether it loads the cluster.
+    /// Returns whether it loads the cluster.
     pub fn is_load(&self) -> bool {
         matches!(self.request, Request::Load(_))
     }
@@ -38,7 +38,7 @@ pub fn run(arguments: ClientArgs) -> Outcome {
         Request::Store(request) => return client::run(&reach, request),
         Request::Load(load) => *load,
     };
-    // Who authenticates is a flag of the load's own, which it refuses; its default counts as given here.
+    // The load has its own flag for client authentication and refuses this one, whose default counts as given here.
     let config = reach.config()?;
     let outputs = outputs_of(&spec, &[&reach.file()])?;
     let mut live = Live::new();

@@ -1,4 +1,4 @@
-//! `quorate demo`: a cluster lives through what it was built for, and somebody tells what happens.
+//! `quorate demo`: runs a cluster through faults and narrates what happens.
 
 use crate::live::Live;
 use clap::Args;
@@ -19,12 +19,12 @@ pub struct DemoArgs {
     json: Option<String>,
 }
 
-/// Columns that a sentence may take.
+/// Maximum width of a sentence, in columns.
 const WIDTH: usize = 100;
-/// What comes before each line of a sentence.
+/// Indentation of the lines of a sentence.
 const INDENT: &str = "           ";
 
-/// Gives the demonstration; an error if the cluster broke its word.
+/// Runs the demonstration. Returns an error if a check fails.
 pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     let mut spec = demo::spec();
     spec.json.clone_from(&arguments.json);
@@ -52,7 +52,7 @@ pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Tells the scenes as they come, above the live view.
+/// Prints the scenes as they begin, above the live view.
 struct Narrator {
     live: Live,
     told: usize,

@@ -1,4 +1,4 @@
-//! What the exit status tells of the laboratory's errors; the operators' are told by `quorate_operator::failure`.
+//! Exit statuses of the laboratory's errors; `quorate_operator::failure` has those of the operators' commands.
 
 use quorate_lab::bench::BenchError;
 use quorate_lab::demo::DemoError;
@@ -10,7 +10,7 @@ use quorate_lab::twins::museum::MuseumError;
 use quorate_operator::failure::{self, Kind};
 use std::error::Error;
 
-/// What an error is.
+/// Returns the kind of an error.
 pub fn kind(error: &(dyn Error + 'static)) -> Kind {
     let is_disk_trouble = error.downcast_ref().is_some_and(BenchError::is_disk_trouble)
         || error.downcast_ref().is_some_and(TortureError::is_disk_trouble)

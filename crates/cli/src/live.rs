@@ -1,26 +1,26 @@
-//! The live view of a benchmark: one line on standard error that is written over, if that is a terminal.
+//! Live view of a benchmark: one line on standard error that is overwritten, if that is a terminal.
 
 use quorate_lab::Event;
 use quorate_lab::bench::{Progress, Watcher};
 use quorate_operator::output;
 use std::io::{IsTerminal, Write, stderr};
 
-/// One line, written over.
+/// A line that is overwritten.
 pub struct Live {
     on_terminal: bool,
     stage: &'static str,
 }
 
 impl Live {
-    /// Shows nothing yet.
+    /// Returns an empty live view.
     pub fn new() -> Live {
         Live { on_terminal: stderr().is_terminal(), stage: "" }
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub fn clear(&self) {
         if self.on_terminal {
-            // A terminal that is gone cannot be cleared.
+            // Ignore errors: the terminal may be gone.
             let _ = write!(stderr(), "\r\x1b[K");
         }
     }
@@ -62,16 +62,16 @@ impl Watcher for Live {
     }
 }
 
-/// Columns of the terminal behind standard error, unless it does not tell.
+/// Returns the width of the terminal on standard error, if known.
 fn columns() -> Option<usize> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the kernel writes one winsize to a place that holds one.
+    // SAFETY: `size` is a valid `winsize` that the kernel may write to.
     let status = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) };
     (status == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// As much of a line as one row has room for: a longer one would wrap, and what has wrapped is not written over. The
-/// last column stays free, since a terminal may wrap once it is full.
+/// Returns as much of the line as fits in one row: a longer line would wrap, and the wrapped part is not overwritten.
+/// The last column stays free, since a terminal may wrap once it is full.
 fn fit(line: &str, columns: Option<usize>) -> &str {
     let most = columns.map_or(usize::MAX, |columns| columns.saturating_sub(1));
     line.char_indices().nth(most).map_or(line, |(end, _)| &line[..end])

@@ -126,7 +126,7 @@ fn main() -> ExitCode {
 }
 
 impl Command {
-    /// Whether it takes a while and has a result to show for what was done of it when a signal ends it.
+    /// Returns whether the command runs for a while and still shows a result if a signal interrupts it.
     fn has_result(&self) -> bool {
         match self {
             Command::Demo(_)
@@ -163,7 +163,7 @@ fn run(command: Command) -> Outcome {
     }
 }
 
-/// The places that a spec names for its results; `inputs` are files that the run reads beside those of the spec.
+/// Opens the places that a spec names for its results. `inputs` are files that the run reads besides those of the spec.
 ///
 /// # Errors
 /// Those of [`Outputs::open`].
@@ -187,7 +187,8 @@ fn run_bench(spec: &BenchSpec) -> Outcome {
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// The result goes wherever the spec says; that an oracle spoke is an error all the same.
+/// Runs the simulation and writes the result where the spec says, even if an oracle reports a violation, which is an
+/// error.
 fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
     let heard = |report: &quorate_lab::sim::SimReport| {
         if let Some(complaint) = &report.complaint {

@@ -1,4 +1,4 @@
-//! `quorate museum`: the table to standard output, progress to a terminal.
+//! `quorate museum`: writes the table to standard output, and progress to a terminal.
 
 use crate::Outcome;
 use quorate_lab::twins::museum::{self, MuseumArgs, THREAD_NAME};
@@ -6,7 +6,7 @@ use quorate_operator::output::{self, Outputs};
 use std::io::{IsTerminal, Write, stderr};
 use std::{panic, thread};
 
-/// Shows exhibits; that one was missed, or something is wrong without the bug, is an error.
+/// Shows exhibits. A bug that was not found, or a violation without the bug, is an error.
 pub fn run(arguments: &MuseumArgs) -> Outcome {
     keep_panics_of_exhibits_quiet();
     if arguments.transcript {
@@ -17,7 +17,7 @@ pub fn run(arguments: &MuseumArgs) -> Outcome {
     let on_terminal = stderr().is_terminal();
     let heard = |name: &str| {
         if on_terminal {
-            // A terminal that is gone need not be told.
+            // Ignore errors: the terminal may be gone.
             let _ = write!(stderr(), "\r\x1b[K{name}");
         }
     };
@@ -30,7 +30,7 @@ pub fn run(arguments: &MuseumArgs) -> Outcome {
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// A replica that panics because of its bug is a finding, in the table, and needs no second message.
+/// Silences panics that are findings of an exhibit: they are in the table already.
 fn keep_panics_of_exhibits_quiet() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |information| {

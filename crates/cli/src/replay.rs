@@ -1,4 +1,4 @@
-//! `quorate replay`: a recording, once more.
+//! `quorate replay`: replays a recording.
 
 use crate::Outcome;
 use quorate_lab::replay::{self, ReplayArgs};
@@ -6,14 +6,14 @@ use quorate_operator::failure::wrong_call;
 use quorate_operator::output::Outputs;
 use std::io::{self, BufWriter, Write};
 
-/// The transcript and the result go to standard output, or to standard error if the JSON does; that something is not as
-/// it was recorded is an error.
+/// Writes the transcript and the result to standard output, or to standard error if the JSON goes there. A difference
+/// from the recording is an error.
 pub fn run(arguments: &ReplayArgs) -> Outcome {
     let outputs = Outputs::open(&[("--json", arguments.json.as_deref())], &[&arguments.file])?;
     let json_to_stdout = arguments.json.as_deref() == Some("-");
     let place: Box<dyn Write> = if json_to_stdout { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
     let mut place = BufWriter::new(place);
-    // A reader that has gone away does not change what the replay comes to.
+    // Ignore errors: the replay does not depend on its reader.
     let mut tell = |line: &str| drop(writeln!(place, "{line}"));
     let result = match arguments.transcript {
         true => replay::run(arguments, Some(&mut tell)),

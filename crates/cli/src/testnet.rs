@@ -1,4 +1,4 @@
-//! `quorate testnet`: the directories and keys of a new cluster, with every flag that shapes one.
+//! `quorate testnet`: writes the directories and keys of a new cluster, with every flag that shapes one.
 
 use crate::Outcome;
 use quorate_applications::ApplicationKind;
@@ -7,7 +7,7 @@ use quorate_lab::bench::node_template;
 use quorate_operator::testnet::{self, Program, Testnet};
 use std::path::Path;
 
-/// Writes a cluster of this host, or of those that are named.
+/// Writes a cluster for this host, or for the named hosts.
 pub fn run(mut spec: BenchSpec, hosts: &[String], directory: &Path) -> Outcome {
     let given = Some(spec.replicas).filter(|replicas| *replicas != BenchSpec::default().replicas);
     if let Some(replicas) = testnet::count(given.map(|replicas| replicas as usize), hosts)? {

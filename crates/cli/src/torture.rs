@@ -1,4 +1,4 @@
-//! `quorate torture`: blows as they fall, then the verdict.
+//! `quorate torture`: reports faults as they happen, then the verdict.
 
 use clap::Args;
 use quorate_lab::spec;
@@ -16,7 +16,7 @@ pub struct TortureArgs {
     spec: spec::TortureArgs,
 }
 
-/// Longest torture, in minutes: a week.
+/// Maximum duration in minutes: a week.
 const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 
 fn parse_minutes(text: &str) -> Result<f64, String> {
@@ -24,7 +24,7 @@ fn parse_minutes(text: &str) -> Result<f64, String> {
     minutes.ok_or_else(|| format!("write a number above 0, such as 5 or 0.5, and at most {MAX_MINUTES}"))
 }
 
-/// Tortures a cluster of processes on this machine; an error if it broke its word.
+/// Tortures a cluster of processes on this machine. Returns an error if a check fails.
 pub fn run(arguments: &TortureArgs) -> Result<(), Box<dyn Error>> {
     let TortureArgs { minutes, spec: spec::TortureArgs(spec) } = arguments;
     let duration = std::time::Duration::from_secs_f64(minutes * 60.0);

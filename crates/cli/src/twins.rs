@@ -1,4 +1,4 @@
-//! `quorate twins`: scenarios to standard output or a file, transcripts and results to standard output.
+//! `quorate twins`: writes scenarios to standard output or a file, and transcripts and results to standard output.
 
 use crate::Outcome;
 use quorate_lab::twins::{self, GenerateArgs, ReplayArgs, RunArgs, ShrinkArgs, TwinsCommand};
@@ -7,10 +7,10 @@ use std::io::{self, BufWriter, IsTerminal, Write, stderr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Scenarios between two looks at the progress.
+/// Scenarios between progress updates.
 const STEP: u64 = 4096;
 
-/// Does what the command says; that a law was broken is an error.
+/// Runs the command. A violation is an error.
 pub fn run(command: &TwinsCommand) -> Outcome {
     match command {
         TwinsCommand::Generate(arguments) => generate(arguments),
@@ -20,7 +20,7 @@ pub fn run(command: &TwinsCommand) -> Outcome {
     }
 }
 
-/// How a place is called in an error.
+/// Returns the name of a place in errors.
 fn shown(path: &str) -> &str {
     if path == "-" { "standard output" } else { path }
 }
@@ -33,7 +33,7 @@ fn generate(arguments: &GenerateArgs) -> Outcome {
     let mut outputs = Outputs::open(&[("--out", Some(&arguments.out))], &[])?;
     let mut place = BufWriter::new(outputs.writer("--out"));
     let written = match twins::generate(arguments, &mut place) {
-        // A reader that has gone away has all it wants.
+        // A reader that closed the pipe has all it wants.
         Err(twins::TwinsError::Write { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
         written => written?,
     };
@@ -55,7 +55,7 @@ fn play(arguments: &RunArgs) -> Outcome {
     let (on_terminal, told) = (stderr().is_terminal(), AtomicU64::new(0));
     let heard = |done: u64, total: u64| {
         if on_terminal && told.fetch_max(done / STEP, Ordering::Relaxed) < done / STEP {
-            // A terminal that is gone need not be told.
+            // Ignore errors: the terminal may be gone.
             let _ = write!(stderr(), "\r\x1b[K{done} of {total} scenarios");
         }
     };

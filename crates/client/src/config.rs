@@ -1,4 +1,4 @@
-//! What a client is told of its cluster: `client.toml`.
+//! Configuration file of clients, `client.toml`.
 
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_channels::ChannelKind;
@@ -13,18 +13,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// This file: what it says of the settings is what their documentation says.
+/// Source of this file. The doc comments of the settings are their documentation.
 pub const SOURCE: &str = include_str!("config.rs");
-/// How long a client waits for connections, in milliseconds.
+/// Timeout for connecting to the cluster, in milliseconds.
 pub const DEFAULT_CONNECT_TIMEOUT_MS: u64 = 5_000;
-/// How long a request may take with all its retries, in milliseconds.
+/// Timeout of a request including all retries, in milliseconds.
 pub const DEFAULT_REQUEST_TIMEOUT_MS: u64 = 30_000;
 /// Longest duration that a key may hold, in milliseconds: one day.
 pub const MAX_DURATION_MS: u64 = 86_400_000;
-/// Most bytes of a configuration file: 256 members of about 2 KiB each fit many times over.
+/// Maximum size of a configuration file: several times that of 256 members with about 2 KiB each.
 pub const MAX_CONFIG_BYTES: u64 = 4 << 20;
 
-/// The name of the file in a testnet's directory.
 pub const CLIENT_CONFIG_FILE: &str = "client.toml";
 
 /// A client's configuration. A key that is not one of these is refused.
@@ -83,59 +82,36 @@ fn default_request_timeout_ms() -> u64 {
     DEFAULT_REQUEST_TIMEOUT_MS
 }
 
-/// What is wrong with a configuration.
+/// Error in a configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// The file cannot be read.
     #[error("cannot read {path}: {error}; `quorate testnet` writes this file")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        error: std::io::Error,
-    },
-    /// The file is no configuration at all.
+    Read { path: PathBuf, error: std::io::Error },
+    /// The file is not a configuration file.
     #[error("{0} is over {MAX_CONFIG_BYTES} bytes or not a regular file, so it is not a client's configuration")]
     NotAConfiguration(PathBuf),
     /// The text is not TOML, or a key is unknown, missing or of the wrong type.
     #[error("{path}: {error}")]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// Where and what.
-        error: Box<toml::de::Error>,
-    },
-    /// The channel does not fit the transport, or leaves open who answers.
+    Syntax { path: PathBuf, error: Box<toml::de::Error> },
+    /// The channel does not fit the transport, or does not authenticate replicas.
     #[error("`channel` {0}")]
     Wire(#[from] WireError),
     /// A duration is outside its range.
     #[error("`{key}` is {value} and has to be between 1 and {MAX_DURATION_MS}")]
-    Duration {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: u64,
-    },
-    /// The committee cannot be.
+    Duration { key: &'static str, value: u64 },
+    /// The committee is impossible.
     #[error("`members` and `faults`: {0}")]
     Quorum(#[from] quorate_types::quorum::QuorumError),
-    /// A public key is no key of the scheme.
+    /// A public key is invalid in this scheme.
     #[error("`members`: {0}")]
     Keyring(#[from] quorate_crypto::CryptoError),
-    /// Two members listen at one address.
+    /// Two members have the same address.
     #[error("`members`: replicas {first} and {second} have the same address {address}")]
-    SameAddress {
-        /// The lower of the two.
-        first: ReplicaId,
-        /// The higher of the two.
-        second: ReplicaId,
-        /// Their address.
-        address: Address,
-    },
+    SameAddress { first: ReplicaId, second: ReplicaId, address: Address },
 }
 
 impl ClientConfig {
-    /// A configuration with every default for a committee.
+    /// Returns a configuration with defaults for a committee.
     pub fn new(cluster: &str, scheme: SchemeKind, faults: usize, members: &[Member]) -> Self {
         ClientConfig {
             cluster: cluster.to_owned(),
@@ -167,7 +143,7 @@ impl ClientConfig {
         ClientConfig::parse(&text, path)
     }
 
-    /// Reads and checks a file's text; errors name the file as `path`.
+    /// Parses and checks a file's text. Errors name the file as `path`.
     pub fn parse(text: &str, path: &Path) -> Result<ClientConfig, ConfigError> {
         let config: ClientConfig = toml::from_str(text)
             .map_err(|error| ConfigError::Syntax { path: path.to_owned(), error: Box::new(error) })?;
@@ -175,7 +151,7 @@ impl ClientConfig {
         Ok(config)
     }
 
-    /// The text of the file, each key with what it means.
+    /// Returns the text of the file, with the documentation of each key.
     pub fn to_toml(&self) -> String {
         let name = |value: &dyn std::fmt::Display| toml::Value::String(value.to_string()).to_string();
         let faults = self.faults.unwrap_or(self.members.len().saturating_sub(1) / 3);
@@ -239,12 +215,12 @@ impl ClientConfig {
         Ok(())
     }
 
-    /// What carries frames to the replicas.
+    /// Returns the transport and channel to the replicas.
     pub fn wire(&self) -> Wire {
         Wire { transport: self.transport, channel: self.channel, ..Wire::default() }
     }
 
-    /// The committee that the members are.
+    /// Returns the committee that the members form.
     pub fn committee(&self) -> Result<Committee, ConfigError> {
         let replicas = self.members.len();
         let quorum = match self.faults {
@@ -255,7 +231,7 @@ impl ClientConfig {
         Ok(Committee { cluster: ClusterId::from_name(&self.cluster), quorum, members: self.members.clone() })
     }
 
-    /// How a session deals with this cluster.
+    /// Returns the options of sessions with this cluster.
     pub fn session(&self) -> Result<SessionOptions, ConfigError> {
         let quorum = self.committee()?.quorum;
         let retry = Duration::from_millis(self.retry_ms);
@@ -264,7 +240,7 @@ impl ClientConfig {
     }
 }
 
-/// As [`Quorum::with_faults`] says it, for numbers that it would overflow on.
+/// Returns the error of [`Quorum::with_faults`], for numbers that would overflow there.
 fn too_many_faults(replicas: usize, faults: usize) -> ConfigError {
     let faults = faults.min(usize::MAX / 4);
     quorate_types::quorum::QuorumError::TooFewReplicas { replicas, faults }.into()

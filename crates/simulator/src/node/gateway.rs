@@ -1,4 +1,4 @@
-//! The clients' door of a simulated replica.
+//! Client connections of a simulated replica.
 
 use super::{Destination, Node, Surroundings};
 use crate::charges::{Charges, nanos};
@@ -18,38 +18,38 @@ use quorate_types::{Bundle, Digest, ReplicaReply, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The link over which the honest clients come.
+/// The link of all honest clients.
 pub const HONEST_LINK: u16 = 0;
-/// All clients come from one address, which is the harder case: hostile and honest share what it may have.
+/// All clients share one address, which is the harder case: hostile and honest clients share its quota.
 const ADDRESS: u64 = 0;
 
-/// What a replica remembers of those whom it serves.
+/// State of a replica's client connections.
 #[derive(Default)]
 pub struct Door {
-    /// Bytes of answers that nobody reads, by link.
+    /// Bytes of answers that are not read, by link.
     unread: BTreeMap<u16, u64>,
-    /// Time that went into statuses, in nanoseconds, beyond what was allowed for them since.
+    /// Time spent on statuses beyond the allowance since, in nanoseconds.
     status_ns: u64,
     status_at: Time,
-    /// The links that have places, but for those of hostile clients that say something: those dial again at once.
+    /// Links that hold connection slots, except those of hostile clients that send requests, which reconnect at once.
     places: Vec<Holder<u64, u64>>,
-    /// Links that were dialled, for their names and for when that was.
+    /// Number of connections so far. It gives each a name and a time.
     dialled: u64,
-    /// Places are a proxy's, which keeps whoever came first.
+    /// Whether a proxy holds the connection slots, which keeps the oldest connections.
     proxied: bool,
 }
 
-/// The name of the honest clients' link among those that have places; all others have later ones.
+/// The honest clients' link in `places`; all others have higher numbers.
 const HONEST_PLACE: u64 = 0;
 
 impl Door {
-    /// Somebody dials and says nothing.
+    /// Opens a connection that sends nothing.
     fn squat(&mut self) {
         self.dialled += 1;
         self.enter(self.dialled);
     }
 
-    /// The honest clients speak, and dial before that if they have no place. Whether they have one.
+    /// Connects the honest clients if they have no slot. Returns whether they have one now.
     fn lets_honest_in(&mut self) -> bool {
         self.dialled += 1;
         if !self.places.iter().any(|holder| holder.id == HONEST_PLACE) && !self.enter(HONEST_PLACE) {
@@ -82,7 +82,7 @@ impl Door {
         }
     }
 
-    /// What answering with a status costs, in picoseconds: it is made anew, or the last one is sent again.
+    /// Returns the cost of answering with a status, in picoseconds: it is computed anew, or the last one is sent again.
     fn status(&mut self, now: Time, charges: &Charges) -> u64 {
         let allowed = now.since(self.status_at).as_nanos() as u64 / STATUS_SHARE;
         self.status_at = now;
@@ -97,7 +97,7 @@ impl Door {
 }
 
 impl<P: Protocol> Node<P> {
-    /// Something has come over a client's link. The honest are known to be genuine from the beginning.
+    /// Receives a request over a client's link. The honest clients count as authenticated from the beginning.
     pub fn ask(&mut self, link: u16, request: Request, bytes: u32) {
         if let Request::Nothing = request {
             self.door.proxied |= link == HONEST_LINK;
@@ -112,12 +112,12 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// The honest clients hang up: they dial again when they have something to say. What they have said is served.
+    /// Disconnects the honest clients, which reconnect for their next request. Received requests are still served.
     pub fn hang_up(&mut self) {
         self.door.places.retain(|holder| holder.id != HONEST_PLACE);
     }
 
-    /// Takes in what clients sent, as the node does: first the genuine, then strangers.
+    /// Handles client requests as the node does: authenticated clients first, then strangers.
     pub(super) fn serve_clients(&mut self, world: &mut Surroundings<'_, P::Message>) {
         if self.requests.is_empty() {
             return;
@@ -196,7 +196,7 @@ impl<P: Protocol> Node<P> {
         Some(bundle)
     }
 
-    /// Tells the clients of a bundle that was not taken.
+    /// Answers the clients of a bundle that was not accepted.
     pub(super) fn refuse(&mut self, bundle: Digest, why: Refusal, world: &mut Surroundings<'_, P::Message>) {
         let is_answered = self.answers() == Answers::Nothing || self.replies.get(&bundle).is_some();
         if let Some(why) = refusal(why, is_answered) {
@@ -204,7 +204,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Answers a bundle that need not be ordered, as it was executed before and the reply of then is not kept.
+    /// Answers a bundle that was executed before and whose original reply is not kept.
     fn answer_again(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
         let Some(results) = self.answers().form(reply.results) else { return };
         let reply = ReplicaReply::Executed { bundle: reply.bundle, height: reply.height, results };
@@ -215,7 +215,7 @@ impl<P: Protocol> Node<P> {
         Answers::of(self.parts.me, self.parts.reply)
     }
 
-    /// Answers the clients, unless what was executed was executed before a crash already.
+    /// Answers the clients, unless the bundle had already been executed before a crash.
     pub(super) fn reply(&mut self, reply: Reply, world: &mut Surroundings<'_, P::Message>) {
         let Reply { bundle, height, results, .. } = reply;
         let Some(results) = self.answers().form(results) else { return };

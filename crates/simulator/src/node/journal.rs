@@ -1,7 +1,8 @@
-//! The journal of a simulated replica: what it has written, how far that is durable, and what a crash leaves of it.
+//! The journal of a simulated replica: its records, how many are durable, and the effects of a crash.
 //!
-//! While the replica lives, records are kept as they are and only their ids move. What a crash leaves is found out by the code that a
-//! node runs: the records are written to a simulated disk, which loses its power, and the journal is opened again.
+//! While the replica is up, records are kept in memory and only their ids move. The code of the real node determines
+//! the effect of a crash: the records are written to a simulated disk, which loses its power, and the journal is opened
+//! again.
 
 use crate::faults::Leaves;
 use bytes::Bytes;
@@ -10,29 +11,29 @@ use quorate_consensus::seam::RecordId;
 use quorate_storage::{Faults, Fsync, Identity, Journal as _, JournalOptions, SimulatedDisk, SteppedJournal};
 use quorate_types::{Decoder, Encoder, Wire};
 
-/// Bytes that are written to the simulated disk in one go, at least.
+/// Minimum size of a write to the simulated disk.
 const GROUP_BYTES: usize = 256 << 10;
 
-/// What a replica has written.
+/// Records that a replica has written.
 #[derive(Default)]
 pub struct Journal {
-    /// Whether what it holds is ever asked for.
+    /// Whether the records may be needed later.
     keeps: bool,
     records: Vec<(RecordId, Record)>,
     appended: Option<RecordId>,
     flushing: Option<RecordId>,
     durable: Option<RecordId>,
-    /// Whether it ever had a durable record: if it is empty then, it has lost what it had.
+    /// Whether it ever had a durable record. If it is empty then, its contents were lost.
     begun: bool,
 }
 
 impl Journal {
-    /// An empty journal; one that nobody is going to ask keeps nothing.
+    /// Returns an empty journal. Without `keeps` it drops its records.
     pub fn new(keeps: bool) -> Journal {
         Journal { keeps, ..Journal::default() }
     }
 
-    /// Takes a record, which is durable at once if flushing takes no time.
+    /// Appends a record, which is durable at once if flushing takes no time.
     pub fn append(&mut self, id: RecordId, record: Record, at_once: bool) {
         if self.keeps {
             self.records.push((id, record));
@@ -43,22 +44,22 @@ impl Journal {
         }
     }
 
-    /// Whether a record, and all before it, is durable.
+    /// Returns whether a record, and all before it, is durable.
     pub fn has(&self, record: RecordId) -> bool {
         self.durable >= Some(record)
     }
 
-    /// The last durable record.
+    /// Returns the last durable record.
     pub fn durable(&self) -> Option<RecordId> {
         self.durable
     }
 
-    /// Whether there is something to flush, and no flush under way.
+    /// Returns whether there is something to flush, and no flush in progress.
     pub fn may_flush(&self) -> bool {
         self.flushing.is_none() && self.appended > self.durable
     }
 
-    /// Begins to flush what is not durable, unless a flush is under way; says up to which record.
+    /// Starts flushing all records, unless a flush is in progress. Returns the last record of the flush.
     pub fn flush(&mut self) -> Option<RecordId> {
         if !self.may_flush() {
             return None;
@@ -67,14 +68,14 @@ impl Journal {
         self.flushing
     }
 
-    /// All up to a record is durable.
+    /// Notes that records up to this one are durable.
     pub fn flushed(&mut self, record: RecordId) {
         self.durable = self.durable.max(Some(record));
         self.flushing = None;
     }
 
-    /// What a node finds when it opens the journal after a crash, which `seed` tells from others, and whether it finds that the journal
-    /// is gone. From now on that is what it holds.
+    /// Returns the records that a node finds after a crash, and whether it finds that the journal is gone. They become
+    /// the contents. `seed` distinguishes crashes.
     pub fn recover(&mut self, leaves: Leaves, identity: Identity, seed: u64) -> (Vec<(RecordId, Record)>, bool) {
         self.begun |= self.durable.is_some() || leaves == Leaves::Nothing;
         let durable = self.records.partition_point(|(id, _)| Some(*id) <= self.durable);
@@ -99,7 +100,7 @@ impl Journal {
     }
 }
 
-/// Segments as small as they may be: a simulated disk makes each of zeros first.
+/// Returns options with the smallest possible segments: a simulated disk zeroes each one first.
 fn options(largest_record: usize) -> JournalOptions {
     let segment_bytes = (2 * largest_record.max(GROUP_BYTES) as u64).next_multiple_of(512);
     JournalOptions { segment_bytes, ..JournalOptions::default() }

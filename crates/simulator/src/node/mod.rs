@@ -1,7 +1,8 @@
 //! One replica and its devices in virtual time.
 //!
-//! It works in turns, as the real host does: a turn takes what peers said, then what alarms ring, then a bounded share of what clients
-//! said; what it sends leaves together at its end. Each thing that it does is charged, and the sum is how long the turn takes.
+//! Like the real host it works in turns. A turn handles messages of peers, then timers, then a bounded share of client
+//! requests; everything it sends leaves at its end. Each operation has a cost, and their sum is the duration of the
+//! turn.
 
 mod gateway;
 mod journal;
@@ -37,33 +38,32 @@ use std::sync::Arc;
 use std::time::Duration;
 use transfer::Stored;
 
-/// Most inputs from the own devices in a row.
+/// Maximum number of consecutive inputs from the node's own devices.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
-/// Words of a set of endpoints.
+/// Words in a bit set of endpoints.
 const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64 + 1;
-/// Bytes of a bundle's digest, for each of which a block is hashed.
+/// Bytes hashed for each bundle digest in a block.
 const DIGEST_BYTES: u64 = 32;
 
-/// Where a parcel goes.
+/// Destination of a parcel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// To one endpoint.
     One(usize),
     /// To every other replica.
     Others,
 }
 
-/// Something that a node began and the world finishes.
+/// Work that a node starts and the world completes.
 pub enum Begun<M> {
-    /// A thread for signatures works on a question until so many nanoseconds after the turn began.
+    /// A crypto thread answers a question this many nanoseconds after the start of the turn.
     Question(u64, Input<M>),
-    /// Records up to this one are being written from the end of the turn on.
+    /// Records up to this one are written, starting at the end of the turn.
     Flush(RecordId),
-    /// The same, of the state of a checkpoint.
+    /// The state of a checkpoint is written, starting at the end of the turn.
     Keep(Height),
 }
 
-/// What a node sees of the world.
+/// The part of the world that a node can access.
 pub struct Surroundings<'a, M> {
     pub charges: &'a Charges,
     pub oracle: &'a mut Oracle,
@@ -75,10 +75,10 @@ pub struct Surroundings<'a, M> {
     pub scratch: &'a mut Scratch,
 }
 
-/// A peer's message: whose, how many bytes, what it says.
+/// A peer's message: sender, size in bytes, contents.
 type FromPeer<M> = (u16, u32, Arc<Envelope<M>>);
 
-/// What a node is made of.
+/// Parts that a node is built from.
 pub struct Parts<P: Protocol> {
     pub me: ReplicaId,
     pub replicas: usize,
@@ -90,54 +90,54 @@ pub struct Parts<P: Protocol> {
     pub crypto_servers: usize,
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
-    /// Whether it may come back after a crash.
+    /// Whether the replica may restart after a crash.
     pub keeps_journal: bool,
-    /// Whether it is told of marks. It must do the same without, which is what a test shows.
+    /// Whether the replica emits marks. It must behave the same without, which a test checks.
     pub marks: bool,
 }
 
-/// What a replica that comes back is made of anew.
+/// Parts that a restarting replica is rebuilt from.
 pub struct Reborn<P: Protocol> {
     pub replica: Replica<P>,
     pub executor: Executor,
-    /// Whoever misbehaves forgets what it had in store, as a process does that ends.
+    /// A new behaviour: a misbehaving process that ends loses the state of the old one.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     pub salt: u64,
 }
 
-/// One replica.
+/// A simulated replica with its devices.
 pub struct Node<P: Protocol> {
     parts: Parts<P>,
-    /// The world's time, and what its clock shows.
+    /// The world's time; `own` is the time on the replica's clock.
     now: Time,
     own: Time,
     clock: Clock,
     started: bool,
-    /// What its journal has told of, until it starts.
+    /// Inputs recalled from its journal, until it starts.
     recalled: VecDeque<Input<P::Message>>,
-    /// Whether it takes in what its journal tells.
+    /// Whether it is replaying its journal.
     recalls: bool,
-    /// Points that it has passed, and the one at which it is struck down.
+    /// Crash points passed so far, and the one to crash at.
     pub points: Point,
     pub struck_at: Option<Point>,
-    /// Whether that has happened; it does nothing from then on, within its turn.
+    /// Whether it has crashed at that point. It does nothing for the rest of its turn.
     pub struck: bool,
-    /// Whether it has not crashed.
+    /// Whether it is up.
     pub alive: bool,
-    /// Its counters when this life had recalled its journal; none before.
+    /// Its counters when it had replayed its journal in this life; `None` before.
     pub born: Option<Status>,
-    /// While it is down and is to come back: what the crash leaves of its journal.
+    /// While it is down and will restart: the effect of the crash on its journal.
     pub returns: Option<Leaves>,
-    /// It does nothing before.
+    /// It does nothing before this time.
     pub paused_until: Time,
-    /// Thousandths of its own time that its processor takes.
+    /// Slowdown of its processor, in thousandths: 1000 is normal speed.
     pub speed: u64,
-    /// Thousandths of the table's time that its disk takes to make something durable.
+    /// Slowdown of its disk, in thousandths of the flush time in the cost table.
     pub disk: u64,
-    /// The earliest alarm that the world knows of.
+    /// Earliest timer that the world knows of.
     pub alarm_known: Time,
     peers: VecDeque<FromPeer<P::Message>>,
-    /// What clients ask for, and with how many bytes, by link.
+    /// Client requests with their sizes in bytes, by link.
     requests: Turns<u16, (Request, u32)>,
     door: Door,
     local: VecDeque<Input<P::Message>>,
@@ -146,16 +146,16 @@ pub struct Node<P: Protocol> {
     gate: DurabilityGate<P::Message>,
     journal: Journal,
     states: StateKeeper<Stored>,
-    /// What it executed is that of a state up to here: blocks up to this height are not executed.
+    /// Height of the last state that it took over. Blocks up to this height are not executed.
     adopted: Height,
-    /// A state that it has become, until that is durable.
+    /// State that it is taking over, until that is durable.
     adopting: Option<(Certificate, Frontier)>,
     servers: Vec<Time>,
-    /// Picoseconds of this turn.
+    /// Cost of this turn so far, in picoseconds.
     spent: u64,
     wrote_to: [u64; WORDS],
     executed: Vec<Reply>,
-    /// The latest replies, for clients that ask again.
+    /// Latest replies, for clients that ask again.
     replies: ReplyCache<Arc<ReplicaReply>>,
     busy_ns: u64,
     blocks: u64,
@@ -164,7 +164,7 @@ pub struct Node<P: Protocol> {
 }
 
 impl<P: Protocol> Node<P> {
-    /// A replica that has not started.
+    /// Returns a replica that has not started.
     pub fn new(parts: Parts<P>) -> Node<P> {
         Node {
             now: Time(0),
@@ -207,7 +207,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// A parcel has come in.
+    /// Receives a parcel.
     pub fn take_in(&mut self, from: usize, parcel: Parcel<P::Message>) {
         match parcel.body {
             Body::Peer(message) => self.peers.push_back((from as u16, parcel.bytes, message)),
@@ -216,24 +216,24 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// A device has answered.
+    /// Receives the answer of a device.
     pub fn answered(&mut self, input: Input<P::Message>) {
         self.local.push_back(input);
     }
 
-    /// Records up to this one are durable.
+    /// Notes that records up to this one are durable.
     pub fn flushed(&mut self, record: RecordId) {
         self.journal.flushed(record);
     }
 
-    /// When the next alarm rings, or what is held back is due.
+    /// Returns when the next timer fires or a delayed message is due.
     pub fn next_alarm(&self) -> Time {
         let late = self.parts.behaviour.as_ref().and_then(|behaviour| behaviour.next());
         let own = self.alarms.iter().copied().min().unwrap_or(NEVER).min(late.unwrap_or(NEVER));
         self.clock.reaches(own)
     }
 
-    /// Whether a turn would find something to do.
+    /// Returns whether a turn would find work.
     pub fn has_work(&self, now: Time) -> bool {
         let awaited = self.gate.awaited();
         let flushed = awaited.is_some_and(|record| self.journal.has(record) || self.journal.may_flush());
@@ -245,7 +245,7 @@ impl<P: Protocol> Node<P> {
             || self.next_alarm() <= now
     }
 
-    /// Works through what there is, and says how many nanoseconds that takes.
+    /// Runs a turn, and returns its duration in nanoseconds.
     pub fn turn(&mut self, now: Time, world: &mut Surroundings<'_, P::Message>) -> u64 {
         (self.now, self.own) = (now, self.clock.shows(now));
         self.spent = world.charges.turn;
@@ -301,7 +301,8 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Takes in what a peer relays, but for what was executed. Then the oracle looks at what of it is in the pool.
+    /// Hands the bundles that a peer relays to the replica, except executed ones. Then tells the oracle which of them
+    /// are in the pool.
     fn hear_relay(&mut self, from: ReplicaId, bundles: Vec<Bundle>, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
         let relayed: Vec<(Digest, bool)> =
@@ -350,7 +351,7 @@ impl<P: Protocol> Node<P> {
         self.perform_all(world);
     }
 
-    /// One step of the replica.
+    /// Runs one step of the replica.
     fn think(&mut self, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         self.spent += world.charges.step;
         if let Some(behaviour) = &mut self.parts.behaviour {
@@ -363,7 +364,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// What a misbehaving replica makes of the actions of a step.
+    /// Lets the behaviour rewrite the actions of a step.
     fn misbehave(&mut self) {
         if let Some(behaviour) = &mut self.parts.behaviour {
             behaviour.rewrite(self.own, &mut self.actions);
@@ -417,7 +418,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// A replica stops: no run goes on after that.
+    /// Reports that a replica stops, which ends the run.
     fn halt(&mut self, why: &Halt, world: &mut Surroundings<'_, P::Message>) {
         let me = self.parts.me;
         if let Some(transcript) = world.transcript {
@@ -435,7 +436,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// The answer of the crypto device: at once on this core, or later from a thread of its own.
+    /// Answers for the crypto device: at once on this core, or later on a separate thread.
     fn answer(&mut self, cost: u64, input: Input<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         let asked = self.now + Duration::from_nanos(nanos(self.spent));
         let Some(server) = self.servers.iter_mut().min() else {
@@ -446,7 +447,7 @@ impl<P: Protocol> Node<P> {
         world.begun.push(Begun::Question(server.since(self.now).as_nanos() as u64, input));
     }
 
-    /// Passes a point, unless it is the one at which the replica is struck down.
+    /// Passes a crash point. Returns false if the replica crashes there.
     fn passes(&mut self) -> bool {
         self.points += 1;
         self.struck |= self.struck_at == Some(self.points);
@@ -479,7 +480,7 @@ impl<P: Protocol> Node<P> {
         self.executed = executed;
     }
 
-    /// It is gone, for good unless something says what its journal is left with.
+    /// Crashes. Without `returns` it never restarts.
     pub fn crash(&mut self, returns: Option<Leaves>) {
         (self.alive, self.returns) = (false, returns);
         self.peers.clear();
@@ -488,7 +489,7 @@ impl<P: Protocol> Node<P> {
         self.gate.clear();
     }
 
-    /// It comes back as a new replica, from what the crash has left of its journal.
+    /// Restarts as a new replica, from what the crash has left of its journal.
     pub fn restart(&mut self, reborn: Reborn<P>, leaves: Leaves) {
         let Reborn { replica, executor, behaviour, salt } = reborn;
         let identity = Identity { cluster: self.parts.cluster, replica: self.parts.me };
@@ -506,18 +507,17 @@ impl<P: Protocol> Node<P> {
         self.servers.fill(Time(0));
     }
 
-    /// From now on its clock gains or loses.
+    /// Changes the rate of its clock from now on.
     pub fn drift(&mut self, now: Time, rate: u64) {
         self.clock.run_at(now, rate);
         self.alarm_known = NEVER;
     }
 
-    /// The current view.
     pub fn view(&self) -> u64 {
         self.parts.replica.view().0
     }
 
-    /// The views and heights that decide what it may do next.
+    /// Returns the views and heights that determine what it may do next.
     pub fn landmarks(&self) -> Landmarks {
         let (replica, parts) = (&self.parts.replica, self.parts.replica.parts());
         let (lock, stands_on) = (parts.safety.lock(), replica.protocol().standing(parts).certificates);
@@ -531,7 +531,6 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Its counters.
     pub fn status(&self, history: bool) -> Status {
         Status {
             replica: self.parts.me,

@@ -1,4 +1,5 @@
-//! What leaves a simulated replica: after the journal has what it waits for, signed if it is to be, charged by its bytes.
+//! Outgoing messages of a simulated replica: sent once the records they depend on are durable, signed if necessary, and
+//! charged by size.
 
 use super::{Begun, Destination, Node, Surroundings};
 use crate::parcel::Parcel;
@@ -6,7 +7,7 @@ use quorate_consensus::{Envelope, Input, Protocol, To};
 use quorate_hosting::{Outgoing, Peers, split};
 
 impl<P: Protocol> Node<P> {
-    /// Sends what waited for records that are durable by now, and begins the next flush.
+    /// Sends the messages whose records have become durable, and starts the next flush.
     pub(super) fn settle_journal(&mut self, world: &mut Surroundings<'_, P::Message>) {
         while !self.struck
             && let Some(message) = self.gate.release(self.journal.durable())

@@ -1,4 +1,4 @@
-//! Checkpoints of a simulated replica, and becoming a state that others have.
+//! Checkpoints and state transfer of a simulated replica.
 
 use super::{Begun, Leaves, Node, Surroundings};
 use crate::chronicle::{Fetched, Holdings};
@@ -9,7 +9,7 @@ use quorate_hosting::Chunks;
 use quorate_types::state::chunk_of;
 use quorate_types::{Certificate, Height, Manifest};
 
-/// A state on the simulated disk, or on its way there.
+/// A state on the simulated disk, or being written to it.
 pub(super) struct Stored {
     state: Bytes,
     is_durable: bool,
@@ -28,7 +28,7 @@ impl Chunks for Stored {
 }
 
 impl<P: Protocol> Node<P> {
-    /// Performs what concerns checkpoints and states.
+    /// Performs the actions that concern checkpoints and states.
     pub(super) fn perform_on_state(&mut self, action: Action<P::Message>, world: &mut Surroundings<'_, P::Message>) {
         match action {
             Action::DigestState { frontier } => self.digest_state(&frontier, world),
@@ -94,11 +94,11 @@ impl<P: Protocol> Node<P> {
         self.local.push_back(Input::Holds { height, chunks: held });
     }
 
-    /// All of a state is here. It is a part of what this replica is when it is durable.
+    /// Writes a completely transferred state. The replica takes it over once it is durable.
     fn adopt_state(&mut self, checkpoint: Certificate, world: &mut Surroundings<'_, P::Message>) {
         let height = checkpoint.subject.height;
         if height <= self.parts.executor.height() {
-            // The blocks came after all, and with them the state.
+            // The blocks arrived after all, and the replica has executed them.
             return;
         }
         let (manifest, state) = self.states.received(height);
@@ -110,7 +110,8 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// Executes from here on. The replica's part of the state; none if it is no state, of which the oracle hears.
+    /// Continues execution from a state. Returns the replica's part of it, or `None` if it is invalid, which the oracle
+    /// is told.
     fn become_state(
         &mut self,
         checkpoint: &Certificate,
@@ -135,7 +136,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// A state is on the disk: if the replica waits for that to become it, it may.
+    /// Notes that a state is on the disk, and takes it over if the replica waits for that.
     pub fn kept(&mut self, height: Height) {
         if let Some(kept) = self.states.get_mut(height) {
             kept.state.is_durable = true;
@@ -145,8 +146,8 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// What a crash leaves of the states is what a directory would have: a state that was flushed, and the chunks of an interrupted
-    /// transfer if the machine kept its power.
+    /// Applies a crash to the states, as to the files of a node: flushed states survive, and so do the chunks of an
+    /// interrupted transfer if the machine kept its power.
     pub(super) fn lose_states(&mut self, leaves: Leaves) {
         if leaves != Leaves::Written {
             self.states.forget_received();
@@ -154,7 +155,7 @@ impl<P: Protocol> Node<P> {
         self.states.retain(|kept| kept.state.is_durable && leaves != Leaves::Nothing);
     }
 
-    /// Before its journal is read: becomes the newest state that is on the disk, and tells the replica of all of them.
+    /// Restores the newest state on the disk before the journal is read, and tells the replica of all states there.
     pub(super) fn restore(&mut self, world: &mut Surroundings<'_, P::Message>) -> Option<(Certificate, Frontier)> {
         let certified =
             self.states.certified().map(|(checkpoint, kept)| (checkpoint.clone(), kept.state.state.clone()));
@@ -168,7 +169,7 @@ impl<P: Protocol> Node<P> {
         Some((newest, frontier))
     }
 
-    /// Whoever restored a state of which the journal does not tell yet becomes it now.
+    /// Takes over the restored state if the journal does not mention it yet.
     pub(super) fn adopt_restored(
         &mut self,
         restored: Option<(Certificate, Frontier)>,
@@ -180,7 +181,7 @@ impl<P: Protocol> Node<P> {
         }
     }
 
-    /// The height and the commands that it has executed, and how much it holds.
+    /// Returns the height and the number of commands that it has executed, and how much it holds.
     pub fn progress(&self) -> (u64, u64, Holdings) {
         let parts = self.parts.replica.parts();
         let received: usize = self.states.received_chunks().map(Bytes::len).sum();
