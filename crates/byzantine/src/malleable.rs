@@ -56,7 +56,8 @@ pub trait Malleable: Message {
         None
     }
 
-    /// Adds the claim that the block of a proof is prepared, if the message reports what is prepared. Returns whether it does.
+    /// Adds the claim that the block of a proof is prepared, if the message reports what is prepared. Returns whether
+    /// it does.
     fn claim_prepared(&mut self, _proof: Certificate) -> bool {
         false
     }

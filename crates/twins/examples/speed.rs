@@ -1,8 +1,9 @@
-//! How many scenarios a core plays in a second: `cargo run --release -p quorate-twins --example speed`.
+//! Measures how many scenarios a core plays in a second: `cargo run --release -p quorate-twins --example speed`.
 //!
-//! Four replicas, two partitions; a sample drawn from seed 7. A second is one of this thread on a processor, whatever else the machine
-//! does. The arguments are a protocol, a number of scenarios, of rounds and of twins: `jolteon 20000 7 1`. The hash at the end covers
-//! every verdict, so that two builds can be compared scenario by scenario.
+//! The workload is a sample of scenarios with four replicas and two partitions, drawn from seed 7. Time is the CPU time
+//! of this thread, whatever else the machine does. The arguments are a protocol, and the numbers of scenarios, rounds
+//! and twins: `jolteon 20000 7 1`. The hash at the end covers every verdict, so that two builds can be compared
+//! scenario by scenario.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::play::player;
@@ -12,7 +13,7 @@ use quorate_types::Quorum;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// How long this thread has been on a processor, as Linux counts.
+/// Returns the CPU time of this thread, from Linux.
 fn on_processor() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux says how long threads ran");
     let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());

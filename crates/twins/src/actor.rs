@@ -1,4 +1,4 @@
-//! One instance of a replica, and what its host keeps for it.
+//! One instance of a replica, and the state that its host keeps for it.
 
 use crate::words::mix;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use quorate_consensus::seam::{Action, RecordId, Timer};
 use quorate_hosting::StateKeeper;
 use quorate_types::{Digest, Height, ReplicaId, Time, View};
 
-/// Changes what an actor does before it is done.
+/// Rewrites an actor's actions before they are performed.
 pub type Rewrite<M> = Box<dyn FnMut(Time, &mut Vec<Action<M>>) + Send>;
 
 /// An actor on a stage.
@@ -19,19 +19,19 @@ pub(crate) struct Actor<P: Protocol> {
     pub identity: ReplicaId,
     pub started: bool,
     pub up: bool,
-    /// The blocks that were executed, genesis left out.
+    /// Executed blocks, genesis excluded.
     pub chain: Vec<Digest>,
-    /// What was made durable, in order.
+    /// Durable records, in order.
     pub journal: Vec<(RecordId, Record)>,
     pub rewrite: Option<Rewrite<P::Message>>,
-    /// The bug that it has in the eyes of others.
+    /// Layer between the replica and its host that injects a bug.
     #[cfg(feature = "museum")]
     pub rewriter: Option<crate::museum::rewriting::Rewriter>,
-    /// How it misbehaves, if it hears what it lies about.
+    /// Byzantine behaviour that observes the actor's inputs.
     pub behaviour: Option<Box<dyn Behaviour<P::Message>>>,
     /// The states that it keeps for others, and the one that it receives.
     pub states: StateKeeper<Bytes>,
-    /// After how many actions it crashes.
+    /// Actions left before it crashes.
     pub fuse: Option<usize>,
     alarms: [Option<Time>; Timer::ALL.len()],
 }
@@ -55,7 +55,7 @@ impl<P: Protocol> Actor<P> {
         }
     }
 
-    /// Another scenario begins; what the last one took room for is used again.
+    /// Resets the actor for another scenario, and reuses its memory.
     pub fn begin_again(&mut self, replica: Replica<P>) {
         self.replica = replica;
         (self.started, self.up, self.rewrite, self.fuse) = (false, true, None, None);
@@ -66,7 +66,7 @@ impl<P: Protocol> Actor<P> {
         self.alarms = [None; Timer::ALL.len()];
     }
 
-    /// Another action of it is to be done: whether it crashes before.
+    /// Counts an action down. Returns whether the actor crashes before it.
     pub fn burns_down(&mut self) -> bool {
         match &mut self.fuse {
             Some(0) => true,
@@ -78,14 +78,14 @@ impl<P: Protocol> Actor<P> {
         }
     }
 
-    /// It crashes.
+    /// Crashes the actor.
     pub fn stop(&mut self) {
         self.up = false;
         self.fuse = None;
         self.alarms = [None; Timer::ALL.len()];
     }
 
-    /// Whether it is up and in a lower view.
+    /// Returns whether it is up and in a lower view.
     pub fn is_below(&self, view: View) -> bool {
         self.up && self.started && self.replica.view() < view
     }
@@ -98,12 +98,12 @@ impl<P: Protocol> Actor<P> {
         self.alarms[timer as usize] = Some(due);
     }
 
-    /// Cancels an alarm; whether it was set.
+    /// Cancels a timer. Returns whether it was set.
     pub fn take_alarm(&mut self, timer: Timer) -> bool {
         self.up && self.alarms[timer as usize].take().is_some()
     }
 
-    /// A digest of the state up to a height, which those have the same of who executed the same.
+    /// Returns a digest of the state up to a height, which depends only on the executed blocks.
     pub fn state(&self, height: Height) -> Digest {
         let executed = self.chain.get(..height.0 as usize).unwrap_or(&self.chain);
         let word = executed.iter().fold(height.0, |sum, block| mix(sum, block.prefix()));

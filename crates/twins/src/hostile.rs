@@ -1,16 +1,18 @@
-//! Hostile clients in scenarios. They hold no replica's key and make a key of their own for every bundle.
+//! Hostile clients in scenarios. They hold no replica's key and make a new key for every bundle.
 //!
-//! A stage has no sockets and checks no client's signature: what a replica's host refuses never reaches it. So squatters, those who read
-//! no answers, and forgers are left to the simulator and to the node's tests; here is what the state machines have to bear.
+//! A stage has no sockets and checks no client signatures: bundles that a replica's host would refuse never reach it.
+//! Clients that squat connections, read no answers or forge signatures are therefore tested in the simulator and the
+//! node. The clients here test the state machines.
 
 use quorate_consensus::pool::Source;
 use quorate_types::choice;
 
-/// Bundles in each view, to each replica that is sent any: twice as many as a block of a stage with hostile clients holds.
+/// Bundles in each view, to each replica that gets any: twice the capacity of a block on a stage with hostile clients.
 pub(crate) const BUNDLES_PER_VIEW: usize = 16;
-/// Most commands in a block of such a stage: half of one is twice what honest clients send in a view, so that they catch up.
+/// Maximum number of commands in a block on such a stage. Half of it is twice what honest clients send in a view, so
+/// they catch up.
 pub(crate) const BATCH: usize = 8;
-/// The links of the honest and of the hostile clients, which share an address: the harder case.
+/// The links of the honest and the hostile clients, which share an address: the harder case.
 pub(crate) const HONEST_LINK: Source = Source::Client { crowd: 0, link: 0 };
 pub(crate) const HOSTILE_LINK: Source = Source::Client { crowd: 0, link: 1 };
 

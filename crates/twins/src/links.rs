@@ -1,4 +1,4 @@
-//! Which messages of which view get from one actor to another.
+//! Links between actors, by the view of a message.
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use quorate_types::View;
@@ -7,17 +7,16 @@ use std::ops::{Bound, RangeBounds};
 /// Highest view for which links can be cut.
 pub const MAX_SCRIPTED_VIEW: u64 = 4096;
 
-/// Directional links by the view of a message. What is not cut is open, and nobody is cut off from itself.
+/// Directed links by the view of a message. Links are open unless cut, and an actor always reaches itself.
 #[derive(Clone, Debug)]
 pub struct Links {
     everybody: ActorSet,
     actors: usize,
-    /// For each view from 0, and in it for each actor, whom its messages of that view reach.
+    /// For each view from 0 and each actor, the actors that its messages of that view reach.
     reach: Vec<ActorSet>,
 }
 
 impl Links {
-    /// All links are open.
     pub fn new(cast: &Cast) -> Links {
         Links { everybody: cast.everybody(), actors: cast.len(), reach: Vec::new() }
     }
@@ -27,14 +26,14 @@ impl Links {
         self.reach.clear();
     }
 
-    /// Whom an actor's messages of a view reach.
+    /// Returns the actors that an actor's messages of a view reach.
     #[inline]
     pub fn reach(&self, view: View, from: ActorId) -> ActorSet {
         let at = (view.0 as usize).saturating_mul(self.actors).saturating_add(from.0);
         self.reach.get(at).copied().unwrap_or(self.everybody)
     }
 
-    /// The views in which something may be cut end before this one.
+    /// Returns an exclusive upper bound on the views in which links are cut.
     pub fn end(&self) -> View {
         View((self.reach.len() / self.actors) as u64)
     }
@@ -48,7 +47,7 @@ impl Links {
         &mut self.reach[at..end]
     }
 
-    /// Cuts one direction of one link for the messages of some views, which end.
+    /// Cuts a link in one direction for messages of these views. The range must have an end.
     pub fn cut(&mut self, from: ActorId, to: ActorId, views: impl RangeBounds<u64>) {
         for view in bounded(views) {
             if from != to {
@@ -57,7 +56,7 @@ impl Links {
         }
     }
 
-    /// In a view, messages pass within the groups only. Whoever is in no group is alone.
+    /// Restricts messages of a view to groups. An actor in no group is isolated.
     pub fn partition(&mut self, view: u64, groups: impl IntoIterator<Item = ActorSet>) {
         let reach = self.view(view);
         for (actor, reached) in reach.iter_mut().enumerate() {
@@ -72,7 +71,7 @@ impl Links {
         }
     }
 
-    /// In a view, what one group says reaches another too.
+    /// Opens the links from one group to another in a view.
     pub fn pass(&mut self, view: u64, from: ActorSet, to: ActorSet) {
         for (actor, reached) in self.view(view).iter_mut().enumerate() {
             if from >> actor & 1 == 1 {
@@ -83,7 +82,8 @@ impl Links {
 }
 
 impl Links {
-    /// A view's links in words: the groups, if everybody in a group reaches exactly those in it; else who reaches whom.
+    /// Describes the links of a view: the groups, if everybody reaches exactly its own group; otherwise who reaches
+    /// whom.
     pub fn describe(&self, view: View, cast: &Cast) -> String {
         let reach = |actor: ActorId| self.reach(view, actor) | 1 << actor.0;
         if cast.actors().all(|actor| reach(actor) == self.everybody) {
@@ -106,7 +106,7 @@ impl Links {
     }
 }
 
-/// The numbers of a range that has an end.
+/// Returns the range with explicit bounds. It must have an end.
 fn bounded(views: impl RangeBounds<u64>) -> std::ops::Range<u64> {
     let start = match views.start_bound() {
         Bound::Included(start) => *start,

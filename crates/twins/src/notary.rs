@@ -1,12 +1,12 @@
-//! Signatures of the stage: empty, free, and impossible to forge.
+//! Signatures of the stage: empty, free, and unforgeable.
 //!
-//! A statement is genuine if its signer has signed it on this stage, which the notary knows by itself. A certificate is genuine if
-//! each of its signers has signed what it says that they did. Nothing is hashed, and nothing is believed.
+//! A statement is valid if its signer has signed it on this stage, which the notary records. A certificate is valid if
+//! each of its signers has signed its statement. Nothing is hashed.
 
 use crate::words::{Words, mix, mix_all};
 use quorate_types::{Attachment, Certificate, ClusterId, Quorum, ReplicaId, Subject, Vote, limits::MAX_REPLICAS};
 
-/// Knows who has signed what.
+/// Record of all signatures.
 pub struct Notary {
     quorum: Quorum,
     genesis: Certificate,
@@ -14,17 +14,17 @@ pub struct Notary {
 }
 
 impl Notary {
-    /// Nobody has signed anything.
+    /// Returns a notary without signatures.
     pub fn new(cluster: &ClusterId, quorum: Quorum) -> Notary {
         Notary { quorum, genesis: Certificate::genesis(cluster), signed: Words::default() }
     }
 
-    /// Forgets everything.
+    /// Forgets all signatures.
     pub fn clear(&mut self) {
         self.signed.clear();
     }
 
-    /// A replica signs a vote that is its own. What it says in another's name it cannot sign.
+    /// Signs a vote for its voter. A replica cannot sign in another's name.
     pub fn sign(&mut self, signer: ReplicaId, vote: &Vote) {
         if vote.voter == signer {
             self.signed.insert(statement(signer, &vote.subject, &vote.attachment), ());
@@ -35,12 +35,12 @@ impl Notary {
         self.signed.contains_key(&statement(signer, subject, attachment))
     }
 
-    /// Whether a vote is its voter's.
+    /// Returns whether its voter signed a vote.
     pub fn is_genuine(&self, vote: &Vote) -> bool {
         vote.signature.is_empty() && self.has_signed(vote.voter, &vote.subject, &vote.attachment)
     }
 
-    /// Whether a certificate proves a quorum, or is that of genesis.
+    /// Returns whether a certificate proves a quorum, or is that of genesis.
     pub fn is_certified(&self, certificate: &Certificate) -> bool {
         let Certificate { subject, signers, attachments, proof } = certificate;
         if *certificate == self.genesis {
@@ -55,10 +55,10 @@ impl Notary {
                 .all(|(at, signer)| self.has_signed(signer, subject, certificate.attachment(at)))
     }
 
-    /// Makes a certificate of a quorum of votes by distinct voters.
+    /// Makes a certificate from a quorum of votes by distinct voters.
     ///
     /// # Errors
-    /// The voters whose votes are of no use, as [`Certificate::assemble`] finds them.
+    /// The voters whose votes cannot be used, as [`Certificate::assemble`] finds them.
     pub fn assemble(&self, subject: &Subject, votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
         Certificate::assemble(subject, votes, &self.quorum, |votes| {
             let forged = |vote: &&Vote| !self.is_genuine(vote);
@@ -68,7 +68,7 @@ impl Notary {
     }
 }
 
-/// A word for what somebody says; two statements of one scenario share it by a chance of 2^-64.
+/// Returns a hash of a statement. Two statements of one scenario collide with probability 2^-64.
 pub fn statement(signer: ReplicaId, subject: &Subject, attachment: &Attachment) -> u64 {
     const _: () = assert!(MAX_REPLICAS <= 1 << 16, "a signer and a domain fit in a word");
     let about = mix(u64::from(signer.0) << 8 | subject.domain as u64, subject.view.0);

@@ -1,4 +1,4 @@
-//! Plays a scenario: each of its rounds is a view, and then all is healed.
+//! Plays a scenario: each of its rounds is a view, and then the network is healed.
 
 use crate::hostile::BATCH;
 use crate::judge::{Complaint, Law};
@@ -11,19 +11,19 @@ use quorate_types::ReplicaId;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a scenario shows.
+/// Result of a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// No law was broken.
     Safe,
-    /// A law was broken that must hold whatever happens.
+    /// A safety law was broken.
     Unsafe(Complaint),
-    /// Nothing was executed for too long when all was healed.
+    /// Safe, but too little was executed after the network was healed.
     Stalled(Complaint),
 }
 
 impl Verdict {
-    /// What was wrong.
+    /// Returns the violation, if any.
     pub fn complaint(&self) -> Option<&Complaint> {
         match self {
             Verdict::Safe => None,
@@ -32,7 +32,7 @@ impl Verdict {
     }
 }
 
-/// Plays scenarios one after the other on one stage, whose memory it reuses.
+/// Plays scenarios one after another on one stage, whose memory it reuses.
 pub struct Player<P: Protocol> {
     protocol: ProtocolKind,
     make: MakeReplica<P>,
@@ -42,7 +42,7 @@ pub struct Player<P: Protocol> {
 }
 
 impl<P: Protocol> Player<P> {
-    /// A player of a protocol.
+    /// Returns a player for a protocol.
     pub fn new(protocol: ProtocolKind, make: MakeReplica<P>) -> Player<P> {
         Player {
             protocol,
@@ -53,7 +53,7 @@ impl<P: Protocol> Player<P> {
         }
     }
 
-    /// All replicas have this bug.
+    /// Injects a bug into all replicas.
     #[cfg(feature = "museum")]
     pub fn mutate(mut self, mutant: Option<crate::museum::Mutant>) -> Player<P> {
         (self.mutant, self.stage) = (mutant, None);
@@ -65,7 +65,7 @@ impl<P: Protocol> Player<P> {
         self.play_on_stage(scenario, false).0
     }
 
-    /// Plays a scenario and writes down what happens.
+    /// Plays a scenario and records what happens.
     pub fn replay(&mut self, scenario: &Scenario) -> (Verdict, String) {
         self.play_on_stage(scenario, true)
     }
@@ -84,7 +84,7 @@ impl<P: Protocol> Player<P> {
                 let mut stage = Stage::new(config, scenario.cast.clone(), self.make);
                 #[cfg(feature = "museum")]
                 stage.mutate(self.mutant);
-                // A scenario crashes nobody.
+                // A scenario crashes no replica.
                 stage.keep_journals(false);
                 stage
             }
@@ -99,13 +99,13 @@ impl<P: Protocol> Player<P> {
                 self.stage = Some(stage);
                 (verdict, transcript)
             }
-            // What is left of the stage is not to be trusted.
+            // The panic may have left the stage inconsistent.
             Err(panic) => (Verdict::Unsafe(Complaint { law: Law::Panic, what: panic_text(&*panic) }), transcript),
         }
     }
 }
 
-/// Follows the script and heals everything. With more twins than there may be faults, those lead too where nobody else is left.
+/// Follows the script and heals the network. If twins leave no honest replica to lead, they lead then too.
 fn perform<P: Protocol>(stage: &mut Stage<P>, scenario: &Scenario) -> Verdict {
     for (round, view) in scenario.rounds.iter().zip(1..) {
         stage.leader(view, round.leader);
@@ -137,13 +137,14 @@ fn verdict<P: Protocol>(stage: &Stage<P>) -> Verdict {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".into())
 }
 
-/// Plays scenarios of the protocol of that name. The function that is returned may be called again and again, and reuses its stage.
+/// Returns a function that plays scenarios of the protocol with this name. It can be called repeatedly, and reuses its
+/// stage.
 pub fn player(protocol: ProtocolKind) -> Box<dyn FnMut(&Scenario) -> Verdict + Send> {
     struct Make(ProtocolKind);
     impl ForProtocol for Make {
@@ -156,7 +157,7 @@ pub fn player(protocol: ProtocolKind) -> Box<dyn FnMut(&Scenario) -> Verdict + S
     for_protocol(protocol, Make(protocol))
 }
 
-/// Plays a scenario of the protocol of that name, and writes down what happens.
+/// Plays a scenario of the protocol with this name, and records what happens.
 pub fn replay(protocol: ProtocolKind, scenario: &Scenario) -> (Verdict, String) {
     struct Once<'a>(ProtocolKind, &'a Scenario);
     impl ForProtocol for Once<'_> {

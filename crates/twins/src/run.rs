@@ -10,59 +10,58 @@ use rand_chacha::ChaCha8Rng;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Most scenarios that are reported one by one; all are counted.
+/// Maximum number of scenarios reported one by one; all are counted.
 pub const MAX_FINDINGS: usize = 1000;
 /// Scenarios that a thread takes at a time.
 const BATCH: u64 = 64;
 
-/// A part of a run, for several machines.
+/// One part of a run that is distributed over several machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
-    /// Which, from 1.
+    /// Number of this part, from 1.
     pub index: u64,
-    /// Of how many.
+    /// Number of parts.
     pub of: u64,
 }
 
 impl Shard {
-    /// All of it.
+    /// The whole run.
     pub const WHOLE: Shard = Shard { index: 1, of: 1 };
 
-    /// How many of `total` are in this part: every `of`-th.
+    /// Returns how many of `total` scenarios are in this part: every `of`-th.
     pub fn share(self, total: u64) -> u64 {
         (total + self.of - self.index) / self.of
     }
 
-    /// The number in the whole of one in this part.
+    /// Converts a number within this part to the number within the whole.
     fn whole(self, number: u64) -> u64 {
         number * self.of + self.index - 1
     }
 }
 
-/// Which scenarios of a space.
+/// Selection of scenarios from a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// So many from the beginning, in the order of their numbers.
+    /// This many from the beginning, in the order of their numbers.
     First(u64),
-    /// So many, each drawn from all alike. Equal seeds draw the same.
+    /// A uniform sample with replacement. Equal seeds draw equal samples.
     Sample {
-        /// How many.
+        /// Size of the sample.
         scenarios: u64,
-        /// What decides.
         seed: u64,
     },
 }
 
-/// Where scenarios come from.
+/// Source of scenarios.
 pub enum Source<'a> {
-    /// Out of a space.
+    /// A space.
     Space(&'a Space, Choice),
-    /// Out of a file.
+    /// A file.
     List(&'a [Entry]),
 }
 
 impl Source<'_> {
-    /// How many scenarios there are.
+    /// Returns the number of scenarios.
     pub fn len(&self) -> u64 {
         match self {
             Source::Space(space, Choice::First(first)) => u64::try_from(space.count()).unwrap_or(u64::MAX).min(*first),
@@ -71,12 +70,10 @@ impl Source<'_> {
         }
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One of them.
     pub fn scenario(&self, number: u64) -> Scenario {
         match self {
             Source::Space(space, Choice::First(_)) => space.scenario(number.into()),
@@ -85,20 +82,20 @@ impl Source<'_> {
         }
     }
 
-    /// Those of a part, in order.
+    /// Returns the scenarios of a part, in order.
     pub fn part(&self, shard: Shard) -> impl Iterator<Item = Scenario> {
         (0..shard.share(self.len())).map(move |number| self.scenario(shard.whole(number)))
     }
 }
 
-/// The number-th draw from 0 to below `limit`, all alike.
+/// Returns the number-th random number below `limit`, uniformly distributed.
 pub(crate) fn draw(seed: u64, number: u64, limit: u128) -> u128 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(number);
     let excess = (u128::MAX % limit + 1) % limit;
     loop {
         let drawn = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
-        // The highest numbers, of which there is not the same amount for each remainder, do not count.
+        // Reject the highest numbers, which would make some remainders more likely.
         if drawn <= u128::MAX - excess {
             return drawn % limit;
         }
@@ -108,26 +105,24 @@ pub(crate) fn draw(seed: u64, number: u64, limit: u128) -> u128 {
 /// A scenario that broke a law.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// Its number in the source.
+    /// Number of the scenario in the source.
     pub number: u64,
-    /// The script.
     pub scenario: Scenario,
-    /// What was seen.
     pub complaint: Complaint,
-    /// Whether it only stalled.
+    /// Whether it violated only liveness.
     pub stalled: bool,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Scenarios that were played.
+    /// Scenarios played.
     pub scenarios: u64,
-    /// Those that broke a law that must hold whatever happens.
+    /// Scenarios that violated safety.
     pub unsafe_scenarios: u64,
-    /// Those in which nothing was executed for too long when all was healed.
+    /// Scenarios that only violated liveness after the network was healed.
     pub stalled: u64,
-    /// The first of them, in the order of their numbers: [`MAX_FINDINGS`] at most.
+    /// The first of them by number, at most [`MAX_FINDINGS`].
     pub findings: Vec<Finding>,
 }
 
@@ -150,8 +145,8 @@ impl Outcome {
     }
 }
 
-/// Plays a part of a source on so many threads; what comes of it does not depend on how many. `heard` is told now and then how many
-/// are done.
+/// Plays a part of a source on `threads` threads. The result does not depend on their number. Calls `heard` from time
+/// to time with the number of scenarios done.
 pub fn run(
     protocol: ProtocolKind,
     source: &Source<'_>,
@@ -162,7 +157,7 @@ pub fn run(
     run_while(protocol, source, shard, threads, heard, || true)
 }
 
-/// The same, as long as `goes_on` says so: scenarios that have begun are still played.
+/// Plays a part of a source as [`run`] does, until `goes_on` returns false. Batches that have begun are completed.
 pub fn run_while(
     protocol: ProtocolKind,
     source: &Source<'_>,

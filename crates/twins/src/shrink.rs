@@ -1,9 +1,9 @@
-//! Makes a scenario small that breaks a law, so that people can read it.
+//! Shrinks a scenario that breaks a law, so that people can read it.
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::scenario::{Round, Scenario};
 
-/// The simplest scenario that `is_bad` still holds of and that single steps lead to: none of those that are one step simpler is bad.
+/// Returns a locally minimal scenario for which `is_bad` holds: none that is one step simpler is bad.
 ///
 /// # Panics
 /// If the scenario itself is not bad.
@@ -19,9 +19,9 @@ pub fn shrink(scenario: &Scenario, mut is_bad: impl FnMut(&Scenario) -> bool) ->
     }
 }
 
-/// What is one step simpler: without one of the twins; without one of the rounds; with an actor fewer outside of the largest group of
-/// a round, or a group fewer; with a pass fewer; with a leader that changes less often. Each step lowers one of these numbers and
-/// raises none before it, so that shrinking ends.
+/// Returns the scenarios that are one step simpler: without one of the twins; without one of the rounds; with one actor
+/// fewer outside the largest group of a round, or one group fewer; with one one-way link fewer; with fewer changes of
+/// the leader. Each step lowers one of these numbers and raises none before it, so shrinking terminates.
 pub fn steps(scenario: &Scenario) -> impl Iterator<Item = Scenario> {
     let rounds = scenario.rounds.len();
     let fewer_rounds = (0..rounds).rev().filter(move |_| rounds > 1).map(|at| without_round(scenario, at));
@@ -46,7 +46,7 @@ fn with_round(scenario: &Scenario, at: usize, round: Round) -> Scenario {
     simpler
 }
 
-/// The last twin is an honest replica again: its first instance.
+/// Removes the second instance of the last twin.
 fn without_twin(scenario: &Scenario) -> Option<Scenario> {
     let twins = scenario.cast.twins().checked_sub(1)?;
     let cast = Cast::new(scenario.cast.quorum(), twins).with_hostile(scenario.cast.hostile());
@@ -54,20 +54,20 @@ fn without_twin(scenario: &Scenario) -> Option<Scenario> {
     Some(Scenario { cast, rounds })
 }
 
-/// A round without those who are not in a set.
+/// Returns the round with only the actors in a set.
 fn restrict(round: &Round, set: ActorSet) -> Round {
     let groups = round.groups.iter().map(|group| group & set).collect();
     without_empty_groups(Round { leader: round.leader, groups, passes: round.passes.clone() })
 }
 
-/// Everybody hears everybody.
+/// Returns the round with one group of all actors.
 fn connected(round: &Round, cast: &Cast) -> Option<Round> {
     let everybody = cast.everybody();
     let connected = Round { leader: round.leader, groups: vec![everybody], passes: Vec::new() };
     (round.groups != connected.groups).then_some(connected)
 }
 
-/// Two of the groups are one.
+/// Returns the rounds with two of the groups merged.
 fn merged(round: &Round) -> impl Iterator<Item = Round> {
     let groups = round.groups.len();
     (0..groups).flat_map(move |one| {
@@ -77,7 +77,7 @@ fn merged(round: &Round) -> impl Iterator<Item = Round> {
             let place = |at: u8| if usize::from(at) == other { one as u8 } else { at };
             simpler.passes = round.passes.iter().map(|(from, to)| (place(*from), place(*to))).collect();
             simpler.passes.retain(|(from, to)| from != to);
-            // Where both directions pass between two groups now, as where one passes twice, the first is kept.
+            // Merging can make links between two groups go both ways or occur twice; the first one is kept.
             let mut seen: Vec<(u8, u8)> = Vec::new();
             simpler.passes.retain(|(from, to)| {
                 let fresh = !seen.contains(&(*from, *to)) && !seen.contains(&(*to, *from));
@@ -89,7 +89,7 @@ fn merged(round: &Round) -> impl Iterator<Item = Round> {
     })
 }
 
-/// One actor joins the largest group.
+/// Returns the rounds with one actor moved to the largest group.
 fn moved(round: &Round) -> impl Iterator<Item = Round> {
     let largest = (0..round.groups.len()).max_by_key(|at| round.groups[*at].count_ones());
     largest.into_iter().flat_map(move |largest| {
@@ -117,7 +117,8 @@ fn without_pass(round: &Round) -> impl Iterator<Item = Round> {
     })
 }
 
-/// The leader of a round is that of the round before, if leaders change less often then.
+/// Returns the scenario with the leader of a round replaced by that of the previous round, if the leader then changes
+/// less often.
 fn steadier(scenario: &Scenario, at: usize) -> Option<Scenario> {
     let before = scenario.rounds[at.checked_sub(1)?].leader;
     let mut simpler = scenario.clone();
@@ -129,7 +130,7 @@ fn changes(scenario: &Scenario) -> usize {
     scenario.rounds.windows(2).filter(|pair| pair[0].leader != pair[1].leader).count()
 }
 
-/// Groups without members go, and passes name the others by their new positions.
+/// Removes empty groups, and renumbers the one-way links.
 fn without_empty_groups(round: Round) -> Round {
     let mut places = Vec::new();
     let mut groups = Vec::new();

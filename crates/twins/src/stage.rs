@@ -1,8 +1,10 @@
-//! A scripted world for replicas: the script says who leads each view, which links are open in it, and when replicas move on.
+//! A scripted world for replicas: the script decides who leads each view, which links are open in it, and when replicas
+//! advance.
 //!
-//! Everything happens in one thread and in one order: messages are delivered first in, first out, and what a replica asks of its
-//! host is answered at once. A message belongs to the view that it names, or else to that of its sender when it sends, and passes
-//! by the links of that view. While a view is [run](Stage::run_view), messages of later views wait.
+//! Everything happens in one thread and in one order: messages are delivered first in, first out, and host requests of
+//! a replica are answered at once. A message belongs to the view that it names, otherwise to the view of its sender at
+//! the time of sending, and uses the links of that view. While a view is [run](Stage::run_view), messages of later
+//! views wait.
 
 mod actors;
 mod host;
@@ -32,20 +34,20 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a view lasts; no time passes within one but for alarms that fetch.
+/// Duration of a view. No time passes within one, except for fetch timers.
 const VIEW: Duration = Duration::from_millis(1000);
-/// How long after a request the next one is due.
+/// Interval between fetch requests.
 const FETCH: Duration = Duration::from_millis(1);
-/// Views in which commands have to be executed everywhere when all is healed. What it takes at most is to find each other (two
-/// views), what is missing, and a chain of three blocks and its announcement (four).
+/// Views within which commands must be executed everywhere after the network is healed. The worst case: two views to
+/// synchronize, state transfer, and a chain of three blocks with its announcement (four views).
 pub const HEALED_VIEWS: u64 = 12;
-/// Deliveries in one view after which the replicas are said to talk without end.
+/// Deliveries in one view after which the replicas are considered to be in an endless exchange.
 const MAX_DELIVERIES: u64 = 200_000;
-/// Messages to single others in one view after which the others are said to have an honest replica work for them: many times what
-/// votes, fetching and catching up take in a view of a script.
+/// Messages to single recipients that an honest replica may send in one view before others are considered to overwork
+/// it: many times what votes, fetching and catching up take in a view of a script.
 pub(super) const MAX_TOLD: u32 = 2000;
 
-/// What the sender of a message is to the stage.
+/// A message on its way to an actor.
 #[derive(Clone, Copy)]
 struct Parcel {
     from: ReplicaId,
@@ -54,16 +56,16 @@ struct Parcel {
     message: Place,
 }
 
-/// What the host answers to an actor. Most answers are verdicts; the others have a place elsewhere, because they are large.
+/// The host's answer to an actor. Most answers are verdicts. The others are large, so they are stored elsewhere.
 enum Answer<M> {
     Verdict(Job, bool),
     Other(Box<Input<M>>),
 }
 
-/// Loses messages beside what links lose: from, to, view and message; true if it is lost.
+/// Decides whether a message is lost, besides those that links lose, from its sender, recipient and view.
 pub type Lose<M> = Box<dyn FnMut(ActorId, ActorId, View, &Envelope<M>) -> bool + Send>;
 
-/// Replicas, and what is between them.
+/// Replicas and the network between them.
 pub struct Stage<P: Protocol> {
     cast: Cast,
     config: Config,
@@ -73,11 +75,11 @@ pub struct Stage<P: Protocol> {
     #[cfg(feature = "museum")]
     mutant: Option<crate::museum::Mutant>,
     actors: Vec<Actor<P>>,
-    /// The instances of each identity.
+    /// Instances of each identity.
     instances: Vec<ActorSet>,
     links: Links,
     script: LeaderScript,
-    /// Whether the actors know the script as it is.
+    /// Whether the actors have the current script.
     announced: bool,
     judge: Judge,
     notary: Notary,
@@ -87,13 +89,13 @@ pub struct Stage<P: Protocol> {
     rounds: u64,
     letters: Letters<P::Message>,
     queue: VecDeque<Parcel>,
-    /// What is delivered before all that: messages of those who are [nearer](Stage::bring_near).
+    /// Messages of [nearer](Stage::bring_near) identities, which are delivered first.
     first: VecDeque<Parcel>,
-    /// Their identities.
+    /// Nearer identities, as a bit set.
     near: u64,
     /// Messages of views that are not run yet.
     waiting: Vec<Parcel>,
-    /// Messages of later views wait.
+    /// Messages of views above this one wait.
     limit: View,
     now: Time,
     answers: VecDeque<Answer<P::Message>>,
@@ -101,16 +103,16 @@ pub struct Stage<P: Protocol> {
     lose: Option<Lose<P::Message>>,
     fetch_tries: usize,
     deliveries: u64,
-    /// Messages that each actor has sent to one other in the present view.
+    /// Messages that each actor has sent to single recipients in the current view.
     told: Vec<u32>,
     /// Whether actors have journals.
     journals: bool,
-    /// Whether actors keep the state at each checkpoint, for those who were away.
+    /// Whether actors keep the state at each checkpoint, for others that were away.
     keeps_states: bool,
     transcript: Option<Transcript>,
 }
 
-/// The settings of replicas on a stage: time plays no part, and who needs something asks for it at once.
+/// Returns the settings of replicas on a stage: time plays no part, and missing data is requested at once.
 pub fn stage_config(protocol: ProtocolKind) -> Config {
     let leader = if protocol.has_slots() { LeaderKind::Fixed } else { LeaderKind::RoundRobin };
     Config {
@@ -127,8 +129,8 @@ pub fn stage_config(protocol: ProtocolKind) -> Config {
 }
 
 impl<P: Protocol> Stage<P> {
-    /// A cast that has not begun, all links open, leaders in turn. `make` is what
-    /// [`for_protocol`](quorate_consensus::protocols::for_protocol) gives for the protocol of `config`.
+    /// Returns a stage at its beginning, with all links open and leaders in turn. `make` comes from
+    /// [`for_protocol`](quorate_consensus::protocols::for_protocol) for the protocol of `config`.
     pub fn new(config: Config, cast: Cast, make: MakeReplica<P>) -> Stage<P> {
         let cluster = ClusterId::from_name("stage");
         let genesis = Certificate::genesis(&cluster).subject.digest;
@@ -172,7 +174,7 @@ impl<P: Protocol> Stage<P> {
         stage
     }
 
-    /// Everything as at the beginning, but for what was set before anybody began: the script of leaders and links goes too.
+    /// Resets everything, including the scripts of leaders and links, except the settings made before the beginning.
     pub fn reset(&mut self) {
         self.links.clear();
         self.script.views.clear();
@@ -208,7 +210,7 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// A replica for an actor, as it was at the beginning.
+    /// Returns a new replica for an actor.
     pub fn new_replica(&self, actor: ActorId) -> Replica<P> {
         let identity = self.cast.identity(actor);
         let replica = (self.make)(self.config.clone(), self.cast.quorum(), self.cluster, identity, 0);
@@ -219,9 +221,9 @@ impl<P: Protocol> Stage<P> {
         replica
     }
 
-    // What a script says.
+    // Script.
 
-    /// Has an identity lead a view. Views without a leader of their own below it are led in turn.
+    /// Makes an identity lead a view. Lower views without an explicit leader are led in turn.
     pub fn leader(&mut self, view: u64, leader: ReplicaId) {
         assert!(view >= 1, "views count from 1");
         while (self.script.views.len() as u64) < view {
@@ -232,104 +234,105 @@ impl<P: Protocol> Stage<P> {
         self.announced = false;
     }
 
-    /// Has these lead in turn the views after those that have a leader of their own.
+    /// Sets the leaders, in turn, of the views after those with an explicit leader.
     pub fn leaders_after(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) {
         self.script.after.clear();
         self.script.after.extend(leaders);
         self.announced = false;
     }
 
-    /// The links by view.
+    /// Returns the links by view.
     pub fn links(&mut self) -> &mut Links {
         &mut self.links
     }
 
-    /// Cuts one direction of a link for messages of some views.
+    /// Cuts one direction of a link for messages of these views.
     pub fn cut(&mut self, from: ActorId, to: ActorId, views: impl RangeBounds<u64>) {
         self.links.cut(from, to, views);
     }
 
-    /// Lets messages of a view pass within groups only; whoever is in no group is alone.
+    /// Restricts messages of a view to groups. An actor in no group is isolated.
     pub fn partition(&mut self, view: u64, groups: &[&[ActorId]]) {
         let set = |group: &&[ActorId]| group.iter().fold(0, |set, actor| set | 1 << actor.0);
         self.links.partition(view, groups.iter().map(set));
     }
 
-    /// Loses messages of any kind.
+    /// Sets a function that loses messages of any kind.
     pub fn lose(&mut self, lose: Option<Lose<P::Message>>) {
         self.lose = lose;
     }
 
-    /// Whether clients send commands to everybody in each view that is run. They do unless told otherwise.
+    /// Sets whether clients send commands to everybody in each view that is run (default: yes).
     pub fn supply(&mut self, supplied: bool) {
         self.supplied = supplied;
     }
 
-    /// How many alarms of a replica that lacks something ring in each part of a view, if it goes on lacking it.
+    /// Sets how many fetch timers of a replica fire in each part of a view while it lacks something.
     pub fn set_fetch_tries(&mut self, tries: usize) {
         self.fetch_tries = tries;
     }
 
-    /// Whether what actors have made durable is kept. It is unless told otherwise; without, nobody comes back from a crash.
+    /// Sets whether durable records are kept (default: yes). Without them no actor can restart after a crash.
     pub fn keep_journals(&mut self, kept: bool) {
         self.journals = kept;
     }
 
-    /// From the beginning on actors keep the state at each checkpoint, for those who were away too long to fetch all blocks. They do not
-    /// unless told so. Whoever takes over a state does not come back from a crash.
+    /// Makes actors keep the state at each checkpoint, for others that were away too long to fetch all blocks (default:
+    /// no). Call it before the beginning. An actor that takes over a state cannot restart after a crash.
     pub fn keep_states(&mut self) {
         self.keeps_states = true;
         self.judge.remember_payloads();
     }
 
-    /// Has what an actor does changed before it is done; it is no longer judged.
+    /// Rewrites the actions of an actor before they are performed. The actor is no longer judged.
     pub fn misbehave(&mut self, actor: ActorId, rewrite: Rewrite<P::Message>) {
         self.actors[actor.0].rewrite = Some(rewrite);
         self.judge.distrust(actor);
     }
 
-    /// The same, of one who hears what it lies about.
+    /// Gives an actor a Byzantine behaviour, which also observes its inputs. The actor is no longer judged.
     pub fn behave(&mut self, actor: ActorId, behaviour: Box<dyn Behaviour<P::Message>>) {
         self.actors[actor.0].behaviour = Some(behaviour);
         self.judge.distrust(actor);
     }
 
-    /// What an identity says is delivered before what others say that was sent earlier, as on a network where it is nearer to everybody
+    /// Delivers messages of an identity before earlier ones of others, as on a network where it is nearer to everybody
     /// than they are to each other.
     pub fn bring_near(&mut self, identity: ReplicaId) {
         self.near |= 1 << identity.index();
     }
 
-    /// Writes down what happens from now on.
+    /// Starts recording a transcript.
     pub fn record(&mut self) {
         self.transcript = Some(Transcript::default());
     }
 
-    // What happens.
+    // Events.
 
-    /// Sends a bundle of a client to an actor.
+    /// Sends bundles of a client to an actor.
     pub fn submit(&mut self, actor: ActorId, bundles: Vec<Bundle>) {
         bundles.iter().for_each(|bundle| self.judge.submits(bundle));
         self.step(actor, Input::Submit { bundles, sources: Vec::new() });
     }
 
-    /// The same, over a client's link.
+    /// Sends bundles to an actor over a given client link.
     pub fn submit_over(&mut self, actor: ActorId, bundles: Vec<Bundle>, link: u64) {
         bundles.iter().for_each(|bundle| self.judge.submits(bundle));
         let sources = vec![Source::Client { crowd: 0, link }; bundles.len()];
         self.step(actor, Input::Submit { bundles, sources });
     }
 
-    /// Puts a message into the queue as if an identity had sent it in a view.
+    /// Queues a message as if an identity had sent it in a view.
     pub fn inject(&mut self, from: ReplicaId, to: ActorId, view: View, mut message: Envelope<P::Message>) {
         self.judge.says(from, &mut message);
         let message = self.letters.keep(message);
         self.deposit(Parcel { from, to, view, message });
     }
 
-    /// Moves on to the next view of the script: clients send commands; who hears of the view enters it; who does not gives the last
-    /// one up; and who is still left behind then, for lack of others who do, is forced into it. Under a protocol whose views last,
-    /// everybody asks for the view first, and commands come when it is open.
+    /// Runs the next view of the script. Clients send commands; replicas that learn of the view enter it; the others
+    /// time out of the previous view; and those still behind, because too few timed out, are forced into the view.
+    /// Under a protocol with long-lived views, all replicas request the view first, and commands follow once it is
+    /// open.
     pub fn run_view(&mut self, view: u64) {
         self.open_view(view);
         if self.config.protocol.has_slots() {
@@ -349,14 +352,14 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// The script ends: all links are open from now on, for messages of whatever view, and `leaders` lead in turn.
-    /// Views go on without force. The number of views after which every honest actor that is up has executed a command that was
-    /// sent since; none if [`HEALED_VIEWS`] do not suffice, which breaks the law of liveness.
+    /// Ends the script: all links are open from now on for messages of all views, `leaders` lead in turn, and no
+    /// replica is forced into a view. Returns the number of views until every honest actor that is up has executed a
+    /// command sent since then. Returns `None` if [`HEALED_VIEWS`] do not suffice, which is a violation of liveness.
     pub fn heal(&mut self, leaders: impl IntoIterator<Item = ReplicaId>) -> Option<u64> {
         let last = self.actors.iter().map(|actor| actor.replica.view().0).max().unwrap_or(0).max(self.limit.0);
         self.links.clear();
         self.lose = None;
-        // Who leads a view in which somebody is goes on leading it.
+        // The leader of the current view stays the same.
         if last > 0 {
             self.leader(last, self.script.leader(View(last)));
         }
@@ -382,7 +385,7 @@ impl<P: Protocol> Stage<P> {
         None
     }
 
-    /// Begins a view of the script: time moves on, and messages of the view wait no longer.
+    /// Begins a view of the script: advances the time and releases waiting messages of the view.
     pub fn open_view(&mut self, view: u64) {
         assert!(View(view) > self.limit, "views are run in ascending order");
         self.limit = View(view);
@@ -397,7 +400,7 @@ impl<P: Protocol> Stage<P> {
         for parcel in waiting.drain(..) {
             self.deposit(parcel);
         }
-        // What was held again for a later view is in the new list, and the old one has the room.
+        // If no message waits again, keep the drained list for its capacity.
         if self.waiting.is_empty() {
             self.waiting = waiting;
         }
@@ -409,7 +412,7 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// Clients send new commands to everybody, unless they send none.
+    /// Sends new client commands to everybody, unless clients send none.
     pub fn send_commands(&mut self) {
         if !self.supplied {
             return;
@@ -426,7 +429,7 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// A hostile client sends what it sends in this view, if there is one.
+    /// Sends the bundles of the hostile client for this view, if there is one.
     fn send_hostile_commands(&mut self) {
         let Some(hostile) = self.cast.hostile() else { return };
         let only = match hostile {
@@ -460,7 +463,7 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// Rings the view alarm of everybody who is below a view; whether there is anybody.
+    /// Fires the view timer of every actor below a view. Returns whether there is any.
     pub fn give_up_below(&mut self, view: View) -> bool {
         let mut any = false;
         for at in 0..self.actors.len() {
@@ -472,7 +475,7 @@ impl<P: Protocol> Stage<P> {
         any
     }
 
-    /// Forces everybody into a view who is below it; whether there is anybody.
+    /// Forces every actor below a view into it. Returns whether there is any.
     pub fn force_up_to(&mut self, view: View) -> bool {
         let mut any = false;
         for at in 0..self.actors.len() {
@@ -496,17 +499,17 @@ impl<P: Protocol> Stage<P> {
         self.answer(actor);
     }
 
-    /// An actor stops after so many more of its actions; of those that come with the last one, the rest is lost.
+    /// Makes an actor crash after this many of its actions. The remaining actions of that step are lost.
     pub fn crash_after(&mut self, actor: ActorId, actions: usize) {
         self.actors[actor.0].fuse = Some(actions);
     }
 
-    /// An actor that was to stop after some more actions goes on.
+    /// Cancels a crash set by [`Stage::crash_after`].
     pub fn keep_up(&mut self, actor: ActorId) {
         self.actors[actor.0].fuse = None;
     }
 
-    /// An actor stops; what is under way to it is lost.
+    /// Crashes an actor. Messages on their way to it are lost.
     pub fn crash(&mut self, actor: ActorId) {
         self.actors[actor.0].stop();
         self.judge.stops();
@@ -527,34 +530,32 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    // What there is to see.
+    // Observations.
 
-    /// Who plays.
     pub fn cast(&self) -> &Cast {
         &self.cast
     }
 
-    /// An actor's replica.
+    /// Returns an actor's replica.
     pub fn replica(&self, actor: ActorId) -> &Replica<P> {
         &self.actors[actor.0].replica
     }
 
-    /// The blocks that an actor has executed, in order, genesis left out.
+    /// Returns the blocks that an actor has executed, in order, genesis excluded.
     pub fn executed(&self, actor: ActorId) -> &[Digest] {
         &self.actors[actor.0].chain
     }
 
-    /// The first thing that was wrong.
+    /// Returns the first violation.
     pub fn complaint(&self) -> Option<&Complaint> {
         self.judge.complaint()
     }
 
-    /// The judge.
     pub fn judge(&mut self) -> &mut Judge {
         &mut self.judge
     }
 
-    /// What was written down since [`Stage::record`].
+    /// Returns what was recorded since [`Stage::record`].
     pub fn transcript(&self) -> String {
         self.transcript.as_ref().map(Transcript::text).unwrap_or_default()
     }

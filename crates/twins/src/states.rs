@@ -1,6 +1,7 @@
-//! States of actors: what was executed, block by block, and what the replica needs besides.
+//! Application states of actors, for state transfer.
 //!
-//! On a stage a state is the chain of the digests of all executed blocks. So whoever takes over something else is found out by the judge.
+//! On a stage a state is the chain of digests of all executed blocks, plus the replica's own part. The judge therefore
+//! notices when an actor takes over a wrong state.
 
 use bytes::Bytes;
 use quorate_consensus::frontier::Frontier;

@@ -1,14 +1,14 @@
-//! The commands that clients send in each view: made once, shared by all scenarios.
+//! Commands that clients send in each view: made once, and shared by all scenarios.
 
 use crate::cast::{ActorId, Cast};
 use crate::hostile::BUNDLES_PER_VIEW;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Height};
 
-/// The owner of the first made-up key.
+/// Client id of the first made-up key.
 const FIRST_MADE_UP: u128 = 1 << 32;
 
-/// Bundles by round: one, or two where there are twins. The second instances get them in the other order, so that twins which
-/// lead propose different blocks.
+/// Bundles by round: one, or two if there are twins. Second instances get them in reverse order, so that twins propose
+/// different blocks when they lead.
 pub(crate) struct Stock {
     first_instances: usize,
     each_round: usize,
@@ -26,7 +26,7 @@ impl Stock {
         }
     }
 
-    /// The bundles of a round, from 1.
+    /// Returns the bundles of a round, from 1.
     pub fn of_round(&mut self, round: u64) -> &[Bundle] {
         let (start, end) = ((round as usize - 1) * self.each_round, round as usize * self.each_round);
         while self.bundles.len() < end {
@@ -38,7 +38,7 @@ impl Stock {
         &self.bundles[start..end]
     }
 
-    /// What a hostile client sends in a round, each bundle under a key of its own.
+    /// Returns the bundles of the hostile client in a round, each under its own key.
     pub fn hostile_of_round(&mut self, round: u64) -> &[Bundle] {
         let (start, end) = ((round as usize - 1) * BUNDLES_PER_VIEW, round as usize * BUNDLES_PER_VIEW);
         while self.hostile.len() < end {
@@ -50,7 +50,7 @@ impl Stock {
         &self.hostile[start..end]
     }
 
-    /// The bundles of a round as an actor gets them.
+    /// Returns the bundles of a round in the order in which an actor gets them.
     pub fn for_actor(&mut self, round: u64, actor: ActorId) -> Vec<Bundle> {
         let second = actor.0 >= self.first_instances;
         let mut bundles = self.of_round(round).to_vec();

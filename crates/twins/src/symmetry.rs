@@ -1,34 +1,34 @@
-//! Renamings that change nothing: of honest replicas among each other, of twins among each other, of the two instances of a twin.
+//! Symmetries of a cast: permutations of honest replicas, permutations of twins, and swaps of a twin's two instances.
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use quorate_types::ReplicaId;
 
-/// A renaming: where each actor goes.
+/// A renaming: the new actor for each actor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Renaming {
     to: Vec<u8>,
 }
 
 impl Renaming {
-    /// The new name of an identity.
+    /// Returns the new name of an identity.
     pub fn identity(&self, cast: &Cast, identity: ReplicaId) -> ReplicaId {
         cast.identity(ActorId(self.to[identity.index()].into()))
     }
 
-    /// The new names of a set of actors.
+    /// Returns the new names of a set of actors.
     pub fn set(&self, set: ActorSet) -> ActorSet {
         self.to.iter().enumerate().fold(0, |renamed, (from, to)| renamed | (set >> from & 1) << to)
     }
 }
 
-/// How many renamings there are: h! t! 2^t, of h honest replicas and t twins. None if they are too many to count.
+/// Returns the number of renamings: h! t! 2^t for h honest replicas and t twins, or `None` on overflow.
 pub fn order(cast: &Cast) -> Option<u64> {
     let factorial = |n: usize| (1..=n as u64).try_fold(1u64, u64::checked_mul);
     let twins = cast.twins();
     factorial(cast.replicas() - twins)?.checked_mul(factorial(twins)?)?.checked_mul(1u64.checked_shl(twins as u32)?)
 }
 
-/// All renamings, the one that changes nothing first.
+/// Returns all renamings, the identity first.
 pub fn all(cast: &Cast) -> Vec<Renaming> {
     let (twins, replicas) = (cast.twins(), cast.replicas());
     let honest: Vec<u8> = (twins as u8..replicas as u8).collect();
@@ -49,12 +49,12 @@ pub fn all(cast: &Cast) -> Vec<Renaming> {
     renamings
 }
 
-/// The one that changes nothing.
+/// Returns the identity.
 pub fn nothing(cast: &Cast) -> Renaming {
     Renaming { to: (0..cast.len() as u8).collect() }
 }
 
-/// All orders of some items, the given one first.
+/// Returns all permutations of the items, the given order first.
 fn permutations(items: &[u8]) -> Vec<Vec<u8>> {
     if items.is_empty() {
         return vec![Vec::new()];

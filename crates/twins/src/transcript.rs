@@ -1,4 +1,4 @@
-//! What happens on a stage, for people: one line a deed.
+//! Human-readable record of a stage, with one line for each event.
 
 use crate::cast::{ActorId, ActorSet, Cast};
 use quorate_consensus::seam::Message;
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 /// Longest line, in characters.
 const LINE_CHARACTERS: usize = 240;
 
-/// The lines of one scenario.
+/// Lines of one scenario.
 #[derive(Default)]
 pub struct Transcript {
     lines: Vec<String>,
-    /// The names of blocks: `b3` was proposed in view 3, `b3'` too.
+    /// Names of blocks: `b3` was proposed in view 3, `b3'` too.
     blocks: BTreeMap<Digest, String>,
     in_view: BTreeMap<View, usize>,
 }
@@ -24,7 +24,7 @@ impl Transcript {
         self.lines.push(line);
     }
 
-    /// A heading.
+    /// Adds a heading.
     pub fn heading(&mut self, text: &str) {
         if !self.lines.is_empty() {
             self.lines.push(String::new());
@@ -45,7 +45,7 @@ impl Transcript {
         }
     }
 
-    /// An actor sends: to those whom it reaches, while the links to others are cut.
+    /// Records a message, and the actors that it reaches despite cut links.
     pub fn sends<M: Message>(
         &mut self,
         cast: &Cast,
@@ -67,28 +67,28 @@ impl Transcript {
         self.deed(&cast.name(actor), &format!("-> {to}{lost}: {}", text::envelope(message)));
     }
 
-    /// An actor tells of a moment.
+    /// Records a mark of an actor.
     pub fn marks(&mut self, cast: &Cast, actor: ActorId, mark: &Mark) {
         self.deed(&cast.name(actor), &text::mark(mark));
     }
 
-    /// An actor stops.
+    /// Records that an actor stops.
     pub fn halts(&mut self, cast: &Cast, actor: ActorId, why: &Halt) {
         self.deed(&cast.name(actor), &text::halt(why));
     }
 
-    /// An actor commits.
+    /// Records that an actor commits.
     pub fn commits(&mut self, cast: &Cast, actor: ActorId, block: &Block) {
         self.name_block(block);
         self.deed(&cast.name(actor), &format!("COMMITS {}", text::block(block)));
     }
 
-    /// Something else happens to an actor, or it does something else.
+    /// Records any other event of an actor.
     pub fn says(&mut self, cast: &Cast, actor: ActorId, what: &str) {
         self.deed(&cast.name(actor), what);
     }
 
-    /// The text, with blocks by their names.
+    /// Returns the text, with blocks under their names.
     pub fn text(&self) -> String {
         let mut text = self.lines.join("\n");
         for (digest, name) in &self.blocks {

@@ -1,9 +1,9 @@
-//! Tables keyed by words that are mixed already.
+//! Hash tables whose keys are hashes already.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Takes a word as it is.
+/// Hasher that returns the key unchanged.
 #[derive(Default)]
 pub struct Plain(u64);
 
@@ -21,20 +21,20 @@ impl Hasher for Plain {
     }
 }
 
-/// A table keyed by mixed words. Nobody looks at its order.
+/// Table whose keys are hashes. Nothing depends on its order.
 pub type Words<V> = HashMap<u64, V, BuildHasherDefault<Plain>>;
 
 /// 2^64 divided by the golden ratio, odd.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Folds a word into another. Not cryptographic: whoever chooses what is mixed is the scenario, not an adversary.
+/// Mixes a word into a hash. Not cryptographic: the inputs come from the scenario, not from an adversary.
 #[inline]
 pub fn mix(sum: u64, word: u64) -> u64 {
     let product = u128::from(sum ^ word.rotate_left(32)).wrapping_mul(u128::from(MULTIPLIER));
     ((product >> 64) as u64 ^ product as u64).rotate_left(23).wrapping_add(word)
 }
 
-/// Folds several.
+/// Mixes several words into a hash.
 #[inline]
 pub fn mix_all<const N: usize>(sum: u64, words: [u64; N]) -> u64 {
     words.into_iter().fold(sum, mix)

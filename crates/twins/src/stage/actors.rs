@@ -1,4 +1,4 @@
-//! What is done to actors besides giving them inputs: bugs, settings of their own, signatures of liars, coming back from a journal.
+//! Operations on actors besides inputs: injected bugs, individual settings, signatures of liars, restarts.
 
 use super::Stage;
 use crate::cast::ActorId;
@@ -8,7 +8,7 @@ use quorate_consensus::seam::Input;
 use quorate_types::Vote;
 
 impl<P: Protocol> Stage<P> {
-    /// Every replica has this bug from the beginning on. A wrong rule is the business of whoever chooses `P`.
+    /// Injects a bug into every replica, from the beginning on. A wrong rule has no effect here: it is part of `P`.
     #[cfg(feature = "museum")]
     pub fn mutate(&mut self, mutant: Option<crate::museum::Mutant>) {
         assert!(self.actors.iter().all(|actor| !actor.started), "a bug is put back before anybody begins");
@@ -27,7 +27,7 @@ impl<P: Protocol> Stage<P> {
         };
     }
 
-    /// An actor has settings of its own, from the beginning on.
+    /// Sets the configuration of one actor, from the beginning on.
     pub fn configure(&mut self, actor: ActorId, config: Config) {
         assert!(!self.actors[actor.0].started, "settings are made before an actor begins");
         let shared = std::mem::replace(&mut self.config, config);
@@ -38,18 +38,18 @@ impl<P: Protocol> Stage<P> {
         self.announced = false;
     }
 
-    /// The identity of an actor who misbehaves signs a vote.
+    /// Signs a vote with the identity of an actor that misbehaves.
     pub fn sign(&mut self, actor: ActorId, vote: &Vote) {
         assert!(!self.judge.trusts(actor), "honest replicas sign for themselves");
         self.notary.sign(self.cast.identity(actor), vote);
     }
 
-    /// Whether an actor has not stopped.
+    /// Returns whether an actor is up.
     pub fn is_up(&self, actor: ActorId) -> bool {
         self.actors[actor.0].up
     }
 
-    /// An actor that has stopped comes back with what its journal holds.
+    /// Restarts a stopped actor from its journal.
     pub fn restart(&mut self, actor: ActorId) {
         let replica = self.new_replica(actor);
         let place = &mut self.actors[actor.0];

@@ -1,4 +1,4 @@
-//! What a host does for its replica, all of it at once: it delivers, signs, checks, remembers and executes.
+//! The host of the replicas: delivers, signs, verifies, stores and executes, all at once.
 
 use super::{Answer, MAX_DELIVERIES, MAX_TOLD, Parcel, Stage};
 use crate::actor::Actor;
@@ -13,7 +13,7 @@ use quorate_consensus::text;
 use quorate_types::{Manifest, View};
 
 impl<P: Protocol> Stage<P> {
-    /// Delivers messages until none of a view that is run is left, and everybody has asked for what it lacks.
+    /// Delivers messages until none of a running view is left and every actor has requested what it lacks.
     pub fn settle(&mut self) {
         let mut tries = 0;
         loop {
@@ -42,7 +42,7 @@ impl<P: Protocol> Stage<P> {
         self.step(parcel.to, Input::Receive { from: parcel.from, message });
     }
 
-    /// A leader that waits for what may be under way goes on when nothing is.
+    /// Fires the timers of leaders that wait for messages in transit, of which none are left.
     fn ring_waiting(&mut self) -> bool {
         let waiting = |actor: &Actor<P>| actor.alarm(Timer::Batch);
         let Some(due) = self.actors.iter().filter_map(waiting).min() else { return false };
@@ -67,7 +67,7 @@ impl<P: Protocol> Stage<P> {
         true
     }
 
-    /// Rings an alarm of an actor, if it is set.
+    /// Fires a timer of an actor, if it is set.
     pub fn ring(&mut self, actor: ActorId, timer: Timer) {
         if self.actors[actor.0].take_alarm(timer) {
             self.step(actor, Input::Timeout(timer));
@@ -100,7 +100,7 @@ impl<P: Protocol> Stage<P> {
         self.perform_all(actor, actions);
     }
 
-    /// Gives an actor what its host answers to what it asks.
+    /// Gives an actor the host's answers to its requests.
     pub(super) fn answer(&mut self, actor: ActorId) {
         while let Some(answer) = self.answers.pop_front().filter(|_| self.actors[actor.0].up) {
             match answer {
@@ -137,7 +137,8 @@ impl<P: Protocol> Stage<P> {
         self.actions = actions;
     }
 
-    /// Does what an actor asks for. Actions are large and many, and stay where they are: what is needed of them is taken out.
+    /// Performs an action. Actions are large and numerous, so they stay in place and only the needed parts are moved
+    /// out.
     fn perform(&mut self, actor: ActorId, action: &mut Action<P::Message>) {
         match action {
             Action::Send { to, message, sign, .. } => self.send(actor, *to, message, *sign),
@@ -164,7 +165,7 @@ impl<P: Protocol> Stage<P> {
                 self.judge.commits(actor, block, bundles);
             }
             Action::Accuse(evidence) => self.judge.accuses(actor, evidence.first.voter),
-            // The bundles of a play are few, and the journals are whole or gone.
+            // A play has few bundles, and its journals are whole or gone.
             Action::Refuse { .. } | Action::AcceptRepair { .. } => {}
             Action::Halt(why) => self.halt(actor, why),
             Action::Mark(mark) => {
@@ -220,7 +221,7 @@ impl<P: Protocol> Stage<P> {
         }
     }
 
-    /// An actor stops. If it is trusted this is a verdict; a liar's word for it is worth nothing, and it plays on.
+    /// Stops an actor. This is a violation if the actor is trusted. A liar's halt proves nothing, and it continues.
     fn halt(&mut self, actor: ActorId, why: &Halt) {
         if let Some(transcript) = &mut self.transcript {
             transcript.halts(&self.cast, actor, why);
@@ -240,7 +241,7 @@ impl<P: Protocol> Stage<P> {
                 self.notary.sign(identity, vote);
             }
         }
-        // What is not of the protocol belongs to the view of its sender, whatever it is: no kind passes unfiltered.
+        // Messages outside the protocol belong to the sender's view, so no kind bypasses the links.
         let own = if let Envelope::Protocol(message) = &*message { message.view() } else { None };
         let view = own.unwrap_or_else(|| self.actors[actor.0].replica.view());
         if matches!(to, To::One(one) if one != identity) {
@@ -259,7 +260,7 @@ impl<P: Protocol> Stage<P> {
         self.spread(actor, reached, view, message);
     }
 
-    /// What is said to one other is an answer to it, or a vote that it collects.
+    /// Counts a message to a single recipient: an answer to it, or a vote that it collects.
     fn count_work(&mut self, actor: ActorId) {
         let told = &mut self.told[actor.0];
         *told = told.saturating_add(1);

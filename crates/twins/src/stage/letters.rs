@@ -1,13 +1,13 @@
-//! Messages under way, each in a place of its own: parcels that are moved from queue to queue carry the place and not the message,
-//! which is an order of magnitude larger. Places are used again, in this scenario and the next.
+//! Storage for messages in transit. Parcels that move between queues carry an index instead of the message, which is an
+//! order of magnitude larger. Indices are reused, also by the next scenario.
 
 use quorate_consensus::seam::Envelope;
 
-/// Where a message is.
+/// Index of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place(u32);
 
-/// The messages under way.
+/// Messages in transit.
 pub(super) struct Letters<M> {
     places: Vec<Option<Envelope<M>>>,
     free: Vec<Place>,
@@ -18,7 +18,7 @@ impl<M> Letters<M> {
         Letters { places: Vec::new(), free: Vec::new() }
     }
 
-    /// Keeps a message until it is taken.
+    /// Stores a message until it is taken.
     #[inline(always)]
     pub fn keep(&mut self, message: Envelope<M>) -> Place {
         match self.free.pop() {
@@ -33,14 +33,14 @@ impl<M> Letters<M> {
         }
     }
 
-    /// The message at a place, which is free from now on.
+    /// Removes and returns the message at an index.
     #[inline(always)]
     pub fn take(&mut self, place: Place) -> Envelope<M> {
         self.free.push(place);
         self.places[place.0 as usize].take().expect("a parcel is delivered once")
     }
 
-    /// Nothing is under way.
+    /// Removes all messages.
     pub fn clear(&mut self) {
         self.places.clear();
         self.free.clear();
