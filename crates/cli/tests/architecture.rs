@@ -1,9 +1,10 @@
-//! The layers of the house, held by program: a crate imports only what its arrow names and what those import.
+//! Checks the layers of the architecture: a crate imports only the crates that it may name, and those that these
+//! import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// What each crate may name; `docs/ARCHITECTURE.md` says why.
+/// The crates that each crate may name; `docs/ARCHITECTURE.md` has the reasons.
 const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-types", &[]),
     ("quorate-consensus", &["quorate-types"]),
@@ -104,7 +105,7 @@ fn every_crate_imports_only_what_its_arrow_allows() {
     }
 }
 
-/// Names of the packages that go into a package's build, as cargo resolves the features of that package alone.
+/// Returns the packages that go into a package's build, with features as cargo resolves them for that package alone.
 fn built_into(package: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package", package])
@@ -137,7 +138,7 @@ fn consensus_has_no_device_among_its_libraries() {
     }
 }
 
-/// The features of the core that a build of the shipped program has, by `cargo tree`.
+/// Returns the features of the core in a build of the shipped program, from `cargo tree`.
 fn core_features(flags: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--locked", "--offline", "--package", "quorate", "--edges", "normal,features"])
@@ -150,7 +151,7 @@ fn core_features(flags: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("cargo tree prints text")
 }
 
-/// Who runs a cluster runs no replica that can be given a bug.
+/// An operator's build contains no code that injects bugs.
 #[test]
 fn the_default_build_contains_no_bug_of_the_museum() {
     let shipped = core_features(&[]);
@@ -160,7 +161,7 @@ fn the_default_build_contains_no_bug_of_the_museum() {
     assert!(museum.contains("quorate-consensus feature \"mutants\""), "the test can tell: {museum}");
 }
 
-/// The files of the rules show the rules and nothing else.
+/// The files of the rules do not mention the bugs of the museum.
 #[test]
 fn no_rule_mentions_a_bug() {
     let consensus = concat!(env!("CARGO_MANIFEST_DIR"), "/../consensus/src");

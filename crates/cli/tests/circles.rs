@@ -1,25 +1,25 @@
-//! Files of a crate do not import each other in a circle.
+//! Checks that the files of a crate do not import each other in a circle.
 //!
-//! An import is a path that begins with `crate`, `super` or `self`, in a `use` or in an expression, and leads to the
-//! file that declares what it names: a re-export in a `mod.rs` or `lib.rs` hides nobody. Names that a file takes from
-//! its own child modules do not count: a module and the files below it are one thought, cut in pieces.
+//! An import is a path that begins with `crate`, `super` or `self`, in a `use` or in an expression. It leads to the
+//! file that declares the name, also through re-exports in a `mod.rs` or `lib.rs`. Names that a file takes from its own
+//! child modules do not count: a module and the files below it are one unit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Crates with circles that are still to be opened, and how many they have. The numbers may only fall.
+/// Crates that still have circles, with their number. The numbers may only fall.
 const OPEN: &[(&str, usize)] = &[("channels", 1), ("consensus", 1), ("transports", 1)];
-/// Re-exports that are followed, one to the next.
+/// Maximum length of a chain of re-exports that is followed.
 const MAX_HOPS: usize = 8;
 
-/// A file as a module: the names on the way from the root of the crate.
+/// A file as a module: the names on the path from the root of the crate.
 type Module = Vec<String>;
 
 /// The files of one crate.
 struct Sources {
     texts: BTreeMap<Module, String>,
-    /// What each file re-exports: the name, and the path behind it.
+    /// Re-exports of each file: the name, and the path behind it.
     exports: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
 }
 
@@ -37,7 +37,7 @@ impl Sources {
         Sources::new(files)
     }
 
-    /// The file to which a path in file `at` leads.
+    /// Returns the file that a path in file `at` leads to.
     fn target(&self, at: &[String], path: &[String]) -> Module {
         let (mut from, mut path) = (at.to_vec(), path.to_vec());
         for _ in 0..MAX_HOPS {
@@ -73,7 +73,7 @@ impl Sources {
         self.texts.iter().map(of).collect()
     }
 
-    /// Files that can reach each other, in groups.
+    /// Returns the groups of files that can reach each other.
     fn circles(&self) -> Vec<Vec<String>> {
         let imports = self.imports();
         let reach = |from: &Module| {
@@ -111,7 +111,7 @@ fn without_comments(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
 }
 
-/// The paths of a `use` without its braces.
+/// Returns the paths of a `use` without its braces.
 fn spread(tree: &str) -> Vec<String> {
     let Some((before, inner)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
     let (mut parts, mut part, mut depth) = (Vec::new(), String::new(), 0);
@@ -157,7 +157,7 @@ fn re_exports(text: &str) -> BTreeMap<String, Vec<String>> {
     exports
 }
 
-/// All paths of a text that begin in its own crate.
+/// Returns all paths of a text that begin in its own crate.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for root in ["crate::", "super::", "self::"] {

@@ -32,14 +32,14 @@ impl Cluster {
         child.wait_with_output().expect("it ends")
     }
 
-    /// What a call that succeeds says on standard output.
+    /// Expects success, and returns standard output.
     fn says(&self, arguments: &[&str]) -> Vec<u8> {
         let output = self.call(arguments, b"");
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         output.stdout
     }
 
-    /// What a call that must fail says on standard error.
+    /// Expects failure, and returns standard error.
     fn fails(&self, arguments: &[&str], status: i32) -> String {
         let output = self.call(arguments, b"");
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", text(&output.stderr));

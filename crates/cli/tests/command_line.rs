@@ -1,4 +1,4 @@
-//! The binary as a user meets it: exit status, standard output and error, files, processes.
+//! The binary from a user's view: exit status, standard output and error, files, processes.
 
 use crate::common::*;
 use quorate_consensus::config::ProtocolKind;
@@ -51,7 +51,8 @@ fn one_outstanding_command_makes_progress_under_every_policy_and_leader() {
             assert!(simulated["committed_commands"].as_u64() > Some(0), "{policy} {leader}, simulated");
             assert_eq!(simulated["view_timeouts"], 0, "{policy} {leader}, simulated");
         }
-        // A block that is to be full waits for a part of the view timeout, which must be well within the run.
+        // A leader that wants a full block waits for a fraction of the view timeout, which must be well below the run's
+        // length.
         let pacing = ["--clients", "1", "--outstanding", "1", "--view-timeout-ms", "1000", "--batch-policy", policy];
         assert!(bench_for("3s", &pacing)["committed_commands"].as_u64() > Some(0), "{policy}");
     }
@@ -164,7 +165,7 @@ fn a_testnet_of_processes_serves_clients_and_outlives_a_kill() {
     assert!(result["committed_commands"].as_u64() > Some(0));
     let missing = client(&["get", "nothing"]);
     assert_eq!((missing.status.code(), text(&missing.stdout).as_str()), (Some(1), ""));
-    // A stale read is answered by f+1 equal states, so it may have to wait for none.
+    // A stale read needs f+1 equal states, so it may have to wait until there are some.
     thread::sleep(Duration::from_millis(50));
     assert_eq!(text(&client(&["get", "--stale", "greeting"]).stdout), "again\n");
 }

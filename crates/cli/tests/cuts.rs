@@ -1,6 +1,6 @@
-//! Four real processes whose network is cut in two halves for as long as TCP backs off, and joined again.
+//! Four real processes whose network is cut into two halves for as long as TCP backs off, and joined again.
 //!
-//! Networks are those of Linux: of root, or of a user namespace.
+//! The networks are Linux network namespaces, created as root or in a user namespace.
 #![cfg(target_os = "linux")]
 
 use crate::common::disks::with_own_mounts;
@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 
 const REPLICAS: u8 = 4;
 const QUORUM: usize = 3;
-/// The host of those who ask and load the replicas; nothing cuts it off.
+/// Host of the clients, which is never cut off.
 const CLIENTS: u8 = REPLICAS;
-/// How long the replicas are apart: TCP's waits have grown to many seconds by then.
+/// Duration of the cut: TCP's retransmission timeouts have grown to many seconds by then.
 const CUT: Duration = Duration::from_secs(15);
-/// The cluster commits again within so many view timeouts, as long as they are found to be in the same run.
+/// View timeouts, as measured in the same run, within which the cluster commits again.
 const MAX_TIMEOUTS: u32 = 2;
-/// A test that waits longer than this for anything has hung.
+/// A test that waits longer than this has hung.
 const HANG: Duration = Duration::from_secs(120);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Replicas 0 and 1 on one side, 2 and 3 on the other.
+/// Returns whether two hosts are in the same half: replicas 0 and 1, or 2 and 3.
 fn on_one_side(one: u8, other: u8) -> bool {
     one == CLIENTS || other == CLIENTS || one / 2 == other / 2
 }
@@ -42,7 +42,7 @@ impl Drop for Replica {
     }
 }
 
-/// Starts a replica on a host of its own.
+/// Starts a replica on its own host.
 fn start(net: &str, replica: u8) -> io::Result<(Replica, File)> {
     let start = || {
         let device = wire::enter(replica)?;
@@ -67,14 +67,14 @@ fn read(probe: &mut StatusProbe) -> Vec<Status> {
     }
 }
 
-/// The height that a quorum has reached.
+/// Returns the height that a quorum has reached.
 fn height(statuses: &[Status]) -> Height {
     let mut heights: Vec<Height> = statuses.iter().map(|status| status.height).collect();
     heights.sort_unstable();
     heights[heights.len() - QUORUM]
 }
 
-/// Waits until the replicas are as wanted; returns how long that took.
+/// Waits until the replicas are as `wanted`, and returns how long that took.
 fn wait_until(probe: &mut StatusProbe, what: &str, wanted: impl Fn(&[Status]) -> bool) -> Duration {
     let start = Instant::now();
     loop {
@@ -87,7 +87,7 @@ fn wait_until(probe: &mut StatusProbe, what: &str, wanted: impl Fn(&[Status]) ->
     }
 }
 
-/// Writes until it is over; what takes longer than a client waits is written again.
+/// Writes until the test is over, and repeats writes that time out.
 fn write(config: &ClientConfig, key: usize, is_over: &AtomicBool) {
     let mut client = Client::connect(config).expect("the replicas are there");
     for number in 0_u64.. {
@@ -100,8 +100,8 @@ fn write(config: &ClientConfig, key: usize, is_over: &AtomicBool) {
     }
 }
 
-/// How long it took from the cut until a replica had given its view up (those with nothing left to do never do), and from its end
-/// until a quorum had committed again.
+/// Time from the cut until a replica timed out of its view (replicas with nothing to do never do), and from the end of
+/// the cut until a quorum committed again.
 struct Healing {
     view_timeout: Duration,
     commit: Duration,
@@ -145,7 +145,7 @@ fn a_cut_in_two_halves_heals_within_two_view_timeouts() {
             let hosts: Vec<String> = (0..REPLICAS).map(|host| wire::address(host).to_string()).collect();
             succeeds(&["testnet", "--dir", &net, "--protocol", protocol, "--hosts", &hosts.join(",")]);
             let own = || wire::enter(CLIENTS).map(|device| thread::scope(|scope| run(scope, &net, device)));
-            // A thread whose host is not that of the next protocol.
+            // A separate thread gives each protocol its own host.
             let healing = thread::scope(|scope| scope.spawn(own).join());
             match healing.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
                 Ok(healing) => judge(protocol, &healing),
@@ -155,7 +155,7 @@ fn a_cut_in_two_halves_heals_within_two_view_timeouts() {
     });
 }
 
-/// Says so past the capture of output, or nobody would see it.
+/// Writes around the captured output, so that the message is visible.
 fn skip(error: &io::Error) {
     let why = "it needs network namespaces and /dev/net/tun";
     writeln!(io::stderr(), "the cut in two halves was skipped: {why}: {error}").expect("standard error");

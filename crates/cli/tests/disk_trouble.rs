@@ -1,7 +1,8 @@
-//! A disk that is full, fails, or may not be written, under one of four real processes: it stops before it can lie and says what helps,
-//! the others go on, and once the disk is mended it takes up its word where it left it.
+//! A disk under one of four real processes is full, fails, or is read-only: the replica stops before it can lie and
+//! prints what helps, the others go on, and after the disk is repaired the replica continues and keeps its promises.
 //!
-//! File systems are mounted, seen by nobody else: by root, or in a user namespace. Mounts and filters are those of Linux.
+//! File systems are mounted where nobody else sees them: as root, or in a user namespace. Mounts and filters are those
+//! of Linux.
 #![cfg(target_os = "linux")]
 
 use crate::common::disks::{cover_read_only, fails_beyond, mount_memory, resize_memory, uncover, with_own_mounts};
@@ -29,24 +30,24 @@ use std::time::{Duration, Instant};
 
 const PROTOCOL: ProtocolKind = ProtocolKind::Jolteon;
 const REPLICAS: usize = 4;
-/// Whose disk it is.
+/// Replica whose disk fails.
 const VICTIM: usize = 3;
-/// A test that waits longer than this for anything has hung.
+/// A test that waits longer than this has hung.
 const HANG: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// What the victim's end is to tell a supervisor.
+/// Exit status that tells a supervisor about disk trouble.
 const DISK_TROUBLE: Option<i32> = Some(3);
-/// Segments as small as the largest bundle allows, so that there is soon need of another.
+/// The smallest segments that the largest bundle allows, so that another is needed soon.
 const SEGMENT_BYTES: u64 = 128 << 10;
 const BATCH_BYTES: usize = 64 << 10;
-/// The victim's file system: a few segments.
+/// Size of the victim's file system: a few segments.
 const DISK_BYTES: u64 = 1 << 20;
-/// Too little for a state.
+/// Too small for a state.
 const TINY_BYTES: u64 = 8 << 10;
-/// What a file system is made larger to.
+/// Size of a file system after it is enlarged.
 const ENOUGH_BYTES: u64 = 256 << 20;
 
-/// Four replicas, the last of them on a file system of its own.
+/// Four replicas, the last of them on its own file system.
 struct Net {
     directory: PathBuf,
     homes: Vec<PathBuf>,
@@ -62,7 +63,7 @@ impl Net {
         template.consensus.protocol = PROTOCOL;
         template.consensus.batch_bytes = BATCH_BYTES;
         template.consensus.view_timeout_ms = 300;
-        // No state is written before so much was, unless a test is about that.
+        // Write no state before this many bytes of journal, unless a test is about states.
         let journal = JournalConfig {
             segment_bytes: SEGMENT_BYTES,
             capacity_bytes: 4 * ENOUGH_BYTES,
@@ -105,7 +106,7 @@ impl Net {
         &self.homes[VICTIM]
     }
 
-    /// The victim's states get a file system of their own, with no room for one.
+    /// Puts the victim's states on a separate file system that has no room for one.
     fn without_room_for_states(directory: &Path, capacity_bytes: u64) -> Net {
         let net = Net::new(directory, |journal| {
             journal.capacity_bytes = capacity_bytes;
@@ -121,7 +122,7 @@ impl Net {
         self.disk().join("journal.snapshots")
     }
 
-    /// Starts a replica, in the process that `prepare` makes of it.
+    /// Starts a replica, with its process set up by `prepare`.
     fn start_with(&mut self, replica: usize, prepare: impl FnOnce(&mut Command)) {
         assert!(self.processes[replica].is_none(), "it runs already");
         let log = File::options().create(true).append(true).open(self.log_path(replica)).expect("a log");
@@ -136,7 +137,7 @@ impl Net {
         self.start_with(replica, |_| {});
     }
 
-    /// As by `kill -9`.
+    /// Kills a replica as `kill -9` does.
     fn kill(&mut self, replica: usize) {
         let mut child = self.processes[replica].take().expect("it runs");
         child.kill().and_then(|()| child.wait()).expect("it is gone");
@@ -154,12 +155,12 @@ impl Net {
         fs::read_to_string(self.log_path(replica)).unwrap_or_default()
     }
 
-    /// Waits for a replica to say something, in words that were not there when its log was so long.
+    /// Waits until a replica's log contains these words after the offset `from`.
     fn wait_for_words(&self, replica: usize, from: usize, words: &str) {
         wait_for(|| self.log(replica)[from..].contains(words), || format!("{words:?} from {replica}"));
     }
 
-    /// Waits for the victim to end by itself, with the one error that it has to say.
+    /// Waits until the victim exits by itself, with exactly this error.
     fn wait_for_trouble(&mut self, words: &[&str]) {
         let mut ended: Option<ExitStatus> = None;
         wait_for(
@@ -209,7 +210,7 @@ fn wait_for(mut condition: impl FnMut() -> bool, what: impl Fn() -> String) {
     }
 }
 
-/// Has everybody's journal grow until told otherwise.
+/// Fills the journals of all replicas until stopped.
 fn fill(config: &ClientConfig, stop: &AtomicBool) {
     let config = ClientConfig { request_timeout_ms: HANG.as_millis() as u64, ..config.clone() };
     let mut client = Client::connect(&config).expect("the cluster is there");
@@ -220,10 +221,10 @@ fn fill(config: &ClientConfig, stop: &AtomicBool) {
     }
 }
 
-/// Puts the cluster under load. `trouble` brings the victim down, `mend` makes its disk good; between the two and afterwards the
-/// cluster has to go on, and in the end all must have done the same, and have accused nobody.
+/// Loads the cluster. `trouble` makes the victim fail, and `mend` repairs its disk. The cluster must make progress
+/// between the two and afterwards; in the end all replicas must have executed the same and accused nobody.
 fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut Net)) {
-    // Under load its disk may fail before a peer has dialled it.
+    // Under load the disk may fail before a peer has connected to the victim.
     peers().for_each(|peer| net.wait_for_words(peer, 0, "replica 3 is connected"));
     let witnesses = Witnesses::start(&net.client, 4, 1).expect("clients start");
     let ground = witnesses.ground.clone();
@@ -252,7 +253,7 @@ fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut
     kept_its_word(net);
 }
 
-/// Finds that its peers have never heard a statement of the victim, in all its lives, that is not in its journal.
+/// Checks that every statement that peers ever received from the victim is in its journal.
 fn kept_its_word(net: &Net) {
     let identity = Identity { cluster: net.committee.cluster, replica: ReplicaId(VICTIM as u16) };
     let options =
@@ -282,7 +283,7 @@ fn kept_its_word(net: &Net) {
     assert!(heard > 0, "somebody has heard of it");
 }
 
-/// What the victim signed in an input of another replica.
+/// A signed statement of the victim in an input of another replica.
 struct Statement(Bytes);
 
 impl ForProtocol for Statement {
@@ -304,7 +305,7 @@ fn peers() -> impl Iterator<Item = usize> {
     (0..REPLICAS).filter(|replica| *replica != VICTIM)
 }
 
-/// Runs when it goes, also by a panic.
+/// Runs a function when dropped, also on a panic.
 struct Defer<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for Defer<F> {
@@ -313,7 +314,8 @@ impl<F: FnMut()> Drop for Defer<F> {
     }
 }
 
-/// Waits until all replicas are where the first is; they have executed the same, and nobody was caught contradicting himself.
+/// Waits until all replicas are at the height of the first, and checks that they executed the same and that nobody was
+/// caught contradicting itself.
 fn agree(net: &Net) {
     let mut probe = StatusProbe::connect(&net.client).expect("replicas can be asked");
     let mut heights: Vec<Option<Height>> = Vec::new();
@@ -348,7 +350,7 @@ fn a_full_disk() {
         ];
         let trouble = |net: &mut Net| {
             net.wait_for_trouble(&full);
-            // As a supervisor does that knows no better.
+            // Restart it without a repair, as a simple supervisor would.
             net.start(VICTIM);
             net.wait_for_trouble(&["No space left on device", "make room"]);
         };
@@ -377,7 +379,7 @@ fn a_file_system_that_becomes_read_only() {
         resize_memory(net.disk(), ENOUGH_BYTES);
         (0..REPLICAS).for_each(|replica| net.start(replica));
         let trouble = |net: &mut Net| {
-            // What is open could not be made read-only while it is used; what is to be made can.
+            // Open files cannot be made read-only while in use, but new ones can be prevented.
             net.wait_for_words(VICTIM, 0, "replica 0 is connected");
             cover_read_only(&net.disk().join("journal"));
             let read_only = ["Read-only file system", "mount the file system for writing"];
@@ -427,7 +429,7 @@ fn a_journal_that_is_full_because_no_state_was_written() {
             resize_memory(&net.states(), ENOUGH_BYTES);
             let path = net.disk().join(CONFIG_FILE);
             let mut config = NodeConfig::read(&path).expect("its settings");
-            // The journal is to hold all that was ever said, and so must not be cut.
+            // The journal must hold all statements, so it must not be cut.
             (config.journal.capacity_bytes, config.journal.snapshot_bytes) = (4 * ENOUGH_BYTES, ENOUGH_BYTES);
             fs::write(path, config.to_toml()).expect("its settings");
         };
@@ -435,7 +437,7 @@ fn a_journal_that_is_full_because_no_state_was_written() {
     });
 }
 
-/// Replicas of a bench that have no room at the start, and others that run out of it on the way.
+/// Some replicas of a bench have no room at the start, and others run out of it on the way.
 #[test]
 fn a_bench_whose_replicas_have_no_room() {
     with_own_mounts("bench", |directory| {

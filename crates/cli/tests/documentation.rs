@@ -1,4 +1,4 @@
-//! What the documents name exists: files, links, headings, symbols, commands, flags and the traits they show.
+//! Checks that the documents name only what exists: files, links, headings, symbols, commands, flags and traits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the workspace has a directory")
 }
 
-/// The documents of today. A decision (`docs/adr`) tells of the code it was taken on; only its links are checked.
+/// Returns the current documents. A decision (`docs/adr`) is about the code of its time, so only its links are checked.
 fn documents() -> Vec<PathBuf> {
     let mut all = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
     all.extend(files(&root().join("docs"), "md"));
@@ -33,7 +33,7 @@ fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// All source text without comments, for symbols and for the traits that the documents show.
+/// All source text without comments, to look up symbols and the traits that the documents show.
 static SOURCES: LazyLock<String> = LazyLock::new(|| {
     let this_file = Path::new(file!()).file_name().expect("it has a name");
     let mut text = String::new();
@@ -61,7 +61,7 @@ fn quorate(arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8(output.stdout).expect("help is text"))
 }
 
-/// The subcommands of a command, by its help.
+/// Returns the subcommands of a command, from its help.
 fn subcommands(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let names = lines.filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next().map(str::to_owned));
@@ -100,10 +100,10 @@ enum Code<'a> {
     Link(&'a str),
 }
 
-/// Calls `see` with all code and links of a document, and with the number of the line.
+/// Calls `see` with each piece of code and link of a document, and its line number.
 fn read<'a>(text: &'a str, mut see: impl FnMut(usize, Code<'a>)) {
     let mut fence: Option<&str> = None;
-    // A span may be broken over two lines; so text is read in paragraphs.
+    // A span may be broken over two lines, so text is read in paragraphs.
     let mut inside = false;
     for (number, line) in text.lines().enumerate() {
         let number = number + 1;
@@ -139,7 +139,7 @@ fn links<'a>(text: &'a str, mut see: impl FnMut(&'a str)) {
     }
 }
 
-/// The anchor of a heading, as GitHub makes it.
+/// Returns the anchor that GitHub generates for a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     kept.chars()
@@ -173,7 +173,7 @@ fn check_link(document: &Path, target: &str) -> Result<(), Finding> {
 
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".md", ".txt", ".sh", ".patch", ".png"];
 
-/// Files that runs write and users make, which no clone has.
+/// Files that runs or users create, and that no clone has.
 const MADE_BY_USERS: &[&str] = &[
     "client.toml",
     "config.toml",
@@ -186,7 +186,7 @@ const MADE_BY_USERS: &[&str] = &[
     "report.html",
 ];
 
-/// A path in a document: from the root, from the document, or `crate/file` for `crates/crate/src/file`.
+/// Checks a path in a document: relative to the root or the document, or `crate/file` for `crates/crate/src/file`.
 fn check_path(document: &Path, path: &str) -> Result<(), Finding> {
     let path = path.split("::").next().expect("split gives one part at least");
     if MADE_BY_USERS.iter().any(|made| path.ends_with(made)) {
@@ -200,7 +200,7 @@ fn check_path(document: &Path, path: &str) -> Result<(), Finding> {
     Err(format!("no file `{path}` from the root, from here, or as `crate/file` below crates/*/src"))
 }
 
-/// A line such as `quorate sim --fault crash:1@2s` or `cargo run --release -- sim`: the command and its flags.
+/// Checks the command and flags of a line such as `quorate sim --fault crash:1@2s` or `cargo run --release -- sim`.
 fn check_command(line: &str) -> Result<(), Finding> {
     let line = line.split(" # ").next().expect("split gives one part at least").trim().trim_start_matches("$ ");
     let arguments = match (line.strip_prefix("quorate "), line.starts_with("cargo run ")) {
@@ -224,7 +224,8 @@ fn check_command(line: &str) -> Result<(), Finding> {
     }
 }
 
-/// The first word names a command, and further words of its name come in order, with flags and values between them.
+/// Returns whether the words name this command: the first word comes first, and its other words follow in order, with
+/// flags and values between them.
 fn names(name: &str, words: &[&str]) -> bool {
     let mut words = words.iter();
     let mut parts = name.split(' ');
@@ -271,7 +272,7 @@ fn check_span(document: &Path, span: &str) -> Result<(), Finding> {
     Ok(())
 }
 
-/// A line of Rust in a document stands so in the sources, but for what follows `//`.
+/// Checks that a line of Rust in a document occurs in the sources, apart from its `//` comment.
 fn check_rust(line: &str) -> Result<(), Finding> {
     static SQUEEZED: LazyLock<String> = LazyLock::new(|| squeeze(&SOURCES));
     let code = squeeze(line.split("//").next().expect("split gives one part at least"));
@@ -282,7 +283,7 @@ fn check_rust(line: &str) -> Result<(), Finding> {
     }
 }
 
-/// Without white space, and without the commas that only broken lines have.
+/// Removes white space, and the commas that only wrapped lines have.
 fn squeeze(text: &str) -> String {
     let packed: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     packed.replace(",)", ")")
@@ -348,8 +349,8 @@ fn a_stale_name_is_found() {
     assert!(has(1, "b c") && has(1, "e.md") && has(4, "quorate x") && has(6, "g") && has(6, "h"), "{seen:?}");
 }
 
-/// Public types and traits without a doc comment, as `file:line: item`. Functions, constants, fields and variants need one only where
-/// their names and types do not say it all, which no program can judge.
+/// Returns public types and traits without a doc comment, as `file:line: item`. Other items need one only if their
+/// names and types are not enough, which no program can judge.
 fn undocumented(name: &str, source: &str) -> Vec<Finding> {
     const ITEMS: [&str; 4] = ["struct", "enum", "trait", "type"];
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
@@ -357,7 +358,7 @@ fn undocumented(name: &str, source: &str) -> Vec<Finding> {
         let words = line.strip_prefix("pub ").unwrap_or_default().trim_start_matches("unsafe ");
         ITEMS.contains(&words.split(' ').next().unwrap_or_default())
     };
-    // Attributes of several lines may stand between.
+    // Attributes of several lines may be in between.
     let ends = |line: &&&str| line.is_empty() || line.ends_with(['}', ';', '{']);
     let is_documented =
         |at: usize| lines[..at].iter().rev().take_while(|line| !ends(line)).any(|line| line.starts_with("///"));

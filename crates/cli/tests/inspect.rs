@@ -1,4 +1,4 @@
-//! `quorate inspect` beside running replicas, after them, and on a directory that is not as it should be.
+//! `quorate inspect` on the directories of running and stopped replicas, and on damaged ones.
 
 use crate::common::*;
 use serde_json::Value;
@@ -58,7 +58,7 @@ fn what_is_wrong_is_said_and_shows_in_the_exit_status() {
     let home = format!("{net}/replica-0");
     let segment = Path::new(&home).join("journal/000000000000.segment");
     let mut bytes = fs::read(&segment).expect("it can be read");
-    // In the first record: the first group begins behind the first sector.
+    // In the first record: the first group begins after the first sector.
     bytes[580] ^= 1;
     fs::write(&segment, bytes).expect("it can be written");
     for flags in [&[][..], &["--verify"]] {

@@ -1,4 +1,4 @@
-//! What a run starts and writes does not outlive it, however it ends.
+//! The processes and files of a run do not outlive it, however it ends.
 
 use crate::common::*;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that needs longer for anything has hung: a busy machine is slow.
+/// A process that takes longer than this has hung; a busy machine is slow.
 const HANG: Duration = Duration::from_secs(90);
 
 fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
@@ -24,7 +24,7 @@ fn signal(process: u32, signal: i32) {
     assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} lives");
 }
 
-/// A long run with replicas as processes, whose directory is below `place`.
+/// Starts a long run with replicas as processes, whose directory is below `place`.
 fn run(arguments: &[&str], place: &str) -> Child {
     let mut command = quorate_heeding_signals();
     command.args(arguments).env("TMPDIR", place).current_dir(place);
@@ -37,7 +37,7 @@ fn directories(place: &str) -> Vec<String> {
     names.filter(|name| name.starts_with("quorate-run-")).collect()
 }
 
-/// Processes whose command line names a directory below `place`.
+/// Returns the number of processes whose command line names a directory below `place`.
 fn processes(place: &str) -> usize {
     let of = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).unwrap_or_default();
     let lines = fs::read_dir("/proc").expect("there is /proc").flatten().map(of);
@@ -59,7 +59,7 @@ fn children_die_with_their_parent_and_the_next_run_removes_what_a_killed_one_lef
     assert_eq!(victim.wait().expect("it ended").signal(), Some(libc::SIGKILL));
     wait_until("its replicas are gone", || processes(&place) == 4);
     assert!(directories(&place).contains(left), "nobody could remove it");
-    // The next run does, and leaves that of the one that lives alone; its own goes when it ends.
+    // The next run removes the leftovers, but not the directory of the live run, and removes its own when it ends.
     let short = ["bench", "--host", "processes", "--duration", "300ms", "--warmup", "0s", "--rate", "20"];
     let status = run(&short, &place).wait().expect("it ends");
     assert!(status.success() && !directories(&place).contains(left), "{status}: {:?}", directories(&place));

@@ -1,4 +1,4 @@
-//! What an operator meets: status, logs, version, completions, the manual.
+//! The operators' commands: status, logs, version, completions, the manual.
 
 use crate::common::*;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that needs longer for anything has hung: a busy machine is slow.
+/// A process that takes longer than this has hung; a busy machine is slow.
 const HANG: Duration = Duration::from_secs(60);
 
 fn node(home: &str, log: &str, flags: &[&str]) -> Child {
@@ -61,7 +61,7 @@ fn the_status_tells_of_each_replica_and_of_what_needs_attention() {
     nodes.0[3].kill().and_then(|()| nodes.0[3].wait()).expect("it runs");
     let told = status(&net, |told| attention(&told["replicas"][0]).contains("is not connected to replica 3"));
     assert!(attention(&told["replicas"][3]).contains("does not answer: 127.0.0.1:"), "{told}");
-    // Without its journal it cannot know what it has said, and says nothing for the time being.
+    // Without its journal the replica does not know its earlier statements, and abstains for now.
     for entry in fs::read_dir(home(3)).expect("it is there").flatten() {
         let name = entry.file_name().into_string().expect("UTF-8");
         if name == "journal" || name == "journal.snapshots" {

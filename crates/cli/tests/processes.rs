@@ -1,4 +1,4 @@
-//! Real processes that are killed with -9 and stopped, and clients whose histories are judged.
+//! Real processes that are killed with -9 and stopped, and clients whose histories are checked.
 
 use crate::common::*;
 use serde_json::{Value, json as value};

@@ -1,4 +1,4 @@
-//! `--record` and `quorate replay` as a user meets them.
+//! `--record` and `quorate replay` from a user's view.
 
 use crate::common::*;
 use quorate_recording::{Entry, Reader, Tape, Writer};
@@ -64,7 +64,7 @@ fn what_was_not_done_so_ends_with_1_and_shows_the_step() {
     let file = scratch.path("run.recording");
     let load = ["--clients", "1", "--outstanding", "20", "--warmup", "20ms", "--duration", "50ms"];
     succeeds(&[&["sim", "--protocol", "jolteon", "--record", &file][..], &load].concat());
-    // What jolteon did is not what chained HotStuff would have done; their messages are of the same form.
+    // Chained HotStuff would not have behaved as jolteon did; their messages have the same form.
     let other = scratch.path("other.recording");
     let mut reader = Reader::open(file.as_ref()).expect("a recording");
     let mut header = reader.header().clone();

@@ -1,4 +1,4 @@
-//! Results: where they go, that none is lost, and what the exit status says.
+//! Results: where they go, that none is lost, and the exit status.
 
 use crate::common::*;
 use quorate_client::{ClientConfig, StatusProbe};
@@ -13,9 +13,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that needs longer for anything has hung: a busy machine is slow.
+/// A process that takes longer than this has hung; a busy machine is slow.
 const HANG: Duration = Duration::from_secs(120);
-/// A benchmark that nobody waits for to its end.
+/// A benchmark that ends quickly.
 const SHORT: &[&str] = &["--warmup", "100ms", "--duration", "300ms"];
 
 fn refused(arguments: &[&str], words: &[&str]) {
@@ -87,7 +87,7 @@ fn each_form_of_a_result_may_go_to_standard_output() {
     assert!(text(&in_file.stdout).contains("beyond f"), "safety is not guaranteed, and it says so");
 }
 
-/// The binary with standard output into a device that is always full.
+/// Runs the binary with standard output on a device that is always full.
 fn into_full(arguments: &[&str]) -> Output {
     let full = File::options().write(true).open("/dev/full").expect("Linux has it");
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
@@ -132,7 +132,7 @@ fn a_run_that_did_nothing_is_no_success() {
     }
 }
 
-/// More liars than the cluster bears are named, and what then happens is called no bug.
+/// With more liars than the cluster tolerates, the result names them, and a violation is not called a bug.
 #[test]
 fn more_liars_than_f_are_named() {
     let lies = ["--fault", "equivocate:0,equivocate:1", "--view-timeout-ms", "100"];
@@ -197,7 +197,7 @@ fn whatever_the_caller_gave_ends_with_2_files_included() {
     }
 }
 
-/// A device without end is as little a file of settings as any other that is too large.
+/// An infinite device is refused as a settings file, like any other that is too large.
 #[test]
 fn what_is_read_has_a_limit_while_it_is_read() {
     for call in [
@@ -212,20 +212,20 @@ fn what_is_read_has_a_limit_while_it_is_read() {
     }
 }
 
-/// Ticks of `/proc` in a second: on Linux always so many.
+/// Ticks of `/proc` per second, which is constant on Linux.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// So many ticks of four processes are counted to two hundredths, although each counts whole ones.
+/// Ticks of four processes after which the measurement is accurate to 2 %, although each process counts whole ticks.
 const MIN_TICKS: u64 = 200;
 
-/// Processor time of a process, user and system, in ticks.
+/// Returns the CPU time of a process, user and system, in ticks.
 fn ticks(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");
     let after_name = stat.rsplit(')').next().expect("it has a part");
     after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().expect("a number")).sum()
 }
 
-/// A run under way whose standard error goes into a file.
+/// A running process whose standard error goes to a file.
 struct Run {
     child: Child,
     log: String,
@@ -248,7 +248,7 @@ impl Run {
         }
     }
 
-    /// Waits until it has worked for so long, in hundredths of a second of processor time.
+    /// Waits until it has used this much CPU time, in ticks.
     fn await_work(&self, ticks: u64) {
         let start = Instant::now();
         loop {
@@ -333,7 +333,7 @@ fn a_load_that_a_signal_ends_is_reported() {
     assert!(fs::read_to_string(&page).expect("it was written").contains("ended by SIGINT"));
 }
 
-/// A client that loads a running cluster describes that cluster, not the defaults of the bench.
+/// A client that loads a running cluster reports the settings of that cluster, not the defaults of the bench.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads() {
@@ -373,12 +373,12 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
     );
     assert!(!again.contains("pbft") && !again.contains("--client-authentication"), "{again}");
 
-    // What the replicas count of their processor time, against what the kernel counts of their processes.
+    // Compares the CPU time that the replicas report with that of their processes from the kernel.
     let config = ClientConfig::load(&Path::new(&net).join("client.toml")).expect("it was written");
     let mut probe = StatusProbe::connect(&config).expect("a socket");
     let spent = || -> u64 { nodes.0.iter().map(|node| ticks(node.id())).sum() };
-    // What they tell was spent after the first look at the kernel's clocks and before the second, however long that takes on a busy
-    // machine. A status may be a copy of one that was asked for a moment ago: the second one is not.
+    // The reported time lies between the first and the second reading of the kernel's clocks, however long that takes
+    // on a busy machine. A status may be a copy of a recent one; the second status is not.
     let mut told = || {
         probe.read(HANG).expect("a status");
         thread::sleep(Duration::from_secs(1));
@@ -388,7 +388,7 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
         (earliest, told, spent())
     };
     let before = told();
-    // Enough for the clocks' ticks to say something.
+    // Wait until the ticks are accurate enough.
     while spent() < before.2 + MIN_TICKS {
         succeeds(&load);
     }
@@ -401,7 +401,7 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
     );
 }
 
-/// The cluster is asked what fits a block of it, before anything is sent.
+/// The load asks the cluster how much fits a block before it sends anything.
 #[test]
 fn a_load_whose_bundles_do_not_fit_the_cluster_is_refused() {
     let scratch = Scratch::new("bundles");
@@ -419,7 +419,7 @@ fn a_load_whose_bundles_do_not_fit_the_cluster_is_refused() {
     assert!(said.contains(lowered) && told.contains(lowered), "its own default is lowered: {told}{said}");
 }
 
-/// A replica that ends at once says why, though nobody could be reached.
+/// A replica that exits at once reports why, though no client could connect.
 #[test]
 fn a_replica_that_dies_at_once_is_reported_with_its_own_words() {
     let port = free_ports();
@@ -493,7 +493,7 @@ fn a_wrong_value_names_its_flag_and_what_to_write() {
     assert_eq!(text(&told.stderr).matches("--view-timeout-ms").count(), 1, "once is enough");
 }
 
-/// Whoever starts a replica a second time is told who runs it, not which port is taken.
+/// The second start of a replica reports the process that runs it, not the port that is taken.
 #[test]
 fn a_second_start_names_the_process_that_has_the_journal() {
     let scratch = Scratch::new("second");
@@ -507,7 +507,7 @@ fn a_second_start_names_the_process_that_has_the_journal() {
     assert!(said.contains(&format!("process {}", nodes.0[0].id())), "{said}");
 }
 
-/// A line that wraps is not written over, and leaves a row behind each time.
+/// A line that wraps is not overwritten, and leaves a row behind each time.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_live_line_fits_the_terminal() {
@@ -530,7 +530,7 @@ fn the_live_line_fits_the_terminal() {
     let mut child = command.spawn().expect("the binary runs");
     drop(command);
     let mut shown = Vec::new();
-    // The other end is closed when the process is over, which a terminal reports as an error.
+    // The other end is closed when the process exits, which a terminal reports as an error.
     let _ = ours.read_to_end(&mut shown);
     assert!(child.wait().expect("it ends").success());
     let shown = String::from_utf8_lossy(&shown);

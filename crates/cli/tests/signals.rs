@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that needs longer for anything has hung: a busy machine is slow.
+/// A process that takes longer than this has hung; a busy machine is slow.
 const HANG: Duration = Duration::from_secs(60);
 
-/// A replica, and the file that it logs to.
+/// Starts a replica that logs to a file.
 fn node(home: &str, log: &str, through: &[&str]) -> Child {
     let call = [through, &[env!("CARGO_BIN_EXE_quorate"), "node", "--dir", home]].concat();
     let output = fs::File::create(log).expect("the scratch directory can be written");
@@ -63,7 +63,7 @@ fn a_replica_ends_in_order_when_it_is_asked_to_and_goes_on_when_it_is_started_ag
     assert_eq!(text(&succeeds(&["client", "--dir", &net, "get", "greeting"]).stdout), "hello\n");
 }
 
-/// Signals that a process handles, from `/proc`.
+/// Returns the signals that a process handles, from `/proc`.
 fn handled(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");

@@ -1,11 +1,11 @@
-//! `quorate twins` and `quorate museum` as a user meets them.
+//! `quorate twins` and `quorate museum` from a user's view.
 
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A directory of a test's own, in the one that cargo has for such.
+/// Returns an empty directory for a test, below the one that cargo provides.
 fn scratch(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&path);
@@ -22,14 +22,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
 }
 
-/// Standard output of a call that succeeds.
+/// Expects success, and returns standard output.
 fn told(directory: &Path, arguments: &[&str]) -> String {
     let output = quorate(directory, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// Standard output and error of a call that fails, but is not wrong.
+/// Expects a failure other than a usage error, and returns standard output and error.
 fn fails(directory: &Path, arguments: &[&str]) -> (String, String) {
     let output = quorate(directory, arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stderr));
@@ -124,7 +124,7 @@ fn the_museum_shows_what_it_has_and_says_what_it_has_not() {
     assert!(transcript.contains("view 1: ") && transcript.contains("panic: "), "{transcript}");
 }
 
-/// Exhibit 14: whoever writes such a cluster is told before it starts.
+/// Exhibit 14: a warning before the start tells the user about such a cluster.
 #[test]
 fn a_shape_of_cluster_that_stalls_is_announced() {
     let directory = scratch("announced");
@@ -142,7 +142,7 @@ fn a_shape_of_cluster_that_stalls_is_announced() {
     }
 }
 
-/// A mutant is a private matter of the museum: no configuration has a word for it, and nobody else throws the switch.
+/// Mutants belong to the museum: no configuration can name one, and no other crate injects them.
 #[test]
 fn nothing_but_the_museum_puts_bugs_into_replicas() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,4 @@
-//! A liar that makes certificates, nearer than the others are to each other and at work to the end, harms nobody.
+//! A liar that assembles certificates, is nearer to everybody than others, and stays active to the end does no harm.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::mutants::Bug;
@@ -22,7 +22,8 @@ fn a_liar_who_is_nearer_than_others_harms_nobody() {
     }
 }
 
-/// The liar makes certificates that no block can satisfy, faster than others make theirs, and does not stop: nothing is ordered again.
+/// The liar keeps assembling certificates that no block can satisfy, faster than others make theirs, so nothing is
+/// ordered again.
 #[test]
 fn views_that_timeouts_alone_begin_are_stopped_for_good() {
     let mutant = Some(Mutant::Hook(Bug::TimeoutsAlone));
@@ -31,7 +32,7 @@ fn views_that_timeouts_alone_begin_are_stopped_for_good() {
     assert_eq!(seen.law, Law::Liveness, "{}", seen.what);
 }
 
-/// The order of statements is broken before two chains are.
+/// The order of statements is violated before two chains are.
 #[test]
 fn a_vote_against_the_timeouts_is_seen_before_it_does_harm() {
     let mutant = Some(Mutant::Rule(Rule::OldParentAccepted));

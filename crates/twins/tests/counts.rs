@@ -1,4 +1,4 @@
-//! How many scenarios there are: the walk through the space against a formula, and against brute force where that is possible.
+//! The number of scenarios: the space against a formula, and against brute force where that is feasible.
 
 use quorate_twins::symmetry;
 use quorate_twins::{Cast, Round, Scenario, Shape, Space};
@@ -18,7 +18,7 @@ fn count(shape: &Shape) -> u128 {
     Space::new(shape.clone()).expect("the space is small").count()
 }
 
-/// Ways to divide n things into k groups: S(n, k) = k S(n-1, k) + S(n-1, k-1).
+/// Returns the number of ways to divide n things into k groups: S(n, k) = k S(n-1, k) + S(n-1, k-1).
 fn stirling(n: usize, k: usize) -> u128 {
     match (n, k) {
         (0, 0) => 1,
@@ -27,8 +27,8 @@ fn stirling(n: usize, k: usize) -> u128 {
     }
 }
 
-/// Choices of one round without pruning: S(n+t, j) divisions for each number j of groups, 3 states of each pair of groups if messages
-/// may pass one way, n leaders.
+/// Returns the number of choices for one round without pruning: S(n+t, j) divisions for each number j of groups, 3
+/// states of each pair of groups if one-way links are allowed, n leaders.
 fn choices(shape: &Shape) -> u128 {
     let divisions = (1..=shape.partitions).map(|groups| {
         let pairs = (groups * (groups - 1) / 2) as u32;
@@ -37,13 +37,13 @@ fn choices(shape: &Shape) -> u128 {
     divisions.sum::<u128>() * shape.cast.replicas() as u128
 }
 
-/// All choices of one round.
+/// Returns all choices for one round.
 fn rounds_of(shape: &Shape) -> Vec<Round> {
     let space = Space::new(Shape { rounds: 1, pruned: false, ..shape.clone() }).expect("the space is small");
     (0..space.count()).map(|number| space.scenario(number).rounds.remove(0)).collect()
 }
 
-/// A round under other names, in an order of groups that does not depend on names.
+/// Returns the renamed round, with groups in an order that does not depend on names.
 fn rename(round: &Round, cast: &Cast, renaming: &symmetry::Renaming) -> Round {
     let mut groups: Vec<(u64, usize)> =
         round.groups.iter().enumerate().map(|(at, group)| (renaming.set(*group), at)).collect();
@@ -55,7 +55,7 @@ fn rename(round: &Round, cast: &Cast, renaming: &symmetry::Renaming) -> Round {
     Round { leader, groups: groups.iter().map(|(group, _)| *group).collect(), passes }
 }
 
-/// Burnside's lemma over whole scenarios: the mean, over all renamings, of the number of choices that one leaves as they are, to the
+/// Applies Burnside's lemma to whole scenarios: the mean, over all renamings, of the number of fixed choices to the
 /// power of the rounds.
 fn burnside(shape: &Shape) -> u128 {
     let (renamings, choices) = (symmetry::all(&shape.cast), rounds_of(shape));
@@ -67,13 +67,13 @@ fn burnside(shape: &Shape) -> u128 {
     sum / renamings.len() as u128
 }
 
-/// The least of all scenarios that are equal to one up to a renaming.
+/// Returns the least scenario in the orbit of one.
 fn least(rounds: &[Round], cast: &Cast) -> Vec<Round> {
     let renamed = |renaming: &symmetry::Renaming| rounds.iter().map(|round| rename(round, cast, renaming)).collect();
     symmetry::all(cast).iter().map(renamed).min().expect("nothing is a renaming too")
 }
 
-/// Every scenario, as the product of all choices, by its least equal.
+/// Enumerates all scenarios, and returns the least one of each orbit.
 fn orbits_by_force(shape: &Shape) -> BTreeSet<Vec<Round>> {
     let choices = rounds_of(shape);
     let mut all: Vec<Vec<Round>> = vec![Vec::new()];
@@ -127,7 +127,8 @@ fn each_orbit_is_there_once_and_by_its_least_scenario() {
     }
 }
 
-/// Gogada et al., ApPLIED 2023, section 4.1: four replicas, one twin and two partitions have six partition scenarios after pruning.
+/// Gogada et al., ApPLIED 2023, section 4.1: four replicas, one twin and two partitions have six partition scenarios
+/// after pruning.
 #[test]
 fn of_the_divisions_of_the_framework_paper_six_are_left() {
     let shape = shape(4, 1, 2, 1);
@@ -138,7 +139,7 @@ fn of_the_divisions_of_the_framework_paper_six_are_left() {
     assert_eq!(divisions.len(), 6);
 }
 
-/// Two rounds that cut off different honest replicas are not the same as two that cut off the same one.
+/// Two rounds that cut off different honest replicas are not equivalent to two that cut off the same one.
 #[test]
 fn a_renaming_is_the_same_in_all_rounds() {
     let cast = Cast::new(Quorum::of(4).expect("four replicas"), 1);

@@ -1,4 +1,4 @@
-//! Files of scenarios.
+//! Scenario files.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::run::{Choice, Shard, Source};

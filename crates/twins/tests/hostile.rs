@@ -1,5 +1,5 @@
-//! Hostile clients in scenarios: whatever they send and whoever leads, nothing is unsafe, and honest commands are executed within
-//! the bound when all is healed.
+//! Hostile clients in scenarios: whatever they send and whoever leads, no scenario is unsafe, and honest commands are
+//! executed within the bound after the network is healed.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
@@ -42,7 +42,7 @@ fn the_honest_are_served_beside_each_hostile_client() {
     }
 }
 
-/// The judge can tell: with one queue for all, what the flood left in a script of some length is before every honest command.
+/// The judge notices: with one queue for all clients, the backlog of the flood precedes every honest command.
 #[test]
 fn one_queue_lets_a_flood_starve_the_honest() {
     let played = scenarios(HostileClient::Flood, 0, 12, 20);

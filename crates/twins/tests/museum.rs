@@ -1,4 +1,5 @@
-//! The museum of bugs: every exhibit shows what it says, and the cheap hunts find what they have to. `quorate museum` does all of it.
+//! The museum of bugs: every exhibit shows its bug, and the cheap hunts find what they should. `quorate museum` runs
+//! everything.
 
 use quorate_twins::museum::{ABSENT, EXHIBITS, Exhibit, Mutant};
 use std::collections::BTreeSet;
@@ -8,11 +9,11 @@ use std::thread;
 /// The bugs of the list that the protocols can express.
 const EXPRESSIBLE: [u8; 26] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19, 20, 21, 22, 23, 24, 26, 27, 28, 29];
-/// How many bugs the list has.
+/// Number of bugs in the list.
 const LISTED: u8 = 29;
-/// Bugs of our own, numbered on from there.
+/// Bugs of our own, numbered after the list.
 const OWN: [u8; 5] = [30, 31, 32, 33, 34];
-/// Hunts that may take more are left to `quorate museum`.
+/// Maximum budget of a hunt here, in scenarios; `quorate museum` runs the others.
 const CHEAP: u64 = 5000;
 
 #[test]

@@ -1,4 +1,5 @@
-//! Scenarios of all protocols: with as many faults as they bear they are safe and go on; with more they are not, which is found.
+//! Scenarios of all protocols: with the tolerated number of faults they are safe and live; with more they are not, and
+//! the judge finds that.
 
 use quorate_consensus::config::ProtocolKind;
 use quorate_twins::play::{player, replay};
@@ -44,7 +45,7 @@ fn two_twins_among_seven_harm_nobody() {
     }
 }
 
-/// All are honest; the oracle is stricter then.
+/// All replicas are honest, which makes the oracle stricter.
 #[test]
 fn partitions_alone_harm_nobody() {
     for protocol in ProtocolKind::ALL {
@@ -52,7 +53,8 @@ fn partitions_alone_harm_nobody() {
     }
 }
 
-/// Two twins among four are one more than a protocol bears: nothing is promised, and the judge must notice.
+/// Two twins among four replicas are one more than a protocol tolerates: nothing is guaranteed, and the judge must
+/// notice.
 #[test]
 fn more_twins_than_faults_are_found_unsafe_under_every_protocol() {
     for protocol in ProtocolKind::ALL {

@@ -1,7 +1,7 @@
-//! The `work` oracle of the simulator: liars under load, who come up against the bounds of a replica, and replicas without these bounds,
-//! whom the oracle has to notice.
+//! The `work` oracle of the simulator: liars under load that hit the bounds of a replica, and replicas without these
+//! bounds, which the oracle must notice.
 //!
-//! The tests are here and not in the simulator's crate because only this one may put bugs into replicas.
+//! The tests are here and not in the simulator's crate because only this crate may inject bugs into replicas.
 
 use quorate_applications::ApplicationKind;
 use quorate_byzantine::Fault;
@@ -18,21 +18,20 @@ use quorate_simulator::{Alter, CostTable, NetworkSpec, Signatures, SimReport, Si
 use quorate_types::Quorum;
 use std::time::Duration;
 
-/// Who leads first.
 const LEADER: u16 = 0;
-/// Somebody else.
 const BACKUP: u16 = 3;
 const VIEW_TIMEOUT_MS: u64 = 50;
-/// Commands of a bundle; one has some 800 bytes.
+/// Commands of a bundle; each has some 800 bytes.
 const BUNDLE: usize = 10;
-/// What the honest may wait here, as beside hostile clients.
+/// Upper bound on the delay of honest clients, as in tests with hostile clients.
 const SERVED_WITHIN: Duration = Duration::from_millis(250);
 
 fn commands() -> Box<dyn Workload> {
     workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
 }
 
-/// Four replicas on a local network for a quarter of a second, with more commands under way than one block holds. One replica misbehaves.
+/// Returns a quarter of a second of four replicas on a local network, with more commands outstanding than one block
+/// holds. One replica misbehaves.
 fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
     let mut network = NetworkSpec::preset("lan").expect("a preset");
     network.faults = vec![FaultSpec::Misbehave { at_ms: 0.0, replica: liar, fault }];
@@ -60,7 +59,7 @@ fn spec(protocol: ProtocolKind, liar: u16, fault: Fault) -> SimSpec {
     }
 }
 
-/// All replicas have a bug.
+/// Injects a bug into all replicas.
 struct Having(Bug);
 
 impl Alter for Having {
@@ -69,7 +68,7 @@ impl Alter for Having {
     }
 }
 
-/// Nothing is wrong; returns what the clients saw.
+/// Expects no violation, and returns what the clients measured.
 fn passes(spec: &SimSpec, case: &str) -> (LoadReport, SimReport) {
     let report = run(spec, 1, &commands);
     assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
@@ -78,7 +77,7 @@ fn passes(spec: &SimSpec, case: &str) -> (LoadReport, SimReport) {
     (load, report)
 }
 
-/// With a bug, the oracle of work says something with these words in it.
+/// Expects a violation of the `work` oracle that contains these words, with a bug.
 fn fails(spec: &SimSpec, mutant: Bug, words: &str, case: &str) {
     let complaint = run_altered(spec, 1, &commands, Having(mutant)).complaint;
     let complaint = complaint.unwrap_or_else(|| panic!("{case}: nobody notices {mutant:?}"));
@@ -86,7 +85,7 @@ fn fails(spec: &SimSpec, mutant: Bug, words: &str, case: &str) {
     assert!(complaint.what.contains(words), "{case}: {}", complaint.what);
 }
 
-/// How often honest replicas dropped something for this reason.
+/// Returns how often honest replicas dropped a message of the liar for this reason.
 fn dropped(report: &SimReport, liar: u16, why: Drop) -> u64 {
     let honest = report.end.iter().flatten().filter(|status| status.replica.0 != liar);
     let name = why.to_string();
@@ -109,7 +108,8 @@ fn nobody_votes_for_a_block_beyond_the_bounds() {
     }
 }
 
-/// A leader to whom alone clients send relays all of it to the others: there it takes its share and no more.
+/// A leader that alone gets bundles from clients relays all of them to the others: there it gets its share of the pool
+/// and no more.
 #[test]
 fn relays_of_one_peer_take_no_more_than_its_share() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
@@ -128,14 +128,14 @@ fn relays_of_one_peer_take_no_more_than_its_share() {
     }
 }
 
-/// A peer asks and asks: beyond its budget it gets no answers.
+/// A peer asks again and again: once its budget is spent it gets no answers.
 #[test]
 fn questions_of_one_peer_are_answered_within_its_budget() {
     for (protocol, questions, words) in
         [(ProtocolKind::Pbft, 8, "signatures per second"), (ProtocolKind::Jolteon, 200, "bytes per second")]
     {
         let mut spec = spec(protocol, BACKUP, Fault::Pester { questions });
-        // The longer the chain, the longer the answers.
+        // Answers grow with the chain.
         spec.load.duration = Duration::from_millis(400);
         let (_, report) = passes(&spec, &protocol.to_string());
         let refused = dropped(&report, BACKUP, Drop::Repeated) + dropped(&report, BACKUP, Drop::Overload);
@@ -144,12 +144,13 @@ fn questions_of_one_peer_are_answered_within_its_budget() {
     }
 }
 
-/// A peer relays what was executed and forgotten: it does not enter a pool, and the honest are served as if there were no such peer.
+/// A peer relays bundles that were executed and forgotten: they do not enter a pool, and honest clients are not
+/// affected.
 #[test]
 fn the_past_is_not_relayed_into_pools() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
         let mut beside = spec(protocol, BACKUP, Fault::FloodRelays { bundles: 64 });
-        // Executed bundles are soon forgotten by the pools, and only sessions tell that they were there.
+        // Pools soon forget executed bundles, so that only sessions know them.
         (beside.consensus.checkpoint_interval, beside.consensus.window) = (8, 32);
         beside.consensus.retained_blocks = 32;
         let mut alone = beside.clone();
@@ -170,7 +171,7 @@ fn the_past_is_not_relayed_into_pools() {
     }
 }
 
-/// What the oracles know of bounds does not come from the list of bugs; that none of these goes untested does.
+/// The oracles' bounds do not come from the list of bugs, so check that each of these bugs is tested.
 #[test]
 fn every_bug_that_shows_under_load_is_in_these_tests() {
     let source = include_str!("simulated.rs");

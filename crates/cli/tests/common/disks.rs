@@ -1,4 +1,4 @@
-//! Disks for a test to break: file systems that only the test and the processes that it starts see, and system calls that fail.
+//! Disks for a test to break: file systems that only the test and its processes see, and system calls that fail.
 
 use super::Scratch;
 use std::ffi::{CStr, CString};
@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr::{null, null_mut};
 
-/// Says to a test's process that it was started with a mount namespace of its own.
+/// Tells a test's process that it was started with its own mount namespace.
 const HAS_OWN_MOUNTS: &str = "QUORATE_TEST_HAS_OWN_MOUNTS";
 
-/// Runs the calling test in a directory of its own, with a mount namespace of its own: its mounts vanish with it and its processes,
-/// however they end. Root gives the test's thread such a namespace. Anybody else needs a user namespace for that, which only a process
-/// with one thread can enter: there the test runs once more, in a process of its own.
+/// Runs the calling test in its own directory and mount namespace: the mounts vanish with the test and its processes,
+/// however they end. As root, the test's thread gets such a namespace. Otherwise a user namespace is needed, which only
+/// a single-threaded process can enter, so the test runs again in a separate process.
 pub fn with_own_mounts(name: &str, test: impl FnOnce(&Path) + Send) {
     if std::env::var_os(HAS_OWN_MOUNTS).is_some() {
         return with_mounts_here(name, test);
@@ -44,7 +44,7 @@ fn with_mounts_here(name: &str, test: impl FnOnce(&Path)) {
     test(&scratch.0);
 }
 
-/// Runs the calling test in a process that is root in a user namespace of its own and nowhere else.
+/// Runs the calling test in a process that is root in its own user namespace and nowhere else.
 fn run_in_user_namespace() {
     let test = std::thread::current().name().expect("a test's thread has the test's name").to_owned();
     let mut command = Command::new(std::env::current_exe().expect("this binary has a file"));
@@ -63,7 +63,7 @@ fn run_in_user_namespace() {
         }
         maps.iter().try_for_each(|(file, map)| write_at_once(file, map.as_bytes()))
     };
-    // SAFETY: system calls alone, between fork and exec.
+    // SAFETY: only makes system calls between fork and exec.
     unsafe { command.pre_exec(enter) };
     let ended = command.status().unwrap_or_else(|error| {
         panic!(
@@ -74,7 +74,7 @@ fn run_in_user_namespace() {
     assert!(ended.success(), "{test} failed in its user namespace: {ended}; what it said is above");
 }
 
-/// Writes a file by one call, without allocating.
+/// Writes a file with one call, without allocating.
 fn write_at_once(file: &CStr, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: the name and the bytes outlive the calls, and the descriptor is this function's own.
     let written = unsafe {
@@ -89,23 +89,23 @@ fn write_at_once(file: &CStr, bytes: &[u8]) -> io::Result<()> {
     if written == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A file system in memory, of so many bytes.
+/// Mounts an in-memory file system of this size.
 pub fn mount_memory(at: &Path, bytes: u64) {
     mount(Some(Path::new("tmpfs")), at, 0, Some("tmpfs"), &format!("size={bytes}"));
 }
 
-/// Gives a file system in memory another size.
+/// Changes the size of an in-memory file system.
 pub fn resize_memory(at: &Path, bytes: u64) {
     mount(None, at, libc::MS_REMOUNT, None, &format!("size={bytes}"));
 }
 
-/// Lets nothing be written any more through that directory. What is open stays as it is.
+/// Makes a directory read-only for files that are opened from now on.
 pub fn cover_read_only(directory: &Path) {
     mount(Some(directory), directory, libc::MS_BIND, None, "");
     mount(None, directory, libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY, None, "");
 }
 
-/// Takes the topmost mount away.
+/// Removes the topmost mount.
 pub fn uncover(directory: &Path) {
     let at = path(directory);
     // SAFETY: the text outlives the call.
@@ -131,15 +131,16 @@ fn text(text: &str) -> CString {
     CString::new(text).expect("a test's words have no zero")
 }
 
-/// Has the command's process live with a disk that cannot write beyond the first so many bytes of any file: the kernel answers with
-/// EIO in the file system's place (a seccomp filter, which needs neither privileges nor modules).
+/// Makes writes of the command's process fail with EIO beyond the first `bytes` bytes of any file, as if the disk were
+/// broken. The kernel answers in place of the file system (a seccomp filter, which needs neither privileges nor
+/// modules).
 pub fn fails_beyond(command: &mut Command, bytes: u32) {
     let step =
         |code: u32, right: u8, wrong: u8, k: u32| libc::sock_filter { code: code as u16, jt: right, jf: wrong, k };
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
     let when = |test: u32, wrong: u8, k: u32| step(libc::BPF_JMP | test | libc::BPF_K, 0, wrong, k);
     let answer = |what: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, what);
-    // The offset's lower half is all there is of it in small files.
+    // Offsets in small files fit the lower half.
     let lower_half = if cfg!(target_endian = "little") { 0 } else { 4 };
     let offset = std::mem::offset_of!(libc::seccomp_data, args) + 3 * size_of::<u64>() + lower_half;
     let filter = [
@@ -161,6 +162,6 @@ pub fn fails_beyond(command: &mut Command, bytes: u32) {
         };
         if done { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
-    // SAFETY: system calls alone, between fork and exec.
+    // SAFETY: only makes system calls between fork and exec.
     unsafe { command.pre_exec(begin) };
 }

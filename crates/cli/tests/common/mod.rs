@@ -1,4 +1,4 @@
-//! The binary, its output, and a place for its files.
+//! The binary, its output, and directories for its files.
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
@@ -20,7 +20,8 @@ pub fn quorate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
 }
 
-/// `quorate`, to be ended by signals: a shell that runs the tests in the background has them ignore some, and children inherit that.
+/// Returns a `quorate` command with default signal handling: a shell that runs the tests in the background makes them
+/// ignore some signals, and children inherit that.
 pub fn quorate_heeding_signals() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
     // SAFETY: only resets dispositions, which is safe between fork and exec.
@@ -39,14 +40,14 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
 }
 
-/// A call that succeeds.
+/// Expects a call to succeed.
 pub fn succeeds(arguments: &[&str]) -> Output {
     let output = quorate(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     output
 }
 
-/// What a call that succeeds says on standard output, which is JSON.
+/// Expects a call to succeed, and returns the JSON on standard output.
 pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&succeeds(arguments).stdout).expect("standard output is JSON and nothing else")
 }
@@ -54,7 +55,8 @@ pub fn json(arguments: &[&str]) -> Value {
 /// Ports of four replicas: each has one for peers, one for clients and one for operators.
 const PORTS: u16 = 12;
 
-/// Free consecutive ports for four replicas, different in each test of this process, below those that the system gives to connections.
+/// Returns free consecutive ports for four replicas, different in each test of this process, below those that the
+/// system assigns to outgoing connections.
 pub fn free_ports() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 21_000 + (std::process::id() % 32) as u16 * 360;
@@ -66,7 +68,7 @@ pub fn free_ports() -> u16 {
     }
 }
 
-/// Replicas that are killed with -9 at the end.
+/// Replicas that are killed with -9 when dropped.
 pub struct Nodes(pub Vec<Child>);
 
 impl Nodes {
@@ -90,7 +92,7 @@ impl Drop for Nodes {
     }
 }
 
-/// A directory of its own, removed at the end.
+/// Temporary directory, removed when dropped.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {

@@ -1,7 +1,8 @@
-//! Hosts for a test to cut apart: network namespaces that only the test and the processes that it starts see, and a wire between them
-//! that carries what the test lets through. Whatever it does not carry vanishes, as on a network that is cut: nobody is told.
+//! Hosts for a test to separate: network namespaces that only the test and its processes see, and a wire between them
+//! that carries what the test permits. All other packets vanish without notice, as on a network that is cut.
 //!
-//! Each host has a TUN device whose other end is this process. That takes no privileges beyond a user namespace, and no tools.
+//! Each host has a TUN device whose other end is this process. That needs a user namespace, but no other privileges and
+//! no tools.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,21 +14,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 
 const DEVICE: &str = "wire0";
-/// The longest packet: what a TUN device carries unless it is told otherwise.
+/// Longest packet: the default of a TUN device.
 const MTU_BYTES: usize = 1500;
-/// How long the wire waits for packets before it looks whether it is still wanted.
+/// Interval at which the wire checks whether it must stop.
 const LOOK_MS: i32 = 20;
-/// Where an IPv4 header has its addresses, and how long it is at least.
+/// Offset of the addresses in an IPv4 header, and its minimum length.
 const SOURCE_AT: usize = 12;
 const DESTINATION_AT: usize = 16;
 const HEADER_BYTES: usize = 20;
 
-/// The address of a host.
 pub fn address(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, host + 1)
 }
 
-/// Gives the calling thread, and what it starts, a host of its own; returns the wire's end of its network device.
+/// Moves the calling thread, and what it starts, to a new host; returns the wire's end of its network device.
 pub fn enter(host: u8) -> io::Result<File> {
     // SAFETY: concerns this thread alone, and no memory.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -83,7 +83,8 @@ pub struct Wire<'a> {
 }
 
 impl<'a> Wire<'a> {
-    /// Joins the hosts of these devices. While it is cut, nothing passes between hosts of which `sides` says different things.
+    /// Connects the hosts of these devices. While the wire is cut, packets pass only between hosts for which `sides` is
+    /// true.
     pub fn start<'e>(scope: &'a Scope<'a, 'e>, devices: Vec<File>, sides: fn(u8, u8) -> bool) -> Wire<'a> {
         let (cut, ends) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (is_cut, is_over) = (Arc::clone(&cut), Arc::clone(&ends));
@@ -122,7 +123,7 @@ fn carry(devices: &[File], is_over: &AtomicBool, passes: impl Fn(u8, u8) -> bool
                 let (from, to) = (host(SOURCE_AT), host(DESTINATION_AT));
                 let is_ours = length >= HEADER_BYTES && packet[0] >> 4 == 4;
                 if let Some(mut other) = devices.get(usize::from(to)).filter(|_| is_ours && passes(from, to)) {
-                    // What a device does not take is lost, as on any wire.
+                    // A packet that a device does not take is lost, as on any wire.
                     let _ = other.write(&packet[..length]);
                 }
             }
