@@ -7,7 +7,7 @@ use quorate_types::{ClientId, ClusterId};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why there is no transport.
+/// Error while connecting to a cluster.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     #[error(transparent)]

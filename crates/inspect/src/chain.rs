@@ -271,7 +271,7 @@ pub(super) fn name_of(block: &Block) -> String {
     format!("the block {} at height {}", block.digest(), block.height)
 }
 
-/// What leaders have to do in a protocol, for the election.
+/// Duties of leaders in a protocol, for the election.
 struct DutiesOf;
 
 impl ForProtocol for DutiesOf {

@@ -19,7 +19,7 @@ pub fn with_own_mounts(name: &str, test: impl FnOnce(&Path) + Send) {
     if std::env::var_os(HAS_OWN_MOUNTS).is_some() {
         return with_mounts_here(name, test);
     }
-    // SAFETY: asks, and touches no memory.
+    // SAFETY: returns an id, and touches no memory.
     if unsafe { libc::geteuid() } != 0 {
         return run_in_user_namespace();
     }
@@ -49,7 +49,7 @@ fn run_in_user_namespace() {
     let test = std::thread::current().name().expect("a test's thread has the test's name").to_owned();
     let mut command = Command::new(std::env::current_exe().expect("this binary has a file"));
     command.args(["--exact", &test, "--nocapture"]).env(HAS_OWN_MOUNTS, "1");
-    // SAFETY: asks, and touches no memory.
+    // SAFETY: returns an id, and touches no memory.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let maps = [
         (c"/proc/self/setgroups", "deny".to_owned()),

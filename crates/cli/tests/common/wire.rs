@@ -115,7 +115,7 @@ fn carry(devices: &[File], is_over: &AtomicBool, passes: impl Fn(u8, u8) -> bool
     let mut watched: Vec<libc::pollfd> = devices.iter().map(watched).collect();
     let mut packet = [0; MTU_BYTES];
     while !is_over.load(Ordering::Relaxed) {
-        // SAFETY: the kernel writes to as many entries as it is told there are.
+        // SAFETY: the kernel writes to no more entries than the length passed to it.
         unsafe { libc::poll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, LOOK_MS) };
         for mut device in devices {
             while let Ok(length) = device.read(&mut packet) {

@@ -42,7 +42,7 @@ impl<P: Protocol> Stage<P> {
         self.step(parcel.to, Input::Receive { from: parcel.from, message });
     }
 
-    /// Fires the timers of leaders that wait for messages in transit, of which none are left.
+    /// Fires the timers of leaders that wait for messages, when none are in transit.
     fn ring_waiting(&mut self) -> bool {
         let waiting = |actor: &Actor<P>| actor.alarm(Timer::Batch);
         let Some(due) = self.actors.iter().filter_map(waiting).min() else { return false };
