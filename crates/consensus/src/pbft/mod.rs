@@ -17,7 +17,7 @@
 //!   every replica computes the selection ([`selection`]) and sends PREPARE.
 //! - Peers tell a lagging replica which blocks are decided (`Decided`). It accepts a block that f+1 of them name, and
 //!   fetches it by its digest. This works as long as the peers keep their executed blocks (`retained_blocks`,
-//!   `retained_bytes`); a replica that lags further needs a snapshot, and waits until one exists.
+//!   `retained_bytes`); a replica that lags further fetches the state of a checkpoint (ADR 013).
 
 mod catch_up;
 mod early;
