@@ -53,6 +53,13 @@ fn a_replica_ends_in_order_when_it_is_asked_to_and_goes_on_when_it_is_started_ag
     let (home, log) = (|at: usize| format!("{net}/replica-{at}"), |at: usize| scratch.path(&format!("log-{at}")));
     let mut nodes = Nodes((0..4).map(|at| node(&home(at), &log(at), &[])).collect());
     succeeds(&["client", "--dir", &net, "put", "greeting", "hello"]);
+    // The client has f+1 replies; a replica that has said nothing yet has no journal to go on from.
+    wait_until("all execute it", || {
+        let status = quorate(&["status", "--dir", &net, "--json"]).stdout;
+        let told: serde_json::Value = serde_json::from_slice(&status).expect("standard output is JSON");
+        let replicas = told["replicas"].as_array().expect("a list");
+        replicas.iter().all(|of| of["status"]["height"].as_u64() > Some(0))
+    });
     for (at, number) in [(0, libc::SIGTERM), (1, libc::SIGINT), (2, libc::SIGHUP)] {
         signal(nodes.0[at].id(), number);
         assert_eq!(status_of(&mut nodes.0[at]), Some(0), "{}", fs::read_to_string(log(at)).unwrap_or_default());
