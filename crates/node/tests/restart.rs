@@ -186,25 +186,29 @@ fn survives_kills(protocol: ProtocolKind) {
     net.start_all();
     let mut client = net.client();
     client.connect(REPLICAS);
-    let sent = under_load(&mut net, &mut client, |net| {
-        pause();
-        // First a backup and the leader, then all, restarted in another order.
-        for victim in [3, 0] {
-            net.kill(victim);
+    // A replica that has said nothing yet has no journal to go on from.
+    let first = order(&mut client, 1);
+    all_have_executed(&mut client, first);
+    let sent = first
+        + under_load(&mut net, &mut client, |net| {
             pause();
-            net.start(victim);
-            net.wait_for_words(victim, "goes on where the journal ends");
+            // First a backup and the leader, then all, restarted in another order.
+            for victim in [3, 0] {
+                net.kill(victim);
+                pause();
+                net.start(victim);
+                net.wait_for_words(victim, "goes on where the journal ends");
+                pause();
+            }
+            (0..REPLICAS).for_each(|replica| net.kill(replica));
+            for replica in [2, 0, 3, 1] {
+                net.start(replica);
+            }
             pause();
-        }
-        (0..REPLICAS).for_each(|replica| net.kill(replica));
-        for replica in [2, 0, 3, 1] {
-            net.start(replica);
-        }
-        pause();
-        (0..REPLICAS).rev().for_each(|replica| net.kill(replica));
-        net.start_all();
-        pause();
-    });
+            (0..REPLICAS).rev().for_each(|replica| net.kill(replica));
+            net.start_all();
+            pause();
+        });
     client.connect(REPLICAS);
     all_have_executed(&mut client, sent);
 }
