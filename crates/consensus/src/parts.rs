@@ -3,14 +3,14 @@
 use crate::alone::Alone;
 use crate::answers::Answers;
 use crate::checkpoints::Checkpoints;
-use crate::config::Config;
+use crate::config::{Config, Dissemination};
 use crate::fairness::Fairness;
 use crate::leader::LeaderElection;
 use crate::pacemaker::Pacemaker;
 use crate::safety::Safety;
 use crate::store::Store;
 use crate::tally::Tally;
-use quorate_types::{Certificate, ClusterId, Quorum, ReplicaId};
+use quorate_types::{Block, Bundle, Certificate, ClusterId, Quorum, ReplicaId};
 
 /// Components that all protocols share.
 pub struct Parts {
@@ -18,7 +18,6 @@ pub struct Parts {
     /// Committee size n and fault bound f.
     pub quorum: Quorum,
     pub cluster: ClusterId,
-    /// Id of this replica.
     pub me: ReplicaId,
     /// Certificate of genesis, which needs no proof.
     pub genesis: Certificate,
@@ -39,4 +38,15 @@ pub struct Parts {
     pub checkpoints: Checkpoints,
     /// Recent answers to peers, for rate limits.
     pub answers: Answers,
+}
+
+impl Parts {
+    /// Returns the bundles that travel with the proposal of a block.
+    pub fn carried_bundles(&self, block: &Block) -> Vec<Bundle> {
+        let pool = &self.store.pool;
+        match self.config.dissemination {
+            Dissemination::Client => self.alone.carried(&block.payload, pool),
+            Dissemination::Leader => block.payload.iter().filter_map(|bundle| pool.get(bundle).cloned()).collect(),
+        }
+    }
 }

@@ -1,9 +1,11 @@
-//! The registry: the one place that lists the protocols. Everything that exists once per protocol is made from this list,
-//! tests included.
+//! The registry: the one place that lists the protocols. Everything that exists once per protocol is generated from this
+//! list, tests included.
 
-/// Calls a macro with every protocol, after what it is to be given besides: `every_protocol!((path::of) given)` is
-/// `path::of! { [given] chained { file: Rules, .. } others { name: Kind = make, .. } }`. A chained protocol is its file in `chained/rules`
-/// and the name of its rules, which is that of its [`ProtocolKind`]; any other has a function that makes a replica.
+/// Calls a macro with the list of protocols, after any tokens for the macro itself: `every_protocol!((path::of) given)`
+/// expands to `path::of! { [given] chained { file: Rules, .. } others { name: Kind = make, .. } }`.
+///
+/// A chained protocol is listed by its file in `chained/rules` and its rules, which share their name with its
+/// [`ProtocolKind`]. Any other protocol is listed with a function that creates its replica.
 #[macro_export]
 macro_rules! every_protocol {
     (($($call:tt)+) $($given:tt)*) => {
@@ -23,7 +25,7 @@ macro_rules! every_protocol {
     };
 }
 
-/// Calls a macro with a name for a function and the [`ProtocolKind`] of every protocol: `call! { name: Kind, .. }`.
+/// Calls a macro with a function name and the [`ProtocolKind`] of each protocol: `call! { name: Kind, .. }`.
 #[macro_export]
 macro_rules! each_protocol {
     ([$($call:tt)+] chained { $($file:ident: $rules:ident,)+ } others { $($name:ident: $kind:ident = $make:expr,)+ }) => {
@@ -34,7 +36,7 @@ macro_rules! each_protocol {
     };
 }
 
-/// Runs work that is generic in the protocol for the protocol of that kind: `dispatch!(kind, work)` is `work.run(make)`.
+/// Runs work that is generic in the protocol: `dispatch!(kind, work)` expands to `work.run(make)` for that kind.
 #[macro_export]
 macro_rules! dispatch {
     ([$of:expr, $work:expr] chained { $($file:ident: $rules:ident,)+ } others { $($name:ident: $kind:ident = $make:expr,)+ }) => {
@@ -50,15 +52,14 @@ macro_rules! dispatch {
 
 macro_rules! kinds {
     ($($name:ident: $kind:ident,)+) => {
-        /// Which protocol orders commands.
-        #[allow(missing_docs)]
+        /// A protocol that orders commands.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum ProtocolKind {
             $($kind),+
         }
 
         impl ProtocolKind {
-            /// Every protocol, in the order of the documentation.
+            /// All protocols, in the order of the documentation.
             pub const ALL: &'static [ProtocolKind] = &[$(ProtocolKind::$kind),+];
         }
 

@@ -1,5 +1,5 @@
 //! The one file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
-//! named in `quorate_consensus::protocols`, the other parts in the registries of their crates.
+//! named in `quorate_consensus::registry`, the other parts in the registries of their crates.
 
 use crate::config::{NodeConfig, admin_fault};
 use crate::devices::{Devices, Fittings};
@@ -60,17 +60,7 @@ pub(crate) fn assemble(
 ) -> Result<Assembled, NodeError> {
     config.validate()?;
     let committee = config.committee()?;
-    let ReplicaKeys { identity, voting } = keys;
-    let identity_key = Arc::new(IdentityKey::new(&committee, config.replica, identity)?);
-    let identities = match shared {
-        Some(shared) => shared.identities.clone(),
-        None => Arc::new(Identities::new(&committee)?),
-    };
-    let keyring = match shared.and_then(|shared| shared.keyring.clone()) {
-        Some(keyring) => keyring,
-        None => Arc::new(Keyring::of_member(config.scheme, &committee, config.replica, &voting)?),
-    };
-    let crypto = Crypto::with_keyring(keyring, &committee, config.replica, voting, DEFAULT_CACHE_CERTIFICATES)?;
+    let LoadedKeys { identity_key, identities, crypto } = load_keys(config, &committee, keys, shared)?;
     let identity = Identity { cluster: committee.cluster, replica: config.replica };
     // Charge the journal's threads to this replica too.
     let account = CpuAccount::current().unwrap_or_default();
@@ -99,11 +89,6 @@ pub(crate) fn assemble(
         Some(directory) => States::in_files(SnapshotFiles::beside(&directory, identity), config.journal.snapshot_bytes),
         None => States::in_memory(),
     };
-    let rule = CheckpointRule::new(
-        config.consensus.checkpoint_interval,
-        config.consensus.retained_blocks,
-        config.consensus.retained_bytes,
-    );
     let header = Header::new(committee.cluster, committee.quorum, config.consensus.clone());
     let recorder = recording::begin(config.recording.as_ref(), config.replica, &header, salt, &mut *observer)?;
     let fittings = Fittings {
@@ -117,8 +102,7 @@ pub(crate) fn assemble(
         journal,
         mark,
         states,
-        executor: Executor::new(quorate_applications::build(config.application), &committee.cluster)
-            .with_checkpoints(rule),
+        executor: executor(config, &committee),
         gateway: Gateway::new(config.replica, config.reply, limits, verifier, config.reply_cache_bytes, salt),
         observer,
         settings: config.settings(),
@@ -127,6 +111,39 @@ pub(crate) fn assemble(
     let hosting = Hosting { config, committee: &committee, salt, fittings, memory, recorder, orders: &orders };
     let node = for_replica(config.consensus.protocol, hosting);
     Ok(Assembled { node, orders, waker })
+}
+
+/// A replica's own keys and the committee's, ready for use.
+struct LoadedKeys {
+    identity_key: Arc<IdentityKey>,
+    identities: Arc<Identities>,
+    crypto: Crypto,
+}
+
+fn load_keys(
+    config: &NodeConfig,
+    committee: &Committee,
+    keys: ReplicaKeys,
+    shared: Option<&SharedKeys>,
+) -> Result<LoadedKeys, CryptoError> {
+    let ReplicaKeys { identity, voting } = keys;
+    let identity_key = Arc::new(IdentityKey::new(committee, config.replica, identity)?);
+    let identities = match shared {
+        Some(shared) => shared.identities.clone(),
+        None => Arc::new(Identities::new(committee)?),
+    };
+    let keyring = match shared.and_then(|shared| shared.keyring.clone()) {
+        Some(keyring) => keyring,
+        None => Arc::new(Keyring::of_member(config.scheme, committee, config.replica, &voting)?),
+    };
+    let crypto = Crypto::with_keyring(keyring, committee, config.replica, voting, DEFAULT_CACHE_CERTIFICATES)?;
+    Ok(LoadedKeys { identity_key, identities, crypto })
+}
+
+fn executor(config: &NodeConfig, committee: &Committee) -> Executor {
+    let consensus = &config.consensus;
+    let rule = CheckpointRule::new(consensus.checkpoint_interval, consensus.retained_blocks, consensus.retained_bytes);
+    Executor::new(quorate_applications::build(config.application), &committee.cluster).with_checkpoints(rule)
 }
 
 /// Builds the replica and its host for any protocol.

@@ -3,7 +3,7 @@
 //! A slot that others executed needs no proof: if f+1 replicas agree on its block, at least one of them is honest. The
 //! block is then fetched by its digest. Votes that are still needed are sent again.
 
-use super::engine::{PbftEngine, Turn, carried_bundles};
+use super::engine::{PbftEngine, Turn};
 use super::message::{MAX_DECIDED, PbftMessage, PrePrepare};
 use crate::answers::Question;
 use crate::replica::Admission;
@@ -114,7 +114,7 @@ impl PbftEngine {
                 let fresh = turn.parts.store.tree.get(&digest).filter(|block| primary && block.view == view);
                 let message = match fresh.filter(|block| !block.payload.is_empty()) {
                     Some(block) => {
-                        let mut bundles = carried_bundles(block, turn.parts);
+                        let mut bundles = turn.parts.carried_bundles(block);
                         bundle_bytes += bundles.iter().map(|bundle| bundle.body().len()).sum::<usize>();
                         if bundle_bytes > MAX_RESENT_BUNDLE_BYTES {
                             bundles.clear();

@@ -5,20 +5,17 @@ use super::early::{Early, Kept, MAX_EARLY_PER_PRIMARY};
 use super::log::Log;
 use super::message::{NewView, PbftMessage, PrePrepare, ViewChange};
 use super::recovery::{Recall, spoken_up_to};
-use crate::batching::{Batching, Decision, Situation};
+use crate::batching::Batching;
 use crate::block_limits::are_named;
-use crate::config::{Config, Dissemination};
+use crate::config::Config;
 use crate::facts::{Bond, Facts, Shape};
 use crate::journal::{Record, Standing};
 use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
 use crate::seam::{Drop, Evidence, Halt, Mark, Timer, To};
 use crate::store::Taken;
 use crate::tally::Counting;
-use quorate_types::{
-    Attachment, Block, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote,
-};
+use quorate_types::{Attachment, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum distance, in views, between this replica's view and a vote that it counts, so that it can learn of a new
@@ -51,9 +48,9 @@ pub struct PbftEngine {
     /// Next slot that the primary assigns.
     pub(super) next: Height,
     pub(super) batching: Batching,
-    ready_since: Option<Time>,
+    pub(super) ready_since: Option<Time>,
     /// Smoothed time from a slot's proposal to its execution.
-    slot_time: Option<Duration>,
+    pub(super) slot_time: Option<Duration>,
     /// PRE-PREPAREs of views that are not open here yet.
     pub(super) early: Early,
     /// Certificates of PREPAREs from views that are not open here yet.
@@ -416,71 +413,6 @@ impl PbftEngine {
         }
     }
 
-    /// Assigns blocks to slots, if this replica is the primary, the pipeline and the window have room, and there is
-    /// enough to propose.
-    pub(super) fn work(&mut self, turn: &mut Turn<'_>) {
-        self.watch(turn);
-        let speaks = self.active && turn.parts.safety.abstains() < turn.view();
-        if !speaks || self.primary(turn.view(), turn.parts) != turn.parts.me {
-            return;
-        }
-        let decided = self.log.decided.last_key_value().map_or(turn.committed(), |(slot, _)| *slot);
-        self.next = self.next.max(decided.next());
-        self.skip_given();
-        while self.next <= self.log.high() && self.next.0 - turn.committed().0 <= turn.parts.config.pipeline {
-            let situation = Situation {
-                pending: turn.parts.store.pool.pending_commands(),
-                uncommitted: false,
-                ready_since: *self.ready_since.get_or_insert(turn.now),
-                view: self.slot_time,
-            };
-            match self.batching.decide(turn.now, situation) {
-                Decision::Propose => self.propose(turn),
-                Decision::Wait(time) => return turn.out.arm(Timer::Batch, time),
-                Decision::Rest => {
-                    self.ready_since = None;
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Skips slots with a PREPARE of this replica in this view: they are assigned already, by this replica or by
-    /// someone else who has its key.
-    fn skip_given(&mut self) {
-        while self.log.slots.get(&self.next).is_some_and(|slot| slot.prepare_cast.is_some()) {
-            self.next = self.next.next();
-        }
-    }
-
-    fn propose(&mut self, turn: &mut Turn<'_>) {
-        let (view, slot, me) = (turn.view(), self.next, turn.parts.me);
-        let pool = &mut turn.parts.store.pool;
-        let before = pool.pending_commands();
-        let payload = pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
-        turn.parts.alone.proposed(turn.now, &payload, &turn.parts.store.pool);
-        let block = Arc::new(Block::of_slot(view, me, slot, payload));
-        let bundles = carried_bundles(&block, turn.parts);
-        let ballot =
-            turn.parts.safety.prepare(view, slot, block.digest()).expect("a primary gives each slot away once");
-        let entry = self.log.slot(slot);
-        (entry.accepted, entry.prepare_cast, entry.since) =
-            (Some(block.digest()), Some(block.digest()), Some(turn.now));
-        self.skip_given();
-        self.ready_since = None;
-        turn.out.offer(turn.now, turn.parts, block.clone(), me);
-        // After a restart the block may be here already: the journal may hold it without the record of its proposal.
-        turn.parts.store.take_up(&block.digest());
-        let pending = turn.parts.store.pool.pending_commands();
-        self.batching.proposed(turn.now, pending);
-        turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
-        turn.out.cast(turn.parts, &ballot, To::All, |endorsement| {
-            PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))
-        });
-        turn.out.repeat(turn.parts.config.repeat_pre_prepare);
-        self.watch(turn);
-    }
-
     /// Handles a block whose commands are complete.
     fn on_whole(&mut self, digest: Digest, turn: &mut Turn<'_>) {
         let Some(slot) = turn.parts.store.tree.get(&digest).map(|block| block.height) else { return };
@@ -492,16 +424,6 @@ impl PbftEngine {
         self.try_prepare(slot, turn);
         self.try_execute(turn);
         self.watch(turn);
-    }
-}
-
-/// Returns the bundles that travel with a PRE-PREPARE.
-pub(super) fn carried_bundles(block: &Block, parts: &Parts) -> Vec<quorate_types::Bundle> {
-    match parts.config.dissemination {
-        Dissemination::Client => parts.alone.carried(&block.payload, &parts.store.pool),
-        Dissemination::Leader => {
-            block.payload.iter().filter_map(|bundle| parts.store.pool.get(bundle).cloned()).collect()
-        }
     }
 }
 

@@ -24,6 +24,7 @@ mod early;
 pub mod engine;
 pub mod log;
 pub mod message;
+mod primary;
 mod recovery;
 pub mod selection;
 mod view_change;

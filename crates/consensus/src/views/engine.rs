@@ -3,18 +3,17 @@
 
 mod admission;
 mod recovery;
+mod timeouts;
 mod voting;
 
 use super::message::{FromView, Proposal, Timeout, ViewMessage};
 use super::{Family, begins, builds_on, shows_what_it_tells};
 use crate::answers::Question;
 use crate::batching::{Batching, Decision, Situation};
-use crate::config::{Config, Dissemination, LONGEST_WAIT_SHARE, LeaderKind};
+use crate::config::{Config, LONGEST_WAIT_SHARE, LeaderKind};
 use crate::facts::Facts;
 use crate::journal::{Record, Standing};
 use crate::leader::Duties;
-use crate::pacemaker::Alarm;
-use crate::pool::MAX_RELAYED_BUNDLES;
 use crate::replica::{Admission, Event, Outbox, Parts, Protocol, Recalled};
 use crate::seam::{Drop, Halt, Mark, Timer, To};
 use crate::store::Taken;
@@ -274,63 +273,8 @@ impl<F: Family> Views<F> {
     /// the block does not show it, and with the bundles that travel with it.
     fn proposal(&self, block: Arc<Block>, endorsement: Vote, parts: &Parts) -> Proposal {
         let evidence = self.evidence.clone().filter(|_| !begins::<F>(block.view, &block.justify, None));
-        let bundles = match parts.config.dissemination {
-            Dissemination::Client => parts.alone.carried(&block.payload, &parts.store.pool),
-            Dissemination::Leader => {
-                block.payload.iter().filter_map(|digest| parts.store.pool.get(digest).cloned()).collect()
-            }
-        };
+        let bundles = parts.carried_bundles(&block);
         Proposal { block, evidence, endorsement, bundles }
-    }
-
-    /// Notes that a peer timed out of the current view. Each peer counts at most once per minimum view timeout;
-    /// otherwise a faulty one could make an idle cluster order empty blocks forever.
-    fn urge(&mut self, now: Time, by: ReplicaId, parts: &Parts) {
-        let last = self.urged_by.get(&by);
-        if last.is_none_or(|last| now.since(*last) >= parts.pacemaker.shortest()) {
-            self.urged_by.insert(by, now);
-            self.urged = true;
-        }
-    }
-
-    fn give_up(&mut self, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        let view = parts.pacemaker.view();
-        match &self.given_up {
-            Some(timeout) => out.recast(To::All, ViewMessage::Timeout(timeout.clone()).into()),
-            None => {
-                let Some(ballot) = parts.safety.give_up(view, &self.high, F::FACTS.timeouts_carry_certificates) else {
-                    return;
-                };
-                parts.pacemaker.gave_up();
-                out.mark(Mark::TimedOut(view));
-                let (high, evidence) = (self.high.clone(), self.evidence.clone());
-                let timeout = Arc::new(Timeout { vote: ballot.to_vote(parts.me), high, evidence });
-                self.given_up = Some(timeout.clone());
-                self.keep(None, parts, out);
-                out.keep_message(&ViewMessage::Timeout(timeout.clone()).into());
-                // The timeout message already contains the vote that is cast.
-                out.cast(parts, &ballot, To::All, |_| ViewMessage::Timeout(timeout).into());
-            }
-        }
-        out.arm(Timer::View, parts.pacemaker.retransmission());
-    }
-
-    fn on_view_alarm(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        self.watch(now, parts, out);
-        if self.given_up.is_some() {
-            return self.give_up(parts, out);
-        }
-        match parts.pacemaker.ring(now) {
-            Alarm::Idle => {}
-            Alarm::Later(time) => out.arm(Timer::View, time),
-            Alarm::GiveUp => self.give_up(parts, out),
-            Alarm::Remind(time) => {
-                out.arm(Timer::View, time);
-                if let Some(leader) = self.leader(parts).filter(|leader| *leader != parts.me) {
-                    out.relay(leader, parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
-                }
-            }
-        }
     }
 }
 

@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 
 /// Token of the waker; sockets have lower ones.
 const WAKER: Token = Token(usize::MAX);
+/// Maximum number of ready sockets that one poll takes from the kernel: more than a transport has.
+const MAX_READY_SOCKETS: usize = 16;
 /// Maximum size of a UDP packet, in bytes.
 const MAX_PACKET_BYTES: usize = 64 << 10;
 /// Longest time between two sweeps over links without events, in milliseconds.
@@ -150,7 +152,7 @@ impl DatagramTransport {
         let links = Links::new(committee, end.local(), settings.links.clone(), LOOK_MS, waker.clone());
         let mut transport = DatagramTransport {
             poll,
-            ready: mio::Events::with_capacity(endpoints_most()),
+            ready: mio::Events::with_capacity(MAX_READY_SOCKETS),
             waker,
             association,
             end,
@@ -204,11 +206,6 @@ impl DatagramTransport {
         let port = self.ports.iter().find(|port| port.door.is_some_and(|door| doors.contains(&door)))?;
         port.socket.local_addr().ok()
     }
-}
-
-/// Returns the maximum number of events taken from the kernel in one poll: more than there are sockets.
-const fn endpoints_most() -> usize {
-    16
 }
 
 impl Transport for DatagramTransport {
