@@ -1,4 +1,4 @@
-//! Where a process listens: a host, by number or by name, and a port.
+//! Addresses that processes listen on: an IP address or a host name, and a port.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -27,13 +27,14 @@ enum Host {
     Name(Arc<str>),
 }
 
-/// Text that is no address.
+/// Text that is not an address.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum AddressError {
     #[error("`{0}` does not end with a port: write HOST:PORT, such as 10.0.0.1:7000 or replica-0.example.com:7000")]
     Port(String),
     #[error(
-        "`{0}` is neither a host name nor an IP address: write HOST:PORT, such as 10.0.0.1:7000, [::1]:7000 or replica-0.example.com:7000"
+        "`{0}` is neither a host name nor an IP address: write HOST:PORT, such as 10.0.0.1:7000, [::1]:7000 or \
+         replica-0.example.com:7000"
     )]
     Host(String),
 }
@@ -54,7 +55,7 @@ impl Address {
         Ok(Address { host: Host::Name(host.into()), port })
     }
 
-    /// The same host, another port.
+    /// Returns this host with another port.
     pub fn with_port(&self, port: u16) -> Address {
         Address { host: self.host.clone(), port }
     }
@@ -63,7 +64,7 @@ impl Address {
         self.port
     }
 
-    /// The socket address, if the host is a number.
+    /// The socket address, if the host is an IP address.
     pub fn socket(&self) -> Option<SocketAddr> {
         match &self.host {
             Host::Number(number) => Some(SocketAddr::new(*number, self.port)),
@@ -127,7 +128,7 @@ impl FromStr for Address {
         let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
         let (host, port) = parts.ok_or_else(|| AddressError::Port(text.to_owned()))?;
         if host.contains(':') {
-            // A bare IPv6 number: its last part is not a port.
+            // A bare IPv6 address: its last group is not a port.
             return Err(AddressError::Host(text.to_owned()));
         }
         Address::on(host, port).map_err(|_| AddressError::Host(host.to_owned()))

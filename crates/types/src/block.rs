@@ -15,7 +15,7 @@ pub struct Block {
     pub view: View,
     /// The parent's height plus 1.
     pub height: Height,
-    /// Its proposer.
+    /// The proposer.
     pub author: ReplicaId,
     /// Certificate of the parent.
     pub justify: Certificate,
@@ -121,7 +121,7 @@ impl Wire for Block {
                 .invalid("block", "the certificate of its parent has attachments, which its digest does not cover"));
         }
         if justify.subject.height.0 == u64::MAX {
-            return Err(input.invalid("block", "its parent stands at the last height there is"));
+            return Err(input.invalid("block", "its parent already has the maximum height"));
         }
         let payload = decode_list(input, "block payload", MAX_BLOCK_BUNDLES, 32)?;
         Ok(Block::new(view, author, justify, payload))

@@ -192,11 +192,8 @@ impl Statement {
 /// One replica's signed statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vote {
-    /// What is voted on.
     pub subject: Subject,
-    /// What the voter says besides.
     pub attachment: Attachment,
-    /// Who votes.
     pub voter: ReplicaId,
     /// The scheme's signature of the statement; empty until the host has signed it.
     pub signature: Bytes,

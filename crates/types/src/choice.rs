@@ -1,8 +1,8 @@
 //! Values that a user chooses by name, in a configuration file or on the command line.
 //!
-//! [`choice!`](crate::choice!) makes the enum of a choice with everything its users need: the list of all values, the
-//! name of each, reading and writing, and one message for a name that is unknown. Each choice is declared once, in the
-//! lowest crate that acts on it; those that no crate owns are in [`choices`](crate::choices).
+//! [`choice!`](crate::choice!) declares an enum together with the list of its values, their names, parsing,
+//! serialisation, and one error message for unknown names. Each choice is declared once, in the lowest crate that uses
+//! it; choices that no single crate owns are in [`choices`](crate::choices).
 
 #[doc(hidden)]
 pub use serde;
@@ -12,31 +12,28 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Names less alike than this (Jaro-Winkler, 0 to 1) are not worth suggesting.
+/// Names less similar than this (Jaro-Winkler, 0 to 1) are not suggested.
 const MIN_SIMILARITY: f64 = 0.7;
 
 /// One of a few named values.
 pub trait Choice: FromStr<Err = UnknownName> + Copy + Send + Sync + 'static {
-    /// What is chosen, as errors call it: `reply mode`.
+    /// What is chosen, as in error messages: `reply mode`.
     const WHAT: &'static str;
 
     /// The names of all values, in the order of the documentation.
     fn names() -> Vec<&'static str>;
 
-    /// The error for a name that no value has.
+    /// Makes the error for an unknown name.
     fn unknown(given: &str) -> UnknownName {
         UnknownName { what: Self::WHAT, given: given.to_owned(), known: Self::names() }
     }
 }
 
-/// A name that no value of a choice has. Its text lists the names there are and the nearest one.
+/// An unknown name. The message lists the known names and suggests the nearest one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownName {
-    /// What was to be chosen.
     pub what: &'static str,
-    /// The name given.
     pub given: String,
-    /// The names there are.
     pub known: Vec<&'static str>,
 }
 
@@ -52,7 +49,7 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// Returns the name most like `given`; none if no name resembles it.
+/// Returns the known name most similar to `given`, or `None` if none is similar.
 pub fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
     let given = given.to_lowercase().replace('_', "-");
     let score = |name: &str| strsim::jaro_winkler(&given, &name.replace('_', "-"));
@@ -70,8 +67,8 @@ pub fn read<'de, T: Choice, D: Deserializer<'de>>(deserializer: D) -> Result<T, 
 
 /// Declares a choice: `choice!(/** doc */ Name, "what is chosen", /** doc */ Variant = "name", ..)`.
 ///
-/// The enum is [`Choice`], `Copy`, ordered and hashable; it is displayed, parsed, serialised and deserialised by name, and has
-/// `ALL` and `name()`. `#[derive(Default)]` and `#[default]` may stand among the docs.
+/// The enum is [`Choice`], `Copy`, ordered and hashable; it is displayed, parsed, serialised and deserialised by name,
+/// and has `ALL` and `name()`. The docs may contain `#[derive(Default)]` and `#[default]`.
 #[macro_export]
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$variant_doc:meta])* $variant:ident = $text:literal),+ $(,)?) => {
@@ -93,7 +90,8 @@ macro_rules! choice {
     };
 }
 
-/// Makes a type with `ALL` and `name()` a [`Choice`] that is displayed, parsed, serialised and deserialised by name.
+/// Implements [`Choice`] for a type with `ALL` and `name()`, which is displayed, parsed, serialised and deserialised by
+/// name.
 #[macro_export]
 macro_rules! named_choice {
     ($name:ident, $what:literal) => {
@@ -134,8 +132,8 @@ macro_rules! named_choice {
     };
 }
 
-/// Makes a handle to an object with a name a choice: `Copy` types with `ALL` and `name()`, compared, hashed and shown
-/// by name, too.
+/// Implements [`Choice`] for a handle to a named object: a `Copy` type with `ALL` and `name()`. The handle is also
+/// compared, hashed and printed by name.
 #[macro_export]
 macro_rules! named_handle {
     ($name:ident, $what:literal) => {

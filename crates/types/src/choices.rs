@@ -1,4 +1,4 @@
-//! The choices that a cluster and its clients have to make alike.
+//! Choices that a cluster and its clients must make alike.
 
 use crate::choice;
 
@@ -18,12 +18,12 @@ choice!(
     /// the wire.
     #[derive(Default)]
     ReplyMode, "reply mode",
-    /// Every replica answers every bundle with the outcome of each command; f+1 equal answers are the truth.
+    /// Every replica answers every bundle with the outcome of each command; f+1 equal answers prove it.
     #[default]
     Each = "each",
-    /// No replica answers with outcomes, so that ordering alone can be measured: replica 0 acknowledges each bundle,
-    /// with [`Results::bare`](crate::Results::bare), and the client takes any `Executed` for a bundle as its end. One
-    /// replica's word proves nothing, and no acknowledgement comes while replica 0 is down: for experiments only.
+    /// No replica answers with outcomes, so that ordering can be measured on its own: replica 0 acknowledges each
+    /// bundle with [`Results::bare`](crate::Results::bare), and the client accepts any `Executed` as the end of a
+    /// bundle. One replica's reply proves nothing, and none comes while replica 0 is down: for experiments only.
     None = "none",
 );
 

@@ -53,10 +53,10 @@ impl Wire for ClientRequest {
             }),
             3 => {
                 let id = input.get_u64("status id")?;
-                match input.get_u8("whether with history")? {
+                match input.get_u8("history flag")? {
                     0 => Ok(ClientRequest::Status { id, history: false }),
                     1 => Ok(ClientRequest::Status { id, history: true }),
-                    _ => Err(input.invalid("whether with history", "neither 0 nor 1")),
+                    _ => Err(input.invalid("history flag", "neither 0 nor 1")),
                 }
             }
             4 => Ok(ClientRequest::Height { id: input.get_u64("height id")? }),
@@ -78,7 +78,8 @@ pub enum Outcome<'a> {
     /// Not executed, and never will be, because its bundle expired. The client may sign it again with the same sequence
     /// number.
     Expired,
-    /// Will not be executed from now on. Whether it was before is unknown: its session was evicted or has moved on.
+    /// Will not be executed from now on. Unknown whether it was executed before: its session was evicted or has moved
+    /// on.
     Forgotten,
 }
 
@@ -274,9 +275,9 @@ pub enum ReplicaReply {
     /// A bundle was refused.
     Refused {
         bundle: Digest,
-        /// Reason and remedy.
+        /// What is wrong and what to do.
         why: String,
-        /// Whether the bundle may be accepted later: there is no room for it now. Otherwise it never will be.
+        /// The bundle may be accepted later: there is no room for it now. Otherwise it will never be accepted.
         again: bool,
     },
     /// Answer to a query, and the height of the state that it was read from.
@@ -337,7 +338,7 @@ impl Wire for ReplicaReply {
                 let again = match input.get_u8("refusal")? {
                     0 => false,
                     1 => true,
-                    _ => return Err(input.invalid("refusal", "it is neither for now nor for good")),
+                    _ => return Err(input.invalid("refusal", "the retry flag is neither 0 nor 1")),
                 };
                 Ok(ReplicaReply::Refused { bundle, why, again })
             }

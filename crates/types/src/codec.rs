@@ -1,8 +1,7 @@
 //! The canonical wire codec: little-endian, length-prefixed, versioned, bounds-checked.
 //!
 //! A message has exactly one encoding. Every length is checked against a named limit and the remaining bytes before
-//! anything is allocated, and bytes left over at the end are an error. Byte strings are slices of the received buffer,
-//! not copies.
+//! anything is allocated, and trailing bytes are an error. Byte strings are slices of the received buffer, not copies.
 
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
@@ -17,7 +16,7 @@ pub trait Wire: Sized {
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError>;
 }
 
-/// Error of decoding: the field being read, its offset in the message, and the reason.
+/// Decoding error: the field being read, its offset in the message, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("cannot decode {what} at byte {at}: {why}")]
 pub struct DecodeError {
@@ -93,8 +92,8 @@ impl Encoder {
         self.buffer.is_empty()
     }
 
-    /// Returns the encoding so far and continues in the rest of the memory, so that many small messages share one
-    /// allocation, which is freed when all of them are dropped.
+    /// Returns the encoding so far and continues in the same allocation, so that many small messages share one; it is
+    /// freed when all of them are dropped.
     pub fn take(&mut self) -> Bytes {
         self.buffer.split().freeze()
     }
@@ -221,14 +220,14 @@ pub fn encode_message<T: Wire>(value: &T) -> Bytes {
     out.finish()
 }
 
-/// Decodes a whole message. Another version, or a byte left over, is an error.
+/// Decodes a whole message. A different version and trailing bytes are errors.
 pub fn decode_message<T: Wire>(message: Bytes) -> Result<T, DecodeError> {
     let mut input = Decoder::new(message);
     if input.get_u8("wire version")? != WIRE_VERSION {
         return Err(DecodeError {
             what: "wire version",
             at: 0,
-            why: DecodeReason::Invalid("the peer speaks another version"),
+            why: DecodeReason::Invalid("the peer uses another version of the wire format"),
         });
     }
     let value = T::decode(&mut input)?;
@@ -255,7 +254,7 @@ pub fn encode_list<T: Wire>(items: &[T], out: &mut Encoder) {
     }
 }
 
-/// One byte, 0 or 1, then the value if there is one.
+/// One byte, 0 or 1, then the value if present.
 impl<T: Wire> Wire for Option<T> {
     fn encode(&self, out: &mut Encoder) {
         out.put_u8(self.is_some().into());

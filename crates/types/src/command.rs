@@ -1,8 +1,8 @@
 //! Commands and the bundles that carry them.
 //!
-//! A client wants a command executed: it has its own client, sequence number, result and latency. Commands travel in
-//! bundles (of one, where a paper says so). A bundle is named by the digest of its encoding and never taken apart on
-//! the way: it is validated once, where it enters, and then shared as one piece of memory.
+//! Each command has its own client, sequence number, result and latency. Commands travel in bundles (of one, where a
+//! paper requires it). A bundle is identified by the digest of its encoding and never taken apart on the way: it is
+//! validated once, on arrival, and then shared as one piece of memory.
 //!
 //! ```text
 //! offset  0  authenticator   1   its kind: 0 none, 1 a public key of 32 bytes and a signature of 64
@@ -13,9 +13,9 @@
 //!            the authenticator: public key, signature
 //! ```
 //!
-//! All commands of a bundle belong to the origin's owner, so one signature covers them, and a command of another client
-//! cannot be encoded. The digest covers the authenticator: a bundle is genuine on all replicas or on none. The
-//! signature scheme behind a kind is known to `quorate_crypto` alone.
+//! All commands of a bundle belong to the origin's owner, so one signature covers them, and another client's command
+//! cannot be encoded. The digest covers the authenticator: a bundle is genuine on all replicas or on none. Only
+//! `quorate_crypto` knows the signature scheme of each kind.
 //!
 //! Bundles expire, so that replicas need not remember executed commands forever: see `quorate_applications::session`.
 
@@ -67,12 +67,12 @@ const COUNT_AT: usize = EXPIRES_AT + 8;
 /// Length of a bundle before its first command.
 const BUNDLE_HEADER_BYTES: usize = COUNT_AT + 4;
 
-/// Proof that a bundle is its origin's owner's, borrowed from the bundle.
+/// Proof that a bundle comes from its origin's owner, borrowed from the bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Authenticator<'a> {
     /// Position in [`AUTHENTICATORS`], never 0.
     pub kind: u8,
-    /// The owner's public key: the owner is its hash.
+    /// The owner's public key; the owner's id is its hash.
     pub public_key: &'a [u8],
     /// The owner's signature of [`Bundle::statement`]. Decoding does not check it.
     pub signature: &'a [u8],
@@ -121,7 +121,7 @@ impl Bundle {
         origin(&self.body)
     }
 
-    /// The last height at which its commands may be executed.
+    /// Maximum height at which its commands may be executed.
     pub fn expires(&self) -> Height {
         Height(u64::from_le_bytes(self.body[EXPIRES_AT..COUNT_AT].try_into().expect("validated")))
     }
@@ -140,7 +140,7 @@ impl Bundle {
         &self.body
     }
 
-    /// The authenticator; `None` if the bundle has none.
+    /// The authenticator, if the bundle has one.
     pub fn authenticator(&self) -> Option<Authenticator<'_>> {
         let kind = self.body[0];
         let form = AUTHENTICATORS[usize::from(kind)];
@@ -240,7 +240,7 @@ fn validate(body: &[u8]) -> Result<(), DecodeError> {
     }
     let key = &rest[..kind.public_key_bytes];
     if body[0] != UNAUTHENTICATED && ClientId::of_key(key).owner() != origin(body).owner() {
-        return Err(invalid(at, "its origin is not of the key that it is signed with"));
+        return Err(invalid(at, "its origin does not belong to the key that signed it"));
     }
     Ok(())
 }
@@ -271,7 +271,7 @@ pub struct BundleBuilder {
 }
 
 impl BundleBuilder {
-    /// Starts a bundle whose replies go to `origin`, and which may be executed at heights up to `expires`. Clients pass
+    /// Starts a bundle with replies to `origin`, executable up to the height `expires`. Clients pass
     /// [`Height::latest_expiry`] of the height that they know.
     pub fn new(origin: ClientId, expires: Height) -> Self {
         let mut body = BytesMut::with_capacity(1024);
@@ -315,16 +315,16 @@ impl BundleBuilder {
     /// Returns the bundle without an authenticator.
     ///
     /// # Panics
-    /// If there is no command in it.
+    /// If it has no command.
     pub fn finish(self) -> Bundle {
         Bundle::from_body(self.content(UNAUTHENTICATED).freeze()).expect("the builder keeps every limit")
     }
 
-    /// Returns the bundle with an authenticator of this kind: the public key of the origin's owner, and what `sign`
-    /// makes of the statement.
+    /// Returns the bundle with an authenticator of this kind: the public key of the origin's owner, and the signature
+    /// that `sign` returns for the statement.
     ///
     /// # Panics
-    /// If there is no command in it, or key and signature do not have the lengths of the kind, or the key is not the
+    /// If the bundle has no command, the key or the signature has the wrong length for the kind, or the key is not the
     /// owner's.
     pub fn finish_signed(
         self,
@@ -334,7 +334,7 @@ impl BundleBuilder {
         sign: impl FnOnce(&BundleStatement) -> Bytes,
     ) -> Bundle {
         let owner = self.origin.owner();
-        assert_eq!(ClientId::of_key(public_key).owner(), owner, "the origin {} is of another key", self.origin);
+        assert_eq!(ClientId::of_key(public_key).owner(), owner, "the origin {} belongs to another key", self.origin);
         let mut body = self.content(kind);
         let content = content_digest(&body);
         let signature = sign(&statement(cluster, &content));

@@ -6,7 +6,7 @@ use crate::quorum::{Quorum, QuorumError};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// This file: the documentation of a member's fields is that of their configuration keys.
+/// This file: the docs of a member's fields also document the configuration keys.
 pub const SOURCE: &str = include_str!("committee.rs");
 
 /// One replica of the committee, as configuration files list it.

@@ -1,4 +1,4 @@
-//! SHA-256 digests. Every hash begins with a tag of four bytes that names the kind of its content.
+//! SHA-256 digests. Every hash begins with a four-byte tag that names the kind of its content.
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

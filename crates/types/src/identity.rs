@@ -7,7 +7,7 @@ use bytes::Bytes;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProofShape {
     pub signature_bytes: usize,
-    /// A proof is one value, whatever the number of signers. Otherwise it is the list of their signatures.
+    /// A proof is one value for any number of signers. Otherwise it is the list of their signatures.
     pub is_aggregate: bool,
 }
 

@@ -62,7 +62,7 @@ impl ClientId {
     /// Width of the session number in an id.
     pub const SESSION_BITS: u32 = 16;
 
-    /// Returns the first session of the owner of this public key.
+    /// Returns the first session of this public key's owner.
     pub fn of_key(public_key: &[u8]) -> ClientId {
         let mut hasher = Hasher::new(*b"qK01");
         hasher.update(public_key);
@@ -75,7 +75,7 @@ impl ClientId {
         self.0 >> ClientId::SESSION_BITS
     }
 
-    /// Number of this session among its owner's.
+    /// Number of this session among the owner's sessions.
     pub fn session(self) -> u16 {
         self.0 as u16
     }
@@ -125,7 +125,7 @@ impl Height {
         Height(self.0.checked_add(1).expect("a chain does not reach 2^64 blocks"))
     }
 
-    /// The latest permitted expiry of a bundle that is executed at this height or above.
+    /// Maximum expiry of a bundle that is executed at this height or above.
     pub fn latest_expiry(self) -> Height {
         Height(self.0.saturating_add(MAX_BUNDLE_LIFETIME_BLOCKS))
     }
@@ -144,7 +144,7 @@ impl ClusterId {
         ClusterId(hasher.finish())
     }
 
-    /// Digest of the empty chain, to which every chain's hash links lead. It depends on the cluster's name.
+    /// Digest of the empty chain, at the root of every chain's hash links. It depends on the cluster's name.
     pub fn genesis(&self) -> Digest {
         let mut hasher = Hasher::new(*b"qG01");
         hasher.update(&self.0.0);

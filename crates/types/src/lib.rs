@@ -1,8 +1,8 @@
-//! The nouns of quorate: identifiers, views, commands, blocks, votes, certificates, quorum arithmetic and the wire
+//! Basic types of quorate: identifiers, views, commands, blocks, votes, certificates, quorum arithmetic and the wire
 //! codec.
 //!
-//! All other crates use these types, so they are small, mostly immutable, and have exactly one encoding, which
-//! [`codec`] defines and hashes and signatures cover.
+//! All other crates use these types, so they are small and mostly immutable. Each has exactly one encoding, defined by
+//! [`codec`] and covered by hashes and signatures.
 
 pub mod address;
 pub mod bitset;

@@ -1,4 +1,4 @@
-//! Limits of the wire format. A value over its limit is refused, naming the field, before anything is allocated for it.
+//! Limits of the wire format. A value over its limit is refused by field name before anything is allocated for it.
 
 /// Maximum number of replicas in a committee; the width of the signer bit set.
 pub const MAX_REPLICAS: usize = 256;

@@ -23,7 +23,7 @@ pub enum QuorumError {
 }
 
 impl Quorum {
-    /// Returns the quorum of `replicas` with the most faults they tolerate, f = floor((n-1)/3).
+    /// Returns the quorum of `replicas` with the maximum number of faults, f = floor((n-1)/3).
     pub fn of(replicas: usize) -> Result<Quorum, QuorumError> {
         Quorum::with_faults(replicas, replicas.saturating_sub(1) / 3)
     }
@@ -39,12 +39,12 @@ impl Quorum {
         Ok(Quorum { replicas, faults })
     }
 
-    /// n.
+    /// Number of replicas, n.
     pub fn replicas(self) -> usize {
         self.replicas
     }
 
-    /// f.
+    /// Maximum number of faulty replicas, f.
     pub fn faults(self) -> usize {
         self.faults
     }

@@ -11,7 +11,7 @@ pub const MAX_STATE_BYTES: usize = 4 << 30;
 /// Maximum number of chunks of a state.
 pub const MAX_CHUNKS: usize = MAX_STATE_BYTES / CHUNK_BYTES;
 
-/// Length and chunk digests of a state, with which fetched chunks are verified.
+/// Length and chunk digests of a state, for verifying fetched chunks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Manifest {
     bytes: u64,
@@ -52,7 +52,7 @@ impl Manifest {
             .is_some_and(|digest| bytes.len() == rest.min(CHUNK_BYTES) && chunk_digest(bytes) == *digest)
     }
 
-    /// Digest that a quorum signs in a checkpoint at which this state is kept.
+    /// Digest that a quorum signs in a checkpoint of this state.
     pub fn digest(&self) -> Digest {
         let mut out = Encoder::with_capacity(16 + self.chunks.len() * size_of::<Digest>());
         self.encode(&mut out);
@@ -86,7 +86,7 @@ impl Wire for Manifest {
         let bytes = input.get_u64("bytes of a state")?;
         let chunks: Vec<Digest> = decode_list(input, "chunks of a state", MAX_CHUNKS, size_of::<Digest>())?;
         if bytes == 0 || bytes.div_ceil(CHUNK_BYTES as u64) != chunks.len() as u64 {
-            return Err(input.invalid("chunks of a state", "they are not as many as its bytes take"));
+            return Err(input.invalid("chunks of a state", "their number does not match the length of the state"));
         }
         Ok(Manifest { bytes, chunks })
     }

@@ -40,7 +40,7 @@ pub struct Status {
     /// Number of other replicas.
     #[serde(default)]
     pub peers: usize,
-    /// The other replicas to which it is connected.
+    /// The other replicas that it has links to.
     #[serde(default)]
     pub connected: Vec<ReplicaId>,
     /// Problems that an operator should look at, in sentences.
@@ -58,43 +58,26 @@ pub struct Status {
     pub settings: Option<Settings>,
 }
 
-/// A replica's settings that matter to measurements, named as the keys of its configuration, which document them.
+/// A replica's settings that affect measurements, named like the configuration keys that document them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Who orders the commands and how.
     pub protocol: String,
-    /// Who leads a view.
     pub leader: String,
-    /// To whom votes go in a chained protocol.
     pub votes: String,
-    /// Most commands in a block.
     pub batch: u32,
-    /// When a leader proposes a block that is not full.
     pub batch_policy: String,
-    /// Longest wait for a fuller block under `timed`.
     pub batch_wait_ms: u64,
-    /// How commands reach the replicas.
     pub dissemination: String,
-    /// Time without progress after which a view is given up.
     pub view_timeout_ms: u64,
-    /// How the view timeout behaves from view to view.
     pub view_duration: String,
-    /// PBFT: slots above the last stable checkpoint that may be in use.
     pub window: u64,
-    /// Blocks from one checkpoint to the next.
     pub checkpoint_interval: u64,
-    /// PBFT: slots that the primary has in flight at most.
     pub pipeline: u64,
-    /// The signature scheme of votes and certificates.
     pub scheme: String,
-    /// How clients show that commands are theirs.
     pub client_authentication: String,
-    /// What protects messages on the way.
     pub channel: String,
-    /// What carries them.
     pub transport: String,
-    /// What executes the commands.
     pub application: String,
     /// `file` or `memory`.
     pub journal: String,

@@ -1,6 +1,6 @@
-//! Numbers and words as people and shells read them.
+//! Numbers and words for people and shells.
 
-/// A count, its digits grouped by thousands.
+/// Formats a count with its digits grouped in thousands.
 pub fn count(value: u64) -> String {
     group(&value.to_string())
 }
@@ -16,7 +16,7 @@ pub fn group(digits: &str) -> String {
     grouped
 }
 
-/// A word as a POSIX shell reads it.
+/// Quotes a word for a POSIX shell, if necessary.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

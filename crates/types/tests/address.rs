@@ -1,4 +1,4 @@
-//! Addresses: numbers, names, and what is neither.
+//! Parsing of IP addresses, host names and invalid addresses.
 
 use quorate_types::Address;
 
@@ -7,7 +7,7 @@ fn parse(text: &str) -> Result<Address, String> {
 }
 
 #[test]
-fn numbers_and_names_are_read_and_written_alike() {
+fn ip_addresses_and_names_are_written_as_they_are_read() {
     for text in ["10.0.0.1:7000", "[::1]:7000", "replica-0.example.com:7000", "localhost:0", "a_b:65535", "4.example:1"]
     {
         let address = parse(text).expect(text);
@@ -20,7 +20,7 @@ fn numbers_and_names_are_read_and_written_alike() {
 }
 
 #[test]
-fn what_is_no_address_is_refused_with_what_to_write() {
+fn invalid_addresses_are_refused_with_help() {
     let long = format!("{}:7000", "a.".repeat(127) + "a");
     for text in [
         "",
@@ -50,7 +50,7 @@ fn what_is_no_address_is_refused_with_what_to_write() {
 }
 
 #[test]
-fn loopback_is_told_from_the_rest() {
+fn loopback_addresses_are_recognised() {
     for (text, is_loopback) in [
         ("127.0.0.1:1", true),
         ("127.9.9.9:1", true),

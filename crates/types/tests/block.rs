@@ -1,4 +1,4 @@
-//! A block's digest covers all of it but the proof.
+//! A block's digest covers everything except the proof.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -12,7 +12,12 @@ fn another(digest: Digest, bit: usize) -> Digest {
 
 proptest! {
     #[test]
-    fn the_digest_covers_each_field(block in crate::common::block(), bit in 0usize..256, number in 0usize..64, member in crate::common::replica()) {
+    fn the_digest_covers_each_field(
+        block in crate::common::block(),
+        bit in 0usize..256,
+        number in 0usize..64,
+        member in crate::common::replica(),
+    ) {
         let Block { view, author, justify, payload, .. } = block.clone();
         let digest = |view, author, justify: &Certificate, payload: &[Digest]| {
             Block::new(view, author, justify.clone(), payload.to_vec()).digest()
@@ -52,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_payload_counts(block in crate::common::block()) {
+    fn the_digest_covers_the_order_of_the_payload(block in crate::common::block()) {
         let mut payload = block.payload.clone();
         payload.reverse();
         let other = Block::new(block.view, block.author, block.justify.clone(), payload);
@@ -60,14 +65,14 @@ proptest! {
     }
 
     #[test]
-    fn the_proof_is_not_covered(block in crate::common::block(), proof in crate::common::bytes(64)) {
+    fn the_digest_does_not_cover_the_proof(block in crate::common::block(), proof in crate::common::bytes(64)) {
         let justify = Certificate { proof, ..block.justify.clone() };
         let other = Block::new(block.view, block.author, justify, block.payload.clone());
         prop_assert_eq!(other.digest(), block.digest());
     }
 
     #[test]
-    fn a_block_stands_on_what_it_justifies(block in crate::common::block()) {
+    fn a_block_extends_the_block_that_it_justifies(block in crate::common::block()) {
         prop_assert_eq!(block.parent(), block.justify.subject.digest);
         prop_assert_eq!(block.height, block.justify.subject.height.next());
         let subject = block.subject(Domain::Vote);
@@ -91,6 +96,6 @@ fn a_block_beyond_the_last_height_is_refused() {
     ReplicaId(0).encode(&mut out);
     justify.encode(&mut out);
     out.put_count(0);
-    let error = Block::decode(&mut Decoder::new(out.finish())).expect_err("it is refused");
+    let error = Block::decode(&mut Decoder::new(out.finish())).expect_err("the height overflows");
     assert!(error.to_string().contains("last height"), "{error}");
 }

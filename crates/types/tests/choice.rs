@@ -1,4 +1,4 @@
-//! A choice reads back what it writes, by name, and says of an unknown name what there is.
+//! A choice parses its own output, and an unknown name gets an error that lists the known ones.
 
 use quorate_types::{ApplicationKind, Choice, Dissemination, Fault, ReplyMode, UnknownName};
 use serde::de::IntoDeserializer;
@@ -27,14 +27,14 @@ where
 }
 
 #[test]
-fn every_name_reads_back() {
+fn every_name_parses_to_its_value() {
     reads_back(Dissemination::ALL);
     reads_back(ReplyMode::ALL);
     reads_back(ApplicationKind::ALL);
 }
 
 #[test]
-fn an_unknown_name_is_told_the_known_and_the_nearest() {
+fn the_error_for_an_unknown_name_lists_the_known_names_and_the_nearest() {
     let message = |name: &str| name.parse::<Dissemination>().expect_err("no such name").to_string();
     assert_eq!(message("leaders"), "unknown dissemination `leaders`: one of client, leader (did you mean `leader`?)");
     assert_eq!(message("zzz"), "unknown dissemination `zzz`: one of client, leader");
@@ -45,7 +45,7 @@ fn an_unknown_name_is_told_the_known_and_the_nearest() {
 }
 
 #[test]
-fn a_fault_says_where_what_and_how_to_help_it() {
+fn a_fault_says_where_what_and_what_to_do() {
     let fault: Fault<&str> = Fault::new("batch", "is 0", "set at least 1");
     assert_eq!(fault.to_string(), "batch: is 0; help: set at least 1");
     let moved = fault.at(|key| format!("`consensus.{key}`"));

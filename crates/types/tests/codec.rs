@@ -1,4 +1,4 @@
-//! The laws of the codec, for every type on the wire: one value, one encoding, and no bytes that do harm.
+//! Properties of the codec for every type on the wire: each value has one encoding, and no input does harm.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn flipped(message: &[u8], bit: usize) -> Bytes {
     bytes.into()
 }
 
-/// What decodes has these bytes as its only encoding.
+/// Checks that decoded bytes are the value's only encoding.
 fn canonical<T: Wire>(message: Bytes) {
     if let Ok(value) = decode_message::<T>(message.clone()) {
         assert_eq!(encode_message(&value), message, "a second encoding of one value");
@@ -35,7 +35,8 @@ fn laws<T: Wire + PartialEq + Debug>(value: &T) {
     }
 }
 
-/// Bytes at random hardly ever get past the first field: small ones do, being kinds, counts and lengths.
+/// Small bytes mostly: as kinds, counts and lengths, they get past the first field, which uniformly random ones rarely
+/// do.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![6 => Just(0u8), 3 => 1u8..4, 1 => any::<u8>()];
     prop_oneof![prop::collection::vec(byte, 0..300), prop::collection::vec(any::<u8>(), 0..300)]
@@ -50,7 +51,7 @@ macro_rules! wire_types {
                 #![proptest_config(ProptestConfig::with_cases(48))]
 
                 #[test]
-                fn keeps_the_laws(value in $strategy) {
+                fn values_have_one_encoding_and_prefixes_are_refused(value in $strategy) {
                     laws::<$type>(&value);
                 }
 
@@ -98,18 +99,21 @@ wire_types! {
 }
 
 #[test]
-fn another_version_is_refused() {
+fn a_message_of_another_version_is_refused() {
     let message = encode_message(&View(7));
     for version in (0..=255).filter(|version| *version != WIRE_VERSION) {
         let other = Bytes::from([&[version], &message[1..]].concat());
         let error = decode_message::<View>(other).expect_err("it is refused");
-        assert_eq!(error.to_string(), "cannot decode wire version at byte 0: the peer speaks another version");
+        assert_eq!(
+            error.to_string(),
+            "cannot decode wire version at byte 0: the peer uses another version of the wire format"
+        );
     }
 }
 
 #[test]
 fn errors_name_the_field_and_the_byte() {
-    let error = decode_message::<Subject>(Bytes::from_static(&[WIRE_VERSION, 9])).expect_err("there is no such domain");
+    let error = decode_message::<Subject>(Bytes::from_static(&[WIRE_VERSION, 9])).expect_err("the domain is unknown");
     assert_eq!(error.to_string(), "cannot decode domain at byte 2: no such domain");
     let error = decode_message::<Subject>(Bytes::from_static(&[WIRE_VERSION, 1, 0, 0])).expect_err("it is short");
     assert_eq!(error.to_string(), "cannot decode View at byte 2: 8 bytes are needed and 2 are left");
@@ -129,7 +133,7 @@ fn byte_strings_are_slices_of_the_message() {
 }
 
 #[test]
-fn attachments_are_one_for_each_signer_and_one_deep() {
+fn there_is_one_attachment_for_each_signer_and_no_nesting() {
     let subject = Subject { domain: Domain::Timeout, view: View(3), height: Height(2), digest: Digest::ZERO };
     let certificate = |signers: &[u16], attachments: Vec<Attachment>| Certificate {
         subject,

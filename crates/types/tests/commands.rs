@@ -1,4 +1,4 @@
-//! Bundles and results: what goes in comes out.
+//! Bundles and results decode to the values that were encoded.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use quorate_types::*;
 
 proptest! {
     #[test]
-    fn commands_come_out_as_they_went_in(
+    fn commands_survive_encoding(
         origin in crate::common::client(),
         expires in crate::common::height(),
         signer in prop::option::of(crate::common::authenticator()),
@@ -31,12 +31,12 @@ proptest! {
     }
 
     #[test]
-    fn a_bundle_is_named_by_its_bytes(one in crate::common::bundle(), two in crate::common::bundle()) {
+    fn a_bundle_is_identified_by_its_bytes(one in crate::common::bundle(), two in crate::common::bundle()) {
         prop_assert_eq!(one.digest() == two.digest(), one.body() == two.body());
     }
 
     #[test]
-    fn outcomes_come_out_as_they_went_in(
+    fn outcomes_survive_encoding(
         outcomes in prop::collection::vec((0u8..7, prop::collection::vec(any::<u8>(), 1..9)), 0..20), reused in any::<bool>(),
     ) {
         let outcomes: Vec<Outcome<'_>> = outcomes
@@ -63,7 +63,11 @@ proptest! {
     }
 
     #[test]
-    fn decoded_results_can_be_read_and_are_the_shortest(kind in 0u8..3, count in 0u8..5, tail in prop::collection::vec(0u8..3, 0..40)) {
+    fn decoded_results_can_be_read_and_are_the_shortest(
+        kind in 0u8..3,
+        count in 0u8..5,
+        tail in prop::collection::vec(0u8..3, 0..40),
+    ) {
         let bytes = [&[kind, count, 0, 0, 0], &tail[..]].concat();
         if let Ok(results) = Results::decode(&mut Decoder::new(bytes.into())) {
             prop_assert_eq!(results.outcomes().count(), results.len());
@@ -82,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn all_empty_is_what_empty_results_are() {
+fn empty_results_have_the_short_form() {
     for count in [0, 1, 400] {
         assert_eq!(Results::all_empty(count), Results::collect(std::iter::repeat_n(Outcome::Executed(&[]), count)));
     }
@@ -99,7 +103,7 @@ fn a_list_of_empty_results_is_refused() {
 }
 
 #[test]
-fn signs_are_no_hexadecimal() {
+fn signs_are_not_hexadecimal_digits() {
     assert_eq!(digest::decode_hex("+1"), None);
     assert_eq!(digest::decode_hex("0"), None);
     assert_eq!(digest::decode_hex("0g"), None);
@@ -107,7 +111,7 @@ fn signs_are_no_hexadecimal() {
 }
 
 #[test]
-fn a_bundle_keeps_its_limits() {
+fn the_limits_of_a_bundle_are_enforced() {
     let mut builder = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());
     assert!(builder.fits(MAX_PAYLOAD_BYTES) && !builder.fits(MAX_PAYLOAD_BYTES + 1));
     (0..MAX_BUNDLE_COMMANDS as u64).for_each(|sequence| builder.push(ClientId(1), sequence, b""));

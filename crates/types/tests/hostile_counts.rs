@@ -1,4 +1,4 @@
-//! A message that claims more than it carries is refused before anything is allocated for the claim.
+//! A message with a count larger than its content is refused before anything is allocated for the count.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -15,14 +15,15 @@ thread_local! {
     static ALLOCATED_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting what each thread asks for.
+/// The system's allocator, with a count of the bytes that each thread allocates.
 struct Counting;
 
 fn count(bytes: usize) {
     ALLOCATED_BYTES.with(|allocated| allocated.set(allocated.get().saturating_add(bytes)));
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; the counter is a plain cell that needs no allocation.
+// SAFETY: every call is passed on to the system's allocator unchanged; the counter is a plain cell that allocates
+// nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -47,14 +48,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes allocated while decoding, over all allocations.
+/// Returns the bytes allocated while decoding, and whether decoding succeeded.
 fn allocated<T: Wire>(message: Bytes) -> (usize, bool) {
     let before = ALLOCATED_BYTES.get();
     let decoded = decode_message::<T>(message);
     (ALLOCATED_BYTES.get() - before, decoded.is_ok())
 }
 
-/// A decoded value may be some times as large as its encoding, whatever its fields claim.
+/// Upper bound on the bytes allocated for a message: a decoded value may be several times as large as its encoding.
 fn allowance(message_bytes: usize) -> usize {
     1024 + 32 * message_bytes
 }
@@ -72,7 +73,7 @@ const CLAIMS: [usize; 10] = [
     0x0101_0101,
 ];
 
-/// Writes every claim over every four bytes of a message.
+/// Overwrites each four bytes of a message with each large count.
 fn claims_are_refused<T: Wire>(value: &T) {
     let message = encode_message(value);
     for at in 1..message.len().saturating_sub(3) {
@@ -89,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn no_claim_is_believed(
+    fn no_count_is_trusted(
         certificate in crate::common::certificate(), vote in crate::common::vote(), block in crate::common::block(), bundle in crate::common::bundle(),
         results in crate::common::results(), request in crate::common::request(), reply in crate::common::reply(),
     ) {
@@ -103,9 +104,9 @@ proptest! {
     }
 }
 
-/// Twenty bytes or a few more that end in a claim of 2^32-1 entries.
+/// About twenty bytes that end in a count of 2^32-1 entries.
 #[test]
-fn short_messages_with_huge_claims_are_refused() {
+fn short_messages_with_huge_counts_are_refused() {
     let message = |head: &[u8]| Bytes::from([&[WIRE_VERSION], head, &[0xff; 4]].concat());
     let subject = |domain: u8| [&[domain][..], &[0; 48]].concat();
     let certificate = [subject(2), vec![0]].concat();
@@ -129,14 +130,14 @@ fn short_messages_with_huge_claims_are_refused() {
 }
 
 #[test]
-fn the_allocator_does_count() {
+fn the_allocator_counts_bytes() {
     let before = ALLOCATED_BYTES.get();
     drop(std::hint::black_box(vec![1u8; 1 << 20]));
     assert!(ALLOCATED_BYTES.get() - before >= 1 << 20);
 }
 
 #[test]
-fn an_empty_list_of_many_costs_nothing() {
+fn many_empty_results_take_no_memory() {
     let (allocated, decoded) = allocated::<Results>(encode_message(&Results::all_empty(MAX_BUNDLE_COMMANDS)));
     assert!(decoded && allocated <= 64, "{allocated} bytes");
     let beyond = encode_message(&Results::all_empty(MAX_BUNDLE_COMMANDS + 1));

@@ -1,4 +1,4 @@
-//! Quorum arithmetic, for every committee there can be.
+//! Quorum arithmetic for every possible committee.
 
 use quorate_types::limits::MAX_REPLICAS;
 use quorate_types::quorum::{Quorum, QuorumError};
@@ -19,7 +19,7 @@ fn two_quorums_share_an_honest_replica() {
 }
 
 #[test]
-fn no_smaller_quorum_would_do() {
+fn no_smaller_quorum_is_safe() {
     for committee in every_committee() {
         let (n, f, q) = (committee.replicas(), committee.faults(), committee.quorum());
         assert!(2 * (q - 1) <= n + f, "{committee:?}: quorums of {} would do", q - 1);
@@ -27,26 +27,26 @@ fn no_smaller_quorum_would_do() {
 }
 
 #[test]
-fn the_honest_alone_are_a_quorum() {
+fn the_honest_replicas_are_a_quorum() {
     for committee in every_committee() {
         assert!(committee.quorum() <= committee.replicas() - committee.faults(), "{committee:?} waits for the faulty");
     }
 }
 
 #[test]
-fn a_weak_quorum_holds_an_honest_replica_and_the_honest_hold_one() {
+fn a_weak_quorum_has_an_honest_replica_and_every_quorum_has_an_honest_weak_quorum() {
     for committee in every_committee() {
         assert!(committee.weak() > committee.faults());
         assert!(committee.weak() <= committee.replicas() - committee.faults());
         assert!(
             committee.quorum() - committee.faults() >= committee.weak(),
-            "{committee:?}: the honest of a quorum are not enough"
+            "{committee:?}: too few honest replicas in a quorum"
         );
     }
 }
 
 #[test]
-fn the_usual_sizes() {
+fn committees_of_3f_plus_1_have_quorums_of_2f_plus_1() {
     for f in 0..=85 {
         let committee = Quorum::of(3 * f + 1).expect("it is a committee");
         assert_eq!((committee.faults(), committee.quorum(), committee.weak()), (f, 2 * f + 1, f + 1));

@@ -1,4 +1,4 @@
-//! The signer set against a set.
+//! The signer set compared with a `BTreeSet`.
 
 use proptest::prelude::*;
 use quorate_types::limits::MAX_REPLICAS;
@@ -15,7 +15,7 @@ fn set(replicas: &[u16]) -> Signers {
 
 proptest! {
     #[test]
-    fn it_is_a_set(replicas in replicas()) {
+    fn the_signer_set_matches_the_model(replicas in replicas()) {
         let (mut signers, mut model) = (Signers::empty(), BTreeSet::new());
         for replica in replicas {
             prop_assert_eq!(signers.insert(ReplicaId(replica)), model.insert(ReplicaId(replica)));
@@ -31,7 +31,11 @@ proptest! {
     }
 
     #[test]
-    fn equality_is_membership(one in replicas(), two in replicas(), order in any::<prop::sample::Index>()) {
+    fn sets_are_equal_exactly_if_their_members_are(
+        one in replicas(),
+        two in replicas(),
+        order in any::<prop::sample::Index>(),
+    ) {
         let members = |replicas: &[u16]| replicas.iter().copied().collect::<BTreeSet<_>>();
         prop_assert_eq!(set(&one) == set(&two), members(&one) == members(&two));
         let mut rotated = one.clone();
@@ -42,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn union_is_union(one in replicas(), two in replicas(), three in replicas()) {
+    fn union_matches_the_model(one in replicas(), two in replicas(), three in replicas()) {
         let union = |sets: &[&[u16]]| {
             let mut union = Signers::empty();
             sets.iter().for_each(|replicas| union.union(&set(replicas)));
@@ -60,13 +64,13 @@ proptest! {
 }
 
 #[test]
-fn the_full_set_holds_everybody() {
+fn the_full_set_has_every_replica() {
     let everybody: Signers = (0..MAX_REPLICAS as u16).map(ReplicaId).collect();
     assert_eq!((everybody.len(), everybody.highest()), (MAX_REPLICAS, Some(ReplicaId(MAX_REPLICAS as u16 - 1))));
 }
 
 #[test]
 #[should_panic(expected = "outside every committee")]
-fn a_stranger_is_our_own_bug() {
+fn inserting_an_id_above_the_maximum_panics() {
     Signers::empty().insert(ReplicaId(MAX_REPLICAS as u16));
 }

@@ -1,4 +1,4 @@
-//! States in chunks: the right bytes fit and no others, and a manifest has one encoding.
+//! States in chunks: each chunk accepts only its own bytes, and a manifest has one encoding.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use quorate_types::codec::DecodeReason;
 use quorate_types::state::{CHUNK_BYTES, MAX_CHUNKS, chunk_digest, chunk_of};
 use quorate_types::{Decoder, Digest, Encoder, Manifest, Wire};
 
-/// States of few chunks, with lengths about the borders of chunks.
+/// States of few chunks, with lengths near multiples of the chunk size.
 fn state() -> impl Strategy<Value = Bytes> {
     let length = prop_oneof![
         1..200usize,
@@ -32,7 +32,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn chunks_make_the_state_and_nothing_else_fits(state in state(), at in any::<prop::sample::Index>(), bit in 0..8u8) {
+    fn chunks_make_up_the_state_and_other_bytes_are_refused(
+        state in state(),
+        at in any::<prop::sample::Index>(),
+        bit in 0..8u8,
+    ) {
         let manifest = Manifest::of(&state);
         prop_assert_eq!(manifest.bytes(), state.len() as u64);
         prop_assert_eq!(manifest.chunks() as usize, state.len().div_ceil(CHUNK_BYTES));
@@ -61,7 +65,12 @@ proptest! {
     }
 
     #[test]
-    fn manifests_have_one_encoding(state in state(), other in state(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn manifests_have_one_encoding(
+        state in state(),
+        other in state(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
         let manifest = Manifest::of(&state);
         let bytes = encoded(&manifest);
         prop_assert_eq!(decoded(bytes.clone()), Ok(manifest.clone()));
@@ -77,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn as_many_chunks_as_the_bytes_take() {
+fn the_number_of_chunks_must_match_the_length() {
     let claim = |bytes: u64, chunks: usize| {
         let mut out = Encoder::with_capacity(64);
         out.put_u64(bytes);
@@ -89,7 +98,7 @@ fn as_many_chunks_as_the_bytes_take() {
         assert_eq!(claim(bytes, chunks).map(|manifest| manifest.chunks()), Ok(chunks as u32));
     }
     for (bytes, chunks) in [(0, 0), (0, 1), (1, 0), (1, 2), (chunk + 1, 1), (2 * chunk, 3), (u64::MAX, 5)] {
-        let error = claim(bytes, chunks).expect_err("they do not fit together");
+        let error = claim(bytes, chunks).expect_err("the number of chunks does not match");
         assert_eq!(error.what, "chunks of a state", "{bytes} bytes in {chunks} chunks");
     }
     let mut out = Encoder::with_capacity(64);
@@ -101,6 +110,6 @@ fn as_many_chunks_as_the_bytes_take() {
 
 #[test]
 #[should_panic(expected = "a state has 1 to")]
-fn an_empty_state_is_our_own_bug() {
+fn an_empty_state_panics() {
     Manifest::of(b"");
 }

@@ -1,10 +1,10 @@
-//! No signature means two things: different statements are different bytes.
+//! No signature has two meanings: different statements have different bytes.
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_types::*;
 
-/// What a statement says; of an attached certificate that is its subject.
+/// Returns everything that a statement covers: of an attached certificate, only its subject.
 fn meaning(
     cluster: &ClusterId,
     subject: &Subject,
@@ -18,7 +18,7 @@ fn meaning(
     (*cluster, *subject, attached)
 }
 
-/// Few values, so that two statements often agree in most fields.
+/// Values from small ranges, so that two statements often agree in most fields.
 fn narrow_subject() -> impl Strategy<Value = Subject> {
     let digest = prop_oneof![Just(Digest::ZERO), Just(Digest([1; 32]))];
     (crate::common::domain(), 0u64..2, 0u64..2, digest).prop_map(|(domain, view, height, digest)| Subject {
@@ -60,7 +60,11 @@ proptest! {
     }
 
     #[test]
-    fn every_field_is_signed(cluster in crate::common::cluster(), subject in crate::common::subject(), attachment in crate::common::attachment()) {
+    fn every_field_is_signed(
+        cluster in crate::common::cluster(),
+        subject in crate::common::subject(),
+        attachment in crate::common::attachment(),
+    ) {
         let statement = |cluster: &ClusterId, subject: &Subject, attachment: &Attachment| {
             Statement::new(cluster, subject, attachment).as_bytes().to_vec()
         };
@@ -102,7 +106,11 @@ proptest! {
     }
 
     #[test]
-    fn a_vote_signs_its_statement_whoever_casts_it(vote in crate::common::vote(), voter in any::<u16>(), cluster in crate::common::cluster()) {
+    fn the_statement_of_a_vote_does_not_depend_on_the_voter(
+        vote in crate::common::vote(),
+        voter in any::<u16>(),
+        cluster in crate::common::cluster(),
+    ) {
         let other = Vote { voter: ReplicaId(voter), signature: Bytes::new(), ..vote.clone() };
         prop_assert!(vote.statement(&cluster).as_bytes() == other.statement(&cluster).as_bytes());
     }

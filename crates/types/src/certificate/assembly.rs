@@ -1,17 +1,17 @@
-//! Making a certificate of votes.
+//! Assembly of certificates from votes.
 
 use crate::{Attachment, Certificate, Quorum, ReplicaId, Signers, Subject, Vote};
 use bytes::Bytes;
 use std::mem::discriminant;
 
 impl Certificate {
-    /// Makes a certificate of votes by distinct voters on one subject. `prove` is given the votes, ascending by
-    /// voter, and returns their proof, or the voters whose signatures are wrong.
+    /// Makes a certificate from votes by distinct voters on one subject. `prove` gets the votes, in ascending order of
+    /// voters, and returns their proof or the voters whose signatures are wrong.
     ///
     /// # Errors
-    /// The voters, ascending, whose votes are of no use: strangers and those whose attachment is of another kind than
-    /// most have (an honest majority decides), or else those whom `prove` has found. The others' votes can be handed
-    /// in again with new ones.
+    /// Returns the voters with unusable votes, in ascending order: non-members and voters whose kind of attachment
+    /// differs from the majority's (honest voters are a majority); if there are none, the voters that `prove` rejects.
+    /// The other votes can be used again together with new ones.
     pub fn assemble(
         subject: &Subject,
         mut votes: Vec<Vote>,
@@ -30,7 +30,7 @@ impl Certificate {
     }
 }
 
-/// Voters that are no members, and voters whose attachment cannot stand beside the others' in one certificate.
+/// Returns voters that are not members, and voters whose attachment cannot be in one certificate with the others'.
 fn misfits(votes: &[Vote], quorum: &Quorum) -> Vec<ReplicaId> {
     let alike = |vote: &Vote| {
         votes.iter().filter(|other| discriminant(&other.attachment) == discriminant(&vote.attachment)).count()

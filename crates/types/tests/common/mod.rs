@@ -98,7 +98,7 @@ pub fn client() -> impl Strategy<Value = ClientId> {
     any::<u128>().prop_map(ClientId)
 }
 
-/// A key and a signature of the right lengths, as far as decoding looks at them.
+/// Random bytes of the lengths of a key and a signature; decoding checks nothing else.
 pub fn authenticator() -> impl Strategy<Value = ([u8; 32], [u8; 64])> {
     (array::uniform32(any::<u8>()), array::uniform32(any::<u8>())).prop_map(|(key, half)| {
         let signature = [half, half].concat().try_into().expect("two halves");
@@ -121,7 +121,7 @@ pub fn unsigned_bundle() -> impl Strategy<Value = Bundle> {
     unsigned.prop_map(|(origin, expires, commands)| filled(origin, expires, &commands).finish())
 }
 
-/// A builder with these commands, each of a session of the origin's owner.
+/// A builder with these commands, each in a session of the origin's owner.
 pub fn filled<P: AsRef<[u8]>>(origin: ClientId, expires: Height, commands: &[(u16, u64, P)]) -> BundleBuilder {
     let mut builder = BundleBuilder::new(origin, expires);
     for (session, sequence, payload) in commands {
