@@ -1,3 +1,3 @@
 #![no_main]
 
-quorate_fuzz::message!(quorate_consensus::Envelope<quorate_consensus::basic::message::BasicMessage>);
+quorate_fuzz::message!(quorate_consensus::Envelope<quorate_consensus::protocols::basic::message::BasicMessage>);

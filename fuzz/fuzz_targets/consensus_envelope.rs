@@ -1,3 +1,3 @@
 #![no_main]
 
-quorate_fuzz::message!(quorate_consensus::Envelope<quorate_consensus::chained::message::ChainedMessage>);
+quorate_fuzz::message!(quorate_consensus::Envelope<quorate_consensus::protocols::chained::message::ChainedMessage>);

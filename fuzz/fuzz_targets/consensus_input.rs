@@ -1,3 +1,3 @@
 #![no_main]
 
-quorate_fuzz::message!(quorate_consensus::Input<quorate_consensus::chained::message::ChainedMessage>);
+quorate_fuzz::message!(quorate_consensus::Input<quorate_consensus::protocols::chained::message::ChainedMessage>);

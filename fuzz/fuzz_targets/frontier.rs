@@ -1,3 +1,3 @@
 #![no_main]
 
-quorate_fuzz::message!(quorate_consensus::frontier::Frontier);
+quorate_fuzz::message!(quorate_consensus::recovery::frontier::Frontier);

@@ -1,3 +1,3 @@
 #![no_main]
 
-quorate_fuzz::message!(quorate_consensus::journal::Record);
+quorate_fuzz::message!(quorate_consensus::recovery::journal::Record);

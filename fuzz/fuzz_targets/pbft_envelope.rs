@@ -1,3 +1,3 @@
 #![no_main]
 
-quorate_fuzz::message!(quorate_consensus::Envelope<quorate_consensus::pbft::message::PbftMessage>);
+quorate_fuzz::message!(quorate_consensus::Envelope<quorate_consensus::protocols::pbft::message::PbftMessage>);

@@ -113,7 +113,7 @@ impl<M: Malleable> Assembler<M> {
     pub fn forge(&mut self, context: &Context, view: View, actions: &mut Vec<Action<M>>) {
         let Some(high) = self.high.clone().filter(|_| view > self.forged) else { return };
         self.forged = view;
-        let subject = Subject { view, ..quorate_consensus::safety::timeout_subject(view) };
+        let subject = Subject { view, ..quorate_consensus::voting::safety::timeout_subject(view) };
         let carries = self.timeouts.values().next_back().is_some_and(|heard| heard.votes.values().any(carries_whole));
         let told = match carries {
             true => Attachment::HighCertificate(Box::new(high.clone())),

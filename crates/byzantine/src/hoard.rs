@@ -2,7 +2,7 @@
 
 use crate::lie;
 use crate::malleable::Malleable;
-use quorate_consensus::pool::MAX_RELAYED_BUNDLES;
+use quorate_consensus::data::pool::MAX_RELAYED_BUNDLES;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::Bundle;
 use std::collections::VecDeque;

@@ -6,7 +6,7 @@
 use crate::behaviour::Context;
 use crate::lie;
 use crate::malleable::Malleable;
-use quorate_consensus::journal::Standing;
+use quorate_consensus::recovery::journal::Standing;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{
     Attachment, Block, Bundle, BundleBuilder, Certificate, ClientId, Digest, Height, ReplicaId, Subject, View,

@@ -5,8 +5,8 @@ use crate::behaviour::Context;
 use crate::malleable::Malleable;
 use crate::memory::Memory;
 use bytes::Bytes;
+use quorate_consensus::recovery::transfer::Part;
 use quorate_consensus::seam::{Purpose, Role};
-use quorate_consensus::transfer::Part;
 use quorate_types::identity::ProofShape;
 use quorate_types::{
     Attachment, Block, Bundle, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote,

@@ -5,14 +5,14 @@
 //! sender had meant it from the beginning, and carries the sender's own signature. The signatures of others stay as
 //! they are.
 
-use quorate_consensus::basic::message::BasicMessage;
+use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::pbft::message::{Declaration, PbftMessage, ViewChange};
 use quorate_consensus::protocols::MakeReplica;
-use quorate_consensus::replica::Protocol;
-use quorate_consensus::safety::timeout_subject;
+use quorate_consensus::protocols::basic::message::BasicMessage;
+use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, ViewChange};
+use quorate_consensus::protocols::views::message::{Proposal, Timeout, ViewMessage};
 use quorate_consensus::seam::{Message, Role};
-use quorate_consensus::views::message::{Proposal, Timeout, ViewMessage};
+use quorate_consensus::voting::safety::timeout_subject;
 use quorate_types::{Attachment, Block, Bundle, Certificate, Digest, Domain, Height, View, Vote};
 use std::sync::Arc;
 

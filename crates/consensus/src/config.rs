@@ -1,9 +1,9 @@
 //! The settings of the consensus core, and the check that refuses combinations which cannot work.
 
-pub use crate::registry::ProtocolKind;
+pub use crate::protocols::registry::ProtocolKind;
 pub use quorate_types::{Dissemination, UnknownName};
 
-use crate::facts::Shape;
+use crate::protocols::facts::Shape;
 use quorate_types::{Fault, Quorum, ReplicaId, choice};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //!
 //! This crate uses no clock, socket, file, thread, key or random number. A [`Replica`] takes one [`Input`](seam::Input)
 //! and returns [`Action`](seam::Action)s; the host does the rest. Start with `testdata/jolteon/happy.txt`, then
-//! [`chained::rules::jolteon`], then [`replica`].
+//! [`protocols::chained::rules::jolteon`], then [`replica`].
 
 /// Returns whether this historical bug is injected into the replica that is taking a step. Always false without the
 /// feature `mutants`.
@@ -21,48 +21,18 @@ macro_rules! bug {
     };
 }
 
-pub mod alone;
-pub mod answers;
-pub mod basic;
-pub mod batching;
-pub mod block_limits;
-pub mod block_tree;
-pub mod chained;
-pub mod checkpoints;
 pub mod config;
-pub mod digest_map;
-pub mod encoding;
-pub mod facts;
-pub mod fairness;
-pub mod frontier;
-mod jobs;
-pub mod journal;
-pub mod lanes;
-pub mod leader;
-pub mod ledger;
-pub mod marks;
+pub mod data;
 #[cfg(feature = "mutants")]
 pub mod mutants;
-pub mod outbox;
-pub mod pacemaker;
-pub mod parts;
-pub mod pbft;
-pub mod pool;
-pub mod protocol;
 pub mod protocols;
-pub mod registry;
+pub mod recovery;
 pub mod replica;
-pub mod safety;
 pub mod seam;
-pub mod silence;
-pub mod store;
-pub mod tally;
-pub mod text;
-pub mod transfer;
-pub mod views;
-pub mod wants;
+pub mod voting;
 
 pub use config::Config;
-pub use replica::{Protocol, Replica};
+pub use protocols::protocol::Protocol;
+pub use replica::Replica;
+pub use replica::silence::Silence;
 pub use seam::{Action, Envelope, Evidence, Halt, Input, Mark, Message, Refusal, Timer, To};
-pub use silence::Silence;

@@ -1,9 +1,9 @@
 //! Everything that a host must act on is a separate action, in addition to any mark that reports it.
 
-use quorate_consensus::chained::engine::ChainedEngine;
-use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::journal::Record;
+use quorate_consensus::protocols::chained::engine::ChainedEngine;
+use quorate_consensus::protocols::chained::rules::Jolteon;
+use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::{Drop, RecordId};
 use quorate_consensus::{Action, Config, Halt, Input, Mark, Refusal, Replica};
 use quorate_types::{Bundle, BundleBuilder, ClientId, ClusterId, Digest, Height, Quorum, ReplicaId, Time};

@@ -4,21 +4,21 @@ use crate::unit_support::{at, cluster, config, genesis, millis, quorum};
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::{array, collection, option};
-use quorate_consensus::basic::BasicHotStuff;
-use quorate_consensus::basic::message::BasicMessage;
-use quorate_consensus::chained::engine::Chained;
-use quorate_consensus::chained::message::{ChainedMessage, Proposal, Timeout};
-use quorate_consensus::chained::rules::*;
 use quorate_consensus::config::{Dissemination, LeaderKind};
-use quorate_consensus::encoding::Fingerprint;
-use quorate_consensus::frontier::Frontier;
-use quorate_consensus::journal::{Record, Standing};
-use quorate_consensus::lanes::Source;
-use quorate_consensus::safety::{Promise, timeout_subject};
+use quorate_consensus::data::lanes::Source;
+use quorate_consensus::protocols::basic::BasicHotStuff;
+use quorate_consensus::protocols::basic::message::BasicMessage;
+use quorate_consensus::protocols::chained::engine::Chained;
+use quorate_consensus::protocols::chained::message::{ChainedMessage, Proposal, Timeout};
+use quorate_consensus::protocols::chained::rules::*;
+use quorate_consensus::protocols::views::{Family, ViewEngine};
+use quorate_consensus::recovery::frontier::Frontier;
+use quorate_consensus::recovery::journal::{Record, Standing};
+use quorate_consensus::seam::encoding::Fingerprint;
 use quorate_consensus::seam::{Drop, Job, MAX_FETCHED_BLOCKS, RecordId};
-use quorate_consensus::views::{Family, ViewEngine};
+use quorate_consensus::voting::safety::{Promise, timeout_subject};
 use quorate_consensus::{
-    Action, Config, Envelope, Evidence, Halt, Input, Mark, Refusal, Replica, Timer, To, chained, text,
+    Action, Config, Envelope, Evidence, Halt, Input, Mark, Refusal, Replica, Timer, To, protocols::chained, seam::text,
 };
 use quorate_types::codec::{DecodeReason, WIRE_VERSION};
 use quorate_types::*;

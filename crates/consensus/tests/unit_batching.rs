@@ -3,8 +3,8 @@
 use crate::unit_support::*;
 use proptest::prelude::*;
 use quorate_consensus::Config;
-use quorate_consensus::batching::{Batching, Decision, Situation};
 use quorate_consensus::config::BatchPolicy;
+use quorate_consensus::data::batching::{Batching, Decision, Situation};
 use std::time::Duration;
 
 fn batching(batch_policy: BatchPolicy) -> Batching {

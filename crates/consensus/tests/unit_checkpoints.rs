@@ -4,8 +4,8 @@ use crate::unit_support::{block, chain, digest, genesis, quorum, signed_by, vote
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_consensus::Config;
-use quorate_consensus::checkpoints::{Checkpoints, Meaning, STATES_KEPT};
-use quorate_consensus::frontier::Frontier;
+use quorate_consensus::recovery::checkpoints::{Checkpoints, Meaning, STATES_KEPT};
+use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::seam::Drop;
 use quorate_types::*;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
 use quorate_consensus::config::ViewDuration;
-use quorate_consensus::pacemaker::{Alarm, Pacemaker};
+use quorate_consensus::voting::pacemaker::{Alarm, Pacemaker};
 use quorate_types::*;
 use std::time::Duration;
 

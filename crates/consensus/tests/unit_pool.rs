@@ -4,8 +4,8 @@ use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
 use quorate_consensus::Config;
-use quorate_consensus::digest_map::Salt;
-use quorate_consensus::pool::{Need, Offered, Pool, Source};
+use quorate_consensus::data::digest_map::Salt;
+use quorate_consensus::data::pool::{Need, Offered, Pool, Source};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,9 +3,9 @@
 use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
-use quorate_consensus::block_tree::BlockTree;
-use quorate_consensus::chained::rules::*;
-use quorate_consensus::digest_map::Salt;
+use quorate_consensus::data::block_tree::BlockTree;
+use quorate_consensus::data::digest_map::Salt;
+use quorate_consensus::protocols::chained::rules::*;
 use quorate_types::*;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn chained_hotstuff_algorithm_3_line_20_decides_the_head_of_a_consecutive_three_
 
 #[test]
 fn basic_hotstuff_algorithm_1_safe_node_and_what_certificates_lock_and_ask_for() {
-    use quorate_consensus::basic::rules::{answer, basis_after_timeout, locks, safe_node};
+    use quorate_consensus::protocols::basic::rules::{answer, basis_after_timeout, locks, safe_node};
     let blocks = chain(&[1, 2]);
     let fork = block(3, 0, certify(&blocks[0]), vec![]);
     let tree = tree(&[blocks[0].clone(), blocks[1].clone(), fork.clone()]);

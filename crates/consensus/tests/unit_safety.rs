@@ -3,7 +3,7 @@
 use crate::unit_support::*;
 use proptest::collection;
 use proptest::prelude::*;
-use quorate_consensus::safety::{Promise, Safety, timeout_subject};
+use quorate_consensus::voting::safety::{Promise, Safety, timeout_subject};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,15 +2,15 @@
 
 use crate::unit_support::*;
 use quorate_consensus::Config;
-use quorate_consensus::chained::message::ChainedMessage;
 use quorate_consensus::config::LeaderKind;
-use quorate_consensus::digest_map::Salt;
-use quorate_consensus::frontier::Frontier;
-use quorate_consensus::leader::LeaderElection;
-use quorate_consensus::ledger::Ledger;
-use quorate_consensus::pool::Offered;
+use quorate_consensus::data::digest_map::Salt;
+use quorate_consensus::data::ledger::Ledger;
+use quorate_consensus::data::pool::Offered;
+use quorate_consensus::data::store::{Store, Taken};
+use quorate_consensus::protocols::chained::message::ChainedMessage;
+use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::seam::{Envelope, MAX_FETCHED_BUNDLES};
-use quorate_consensus::store::{Store, Taken};
+use quorate_consensus::voting::leader::LeaderElection;
 use quorate_types::*;
 use std::sync::Arc;
 

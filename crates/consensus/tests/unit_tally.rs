@@ -4,7 +4,7 @@ use crate::unit_support::*;
 use bytes::Bytes;
 use proptest::collection;
 use proptest::prelude::*;
-use quorate_consensus::tally::{Counted, Tally};
+use quorate_consensus::voting::tally::{Counted, Tally};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};
 

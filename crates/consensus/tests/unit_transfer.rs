@@ -3,7 +3,7 @@
 use crate::unit_support::{at, genesis, quorum, signed_by};
 use bytes::Bytes;
 use proptest::prelude::*;
-use quorate_consensus::transfer::{Answer, MANIFEST, Part, Transfer};
+use quorate_consensus::recovery::transfer::{Answer, MANIFEST, Part, Transfer};
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
 use quorate_types::*;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Replies to clients: their form, a cache for clients that retry, and reasons for refusals.
 
 use quorate_consensus::Refusal;
-use quorate_consensus::pool::EXPIRY_MARGIN_BLOCKS;
+use quorate_consensus::data::pool::EXPIRY_MARGIN_BLOCKS;
 use quorate_types::limits::MAX_BUNDLE_LIFETIME_BLOCKS;
 use quorate_types::{Bundle, Digest, Height, ReplicaId, ReplyMode, Results};
 use std::collections::{HashMap, VecDeque};

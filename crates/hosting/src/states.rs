@@ -1,8 +1,8 @@
 //! The states that a replica keeps for its peers, and the one that it is receiving.
 
 use bytes::Bytes;
-use quorate_consensus::checkpoints::STATES_KEPT;
-use quorate_consensus::transfer::{MANIFEST, Part};
+use quorate_consensus::recovery::checkpoints::STATES_KEPT;
+use quorate_consensus::recovery::transfer::{MANIFEST, Part};
 use quorate_types::state::chunk_of;
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Wire};
 

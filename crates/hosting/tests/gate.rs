@@ -1,6 +1,6 @@
 //! Messages wait for their records, in their order.
 
-use quorate_consensus::chained::message::ChainedMessage;
+use quorate_consensus::protocols::chained::message::ChainedMessage;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Envelope, To};
 use quorate_hosting::{DurabilityGate, Outgoing, Peers, split};

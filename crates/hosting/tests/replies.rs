@@ -1,7 +1,7 @@
 //! What clients are answered.
 
 use quorate_consensus::Refusal;
-use quorate_consensus::pool::EXPIRY_MARGIN_BLOCKS;
+use quorate_consensus::data::pool::EXPIRY_MARGIN_BLOCKS;
 use quorate_hosting::{Answers, ReplyCache, bad_expiry, refusal};
 use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Height, ReplicaId, ReplyMode, Results};
 

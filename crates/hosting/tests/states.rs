@@ -1,8 +1,8 @@
 //! Which states are kept, and how one is received.
 
 use bytes::Bytes;
-use quorate_consensus::checkpoints::STATES_KEPT;
-use quorate_consensus::transfer::MANIFEST;
+use quorate_consensus::recovery::checkpoints::STATES_KEPT;
+use quorate_consensus::recovery::transfer::MANIFEST;
 use quorate_hosting::{Chunks, MAX_UNCERTIFIED, StateKeeper};
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
 use quorate_types::{Certificate, ClusterId, Decoder, Domain, Height, Manifest, Wire};

@@ -3,9 +3,9 @@
 use super::overview::kind_of;
 use super::place::Place;
 use bytes::Bytes;
+use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
-use quorate_consensus::replica::Protocol;
 use quorate_consensus::seam::Message;
 use quorate_crypto::{VerifiedCache, verify_certificate};
 use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Vote, Wire};

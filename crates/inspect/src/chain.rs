@@ -3,12 +3,12 @@
 
 use super::place::Place;
 use quorate_consensus::Protocol;
-use quorate_consensus::block_tree::BlockTree;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::digest_map::Salt;
-use quorate_consensus::facts::Shape;
-use quorate_consensus::leader::{Duties, LeaderElection};
+use quorate_consensus::data::block_tree::BlockTree;
+use quorate_consensus::data::digest_map::Salt;
+use quorate_consensus::protocols::facts::Shape;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
+use quorate_consensus::voting::leader::{Duties, LeaderElection};
 use quorate_crypto::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
 use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Height, ReplicaId, View};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -5,7 +5,7 @@ use super::chain::Committed;
 use super::place::Place;
 use super::states::{Executed, Opening, States};
 use quorate_applications::Reply;
-use quorate_consensus::frontier::Frontier;
+use quorate_consensus::recovery::frontier::Frontier;
 use quorate_types::digest::encode_hex;
 use quorate_types::identity::ProofShape;
 use quorate_types::{Block, Certificate, Digest, Height, Member};

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::place::Place;
 use super::{InspectError, InspectResult, JournalResult, RepairResult, segments};
 use bytes::Bytes;
-use quorate_consensus::journal::Record;
+use quorate_consensus::recovery::journal::Record;
 use quorate_storage::{Inspection, holder};
 use quorate_types::{Attachment, Certificate, DecodeError, Decoder, Digest, Domain, Height, Subject, View, Wire};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! Checks that no two promises of a journal contradict each other.
 
 use super::overview::kind_of;
-use quorate_consensus::safety::Promise;
+use quorate_consensus::voting::safety::Promise;
 use quorate_types::{Attachment, ClusterId, Domain, Height, Statement, Subject, View};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::chain::Committed;
 use super::place::Place;
 use quorate_applications::{Checkpoint, CheckpointRule, Executor, Reply};
-use quorate_consensus::frontier::Frontier;
+use quorate_consensus::recovery::frontier::Frontier;
 use quorate_node::snapshots::{Snapshot, SnapshotFiles};
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Subject, Wire};
 use std::collections::BTreeMap;

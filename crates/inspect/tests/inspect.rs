@@ -3,7 +3,7 @@
 use crate::remains::*;
 use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::journal::Record;
+use quorate_consensus::recovery::journal::Record;
 use quorate_crypto::SchemeKind;
 use quorate_inspect::check::{Checked, check};
 use quorate_inspect::{InspectArgs, InspectError, Memory, run};

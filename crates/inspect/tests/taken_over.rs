@@ -3,7 +3,7 @@
 
 use crate::remains::*;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::journal::Record;
+use quorate_consensus::recovery::journal::Record;
 use quorate_crypto::key_file;
 use quorate_inspect::InspectResult;
 use quorate_node::config::CONFIG_FILE;

@@ -1,5 +1,5 @@
 //! The one file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
-//! named in `quorate_consensus::registry`, the other parts in the registries of their crates.
+//! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
 use crate::config::{NodeConfig, admin_fault};
 use crate::devices::{Devices, Fittings};

@@ -1,7 +1,7 @@
 //! Client frames waiting for their turn, and what the replica remembers of their senders.
 
 use bytes::Bytes;
-use quorate_consensus::pool::Source;
+use quorate_consensus::data::pool::Source;
 use quorate_gateway::budget::STATUS_SAVED_NS;
 use quorate_gateway::turns::Turns;
 use quorate_transports::{LinkId, Transport};

@@ -6,7 +6,7 @@ use crate::error::HostError;
 use crate::host::Host;
 use crate::states::Sum;
 use bytes::Bytes;
-use quorate_consensus::journal::Record;
+use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Input, Protocol};
 use quorate_storage::MemoryJournal;

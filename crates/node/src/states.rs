@@ -12,7 +12,7 @@ use crate::snapshots::{Snapshot, SnapshotFiles, StateFile};
 use crate::spool::{self, Spool};
 use bytes::Bytes;
 use quorate_applications::FrozenState;
-use quorate_consensus::transfer::Part;
+use quorate_consensus::recovery::transfer::Part;
 use quorate_hosting::{Chunks, Kept, StateKeeper};
 use quorate_storage::account;
 use quorate_types::state::{CHUNK_BYTES, chunk_of};

@@ -4,7 +4,7 @@
 //! Such bundles do not count here, so the sum is at most what the replica itself must count in the peer's share.
 
 use crate::work::Weight;
-use quorate_consensus::digest_map::{DigestMap, Salt};
+use quorate_consensus::data::digest_map::{DigestMap, Salt};
 use quorate_types::{Digest, ReplicaId};
 
 /// Relays that each replica has received.

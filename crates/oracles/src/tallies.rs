@@ -1,7 +1,7 @@
 //! Signed votes and timeouts, and the blocks that they certify and make final.
 
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::facts::Shape;
+use quorate_consensus::protocols::facts::Shape;
 use quorate_types::{Block, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};

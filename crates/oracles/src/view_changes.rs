@@ -2,7 +2,7 @@
 
 use crate::law::{Breach, Law};
 use crate::tallies::Tallies;
-use quorate_consensus::pbft::message::NewView;
+use quorate_consensus::protocols::pbft::message::NewView;
 use quorate_types::{Digest, Height, ReplicaId, Subject, View};
 use std::collections::{BTreeMap, BTreeSet};
 

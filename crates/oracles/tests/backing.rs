@@ -2,8 +2,8 @@
 
 use super::stage::*;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::facts::Shape;
-use quorate_consensus::views::message::ViewMessage;
+use quorate_consensus::protocols::facts::Shape;
+use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_oracles::{Law, Statements, quorum};
 use quorate_types::{Block, Digest, Domain, Height, ReplicaId};
 

@@ -2,8 +2,8 @@
 
 use super::stage::*;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::facts::Bond;
-use quorate_consensus::pbft::message::{NewView, PbftMessage};
+use quorate_consensus::protocols::facts::Bond;
+use quorate_consensus::protocols::pbft::message::{NewView, PbftMessage};
 use quorate_oracles::Law;
 use quorate_types::{Attachment, Digest, Domain, Height, ReplicaId, Subject, View};
 

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::pbft::message::{Declaration, PbftMessage, ViewChange};
-use quorate_consensus::safety::timeout_subject;
-use quorate_consensus::views::message::{Proposal, Timeout, ViewMessage};
+use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, ViewChange};
+use quorate_consensus::protocols::views::message::{Proposal, Timeout, ViewMessage};
+use quorate_consensus::voting::safety::timeout_subject;
 use quorate_consensus::{Envelope, Message};
 use quorate_oracles::{Breach, Law, Statements};
 use quorate_types::{

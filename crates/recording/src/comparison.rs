@@ -5,9 +5,9 @@ use crate::error::RecordingError;
 use crate::reader::{Ending, Reader};
 use crate::recorder::{Deviation, Rerun, Tape};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::encoding::Fingerprint;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
-use quorate_consensus::{Input, Protocol, text};
+use quorate_consensus::seam::encoding::Fingerprint;
+use quorate_consensus::{Input, Protocol, seam::text};
 use quorate_types::{Decoder, Wire};
 
 /// Description of the end of a run.

@@ -1,7 +1,7 @@
 //! Entries of a recording, in the codec of the wire.
 
 use bytes::Bytes;
-use quorate_consensus::encoding::Fingerprint;
+use quorate_consensus::seam::encoding::Fingerprint;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{DecodeError, Decoder, Encoder, ReplicaId, Time, Wire};

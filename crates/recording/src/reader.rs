@@ -4,7 +4,7 @@ use crate::entry::{End, Entry, MAX_ACTIONS, MAX_INPUT_BYTES};
 use crate::error::{Fault, RecordingError};
 use crate::header::{FORMAT, HEAD_BYTES, Header, MAGIC, MAX_HEADER_BYTES, MAX_LINE_BYTES};
 use bytes::Bytes;
-use quorate_consensus::encoding::Fingerprint;
+use quorate_consensus::seam::encoding::Fingerprint;
 use quorate_types::{Decoder, Wire};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};

@@ -3,7 +3,7 @@
 use crate::entry::{Begin, Step};
 use crate::error::RecordingError;
 use bytes::Bytes;
-use quorate_consensus::encoding::Fingerprint;
+use quorate_consensus::seam::encoding::Fingerprint;
 use quorate_consensus::{Action, Input, Protocol, Replica};
 use quorate_types::{Encoder, ReplicaId, Time, Wire};
 

@@ -3,9 +3,9 @@
 use crate::entry::{Begin, Entry, Step};
 use crate::error::{Fault, RecordingError};
 use crate::reader::{Ending, Reader};
-use quorate_consensus::encoding::Fingerprint;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
-use quorate_consensus::{Action, Input, Protocol, Replica, text};
+use quorate_consensus::seam::encoding::Fingerprint;
+use quorate_consensus::{Action, Input, Protocol, Replica, seam::text};
 use quorate_types::{Bundle, Decoder, Encoder, ReplicaId, Time, View, Wire};
 use std::any::Any;
 use std::collections::BTreeSet;

@@ -3,8 +3,8 @@
 use crate::common::{NO_LIMIT, Scratch, config, entries, header, live, quorum, record, rewrite};
 use bytes::Bytes;
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::seam::Job;
-use quorate_consensus::views::message::ViewMessage;
 use quorate_consensus::{Input, Timer};
 use quorate_recording::{
     Comparison, Disagreement, End, Ending, Entry, Reader, Recorder, Replayed, Step, Tape, Writer, replay, step,
@@ -113,7 +113,7 @@ fn record_a_panic(path: &Path) {
     let mut recorder = Recorder::new(Writer::create(path, &header, NO_LIMIT).expect("the directory can be written"));
     let me = ReplicaId(2);
     recorder.begin(me, 3);
-    let make = quorate_consensus::chained::replica::<quorate_consensus::chained::rules::Jolteon>;
+    let make = quorate_consensus::protocols::chained::replica::<quorate_consensus::protocols::chained::rules::Jolteon>;
     let mut replica = make(config(ProtocolKind::Jolteon), quorum(), header.cluster, me, 3);
     step(Some(&mut recorder), &mut replica, Time(1), Input::Start, &mut Vec::new());
     let unasked = Input::Verdict { job: Job(77), genuine: true };

@@ -3,7 +3,7 @@
 
 use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
-use quorate_consensus::digest_map::{DigestMap, Salt};
+use quorate_consensus::data::digest_map::{DigestMap, Salt};
 use quorate_consensus::{Config, Envelope, Evidence, Message};
 use quorate_oracles::{Breach, Chain, Relays, Statements, Weight, Work};
 use quorate_types::{

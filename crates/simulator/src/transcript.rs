@@ -1,7 +1,7 @@
 //! Readable transcript of the end of a run.
 
 use crate::faults::Change;
-use quorate_consensus::{Envelope, Halt, Mark, Message, To, text};
+use quorate_consensus::{Envelope, Halt, Mark, Message, To, seam::text};
 use quorate_types::{Block, ReplicaId, Time};
 use std::collections::VecDeque;
 

@@ -4,7 +4,7 @@
 //! Clients that squat connections, read no answers or forge signatures are therefore tested in the simulator and the
 //! node. The clients here test the state machines.
 
-use quorate_consensus::pool::Source;
+use quorate_consensus::data::pool::Source;
 use quorate_types::choice;
 
 /// Bundles in each view, to each replica that gets any: twice the capacity of a block on a stage with hostile clients.

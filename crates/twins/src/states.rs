@@ -4,7 +4,7 @@
 //! notices when an actor takes over a wrong state.
 
 use bytes::Bytes;
-use quorate_consensus::frontier::Frontier;
+use quorate_consensus::recovery::frontier::Frontier;
 use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::{DecodeError, Decoder, Digest, Encoder, Wire};
 

@@ -1,9 +1,9 @@
 //! Hostile clients in scenarios: whatever they send and whoever leads, no scenario is unsafe, and honest commands are
 //! executed within the bound after the network is healed.
 
+use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::{ForProtocol, MakeReplica, for_protocol};
-use quorate_consensus::replica::Protocol;
 use quorate_twins::hostile::HostileClient;
 use quorate_twins::judge::Law;
 use quorate_twins::museum::{Mutant, Rewriting};

@@ -3,10 +3,10 @@
 use super::samples::{ME, Mouth, Sample, assert_fits, main_certificate, quorum, sends, signed};
 use quorate_byzantine::{Fault, Lie};
 use quorate_consensus::Message;
-use quorate_consensus::basic::message::BasicMessage;
-use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::protocols::basic::message::BasicMessage;
+use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::seam::Role;
-use quorate_consensus::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{Attachment, Certificate, ReplicaId, View};
 

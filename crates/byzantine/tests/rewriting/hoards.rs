@@ -2,9 +2,9 @@
 
 use super::samples::{ME, Mouth, Sample, assert_fits, unsigned};
 use quorate_byzantine::Fault;
-use quorate_consensus::basic::message::BasicMessage;
-use quorate_consensus::pbft::message::PbftMessage;
-use quorate_consensus::views::message::ViewMessage;
+use quorate_consensus::protocols::basic::message::BasicMessage;
+use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, To};
 use quorate_types::{Attachment, Bundle, Digest, Domain, Height, Subject, View};
 

@@ -6,11 +6,11 @@ mod samples;
 mod states;
 
 use quorate_byzantine::{Fault, Misbehaviour};
-use quorate_consensus::basic::message::BasicMessage;
-use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::protocols::basic::message::BasicMessage;
+use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::seam::{Purpose, Role};
-use quorate_consensus::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, Timer, To};
 use quorate_types::{Block, Quorum, ReplicaId, Signers, Time, View};
 use samples::{ME, Mouth, Sample, assert_fits, genesis, main_certificate, signed};

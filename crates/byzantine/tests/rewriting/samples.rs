@@ -2,12 +2,12 @@
 
 use quorate_byzantine::Malleable;
 use quorate_byzantine::{Behaviour, Context, Fault, Misbehaviour};
-use quorate_consensus::basic::message::BasicMessage;
-use quorate_consensus::pbft::message::{Declaration, NewView, PbftMessage, PrePrepare, ViewChange};
-use quorate_consensus::safety::timeout_subject;
+use quorate_consensus::protocols::basic::message::BasicMessage;
+use quorate_consensus::protocols::pbft::message::{Declaration, NewView, PbftMessage, PrePrepare, ViewChange};
+use quorate_consensus::protocols::views::message::{Proposal, Timeout, ViewMessage};
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::seam::{Purpose, Role};
-use quorate_consensus::views::message::{Proposal, Timeout, ViewMessage};
+use quorate_consensus::voting::safety::timeout_subject;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{
     Attachment, Block, BundleBuilder, Certificate, ClientId, ClusterId, Digest, Domain, Height, Quorum, ReplicaId,

@@ -2,7 +2,7 @@
 
 use super::samples::{ME, Mouth, genesis, unsigned};
 use quorate_byzantine::Fault;
-use quorate_consensus::views::message::ViewMessage;
+use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, To};
 use quorate_types::{Attachment, Digest, Domain, Height, ReplicaId, Subject, View};
 

@@ -1,11 +1,11 @@
 //! Answers to peers' requests, within each peer's rate limit.
 
 use super::{Protocol, Replica};
-use crate::answers::Question;
-use crate::journal::FORGOTTEN;
+use crate::data::answers::Question;
+use crate::data::store::answers::bytes_of;
+use crate::recovery::journal::FORGOTTEN;
+use crate::recovery::transfer::Part;
 use crate::seam::{Action, Envelope, MAX_FETCHED_BLOCKS, To};
-use crate::store::answers::bytes_of;
-use crate::transfer::Part;
 use bytes::Bytes;
 use quorate_types::{Digest, Height, ReplicaId, Time};
 

@@ -5,9 +5,9 @@
 //! `docs/adr/012-what-the-journal-holds.md`, section "Without a memory".
 
 use super::{Event, Pending, Protocol, Recalled, Replica};
-use crate::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
+use crate::recovery::journal::{Asking, FORGOTTEN, RecallError, Record, Standing};
+use crate::replica::silence::Silence;
 use crate::seam::{Action, Drop, Envelope, Halt, Mark, RecordId, To};
-use crate::silence::Silence;
 use quorate_types::{Block, Bundle, Certificate, Decoder, Digest, Height, ReplicaId, Time, Wire};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Bundles that peers relay because they have waited long.
 
 use super::{Event, Protocol, Replica};
-use crate::pool::{Need, Offered};
+use crate::data::pool::{Need, Offered};
 use crate::seam::{Action, Envelope, To};
 use quorate_types::{Bundle, Digest, ReplicaId, Time};
 

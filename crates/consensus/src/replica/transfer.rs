@@ -1,9 +1,9 @@
 //! State transfer: fetches the state of a checkpoint when the blocks in between are no longer available.
 
 use super::{Event, Pending, Protocol, Replica};
-use crate::frontier::Frontier;
+use crate::recovery::frontier::Frontier;
+use crate::recovery::transfer::{Answer, Part, Transfer};
 use crate::seam::{Action, Drop, Envelope, Mark, To};
-use crate::transfer::{Answer, Part, Transfer};
 use bytes::Bytes;
 use quorate_types::{Certificate, Height, ReplicaId, Time};
 use std::cmp::Reverse;

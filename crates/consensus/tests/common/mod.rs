@@ -40,13 +40,13 @@ macro_rules! for_every_family {
     ([$name:ident] chained { $($file:ident: $rules:ident,)+ } others { $($others:tt)+ }) => {
         $(#[test]
         fn $file() {
-            use quorate_consensus::chained::{engine::Chained, rules::$rules};
+            use quorate_consensus::protocols::chained::{engine::Chained, rules::$rules};
             super::bodies::$name::<Chained<$rules>>();
         })+
 
         #[test]
         fn basic_hotstuff() {
-            super::bodies::$name::<quorate_consensus::basic::BasicHotStuff>();
+            super::bodies::$name::<quorate_consensus::protocols::basic::BasicHotStuff>();
         }
     };
 }

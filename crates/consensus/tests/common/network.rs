@@ -3,7 +3,7 @@
 use super::play::Told;
 use super::random::Random;
 use quorate_consensus::Envelope;
-use quorate_consensus::chained::message::ChainedMessage;
+use quorate_consensus::protocols::chained::message::ChainedMessage;
 use quorate_types::{ReplicaId, Time, View};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Properties of a protocol that the harness needs: how to create a replica, and how to describe its messages.
 
 use super::story::Story;
-use quorate_consensus::replica::Protocol;
-use quorate_consensus::views::{Family, ViewEngine};
+use quorate_consensus::Protocol;
+use quorate_consensus::protocols::views::{Family, ViewEngine};
 use quorate_consensus::{Config, Message, Replica};
 use quorate_types::{ClusterId, Domain, Height, Quorum, ReplicaId, Subject, View};
 

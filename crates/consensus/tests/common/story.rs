@@ -5,9 +5,9 @@
 
 use super::network::Letter;
 use super::play::Told;
+use quorate_consensus::recovery::transfer::Part;
+pub use quorate_consensus::seam::text::certificate_name;
 use quorate_consensus::seam::{Drop, Envelope};
-pub use quorate_consensus::text::certificate_name;
-use quorate_consensus::transfer::Part;
 use quorate_consensus::{Evidence, Mark};
 use quorate_types::{Block, Bundle, Certificate, Digest, Height, ReplicaId, Signers, Subject, Time};
 use std::collections::BTreeMap;

@@ -2,10 +2,10 @@
 
 use super::play::{Play, Told};
 use super::story::{Story, certificate_name};
-use quorate_consensus::pbft::engine::PbftEngine;
-use quorate_consensus::pbft::message::PbftMessage;
-use quorate_consensus::pbft::selection::Selection;
-use quorate_consensus::{Config, Replica, pbft};
+use quorate_consensus::protocols::pbft::engine::PbftEngine;
+use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_consensus::protocols::pbft::selection::Selection;
+use quorate_consensus::{Config, Replica, protocols::pbft};
 use quorate_types::{Block, ClusterId, Domain, Height, Quorum, ReplicaId, Subject, View};
 
 /// PBFT, as a protocol that the harness can run.

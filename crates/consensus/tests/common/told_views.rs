@@ -2,8 +2,8 @@
 
 use super::play::Told;
 use super::story::{Story, certificate_name};
-use quorate_consensus::basic::message::BasicMessage;
-use quorate_consensus::views::message::{Proposal, ViewMessage};
+use quorate_consensus::protocols::basic::message::BasicMessage;
+use quorate_consensus::protocols::views::message::{Proposal, ViewMessage};
 use quorate_types::{Domain, ReplicaId, View};
 
 impl Told for ViewMessage {

@@ -9,8 +9,8 @@ use super::oracle::Oracle;
 use super::play::Play;
 use super::random::Random;
 use super::story::Story;
-use quorate_consensus::chained::message::ChainedMessage;
-use quorate_consensus::journal::Record;
+use quorate_consensus::protocols::chained::message::ChainedMessage;
+use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Config, Input, Mark, Replica, Timer, To};
 use quorate_types::{

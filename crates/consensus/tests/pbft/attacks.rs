@@ -5,7 +5,7 @@ use crate::common::keys::{Keys, forged_certificate};
 use crate::common::network::Letter;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::{Act, World};
-use quorate_consensus::pbft::message::{Declaration, NewView, PbftMessage, PrePrepare, ViewChange};
+use quorate_consensus::protocols::pbft::message::{Declaration, NewView, PbftMessage, PrePrepare, ViewChange};
 use quorate_consensus::seam::Drop;
 use quorate_consensus::{Action, Config};
 use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};

@@ -8,7 +8,7 @@ use crate::common::random::Random;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::{Act, World};
 use quorate_consensus::config::{BatchPolicy, Dissemination, ViewDuration};
-use quorate_consensus::pbft::message::{PbftMessage, PrePrepare};
+use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
 use quorate_consensus::{Action, Config, To};
 use quorate_types::{Block, Digest, Domain, Quorum, ReplicaId, Vote};
 use std::sync::Arc;

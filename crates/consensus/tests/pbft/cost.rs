@@ -5,7 +5,7 @@ use crate::common::network::Letter;
 use crate::common::random::Random;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
-use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::{Config, Mark};
 use quorate_types::{Quorum, ReplicaId};
 use std::cell::RefCell;

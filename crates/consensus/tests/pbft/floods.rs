@@ -6,7 +6,7 @@ use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
 use quorate_consensus::Config;
 use quorate_consensus::config::Dissemination;
-use quorate_consensus::pbft::message::{PbftMessage, PrePrepare};
+use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
 use quorate_consensus::seam::Drop;
 use quorate_types::{Attachment, Block, Bundle, BundleBuilder, ClientId, Domain, Height, ReplicaId, View};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
 use quorate_consensus::Config;
 use quorate_consensus::config::ViewDuration;
-use quorate_consensus::pbft::message::PbftMessage;
+use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_types::{Height, Quorum, ReplicaId, Time, View};
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use crate::common::story::Story;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::{Act, HOP, World};
 use crate::golden_files::{compare, wrap};
-use quorate_consensus::pbft::message::{PbftMessage, PrePrepare};
+use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
 use quorate_consensus::{Action, Config, To};
 use quorate_types::{Block, Digest, Domain, Height, ReplicaId, View, Vote};
 use std::sync::Arc;

@@ -4,9 +4,9 @@ use crate::common::config;
 use crate::common::network::Letter;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
-use quorate_consensus::journal::Record;
-use quorate_consensus::pbft::message::PbftMessage;
-use quorate_consensus::{Action, Config, Input, Mark, Silence, To, pbft};
+use quorate_consensus::protocols::pbft::message::PbftMessage;
+use quorate_consensus::recovery::journal::Record;
+use quorate_consensus::{Action, Config, Input, Mark, Silence, To, protocols::pbft};
 use quorate_types::{BundleBuilder, ClientId, ClusterId, Domain, Height, Quorum, ReplicaId, Time, View};
 use std::time::Duration;
 

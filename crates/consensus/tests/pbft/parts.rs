@@ -3,13 +3,13 @@
 use crate::common::config;
 use crate::common::told_pbft::Pbft;
 use quorate_consensus::Config;
+use quorate_consensus::Protocol;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
-use quorate_consensus::pbft::engine::PbftEngine;
-use quorate_consensus::pbft::message::Declaration;
-use quorate_consensus::pbft::selection::Selection;
-use quorate_consensus::replica::Protocol;
-use quorate_consensus::safety::Safety;
-use quorate_consensus::tally::{Counted, Tally};
+use quorate_consensus::protocols::pbft::engine::PbftEngine;
+use quorate_consensus::protocols::pbft::message::Declaration;
+use quorate_consensus::protocols::pbft::selection::Selection;
+use quorate_consensus::voting::safety::Safety;
+use quorate_consensus::voting::tally::{Counted, Tally};
 use quorate_types::{
     Attachment, Certificate, ClusterId, Digest, Domain, Height, Quorum, ReplicaId, Signers, Subject, View, Vote,
 };

@@ -6,7 +6,7 @@ use crate::common::network::Letter;
 use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
 use quorate_consensus::Config;
-use quorate_consensus::pbft::message::{Declaration, NewView, PbftMessage};
+use quorate_consensus::protocols::pbft::message::{Declaration, NewView, PbftMessage};
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

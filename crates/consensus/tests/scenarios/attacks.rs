@@ -6,9 +6,9 @@ use crate::common::play::Viewed;
 use crate::common::world::{Act, World};
 use crate::common::{config, random::Random};
 use quorate_consensus::config::LeaderKind;
-use quorate_consensus::safety::timeout_subject;
+use quorate_consensus::protocols::views::message::{FromView, Proposal, ViewMessage};
 use quorate_consensus::seam::Drop;
-use quorate_consensus::views::message::{FromView, Proposal, ViewMessage};
+use quorate_consensus::voting::safety::timeout_subject;
 use quorate_consensus::{Action, Config};
 use quorate_types::{
     Attachment, Block, Bundle, Certificate, Digest, Domain, Height, Quorum, ReplicaId, Subject, View, Vote,

@@ -7,8 +7,8 @@ use crate::common::told_pbft::Pbft;
 use crate::common::world::World;
 use quorate_consensus::Config;
 use quorate_consensus::config::LeaderKind;
-use quorate_consensus::safety::timeout_subject;
-use quorate_consensus::views::message::{Timeout, ViewMessage};
+use quorate_consensus::protocols::views::message::{Timeout, ViewMessage};
+use quorate_consensus::voting::safety::timeout_subject;
 use quorate_types::{Attachment, Digest, ReplicaId};
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 #![allow(dead_code)]
 
 use bytes::Bytes;
-use quorate_consensus::chained::rules::Jolteon;
-use quorate_consensus::safety::Safety;
-use quorate_consensus::{Config, chained};
+use quorate_consensus::protocols::chained::rules::Jolteon;
+use quorate_consensus::voting::safety::Safety;
+use quorate_consensus::{Config, protocols::chained};
 use quorate_types::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub fn certify_by(block: &Block, signers: &[u16]) -> Certificate {
 /// Returns a timeout certificate of a view, signed by the first replicas in order.
 pub fn timeouts(view: u64, attachments: Vec<Attachment>) -> Certificate {
     let voters: Vec<u16> = (0..attachments.len() as u16).collect();
-    let subject = quorate_consensus::safety::timeout_subject(View(view));
+    let subject = quorate_consensus::voting::safety::timeout_subject(View(view));
     Certificate { subject, signers: signed_by(&voters), attachments, proof: Bytes::new() }
 }
 

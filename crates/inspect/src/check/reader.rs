@@ -5,7 +5,7 @@ use super::{Checked, difference};
 use bytes::Bytes;
 use quorate_client::ClientConfig;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::facts::Shape;
+use quorate_consensus::protocols::facts::Shape;
 use quorate_crypto::{BundleVerifier, ClientAuthentication, Keyring, SchemeKind, verify_certificate};
 use quorate_types::digest::{Hasher, encode_hex};
 use quorate_types::{

@@ -4,7 +4,7 @@
 use quorate_applications::{ApplicationKind, KeyValueCommand};
 use quorate_client::{Client, ClientConfig};
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::journal::Record;
+use quorate_consensus::recovery::journal::Record;
 use quorate_inspect::{InspectArgs, InspectResult, run};
 use quorate_node::config::CONFIG_FILE;
 use quorate_node::{EmbeddedCluster, JournalConfig, NoObserver, NodeConfig};

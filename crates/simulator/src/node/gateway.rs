@@ -5,7 +5,7 @@ use crate::charges::{Charges, nanos};
 use crate::hostile::{MAX_UNREAD_BYTES, Request};
 use crate::parcel::Parcel;
 use quorate_applications::Reply;
-use quorate_consensus::pool::Source;
+use quorate_consensus::data::pool::Source;
 use quorate_consensus::{Input, Protocol, Refusal};
 use quorate_gateway::budget::{
     BYTES_PER_TURN, FRAMES_PER_TURN, GENUINE_NS_PER_TURN, MAX_FAULTS, STATUS_SAVED_NS, STATUS_SHARE,

@@ -6,7 +6,7 @@
 
 use crate::faults::Leaves;
 use bytes::Bytes;
-use quorate_consensus::journal::Record;
+use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_storage::{Faults, Fsync, Identity, Journal as _, JournalOptions, SimulatedDisk, SteppedJournal};
 use quorate_types::{Decoder, Encoder, Wire};

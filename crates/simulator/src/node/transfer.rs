@@ -3,7 +3,7 @@
 use super::{Begun, Leaves, Node, Surroundings};
 use crate::chronicle::{Fetched, Holdings};
 use bytes::Bytes;
-use quorate_consensus::frontier::Frontier;
+use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::{Action, Input, Protocol};
 use quorate_hosting::Chunks;
 use quorate_types::state::chunk_of;

@@ -6,7 +6,7 @@ use super::dice::{Dice, REPLICAS, context_of, honest_lead};
 use super::scene::run;
 use crate::stage::Stage;
 use quorate_byzantine::{Fault, Lie, Malleable, Misbehaviour};
-use quorate_consensus::replica::Protocol;
+use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
 
 /// Rounds before the network is healed.

@@ -6,15 +6,15 @@ use crate::cast::ActorId;
 use crate::judge::Law;
 use crate::stage::Stage;
 use bytes::Bytes;
-use quorate_consensus::chained::engine::ChainedEngine;
-use quorate_consensus::chained::message::{ChainedMessage, Timeout};
-use quorate_consensus::chained::replica;
-use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::pbft;
-use quorate_consensus::pbft::engine::PbftEngine;
-use quorate_consensus::pbft::message::{MAX_DECIDED, PbftMessage, PrePrepare};
-use quorate_consensus::safety::timeout_subject;
+use quorate_consensus::protocols::chained::engine::ChainedEngine;
+use quorate_consensus::protocols::chained::message::{ChainedMessage, Timeout};
+use quorate_consensus::protocols::chained::replica;
+use quorate_consensus::protocols::chained::rules::Jolteon;
+use quorate_consensus::protocols::pbft;
+use quorate_consensus::protocols::pbft::engine::PbftEngine;
+use quorate_consensus::protocols::pbft::message::{MAX_DECIDED, PbftMessage, PrePrepare};
+use quorate_consensus::voting::safety::timeout_subject;
 use quorate_consensus::{Config, Envelope};
 use quorate_types::{
     Attachment, Block, BundleBuilder, ClientId, Digest, Domain, Height, ReplicaId, Subject, View, Vote,

@@ -5,10 +5,10 @@ use super::scene::{Ending, Play, Setting, builds_on, genesis, leaders, only, pla
 use crate::cast::ActorId;
 use crate::stage::Stage;
 use quorate_consensus::Envelope;
-use quorate_consensus::chained::engine::ChainedEngine;
-use quorate_consensus::chained::replica;
-use quorate_consensus::chained::rules::Jolteon;
 use quorate_consensus::config::ProtocolKind;
+use quorate_consensus::protocols::chained::engine::ChainedEngine;
+use quorate_consensus::protocols::chained::replica;
+use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_types::ReplicaId;
 
 /// 1: four honest replicas; only R1 knows the certificate of view 4, and only R2 that of view 6.

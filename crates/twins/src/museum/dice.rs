@@ -3,7 +3,7 @@
 use crate::cast::{ActorId, ActorSet, Cast};
 use crate::stage::Stage;
 use quorate_byzantine::behaviour::Context;
-use quorate_consensus::replica::Protocol;
+use quorate_consensus::Protocol;
 use quorate_types::ReplicaId;
 use quorate_types::identity::ProofShape;
 use rand::{Rng, SeedableRng};

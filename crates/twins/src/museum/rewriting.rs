@@ -1,11 +1,11 @@
 //! Bugs outside the rules: inputs or actions are changed between the replica and its host. Unlike a liar, the replica
 //! is still judged.
 
-use quorate_consensus::journal::Record;
-use quorate_consensus::safety::Promise;
+use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::{Action, Envelope, Input, Job};
 use quorate_consensus::seam::{Purpose, Role};
-use quorate_consensus::{Config, Message, ledger};
+use quorate_consensus::voting::safety::Promise;
+use quorate_consensus::{Config, Message, data::ledger};
 use quorate_types::{Bundle, Certificate, Digest, Domain, Subject, View};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -4,13 +4,13 @@ use super::Mutant;
 use super::scene::{Ending, Play, Setting, play};
 use crate::stage::Stage;
 use quorate_byzantine::malleable::{ForMalleable, Malleable, for_malleable};
-use quorate_consensus::block_tree::BlockTree;
-use quorate_consensus::chained::replica;
-use quorate_consensus::chained::rules::{Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules};
+use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::facts::Facts;
+use quorate_consensus::data::block_tree::BlockTree;
 use quorate_consensus::protocols::MakeReplica;
-use quorate_consensus::replica::Protocol;
+use quorate_consensus::protocols::chained::replica;
+use quorate_consensus::protocols::chained::rules::{Candidate, ChainedHotStuff, FastHotStuff, Jolteon, Refusal, Rules};
+use quorate_consensus::protocols::facts::Facts;
 use quorate_types::{Block, Certificate, Domain, Subject};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -161,7 +161,7 @@ macro_rules! by_rules {
     ($how:expr, $setting:expr, |$stage:ident| $script:block) => {{
         struct Scene;
         impl $crate::museum::rules::Script for Scene {
-            fn perform<P: quorate_consensus::replica::Protocol<Message: quorate_byzantine::Malleable>>(
+            fn perform<P: quorate_consensus::Protocol<Message: quorate_byzantine::Malleable>>(
                 self,
                 $stage: &mut $crate::stage::Stage<P>,
             ) $script

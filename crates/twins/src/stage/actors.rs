@@ -3,7 +3,7 @@
 use super::Stage;
 use crate::cast::ActorId;
 use quorate_consensus::Config;
-use quorate_consensus::replica::Protocol;
+use quorate_consensus::Protocol;
 use quorate_consensus::seam::Input;
 use quorate_types::Vote;
 

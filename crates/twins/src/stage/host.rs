@@ -7,9 +7,9 @@ use crate::judge::Law;
 use crate::notary::statement;
 use crate::states;
 use quorate_consensus::Message;
-use quorate_consensus::replica::Protocol;
+use quorate_consensus::Protocol;
+use quorate_consensus::seam::text;
 use quorate_consensus::seam::{Action, Envelope, Halt, Input, Mark, Timer, To};
-use quorate_consensus::text;
 use quorate_types::{Manifest, View};
 
 impl<P: Protocol> Stage<P> {

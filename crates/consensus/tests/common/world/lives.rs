@@ -4,7 +4,7 @@ use super::states::States;
 use super::{Happening, Node, World};
 use crate::common::play::Play;
 use quorate_consensus::Input;
-use quorate_consensus::journal::Record;
+use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::RecordId;
 use quorate_types::{Decoder, Digest, Domain, Encoder, Height, ReplicaId, Subject, Vote, Wire};
 

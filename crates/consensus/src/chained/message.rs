@@ -1,3 +1,0 @@
-//! Messages of the chained protocols: exactly those that all protocols with views share.
-
-pub use crate::views::message::{Proposal, Timeout, ViewMessage as ChainedMessage};

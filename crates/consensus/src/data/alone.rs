@@ -1,0 +1,132 @@
+//! Bundles that clients send to the leader alone.
+//!
+//! A block that names such a bundle waits at every other replica until the bundle is fetched, which takes
+//! `fetch_delay_ms` and a round trip. A client that always does this would delay every block, and with it the commands
+//! of all others. The leader notices from the requests it receives: if f+1 replicas request a bundle, a quorum is
+//! waiting for it. If this happens repeatedly for one owner, the leader sends that owner's bundles along with its
+//! proposals for a while, and for twice as long each time the behavior is found to continue.
+//!
+//! The owner is the address whose links the bundles arrive over, because keys can be made without limit. Where no
+//! address is known, it is the owner of the key.
+
+use crate::data::pool::Pool;
+use quorate_types::{Bundle, Digest, Quorum, ReplicaId, Signers, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Number of bundles in one sample of an owner.
+const SAMPLE: u32 = 16;
+/// Number of bundles in a sample that f+1 replicas must request before the owner's next bundles are carried along.
+const MISSED: u32 = 3;
+/// First period of carrying an owner's bundles along.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// Maximum period. An owner that behaves for as long as its last period starts from scratch.
+const LONGEST: Duration = Duration::from_secs(64);
+/// Maximum number of owners that are tracked. If there are more, they share the delay that they cause.
+const MAX_OWNERS: usize = 1024;
+/// Maximum number of bundles whose requesters are tracked.
+const MAX_ASKED: usize = 1024;
+/// Maximum bytes carried along with a proposal, if they are more than one bundle.
+const MAX_CARRIED_BYTES: usize = 1 << 20;
+
+#[derive(Default)]
+struct Owner {
+    /// Bundles of the current sample that were proposed, and that were requested.
+    proposed: u32,
+    asked: u32,
+    /// End of the period in which its bundles are carried along, and the length of the last period.
+    until: Time,
+    span: Duration,
+}
+
+/// Identity of an owner.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    Address(u64),
+    Key(u128),
+}
+
+fn whose(bundle: &Bundle, pool: &Pool) -> Whose {
+    pool.crowd_of(&bundle.digest()).map_or(Whose::Key(bundle.origin().owner()), Whose::Address)
+}
+
+/// Owners whose bundles the other replicas often miss, as seen by the leader.
+pub struct Alone {
+    quorum: Quorum,
+    asked: BTreeMap<Digest, Signers>,
+    owners: BTreeMap<Whose, Owner>,
+    now: Time,
+}
+
+impl Alone {
+    /// Creates an empty record.
+    pub fn new(quorum: Quorum) -> Alone {
+        Alone { quorum, asked: BTreeMap::new(), owners: BTreeMap::new(), now: Time(0) }
+    }
+
+    /// Records that a replica requests bundles. Those that are not executed are missing for a block that is being voted
+    /// on.
+    pub fn asked(&mut self, now: Time, from: ReplicaId, digests: &[Digest], pool: &Pool) {
+        for digest in digests.iter().take(MAX_ASKED) {
+            let Some(bundle) = pool.get(digest).filter(|_| pool.is_waiting(digest)) else { continue };
+            if self.asked.len() >= MAX_ASKED {
+                self.asked.clear();
+            }
+            let askers = self.asked.entry(*digest).or_default();
+            let before = askers.len();
+            askers.insert(from);
+            if before < askers.len() && askers.len() == self.quorum.weak() {
+                self.missed(now, whose(bundle, pool));
+            }
+        }
+    }
+
+    fn missed(&mut self, now: Time, owner: Whose) {
+        if self.owners.len() >= MAX_OWNERS && !self.owners.contains_key(&owner) {
+            let first = self.owners.iter().min_by_key(|(_, known)| known.until).map(|(first, _)| *first);
+            first.and_then(|first| self.owners.remove(&first));
+        }
+        let known = self.owners.entry(owner).or_default();
+        known.asked += 1;
+        if known.asked < MISSED || known.until > now {
+            return;
+        }
+        let again = known.until + known.span > now;
+        known.span = if again { (known.span * 2).min(LONGEST) } else { SHORTEST };
+        (known.until, known.asked, known.proposed) = (now + known.span, 0, 0);
+    }
+
+    /// Records that a block with these bundles is proposed.
+    pub fn proposed(&mut self, now: Time, payload: &[Digest], pool: &Pool) {
+        self.now = now;
+        if self.owners.is_empty() {
+            return;
+        }
+        for bundle in payload.iter().filter_map(|digest| pool.get(digest)) {
+            let owner = whose(bundle, pool);
+            let Some(known) = self.owners.get_mut(&owner).filter(|known| known.until <= now) else { continue };
+            known.proposed += 1;
+            if known.proposed >= SAMPLE {
+                (known.proposed, known.asked) = (0, 0);
+                if known.until + known.span <= now {
+                    self.owners.remove(&owner);
+                }
+            }
+        }
+    }
+
+    /// Returns the bundles of `payload` to carry along with the proposal that names them.
+    pub fn carried(&self, payload: &[Digest], pool: &Pool) -> Vec<Bundle> {
+        if self.owners.is_empty() {
+            return Vec::new();
+        }
+        let goes = |bundle: &&Bundle| self.owners.get(&whose(bundle, pool)).is_some_and(|known| known.until > self.now);
+        let mut bytes = 0;
+        let fitting = payload.iter().filter_map(|digest| pool.get(digest)).filter(goes).take_while(|bundle| {
+            let fits = bytes == 0 || bytes + bundle.body().len() <= MAX_CARRIED_BYTES;
+            bytes += bundle.body().len();
+            fits
+        });
+        fitting.cloned().collect()
+    }
+}

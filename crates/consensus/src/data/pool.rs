@@ -1,0 +1,484 @@
+//! Pool of bundles: pending, proposed, or executed and kept for replicas that lag behind.
+
+use crate::config::Config;
+use crate::data::digest_map::{DigestMap, Salt};
+pub use crate::data::lanes::Source;
+use crate::data::lanes::{Lanes, Place};
+use quorate_types::{Bundle, Digest, Height, Quorum, ReplicaId};
+use std::collections::hash_map::Entry;
+
+/// Maximum number of pending bundles that a backup relays to its leader at a time.
+pub const MAX_RELAYED_BUNDLES: usize = 256;
+/// Maximum bytes of a relay with more than one bundle.
+const MAX_RELAYED_BYTES: usize = 8 << 20;
+/// A bundle that expires within this many heights of the last committed one is refused, and dropped if it is pending.
+/// Fewer blocks than this are proposed and uncommitted, so no bundle expires in flight, and no backup waits for a
+/// leader that can no longer use a bundle.
+pub const EXPIRY_MARGIN_BLOCKS: u64 = 4096;
+/// Number of heights between two scans for bundles that are about to expire: well within the margin.
+const EXPIRY_INTERVAL_BLOCKS: u64 = EXPIRY_MARGIN_BLOCKS / 4;
+/// The relays of all peers together may take 1/N of the pool.
+const RELAYS_PART: usize = 2;
+/// Number of void tickets that the queues may hold in excess of the good ones.
+const QUEUE_SLACK: usize = 1024;
+
+struct Held {
+    bundle: Bundle,
+    /// Number of blocks in the tree that refer to it.
+    proposals: u32,
+    /// Number of those blocks that lie on abandoned branches.
+    aside: u32,
+    executed: bool,
+    /// The peer whose relay share it counts against, until it is executed.
+    relayer: Option<ReplicaId>,
+    /// Its place in the lanes while it is pending.
+    place: Option<Place>,
+    /// Whether it arrived over a client's link.
+    has_crowd: bool,
+    /// The address of that link.
+    crowd: u64,
+}
+
+impl Held {
+    fn is_pending(&self) -> bool {
+        self.proposals == self.aside && !self.executed
+    }
+
+    fn has_ticket(&self, ticket: u64) -> bool {
+        self.place.is_some_and(|place| place.ticket() == ticket)
+    }
+}
+
+/// Outcome of offering a bundle to the pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offered {
+    New,
+    /// The pool holds it already.
+    Known,
+    /// There is no room; the client retries later.
+    Full,
+    /// The bundle is about to expire.
+    Late,
+}
+
+/// All bundles that a replica holds.
+pub struct Pool {
+    entries: DigestMap<Held>,
+    /// The pending bundles, in the order in which they are to be proposed.
+    lanes: Lanes,
+    pending_bundles: usize,
+    pending_commands: usize,
+    pending_bytes: usize,
+    /// Bytes of all bundles that are not executed, proposed or not.
+    open_bytes: usize,
+    max_bundles: usize,
+    max_bytes: usize,
+    /// The committed height.
+    height: Height,
+    /// Number and bytes of the unexecuted bundles in each peer's relay share.
+    relayed: Vec<(usize, usize)>,
+}
+
+/// Reason for taking in a bundle, which decides how much room it may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// A client wants it ordered. It is refused if the pool or the share of its source is full.
+    Offered(Source),
+    /// A peer relays it. Relays may take only a share of the pool, so that no single peer crowds out clients.
+    Relayed(ReplicaId),
+    /// f+1 replicas relayed it as the bundle that has waited longest there: it is never refused.
+    Owed,
+    /// A proposal names it. It is refused only if the unexecuted bundles, proposed or not, would exceed twice the
+    /// pool's limit. So a flood of commands keeps no proposal from becoming whole, and a flood of proposals does not
+    /// fill the memory.
+    Proposed,
+    /// It belongs to a certified block or to this replica's own block: it is never refused.
+    Certified,
+}
+
+impl Pool {
+    pub fn new(config: &Config, quorum: Quorum, salt: Salt) -> Self {
+        Pool {
+            entries: DigestMap::with_hasher(salt),
+            lanes: Lanes::new(config),
+            pending_bundles: 0,
+            pending_commands: 0,
+            pending_bytes: 0,
+            open_bytes: 0,
+            max_bundles: config.pool_bundles,
+            max_bytes: config.pool_bytes,
+            height: Height(0),
+            relayed: vec![(0, 0); quorum.replicas()],
+        }
+    }
+
+    /// Takes in a bundle, unless it is about to expire or there is no room for its need.
+    pub fn offer(&mut self, bundle: Bundle, need: Need) -> Offered {
+        let is_late = self.is_late(&bundle);
+        let (digest, commands, size) = (bundle.digest(), bundle.len(), bundle.body().len());
+        let place = match self.entries.entry(digest) {
+            Entry::Vacant(place) => place,
+            Entry::Occupied(known) => {
+                if let Need::Offered(source) = need {
+                    let known = known.into_mut();
+                    release(&mut self.relayed, known);
+                    hasten(&mut self.lanes, known, source);
+                    if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
+                        self.compact();
+                    }
+                }
+                return Offered::Known;
+            }
+        };
+        if is_late && matches!(need, Need::Offered(_) | Need::Relayed(_) | Need::Owed) {
+            return Offered::Late;
+        }
+        let crowded = self.pending_bundles >= self.max_bundles || self.pending_bytes + size > self.max_bytes;
+        let full = match need {
+            Need::Offered(source) => {
+                crowded
+                    || source.crowd().is_some() && {
+                        let free = (self.max_bundles - self.pending_bundles, self.max_bytes - self.pending_bytes);
+                        !self.lanes.have_room(source, size, free)
+                    }
+            }
+            Need::Relayed(peer) => {
+                let (bundles, bytes) = self.relayed[peer.index()];
+                let parts = RELAYS_PART * self.relayed.len();
+                let used_up = bundles >= self.max_bundles.div_ceil(parts) || bytes + size > self.max_bytes / parts;
+                crowded || (used_up && bundles > 0 && !bug!(RelaysUnbounded))
+            }
+            Need::Proposed => self.open_bytes + size > self.max_bytes.saturating_mul(2),
+            Need::Owed | Need::Certified => false,
+        };
+        if full {
+            return match need {
+                Need::Offered(source) if !crowded && self.make_room(source, size) => self.squeeze_in(bundle, source),
+                _ => Offered::Full,
+            };
+        }
+        self.pending_bundles += 1;
+        self.pending_commands += commands;
+        self.pending_bytes += size;
+        self.open_bytes += size;
+        let (source, relayer) = match need {
+            Need::Offered(source) => (source, None),
+            Need::Relayed(peer) => (Source::Peer(peer), Some(peer)),
+            Need::Owed | Need::Proposed | Need::Certified => (Source::Unnamed, None),
+        };
+        if let Some(peer) = relayer {
+            let (bundles, bytes) = &mut self.relayed[peer.index()];
+            (*bundles, *bytes) = (*bundles + 1, *bytes + size);
+        }
+        let waits = Some(self.lanes.push(source, digest, commands, size));
+        let (has_crowd, crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
+        place.insert(Held { bundle, proposals: 0, aside: 0, executed: false, relayer, place: waits, has_crowd, crowd });
+        Offered::New
+    }
+
+    /// Drops the newest pending bundle of the largest lane in a source's crowd, if far more is pending there than for
+    /// the source. The client of that bundle sends it again later if it is still connected.
+    fn make_room(&mut self, source: Source, size: usize) -> bool {
+        let Some(lane) = self.lanes.larger(source, size) else { return false };
+        while let Some((ticket, digest)) = self.lanes.newest(lane) {
+            if self.entries.get(&digest).is_some_and(|entry| entry.has_ticket(ticket)) {
+                self.discard(&digest);
+                return true;
+            }
+            self.lanes.drop_newest(lane);
+        }
+        false
+    }
+
+    fn squeeze_in(&mut self, bundle: Bundle, source: Source) -> Offered {
+        let digest = bundle.digest();
+        self.offer(bundle, Need::Owed);
+        move_to(&mut self.lanes, self.entries.get_mut(&digest).expect("it was just taken in"), source);
+        Offered::New
+    }
+
+    /// Removes a pending bundle that no block refers to.
+    fn discard(&mut self, digest: &Digest) {
+        let mut entry = self.entries.remove(digest).expect("the caller has found it");
+        release(&mut self.relayed, &mut entry);
+        let size = entry.bundle.body().len();
+        self.lanes.take(entry.place.expect("it waits"), size);
+        self.pending_bundles -= 1;
+        self.pending_commands -= entry.bundle.len();
+        self.pending_bytes -= size;
+        self.open_bytes -= size;
+    }
+
+    /// Handles the loss of a client's link. Its bundles stay pending, in the lane that its address has for closed
+    /// links.
+    pub fn leave(&mut self, source: Source) {
+        let Some((joined, tickets)) = self.lanes.leave(source) else { return };
+        for (ticket, digest) in tickets {
+            let Some(entry) = self.entries.get_mut(&digest).filter(|entry| entry.has_ticket(ticket)) else { continue };
+            move_to(&mut self.lanes, entry, joined);
+        }
+    }
+
+    /// Returns the address of the client's link over which a bundle arrived, if any.
+    pub fn crowd_of(&self, digest: &Digest) -> Option<u64> {
+        self.entries.get(digest).filter(|entry| entry.has_crowd).map(|entry| entry.crowd)
+    }
+
+    /// Returns whether a bundle has expired, or will before it can be ordered.
+    pub fn is_late(&self, bundle: &Bundle) -> bool {
+        bundle.expires().0 <= self.height.0.saturating_add(EXPIRY_MARGIN_BLOCKS)
+    }
+
+    /// Records the committed height. At intervals, drops the pending bundles that are about to expire.
+    pub fn committed(&mut self, height: Height) {
+        self.height = height;
+        if height.0.is_multiple_of(EXPIRY_INTERVAL_BLOCKS) {
+            self.drop_late();
+        }
+    }
+
+    fn drop_late(&mut self) {
+        let waits = |(ticket, digest): (u64, &Digest)| {
+            self.entries.get(digest).filter(|entry| entry.has_ticket(ticket) && entry.proposals == 0)
+        };
+        let pending = self.lanes.in_order().filter_map(waits);
+        let late = pending.map(|entry| &entry.bundle).filter(|bundle| self.is_late(bundle));
+        for digest in late.map(Bundle::digest).collect::<Vec<_>>() {
+            self.discard(&digest);
+        }
+        self.compact();
+    }
+
+    /// Returns a bundle in any state.
+    pub fn get(&self, digest: &Digest) -> Option<&Bundle> {
+        self.entries.get(digest).map(|entry| &entry.bundle)
+    }
+
+    /// Returns whether a bundle is here and executed.
+    pub fn is_executed(&self, digest: &Digest) -> bool {
+        self.entries.get(digest).is_some_and(|entry| entry.executed)
+    }
+
+    /// Returns whether a bundle is here and not executed.
+    pub fn is_waiting(&self, digest: &Digest) -> bool {
+        self.entries.get(digest).is_some_and(|entry| !entry.executed)
+    }
+
+    /// Returns whether a bundle is here and no block of the current branch refers to it yet.
+    pub fn is_pending(&self, digest: &Digest) -> bool {
+        self.entries.get(digest).is_some_and(Held::is_pending)
+    }
+
+    pub fn contains(&self, digest: &Digest) -> bool {
+        self.entries.contains_key(digest)
+    }
+
+    /// Returns the number of commands in pending bundles.
+    pub fn pending_commands(&self) -> usize {
+        self.pending_commands
+    }
+
+    /// Selects the next bundles to propose, in the order of the [lanes](crate::data::lanes): at most `max_commands` and
+    /// `max_bytes`, but at least one bundle if any is pending. They stay pending until a block refers to them.
+    pub fn select(&mut self, max_commands: usize, max_bytes: usize) -> Vec<Digest> {
+        let (mut selected, mut commands, mut bytes) = (Vec::new(), 0, 0);
+        self.trim();
+        for (ticket, digest) in self.lanes.in_order() {
+            let Some(entry) = self.entries.get(digest).filter(|entry| entry.has_ticket(ticket)) else { continue };
+            commands += entry.bundle.len();
+            bytes += entry.bundle.body().len();
+            if !selected.is_empty() && (commands > max_commands || bytes > max_bytes) {
+                break;
+            }
+            selected.push(*digest);
+            if commands >= max_commands {
+                break;
+            }
+        }
+        selected
+    }
+
+    fn trim(&mut self) {
+        let entries = &self.entries;
+        self.lanes.trim(|digest, ticket| entries.get(digest).is_some_and(|entry| entry.has_ticket(ticket)));
+    }
+
+    /// Returns the pending bundles that would be proposed next, at most `most` and at most as many as fit into one
+    /// message. They stay pending.
+    pub fn oldest_pending(&self, most: usize) -> Vec<Bundle> {
+        let waits =
+            |(ticket, digest): (u64, &Digest)| self.entries.get(digest).filter(|entry| entry.has_ticket(ticket));
+        let mut bytes = 0;
+        let fitting = self.lanes.in_order().filter_map(waits).take(most).take_while(|entry| {
+            let fits = bytes == 0 || bytes + entry.bundle.body().len() <= MAX_RELAYED_BYTES;
+            bytes += entry.bundle.body().len();
+            fits
+        });
+        fitting.map(|entry| entry.bundle.clone()).collect()
+    }
+
+    /// Returns the bundles of [`Pool::oldest_pending`], with `first` ahead of the others if it is pending.
+    pub fn oldest_pending_after(&self, first: &Digest, most: usize) -> Vec<Bundle> {
+        let first = self.entries.get(first).filter(|entry| entry.is_pending()).map(|entry| entry.bundle.clone());
+        let mut bundles = self.oldest_pending(most);
+        if let Some(first) = first {
+            bundles.retain(|bundle| bundle.digest() != first.digest());
+            bundles.truncate(most - 1);
+            bundles.insert(0, first);
+        }
+        bundles
+    }
+
+    /// Moves a pending bundle ahead of all others.
+    pub fn promote(&mut self, digest: &Digest) {
+        let first = self.oldest();
+        let Some(entry) = self.entries.get_mut(digest).filter(|entry| entry.is_pending()) else { return };
+        if first != Some(*digest) {
+            self.lanes.take(entry.place.take().expect("it waits"), entry.bundle.body().len());
+            entry.place = Some(self.lanes.push_ahead(*digest));
+            if self.lanes.queued() > 2 * self.pending_bundles + QUEUE_SLACK {
+                self.compact();
+            }
+        }
+    }
+
+    /// Returns the bundle that would be proposed next.
+    pub fn oldest(&mut self) -> Option<Digest> {
+        self.trim();
+        self.lanes.first()
+    }
+
+    /// Records that a block in the tree refers to the bundle, which must be here.
+    pub fn proposed(&mut self, digest: &Digest) {
+        self.claim(digest).proposals += 1;
+    }
+
+    /// Records that a block that refers to the bundle lies on an abandoned branch. The bundle is pending again, ahead
+    /// of the rest, unless the current branch refers to it too.
+    pub fn set_aside(&mut self, digest: &Digest) {
+        let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
+        entry.aside += 1;
+        self.wait_again(digest);
+    }
+
+    /// Records that a block that refers to the bundle and was set aside lies on the current branch again.
+    pub fn taken_up(&mut self, digest: &Digest) {
+        self.claim(digest).aside -= 1;
+    }
+
+    /// Makes the bundle stop being pending, if it was.
+    fn claim(&mut self, digest: &Digest) -> &mut Held {
+        if self.lanes.queued() > 2 * self.pending_bundles.saturating_sub(1) + QUEUE_SLACK {
+            self.compact();
+        }
+        let entry = self.entries.get_mut(digest).expect("a block enters the tree with its bundles");
+        if let Some(place) = entry.place.take() {
+            let size = entry.bundle.body().len();
+            self.pending_bundles -= 1;
+            self.pending_commands -= entry.bundle.len();
+            self.pending_bytes -= size;
+            self.lanes.take(place, size);
+        }
+        entry
+    }
+
+    /// Puts the bundle at the head of the queue if it is pending again.
+    fn wait_again(&mut self, digest: &Digest) {
+        let entry = self.entries.get_mut(digest).expect("the caller has just used it");
+        if entry.is_pending() {
+            self.pending_bundles += 1;
+            self.pending_commands += entry.bundle.len();
+            self.pending_bytes += entry.bundle.body().len();
+            entry.place = Some(self.lanes.push_ahead(*digest));
+        }
+    }
+
+    /// Removes the void tickets from the queues. A backup never selects, so its queues would otherwise grow forever.
+    fn compact(&mut self) {
+        let entries = &self.entries;
+        self.lanes.compact(|digest, ticket| entries.get(digest).is_some_and(|entry| entry.has_ticket(ticket)));
+    }
+
+    /// Records that a block that refers to the bundle and was set aside is no longer kept.
+    pub fn dropped(&mut self, digest: &Digest) {
+        let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
+        entry.aside -= 1;
+        entry.proposals -= 1;
+        if entry.executed && entry.proposals == 0 {
+            self.entries.remove(digest);
+        }
+    }
+
+    /// Records that a block of the current branch that refers to the bundle is no longer kept. If no other block refers
+    /// to the bundle, an executed bundle is removed and any other is pending again, ahead of the rest.
+    pub fn released(&mut self, digest: &Digest) {
+        let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
+        assert!(entry.proposals > entry.aside, "the block was not set aside");
+        entry.proposals -= 1;
+        if entry.executed && entry.proposals == 0 {
+            self.entries.remove(digest);
+        } else {
+            self.wait_again(digest);
+        }
+    }
+
+    /// Marks the bundle as executed by a committed block, and returns it.
+    pub fn executed(&mut self, digest: &Digest) -> Bundle {
+        let entry = self.entries.get_mut(digest).expect("a committed block has its bundles");
+        assert!(entry.proposals > entry.aside, "a committed block refers to it");
+        if !std::mem::replace(&mut entry.executed, true) {
+            self.open_bytes -= entry.bundle.body().len();
+            release(&mut self.relayed, entry);
+        }
+        entry.bundle.clone()
+    }
+
+    /// Forgets all bundles except `needed`, which are pending afterwards. Which of the others were executed meanwhile
+    /// is not known one by one; their clients have an answer by now or send them again.
+    pub fn begin_again<'a>(&mut self, needed: impl IntoIterator<Item = &'a Digest>) {
+        let kept: Vec<Bundle> = needed.into_iter().filter_map(|digest| self.get(digest).cloned()).collect();
+        self.entries.clear();
+        self.lanes.clear();
+        (self.pending_bundles, self.pending_commands, self.pending_bytes, self.open_bytes) = (0, 0, 0, 0);
+        self.relayed.fill((0, 0));
+        for bundle in kept {
+            self.offer(bundle, Need::Certified);
+        }
+    }
+
+    /// Checks the invariants after a step.
+    pub fn invariants(&self) {
+        assert!(self.pending_bundles <= self.entries.len(), "a pending bundle is in the pool");
+        assert!(self.pending_bundles <= self.pending_commands, "a bundle carries a command");
+        assert!(self.pending_commands <= self.pending_bytes, "a command has bytes");
+        assert!(self.pending_bytes <= self.open_bytes, "what is pending is not executed");
+        assert!(self.pending_bundles <= self.lanes.queued(), "a pending bundle is queued");
+        if cfg!(debug_assertions) {
+            self.lanes.invariants();
+        }
+        assert!(self.lanes.queued() <= 2 * self.pending_bundles + QUEUE_SLACK, "the queue is compacted");
+    }
+}
+
+/// Removes a bundle from its peer's relay share.
+fn release(relayed: &mut [(usize, usize)], entry: &mut Held) {
+    if let Some(peer) = entry.relayer.take() {
+        let (bundles, bytes) = &mut relayed[peer.index()];
+        (*bundles, *bytes) = (*bundles - 1, *bytes - entry.bundle.body().len());
+    }
+}
+
+/// Moves a pending bundle that a client sent to the lane of that client's link, if it would be proposed earlier there.
+fn hasten(lanes: &mut Lanes, entry: &mut Held, source: Source) {
+    if source != Source::Unnamed && entry.place.is_some_and(|place| lanes.would_gain(place, source)) {
+        move_to(lanes, entry, source);
+    }
+}
+
+/// Moves a pending bundle to the lane of `source`.
+fn move_to(lanes: &mut Lanes, entry: &mut Held, source: Source) {
+    let (commands, size) = (entry.bundle.len(), entry.bundle.body().len());
+    lanes.take(entry.place.take().expect("it waits"), size);
+    entry.place = Some(lanes.push(source, entry.bundle.digest(), commands, size));
+    (entry.has_crowd, entry.crowd) = (source.crowd().is_some(), source.crowd().unwrap_or_default());
+}

@@ -1,0 +1,571 @@
+//! The blocks and bundles that a replica holds, and the ones it is still missing.
+//!
+//! A block enters the tree only when it is whole: its parent and all its bundles are here. Until then it waits in the
+//! store, and the store requests the missing parts. Fetched blocks need no signature, because they are requested by a
+//! digest that a certificate or a child block names.
+//!
+//! A lagging replica fetches blocks from the newest down. It fetches the bundles of a block only once it holds every
+//! block between that one and the tree; otherwise it might request bundles it can never use, because its peers no
+//! longer keep the blocks in between.
+
+pub(crate) mod answers;
+mod aside;
+
+use crate::config::Config;
+use crate::data::block_limits::{BlockLimits, Load};
+use crate::data::block_tree::BlockTree;
+use crate::data::digest_map::{DigestMap, Salt};
+use crate::data::ledger::Ledger;
+use crate::data::pool::{Need, Offered, Pool, Source};
+use crate::data::wants::Wants;
+use crate::recovery::frontier::Frontier;
+use crate::seam::{Envelope, MAX_FETCHED_BLOCKS};
+use crate::voting::leader::LeaderElection;
+use quorate_types::{Block, Bundle, Digest, Height, Quorum, ReplicaId, Time};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Maximum number of waiting blocks. When it is reached, the highest one is evicted.
+const MAX_WAITING_BLOCKS: usize = 16_384;
+/// Bookkeeping cost of a bundle besides its body: table and queue entries, and its share of a receive buffer.
+const BUNDLE_OVERHEAD_BYTES: usize = 256;
+
+struct Waiting {
+    block: Arc<Block>,
+    source: ReplicaId,
+    lacks_parent: bool,
+    lacks_bundles: usize,
+    /// Total load of its bundles that are here.
+    load: Load,
+    /// Whether the block is known only from a proposal, so that the block limits apply to it.
+    is_proposal: bool,
+    /// Whether every block between this one and the tree is here. Only then are its bundles requested.
+    is_rooted: bool,
+}
+
+/// Store of blocks and bundles, with the committed ledger and the outstanding fetches.
+pub struct Store {
+    me: ReplicaId,
+    quorum: Quorum,
+    limits: BlockLimits,
+    delay: Duration,
+    /// The whole blocks.
+    pub tree: BlockTree,
+    pub pool: Pool,
+    /// End of the branch on which this replica would build. Bundles of other branches are pending again: those branches
+    /// may be dead, and perhaps no leader would ever commit on top of them.
+    tip: Digest,
+    /// Tip at the last check of the invariants.
+    checked_tip: Option<Digest>,
+    ledger: Ledger,
+    /// The unlinked blocks that are not chosen for their slots.
+    aside: DigestMap<()>,
+    waiting: DigestMap<Waiting>,
+    children: DigestMap<Vec<Digest>>,
+    users: DigestMap<Vec<Digest>>,
+    wants: Wants,
+    checkpoint_interval: u64,
+}
+
+/// Outcome of offering a block to the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// The block is in the tree.
+    Whole,
+    /// The block waits for missing parts.
+    Waiting,
+    /// Its height is already committed.
+    Late,
+    /// Too many blocks are waiting.
+    Overload,
+    /// Its bundles exceed the block limits.
+    TooLarge,
+}
+
+impl Store {
+    /// Creates a store that holds only genesis.
+    pub fn new(config: &Config, quorum: Quorum, me: ReplicaId, genesis: Digest, salt: Salt) -> Self {
+        let lookback = LeaderElection::new(config.leader, quorum).lookback();
+        Store {
+            me,
+            quorum,
+            limits: BlockLimits::new(config),
+            delay: Duration::from_millis(config.fetch_delay_ms),
+            tree: BlockTree::new(genesis, salt),
+            pool: Pool::new(config, quorum, salt),
+            tip: genesis,
+            checked_tip: None,
+            ledger: Ledger::new(config.retained_blocks, config.retained_bytes, lookback),
+            aside: DigestMap::with_hasher(salt),
+            waiting: DigestMap::with_hasher(salt),
+            children: DigestMap::with_hasher(salt),
+            users: DigestMap::with_hasher(salt),
+            wants: Wants::new(quorum, me, Duration::from_millis(config.fetch_retry_ms)),
+            checkpoint_interval: config.checkpoint_interval,
+        }
+    }
+
+    /// Returns the height of the last committed block.
+    pub fn committed(&self) -> Height {
+        self.ledger.height()
+    }
+
+    /// Replaces everything committed so far by the committed block `digest`, whose state comes from a snapshot. The
+    /// block itself is not here.
+    pub fn begin_on(&mut self, height: Height, digest: Digest) {
+        self.begin_above(height, digest);
+        self.pool.begin_again([]);
+    }
+
+    fn begin_above(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
+        self.ledger.begin_at(height);
+        self.pool.committed(height);
+        self.tip = digest;
+        self.aside.clear();
+        self.tree.begin_on(height, digest)
+    }
+
+    /// Starts from the frontier of a fetched state, like [`Store::begin_on`], but keeps the later blocks that are here.
+    /// Appends the blocks that become whole to `whole`.
+    pub fn adopt(&mut self, now: Time, frontier: Frontier, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
+        let (height, digest) = (frontier.height(), frontier.head().digest());
+        let above = self.begin_above(height, digest);
+        frontier.into_blocks().into_iter().for_each(|(block, candidates)| self.recall_ancestor(block, candidates));
+        let mut waiting: Vec<Waiting> = self.waiting.drain().map(|(_, waiting)| waiting).collect();
+        waiting.retain(|waiting| waiting.block.height > height);
+        waiting.sort_by_key(|waiting| (waiting.block.height, waiting.block.digest()));
+        self.children.clear();
+        self.users.clear();
+        self.wants.clear_bundles();
+        let kept = above.iter().map(|(block, _)| block).chain(waiting.iter().map(|waiting| &waiting.block));
+        self.pool.begin_again(kept.flat_map(|block| &block.payload));
+        for (block, journaled) in above {
+            let digest = block.digest();
+            self.offer(now, block, self.me, leaders, whole);
+            if journaled {
+                self.tree.set_journaled(&digest);
+            }
+        }
+        for Waiting { block, source, is_proposal, .. } in waiting {
+            self.take(now, block, source, is_proposal, leaders, whole);
+        }
+        self.forget_overtaken();
+    }
+
+    /// Returns the height above which every committed block is kept with its bundles.
+    pub fn whole_above(&self) -> Height {
+        self.ledger.whole_above()
+    }
+
+    /// Retains the committed blocks above `height` for peers that fetch the state at that height.
+    pub fn keep_above(&mut self, height: Height) {
+        self.ledger.keep_above(height);
+    }
+
+    /// Restores a committed block without its bundles, at or below the height where the store begins.
+    pub fn recall_ancestor(&mut self, block: Arc<Block>, candidates: Arc<[ReplicaId]>) {
+        self.ledger.recall(block.clone());
+        self.tree.recall_committed(block, candidates);
+    }
+
+    /// Returns the last committed blocks, as many as leader election looks back on, oldest first, each with its
+    /// candidates for leader.
+    pub fn ancestors(&self) -> impl Iterator<Item = (&Arc<Block>, &[ReplicaId])> {
+        let candidates = |block: &Arc<Block>| self.tree.candidates(&block.digest()).map_or(&[][..], |found| &found[..]);
+        self.ledger.latest().map(move |block| (block, candidates(block)))
+    }
+
+    /// Restores a block from the journal, with the bundles that precede it there. Returns false if something is
+    /// missing.
+    pub fn recall(&mut self, block: Arc<Block>, bundles: Vec<Bundle>, leaders: &LeaderElection) -> bool {
+        let digest = block.digest();
+        if block.height <= self.committed() {
+            return true;
+        }
+        let mut whole = Vec::new();
+        for bundle in bundles {
+            self.pool.offer(bundle, Need::Certified);
+        }
+        let source = self.me;
+        let taken = self.offer(Time(0), block, source, leaders, &mut whole);
+        self.tree.take_unjournaled(&digest);
+        taken == Taken::Whole
+    }
+
+    /// Returns whether a block is being fetched.
+    pub fn wants_block(&self, digest: &Digest) -> bool {
+        self.wants.has_block(digest)
+    }
+
+    /// Returns whether a bundle is being fetched.
+    pub fn wants_bundle(&self, digest: &Digest) -> bool {
+        self.wants.has_bundle(digest)
+    }
+
+    /// Takes in a block and appends the blocks that become whole, itself included, to `whole`.
+    ///
+    /// A peer's block that was not requested is a proposal. If it exceeds the block limits it never becomes whole, so
+    /// this replica does not vote for it.
+    pub fn offer(
+        &mut self,
+        now: Time,
+        block: Arc<Block>,
+        source: ReplicaId,
+        leaders: &LeaderElection,
+        whole: &mut Vec<Digest>,
+    ) -> Taken {
+        let is_proposal = source != self.me && !self.wants.has_block(&block.digest());
+        self.take(now, block, source, is_proposal, leaders, whole)
+    }
+
+    fn take(
+        &mut self,
+        now: Time,
+        block: Arc<Block>,
+        source: ReplicaId,
+        is_proposal: bool,
+        leaders: &LeaderElection,
+        whole: &mut Vec<Digest>,
+    ) -> Taken {
+        let digest = block.digest();
+        if self.tree.contains(&digest) {
+            return Taken::Whole;
+        }
+        if block.height <= self.committed() {
+            return Taken::Late;
+        }
+        if self.waiting.contains_key(&digest) {
+            return Taken::Waiting;
+        }
+        let lacks_parent = !block.is_unlinked() && !self.tree.contains(&block.parent());
+        let (lacking, load) = self.look_at_payload(&block);
+        if is_proposal && !self.limits.allow(&load) {
+            return Taken::TooLarge;
+        }
+        if (!lacks_parent || bug!(CommitsOverMissing)) && lacking.is_empty() {
+            self.wants.remove_block(&digest);
+            self.admit(block, leaders, whole);
+            return Taken::Whole;
+        }
+        if self.waiting.len() >= MAX_WAITING_BLOCKS && !self.evict_above(block.height) {
+            return Taken::Overload;
+        }
+        let was_fetched = self.wants.has_block(&digest);
+        self.wants.remove_block(&digest);
+        let is_rooted = !lacks_parent || self.waiting.get(&block.parent()).is_some_and(|parent| parent.is_rooted);
+        if lacks_parent {
+            self.children.entry(block.parent()).or_default().push(digest);
+            if !self.waiting.contains_key(&block.parent()) {
+                self.want_block(now, block.parent(), Height(block.height.0 - 1), source);
+            }
+        }
+        for bundle in &lacking {
+            self.users.entry(*bundle).or_default().push(digest);
+        }
+        // The sender of a block has its bundles. A replica that is far behind is missing many bundles that every peer
+        // has, so it spreads its requests over all of them.
+        let is_far_behind = was_fetched && self.waiting.len() >= MAX_FETCHED_BLOCKS;
+        let source = if is_far_behind { self.any_peer(&digest) } else { source };
+        let lacks_bundles = lacking.len();
+        let waiting = Waiting { block, source, lacks_parent, lacks_bundles, load, is_proposal, is_rooted: false };
+        self.waiting.insert(digest, waiting);
+        if is_rooted {
+            self.root(now + self.delay, digest);
+        }
+        Taken::Waiting
+    }
+
+    /// Picks a peer by digest, to spread requests evenly.
+    fn any_peer(&self, digest: &Digest) -> ReplicaId {
+        ReplicaId((digest.prefix() % self.quorum.replicas() as u64) as u16)
+    }
+
+    /// Marks a waiting block as rooted, because its parent is in the tree or rooted. Requests its missing bundles, and
+    /// those of the waiting blocks on top of it.
+    fn root(&mut self, due: Time, digest: Digest) {
+        let mut rooted = vec![digest];
+        while let Some(digest) = rooted.pop() {
+            let Some(waiting) = self.waiting.get_mut(&digest).filter(|waiting| !waiting.is_rooted) else { continue };
+            waiting.is_rooted = true;
+            for bundle in waiting.block.payload.iter().filter(|bundle| !self.pool.contains(bundle)) {
+                self.wants.add_bundle(due, *bundle, waiting.block.height, waiting.source);
+            }
+            rooted.extend(self.children.get(&digest).into_iter().flatten());
+        }
+    }
+
+    /// Makes room for a block at `height` by evicting the highest waiting block, if that one is higher. A lagging
+    /// replica learns of blocks from the newest down, and it can use those next to its committed block first.
+    fn evict_above(&mut self, height: Height) -> bool {
+        let highest = self.waiting.iter().map(|(digest, waiting)| (waiting.block.height, *digest)).max();
+        let Some((_, digest)) = highest.filter(|(highest, _)| *highest > height) else { return false };
+        self.give_up(&digest);
+        true
+    }
+
+    /// Drops a waiting block and the requests that only it needs. No other block may build on it.
+    fn give_up(&mut self, digest: &Digest) {
+        let Some(waiting) = self.waiting.remove(digest) else { return };
+        for bundle in &waiting.block.payload {
+            let Some(users) = self.users.get_mut(bundle) else { continue };
+            users.retain(|user| user != digest);
+            if users.is_empty() {
+                self.users.remove(bundle);
+                self.wants.remove_bundle(bundle);
+            }
+        }
+        if let Some(siblings) = self.children.get_mut(&waiting.block.parent()) {
+            siblings.retain(|child| child != digest);
+        }
+    }
+
+    fn lacking(&self, block: &Block) -> Vec<Digest> {
+        block.payload.iter().copied().filter(|bundle| !self.pool.contains(bundle)).collect()
+    }
+
+    /// Returns the bundles of a block that are missing, and the total load of the others.
+    fn look_at_payload(&self, block: &Block) -> (Vec<Digest>, Load) {
+        let (mut lacking, mut load) = (Vec::new(), Load::default());
+        for digest in &block.payload {
+            match self.pool.get(digest) {
+                Some(bundle) => load.add(Load::of(bundle)),
+                None => lacking.push(*digest),
+            }
+        }
+        (lacking, load)
+    }
+
+    /// Requests a block that a certificate names, after `fetch_delay_ms`: its proposal may be on the way.
+    pub fn want_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
+        self.want_block_at(now + self.delay, digest, height, source);
+    }
+
+    /// Requests a block at once: it was proposed long ago and will not arrive by itself.
+    pub fn fetch_block(&mut self, now: Time, digest: Digest, height: Height, source: ReplicaId) {
+        self.want_block_at(now, digest, height, source);
+    }
+
+    fn want_block_at(&mut self, due: Time, digest: Digest, height: Height, source: ReplicaId) {
+        if let Some(waiting) = self.waiting.get_mut(&digest) {
+            waiting.is_proposal = false;
+            return;
+        }
+        if height <= self.committed() || self.tree.contains(&digest) {
+            return;
+        }
+        self.wants.add_block(due, digest, height, source);
+    }
+
+    /// Takes in a bundle from a client, or a fetched bundle from a peer. Appends the blocks that become whole to
+    /// `whole`.
+    pub fn supply(&mut self, bundle: Bundle, leaders: &LeaderElection, whole: &mut Vec<Digest>) -> Offered {
+        self.supply_for(bundle, Need::Offered(Source::Unnamed), leaders, whole)
+    }
+
+    /// Takes in a bundle like [`Store::supply`], for the given need if no block needs the bundle.
+    pub fn supply_for(
+        &mut self,
+        bundle: Bundle,
+        need: Need,
+        leaders: &LeaderElection,
+        whole: &mut Vec<Digest>,
+    ) -> Offered {
+        let (digest, load) = (bundle.digest(), Load::of(&bundle));
+        self.wants.remove_bundle(&digest);
+        let users = self.users.remove(&digest).unwrap_or_default();
+        let is_proposal = |user: &Digest| self.waiting.get(user).is_none_or(|waiting| waiting.is_proposal);
+        let need = match users.iter().all(is_proposal) {
+            true if users.is_empty() => need,
+            true => Need::Proposed,
+            false => Need::Certified,
+        };
+        // No honest leader proposes a larger bundle, and the journal is not sized for one.
+        let offered = match need == Need::Certified || self.limits.allow_bundle(&bundle) {
+            true => self.pool.offer(bundle, need),
+            false => Offered::Full,
+        };
+        for user in users {
+            let Some(waiting) = self.waiting.get_mut(&user) else { continue };
+            waiting.lacks_bundles -= 1;
+            waiting.load.add(load);
+            if offered == Offered::Full || (waiting.is_proposal && !self.limits.allow(&waiting.load)) {
+                self.give_up(&user);
+                continue;
+            }
+            if let Some(block) = self.take_whole(&user) {
+                self.admit(block, leaders, whole);
+            }
+        }
+        offered
+    }
+
+    /// Returns a waiting block once nothing is missing, and stops waiting for it. A bundle that was here when the block
+    /// arrived may be gone, together with the executed block that retained it; it is then requested.
+    fn take_whole(&mut self, digest: &Digest) -> Option<Arc<Block>> {
+        let waiting = self.waiting.get(digest).filter(|waiting| !waiting.lacks_parent && waiting.lacks_bundles == 0)?;
+        let (block, source) = (waiting.block.clone(), waiting.source);
+        let gone = self.lacking(&block);
+        if gone.is_empty() {
+            self.waiting.remove(digest);
+            return Some(block);
+        }
+        for bundle in &gone {
+            self.users.entry(*bundle).or_default().push(*digest);
+            self.wants.add_bundle(Time(0), *bundle, block.height, source);
+        }
+        self.waiting.get_mut(digest).expect("it was just looked at").lacks_bundles = gone.len();
+        None
+    }
+
+    /// Inserts a whole block into the tree, followed by the children that waited for it.
+    fn admit(&mut self, block: Arc<Block>, leaders: &LeaderElection, whole: &mut Vec<Digest>) {
+        let mut ready = vec![block];
+        while let Some(block) = ready.pop() {
+            let digest = block.digest();
+            block.payload.iter().for_each(|bundle| self.pool.proposed(bundle));
+            let candidates = leaders.candidates(&block, &self.tree);
+            let newest = self.tree.get(&self.tip).is_none_or(|tip| block.view > tip.view);
+            let (extends_tip, payload) = (block.parent() == self.tip, block.clone());
+            self.tree.insert(block, candidates);
+            if extends_tip {
+                self.tip = digest;
+            } else if !payload.is_unlinked() {
+                payload.payload.iter().rev().for_each(|bundle| self.pool.set_aside(bundle));
+                if newest {
+                    self.follow(digest);
+                }
+            }
+            whole.push(digest);
+            for child in self.children.remove(&digest).unwrap_or_default() {
+                let Some(waiting) = self.waiting.get_mut(&child) else { continue };
+                waiting.lacks_parent = false;
+                ready.extend(self.take_whole(&child));
+                self.root(Time(0), child);
+            }
+        }
+    }
+
+    /// Makes the branch that ends in `tip` the one to build on. `tip` must be in the tree, at or above the committed
+    /// height.
+    pub fn follow(&mut self, tip: Digest) {
+        let (mut old, mut new) = (self.tip, tip);
+        let mut joined = Vec::new();
+        while old != new {
+            let height = |digest: &Digest| self.tree.get(digest).map_or(Height(0), |block| block.height);
+            if height(&old) >= height(&new) {
+                let Some(block) = branch(&self.tree, &old) else { break };
+                block.payload.iter().rev().for_each(|bundle| self.pool.set_aside(bundle));
+                old = block.parent();
+            } else {
+                let Some(block) = branch(&self.tree, &new) else { break };
+                joined.push(block.clone());
+                new = block.parent();
+            }
+        }
+        joined.iter().flat_map(|block| &block.payload).for_each(|bundle| self.pool.taken_up(bundle));
+        self.tip = tip;
+    }
+
+    /// Commits every block up to `digest`. Calls `commit` for each block with its bundles, and with the frontier if a
+    /// checkpoint follows the block. Returns false if `digest` does not extend the committed chain.
+    pub fn commit(
+        &mut self,
+        digest: &Digest,
+        mut commit: impl FnMut(Arc<Block>, Vec<Bundle>, Option<Frontier>),
+    ) -> bool {
+        let Some(path) = self.tree.path_to(digest) else { return false };
+        let (height, tip) = (path.last().map(|block| block.height), self.tree.get(&self.tip));
+        let on_branch = |height| tip.is_some_and(|tip| self.tree.extends(tip, *digest, height));
+        if path.last().is_some_and(|block| block.is_unlinked()) {
+            self.take_up(digest);
+        } else if height.is_some_and(|height| !on_branch(height)) {
+            self.follow(*digest);
+        }
+        for block in path {
+            for orphan in self.tree.commit(&block) {
+                self.set_block_aside(&orphan);
+                self.aside.remove(&orphan.digest());
+                orphan.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
+            }
+            let bundles: Vec<Bundle> = block.payload.iter().map(|bundle| self.pool.executed(bundle)).collect();
+            let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
+            self.ledger.append(block.clone(), bytes);
+            self.pool.committed(block.height);
+            let frontier = block.height.0.is_multiple_of(self.checkpoint_interval).then(|| self.frontier());
+            commit(block, bundles, frontier);
+        }
+        while let Some(block) = self.ledger.strip() {
+            block.payload.iter().for_each(|bundle| self.pool.released(bundle));
+        }
+        while let Some(block) = self.ledger.retire() {
+            self.tree.retire(&block);
+        }
+        self.forget_overtaken();
+        true
+    }
+
+    fn frontier(&self) -> Frontier {
+        Frontier::new(self.ancestors().map(|(block, candidates)| (block.clone(), candidates.into())).collect())
+    }
+
+    /// Drops waiting blocks and requests at or below the committed height, or on an abandoned fork: they will never be
+    /// needed.
+    fn forget_overtaken(&mut self) {
+        if self.waiting.is_empty() && self.wants.is_empty() {
+            return;
+        }
+        let committed = self.committed();
+        let tree = &self.tree;
+        let on_fork = |waiting: &Waiting| {
+            !waiting.lacks_parent && !waiting.block.is_unlinked() && !tree.contains(&waiting.block.parent())
+        };
+        self.waiting.retain(|_, waiting| waiting.block.height > committed && !on_fork(waiting));
+        let waiting = &self.waiting;
+        self.users.retain(|_, users| {
+            users.retain(|user| waiting.contains_key(user));
+            !users.is_empty()
+        });
+        self.children.retain(|_, children| {
+            children.retain(|child| waiting.contains_key(child));
+            !children.is_empty()
+        });
+        let users = &self.users;
+        self.wants.retain(|height| height > committed, |bundle| users.contains_key(bundle));
+    }
+
+    /// Appends the requests that are due, each with the peer to send it to.
+    pub fn requests<M>(&mut self, now: Time, out: &mut Vec<(ReplicaId, Envelope<M>)>) {
+        self.wants.requests(now, self.ledger.height(), out);
+    }
+
+    /// Returns the earliest time at which a request may be due, or `None` if nothing is wanted.
+    pub fn next_request(&self) -> Option<Time> {
+        self.wants.next_request()
+    }
+
+    /// Records that `peer` answered with some of the bundles requested from it.
+    pub fn answered(&mut self, now: Time, peer: ReplicaId) {
+        self.wants.answered(now, peer);
+    }
+
+    /// Checks the invariants after a step. Looks up blocks in the tree only if the step may have removed one.
+    pub fn invariants(&mut self) {
+        let shrunk = self.tree.take_shrunk();
+        self.tree.invariants(shrunk);
+        self.pool.invariants();
+        self.ledger.invariants();
+        if shrunk || self.checked_tip != Some(self.tip) {
+            assert!(self.tree.contains(&self.tip), "one builds on what is here");
+            self.checked_tip = Some(self.tip);
+        }
+        assert_eq!(self.tree.committed().0, self.ledger.height(), "tree and ledger agree on what is committed");
+        assert!(self.waiting.len() <= MAX_WAITING_BLOCKS, "waiting blocks are bounded");
+    }
+}
+
+/// Returns a block on the way down to the fork point of two branches.
+fn branch<'a>(tree: &'a BlockTree, digest: &Digest) -> Option<&'a Arc<Block>> {
+    let block = tree.get(digest);
+    assert!(block.is_some() || bug!(CommitsOverMissing), "branches meet at the last commit");
+    block
+}

@@ -1,0 +1,109 @@
+//! Messages of basic HotStuff.
+//!
+//! PREPARE is a proposal, NEW-VIEW after a failed view is a timeout, and votes are votes: these are the messages of all
+//! protocols with views. One message is added, for the certificate that begins a phase: PRE-COMMIT with a prepareQC,
+//! COMMIT with a precommitQC, DECIDE with a commitQC.
+
+use crate::protocols::views::message::{FromView, ViewMessage};
+use crate::seam::text::certificate_name;
+use crate::seam::{Message, Purpose, Role};
+use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Encoder, View, Vote, Wire};
+use std::sync::Arc;
+
+/// Message of basic HotStuff.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BasicMessage {
+    /// Message that all protocols with views share.
+    View(ViewMessage),
+    /// From the leader to all: the certificate of a phase, which begins the next one.
+    Phase(Box<Certificate>),
+}
+
+impl Message for BasicMessage {
+    fn vote_to_sign(&mut self) -> Option<&mut Vote> {
+        match self {
+            BasicMessage::View(message) => message.vote_to_sign(),
+            BasicMessage::Phase(_) => None,
+        }
+    }
+
+    fn purpose(&self) -> Purpose {
+        match self {
+            BasicMessage::View(message) => message.purpose(),
+            BasicMessage::Phase(_) => Purpose::Certificate,
+        }
+    }
+
+    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])> {
+        match self {
+            BasicMessage::View(message) => message.proposed(),
+            BasicMessage::Phase(_) => None,
+        }
+    }
+
+    fn certificates(&self) -> Vec<(Role, &Certificate)> {
+        match self {
+            BasicMessage::View(message) => message.certificates(),
+            BasicMessage::Phase(certificate) => vec![(Role::Phase, certificate)],
+        }
+    }
+
+    fn view(&self) -> Option<View> {
+        match self {
+            BasicMessage::View(message) => message.view(),
+            BasicMessage::Phase(certificate) => Some(certificate.view()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            BasicMessage::View(message) => message.describe(),
+            BasicMessage::Phase(certificate) => format!("phase of {}", certificate_name(certificate)),
+        }
+    }
+}
+
+impl From<ViewMessage> for BasicMessage {
+    fn from(message: ViewMessage) -> Self {
+        BasicMessage::View(message)
+    }
+}
+
+impl FromView for BasicMessage {
+    fn into_view(self) -> Result<ViewMessage, Self> {
+        match self {
+            BasicMessage::View(message) => Ok(message),
+            phase => Err(phase),
+        }
+    }
+
+    fn as_view(&self) -> Option<&ViewMessage> {
+        match self {
+            BasicMessage::View(message) => Some(message),
+            BasicMessage::Phase(_) => None,
+        }
+    }
+}
+
+impl Wire for BasicMessage {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            BasicMessage::View(message) => {
+                out.put_u8(1);
+                message.encode(out);
+            }
+            BasicMessage::Phase(certificate) => {
+                out.put_u8(2);
+                certificate.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        match input.get_u8("basic message")? {
+            1 => Ok(BasicMessage::View(Wire::decode(input)?)),
+            2 => Ok(BasicMessage::Phase(Box::new(Wire::decode(input)?))),
+            _ => Err(input.invalid("basic message", "no such kind")),
+        }
+    }
+}

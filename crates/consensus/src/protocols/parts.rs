@@ -1,0 +1,52 @@
+//! State that every protocol works with.
+
+use crate::config::{Config, Dissemination};
+use crate::data::alone::Alone;
+use crate::data::answers::Answers;
+use crate::data::store::Store;
+use crate::recovery::checkpoints::Checkpoints;
+use crate::voting::fairness::Fairness;
+use crate::voting::leader::LeaderElection;
+use crate::voting::pacemaker::Pacemaker;
+use crate::voting::safety::Safety;
+use crate::voting::tally::Tally;
+use quorate_types::{Block, Bundle, Certificate, ClusterId, Quorum, ReplicaId};
+
+/// Components that all protocols share.
+pub struct Parts {
+    pub config: Config,
+    /// Committee size n and fault bound f.
+    pub quorum: Quorum,
+    pub cluster: ClusterId,
+    pub me: ReplicaId,
+    /// Certificate of genesis, which needs no proof.
+    pub genesis: Certificate,
+    /// Block tree, pool and pending fetches.
+    pub store: Store,
+    /// Everything this replica has bound itself to.
+    pub safety: Safety,
+    /// View timer.
+    pub pacemaker: Pacemaker,
+    /// Tracks whether the leader passes over waiting commands.
+    pub fairness: Fairness,
+    /// Decides which bundles travel with proposals.
+    pub alone: Alone,
+    pub leaders: LeaderElection,
+    /// Votes, except those on checkpoints.
+    pub tally: Tally,
+    /// Votes on checkpoints and the certificates they form.
+    pub checkpoints: Checkpoints,
+    /// Recent answers to peers, for rate limits.
+    pub answers: Answers,
+}
+
+impl Parts {
+    /// Returns the bundles that travel with the proposal of a block.
+    pub fn carried_bundles(&self, block: &Block) -> Vec<Bundle> {
+        let pool = &self.store.pool;
+        match self.config.dissemination {
+            Dissemination::Client => self.alone.carried(&block.payload, pool),
+            Dissemination::Leader => block.payload.iter().filter_map(|bundle| pool.get(bundle).cloned()).collect(),
+        }
+    }
+}

@@ -1,0 +1,545 @@
+//! The normal case: slots from PRE-PREPARE to execution, and checkpoints. [`view_change`](super) replaces a primary,
+//! and `catch_up` repairs losses.
+
+use super::early::{Early, Kept, MAX_EARLY_PER_PRIMARY};
+use super::log::Log;
+use super::message::{NewView, PbftMessage, PrePrepare, ViewChange};
+use super::recovery::{Recall, spoken_up_to};
+use crate::config::Config;
+use crate::data::batching::Batching;
+use crate::data::block_limits::are_named;
+use crate::data::store::Taken;
+use crate::protocols::facts::{Bond, Facts, Shape};
+use crate::protocols::outbox::Outbox;
+use crate::protocols::parts::Parts;
+use crate::protocols::protocol::{Admission, Event, Protocol, Recalled};
+use crate::recovery::journal::{Record, Standing};
+use crate::seam::{Drop, Evidence, Halt, Mark, Timer, To};
+use crate::voting::tally::Counting;
+use quorate_types::{Attachment, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Maximum distance, in views, between this replica's view and a vote that it counts, so that it can learn of a new
+/// view slightly later than the others.
+const MAX_VIEW_GAP: u64 = 8;
+
+/// Context that the parts of the engine share while handling one event.
+pub(super) struct Turn<'a> {
+    pub now: Time,
+    pub parts: &'a mut Parts,
+    pub out: &'a mut Outbox<PbftMessage>,
+}
+
+impl Turn<'_> {
+    pub fn view(&self) -> View {
+        self.parts.pacemaker.view()
+    }
+
+    pub fn committed(&self) -> Height {
+        self.parts.store.committed()
+    }
+}
+
+/// PBFT engine.
+pub struct PbftEngine {
+    pub(super) genesis: Subject,
+    pub(super) log: Log,
+    /// Whether the current view is open. If not, this replica has asked for it and waits.
+    pub(super) active: bool,
+    /// Next slot that the primary assigns.
+    pub(super) next: Height,
+    pub(super) batching: Batching,
+    pub(super) ready_since: Option<Time>,
+    /// Smoothed time from a slot's proposal to its execution.
+    pub(super) slot_time: Option<Duration>,
+    /// PRE-PREPAREs of views that are not open here yet.
+    pub(super) early: Early,
+    /// Certificates of PREPAREs from views that are not open here yet.
+    pub(super) ahead: Vec<Certificate>,
+    /// Last view change of each replica.
+    pub(super) changes: BTreeMap<ReplicaId, ViewChange>,
+    /// Highest view, ahead of this replica's, that each replica reported to be in or able to join.
+    pub(super) seeks: BTreeMap<ReplicaId, View>,
+    /// This replica's view change, as cast, until the view opens.
+    pub(super) change: Option<Box<ViewChange>>,
+    /// Time when a quorum had asked for the current view.
+    pub(super) wanted_since: Option<Time>,
+    /// NEW-VIEW of the current view.
+    pub(super) opening: Option<Box<NewView>>,
+    /// Peers' claims of executed blocks, in slots that this replica has not executed.
+    pub(super) claims: BTreeMap<Height, BTreeMap<ReplicaId, Digest>>,
+    /// Last slot that peers have reported as executed, if they have more to report.
+    pub(super) told: Option<Height>,
+    /// Time when this replica last asked for the current view.
+    pub(super) asked_for_view: Time,
+    /// Signed view changes that opened the last view this replica took part in.
+    pub(super) let_in: Vec<Vote>,
+    pub(super) recall: Recall,
+}
+
+impl PbftEngine {
+    /// Creates an engine at genesis.
+    pub fn new(config: &Config, cluster: &ClusterId) -> Self {
+        let genesis = Certificate::genesis(cluster);
+        PbftEngine {
+            genesis: genesis.subject,
+            log: Log::new(genesis, config.window),
+            active: false,
+            next: Height(1),
+            batching: Batching::new(config),
+            ready_since: None,
+            slot_time: None,
+            early: Early::default(),
+            ahead: Vec::new(),
+            changes: BTreeMap::new(),
+            seeks: BTreeMap::new(),
+            change: None,
+            wanted_since: None,
+            opening: None,
+            claims: BTreeMap::new(),
+            told: None,
+            asked_for_view: Time(0),
+            let_in: Vec::new(),
+            recall: Recall::default(),
+        }
+    }
+
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Returns the number of unexecuted slots with claims by peers.
+    pub fn claimed(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Returns the number of PRE-PREPAREs that wait for their view to open, and their size in bytes.
+    pub fn early(&self) -> (usize, usize) {
+        self.early.share(None)
+    }
+
+    /// Returns whether the current view is open here.
+    pub fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Returns the primary of a view.
+    pub fn primary(&self, view: View, parts: &Parts) -> ReplicaId {
+        parts.leaders.leader(view, &self.genesis, &parts.store.tree).expect("on genesis a leader is known")
+    }
+
+    fn admit_pre_prepare(&self, parts: &Parts, from: ReplicaId, message: &PrePrepare) -> Admission {
+        let (view, current) = (message.view(), parts.pacemaker.view());
+        if message.endorsement.voter != from {
+            return Admission::Drop(Drop::NotTheSender);
+        }
+        let carried = are_named(&message.block.payload, &message.bundles) || bug!(EarlyKept);
+        if !message.is_well_formed() || message.block.payload.len() > parts.config.batch || !carried {
+            return Admission::Drop(Drop::Malformed);
+        }
+        if view < current {
+            return Admission::Drop(Drop::Stale);
+        }
+        if view.0 > current.0 + MAX_VIEW_GAP {
+            return Admission::Drop(Drop::TooFarAhead);
+        }
+        if self.primary(view, parts) != from {
+            return Admission::Drop(Drop::NotTheLeader);
+        }
+        match self.outside(message.block.height, parts) {
+            Some(why) => Admission::Drop(why),
+            None => Admission::Check(Vec::new()),
+        }
+    }
+
+    /// Returns why messages about a slot are ignored, if it lies outside the watermarks.
+    fn outside(&self, slot: Height, parts: &Parts) -> Option<Drop> {
+        let floor = self.log.low().min(parts.store.committed());
+        if slot <= floor {
+            Some(Drop::Stale)
+        } else if slot > self.log.high() {
+            Some(Drop::TooFarAhead)
+        } else {
+            None
+        }
+    }
+
+    fn admit_vote(&self, parts: &Parts, from: ReplicaId, vote: &Vote, domain: Domain) -> Admission {
+        let Subject { view, height, .. } = vote.subject;
+        if vote.voter != from {
+            return Admission::Drop(Drop::NotTheSender);
+        }
+        if vote.subject.domain != domain || vote.attachment != Attachment::None {
+            return Admission::Drop(Drop::Malformed);
+        }
+        let current = parts.pacemaker.view();
+        if view < current {
+            return Admission::Drop(Drop::Stale);
+        }
+        if view.0 > current.0 + MAX_VIEW_GAP {
+            return Admission::Drop(Drop::TooFarAhead);
+        }
+        match self.outside(height, parts) {
+            Some(why) => Admission::Drop(why),
+            None => Admission::Tally(vote.clone()),
+        }
+    }
+
+    pub(super) fn on_pre_prepare(&mut self, from: ReplicaId, message: Box<PrePrepare>, turn: &mut Turn<'_>) {
+        let (slot, digest) = (message.block.height, message.block.digest());
+        if message.view() < turn.view() || self.outside(slot, turn.parts).is_some() {
+            return turn.out.drop_message(from, Drop::Stale);
+        }
+        if message.view() > turn.view() || !self.active {
+            return self.keep_early(from, message, turn);
+        }
+        turn.out.count(message.endorsement.clone());
+        let entry = self.log.slot(slot);
+        if entry.accepted.is_some_and(|accepted| accepted != digest) || entry.endorsed {
+            return turn.out.drop_message(from, Drop::Repeated);
+        }
+        entry.endorsed = true;
+        entry.accepted = Some(digest);
+        entry.since.get_or_insert(turn.now);
+        for bundle in &message.bundles {
+            turn.out.supply(turn.parts, bundle.clone());
+        }
+        match turn.out.offer(turn.now, turn.parts, message.block, from) {
+            Taken::Overload => turn.out.drop_message(from, Drop::Overload),
+            Taken::TooLarge => turn.out.drop_message(from, Drop::TooLarge),
+            Taken::Whole | Taken::Waiting | Taken::Late => {}
+        }
+        turn.parts.store.take_up(&digest);
+        self.try_prepare(slot, turn);
+        self.watch(turn);
+    }
+
+    fn keep_early(&mut self, from: ReplicaId, message: Box<PrePrepare>, turn: &mut Turn<'_>) {
+        let (second, parts) = (message.endorsement.clone(), &turn.parts);
+        match self.early.keep(message, turn.view(), parts.config.batch_bytes) {
+            Kept::Waits => {}
+            Kept::Repeated => turn.out.drop_message(from, Drop::Repeated),
+            Kept::Full => turn.out.drop_message(from, Drop::Overload),
+            Kept::Contradicts(first) => {
+                turn.out.drop_message(from, Drop::Contradiction);
+                turn.out.suspect(Evidence { first: *first, second });
+            }
+        }
+    }
+
+    /// Sends PREPARE for the block that the current view assigned to a slot, once its commands are here.
+    pub(super) fn try_prepare(&mut self, slot: Height, turn: &mut Turn<'_>) {
+        let Some(entry) = self.log.slots.get_mut(&slot).filter(|entry| self.active && entry.prepare_cast.is_none())
+        else {
+            return;
+        };
+        // A block known only by others' votes needs no vote of this replica; the primary may have sent it a different
+        // one.
+        let given = entry.endorsed || entry.carried || entry.null;
+        let Some(digest) = entry.accepted.filter(|_| given) else { return };
+        let store = &turn.parts.store;
+        let here = match slot <= store.committed() {
+            true => store.tree.committed_at(slot) == Some(digest),
+            false => entry.carried || store.tree.contains(&digest),
+        };
+        let view = turn.parts.pacemaker.view();
+        if here && let Some(ballot) = turn.parts.safety.prepare(view, slot, digest) {
+            entry.prepare_cast = Some(digest);
+            turn.out.cast(turn.parts, &ballot, To::All, PbftMessage::Prepare);
+        }
+    }
+
+    /// Handles a quorum of PREPAREs.
+    pub(super) fn on_prepared(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
+        let Subject { view, height: slot, digest, .. } = certificate.subject;
+        if view > turn.view() || (view == turn.view() && !self.active) {
+            return self.ahead.push(certificate);
+        }
+        if view < turn.view() || self.outside(slot, turn.parts).is_some() {
+            return;
+        }
+        let accepted = self.log.slot(slot).accepted;
+        if accepted != Some(digest) && !turn.parts.config.view_changes {
+            return;
+        }
+        self.adopt(slot, digest, certificate.signers.iter().next(), turn);
+        let entry = self.log.slot(slot);
+        entry.prepared = Some(certificate.clone());
+        if let Some(ballot) = turn.parts.safety.commit(&certificate) {
+            entry.commit_cast = Some(digest);
+            turn.out.cast_unsigned(turn.parts, &ballot, To::All, PbftMessage::Commit);
+        }
+        self.try_decide(slot, turn);
+        self.watch(turn);
+    }
+
+    /// Accepts a block that a quorum voted for, even if the primary sent this replica a different one.
+    pub(super) fn adopt(&mut self, slot: Height, digest: Digest, source: Option<ReplicaId>, turn: &mut Turn<'_>) {
+        let entry = self.log.slot(slot);
+        if let Some(other) = entry.accepted.replace(digest).filter(|other| *other != digest) {
+            turn.parts.store.set_aside(&other);
+        }
+        entry.since.get_or_insert(turn.now);
+        turn.parts.store.take_up(&digest);
+        turn.parts.store.want_block(turn.now, digest, slot, source.unwrap_or(turn.parts.me));
+    }
+
+    /// Handles a quorum of COMMITs.
+    fn on_agreed(&mut self, subject: Subject, turn: &mut Turn<'_>) {
+        let slot = subject.height;
+        if slot <= turn.committed() || self.log.decided.contains_key(&slot) {
+            return;
+        }
+        self.log.slot(slot).agreed = Some(subject);
+        self.try_decide(slot, turn);
+    }
+
+    /// Decides a slot with a quorum of COMMITs. Without view changes the replica must also have seen the block
+    /// prepared.
+    fn try_decide(&mut self, slot: Height, turn: &mut Turn<'_>) {
+        let Some(entry) = self.log.slots.get(&slot) else { return };
+        let Some(agreed) = entry.agreed else { return };
+        let went_through = entry.prepared.as_ref().is_some_and(|proof| proof.subject.digest == agreed.digest);
+        if went_through || turn.parts.config.view_changes {
+            self.decide(slot, agreed.digest, agreed.view, turn);
+        }
+    }
+
+    /// Decides the block of a slot, permanently.
+    pub(super) fn decide(&mut self, slot: Height, digest: Digest, view: View, turn: &mut Turn<'_>) {
+        if slot <= turn.committed() || self.log.decided.contains_key(&slot) {
+            return;
+        }
+        self.log.decided.insert(slot, digest);
+        turn.out.mark(Mark::Decided { view, height: slot, digest });
+        let source = self.primary(view, turn.parts);
+        self.adopt(slot, digest, Some(source), turn);
+        self.try_execute(turn);
+    }
+
+    /// Executes decided blocks in slot order.
+    pub(super) fn try_execute(&mut self, turn: &mut Turn<'_>) {
+        let (before, patience) = (turn.committed(), turn.parts.pacemaker.duration());
+        while let Some(digest) = self.log.decided.get(&turn.committed().next()).copied() {
+            let slot = turn.committed().next();
+            let Some(block) = turn.parts.store.tree.get(&digest).cloned() else { break };
+            let pool = &turn.parts.store.pool;
+            let fresh = block.payload.iter().any(|bundle| !pool.is_executed(bundle));
+            if !turn.out.commit(turn.parts, &digest) {
+                turn.out.halt(Halt::Conflict { height: slot });
+                break;
+            }
+            self.log.decided.remove(&slot);
+            if fresh {
+                match bug!(ClockNotRestarted) {
+                    true => turn.parts.pacemaker.progressed(),
+                    false => turn.parts.pacemaker.achieved(turn.now),
+                }
+                let since = self.log.slots.get(&slot).and_then(|entry| entry.since).unwrap_or(turn.now);
+                let took = turn.now.since(since);
+                self.slot_time = Some(self.slot_time.map_or(took, |smoothed| (smoothed * 7 + took) / 8));
+            }
+        }
+        if turn.committed() > before {
+            self.claims = self.claims.split_off(&turn.committed().next());
+            if turn.parts.pacemaker.duration() < patience && self.active {
+                turn.out.arm(Timer::View, turn.parts.pacemaker.duration() / 2);
+            }
+            self.judge_primary(before, turn);
+            if before < self.log.low() {
+                self.truncate(turn);
+            }
+            self.ask_for_more(turn);
+            self.work(turn);
+        }
+    }
+
+    /// Handles a peer's proof that a quorum vouches for the state after a slot.
+    pub(super) fn stabilise(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
+        turn.out.stabilise(turn.parts, certificate);
+        self.follow_stable(turn);
+    }
+
+    /// Moves the window up to the newest stable checkpoint.
+    pub(super) fn follow_stable(&mut self, turn: &mut Turn<'_>) {
+        let stable = turn.parts.checkpoints.stable();
+        let height = stable.subject.height;
+        if height > self.log.low() {
+            self.log.stable = stable.clone();
+            self.next = self.next.max(height.next());
+            self.truncate(turn);
+        }
+    }
+
+    /// Resumes from a state that came from peers: blocks decided up to there need no execution any more.
+    fn on_adopted(&mut self, turn: &mut Turn<'_>) {
+        let committed = turn.committed();
+        self.follow_stable(turn);
+        self.log.decided = self.log.decided.split_off(&committed.next());
+        self.claims = self.claims.split_off(&committed.next());
+        self.told = None;
+        self.next = self.next.max(committed.next());
+        self.truncate(turn);
+        for (slot, digest) in self.log.decided.clone() {
+            turn.parts.store.fetch_block(turn.now, digest, slot, turn.parts.me);
+        }
+        self.try_execute(turn);
+        self.ask_status(turn);
+    }
+
+    pub(super) fn truncate(&mut self, turn: &mut Turn<'_>) {
+        let floor = self.log.truncate(turn.committed());
+        turn.parts.tally.forget_up_to(floor);
+        turn.parts.safety.settle(floor);
+    }
+
+    /// Checks whether there is anything to order, and starts the view timer if there was nothing before.
+    pub(super) fn watch(&mut self, turn: &mut Turn<'_>) {
+        if !turn.parts.config.view_changes {
+            return;
+        }
+        if self.active {
+            turn.parts.fairness.led_by(turn.now, self.primary(turn.view(), turn.parts));
+        }
+        turn.parts.fairness.watch(turn.now, &mut turn.parts.store.pool);
+        let waiting = turn.parts.store.pool.pending_commands() > 0;
+        let working = waiting || self.log.is_open(turn.committed()) || self.is_view_change_on(turn.parts);
+        if turn.parts.pacemaker.working(turn.now, working) {
+            let (pacemaker, asked) = (&turn.parts.pacemaker, turn.now.since(self.asked_for_view));
+            let first = match self.active {
+                true => pacemaker.duration() / 2,
+                false => pacemaker.retransmission().saturating_sub(asked),
+            };
+            turn.out.arm(Timer::View, first);
+        }
+    }
+
+    /// Handles a block whose commands are complete.
+    fn on_whole(&mut self, digest: Digest, turn: &mut Turn<'_>) {
+        let Some(slot) = turn.parts.store.tree.get(&digest).map(|block| block.height) else { return };
+        let decided = self.log.decided.get(&slot).copied();
+        let chosen = decided.or(self.log.slots.get(&slot).and_then(|entry| entry.accepted));
+        if chosen != Some(digest) {
+            return turn.parts.store.set_aside(&digest);
+        }
+        self.try_prepare(slot, turn);
+        self.try_execute(turn);
+        self.watch(turn);
+    }
+}
+
+impl Protocol for PbftEngine {
+    type Message = PbftMessage;
+
+    const FACTS: Facts = Facts {
+        name: "pbft",
+        title: "PBFT",
+        essence: "A primary gives blocks to slots of a window, several at a time. n-f PREPAREs make a slot prepared, n-f COMMITs decide it, \
+                  all to all. A primary that does not serve is replaced: NEW-VIEW carries over what n-f replicas had prepared.",
+        shape: Shape::Slots,
+        bound_by: Bond::Slot,
+        timeouts_carry_certificates: false,
+    };
+
+    fn admit(&self, parts: &Parts, from: ReplicaId, message: &PbftMessage) -> Admission {
+        match message {
+            PbftMessage::PrePrepare(message) => self.admit_pre_prepare(parts, from, message),
+            PbftMessage::Prepare(vote) => self.admit_vote(parts, from, vote, Domain::Prepare),
+            PbftMessage::Commit(vote) => self.admit_vote(parts, from, vote, Domain::Commit),
+            PbftMessage::ViewChange(message) => self.admit_view_change(parts, from, message),
+            PbftMessage::NewView(message) => self.admit_new_view(parts, from, message),
+            PbftMessage::Status { .. } => Admission::Check(Vec::new()),
+            PbftMessage::Decided { checkpoint, .. } => self.admit_decided(checkpoint.as_deref()),
+        }
+    }
+
+    fn leader(&self, parts: &Parts) -> Option<ReplicaId> {
+        let view = parts.pacemaker.view();
+        (view > self.genesis.view).then(|| self.primary(view, parts))
+    }
+
+    fn handle(&mut self, now: Time, event: Event<PbftMessage>, parts: &mut Parts, out: &mut Outbox<PbftMessage>) {
+        let turn = &mut Turn { now, parts, out };
+        match event {
+            Event::Start => self.start(turn),
+            // A status request gets more from the peers than their standings show.
+            Event::Shown { .. } => self.ask_status(turn),
+            Event::Message { from, message } => match message {
+                PbftMessage::PrePrepare(message) => self.on_pre_prepare(from, message, turn),
+                PbftMessage::ViewChange(message) => self.on_view_change(from, message, turn),
+                PbftMessage::NewView(message) => self.on_new_view(from, message, turn),
+                PbftMessage::Status { view, committed } => self.on_status(from, view, committed, turn),
+                PbftMessage::Decided { above, digests, checkpoint } => {
+                    self.on_decided(from, above, digests, checkpoint, turn)
+                }
+                PbftMessage::Prepare(_) | PbftMessage::Commit(_) => unreachable!("votes are admitted to the tally"),
+            },
+            Event::Certified(certificate) => self.on_prepared(certificate, turn),
+            Event::Stable => {
+                self.follow_stable(turn);
+                self.work(turn);
+            }
+            Event::Adopted => self.on_adopted(turn),
+            Event::Agreed(subject) => self.on_agreed(subject, turn),
+            Event::Timeout(Timer::View) => self.on_view_alarm(turn),
+            Event::Timeout(_) => self.work(turn),
+            Event::Work(commands) => {
+                self.batching.arrived(turn.now, commands);
+                self.work(turn);
+            }
+            Event::Whole(digest) => self.on_whole(digest, turn),
+        }
+    }
+
+    /// Asks for the view, which needs no evidence; opening it still takes a quorum.
+    fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<PbftMessage>) {
+        self.change_view(view, &mut Turn { now, parts, out });
+    }
+
+    fn recall(&mut self, recalled: Recalled<'_, PbftMessage>, _parts: &mut Parts) {
+        self.take_recalled(recalled);
+    }
+
+    fn summary(&self, parts: &Parts) -> Vec<Record> {
+        self.summary_records(parts)
+    }
+
+    /// A view change may propose again every slot that is not stable.
+    fn settled(&self, parts: &Parts) -> Height {
+        self.log.low().min(parts.store.committed())
+    }
+
+    fn standing(&self, parts: &Parts) -> Standing {
+        self.asked_for(parts)
+    }
+
+    fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View> {
+        spoken_up_to(standing, parts)
+    }
+
+    fn invariants(&self, parts: &Parts) {
+        let (low, high, committed) = (self.log.low(), self.log.high(), parts.store.committed());
+        let first = self.log.slots.first_key_value().map(|(slot, _)| *slot);
+        assert!(first.is_none_or(|first| first > low.min(committed)), "the log ends at the low watermark");
+        assert!(self.log.decided.keys().all(|slot| *slot > committed), "what is executed is no longer to be");
+        assert!(self.next > low, "a primary gives away slots in the window");
+        assert!(!self.active || self.change.is_none(), "who has asked for a view takes no part in another");
+        let (early, bound) = (self.early().0, MAX_EARLY_PER_PRIMARY * parts.quorum.replicas());
+        assert!(early <= bound || bug!(EarlyKept), "early PRE-PREPAREs are bounded");
+        assert!(self.changes.len() <= parts.quorum.replicas(), "a replica has one view change");
+        let last = self.log.slots.last_key_value().map(|(slot, _)| *slot);
+        assert!(
+            last.is_none_or(|last| last <= high.max(Height(committed.0 + super::catch_up::MAX_CLAIMED))),
+            "slots are bounded"
+        );
+    }
+
+    fn counting(domain: Domain) -> Counting {
+        match domain {
+            Domain::Prepare => Counting { by_height: true, certified: true },
+            Domain::Commit => Counting { by_height: true, certified: false },
+            _ => Counting::default(),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The primary: assigns blocks of pending bundles to the slots of the window.
+
+use super::engine::{PbftEngine, Turn};
+use super::message::{PbftMessage, PrePrepare};
+use crate::data::batching::{Decision, Situation};
+use crate::seam::{Mark, Timer, To};
+use quorate_types::Block;
+use std::sync::Arc;
+
+impl PbftEngine {
+    /// Assigns blocks to slots, if this replica is the primary, the pipeline and the window have room, and there is
+    /// enough to propose.
+    pub(super) fn work(&mut self, turn: &mut Turn<'_>) {
+        self.watch(turn);
+        let speaks = self.active && turn.parts.safety.abstains() < turn.view();
+        if !speaks || self.primary(turn.view(), turn.parts) != turn.parts.me {
+            return;
+        }
+        let decided = self.log.decided.last_key_value().map_or(turn.committed(), |(slot, _)| *slot);
+        self.next = self.next.max(decided.next());
+        self.skip_given();
+        while self.next <= self.log.high() && self.next.0 - turn.committed().0 <= turn.parts.config.pipeline {
+            let situation = Situation {
+                pending: turn.parts.store.pool.pending_commands(),
+                uncommitted: false,
+                ready_since: *self.ready_since.get_or_insert(turn.now),
+                view: self.slot_time,
+            };
+            match self.batching.decide(turn.now, situation) {
+                Decision::Propose => self.propose(turn),
+                Decision::Wait(time) => return turn.out.arm(Timer::Batch, time),
+                Decision::Rest => {
+                    self.ready_since = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Skips slots with a PREPARE of this replica in this view: they are assigned already, by this replica or by
+    /// someone else who has its key.
+    fn skip_given(&mut self) {
+        while self.log.slots.get(&self.next).is_some_and(|slot| slot.prepare_cast.is_some()) {
+            self.next = self.next.next();
+        }
+    }
+
+    fn propose(&mut self, turn: &mut Turn<'_>) {
+        let (view, slot, me) = (turn.view(), self.next, turn.parts.me);
+        let pool = &mut turn.parts.store.pool;
+        let before = pool.pending_commands();
+        let payload = pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
+        turn.parts.alone.proposed(turn.now, &payload, &turn.parts.store.pool);
+        let block = Arc::new(Block::of_slot(view, me, slot, payload));
+        let bundles = turn.parts.carried_bundles(&block);
+        let ballot =
+            turn.parts.safety.prepare(view, slot, block.digest()).expect("a primary gives each slot away once");
+        let entry = self.log.slot(slot);
+        (entry.accepted, entry.prepare_cast, entry.since) =
+            (Some(block.digest()), Some(block.digest()), Some(turn.now));
+        self.skip_given();
+        self.ready_since = None;
+        turn.out.offer(turn.now, turn.parts, block.clone(), me);
+        // After a restart the block may be here already: the journal may hold it without the record of its proposal.
+        turn.parts.store.take_up(&block.digest());
+        let pending = turn.parts.store.pool.pending_commands();
+        self.batching.proposed(turn.now, pending);
+        turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
+        turn.out.cast(turn.parts, &ballot, To::All, |endorsement| {
+            PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))
+        });
+        turn.out.repeat(turn.parts.config.repeat_pre_prepare);
+        self.watch(turn);
+    }
+}

@@ -1,0 +1,202 @@
+//! Recovery into a view and its slots after a restart.
+//!
+//! The journal holds every PREPARE with its block, every COMMIT with the proof that its slot was prepared, this
+//! replica's own view changes, and the NEW-VIEW of each view in which it voted.
+
+use super::engine::{PbftEngine, Turn};
+use super::message::{NewView, PbftMessage, ViewChange};
+use super::selection::Selection;
+use crate::protocols::parts::Parts;
+use crate::protocols::protocol::Recalled;
+use crate::recovery::journal::{Record, Standing};
+use crate::seam::{Mark, Timer, To};
+use quorate_types::{Attachment, Domain, Encoder, ReplicaId, Subject, View, Vote, Wire};
+use std::collections::BTreeMap;
+
+/// State gathered from the journal, besides that in [`Safety`](crate::voting::safety::Safety) and the log.
+#[derive(Default)]
+pub(super) struct Recall {
+    any: bool,
+    opening: Option<Box<NewView>>,
+    change: Option<Box<ViewChange>>,
+    /// Recalled view change that was not sent, unless its promise follows in the journal.
+    unsaid: Option<Box<ViewChange>>,
+    /// Peers' signed view changes that this replica knew when it wrote `change`.
+    shown: Vec<Vote>,
+}
+
+impl PbftEngine {
+    pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, PbftMessage>) {
+        self.recall.any = true;
+        match recalled {
+            Recalled::Promise(promise) => {
+                let said = |change: &mut Box<ViewChange>| change.vote.subject == promise.subject;
+                if let Some(change) = self.recall.unsaid.take_if(said) {
+                    self.recall.change = Some(change);
+                }
+            }
+            Recalled::Message(PbftMessage::NewView(message)) => self.recall.opening = Some(message),
+            Recalled::Message(PbftMessage::ViewChange(message)) => self.recall.unsaid = Some(message),
+            Recalled::Message(_) | Recalled::Certificate(_) => {}
+            Recalled::Standing(standing) => self.recall.shown = standing.votes,
+        }
+    }
+
+    /// Enters the first view, or the one that the journal ends in.
+    pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
+        self.follow_stable(turn);
+        let Recall { any, opening, change, shown, .. } = std::mem::take(&mut self.recall);
+        let opened = opening.as_ref().map_or(View(1), |opening| opening.view());
+        let change = change.filter(|change| change.view() > opened);
+        let view = change.as_ref().map_or(opened, |change| change.view());
+        turn.parts.pacemaker.enter(turn.now, view, true);
+        self.active = change.is_none();
+        self.recall_proofs(opening.as_deref(), change.as_deref(), turn.parts);
+        if let Some(opening) = opening {
+            self.let_in = opening.changes.iter().map(|change| change.vote.clone()).collect();
+            if self.active {
+                let selection = Selection::of(&opening.changes).expect("it was looked at before it was kept");
+                self.carry_over(&opening, &selection, turn);
+                self.opening = Some(opening);
+            }
+        }
+        self.let_in.extend(shown);
+        self.change = change;
+        self.recall_votes(turn);
+        self.truncate(turn);
+        if self.active {
+            let leader = self.primary(view, turn.parts);
+            turn.out.mark(Mark::EnteredView { view, leader: Some(leader) });
+        }
+        if any {
+            self.say_again(turn);
+        }
+        self.work(turn);
+    }
+
+    fn recall_proofs(&mut self, opening: Option<&NewView>, change: Option<&ViewChange>, parts: &Parts) {
+        let floor = self.log.low().min(parts.store.committed());
+        let cast = parts.safety.votes_on_slots().filter_map(|(_, proof)| proof);
+        let shown = opening.iter().flat_map(|opening| &opening.prepared);
+        let own = change.iter().flat_map(|change| &change.prepared);
+        for proof in cast.chain(shown).chain(own).filter(|proof| proof.subject.height > floor) {
+            let entry = self.log.slot(proof.subject.height);
+            if entry.prepared.as_ref().is_none_or(|known| known.view() < proof.view()) {
+                entry.prepared = Some(proof.clone());
+            }
+        }
+    }
+
+    /// Restores this replica's votes in their slots, and sets all other blocks aside.
+    fn recall_votes(&mut self, turn: &mut Turn<'_>) {
+        let (view, me) = (turn.view(), turn.parts.me);
+        let is_primary = self.primary(view, turn.parts) == me;
+        let floor = self.log.low().min(turn.committed());
+        let cast: Vec<Subject> = turn.parts.safety.votes_on_slots().map(|(subject, _)| *subject).collect();
+        for Subject { domain, height, digest, .. } in
+            cast.into_iter().filter(|subject| subject.height > floor && (subject.view == view || !self.active))
+        {
+            let entry = self.log.slot(height);
+            entry.accepted = Some(digest);
+            entry.since = Some(turn.now);
+            match domain {
+                Domain::Commit => entry.commit_cast = Some(digest),
+                _ => {
+                    entry.prepare_cast = Some(digest);
+                    entry.endorsed = !(is_primary || entry.carried || entry.null);
+                }
+            }
+        }
+        let open: Vec<_> = turn.parts.store.tree.journaled_above_commit().cloned().collect();
+        for block in open {
+            if self.log.slot(block.height).accepted != Some(block.digest()) {
+                turn.parts.store.set_aside(&block.digest());
+            }
+        }
+        let used = self.log.slots.iter().rev().find(|(_, slot)| slot.accepted.is_some()).map(|(slot, _)| *slot);
+        let last = used.unwrap_or_default().max(self.log.low()).max(turn.committed());
+        self.next = self.next.max(last.next());
+    }
+
+    /// Repeats the last statements for replicas that were down too, and asks for missed ones.
+    fn say_again(&mut self, turn: &mut Turn<'_>) {
+        match &self.change {
+            Some(change) => {
+                turn.out.recast(To::All, PbftMessage::ViewChange(change.clone()));
+                turn.out.arm(Timer::View, turn.parts.pacemaker.retransmission());
+            }
+            None => {
+                for slot in self.log.slots.keys().copied().collect::<Vec<_>>() {
+                    self.try_prepare(slot, turn);
+                }
+                let committed = turn.committed();
+                for replica in (0..turn.parts.quorum.replicas() as u16).map(ReplicaId) {
+                    self.resend(replica, committed, turn);
+                }
+            }
+        }
+        self.ask_status(turn);
+    }
+
+    pub(super) fn summary_records(&self, parts: &Parts) -> Vec<Record> {
+        let opening = self.opening.iter().map(|opening| PbftMessage::NewView(opening.clone()));
+        let change = self.change.iter().map(|change| PbftMessage::ViewChange(change.clone()));
+        let messages = opening.chain(change).map(|message| {
+            let mut out = Encoder::with_capacity(512);
+            message.encode(&mut out);
+            Record::Message(out.finish())
+        });
+        let standing = std::iter::once(self.asked_for(parts)).filter(|standing| !standing.votes.is_empty());
+        standing.map(Record::Standing).chain(messages).collect()
+    }
+
+    /// Returns the latest signed requests for views. If f+1 replicas made them, at least one is honest.
+    pub(super) fn asked_for(&self, parts: &Parts) -> Standing {
+        let mut latest: BTreeMap<ReplicaId, &Vote> = BTreeMap::new();
+        let statements = self.changes.values().map(|change| &change.vote).chain(&self.let_in);
+        for vote in statements {
+            let known = latest.entry(vote.voter).or_insert(vote);
+            if vote.subject.view > known.subject.view {
+                *known = vote;
+            }
+        }
+        let mut votes: Vec<Vote> = latest.into_values().cloned().collect();
+        votes.sort_by_key(|vote| std::cmp::Reverse(vote.subject.view));
+        votes.truncate(parts.quorum.weak());
+        Standing { certificates: Vec::new(), votes }
+    }
+
+    /// Resumes voting after amnesia, in a view that opened without this replica. Adopts the proofs that opened it,
+    /// which include every block that this replica may have helped to decide.
+    pub(super) fn take_part_again(&mut self, new_view: &NewView, turn: &mut Turn<'_>) {
+        let (safety, view) = (&mut turn.parts.safety, new_view.view());
+        if !safety.is_away() || view <= safety.abstains() {
+            return;
+        }
+        for proof in &new_view.prepared {
+            self.log.slot(proof.subject.height).prepared = Some(proof.clone());
+        }
+        let lock = safety.lock();
+        safety.come_back(lock);
+        turn.out.mark(Mark::TakesPart { view });
+    }
+}
+
+/// Returns an upper bound on the views in which any replica can have voted. The statements prove that an honest replica
+/// asked for view `p` or a higher one. The peer that shows them may be in `p + 1` itself, since only its own statement
+/// covers the last step. A replica votes in a later view only after a quorum has left the previous one. That quorum
+/// includes an honest replica among those asked, which shows the statements it had when it left, even after a restart.
+pub(super) fn spoken_up_to(standing: &Standing, parts: &Parts) -> Option<View> {
+    let mut views = BTreeMap::new();
+    for vote in &standing.votes {
+        let fits = vote.subject.domain == Domain::ViewChange && vote.attachment == Attachment::None;
+        let known = vote.voter.index() < parts.quorum.replicas() && vote.subject.view < View(u64::MAX - 4);
+        if !fits || !known || views.insert(vote.voter, vote.subject.view).is_some() {
+            return None;
+        }
+    }
+    let mut views: Vec<View> = views.into_values().collect();
+    views.sort_unstable_by(|one, other| other.cmp(one));
+    let proven = views.get(parts.quorum.weak() - 1).copied().unwrap_or_default();
+    standing.certificates.is_empty().then(|| proven.next().next())
+}

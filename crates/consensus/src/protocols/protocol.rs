@@ -1,0 +1,103 @@
+//! The interface between a protocol and the shell around it.
+
+use crate::protocols::facts::Facts;
+use crate::protocols::outbox::Outbox;
+use crate::protocols::parts::Parts;
+use crate::recovery::journal::{Record, Standing};
+use crate::seam::{Drop, Message, Timer};
+use crate::voting::leader::Duties;
+use crate::voting::safety::Promise;
+use crate::voting::tally::Counting;
+use quorate_types::{Certificate, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
+
+/// Result of screening a message before its certificates are verified.
+#[derive(Debug)]
+pub enum Admission {
+    /// Ignore the message.
+    Drop(Drop),
+    /// Count this vote.
+    Tally(Vote),
+    /// Handle the message once these certificates are verified; immediately if there are none.
+    Check(Vec<Certificate>),
+    /// Handle the message once these certificates and signatures are verified.
+    CheckSigned(Vec<Certificate>, Vec<Vote>),
+}
+
+/// Event that the shell delivers to a protocol.
+#[derive(Debug)]
+pub enum Event<M> {
+    Start,
+    /// A message with verified certificates.
+    Message {
+        from: ReplicaId,
+        message: M,
+    },
+    /// A quorum of votes formed this certificate.
+    Certified(Certificate),
+    /// A quorum voted for the subject, in a domain without certificates.
+    Agreed(Subject),
+    /// A newer checkpoint became stable: a quorum vouches for its state.
+    Stable,
+    /// The replica adopted a state above its committed height from peers, without the blocks before it.
+    Adopted,
+    Timeout(Timer),
+    /// This many new commands arrived.
+    Work(usize),
+    /// A block is complete: its ancestors and bundles are here.
+    Whole(Digest),
+    /// A peer answered how far it is, with a verified standing.
+    Shown {
+        from: ReplicaId,
+        standing: Standing,
+    },
+}
+
+/// Protocol-specific part of the journal; blocks and commits have been restored to the shared parts already.
+#[derive(Debug)]
+pub enum Recalled<'a, M> {
+    /// A statement of this replica, which [`Safety`](crate::voting::safety::Safety) has restored already.
+    Promise(&'a Promise),
+    /// A certificate on which its statements were based.
+    Certificate(Certificate),
+    /// A message that may have to be sent again, its own (then unsigned) or a peer's.
+    Message(M),
+    /// Evidence of how far peers had come.
+    Standing(Standing),
+}
+
+/// Consensus protocol on top of the shared parts.
+pub trait Protocol: Send {
+    type Message: Message;
+    const FACTS: Facts;
+    /// Screens a message cheaply and without side effects; `from` is in the committee.
+    fn admit(&self, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
+    /// Handles an event.
+    fn handle(&mut self, now: Time, event: Event<Self::Message>, parts: &mut Parts, out: &mut Outbox<Self::Message>);
+    /// Moves to a higher view without evidence that it has begun; see [`Replica::force_view`].
+    fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<Self::Message>);
+    /// Restores one journal entry. Entries come in journal order and before [`Event::Start`], which resumes from there.
+    fn recall(&mut self, recalled: Recalled<'_, Self::Message>, parts: &mut Parts);
+    /// Returns the records that open a truncated journal, besides the promises and the uncommitted blocks.
+    fn summary(&self, parts: &Parts) -> Vec<Record>;
+    /// Returns the evidence that shows peers which view this replica is in.
+    fn standing(&self, parts: &Parts) -> Standing;
+    /// Returns an upper bound on the views in which any replica can have voted, given one honest replica's verified
+    /// standing. `None` if the standing is inconsistent.
+    fn spoken_up_to(&self, standing: &Standing, parts: &Parts) -> Option<View>;
+    /// Returns the leader of the current view, or `None` while it cannot be determined.
+    fn leader(&self, parts: &Parts) -> Option<ReplicaId>;
+    /// Returns the height up to which agreement needs no blocks any more; lagging replicas may still need them.
+    fn settled(&self, parts: &Parts) -> Height {
+        parts.store.committed()
+    }
+    /// Asserts the protocol's invariants; runs after every step.
+    fn invariants(&self, parts: &Parts);
+    /// Returns the duties of leaders, and how blocks record whether they met them.
+    fn duties() -> Duties {
+        Duties::default()
+    }
+    /// Returns how votes of a domain are counted.
+    fn counting(_domain: Domain) -> Counting {
+        Counting::default()
+    }
+}

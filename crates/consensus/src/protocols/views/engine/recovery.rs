@@ -1,0 +1,200 @@
+//! Recovery into a view after a restart.
+//!
+//! The journal holds every certificate that a statement of this replica was based on: the highest, and the one that
+//! began its view, which may be one of timeouts. The replica therefore restarts in a view no lower than any it has
+//! voted in, with at least the knowledge it had then. It repeats its last statements for replicas that were down too.
+
+use super::{ViewEngine, Views};
+use crate::protocols::outbox::Outbox;
+use crate::protocols::parts::Parts;
+use crate::protocols::protocol::Recalled;
+use crate::protocols::views::message::{FromView, Timeout, ViewMessage};
+use crate::protocols::views::{Family, builds_on, ends_view, shows_what_it_tells, votes_to};
+use crate::recovery::journal::{Record, Standing};
+use crate::seam::{Mark, To};
+use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Encoder, Subject, Time, View, Vote, Wire};
+use std::sync::Arc;
+
+/// State gathered from the journal.
+pub(super) struct Recall {
+    /// Highest certificate that a block may extend.
+    high: Certificate,
+    /// Certificate that began the last view, unless that is genesis.
+    begun: Option<Certificate>,
+    /// Timeout message of the last view that timed out, as cast.
+    timeout: Option<Arc<Timeout>>,
+    /// Recalled timeout message that was not sent, unless its promise follows in the journal.
+    unsaid: Option<Arc<Timeout>>,
+}
+
+impl Recall {
+    pub fn new(genesis: &Certificate) -> Recall {
+        Recall { high: genesis.clone(), begun: None, timeout: None, unsaid: None }
+    }
+
+    fn certificate<F: Family>(&mut self, certificate: Certificate) {
+        if let Some(attached) = certificate.highest_attached_certificate().cloned() {
+            self.certificate::<F>(attached);
+        }
+        let begun = self.begun.as_ref().map_or(View(0), Certificate::view);
+        if ends_view::<F>(&certificate) && certificate.view() > begun {
+            self.begun = Some(certificate.clone());
+        }
+        // A block may hold the same certificate without its proof.
+        let other = certificate.subject != self.high.subject;
+        let finishes = other && certificate.subject.domain == F::ENDS_VIEW && certificate.view() == self.high.view();
+        if builds_on::<F>(&certificate) && (finishes || certificate.view() > self.high.view()) {
+            self.high = certificate;
+        }
+    }
+}
+
+impl<F: Family> ViewEngine<F> {
+    pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, F::Message>, parts: &Parts) {
+        match recalled {
+            Recalled::Certificate(certificate)
+                if certificate.subject.domain == Domain::Timeout && bug!(RecoveryForgetsTimeouts) => {}
+            Recalled::Certificate(certificate) => self.recall.certificate::<F>(certificate),
+            Recalled::Promise(promise) => {
+                let said = |timeout: &mut Arc<Timeout>| timeout.vote.subject == promise.subject;
+                if let Some(timeout) = self.recall.unsaid.take_if(said) {
+                    self.recall.timeout = Some(timeout);
+                }
+                // The certificate in a block that was voted for is not journaled twice; see `Views::keep`.
+                let block = parts.store.tree.get(&promise.subject.digest);
+                if let Some(block) = block.filter(|block| block.justify.view() >= self.recall.high.view()) {
+                    self.recall.certificate::<F>(block.justify.clone());
+                }
+            }
+            Recalled::Message(message) => {
+                if let Ok(ViewMessage::Timeout(timeout)) = message.into_view() {
+                    self.recall.unsaid = Some(timeout);
+                }
+            }
+            // In these protocols only certificates show where a replica stands.
+            Recalled::Standing(_) => {}
+        }
+    }
+
+    /// Enters the first view, or the one that the journal ends in.
+    pub(super) fn start(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+        let genesis = Certificate::genesis(&parts.cluster);
+        let Recall { high, begun, timeout, .. } = std::mem::replace(&mut self.recall, Recall::new(&genesis));
+        let me = parts.me;
+        self.views.kept_high = high.subject;
+        self.views.kept_evidence = begun.as_ref().map(|begun| begun.subject);
+        if high.view() > View(0) {
+            self.family.learn(now, &high, me, &mut self.views, parts, out);
+        }
+        match begun {
+            Some(begun) => self.learn(now, &begun, me, parts, out),
+            None => {
+                let evidence = self.views.evidence.take();
+                self.views.enter(now, View(1), evidence, parts, out);
+            }
+        }
+        let forced = parts.safety.spoke_in();
+        let forgets = bug!(RecoveryForgetsTimeouts);
+        if parts.leaders.is_scripted() && forced > parts.pacemaker.view() && !forgets {
+            self.views.enter(now, forced, None, parts, out);
+        }
+        self.views.say_again(timeout, parts, out);
+    }
+}
+
+impl<F: Family> Views<F> {
+    /// Journals the certificates that this replica's next statement is based on. The certificate inside `block`, which
+    /// is about to be voted for, need not be journaled twice: it is recalled with the vote. A crash may lose the vote,
+    /// so the certificate that began the view is never kept without the highest certificate it names.
+    pub fn keep(&mut self, block: Option<&Digest>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+        let evidence = self.evidence.as_ref().filter(|evidence| self.kept_evidence != Some(evidence.subject));
+        if let Some(digest) = block {
+            out.keep_block(parts, digest);
+            let in_block = |block: &Arc<Block>| evidence.is_none() && block.justify == self.high;
+            if parts.store.tree.get(digest).is_some_and(in_block) {
+                self.kept_high = self.high.subject;
+            }
+        }
+        if self.kept_high != self.high.subject {
+            self.kept_high = self.high.subject;
+            out.persist(Record::Certificate(Box::new(self.high.clone())));
+        }
+        if let Some(evidence) = evidence {
+            self.kept_evidence = Some(evidence.subject);
+            out.persist(Record::Certificate(Box::new(evidence.clone())));
+        }
+    }
+
+    /// Repeats this replica's last statements in the current view, if there are any.
+    fn say_again(&mut self, timeout: Option<Arc<Timeout>>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+        let view = parts.pacemaker.view();
+        if let Some(timeout) = timeout.filter(|timeout| timeout.vote.subject.view == view) {
+            parts.pacemaker.gave_up();
+            self.given_up = Some(timeout);
+            return self.give_up(parts, out);
+        }
+        let said = |domain: &Domain| parts.safety.last(*domain).map(|promise| promise.subject);
+        let kinds = [Domain::Proposal, Domain::Vote, Domain::Prepare, Domain::PreCommit, Domain::Commit];
+        for subject in kinds.iter().filter_map(said).filter(|subject| subject.view == view) {
+            let Some(block) = parts.store.tree.get(&subject.digest).cloned() else { continue };
+            let vote = unsigned(subject, parts);
+            match subject.domain {
+                Domain::Proposal => {
+                    let proposal = self.proposal(block, vote, parts);
+                    out.recast(To::All, ViewMessage::Proposal(Arc::new(proposal)).into());
+                }
+                _ => out.recast(votes_to::<F>(&block, parts), ViewMessage::Vote(vote).into()),
+            }
+        }
+    }
+
+    /// Resumes voting after amnesia, in a view in which this replica cannot have voted before. It knows the highest
+    /// certificate known to the replicas that left the previous view, since nothing else moves it here, and locks on it
+    /// as if it had voted.
+    pub(super) fn take_part_again(&mut self, view: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+        if !parts.safety.is_away() || view <= parts.safety.abstains() {
+            return;
+        }
+        parts.safety.come_back(self.high.subject);
+        out.mark(Mark::TakesPart { view });
+    }
+
+    /// Returns the records that open a truncated journal, besides those that all protocols have.
+    pub(super) fn summary(&self) -> Vec<Record> {
+        let certificates = std::iter::once(&self.high).chain(&self.evidence);
+        let kept = certificates.map(|certificate| Record::Certificate(Box::new(certificate.clone())));
+        let timeout = self.given_up.iter().map(|timeout| {
+            let mut out = Encoder::with_capacity(512);
+            F::Message::from(ViewMessage::Timeout(timeout.clone())).encode(&mut out);
+            Record::Message(out.finish())
+        });
+        kept.chain(timeout).collect()
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let certificates = std::iter::once(&self.high).chain(&self.evidence);
+        Standing { certificates: certificates.cloned().collect(), votes: Vec::new() }
+    }
+}
+
+/// Returns an upper bound on the views in which any replica can have voted. A peer that shows that view v has begun may
+/// know no more than that. A replica enters a view only through a quorum of the previous view, which includes an honest
+/// replica among those asked. So if v is the highest view that the answers show, no replica has voted beyond v + 1.
+pub(super) fn spoken_up_to<F: Family>(standing: &Standing) -> Option<View> {
+    let known = |certificate: &Certificate| {
+        builds_on::<F>(certificate) || certificate.subject.domain == Domain::Timeout || ends_view::<F>(certificate)
+    };
+    let last = View(u64::MAX - 2);
+    let built_on = standing.certificates.iter().filter(|certificate| builds_on::<F>(certificate));
+    let high = built_on.map(Certificate::view).max().unwrap_or_default();
+    let complete = |certificate: &Certificate| shows_what_it_tells::<F>(high, Some(certificate));
+    let sound = |certificate: &Certificate| known(certificate) && certificate.view() < last && complete(certificate);
+    let fits = standing.votes.is_empty() && standing.certificates.iter().all(sound);
+    let begun = standing.certificates.iter().filter(|certificate| ends_view::<F>(certificate));
+    let ended = begun.map(Certificate::view).max().unwrap_or_default();
+    fits.then(|| ended.next().next())
+}
+
+fn unsigned(subject: Subject, parts: &Parts) -> Vote {
+    Vote { subject, attachment: Attachment::None, voter: parts.me, signature: bytes::Bytes::new() }
+}

@@ -1,0 +1,214 @@
+//! Messages of the protocols in which the leader of a view proposes a block.
+
+use crate::seam::text::{self, certificate_name};
+use crate::seam::{Message, Purpose, Role};
+use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::limits::MAX_BLOCK_BUNDLES;
+use quorate_types::{Block, Bundle, Certificate, DecodeError, Decoder, Domain, Encoder, ReplicaId, View, Vote, Wire};
+use std::sync::Arc;
+
+/// Block for a view, with the evidence that the view has begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proposal {
+    pub block: Arc<Block>,
+    /// Certificate of the previous view, of votes or of timeouts, unless the block's own certificate is from that view.
+    pub evidence: Option<Certificate>,
+    /// Leader's signature on the block, as a vote in the proposal domain.
+    pub endorsement: Vote,
+    /// Commands, if the leader disseminates them.
+    pub bundles: Vec<Bundle>,
+}
+
+/// Statement that a replica timed out of a view.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Timeout {
+    /// Signed statement.
+    pub vote: Vote,
+    /// Highest certificate known to the sender that a block may extend.
+    pub high: Certificate,
+    /// Certificate of the previous view, unless `high` is from that view.
+    pub evidence: Option<Certificate>,
+}
+
+/// Message of a protocol with views.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ViewMessage {
+    /// From the leader to all.
+    Proposal(Arc<Proposal>),
+    /// To the replica that collects the votes.
+    Vote(Vote),
+    /// To all.
+    Timeout(Arc<Timeout>),
+    /// To a lagging replica: the certificates that began the sender's view.
+    Advance {
+        /// Highest certificate that a block may extend.
+        high: Box<Certificate>,
+        /// Certificate of the previous view, unless `high` is that certificate.
+        evidence: Option<Box<Certificate>>,
+    },
+}
+
+impl Message for ViewMessage {
+    fn vote_to_sign(&mut self) -> Option<&mut Vote> {
+        match self {
+            ViewMessage::Proposal(proposal) => Some(&mut Arc::make_mut(proposal).endorsement),
+            ViewMessage::Vote(vote) => Some(vote),
+            ViewMessage::Timeout(timeout) => Some(&mut Arc::make_mut(timeout).vote),
+            ViewMessage::Advance { .. } => None,
+        }
+    }
+
+    fn purpose(&self) -> Purpose {
+        match self {
+            ViewMessage::Proposal(_) => Purpose::Proposal,
+            ViewMessage::Vote(_) => Purpose::Vote,
+            ViewMessage::Timeout(_) => Purpose::Timeout,
+            ViewMessage::Advance { .. } => Purpose::Certificate,
+        }
+    }
+
+    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])> {
+        match self {
+            ViewMessage::Proposal(proposal) => Some((&proposal.block, &proposal.bundles)),
+            _ => None,
+        }
+    }
+
+    fn certificates(&self) -> Vec<(Role, &Certificate)> {
+        let (base, evidence) = match self {
+            ViewMessage::Proposal(proposal) => (&proposal.block.justify, proposal.evidence.as_ref()),
+            ViewMessage::Timeout(timeout) => (&timeout.high, timeout.evidence.as_ref()),
+            ViewMessage::Advance { high, evidence } => (&**high, evidence.as_deref()),
+            ViewMessage::Vote(_) => return Vec::new(),
+        };
+        std::iter::once((Role::Base, base)).chain(evidence.map(|evidence| (Role::Evidence, evidence))).collect()
+    }
+
+    fn view(&self) -> Option<View> {
+        match self {
+            ViewMessage::Proposal(proposal) => Some(proposal.block.view),
+            ViewMessage::Vote(vote) => Some(vote.subject.view),
+            ViewMessage::Timeout(timeout) => Some(timeout.vote.subject.view),
+            ViewMessage::Advance { .. } => None,
+        }
+    }
+
+    fn describe(&self) -> String {
+        let and = |evidence: Option<&Certificate>| {
+            evidence.map(|evidence| format!(" and {}", certificate_name(evidence))).unwrap_or_default()
+        };
+        match self {
+            ViewMessage::Proposal(proposal) => {
+                format!("proposal of {}{}", text::block(&proposal.block), and(proposal.evidence.as_ref()))
+            }
+            ViewMessage::Vote(vote) => text::vote(vote),
+            ViewMessage::Timeout(timeout) => {
+                let high = certificate_name(&timeout.high);
+                format!("{}, shows {high}{}", text::vote(&timeout.vote), and(timeout.evidence.as_ref()))
+            }
+            ViewMessage::Advance { high, evidence } => {
+                format!("shows {}{}", certificate_name(high), and(evidence.as_deref()))
+            }
+        }
+    }
+}
+
+impl Proposal {
+    /// Returns whether the parts are consistent. The domains of the certificates are not checked here.
+    pub fn is_well_formed(&self, from: ReplicaId) -> bool {
+        let block = &self.block;
+        self.endorsement.subject == block.subject(Domain::Proposal)
+            && self.endorsement.voter == block.author
+            && block.author == from
+            && block.justify.view() < block.view
+    }
+}
+
+/// Message set of a protocol with views: these messages, and possibly others.
+pub trait FromView: Message + From<ViewMessage> {
+    /// Returns the shared message, or the message itself as the error if it is the protocol's own.
+    fn into_view(self) -> Result<ViewMessage, Self>;
+    /// Returns the shared message by reference, or `None` if the message is the protocol's own.
+    fn as_view(&self) -> Option<&ViewMessage>;
+}
+
+impl FromView for ViewMessage {
+    fn into_view(self) -> Result<ViewMessage, Self> {
+        Ok(self)
+    }
+
+    fn as_view(&self) -> Option<&ViewMessage> {
+        Some(self)
+    }
+}
+
+impl Wire for Proposal {
+    fn encode(&self, out: &mut Encoder) {
+        self.block.encode(out);
+        self.evidence.encode(out);
+        self.endorsement.encode(out);
+        encode_list(&self.bundles, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Proposal {
+            block: Wire::decode(input)?,
+            evidence: Wire::decode(input)?,
+            endorsement: Wire::decode(input)?,
+            bundles: decode_list(input, "proposal bundles", MAX_BLOCK_BUNDLES, 16)?,
+        })
+    }
+}
+
+impl Wire for Timeout {
+    fn encode(&self, out: &mut Encoder) {
+        self.vote.encode(out);
+        self.high.encode(out);
+        self.evidence.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Timeout { vote: Wire::decode(input)?, high: Wire::decode(input)?, evidence: Wire::decode(input)? })
+    }
+}
+
+impl Wire for ViewMessage {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            ViewMessage::Proposal(proposal) => {
+                out.put_u8(1);
+                proposal.encode(out);
+            }
+            ViewMessage::Vote(vote) => {
+                out.put_u8(2);
+                vote.encode(out);
+            }
+            ViewMessage::Timeout(timeout) => {
+                out.put_u8(3);
+                timeout.encode(out);
+            }
+            ViewMessage::Advance { high, evidence } => {
+                out.put_u8(4);
+                high.encode(out);
+                out.put_u8(evidence.is_some().into());
+                if let Some(evidence) = evidence {
+                    evidence.encode(out);
+                }
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        match input.get_u8("view message")? {
+            1 => Ok(ViewMessage::Proposal(Arc::new(Wire::decode(input)?))),
+            2 => Ok(ViewMessage::Vote(Wire::decode(input)?)),
+            3 => Ok(ViewMessage::Timeout(Arc::new(Wire::decode(input)?))),
+            4 => {
+                let high = Box::new(Wire::decode(input)?);
+                let evidence: Option<Certificate> = Wire::decode(input)?;
+                Ok(ViewMessage::Advance { high, evidence: evidence.map(Box::new) })
+            }
+            _ => Err(input.invalid("view message", "no such kind")),
+        }
+    }
+}

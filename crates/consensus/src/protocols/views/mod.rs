@@ -1,0 +1,165 @@
+//! Protocols in which the leader of each view proposes one block on top of a certificate, and replicas vote.
+//!
+//! The [`engine`] changes views, proposes, votes for proposals, times out and helps lagging replicas catch up. A
+//! [`Family`] defines what certificates mean: which of them end a view, which may be extended, and what they lock and
+//! commit.
+//!
+//! A view begins only with a certificate of the previous view, of view-ending votes or of timeouts. A replica follows
+//! anyone who shows one, however far ahead. A timeout certificate moves a replica only together with the highest
+//! certificate that the timeouts name ([`shows_what_it_tells`]): in the next view nobody may build on a lower one.
+
+pub mod engine;
+pub mod message;
+
+pub use engine::{ViewEngine, Views};
+
+use crate::config::VotesTo;
+use crate::data::block_tree::BlockTree;
+use crate::protocols::facts::Facts;
+use crate::protocols::outbox::Outbox;
+use crate::protocols::parts::Parts;
+use crate::protocols::protocol::Admission;
+use crate::seam::To;
+use message::FromView;
+use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, Time, View};
+
+/// Proposal by the leader of the current view, with a complete block and verified certificates.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    pub block: &'a Block,
+    /// Certificate of the previous view, unless the block's own certificate ends that view.
+    pub evidence: Option<&'a Certificate>,
+    /// This replica's lock.
+    pub lock: Subject,
+}
+
+/// Reason not to vote: the paper's rule that is violated.
+pub type Refusal = &'static str;
+
+/// Differences between protocols with views.
+pub trait Family: Send + Sized + 'static {
+    type Message: FromView;
+
+    const FACTS: Facts;
+    /// Domain of the votes for a proposal.
+    const VOTES: Domain;
+    /// Domain of the votes whose certificate ends its view, because the view's work is done. Timeout certificates also
+    /// end a view.
+    const ENDS_VIEW: Domain;
+    /// Domains of the certificates that a block may extend, besides that of genesis.
+    const BUILDS_ON: &'static [Domain];
+    /// Whether the next leader, who builds on their certificate, collects the votes for a block. Otherwise its proposer
+    /// does.
+    const NEXT_LEADER_COLLECTS: bool;
+
+    /// Creates the initial state.
+    fn new(genesis: &Certificate) -> Self;
+
+    /// Returns the certificate that a leader extends, given its highest one and the evidence that its view has begun.
+    fn extends<'a>(high: &'a Certificate, evidence: Option<&'a Certificate>) -> &'a Certificate;
+
+    /// Returns the basis for electing the leader of `view`, who extends `justify` and shows `evidence`. The basis is of
+    /// an earlier view.
+    fn basis(view: View, justify: &Certificate, evidence: Option<&Certificate>) -> Subject;
+
+    /// Checks whether the rules allow a vote for a block. [`Safety`](crate::voting::safety::Safety) ensures one vote per view,
+    /// in ascending views.
+    fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal>;
+
+    /// Screens a vote that its voter sent without an attachment; an error is the reason not to count it.
+    fn admit_vote(&self, views: &Views<Self>, parts: &Parts, subject: &Subject) -> Result<(), crate::seam::Drop>;
+
+    /// Returns whether a block that extends `justify` may determine the leader after the timeouts in the evidence, if
+    /// the election depends on the extended block. The certificate must be at least as high as the highest that the
+    /// timeouts name. Otherwise a faulty replica could choose an old certificate that makes it the leader.
+    fn elects(justify: &Certificate, evidence: Option<&Certificate>) -> bool {
+        justify.view() >= evidence.and_then(Certificate::highest_attached_view).unwrap_or(View(0))
+    }
+
+    /// Returns whether a leader of `view` waits up to the longest message delay for a certificate higher than its
+    /// highest.
+    fn awaits_higher(_view: View, _high: &Certificate) -> bool {
+        false
+    }
+
+    /// Screens a message that only this protocol has.
+    fn admit(&self, _views: &Views<Self>, _parts: &Parts, _from: ReplicaId, _message: &Self::Message) -> Admission {
+        unreachable!("there are no messages but those of all protocols with views")
+    }
+
+    /// Returns the verified certificates in a message that only this protocol has.
+    fn certificates(_message: Self::Message) -> Vec<Certificate> {
+        unreachable!("there are no messages but those of all protocols with views")
+    }
+
+    /// Handles a certificate that this replica formed from votes.
+    fn formed(&mut self, _certificate: &Certificate, _out: &mut Outbox<Self::Message>) {}
+
+    /// Handles a verified certificate of votes, which may be the highest now: locks, commits, votes in later phases.
+    fn learn(
+        &mut self,
+        now: Time,
+        certificate: &Certificate,
+        from: ReplicaId,
+        views: &mut Views<Self>,
+        parts: &mut Parts,
+        out: &mut Outbox<Self::Message>,
+    );
+
+    /// Handles a block that became complete.
+    fn whole(&mut self, block: &Block, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<Self::Message>);
+}
+
+/// Returns the replica that collects the votes for a block in the tree.
+pub fn collector<F: Family>(block: &Block, parts: &Parts) -> ReplicaId {
+    if !F::NEXT_LEADER_COLLECTS {
+        return block.author;
+    }
+    let next = parts.leaders.leader(block.view.next(), &block.subject(F::ENDS_VIEW), &parts.store.tree);
+    next.expect("the block is in the tree")
+}
+
+/// Returns the recipients of a vote for a block in the tree.
+pub fn votes_to<F: Family>(block: &Block, parts: &Parts) -> To {
+    match parts.config.votes {
+        VotesTo::All => To::All,
+        VotesTo::Collector => To::One(collector::<F>(block, parts)),
+    }
+}
+
+/// Returns whether a certificate's domain allows a block to extend it. In view 0 only the genesis certificate can be
+/// genuine.
+pub fn builds_on<F: Family>(certificate: &Certificate) -> bool {
+    is_genesis(certificate) || F::BUILDS_ON.contains(&certificate.subject.domain)
+}
+
+/// Returns whether the evidence ends the view before `view`, so that `view` has begun. Without evidence, the highest
+/// certificate must. A message with evidence of any other view is invalid. The certificates may be forged.
+pub fn begins<F: Family>(view: View, high: &Certificate, evidence: Option<&Certificate>) -> bool {
+    let before = |certificate: &Certificate| view.0.checked_sub(1) == Some(certificate.view().0);
+    let ends = |certificate: &Certificate| certificate.subject.domain == F::ENDS_VIEW || is_genesis(certificate);
+    evidence.map_or(before(high) && ends(high), |evidence| {
+        before(evidence) && (ends(evidence) || evidence.subject.domain == Domain::Timeout)
+    })
+}
+
+/// Returns whether the certificate of view `high`, shown with the evidence, is as high as the evidence's signers claim
+/// to know. A signer's claim is covered by its own signature only: a faulty replica can claim a certificate that does
+/// not exist, next to the timeouts of others, and no block could satisfy the replicas that entered a view on that
+/// claim. Honest replicas count a timeout only when they know the certificate it names.
+pub fn shows_what_it_tells<F: Family>(high: View, evidence: Option<&Certificate>) -> bool {
+    let Some(told) = evidence.and_then(Certificate::highest_attached_view) else { return true };
+    let attached =
+        evidence.and_then(Certificate::highest_attached_certificate).filter(|attached| builds_on::<F>(attached));
+    told <= high.max(attached.map_or(View(0), Certificate::view))
+}
+
+/// Returns whether a certificate ends its view, so that the next one has begun.
+pub fn ends_view<F: Family>(certificate: &Certificate) -> bool {
+    let domain = certificate.subject.domain;
+    is_genesis(certificate) || domain == F::ENDS_VIEW || domain == Domain::Timeout
+}
+
+fn is_genesis(certificate: &Certificate) -> bool {
+    certificate.view() == View(0) && certificate.subject.domain == Domain::Vote
+}

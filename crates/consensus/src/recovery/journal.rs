@@ -1,0 +1,256 @@
+//! Records of a replica's journal, and recovery from them.
+//!
+//! A [`Record`] precedes every statement that relies on it. Ids ascend, and a message waits for the record of its own
+//! statement, so that all earlier records are durable too. The host restarts a replica with its records in the order of
+//! their ids, as [`Input::Recall`](crate::seam::Input::Recall), followed by
+//! [`Input::Start`](crate::seam::Input::Start). The replica then asks for its committed blocks to be executed again,
+//! and continues where it stopped. `docs/adr/012-what-the-journal-holds.md` says why this is sufficient.
+
+use crate::voting::safety::Promise;
+use bytes::Bytes;
+use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::limits::{MAX_BLOCK_BUNDLES, MAX_BUNDLE_BYTES, MAX_FRAME_BYTES, MAX_REPLICAS};
+use quorate_types::{
+    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, ReplicaId, View, Vote, Wire,
+};
+use std::sync::Arc;
+
+/// Maximum bytes of bundles in one record with more than one.
+pub const BUNDLES_RECORD_BYTES: usize = 1 << 20;
+
+/// Entry of the journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// Promise that a statement makes: it binds the replica in later votes.
+    Promise(Promise),
+    /// Bundles of the next block: a vote for a block states that the voter holds them.
+    Bundles(Vec<Bundle>),
+    /// A block. Its parent and its bundles precede it.
+    Block(Arc<Block>),
+    /// Certificate that later statements rely on: the highest one, or one that began a view.
+    Certificate(Box<Certificate>),
+    /// Encoded protocol message that may have to be sent or shown again.
+    Message(Bytes),
+    /// Everything up to this block is committed. No message waits for this record: its content can be learned again.
+    Commit { height: Height, digest: Digest },
+    /// The replica has lost its memory and sends no statement in views up to this one, or in any view while it is
+    /// [`FORGOTTEN`].
+    Abstain(View),
+    /// Start of a summary. Once [`Record::Summed`] is written, the journal from here on suffices, and everything before
+    /// may be cut off.
+    Summary {
+        /// The committed height at that time.
+        height: Height,
+        /// The committed block at that height.
+        digest: Digest,
+    },
+    /// One of the last committed blocks, without its bundles, for leader election. Part of a summary.
+    Ancestor {
+        block: Arc<Block>,
+        /// Replicas that may be elected on top of it.
+        candidates: Vec<ReplicaId>,
+    },
+    /// End of a summary.
+    Summed,
+    /// Proof of how far others had come, to be shown to a replica that has lost its memory.
+    Standing(Standing),
+}
+
+/// Bound of a replica that has not yet learned in which views it may have voted.
+pub const FORGOTTEN: View = View(u64::MAX);
+
+impl Record {
+    /// Returns the encoding in pieces that share the bodies of bundles instead of copying them. Concatenated, they
+    /// equal the output of [`Wire::encode`].
+    pub fn pieces(&self, out: &mut Encoder) -> Vec<Bytes> {
+        match self {
+            Record::Bundles(bundles) => {
+                encode_bundle_lengths(bundles, out);
+                std::iter::once(out.take()).chain(bundles.iter().map(|bundle| bundle.body().clone())).collect()
+            }
+            _ => {
+                self.encode(out);
+                vec![out.take()]
+            }
+        }
+    }
+
+    /// Returns the approximate size of the record in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Record::Bundles(bundles) => bundles.iter().map(|bundle| bundle.body().len()).sum(),
+            Record::Block(block) | Record::Ancestor { block, .. } => {
+                block.justify.proof.len() + block.payload.len() * size_of::<Digest>()
+            }
+            Record::Certificate(certificate) => certificate.proof.len(),
+            Record::Message(message) => message.len(),
+            Record::Standing(standing) => {
+                let proofs = standing.certificates.iter().map(|certificate| certificate.proof.len());
+                proofs.chain(standing.votes.iter().map(|vote| vote.signature.len())).sum()
+            }
+            Record::Promise(_)
+            | Record::Commit { .. }
+            | Record::Abstain(_)
+            | Record::Summary { .. }
+            | Record::Summed => 0,
+        }
+    }
+}
+
+fn encode_bundle_lengths(bundles: &[Bundle], out: &mut Encoder) {
+    out.put_u8(2);
+    out.put_count(bundles.len());
+    bundles.iter().for_each(|bundle| out.put_count(bundle.body().len()));
+}
+
+fn decode_bundles(input: &mut Decoder) -> Result<Vec<Bundle>, DecodeError> {
+    let count = input.get_count("bundles of a record", MAX_BLOCK_BUNDLES, 4)?;
+    let mut lengths = Vec::with_capacity(count);
+    for _ in 0..count {
+        lengths.push(input.get_count("length of a bundle", MAX_BUNDLE_BYTES, 1)?);
+    }
+    let mut bundles = Vec::with_capacity(count);
+    for length in lengths {
+        let start = input.position();
+        input.skip("bundle", length)?;
+        let body = Bundle::from_body(input.slice_from(start));
+        bundles.push(body.map_err(|error| DecodeError { at: start + error.at, ..error })?);
+    }
+    Ok(bundles)
+}
+
+impl Wire for Record {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Record::Promise(promise) => {
+                out.put_u8(1);
+                promise.encode(out);
+            }
+            Record::Bundles(bundles) => {
+                encode_bundle_lengths(bundles, out);
+                bundles.iter().for_each(|bundle| out.put_slice(bundle.body()));
+            }
+            Record::Block(block) => {
+                out.put_u8(3);
+                block.encode(out);
+            }
+            Record::Certificate(certificate) => {
+                out.put_u8(4);
+                certificate.encode(out);
+            }
+            Record::Message(message) => {
+                out.put_u8(5);
+                out.put_bytes(message);
+            }
+            Record::Commit { height, digest } => {
+                out.put_u8(6);
+                height.encode(out);
+                digest.encode(out);
+            }
+            Record::Abstain(view) => {
+                out.put_u8(7);
+                view.encode(out);
+            }
+            Record::Summary { height, digest } => {
+                out.put_u8(8);
+                height.encode(out);
+                digest.encode(out);
+            }
+            Record::Ancestor { block, candidates } => {
+                out.put_u8(9);
+                block.encode(out);
+                encode_list(candidates, out);
+            }
+            Record::Summed => out.put_u8(10),
+            Record::Standing(standing) => {
+                out.put_u8(11);
+                standing.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(match input.get_u8("record")? {
+            1 => Record::Promise(Wire::decode(input)?),
+            2 => Record::Bundles(decode_bundles(input)?),
+            3 => Record::Block(Wire::decode(input)?),
+            4 => Record::Certificate(Box::new(Wire::decode(input)?)),
+            5 => Record::Message(input.get_bytes("message of a record", MAX_FRAME_BYTES)?),
+            6 => Record::Commit { height: Wire::decode(input)?, digest: Wire::decode(input)? },
+            7 => Record::Abstain(Wire::decode(input)?),
+            8 => Record::Summary { height: Wire::decode(input)?, digest: Wire::decode(input)? },
+            9 => Record::Ancestor {
+                block: Wire::decode(input)?,
+                candidates: decode_list(input, "candidates", MAX_REPLICAS, 2)?,
+            },
+            10 => Record::Summed,
+            11 => Record::Standing(Wire::decode(input)?),
+            _ => return Err(input.invalid("record", "no such kind")),
+        })
+    }
+}
+
+/// Proof of how far a replica has come, for one that comes back or has lost its memory.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Standing {
+    /// The certificates that prove it.
+    pub certificates: Vec<Certificate>,
+    /// Signed statements of other replicas, where those prove it.
+    pub votes: Vec<Vote>,
+}
+
+/// Maximum number of certificates in a [`Standing`].
+const MAX_STANDING_CERTIFICATES: usize = 4;
+
+impl Wire for Standing {
+    fn encode(&self, out: &mut Encoder) {
+        encode_list(&self.certificates, out);
+        encode_list(&self.votes, out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        Ok(Standing {
+            certificates: decode_list(input, "certificates of a standing", MAX_STANDING_CERTIFICATES, 49)?,
+            votes: decode_list(input, "votes of a standing", MAX_REPLICAS, 49)?,
+        })
+    }
+}
+
+/// Reason why a record cannot follow the records before it: the journal belongs to another replica, or another version
+/// wrote it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RecallError {
+    /// The parent or a bundle of a block is missing.
+    #[error("the block {digest:?} at height {height} lacks its parent or its commands")]
+    Incomplete { height: Height, digest: Digest },
+    /// The block of a commit is missing, or the commit contradicts the committed chain.
+    #[error("the commit of {digest:?} at height {height} does not follow from what was committed before")]
+    Gap { height: Height, digest: Digest },
+    /// A message cannot be decoded.
+    #[error("a message in it cannot be read: {0}")]
+    Message(DecodeError),
+}
+
+/// State of a replica that asks others how far they are.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    /// Distinguishes answers to this question from answers to earlier ones.
+    pub nonce: u64,
+    /// Replicas that have answered.
+    pub answered: quorate_types::Signers,
+    /// The highest view in which, according to the answers, this replica may have voted.
+    pub bound: View,
+    /// When to ask the remaining replicas again.
+    pub due: quorate_types::Time,
+}
+
+impl Asking {
+    pub fn new(nonce: u64, now: quorate_types::Time) -> Asking {
+        Asking { nonce, answered: quorate_types::Signers::empty(), bound: View(0), due: now }
+    }
+
+    /// Returns whether `from` has yet to answer this question.
+    pub fn awaits(&self, from: ReplicaId, nonce: u64) -> bool {
+        self.nonce == nonce && !self.answered.contains(from)
+    }
+}

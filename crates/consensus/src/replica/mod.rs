@@ -1,0 +1,541 @@
+//! The shell around a protocol: one input in, actions out.
+//!
+//! It rejects strangers and malformed messages, has certificates verified before the protocol sees them, counts votes,
+//! fetches missing data and answers peers' requests. The protocol is left with agreement only.
+
+pub mod silence;
+
+mod answers;
+mod checkpoints;
+mod recovery;
+mod relays;
+mod transfer;
+
+use crate::config::Config;
+use crate::data::alone::Alone;
+use crate::data::answers::Answers;
+use crate::data::digest_map::Salt;
+use crate::data::pool::{Need, Offered, Source};
+use crate::data::store::Store;
+use crate::protocols::outbox::Outbox;
+use crate::protocols::parts::Parts;
+use crate::protocols::protocol::{Admission, Event, Protocol, Recalled};
+use crate::recovery::checkpoints::Checkpoints;
+use crate::recovery::jobs::Jobs;
+use crate::recovery::journal::{Asking, Standing};
+use crate::recovery::transfer::Transfer;
+use crate::seam::{Action, Drop, Envelope, Evidence, Input, Job, Refusal, Timer, To};
+use crate::voting::fairness::Fairness;
+use crate::voting::leader::{LeaderElection, LeaderScript};
+use crate::voting::pacemaker::Pacemaker;
+use crate::voting::safety::Safety;
+use crate::voting::tally::{Counted, Tally};
+use quorate_types::{
+    Bundle, Certificate, ClusterId, Digest, Domain, Height, Quorum, ReplicaId, Subject, Time, View, Vote,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recovery::Recollection;
+
+/// Maximum number of verifications pending at the crypto device per peer.
+const MAX_CHECKS_PER_PEER: usize = 256;
+/// Maximum burst of contradictions to verify per peer: a single genuine one is proof, and each costs up to three
+/// verifications.
+const MAX_SUSPICIONS_PER_PEER: u32 = 16;
+/// Time in which a peer regains one such verification, so that bogus contradictions cannot use up the budget for
+/// genuine ones.
+const SUSPICION_INTERVAL: Duration = Duration::from_secs(1);
+
+enum Pending<M> {
+    Message {
+        from: ReplicaId,
+        message: M,
+    },
+    Quorum(Subject),
+    Evidence(Box<Evidence>),
+    /// A contradiction with a forged statement; whether it is the first one is being verified.
+    First(Box<Evidence>),
+    Standing {
+        from: ReplicaId,
+        standing: Standing,
+    },
+    Offer {
+        from: ReplicaId,
+        checkpoint: Box<Certificate>,
+    },
+}
+
+/// Replica of one protocol.
+pub struct Replica<P: Protocol> {
+    protocol: P,
+    parts: Parts,
+    out: Outbox<P::Message>,
+    jobs: Jobs<Pending<P::Message>>,
+    checks: Vec<usize>,
+    /// Time until which each peer's recent contradictions count against its burst.
+    suspected_until: Vec<Time>,
+    fetch_armed: Option<Time>,
+    evidence: Vec<Evidence>,
+    salt: u64,
+    /// Progress of restoring the journal.
+    recalled: Recollection,
+    /// Question to all others that a quorum has not answered yet.
+    asking: Option<Asking>,
+    started: bool,
+    /// Newest checkpoint above the committed height whose state each peer has offered.
+    offers: BTreeMap<ReplicaId, Certificate>,
+    /// Number of each peer's offers that led to no state.
+    void_offers: BTreeMap<ReplicaId, u32>,
+    /// State transfer in progress.
+    transfer: Option<Transfer>,
+    /// Injected bug; `None` in production.
+    #[cfg(feature = "mutants")]
+    bug: Option<crate::mutants::Bug>,
+}
+
+impl<P: Protocol> Replica<P> {
+    /// Creates a replica in its initial state. `salt` is any number that strangers do not know; it affects nothing but
+    /// the order inside hash tables.
+    pub fn new(protocol: P, config: Config, quorum: Quorum, cluster: ClusterId, me: ReplicaId, salt: u64) -> Self {
+        assert!(me.index() < quorum.replicas(), "replica {me} is not among the {} of its committee", quorum.replicas());
+        config.validate().expect("the host validates its configuration before it starts a replica");
+        let genesis = Certificate::genesis(&cluster);
+        let parts = Parts {
+            store: Store::new(&config, quorum, me, genesis.subject.digest, Salt(salt)),
+            safety: Safety::new(genesis.subject),
+            pacemaker: Pacemaker::new(&config, quorum),
+            fairness: Fairness::new(&config, quorum),
+            alone: Alone::new(quorum),
+            leaders: LeaderElection::new(config.leader, quorum).with_duties(P::duties()),
+            tally: Tally::with(quorum, P::counting),
+            checkpoints: Checkpoints::new(&config, quorum, genesis.clone()),
+            answers: Answers::new(&config, quorum),
+            config,
+            quorum,
+            cluster,
+            me,
+            genesis,
+        };
+        Replica {
+            protocol,
+            parts,
+            out: Outbox::new(),
+            jobs: Jobs::new(),
+            checks: vec![0; quorum.replicas()],
+            suspected_until: vec![Time(0); quorum.replicas()],
+            fetch_armed: None,
+            evidence: Vec::new(),
+            salt,
+            recalled: Recollection::default(),
+            asking: None,
+            started: false,
+            offers: BTreeMap::new(),
+            void_offers: BTreeMap::new(),
+            transfer: None,
+            #[cfg(feature = "mutants")]
+            bug: None,
+        }
+    }
+
+    /// Processes one input and appends the resulting actions.
+    pub fn step(&mut self, now: Time, input: Input<P::Message>, actions: &mut Vec<Action<P::Message>>) {
+        #[cfg(feature = "mutants")]
+        let _having = crate::mutants::having(self.bug);
+        match input {
+            Input::Recall { id, record } => return self.recall(id, record, actions),
+            Input::Forgot => return self.forgot(actions),
+            Input::Start => self.start(now),
+            Input::Summarize => self.summarize(),
+            Input::Receive { from, message } => self.receive(now, from, message),
+            Input::Submit { bundles, sources } => {
+                let needs =
+                    sources.into_iter().map(Need::Offered).chain(std::iter::repeat(Need::Offered(Source::Unnamed)));
+                self.submit(now, self.parts.me, bundles.into_iter().zip(needs));
+            }
+            Input::Left(source) => self.parts.store.pool.leave(source),
+            Input::Timeout(Timer::Fetch) => self.fetch_armed = None,
+            Input::Timeout(timer) => self.tell(now, Event::Timeout(timer)),
+            Input::Verdict { job, genuine } => self.verdict(now, job, genuine),
+            Input::Assembled { job, result } => self.assembled(now, job, result),
+            Input::Executed { height, state, kept } => self.executed(height, state, kept),
+            Input::Kept { checkpoint } => self.keeps(*checkpoint),
+            Input::StateRead { to, height, part, bytes } => self.state_read(to, height, part, bytes),
+            Input::Holds { height, chunks } => self.holds(now, height, &chunks),
+            Input::Adopted { checkpoint, frontier } => self.adopted(now, *checkpoint, frontier),
+        }
+        self.finish(now, actions);
+    }
+
+    /// Injects a bug.
+    #[cfg(feature = "mutants")]
+    pub fn mutate(mut self, bug: crate::mutants::Bug) -> Self {
+        self.bug = Some(bug);
+        self
+    }
+
+    /// Lets a script decide who leads; for scripted worlds only, no configuration leads here.
+    pub fn follow_script(&mut self, script: Arc<LeaderScript>) {
+        self.parts.leaders.follow_script(script);
+    }
+
+    /// Moves to a higher view without evidence that it has begun, as the paper's pacemaker would, which moves by time
+    /// alone. No input leads here. It is for scripted worlds, in which an isolated replica cannot gather the timeouts
+    /// of a quorum. There a replica takes part in its view however it got there.
+    pub fn force_view(&mut self, now: Time, view: View, actions: &mut Vec<Action<P::Message>>) {
+        #[cfg(feature = "mutants")]
+        let _having = crate::mutants::having(self.bug);
+        assert!(self.parts.leaders.is_scripted(), "views are forced in scripted worlds only");
+        assert!(view > self.view(), "a replica in {:?} is not forced to {view:?}", self.view());
+        self.protocol.force_view(now, view, &mut self.parts, &mut self.out);
+        self.finish(now, actions);
+    }
+
+    fn finish(&mut self, now: Time, actions: &mut Vec<Action<P::Message>>) {
+        // Before the start, the protocol has not reached the end of its journal yet.
+        if self.started {
+            self.settle(now);
+            self.request_missing(now);
+            self.protocol.invariants(&self.parts);
+            self.parts.store.invariants();
+            self.parts.safety.invariants();
+            self.parts.tally.invariants();
+            self.parts.checkpoints.invariants();
+            self.parts.answers.invariants();
+            self.transfer.iter().for_each(Transfer::invariants);
+        }
+        // Actions are large: swap the lists where possible instead of copying.
+        match actions.is_empty() {
+            true => std::mem::swap(actions, &mut self.out.actions),
+            false => actions.append(&mut self.out.actions),
+        }
+    }
+
+    fn receive(&mut self, now: Time, from: ReplicaId, message: Envelope<P::Message>) {
+        if from.index() >= self.parts.quorum.replicas() {
+            return self.drop_message(from, Drop::Stranger);
+        }
+        match message {
+            Envelope::Protocol(message) => match self.protocol.admit(&self.parts, from, &message) {
+                Admission::Drop(why) => self.drop_message(from, why),
+                Admission::Tally(vote) => self.count(now, vote),
+                Admission::Check(certificates) => self.check(now, from, message, certificates, Vec::new()),
+                Admission::CheckSigned(certificates, votes) => self.check(now, from, message, certificates, votes),
+            },
+            Envelope::FetchBlocks { digest, above, most } => self.answer_blocks(now, from, digest, above, most),
+            Envelope::FetchBundles { digests, above } => self.answer_bundles(now, from, &digests, above),
+            Envelope::Blocks(blocks) => {
+                for block in blocks {
+                    if !self.parts.store.wants_block(&block.digest()) {
+                        self.drop_message(from, Drop::Unasked);
+                        break;
+                    }
+                    self.out.offer(now, &mut self.parts, block, from);
+                }
+            }
+            Envelope::Bundles(bundles) => self.take_fetched(now, from, bundles),
+            Envelope::Relay(bundles) => self.relayed(now, from, bundles),
+            Envelope::Noted { bundle } => self.parts.fairness.noted(now, from, &bundle),
+            Envelope::Ask { nonce } => self.answer_how_far(now, from, nonce),
+            Envelope::Standing { nonce, standing } => self.check_standing(now, from, nonce, standing),
+            Envelope::Checkpoint(vote) => match self.parts.checkpoints.refuses(from, &vote, self.committed_height()) {
+                Some(why) => self.drop_message(from, why),
+                None => self.count(now, vote),
+            },
+            Envelope::Offer { checkpoint } => self.check_offer(now, from, *checkpoint),
+            Envelope::FetchState { height, part } => self.read_state(now, from, height, part),
+            Envelope::StatePart { height, part, bytes } => self.take_part(now, from, height, part, bytes),
+        }
+    }
+
+    /// Handles bundles that were requested. Discards those no longer wanted: they may have been executed and forgotten
+    /// meanwhile, and would then look like new bundles to order.
+    fn take_fetched(&mut self, now: Time, from: ReplicaId, mut bundles: Vec<Bundle>) {
+        let store = &self.parts.store;
+        let came = bundles.len();
+        bundles.retain(|bundle| store.wants_bundle(&bundle.digest()));
+        if bundles.len() < came {
+            self.drop_message(from, Drop::Unasked);
+        }
+        if !bundles.is_empty() {
+            self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Proposed)));
+            self.parts.store.answered(now, from);
+        }
+    }
+
+    fn submit(&mut self, now: Time, from: ReplicaId, bundles: impl Iterator<Item = (Bundle, Need)>) {
+        let mut news = 0;
+        for (bundle, need) in bundles {
+            let (digest, commands) = (bundle.digest(), bundle.len());
+            let (dropped, refused) =
+                match self.parts.store.supply_for(bundle, need, &self.parts.leaders, &mut self.out.whole) {
+                    Offered::New => {
+                        news += commands;
+                        continue;
+                    }
+                    // A bundle that is already waiting is not refused: its client is answered once it is executed.
+                    Offered::Known => {
+                        (Drop::Repeated, self.parts.store.pool.is_executed(&digest).then_some(Refusal::Executed))
+                    }
+                    Offered::Full => (Drop::PoolFull, Some(Refusal::PoolFull)),
+                    Offered::Late => (Drop::Expired, Some(Refusal::Expired)),
+                };
+            let from_client = matches!(need, Need::Offered(_));
+            if from_client || dropped != Drop::Repeated {
+                self.drop_message(from, dropped);
+            }
+            if let Some(why) = refused.filter(|_| from_client) {
+                self.out.actions.push(Action::Refuse { bundle: digest, why });
+            }
+        }
+        if news > 0 {
+            self.tell(now, Event::Work(news));
+        }
+    }
+
+    fn check(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        message: P::Message,
+        mut certificates: Vec<Certificate>,
+        votes: Vec<Vote>,
+    ) {
+        certificates.retain(|certificate| *certificate != self.parts.genesis);
+        if certificates.is_empty() && votes.is_empty() {
+            return self.tell(now, Event::Message { from, message });
+        }
+        if self.checks[from.index()] >= MAX_CHECKS_PER_PEER {
+            return self.drop_message(from, Drop::Overload);
+        }
+        self.checks[from.index()] += 1;
+        let job = self.jobs.ask(Pending::Message { from, message });
+        self.out.actions.push(Action::Verify { job, certificates, votes });
+    }
+
+    fn verdict(&mut self, now: Time, job: Job, genuine: bool) {
+        match self.jobs.take(job) {
+            Some(Pending::Message { from, message }) => {
+                self.checks[from.index()] -= 1;
+                match genuine {
+                    true => self.tell(now, Event::Message { from, message }),
+                    false => self.drop_message(from, Drop::NotGenuine),
+                }
+            }
+            Some(Pending::Evidence(evidence)) if genuine => {
+                self.evidence.push((*evidence).clone());
+                self.out.actions.push(Action::Accuse(evidence));
+            }
+            // The first vote was counted on arrival. If it is the forged one, it must not hide its voter's other vote.
+            Some(Pending::Evidence(evidence)) => {
+                let votes = vec![evidence.first.clone()];
+                let job = self.jobs.ask(Pending::First(evidence));
+                self.out.actions.push(Action::Verify { job, certificates: Vec::new(), votes });
+            }
+            Some(Pending::First(_)) if genuine => {}
+            Some(Pending::First(evidence)) => {
+                let Evidence { first, second } = *evidence;
+                if self.tally_of(&first.subject).strike_vote(&first) {
+                    self.drop_message(first.voter, Drop::NotGenuine);
+                    self.count(now, second);
+                }
+            }
+            Some(Pending::Standing { from, standing }) => {
+                self.checks[from.index()] -= 1;
+                match genuine {
+                    true => self.stands(now, from, standing),
+                    false => self.drop_message(from, Drop::NotGenuine),
+                }
+            }
+            Some(Pending::Offer { from, checkpoint }) => {
+                self.checks[from.index()] -= 1;
+                match genuine {
+                    true => self.offered(now, from, *checkpoint),
+                    false => self.drop_message(from, Drop::NotGenuine),
+                }
+            }
+            Some(Pending::Quorum(_)) | None => panic!("the host answered {job:?}, which it was not asked"),
+        }
+    }
+
+    fn assembled(&mut self, now: Time, job: Job, result: Result<Certificate, Vec<ReplicaId>>) {
+        let Some(Pending::Quorum(subject)) = self.jobs.take(job) else {
+            panic!("the host answered {job:?}, which it was not asked");
+        };
+        match result {
+            Ok(certificate) => {
+                self.tally_of(&subject).settled(&subject);
+                match subject.domain {
+                    Domain::Checkpoint => {
+                        self.out.stabilise(&mut self.parts, certificate);
+                        self.tell(now, Event::Stable);
+                    }
+                    _ => self.tell(now, Event::Certified(certificate)),
+                }
+            }
+            Err(voters) => {
+                assert!(!voters.is_empty(), "a quorum that is not genuine has a vote that is not");
+                for voter in &voters {
+                    self.drop_message(*voter, Drop::NotGenuine);
+                }
+                if bug!(VoteReplaced) {
+                    return;
+                }
+                let counted = self.tally_of(&subject).strike(&subject, &voters);
+                self.counted(now, counted, None);
+            }
+        }
+    }
+
+    fn tally_of(&mut self, subject: &Subject) -> &mut Tally {
+        match subject.domain {
+            Domain::Checkpoint => &mut self.parts.checkpoints.tally,
+            _ => &mut self.parts.tally,
+        }
+    }
+
+    fn count(&mut self, now: Time, vote: Vote) {
+        if bug!(VoteReplaced) {
+            self.parts.tally.withdraw(&vote);
+        }
+        let counted = self.tally_of(&vote.subject).add(vote.clone());
+        self.counted(now, counted, Some(vote));
+    }
+
+    fn counted(&mut self, now: Time, counted: Counted, vote: Option<Vote>) {
+        match (counted, vote) {
+            (Counted::Quorum(subject, votes), _) => {
+                let job = self.jobs.ask(Pending::Quorum(subject));
+                self.out.actions.push(Action::Assemble { job, subject, votes });
+            }
+            (Counted::Agreed(subject), _) => self.tell(now, Event::Agreed(subject)),
+            (Counted::Contradiction(first), Some(second)) => {
+                self.drop_message(second.voter, Drop::Contradiction);
+                self.out.suspects.push(Evidence { first: *first, second });
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, now: Time, event: Event<P::Message>) {
+        self.protocol.handle(now, event, &mut self.parts, &mut self.out);
+    }
+
+    /// Processes the consequences of a step: completed blocks, votes to count, contradictions to verify.
+    fn settle(&mut self, now: Time) {
+        loop {
+            if let Some(digest) = self.out.whole.pop() {
+                self.tell(now, Event::Whole(digest));
+            } else if let Some(vote) = self.out.votes.pop() {
+                self.count(now, vote);
+            } else if let Some(evidence) = self.out.suspects.pop() {
+                let until = &mut self.suspected_until[evidence.second.voter.index()];
+                let next = (*until).max(now) + SUSPICION_INTERVAL;
+                if next > now + SUSPICION_INTERVAL * MAX_SUSPICIONS_PER_PEER {
+                    continue;
+                }
+                *until = next;
+                let votes = vec![evidence.first.clone(), evidence.second.clone()];
+                let job = self.jobs.ask(Pending::Evidence(Box::new(evidence)));
+                self.out.actions.push(Action::Verify { job, certificates: Vec::new(), votes });
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn request_missing(&mut self, now: Time) {
+        self.ask_others(now);
+        if self.parts.store.next_request().is_some_and(|due| due <= now) {
+            let mut requests = Vec::new();
+            self.parts.store.requests(now, &mut requests);
+            let sends = requests.into_iter().map(|(replica, message)| Action::Send {
+                to: To::One(replica),
+                message,
+                after: None,
+                sign: false,
+            });
+            self.out.actions.extend(sends);
+            self.fetch_armed = None;
+        }
+        self.request_state(now);
+        let asking = self.asking.as_ref().map(|asking| asking.due);
+        let state = self.transfer.as_ref().and_then(Transfer::next_request);
+        let Some(due) = self.parts.store.next_request().into_iter().chain(asking).chain(state).min() else { return };
+        if self.fetch_armed.is_none_or(|armed| armed > due) {
+            self.fetch_armed = Some(due);
+            self.out.arm(Timer::Fetch, due.since(now));
+        }
+    }
+
+    fn drop_message(&mut self, from: ReplicaId, why: Drop) {
+        self.out.drop_message(from, why);
+    }
+
+    pub fn view(&self) -> View {
+        self.parts.pacemaker.view()
+    }
+
+    /// Returns the leader of the current view. While that depends on a missing block, returns the last known leader, if
+    /// any.
+    pub fn leader(&self) -> Option<ReplicaId> {
+        self.protocol.leader(&self.parts).or_else(|| self.parts.fairness.leader())
+    }
+
+    /// Returns the height of the last committed block.
+    pub fn committed_height(&self) -> Height {
+        self.parts.store.committed()
+    }
+
+    /// Returns the height up to which agreement needs no blocks any more.
+    pub fn settled_height(&self) -> Height {
+        self.protocol.settled(&self.parts)
+    }
+
+    /// Returns how many views this replica has timed out of.
+    pub fn view_timeouts(&self) -> u64 {
+        self.parts.pacemaker.timeouts()
+    }
+
+    /// Returns the number of ignored messages, by reason.
+    pub fn dropped(&self) -> &BTreeMap<Drop, u64> {
+        &self.out.dropped
+    }
+
+    /// Returns the proofs of misbehaviour.
+    pub fn evidence(&self) -> &[Evidence] {
+        &self.evidence
+    }
+
+    /// Returns whether a bundle is waiting, proposed or recently executed.
+    pub fn is_known(&self, bundle: &Digest) -> bool {
+        self.parts.store.pool.contains(bundle)
+    }
+
+    /// Returns whether a bundle was executed recently.
+    pub fn is_executed(&self, bundle: &Digest) -> bool {
+        self.parts.store.pool.is_executed(bundle)
+    }
+
+    /// Returns how many replicas have voted in a round that is still open.
+    pub fn voters(&self, domain: Domain, view: View) -> usize {
+        self.parts.tally.voters(domain, view)
+    }
+
+    /// Returns the shared parts, for inspection.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Consumes the replica and returns the shared parts. It takes no further step, so nothing can vote against its
+    /// promises.
+    pub fn into_parts(self) -> Parts {
+        self.parts
+    }
+
+    /// Returns the protocol, for inspection.
+    pub fn protocol(&self) -> &P {
+        &self.protocol
+    }
+}

@@ -1,0 +1,522 @@
+//! The seam: inputs and actions of a replica.
+//!
+//! A replica is a function of its inputs. Clock, disk, keys and network are devices of the host, which performs
+//! [`Action`]s and answers with [`Input`]s. The same replica therefore runs in a node, in the simulator and under
+//! scripted attacks.
+
+pub mod encoding;
+pub mod marks;
+pub mod text;
+
+pub use crate::seam::marks::{Drop, Mark};
+
+use crate::data::pool::{MAX_RELAYED_BUNDLES, Source};
+use crate::recovery::frontier::Frontier;
+use crate::recovery::journal::{RecallError, Record, Standing};
+use crate::recovery::transfer::Part;
+use bytes::Bytes;
+use quorate_types::codec::{decode_list, encode_list};
+use quorate_types::{
+    Block, Bundle, Certificate, DecodeError, Decoder, Digest, Encoder, Height, Manifest, ReplicaId, Subject, View,
+    Vote, Wire,
+};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Id that matches a device's answer to its request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Job(pub u64);
+
+/// Id of a journal record, in the order of writing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RecordId(pub u64);
+
+/// Timer of a replica; arming it again replaces the earlier deadline.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Timer {
+    /// The current view timed out, or is halfway there: then pending commands are relayed to the leader.
+    View,
+    /// Commands have waited long enough for a fuller block.
+    Batch,
+    /// A retry of a fetch is due.
+    Fetch,
+}
+
+impl Timer {
+    pub const ALL: [Timer; 3] = [Timer::View, Timer::Batch, Timer::Fetch];
+}
+
+/// Input that a host gives to a replica.
+///
+/// Where clients are authenticated, the host must reject every bundle that its client did not sign, both in
+/// [`Input::Submit`] and in [`Input::Receive`] ([`Envelope::bundles`]). A bundle's digest covers its authenticator: a
+/// bundle that one honest replica accepts, all accept, and a block that names a forged bundle never becomes complete
+/// anywhere. The host must also reject bundles that were executed before, as far as it remembers, in [`Input::Submit`]
+/// and in relays ([`Replica::screen`](crate::Replica::screen)).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Input<M> {
+    /// One record of the journal, in the order of ids and before [`Input::Start`]. Committed blocks must be executed
+    /// again: each recalled one produces an [`Action::Commit`].
+    Recall {
+        id: RecordId,
+        record: Record,
+    },
+    /// The journal is incomplete: it is gone, or was cut by a repair. Comes before [`Input::Start`].
+    Forgot,
+    /// Start, or resume where the journal ends.
+    Start,
+    /// Write a summary to the journal: a [`Record::Summary`] and the records after it. Everything before it can be
+    /// removed once the state at the committed height is durable.
+    Summarize,
+    /// A message from a peer that the channel authenticated, or from this replica itself through the loopback.
+    Receive {
+        from: ReplicaId,
+        message: Envelope<M>,
+    },
+    Submit {
+        bundles: Vec<Bundle>,
+        /// Link on which each bundle arrived; empty if that does not matter.
+        sources: Vec<Source>,
+    },
+    /// A client link on which bundles arrived has closed.
+    Left(Source),
+    Timeout(Timer),
+    /// Answer to [`Action::Verify`].
+    Verdict {
+        job: Job,
+        /// Whether all certificates and votes are valid.
+        genuine: bool,
+    },
+    /// Answer to [`Action::Assemble`].
+    Assembled {
+        job: Job,
+        /// The certificate, or the voters with invalid votes.
+        result: Result<Certificate, Vec<ReplicaId>>,
+    },
+    /// Answer to [`Action::DigestState`].
+    Executed {
+        /// Height up to which all blocks are executed.
+        height: Height,
+        /// Digest of the state, the same on all replicas that executed the same blocks. If the state is kept, the
+        /// digest of its manifest.
+        state: Digest,
+        /// Whether the host keeps the state. Hosts keep states at the same heights on all replicas.
+        kept: bool,
+    },
+    /// The host kept the state of this checkpoint across a restart. Comes before [`Input::Start`].
+    Kept {
+        checkpoint: Box<Certificate>,
+    },
+    /// Answer to [`Action::ReadState`].
+    StateRead {
+        /// Replica that requested the part.
+        to: ReplicaId,
+        /// Height of the checkpoint.
+        height: Height,
+        part: Part,
+        /// Contents; `None` if the host no longer has the part.
+        bytes: Option<Bytes>,
+    },
+    /// Answer to [`Action::ReceiveState`].
+    Holds {
+        /// Height of the checkpoint.
+        height: Height,
+        /// Indices of the chunks that the host already has, from its own state or an interrupted transfer.
+        chunks: Vec<u32>,
+    },
+    /// Answer to [`Action::AdoptState`]. Before [`Input::Start`]: the host adopted a state before the restart, and the
+    /// journal does not record it yet.
+    Adopted {
+        checkpoint: Box<Certificate>,
+        /// The replica's part of the state.
+        frontier: Frontier,
+    },
+}
+
+/// Recipients of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum To {
+    /// One replica, possibly the sender.
+    One(ReplicaId),
+    /// Every replica, including the sender.
+    All,
+    /// Every replica except the sender.
+    Others,
+}
+
+/// Action for the host, to be performed in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action<M> {
+    /// Send a message; one to the sender itself comes back as an input.
+    Send {
+        to: To,
+        message: Envelope<M>,
+        /// Record that must be durable before the message leaves.
+        after: Option<RecordId>,
+        /// Whether the host must sign the vote in the message.
+        sign: bool,
+    },
+    /// Make a record durable.
+    Persist { id: RecordId, record: Record },
+    /// Verify certificates and votes; answered by [`Input::Verdict`].
+    Verify {
+        job: Job,
+        certificates: Vec<Certificate>,
+        /// Individual votes.
+        votes: Vec<Vote>,
+    },
+    /// Verify a quorum of votes in one batch and form a certificate; answered by [`Input::Assembled`].
+    Assemble {
+        job: Job,
+        subject: Subject,
+        /// Votes of distinct voters.
+        votes: Vec<Vote>,
+    },
+    /// Arm a timer.
+    Arm {
+        timer: Timer,
+        /// Delay from now.
+        after: Duration,
+    },
+    /// Execute a block; heights are consecutive.
+    Commit {
+        block: Arc<Block>,
+        /// Bundles that the block refers to, in order.
+        bundles: Vec<Bundle>,
+    },
+    /// Digest the state exactly after the frontier's last block, which was committed just before; answered by
+    /// [`Input::Executed`].
+    DigestState {
+        /// The replica's part of the state.
+        frontier: Frontier,
+    },
+    /// A quorum vouches for a state that the host keeps. Peers may request it; the host need not keep any but this one
+    /// and its predecessor.
+    StateStable { checkpoint: Box<Certificate> },
+    /// Read a part of a kept state; answered by [`Input::StateRead`].
+    ReadState {
+        /// Replica that requested the part.
+        to: ReplicaId,
+        /// Height of the checkpoint.
+        height: Height,
+        part: Part,
+    },
+    /// Prepare to receive the state of a checkpoint, and abandon any earlier transfer; answered by [`Input::Holds`].
+    ReceiveState {
+        /// Height of the checkpoint.
+        height: Height,
+        manifest: Manifest,
+    },
+    /// Store a chunk of the state being received.
+    KeepChunk {
+        /// Height of the checkpoint.
+        height: Height,
+        /// Index of the chunk.
+        chunk: u32,
+        bytes: Bytes,
+    },
+    /// Switch to the received state, whose chunks are complete; answered by [`Input::Adopted`] once that survives a
+    /// crash. From then on the host ignores every [`Action::Commit`] and [`Action::DigestState`] at this height or
+    /// below.
+    AdoptState { checkpoint: Box<Certificate> },
+    /// A replica was proven to misbehave.
+    Accuse(Box<Evidence>),
+    /// Tell the client of this bundle from [`Input::Submit`] that it was refused.
+    Refuse { bundle: Digest, why: Refusal },
+    /// Treat the journal as complete once this record is durable. It bounds the views in which a replica whose journal
+    /// was lost or cut may have voted, so its next life need not ask again.
+    AcceptRepair {
+        /// Record persisted just before.
+        after: RecordId,
+    },
+    /// Stop: give this replica no further input, and perform none of its further actions.
+    Halt(Halt),
+    /// An event worth observing; a host may ignore it.
+    Mark(Mark),
+}
+
+/// Reason why a client's bundle was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    PoolFull,
+    /// The bundle was executed before.
+    Executed,
+    /// The bundle has expired, or will before it can be ordered.
+    Expired,
+}
+
+/// Reason why a replica must stop: its data or that of other replicas is wrong beyond repair.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Halt {
+    /// A record of the journal is invalid.
+    Unreadable { id: RecordId, why: RecallError },
+    /// A quorum vouches for a different state than this replica has.
+    Diverged {
+        /// Height of the checkpoint.
+        height: Height,
+    },
+    /// A block to commit contradicts the committed ones: more than f replicas are faulty, or the protocol is wrong.
+    Conflict {
+        /// Height of the block to commit.
+        height: Height,
+    },
+}
+
+/// Two different statements of one kind in one view (and for one slot, in protocols with slots), both signed by the
+/// same replica.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Evidence {
+    pub first: Vote,
+    pub second: Vote,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Evidence { first, second } = self;
+        let Subject { domain, view, digest, height } = &first.subject;
+        let other = &second.subject;
+        write!(f, "replica {} signed two {domain:?} statements in view {view}: ", first.voter)?;
+        write!(f, "{digest:?} at height {height} and {:?} at height {}", other.digest, other.height)
+    }
+}
+
+/// Message between replicas: the protocol's own, or a request or answer of the shared parts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Envelope<M> {
+    Protocol(M),
+    /// Request for a block and up to `most - 1` of its ancestors above a height.
+    FetchBlocks {
+        /// Highest requested block.
+        digest: Digest,
+        /// The sender knows the ancestors at this height and below.
+        above: Height,
+        /// Maximum number of blocks in the answer.
+        most: u16,
+    },
+    /// Requested blocks, children before parents.
+    Blocks(Vec<Arc<Block>>),
+    /// Request for bundles.
+    FetchBundles {
+        digests: Vec<Digest>,
+        /// The sender knows everything committed up to this height; none of the bundles belongs there.
+        above: Height,
+    },
+    /// Requested bundles.
+    Bundles(Vec<Bundle>),
+    /// Bundles that wait at a backup, for the leader to propose; the first one has waited longest.
+    Relay(Vec<Bundle>),
+    /// Answer to [`Envelope::Relay`]: the first of the bundles waits here too.
+    Noted {
+        bundle: Digest,
+    },
+    /// Request for the recipient's standing.
+    Ask {
+        /// Matches answers to this question.
+        nonce: u64,
+    },
+    /// Answer to [`Envelope::Ask`].
+    Standing {
+        /// Nonce of the question.
+        nonce: u64,
+        standing: Standing,
+    },
+    /// Vote on a checkpoint.
+    Checkpoint(Vote),
+    /// The requested blocks or state are gone; the state of this checkpoint is available.
+    Offer {
+        checkpoint: Box<Certificate>,
+    },
+    /// Request for a part of the state of a checkpoint.
+    FetchState {
+        /// Height of the checkpoint.
+        height: Height,
+        part: Part,
+    },
+    /// Requested part of a state.
+    StatePart {
+        /// Height of the checkpoint.
+        height: Height,
+        part: Part,
+        /// Encoded manifest or bytes of a chunk; empty if the sender does not have that state, or no longer.
+        bytes: Bytes,
+    },
+}
+
+impl<M: Message> Envelope<M> {
+    /// Returns the client commands in the message, whatever its kind; the sender did not author them, so they must be
+    /// authenticated.
+    pub fn bundles(&self) -> &[Bundle] {
+        match self {
+            Envelope::Protocol(message) => message.bundles(),
+            Envelope::Bundles(bundles) | Envelope::Relay(bundles) => bundles,
+            _ => &[],
+        }
+    }
+
+    /// Returns the vote that the sender must sign.
+    pub fn vote_to_sign(&mut self) -> Option<&mut Vote> {
+        match self {
+            Envelope::Protocol(message) => message.vote_to_sign(),
+            Envelope::Checkpoint(vote) => Some(vote),
+            _ => None,
+        }
+    }
+}
+
+/// Maximum number of blocks in one answer to a fetch.
+pub const MAX_FETCHED_BLOCKS: usize = 64;
+/// Maximum number of bundles in one request or answer.
+pub const MAX_FETCHED_BUNDLES: usize = 4096;
+/// Maximum size of a part of a state.
+pub const MAX_PART_BYTES: usize = 1 << 20;
+
+impl<M: Wire> Wire for Envelope<M> {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Envelope::Protocol(message) => {
+                out.put_u8(1);
+                message.encode(out);
+            }
+            Envelope::FetchBlocks { digest, above, most } => {
+                out.put_u8(2);
+                digest.encode(out);
+                above.encode(out);
+                out.put_u16(*most);
+            }
+            Envelope::Blocks(blocks) => {
+                out.put_u8(3);
+                encode_list(blocks, out);
+            }
+            Envelope::FetchBundles { digests, above } => {
+                out.put_u8(4);
+                encode_list(digests, out);
+                above.encode(out);
+            }
+            Envelope::Bundles(bundles) => {
+                out.put_u8(5);
+                encode_list(bundles, out);
+            }
+            Envelope::Ask { nonce } => {
+                out.put_u8(6);
+                out.put_u64(*nonce);
+            }
+            Envelope::Standing { nonce, standing } => {
+                out.put_u8(7);
+                out.put_u64(*nonce);
+                standing.encode(out);
+            }
+            Envelope::Checkpoint(vote) => {
+                out.put_u8(8);
+                vote.encode(out);
+            }
+            Envelope::Offer { checkpoint } => {
+                out.put_u8(9);
+                checkpoint.encode(out);
+            }
+            Envelope::FetchState { height, part } => {
+                out.put_u8(10);
+                height.encode(out);
+                out.put_u32(*part);
+            }
+            Envelope::StatePart { height, part, bytes } => {
+                out.put_u8(11);
+                height.encode(out);
+                out.put_u32(*part);
+                out.put_bytes(bytes);
+            }
+            Envelope::Relay(bundles) => {
+                out.put_u8(12);
+                encode_list(bundles, out);
+            }
+            Envelope::Noted { bundle } => {
+                out.put_u8(13);
+                bundle.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        match input.get_u8("envelope")? {
+            1 => Ok(Envelope::Protocol(M::decode(input)?)),
+            2 => Ok(Envelope::FetchBlocks {
+                digest: Digest::decode(input)?,
+                above: Height::decode(input)?,
+                most: input.get_u16("most blocks")?,
+            }),
+            3 => Ok(Envelope::Blocks(decode_list(input, "blocks", MAX_FETCHED_BLOCKS, 1)?)),
+            4 => Ok(Envelope::FetchBundles {
+                digests: decode_list(input, "wanted bundles", MAX_FETCHED_BUNDLES, 32)?,
+                above: Wire::decode(input)?,
+            }),
+            5 => Ok(Envelope::Bundles(decode_list(input, "bundles", MAX_FETCHED_BUNDLES, 4)?)),
+            6 => Ok(Envelope::Ask { nonce: input.get_u64("nonce")? }),
+            7 => Ok(Envelope::Standing { nonce: input.get_u64("nonce")?, standing: Wire::decode(input)? }),
+            8 => Ok(Envelope::Checkpoint(Wire::decode(input)?)),
+            9 => Ok(Envelope::Offer { checkpoint: Box::new(Wire::decode(input)?) }),
+            10 => Ok(Envelope::FetchState { height: Wire::decode(input)?, part: input.get_u32("part of a state")? }),
+            11 => Ok(Envelope::StatePart {
+                height: Wire::decode(input)?,
+                part: input.get_u32("part of a state")?,
+                bytes: input.get_bytes("part of a state", MAX_PART_BYTES)?,
+            }),
+            12 => Ok(Envelope::Relay(decode_list(input, "relayed bundles", MAX_RELAYED_BUNDLES, 4)?)),
+            13 => Ok(Envelope::Noted { bundle: Digest::decode(input)? }),
+            _ => Err(input.invalid("envelope", "no such kind")),
+        }
+    }
+}
+
+/// Purpose of a message, in terms that all protocols share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Purpose {
+    /// Proposes a block: a proposal, PRE-PREPARE.
+    Proposal,
+    /// Counts toward a quorum that forms a certificate or a decision: a vote, PREPARE, COMMIT, CHECKPOINT.
+    Vote,
+    /// Gives up a view: a timeout, VIEW-CHANGE.
+    Timeout,
+    /// Delivers certificates only: an advance, the PRE-COMMIT, COMMIT and DECIDE of basic HotStuff, NEW-VIEW.
+    Certificate,
+    /// Reports the sender's position or executed blocks: STATUS, DECIDED.
+    Report,
+}
+
+/// Role of a certificate in the message that carries it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Role {
+    /// Certificate that the message builds on, or the highest that the sender knows a block may extend.
+    Base,
+    /// Evidence that the view has begun, if the base does not show it.
+    Evidence,
+    /// Certificate of a phase.
+    Phase,
+    /// Proof that a block is prepared in a slot.
+    Prepared,
+    /// Proof of the last stable checkpoint.
+    Checkpoint,
+}
+
+/// Message set of a protocol.
+pub trait Message: Wire + Clone + fmt::Debug + Send + 'static {
+    /// Returns the vote that the sender must sign.
+    fn vote_to_sign(&mut self) -> Option<&mut Vote>;
+    fn purpose(&self) -> Purpose;
+    /// Returns the proposed block, and the bundles that travel with it.
+    fn proposed(&self) -> Option<(&Arc<Block>, &[Bundle])>;
+    /// Returns the certificates that the message shows, except those inside statements signed by others.
+    fn certificates(&self) -> Vec<(Role, &Certificate)>;
+    /// Returns the message's view, or `None` if it applies to whichever view its sender is in.
+    fn view(&self) -> Option<View>;
+    /// Returns a one-line description, for transcripts.
+    fn describe(&self) -> String;
+
+    fn is_proposal(&self) -> bool {
+        self.purpose() == Purpose::Proposal
+    }
+
+    /// Returns the bundles in the message.
+    fn bundles(&self) -> &[Bundle] {
+        self.proposed().map_or(&[], |(_, bundles)| bundles)
+    }
+}
