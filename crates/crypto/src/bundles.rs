@@ -14,9 +14,9 @@ pub const DEFAULT_CACHE_BUNDLES: usize = 65_536;
 /// table is cleared.
 const MAX_DECODED_KEYS: usize = 4096;
 
-/// Verifies clients' bundles for one replica, each bundle once, whether it comes from its client, from a peer's relay,
-/// in a proposal or as the answer to a fetch. A digest covers the authenticator, and ZIP-215 has one verdict for each
-/// signature, so all replicas agree.
+/// Verifies clients' bundles for one replica. Each bundle is verified once, whether it arrives from its client, in a
+/// peer's relay, in a proposal or in the answer to a fetch. A digest covers the authenticator, and ZIP-215 gives each
+/// signature one verdict, so all replicas agree.
 pub struct BundleVerifier {
     kind: ClientAuthentication,
     cluster: ClusterId,
@@ -54,8 +54,8 @@ impl BundleVerifier {
         forged
     }
 
-    /// Returns whether all bundles have valid signatures. One batch without bisection, so forged bundles cost no more
-    /// than genuine ones.
+    /// Returns whether all bundles have valid signatures. Checks one batch without bisection, so forged bundles cost no
+    /// more than genuine ones.
     pub fn are_genuine<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> bool {
         let (claims, forged) = self.unverified(bundles);
         let genuine = forged.is_empty() && self.check(&claims);
@@ -65,7 +65,7 @@ impl BundleVerifier {
         genuine
     }
 
-    /// Returns the signatures to verify, one for each bundle not in the cache, and the bundles that have none.
+    /// Returns the signatures to verify, one for each bundle not in the cache, and the bundles without a signature.
     fn unverified<'a>(&mut self, bundles: impl IntoIterator<Item = &'a Bundle>) -> (Vec<Claim<'a>>, BTreeSet<Digest>) {
         let (mut seen, mut forged, mut claims) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         if self.kind == ClientAuthentication::None {
@@ -90,7 +90,7 @@ impl BundleVerifier {
         (claims, forged)
     }
 
-    /// Verifies claims whose keys are decoded.
+    /// Verifies claims with decoded keys.
     fn check(&mut self, claims: &[Claim<'_>]) -> bool {
         self.verifications += claims.len() as u64;
         match claims {
@@ -122,8 +122,7 @@ impl BundleVerifier {
         self.verifications
     }
 
-    /// Returns an authenticator's key, decoding it into the table, and its signature; `None` if they are not of
-    /// Ed25519.
+    /// Returns an authenticator's key, decoding it into the table, and its signature; `None` if they are not Ed25519.
     fn decode<'a>(&mut self, authenticator: Authenticator<'a>) -> Option<(&'a [u8; PUBLIC_KEY_BYTES], &'a [u8])> {
         let Authenticator { kind: ED25519_AUTHENTICATOR, public_key, signature } = authenticator else { return None };
         let public_key = public_key.try_into().ok()?;

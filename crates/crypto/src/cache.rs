@@ -35,10 +35,10 @@ impl<V> Fifo<V> {
     }
 }
 
-/// Fingerprints of what was verified last, first in first out.
+/// The most recently verified fingerprints, first in first out.
 ///
-/// Only successes are kept: an attacker can vary what is refused without end, and remembering that would push useful
-/// entries out. A fingerprint covers every byte, including a certificate's proof and attachments and a bundle's
+/// Only successes are kept: an attacker can make unlimited invalid variants, and remembering those would evict useful
+/// entries. A fingerprint covers every byte, including a certificate's proof and attachments and a bundle's
 /// authenticator.
 pub struct VerifiedCache(Fifo<()>);
 
@@ -66,7 +66,7 @@ impl VerifiedCache {
     }
 }
 
-/// The signatures made last, first in first out.
+/// The most recent signatures, first in first out.
 pub struct SignatureCache {
     signatures: Fifo<Bytes>,
     made: u64,
@@ -78,7 +78,7 @@ impl SignatureCache {
         SignatureCache { signatures: Fifo::new(capacity), made: 0 }
     }
 
-    /// Returns the signature of a statement, from the cache or else from `sign`.
+    /// Returns the signature of a statement from the cache, or calls `sign` and caches its result.
     pub fn get_or_sign(&mut self, statement: &[u8], sign: impl FnOnce() -> Bytes) -> Bytes {
         let mut hasher = Hasher::new(*b"qN01");
         hasher.update(statement);
@@ -92,7 +92,7 @@ impl SignatureCache {
         signature
     }
 
-    /// Number of signatures made, as opposed to found in the cache.
+    /// Number of signatures made, excluding cache hits.
     pub fn made(&self) -> u64 {
         self.made
     }

@@ -13,7 +13,7 @@ choice!(
     /// Authentication required of clients' bundles.
     #[derive(Default)]
     ClientAuthentication, "client authentication",
-    /// None: anyone can speak for any client. For measurements of the cost of signing only.
+    /// None: anyone can submit bundles in any client's name. For measurements of the cost of signing only.
     None = "none",
     /// A client is the hash of its Ed25519 public key, and signs each bundle.
     #[default]
@@ -37,7 +37,7 @@ impl ClientIdentity {
     /// Generates an identity from the operating system's randomness.
     ///
     /// # Errors
-    /// [`CryptoError::Randomness`] if there is none.
+    /// [`CryptoError::Randomness`] if the system provides none.
     pub fn generate(kind: ClientAuthentication, cluster: &ClusterId) -> Result<ClientIdentity, CryptoError> {
         match kind {
             ClientAuthentication::None => {
@@ -51,12 +51,12 @@ impl ClientIdentity {
         }
     }
 
-    /// Derives an identity from a seed: anyone who knows the seed has its key.
+    /// Derives an identity from a seed; anyone who knows the seed can sign as this client.
     pub fn from_seed(cluster: &ClusterId, seed: [u8; SEED_BYTES]) -> ClientIdentity {
         ClientIdentity::of_key(cluster, KeyPair::from_seed(SchemeKind::ED25519, seed))
     }
 
-    /// Makes an identity without a key, whose bundles are not signed.
+    /// Makes an identity without a key; its bundles are not signed.
     pub fn claimed(origin: ClientId) -> ClientIdentity {
         ClientIdentity { origin, signer: None }
     }

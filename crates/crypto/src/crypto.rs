@@ -11,10 +11,10 @@ use bytes::Bytes;
 use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, Statement, Subject, View, Vote};
 use std::sync::Arc;
 
-/// Own signatures to remember: more than a window of PBFT slots has, in about half a megabyte.
+/// Number of own signatures to remember: more than a window of PBFT slots needs, in about half a megabyte.
 pub const KEPT_SIGNATURES: usize = 2048;
 
-/// Signs one replica's statements, verifies everyone's votes, and makes certificates and caches the valid ones.
+/// Signs one replica's statements, verifies everyone's votes, assembles certificates and caches valid ones.
 ///
 /// A certificate can be in any domain except proposals, and needs a quorum. Certificates attached by signers
 /// ([`Attachment::HighCertificate`]) are not verified together with the certificate that carries them: the signature
@@ -46,7 +46,7 @@ impl Crypto {
         Crypto::with_keyring(Arc::new(keyring), committee, me, key, cache_certificates)
     }
 
-    /// Does the same with this committee's keyring, which other replicas of the process may share.
+    /// Does the same with an existing keyring of this committee, which replicas in one process can share.
     ///
     /// # Errors
     /// [`CryptoError`] if `key` is not the private voting key of `me`.
@@ -59,7 +59,7 @@ impl Crypto {
     ) -> Result<Crypto, CryptoError> {
         assert!(
             *keyring.cluster() == committee.cluster && keyring.quorum() == committee.quorum,
-            "the keyring is of this committee"
+            "the keyring belongs to another committee"
         );
         key.check(KeyRole::Voting, keyring.kind(), committee, me)?;
         Ok(Crypto {
@@ -99,11 +99,11 @@ impl Crypto {
     /// Verifies all signatures in one batch, and bisects it if that fails.
     ///
     /// # Errors
-    /// The voters, ascending, whose votes are unusable, as [`Certificate::assemble`] finds them.
+    /// The voters with unusable votes, ascending; see [`Certificate::assemble`].
     ///
     /// # Panics
-    /// If there is no quorum, a voter occurs twice, a vote is on another subject, or the subject cannot have
-    /// certificates: the caller's bug.
+    /// On a caller's bug: there is no quorum, a voter occurs twice, a vote is on another subject, or the subject cannot
+    /// have certificates.
     pub fn assemble(&mut self, subject: &Subject, votes: Vec<Vote>) -> Result<Certificate, Vec<ReplicaId>> {
         assert!(subject.domain != Domain::Proposal, "a proposal is signed by its leader alone");
         assert!(subject.domain != Domain::Vote || subject.view > View(0), "view 0 has only the genesis certificate");
@@ -132,7 +132,7 @@ impl Crypto {
     /// Verifies a certificate of a quorum; accepts genesis.
     ///
     /// # Errors
-    /// [`CertificateError`], for which the sender is to blame.
+    /// [`CertificateError`]; the sender is to blame.
     pub fn verify_certificate(&mut self, certificate: &Certificate) -> Result<(), CertificateError> {
         if *certificate == self.genesis {
             return Ok(());
@@ -162,7 +162,7 @@ impl Crypto {
         self.cache_hits
     }
 
-    /// The committee's public keys, for verification on other threads.
+    /// The committee's keyring, for verification on other threads.
     pub fn keyring(&self) -> Arc<Keyring> {
         self.keyring.clone()
     }
@@ -173,7 +173,7 @@ impl Crypto {
     }
 }
 
-/// Verifies a certificate of a quorum, or genesis, without a replica's key or cache, as an auditor does.
+/// Verifies a certificate of a quorum, or genesis, without a replica's key or cache, for example in an audit.
 pub fn verify_certificate(keyring: &Keyring, certificate: &Certificate) -> Result<(), CertificateError> {
     if *certificate == Certificate::genesis(keyring.cluster()) {
         return Ok(());

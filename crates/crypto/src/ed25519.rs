@@ -50,7 +50,7 @@ impl PublicKey {
         Some(PublicKey { encoded: *encoded, point, alone })
     }
 
-    /// Whether the key has no component of large order, so that anybody can sign for it.
+    /// Whether the key has no component of large order, so that anyone can sign for it.
     pub fn is_weak(&self) -> bool {
         self.point.is_small_order()
     }
@@ -66,8 +66,8 @@ impl PublicKey {
     }
 }
 
-/// Verifies a batch of signatures, each given as the position of its key, the message and the signature. For keys that
-/// are not used often enough to pay for a [`KeyTable`]. A key may occur more than once; an empty batch is valid.
+/// Verifies a batch of signatures, each given as the position of its key, the message and the signature. Meant for keys
+/// that are used too rarely to pay for a [`KeyTable`]. A key may occur more than once; an empty batch is valid.
 ///
 /// # Panics
 /// If a position is out of range.
@@ -87,7 +87,7 @@ pub fn verify_many<'a>(
 /// Decoded public keys with a table of multiples of each, about 10 kB per key, which makes batches cheap.
 pub struct KeyTable {
     keys: Vec<PublicKey>,
-    /// Of the base point, then of each key in order.
+    /// Tables for the base point, then for each key in order.
     multiples: VartimeEdwardsPrecomputation,
 }
 

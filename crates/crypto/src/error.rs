@@ -4,7 +4,7 @@ use quorate_types::{Domain, ReplicaId, View};
 use std::fmt;
 use thiserror::Error;
 
-/// Keys that cannot be made, or do not fit the committee.
+/// Key generation failed, or a key does not fit the committee.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CryptoError {
     #[error("the operating system provides no randomness for a key: {0}")]
@@ -16,22 +16,13 @@ pub enum CryptoError {
     #[error("the {role} of replica {replica} {fault}")]
     PublicKey { replica: ReplicaId, role: KeyRole, fault: KeyFault },
     #[error("the private {role} of replica {replica} has the public key {found}, but the committee lists {expected}")]
-    KeyMismatch {
-        replica: ReplicaId,
-        role: KeyRole,
-        /// The committee's public key of that member, in hexadecimal.
-        expected: String,
-        /// The private key's public key, in hexadecimal.
-        found: String,
-    },
+    KeyMismatch { replica: ReplicaId, role: KeyRole, expected: String, found: String },
 }
 
-/// Which of a replica's two keys.
+/// Role of one of a replica's two keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyRole {
-    /// Key of handshakes.
     Identity,
-    /// Key of votes.
     Voting,
 }
 
@@ -44,16 +35,15 @@ impl fmt::Display for KeyRole {
     }
 }
 
-/// What is wrong with a public key.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum KeyFault {
     #[error("has {found} bytes, but the scheme {scheme} takes {expected}; help: copy it from the replica's key file")]
     Length { scheme: &'static str, expected: usize, found: usize },
     #[error("is damaged: it is not a point of the curve; help: copy it from the replica's key file")]
     NotAPoint,
-    #[error("is of small order, so anybody could sign for it; help: generate another")]
+    #[error("is of small order, so anyone could sign for it; help: generate another")]
     Weak,
-    /// Two keys are one, so one holder would have two votes or two identities.
+    /// If two members shared a key, its holder would have two votes or two identities.
     #[error("is also the {role} of replica {replica}; help: give every replica keys of its own")]
     Shared { replica: ReplicaId, role: KeyRole },
     #[error("has no proof of possession, which the scheme {0} requires; help: `quorate testnet` writes it")]
@@ -65,7 +55,7 @@ pub enum KeyFault {
 /// Reason to reject a certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CertificateError {
-    /// One replica makes such statements alone, so a quorum of them means nothing.
+    /// Single replicas sign such statements, so a quorum of them means nothing.
     #[error("there are no certificates in the domain {0:?}")]
     Domain(Domain),
     #[error("a quorum certificate of view 0 is not this cluster's genesis")]
@@ -79,7 +69,7 @@ pub enum CertificateError {
     Attachments { attachments: usize, signers: usize },
     #[error("proof is {found} bytes, expected {expected} for its signers")]
     ProofLength { found: usize, expected: usize },
-    /// The sender of the certificate is to blame, not the signers it names.
+    /// The sender of the certificate is to blame, not the signers that it names.
     #[error("a signature in the {domain:?} certificate of view {view} is wrong")]
     Signature { domain: Domain, view: View },
 }

@@ -1,4 +1,4 @@
-//! Identity keys: how a replica proves in handshakes who it is, whatever scheme its cluster votes with.
+//! Identity keys, which prove in handshakes who a replica is, independently of the voting scheme.
 
 use crate::ed25519::PublicKey;
 use crate::error::{CryptoError, KeyFault, KeyRole};
@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 /// The scheme of identity keys.
 pub const IDENTITY_SCHEME: SchemeKind = SchemeKind::ED25519;
 
-/// One replica's private keys. Handshakes never use the voting key, so a scheme that costs much, or convinces only its
-/// recipients, can vote, and a replica of a cluster without signatures is still authenticated.
+/// One replica's private keys. Handshakes never use the voting key. So the voting scheme may be slow or convince only
+/// its recipients, and a replica of a cluster without signatures is still authenticated.
 #[derive(Debug)]
 pub struct ReplicaKeys {
     pub identity: KeyPair,
@@ -26,12 +26,12 @@ impl ReplicaKeys {
     /// Generates keys from the operating system's randomness.
     ///
     /// # Errors
-    /// [`CryptoError::Randomness`] if there is none.
+    /// [`CryptoError::Randomness`] if the system provides none.
     pub fn generate(scheme: SchemeKind) -> Result<ReplicaKeys, CryptoError> {
         Ok(ReplicaKeys { identity: KeyPair::generate(IDENTITY_SCHEME)?, voting: KeyPair::generate(scheme)? })
     }
 
-    /// Derives both keys from a seed, for tests and reproducible clusters: anyone who knows the seed has the keys.
+    /// Derives both keys from a seed, for tests and reproducible clusters; anyone who knows the seed has the keys.
     pub fn from_seed(scheme: SchemeKind, seed: [u8; SEED_BYTES]) -> ReplicaKeys {
         let seed = Zeroizing::new(seed);
         let mut hasher = Hasher::new(*b"qI01");
@@ -85,8 +85,8 @@ impl Identities {
     /// Decodes the committee's identity keys.
     ///
     /// # Errors
-    /// [`CryptoError::PublicKey`] naming the replica whose key is unusable, or also another's identity key or anyone's
-    /// voting key.
+    /// [`CryptoError::PublicKey`] names the replica if its key is unusable, or is also another member's identity key or
+    /// any member's voting key.
     pub fn new(committee: &Committee) -> Result<Identities, CryptoError> {
         let members = &committee.members;
         let keys = decode_members(KeyRole::Identity, members.iter().map(|member| &member.identity_key))?;

@@ -1,7 +1,7 @@
 //! Private keys on disk.
 //!
-//! A key file is text that names its version, scheme, cluster and replica, so that a file of another replica is refused
-//! by name:
+//! A key file is text that names its version, scheme, cluster and replica. Another replica's file is refused, naming
+//! its owner:
 //!
 //! ```text
 //! quorate private key, version 2
@@ -15,11 +15,11 @@
 //! voting_secret_key = hexadecimal digits as the scheme has it; for Ed25519 as above
 //! ```
 //!
-//! The last two lines are missing in the scheme `none`. The public keys reveal damage and go into the committee's
-//! configuration.
+//! The last two lines are missing in the scheme `none`. The public keys are there to detect damage, and for the
+//! committee's configuration.
 //!
-//! Version 1 had a single key for handshakes and votes. It is refused: a cluster lists both keys of every member in all
-//! configurations, so one replica cannot change over alone.
+//! Version 1 had a single key for handshakes and votes. It is refused: all configurations of a cluster list both keys
+//! of every member, so a replica cannot migrate alone.
 
 use crate::identity::{IDENTITY_SCHEME, ReplicaKeys};
 use crate::key_pair::KeyPair;
@@ -44,7 +44,7 @@ const IDENTITY: [&str; 2] = ["identity_public_key", "identity_secret_key"];
 const VOTING: [&str; 2] = ["voting_public_key", "voting_secret_key"];
 const FIELDS: [&str; 7] = ["scheme", "cluster", "replica", IDENTITY[0], IDENTITY[1], VOTING[0], VOTING[1]];
 
-/// A key file that cannot be written or used.
+/// A key file cannot be written or used.
 #[derive(Debug, Error)]
 #[error("private key file {}: {fault}", path.display())]
 pub struct KeyFileError {
@@ -52,13 +52,12 @@ pub struct KeyFileError {
     pub fault: KeyFileFault,
 }
 
-/// What is wrong with a key file.
 #[derive(Debug, Error)]
 pub enum KeyFileFault {
-    /// Overwriting it would lose the keys in it.
+    /// Overwriting it would lose its keys.
     #[error("it exists already; help: move it away if its keys are no longer needed")]
     Exists,
-    /// What was tried, and why it failed.
+    /// The operation that failed, and the cause.
     #[error("cannot {0} it: {1}; help: restore it from a backup, or give this user the right to read it")]
     Io(&'static str, #[source] io::Error),
     #[error("it is not a regular file; help: restore it from a backup, or correct `key_file`")]
@@ -66,12 +65,12 @@ pub enum KeyFileFault {
     #[error("other users can access it (mode {mode:03o}); help: `chmod 600 {}`", path.display())]
     Open { path: PathBuf, mode: u32 },
     #[error(
-        "it is longer than {MAX_KEY_FILE_BYTES} bytes, so it is no key file; help: restore it from a backup, or \
+        "it is longer than {MAX_KEY_FILE_BYTES} bytes, so it is not a key file; help: restore it from a backup, or \
          correct `key_file`"
     )]
     TooLong,
     #[error(
-        "its first line is not {:?}, so it is no key file; help: restore it from a backup, or correct `key_file`",
+        "its first line is not {:?}, so it is not a key file; help: restore it from a backup, or correct `key_file`",
         format!("{HEADER}{KEY_FILE_VERSION}")
     )]
     NotAKeyFile,
@@ -85,7 +84,7 @@ pub enum KeyFileFault {
     Line { line: usize, why: &'static str },
     #[error("the field {0:?} is missing; help: restore the key file from a backup")]
     Missing(&'static str),
-    /// A public key in it does not belong to the private key.
+    /// A public key in the file does not belong to the private key.
     #[error(
         "its {public} does not belong to its {secret}; help: restore it from a backup",
         public = .0[0],
@@ -208,7 +207,7 @@ impl<'a> Fields<'a> {
             let wrong = |why| KeyFileFault::Line { line: at + 1, why };
             let (name, value) = text.split_once('=').ok_or_else(|| wrong("is not of the form `name = value`"))?;
             let field = FIELDS.iter().position(|field| *field == name.trim());
-            let field = field.ok_or_else(|| wrong("has a field that key files do not have"))?;
+            let field = field.ok_or_else(|| wrong("has an unknown field"))?;
             if fields.0[field].replace((at + 1, value.trim())).is_some() {
                 return Err(wrong("repeats a field"));
             }
@@ -233,7 +232,7 @@ impl<'a> Fields<'a> {
             return Ok(KeyPair::from_seed(kind, [0; SEED_BYTES]));
         }
         let public_key = self.get(names[0], "is not hexadecimal", decode_hex)?;
-        let key = self.get(names[1], "is no private key of its scheme in hexadecimal digits", |value| {
+        let key = self.get(names[1], "is not a private key of its scheme in hexadecimal digits", |value| {
             KeyPair::decode(kind, &Zeroizing::new(decode_hex(value)?))
         })?;
         if key.public_key() != public_key {
@@ -245,7 +244,7 @@ impl<'a> Fields<'a> {
 
 fn parse(text: &str, kind: SchemeKind, cluster: &ClusterId, replica: ReplicaId) -> Result<ReplicaKeys, KeyFileFault> {
     let fields = Fields::read(text)?;
-    // The expected scheme need not be in the list.
+    // The expected scheme may be one that is not in the list.
     let named = |value: &str| if value == kind.name() { Some(kind) } else { value.parse().ok() };
     let scheme = fields.get("scheme", "names no signature scheme", named)?;
     let found = ClusterId(fields.get("cluster", "is not 64 hexadecimal digits", Digest::from_hex)?);

@@ -19,14 +19,14 @@ impl KeyPair {
     /// Generates a key from the operating system's randomness.
     ///
     /// # Errors
-    /// [`CryptoError::Randomness`] if there is none.
+    /// [`CryptoError::Randomness`] if the system provides none.
     pub fn generate(kind: SchemeKind) -> Result<KeyPair, CryptoError> {
         let mut seed = Zeroizing::new([0; SEED_BYTES]);
         getrandom::fill(seed.as_mut()).map_err(|error| CryptoError::Randomness(error.to_string()))?;
         Ok(KeyPair::from_seed(kind, *seed))
     }
 
-    /// Derives a key from a seed, for tests and reproducible clusters: anyone who knows the seed has the key.
+    /// Derives a key from a seed, for tests and reproducible clusters; anyone who knows the seed has the key.
     pub fn from_seed(kind: SchemeKind, seed: [u8; SEED_BYTES]) -> KeyPair {
         let seed = Zeroizing::new(seed);
         KeyPair::new(kind, kind.scheme().derive(&seed))
@@ -55,7 +55,7 @@ impl KeyPair {
         self.private_key.prove_possession()
     }
 
-    /// Checks that this is the private key of member `me`, of the scheme `kind`.
+    /// Checks that this is member `me`'s private key of the scheme `kind`.
     pub(crate) fn check(
         &self,
         role: KeyRole,

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use quorate_types::{ClusterId, Committee, Member, Quorum, ReplicaId, Signers};
 use std::sync::Arc;
 
-/// Every member's voting key, decoded once. It is immutable, so the threads of a replica share it, and so do the
-/// replicas of a process if nothing in it is secret.
+/// Every member's voting key, decoded once. It is immutable, so a replica's threads share it. The replicas of a process
+/// share it too if it contains no secrets.
 pub struct Keyring {
     cluster: ClusterId,
     quorum: Quorum,
@@ -18,21 +18,21 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// Decodes and checks the committee's keys and proofs of possession, for the use of a non-member.
+    /// Decodes and checks the committee's keys and proofs of possession, for use by a non-member.
     ///
     /// # Errors
-    /// [`CryptoError::PublicKey`] naming the replica whose key or proof is unusable, or whose key another member has
-    /// too.
+    /// [`CryptoError::PublicKey`] names the replica if its key or proof is unusable, or another member has the same
+    /// key.
     pub fn new(kind: SchemeKind, committee: &Committee) -> Result<Keyring, CryptoError> {
         Keyring::decode(kind, committee, None)
     }
 
-    /// Does the same for all members of a process to share; `None` if members hold secrets.
+    /// Does the same for all members in a process to share; `None` if members hold secrets.
     pub fn shared(kind: SchemeKind, committee: &Committee) -> Result<Option<Arc<Keyring>>, CryptoError> {
         kind.profile().has_public_keys_only().then(|| Keyring::new(kind, committee).map(Arc::new)).transpose()
     }
 
-    /// Does the same for the use of one member, which may share secrets with the others.
+    /// Does the same for use by one member, which may share secrets with the others.
     pub fn of_member(
         kind: SchemeKind,
         committee: &Committee,
@@ -47,7 +47,7 @@ impl Keyring {
         committee: &Committee,
         holder: Option<(ReplicaId, &KeyPair)>,
     ) -> Result<Keyring, CryptoError> {
-        assert_eq!(committee.len(), committee.quorum.replicas(), "the quorum is for the committee's size");
+        assert_eq!(committee.len(), committee.quorum.replicas(), "the quorum is for another committee size");
         for (replica, member) in committee.replicas().zip(&committee.members) {
             check_member(kind, committee, replica, member).map_err(|fault| CryptoError::PublicKey {
                 replica,
@@ -75,7 +75,7 @@ impl Keyring {
         replica.index() < self.quorum.replicas()
     }
 
-    /// Signs as the owner of `key` for the recipients.
+    /// Signs with the given private key for the recipients.
     pub fn sign(&self, key: &KeyPair, message: &[u8], to: Recipients) -> Bytes {
         self.keys.sign(key.private_key(), message, to)
     }
@@ -84,7 +84,7 @@ impl Keyring {
         self.keys.verify((replica, message, signature))
     }
 
-    /// Verifies claims in one batch; true exactly if each holds on its own. Claims about non-members never hold.
+    /// Verifies claims in one batch; true exactly if each claim holds on its own. Claims about non-members never hold.
     pub fn verify_many(&self, claims: &[Claim<'_>]) -> bool {
         self.keys.verify_many(claims)
     }
@@ -94,14 +94,14 @@ impl Keyring {
         self.keys.assemble(claims)
     }
 
-    /// Verifies a proof whose signers are all members.
+    /// Verifies a proof; all signers must be members.
     pub fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault> {
         self.keys.verify_proof(signers, statements, proof)
     }
 }
 
-/// Checks the parts of a voting key that need no decoding: its length, that no member before has it too, and its proof
-/// of possession.
+/// Checks the properties of a voting key that need no decoding: its length, its proof of possession, and that no
+/// earlier member has the same key.
 fn check_member(kind: SchemeKind, committee: &Committee, me: ReplicaId, member: &Member) -> Result<(), KeyFault> {
     let Member { voting_key, possession, .. } = member;
     let (expected, found) = (kind.profile().public_key_bytes, voting_key.len());

@@ -1,9 +1,9 @@
 //! Signature schemes, certificates verified a quorum at a time, identity keys, and key files.
 //!
-//! A [`Keyring`] has a committee's voting keys, decoded once; replicas in one process share one. A [`Crypto`] is one
-//! replica's device on top of it: it signs with the replica's voting key, verifies votes, and assembles and caches
-//! certificates. Consensus sees none of this: it passes statements and gets verdicts and opaque proof bytes. Handshakes
-//! use separate keys: [`Identity`] and [`Identities`].
+//! A [`Keyring`] has a committee's voting keys, decoded once; replicas in one process share one. On top of it, each
+//! replica has a [`Crypto`], which signs with the replica's voting key, verifies votes, and assembles and caches
+//! certificates. Consensus only passes statements and receives verdicts and opaque proof bytes. Handshakes use separate
+//! keys: [`Identity`] and [`Identities`].
 //!
 //! A [`ClientIdentity`] signs a client's bundles if [`ClientAuthentication`] says so, and a [`BundleVerifier`] verifies
 //! them.

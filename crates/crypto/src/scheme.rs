@@ -19,7 +19,7 @@ pub const SEED_BYTES: usize = 32;
 pub struct SchemeProfile {
     /// The name in configurations and key files.
     pub name: &'static str,
-    /// One line for the help.
+    /// One-line description for the help text.
     pub summary: &'static str,
     /// Only the owner of a key can sign for it. False for baselines only.
     pub unforgeable: bool,
@@ -28,7 +28,7 @@ pub struct SchemeProfile {
     /// In a batch that fails, each bad signature can be identified, and two contradictory statements prove who signed
     /// them.
     pub attributable: bool,
-    /// A proof is one value, whatever the number of signers. Otherwise it is the list of their signatures.
+    /// A proof is one value for any number of signers. Otherwise it is the list of their signatures.
     pub aggregatable: bool,
     /// Checking many signatures at once is cheaper than checking them one by one.
     pub batchable: bool,
@@ -61,7 +61,7 @@ impl SchemeProfile {
         (required.transferable && !self.transferable).then_some("convinces only the recipients of its signatures")
     }
 
-    /// Whether all members verify with the same keys. Where two share a secret, each member has keys of its own.
+    /// Whether all members verify with the same keys. In schemes with shared secrets, each member has its own keys.
     pub fn has_public_keys_only(&self) -> bool {
         matches!(self.signature, SignatureSize::Fixed(_))
     }
@@ -72,7 +72,7 @@ impl SchemeProfile {
     }
 }
 
-/// Who can check a signature. It matters where signer and verifier share a secret.
+/// Who can check a signature. Only matters in schemes with shared secrets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recipients {
     All,
@@ -107,11 +107,11 @@ pub trait Scheme: Send + Sync {
         proof.is_empty()
     }
 
-    /// Decodes the voting keys of a committee, whose lengths were checked. `holder` is the member that will use them,
-    /// with its private key. Where signer and verifier share a secret, keys without a holder verify nothing.
+    /// Decodes a committee's voting keys; their lengths were checked before. `holder` is the member that will use them,
+    /// with its private key. In schemes with shared secrets, keys without a holder verify nothing.
     ///
     /// # Errors
-    /// [`CryptoError`] naming the member whose key is unusable.
+    /// [`CryptoError`] naming the member with the unusable key.
     fn keys(
         &self,
         committee: &Committee,
@@ -126,7 +126,7 @@ pub trait PrivateKey: Send + Sync {
     /// Signs a message. Signing is deterministic.
     fn sign(&self, message: &[u8]) -> Bytes;
 
-    /// Returns a proof that the owner of the public key has this key; empty if the profile does not require one.
+    /// Proves possession of this key; empty if the profile does not require a proof.
     fn prove_possession(&self) -> Bytes {
         Bytes::new()
     }
@@ -137,7 +137,7 @@ pub trait PrivateKey: Send + Sync {
 
 /// The voting keys of a committee, decoded once.
 pub trait Keys: Send + Sync {
-    /// Signs for the recipients. Public-key schemes ignore who they are.
+    /// Signs for the recipients. Public-key schemes ignore the recipients.
     fn sign(&self, key: &dyn PrivateKey, message: &[u8], _to: Recipients) -> Bytes {
         key.sign(message)
     }
@@ -145,7 +145,7 @@ pub trait Keys: Send + Sync {
     /// Verifies a claim. A claim about a non-member never holds.
     fn verify(&self, claim: Claim<'_>) -> bool;
 
-    /// Verifies all claims; true exactly if each holds on its own.
+    /// Verifies all claims; true exactly if each claim holds on its own.
     fn verify_many(&self, claims: &[Claim<'_>]) -> bool {
         claims.iter().all(|claim| self.verify(*claim))
     }
@@ -153,7 +153,7 @@ pub trait Keys: Send + Sync {
     /// Makes a proof from valid claims, in ascending order of signers.
     fn assemble(&self, claims: &[Claim<'_>]) -> Bytes;
 
-    /// Verifies a proof whose signers are all members.
+    /// Verifies a proof; all signers are members.
     fn verify_proof(&self, signers: &Signers, statements: &Statements, proof: &[u8]) -> Result<(), ProofFault>;
 }
 
@@ -162,7 +162,7 @@ pub trait Keys: Send + Sync {
 pub struct SchemeKind(&'static dyn Scheme);
 
 impl SchemeKind {
-    /// Refers to a scheme, which need not be in the list. No two schemes may have one name.
+    /// Refers to a scheme, which need not be in the list. Names must be unique.
     pub const fn of(scheme: &'static dyn Scheme) -> SchemeKind {
         SchemeKind(scheme)
     }

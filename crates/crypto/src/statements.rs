@@ -1,8 +1,7 @@
-//! The statements that the signers of one certificate signed.
+//! The statements behind one certificate.
 
 use quorate_types::{Attachment, ClusterId, Statement, Subject};
 
-/// The signers' statements, in the signers' order.
 pub enum Statements {
     /// One statement for all: no signer has an attachment.
     Common(Statement),
@@ -23,7 +22,7 @@ impl Statements {
         Statements::Each(attachments.map(make).collect())
     }
 
-    /// Returns what the signer at `position` among the signers signed.
+    /// Returns the statement of the signer at `position` among the signers.
     pub fn at(&self, position: usize) -> &[u8] {
         match self {
             Statements::Common(statement) => statement.as_bytes(),

@@ -1,4 +1,4 @@
-//! Bundles are taken for their owners' exactly when these signed them, whatever they are checked together with, and each is checked once.
+//! A bundle is genuine exactly if its owner signed it, whatever else is in the batch, and each bundle is checked once.
 
 use crate::common::cluster;
 use proptest::prelude::*;
@@ -25,15 +25,15 @@ fn verifier() -> BundleVerifier {
     BundleVerifier::new(ClientAuthentication::Ed25519, cluster(), DEFAULT_CACHE_BUNDLES)
 }
 
-/// The bundle with one bit changed, counted from its end.
+/// Returns the bundle with one bit changed, counted from its end.
 fn flipped(bundle: &Bundle, bits_from_end: usize) -> Bundle {
     let mut body = bundle.body().to_vec();
     let at = body.len() - 1 - bits_from_end / 8;
     body[at] ^= 1 << (bits_from_end % 8);
-    Bundle::from_body(body.into()).expect("neither the form nor the key is changed")
+    Bundle::from_body(body.into()).expect("the form and the key are unchanged")
 }
 
-/// A bundle of the same form that carries the signature of another.
+/// Returns a bundle of the same form with another bundle's signature.
 fn with_signature_of(bundle: &Bundle, other: &Bundle) -> Bundle {
     let (kept, taken) = (bundle.body().len() - 64, other.body().len() - 64);
     Bundle::from_body([&bundle.body()[..kept], &other.body()[taken..]].concat().into()).expect("the form is the same")
@@ -46,25 +46,25 @@ fn assert_forged(bundle: &Bundle) {
         assert_eq!(verifier.forged([bundle]), BTreeSet::from([bundle.digest()]), "{bundle:?}");
     }
     assert!(!verifier.are_genuine([bundle]), "{bundle:?}");
-    assert!(!verifier.is_verified(&bundle.digest()), "a refusal is not remembered as genuine");
+    assert!(!verifier.is_verified(&bundle.digest()), "a forged bundle is in the cache");
 }
 
 #[test]
-fn what_an_owner_signed_is_genuine_and_nothing_else() {
+fn only_bundles_that_their_owner_signed_are_genuine() {
     let (mine, anothers) = (identity(1), identity(2));
     let good = bundle(&mine, 7);
     assert!(verifier().forged([&good]).is_empty());
     assert_forged(&with_signature_of(&good, &bundle(&mine, 8)));
     assert_forged(&with_signature_of(&good, &bundle(&anothers, 7)));
     let elsewhere = ClientIdentity::from_seed(&ClusterId::from_name("another"), [2; 32]);
-    assert_eq!(elsewhere.origin(), mine.origin(), "a client is the same everywhere");
+    assert_eq!(elsewhere.origin(), mine.origin(), "a client has the same id in every cluster");
     assert_forged(&bundle(&elsewhere, 7));
     let all_zero = [&good.body()[..good.body().len() - 64], &[0; 64]].concat();
     assert_forged(&Bundle::from_body(all_zero.into()).unwrap());
 }
 
 #[test]
-fn a_bundle_without_authenticator_is_forged_where_one_is_asked_for() {
+fn a_bundle_without_a_required_authenticator_is_forged() {
     let bare = bundle(&ClientIdentity::claimed(identity(1).origin()), 7);
     assert_forged(&bare);
     let mut indifferent = BundleVerifier::new(ClientAuthentication::None, cluster(), DEFAULT_CACHE_BUNDLES);
@@ -73,7 +73,7 @@ fn a_bundle_without_authenticator_is_forged_where_one_is_asked_for() {
 }
 
 #[test]
-fn a_key_that_is_no_point_signs_nothing() {
+fn a_key_that_is_not_a_point_verifies_nothing() {
     let key = (0..=255).map(|low| [&[low], &[0; 31][..]].concat().try_into().unwrap());
     let key: [u8; 32] = key.into_iter().find(|key| quorate_crypto::ed25519::PublicKey::decode(key).is_none()).unwrap();
     let origin = ClientId::of_key(&key);
@@ -83,7 +83,7 @@ fn a_key_that_is_no_point_signs_nothing() {
 }
 
 #[test]
-fn generated_identities_differ_and_sign_as_they_are_to() {
+fn generated_identities_differ_and_sign_if_authentication_requires_it() {
     for kind in ClientAuthentication::ALL.iter().copied() {
         let [one, two] = [(); 2].map(|()| ClientIdentity::generate(kind, &cluster()).unwrap());
         assert_ne!(one.origin().owner(), two.origin().owner());
@@ -110,7 +110,7 @@ fn each_bundle_is_checked_once() {
 }
 
 #[test]
-fn more_clients_than_are_remembered_are_checked_all_the_same() {
+fn bundles_are_verified_with_more_clients_than_the_key_table_holds() {
     let mut verifier = BundleVerifier::new(ClientAuthentication::Ed25519, cluster(), 0);
     let of = |number: u16| {
         let seed = [&number.to_le_bytes()[..], &[7; 30]].concat().try_into().unwrap();
@@ -127,7 +127,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn the_forged_are_found_among_the_genuine(
+    fn forged_bundles_are_found_among_genuine_ones(
         made in proptest::collection::vec((0u8..4, proptest::option::weighted(0.2, 0usize..512)), 1..40),
         parts in 1usize..5,
     ) {
@@ -143,14 +143,14 @@ proptest! {
         prop_assert_eq!(verifier().forged(bundles.iter().map(|(bundle, _)| bundle)), expected.clone());
         let mut briefly = verifier();
         prop_assert_eq!(briefly.are_genuine(bundles.iter().map(|(bundle, _)| bundle)), expected.is_empty());
-        prop_assert!(briefly.verifications() <= bundles.len() as u64, "each is checked once at most");
+        prop_assert!(briefly.verifications() <= bundles.len() as u64, "a bundle was checked twice");
         let mut verifier = verifier();
         let found = bundles.chunks(parts).flat_map(|part| verifier.forged(part.iter().map(|(bundle, _)| bundle)));
-        prop_assert_eq!(found.collect::<BTreeSet<_>>(), expected, "another replica gets them otherwise");
+        prop_assert_eq!(found.collect::<BTreeSet<_>>(), expected, "wrong set of forged bundles");
     }
 
     #[test]
-    fn no_bit_of_a_bundle_can_be_changed(bit in any::<prop::sample::Index>()) {
+    fn a_bundle_with_a_flipped_bit_is_not_genuine(bit in any::<prop::sample::Index>()) {
         let good = bundle(&identity(1), 7);
         let mut body = good.body().to_vec();
         let bit = bit.index(body.len() * 8);

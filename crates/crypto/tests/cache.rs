@@ -1,4 +1,4 @@
-//! The cache of verified certificates is bounded, keyed by all of a certificate, and holds successes only.
+//! The cache of verified certificates is bounded, covers every byte of a certificate, and holds only successes.
 
 use crate::common::*;
 use quorate_crypto::{Crypto, KEPT_SIGNATURES, SchemeKind, VerifiedCache};
@@ -22,7 +22,7 @@ fn device(cache_certificates: usize) -> Crypto {
 }
 
 #[test]
-fn it_forgets_the_oldest_first() {
+fn the_oldest_entry_is_evicted_first() {
     let mut cache = VerifiedCache::new(3);
     assert!(cache.is_empty());
     for number in 0..10 {
@@ -36,7 +36,7 @@ fn it_forgets_the_oldest_first() {
 }
 
 #[test]
-fn a_cache_of_none_holds_none() {
+fn a_cache_of_capacity_zero_stays_empty() {
     let mut cache = VerifiedCache::new(0);
     cache.insert(fingerprint(1));
     assert!(cache.is_empty() && !cache.contains(&fingerprint(1)));
@@ -48,7 +48,7 @@ fn a_cache_of_none_holds_none() {
 }
 
 #[test]
-fn a_certificate_is_verified_again_once_forgotten() {
+fn an_evicted_certificate_is_verified_again() {
     let mut crypto = device(2);
     let [first, second, third] = [1, 2, 3].map(certificate);
     for certificate in [&first, &second, &first, &second] {
@@ -63,7 +63,7 @@ fn a_certificate_is_verified_again_once_forgotten() {
 }
 
 #[test]
-fn refusals_are_not_remembered_and_push_nothing_out() {
+fn refused_certificates_are_not_cached_and_evict_nothing() {
     let mut crypto = device(1);
     let good = certificate(3);
     crypto.verify_certificate(&good).unwrap();
@@ -76,9 +76,9 @@ fn refusals_are_not_remembered_and_push_nothing_out() {
     }
 }
 
-/// Whoever falls behind has statements repeated: each is signed once, while it is among the last that were made.
+/// Replicas that fall behind have statements repeated. Each statement is signed once while it is in the cache.
 #[test]
-fn a_statement_made_again_is_not_signed_again() {
+fn a_repeated_statement_is_signed_once() {
     let mut device = device(1);
     let cluster = committee(KIND, 4).cluster;
     let statement = |view| Statement::new(&cluster, &subject(Domain::Prepare, view), &Attachment::None);
@@ -90,5 +90,5 @@ fn a_statement_made_again_is_not_signed_again() {
     assert_eq!(device.signatures(), 100);
     (0..KEPT_SIGNATURES as u64).for_each(|view| drop(device.sign_once(&statement(1000 + view))));
     device.sign_once(&statement(1));
-    assert_eq!(device.signatures(), 101 + KEPT_SIGNATURES as u64, "the oldest were forgotten");
+    assert_eq!(device.signatures(), 101 + KEPT_SIGNATURES as u64, "the oldest signatures were not evicted");
 }

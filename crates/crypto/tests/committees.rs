@@ -13,7 +13,7 @@ use std::sync::Arc;
 const KIND: SchemeKind = SchemeKind::ED25519;
 const ROLES: [KeyRole; 2] = [KeyRole::Identity, KeyRole::Voting];
 
-/// Refusal of a committee of four in which replica 2 has this public key.
+/// Returns the error for a committee of four in which replica 2 has this public key.
 fn refusal(role: KeyRole, public_key: Vec<u8>) -> KeyFault {
     let mut committee = committee(KIND, 4);
     let member = &mut committee.members[2];
@@ -63,7 +63,7 @@ fn unusable_public_keys_are_named() {
 }
 
 #[test]
-fn an_identity_key_is_nobodys_voting_key() {
+fn an_identity_key_cannot_be_a_voting_key() {
     let voting = keys(KIND, 3).voting.public_key();
     let fault = KeyFault::Shared { replica: ReplicaId(3), role: KeyRole::Voting };
     assert_eq!(refusal(KeyRole::Identity, voting.to_vec()), fault);
@@ -97,12 +97,12 @@ fn a_committee_without_valid_proofs_of_possession_is_refused() {
     assert_eq!(
         refusal(KIND, of_another),
         KeyFault::WrongPossession(KIND.name()),
-        "a scheme that requires none takes none"
+        "a scheme without proofs of possession accepted one"
     );
 }
 
 #[test]
-fn identities_are_proven_whatever_the_scheme_of_the_votes() {
+fn identities_are_proven_under_every_voting_scheme() {
     for kind in SchemeKind::ALL.iter().copied().chain([AGGREGATE]) {
         let committee = committee(kind, 4);
         let identity = Identity::new(&committee, ReplicaId(3), keys(kind, 3).identity).unwrap();
@@ -114,7 +114,7 @@ fn identities_are_proven_whatever_the_scheme_of_the_votes() {
         assert!(!identities.verify(ReplicaId(2), b"a handshake", &signature));
         assert!(!identities.verify(ReplicaId(4), b"a handshake", &signature), "a stranger");
         let vote = keys(KIND, 3).voting.sign(b"a handshake");
-        assert!(!identities.verify(ReplicaId(3), b"a handshake", &vote), "the voting key proves no identity");
+        assert!(!identities.verify(ReplicaId(3), b"a handshake", &vote), "a voting key passed as an identity key");
         let wrong = Identity::new(&committee, ReplicaId(3), keys(kind, 2).identity).err().unwrap().to_string();
         assert!(wrong.contains("identity key of replica 3"), "{wrong}");
     }
@@ -134,7 +134,7 @@ fn another_replicas_private_key_is_refused() {
 }
 
 #[test]
-fn a_scheme_without_keys_takes_none() {
+fn a_scheme_without_keys_accepts_no_key() {
     let mut committee = committee(SchemeKind::NONE, 4);
     committee.members[1].voting_key = Bytes::from_static(b"key");
     let error = Keyring::new(SchemeKind::NONE, &committee).err().unwrap().to_string();
@@ -154,7 +154,7 @@ fn replicas_of_one_process_share_a_keyring() {
 }
 
 #[test]
-fn schemes_have_names() {
+fn schemes_are_found_by_name() {
     for kind in SchemeKind::ALL {
         assert_eq!(kind.to_string().parse(), Ok(*kind));
     }

@@ -1,4 +1,4 @@
-//! One body of demands on every signature scheme. A scheme without signatures is held to those about structure.
+//! Tests that every signature scheme must pass. A scheme without signatures must pass those about structure.
 
 use crate::common::*;
 use crate::toy::AGGREGATE;
@@ -27,14 +27,14 @@ fn flipped(bytes: &Bytes, at: usize) -> Bytes {
     changed.into()
 }
 
-/// A wrong signature: a flipped bit, or a byte where there is to be none.
+/// Returns the vote with a wrong signature: a flipped bit, or one byte where there should be none.
 fn spoilt(mut vote: Vote) -> Vote {
     vote.signature = if vote.signature.is_empty() { Bytes::from_static(b"x") } else { flipped(&vote.signature, 3) };
     vote
 }
 
 #[test]
-fn a_vote_is_valid_for_exactly_what_was_signed() {
+fn a_vote_is_valid_only_for_the_signed_statement() {
     every_scheme(|kind| {
         let mut crypto = crypto(kind, 4, 0);
         let good = vote(kind, subject(Domain::Vote, 3), 2);
@@ -61,7 +61,7 @@ fn a_vote_is_valid_for_exactly_what_was_signed() {
 }
 
 #[test]
-fn own_signatures_verify_everywhere() {
+fn every_replica_verifies_a_signature() {
     every_scheme(|kind| {
         let (mine, mut theirs) = (crypto(kind, 7, 5), crypto(kind, 7, 1));
         let mut vote = vote(kind, subject(Domain::Proposal, 9), 5);
@@ -99,7 +99,7 @@ fn a_quorum_makes_a_certificate_that_others_accept() {
 }
 
 #[test]
-fn more_than_a_quorum_is_a_certificate_too() {
+fn more_votes_than_a_quorum_make_a_certificate() {
     every_scheme(|kind| {
         let subject = subject(Domain::Vote, 5);
         let certificate = crypto(kind, 4, 0).assemble(&subject, votes(kind, subject, 0..4)).unwrap();
@@ -108,7 +108,7 @@ fn more_than_a_quorum_is_a_certificate_too() {
 }
 
 #[test]
-fn attachments_stand_in_the_signers_order_and_are_covered() {
+fn attachments_are_in_the_signers_order_and_signed() {
     every_scheme(|kind| {
         let quorum_certificate = |view| {
             let subject = subject(Domain::Vote, view);
@@ -175,7 +175,7 @@ fn structure_is_checked_before_signatures() {
 }
 
 #[test]
-fn a_certificate_proves_nothing_else() {
+fn a_certificate_proves_no_other_statement() {
     every_scheme(|kind| {
         let good_subject = subject(Domain::Vote, 5);
         let good = crypto(kind, 5, 0).assemble(&good_subject, votes(kind, good_subject, 0..4)).unwrap();
@@ -193,7 +193,7 @@ fn a_certificate_proves_nothing_else() {
             assert_eq!(
                 other.verify_certificate(&certificate),
                 expected,
-                "{kind}: a refusal is not remembered as success"
+                "{kind}: a refused certificate is in the cache"
             );
         }
         let mut members = committee(kind, 5);
@@ -237,7 +237,7 @@ fn finding_one_bad_vote_takes_few_checks() {
 }
 
 #[test]
-fn strangers_and_odd_attachments_are_blamed() {
+fn non_members_and_odd_attachments_are_blamed() {
     every_scheme(|kind| {
         let subject = subject(Domain::Timeout, 5);
         let high = |voter| vote_in(&cluster(), kind, subject, Attachment::HighView(quorate_types::View(4)), voter);
@@ -251,7 +251,7 @@ fn strangers_and_odd_attachments_are_blamed() {
 }
 
 #[test]
-fn callers_that_break_the_contract_are_stopped() {
+fn violations_of_the_callers_contract_panic() {
     every_scheme(|kind| {
         let good = subject(Domain::Vote, 5);
         let three = |subject| votes(kind, subject, 0..3);
@@ -300,7 +300,7 @@ fn genesis_needs_no_proof_and_has_one_form() {
 }
 
 #[test]
-fn what_is_assembled_survives_the_wire() {
+fn certificates_survive_encoding() {
     let subject = subject(Domain::Timeout, 5);
     let genesis = Attachment::HighCertificate(Box::new(Certificate::genesis(&cluster())));
     let votes = (0..3).map(|voter| vote_in(&cluster(), SchemeKind::ED25519, subject, genesis.clone(), voter)).collect();

@@ -1,4 +1,4 @@
-//! Key files come back as they were written, and are refused by name when they are not for the one who reads them.
+//! Key files are read back as they were written, and files of another owner are refused with the owner's name.
 
 use crate::common::*;
 use crate::toy::AGGREGATE;
@@ -48,7 +48,7 @@ fn read(path: &Path) -> Result<ReplicaKeys, key_file::KeyFileError> {
     key_file::read(path, KIND, &cluster(), ME)
 }
 
-/// What reading a changed text says; the text has the mode of a key file.
+/// Returns the error of reading a changed text; the file has the mode of a key file.
 fn refusal(path: &Path, text: &str) -> String {
     fs::write(path, text).unwrap();
     let message = read(path).unwrap_err().to_string();
@@ -57,7 +57,7 @@ fn refusal(path: &Path, text: &str) -> String {
 }
 
 #[test]
-fn a_key_comes_back() {
+fn a_written_key_is_read_back() {
     for kind in SchemeKind::ALL.iter().copied().chain([AGGREGATE]) {
         let directory = Directory::new(&format!("round-{kind}"));
         let path = directory.file();
@@ -74,7 +74,7 @@ fn a_key_comes_back() {
 }
 
 #[test]
-fn generated_keys_differ_and_seeds_decide() {
+fn generated_keys_differ_and_equal_seeds_give_equal_keys() {
     let [one, two] = [0, 1].map(|_| KeyPair::generate(KIND).unwrap());
     assert_ne!(one.public_key(), two.public_key());
     assert_eq!(key(KIND, 7).public_key(), key(KIND, 7).public_key());
@@ -84,7 +84,7 @@ fn generated_keys_differ_and_seeds_decide() {
 }
 
 #[test]
-fn debugging_shows_no_secret() {
+fn debug_output_has_no_secret() {
     let seed = [0xab; 32];
     let shown = format!("{:?} {:#?}", KeyPair::from_seed(KIND, seed), KeyPair::from_seed(KIND, seed));
     assert!(shown.contains("ed25519"));
@@ -115,7 +115,7 @@ fn a_file_that_others_can_access_is_refused() {
 }
 
 #[test]
-fn somebody_elses_file_is_refused_by_name() {
+fn another_owners_file_is_refused_by_name() {
     let (_directory, path, _) = Directory::with_key("owner");
     let error = key_file::read(&path, KIND, &cluster(), ReplicaId(5)).unwrap_err().to_string();
     assert!(error.contains("belongs to replica 3, not to replica 5"), "{error}");
@@ -127,7 +127,7 @@ fn somebody_elses_file_is_refused_by_name() {
 }
 
 #[test]
-fn damage_is_named_and_the_secret_is_not_shown() {
+fn errors_name_the_damage_without_showing_the_secret() {
     let (_directory, path, text) = Directory::with_key("damage");
     let secret = text.lines().last().unwrap().split(" = ").nth(1).unwrap().to_owned();
     assert_eq!(secret.len(), 64);
@@ -151,15 +151,18 @@ fn damage_is_named_and_the_secret_is_not_shown() {
     let cases = [
         (text.replace("version 2", "version 3"), "version \"3\"".to_owned()),
         (text.replace("version 2", "version 1"), "make a new cluster with `quorate testnet`".to_owned()),
-        (text.replace("quorate", "other"), "no key file".to_owned()),
-        (String::new(), "no key file".to_owned()),
+        (text.replace("quorate", "other"), "not a key file".to_owned()),
+        (String::new(), "not a key file".to_owned()),
         (text.replace("scheme = ed25519", "scheme = rsa"), format!("line {} names no", line("scheme"))),
         (text.replace("replica = 3", "replica = 70000"), format!("line {} is not a replica", line("replica"))),
-        (text.replace("voting_secret_key = ", "secret = "), format!("line {} has a field", line("voting_secret_key"))),
+        (
+            text.replace("voting_secret_key = ", "secret = "),
+            format!("line {} has an unknown field", line("voting_secret_key")),
+        ),
         (text.replace("voting_secret_key = ", ""), format!("line {} is not of the form", line("voting_secret_key"))),
         (
             text.replace(&secret, &secret[..62]),
-            format!("line {} is no private key of its scheme", line("voting_secret_key")),
+            format!("line {} is not a private key of its scheme", line("voting_secret_key")),
         ),
         (
             text.replace(&secret, &"0".repeat(64)),
@@ -173,11 +176,11 @@ fn damage_is_named_and_the_secret_is_not_shown() {
         assert!(!message.contains(&secret[..16]), "the secret is shown: {message}");
     }
     fs::write(&path, [0xff, 0xfe]).unwrap();
-    assert!(read(&path).unwrap_err().to_string().contains("no key file"));
+    assert!(read(&path).unwrap_err().to_string().contains("not a key file"));
 }
 
 #[test]
-fn what_is_no_file_is_named() {
+fn a_missing_file_and_a_directory_are_refused() {
     let directory = Directory::new("absent");
     assert!(read(&directory.file()).unwrap_err().to_string().contains("cannot open it"));
     assert!(matches!(read(&directory.0).unwrap_err().fault, KeyFileFault::NotAFile));
@@ -190,9 +193,9 @@ fn what_is_no_file_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever stands after the header, reading ends with a key or an error.
+    /// Reading any text after the header ends with a key or an error.
     #[test]
-    fn any_text_is_read_or_refused(body in "[ -~\n]{0,200}") {
+    fn arbitrary_text_never_panics(body in "[ -~\n]{0,200}") {
         let directory = Directory::new("any");
         let path = directory.file();
         fs::write(&path, format!("quorate private key, version 2\n{body}")).unwrap();

@@ -1,4 +1,5 @@
-//! A scheme of secrets that two share each: one signature for all has a part for each, and one for a single member is that part.
+//! A scheme with a secret for each pair of members: a signature for all has one part for each member, and a signature
+//! for a single member is that part.
 
 use crate::common::{committee, key, subject};
 use crate::toy::TAGS;
@@ -9,7 +10,7 @@ use quorate_types::{Attachment, Domain, ReplicaId, Vote};
 const MESSAGE: &[u8] = b"a message";
 
 #[test]
-fn each_member_checks_its_own_part_and_nobody_else_can() {
+fn only_a_member_can_check_its_part() {
     let committee = committee(TAGS, 4);
     let keyring = |me: u16| Keyring::of_member(TAGS, &committee, ReplicaId(me), &key(TAGS, me)).unwrap();
     let mine = keyring(1);
@@ -25,7 +26,7 @@ fn each_member_checks_its_own_part_and_nobody_else_can() {
         assert_eq!(theirs.verify(ReplicaId(1), MESSAGE, &to_one), other == 2);
         assert!(!theirs.verify(ReplicaId(1), b"another", &to_all));
     }
-    assert!(Keyring::shared(TAGS, &committee).unwrap().is_none(), "no two members have the same keys");
+    assert!(Keyring::shared(TAGS, &committee).unwrap().is_none(), "members with secrets share a keyring");
     assert!(
         !Keyring::new(TAGS, &committee).unwrap().verify(ReplicaId(1), MESSAGE, &to_all),
         "an auditor has no secret"
@@ -48,5 +49,5 @@ fn a_quorum_of_vectors_convinces_every_member() {
         assert_eq!(device(other).verify_certificate(&certificate), Ok(()));
     }
     let public = Keyring::new(TAGS, &committee).unwrap();
-    assert!(quorate_crypto::verify_certificate(&public, &certificate).is_err(), "it convinces nobody without a secret");
+    assert!(quorate_crypto::verify_certificate(&public, &certificate).is_err(), "verified without a secret");
 }

@@ -1,5 +1,6 @@
-//! A batch accepts exactly what single verification by ZIP-215 accepts. The oracle is ed25519-zebra's single verification; signatures
-//! with components of small order, non-canonical encodings and scalars out of range are made here, from the equations.
+//! A batch accepts exactly what single verification by ZIP-215 accepts. The oracle is ed25519-zebra's single
+//! verification; signatures with components of small order, non-canonical encodings and scalars out of range are
+//! constructed here from the equations.
 
 use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT, EIGHT_TORSION};
 use curve25519_dalek::edwards::EdwardsPoint;
@@ -34,7 +35,7 @@ impl Key {
         Key { secret, encoded: point.compress().to_bytes() }
     }
 
-    /// A signature whose R has a component of small order.
+    /// Signs with a component of small order in R.
     fn sign(&self, message: &[u8], torsion: usize) -> [u8; 64] {
         let nonce = scalar(message.len() as u64, &[&self.encoded[..], message].concat());
         let commitment = ED25519_BASEPOINT_POINT * nonce + EIGHT_TORSION[torsion % 8];
@@ -83,14 +84,15 @@ fn batch(table: &KeyTable, cases: &[Case]) -> bool {
     table.verify_many(cases.iter().map(|(key, message, signature)| (*key, &message[..], &signature[..])))
 }
 
-/// The same without a table, as for keys that are not known beforehand.
+/// Does the same without a table, as for keys that are not known beforehand.
 fn batch_of_strangers(keys: &[[u8; 32]], cases: &[Case]) -> bool {
     let keys: Vec<PublicKey> = keys.iter().map(|key| PublicKey::decode(key).unwrap()).collect();
     let keys: Vec<&PublicKey> = keys.iter().collect();
     verify_many(&keys, cases.iter().map(|(key, message, signature)| (*key, &message[..], &signature[..])))
 }
 
-/// All encodings of points of small order: the eight canonical ones, and those with y not reduced or with the sign of zero set.
+/// All encodings of points of small order: the eight canonical ones, and those with y not reduced or with the sign of
+/// zero set.
 fn small_order_encodings() -> Vec<[u8; 32]> {
     const PRIME: [u8; 32] = {
         let mut prime = [0xff; 32];
@@ -113,7 +115,8 @@ fn small_order_encodings() -> Vec<[u8; 32]> {
     encodings
 }
 
-/// The vectors of ZIP-215: s = 0 and A, R of small order in any encoding satisfy the cofactored equation, whatever the message.
+/// The vectors of ZIP-215: s = 0 and A, R of small order in any encoding satisfy the cofactored equation for every
+/// message.
 #[test]
 fn all_encodings_of_small_order_points_are_accepted() {
     let encodings = small_order_encodings();
@@ -138,9 +141,9 @@ fn all_encodings_of_small_order_points_are_accepted() {
     assert!(!batch(&table, &cases) && !batch_of_strangers(&encodings, &cases));
 }
 
-/// What a check without the cofactor would refuse, alone or depending on its neighbours.
+/// A check without the cofactor would refuse these, alone or depending on the rest of the batch.
 #[test]
-fn components_of_small_order_never_matter() {
+fn components_of_small_order_are_ignored() {
     let keys: Vec<Key> = (0..8).map(|at| Key::new(at as u64, at)).collect();
     let table = table(&keys.iter().map(|key| key.encoded).collect::<Vec<_>>());
     for torsion in 0..8 {
@@ -176,7 +179,7 @@ fn errors_that_would_cancel_are_found() {
 }
 
 #[test]
-fn edges() {
+fn edge_cases_of_batches() {
     let key = Key::new(1, 0);
     let table = table(&[key.encoded]);
     let good: Case = (0, b"m".to_vec(), key.sign(b"m", 0).to_vec());
@@ -220,7 +223,7 @@ fn the_vectors_of_the_rfc_hold() {
     assert!(batch(&table, &[(0, vec![0x72], signature.clone()), (0, vec![0x72], signature)]));
 }
 
-/// What is done to a good signature.
+/// Change to a good signature.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     None,

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 pub struct Outgoing<M> {
     pub to: To,
     pub message: Envelope<M>,
-    /// The host first signs the vote in the message.
+    /// The host must sign the vote in the message first.
     pub sign: bool,
 }
 
@@ -22,7 +22,7 @@ pub enum Peers {
     Others,
 }
 
-/// Returns to which other replicas a message of `me` goes, and whether `me` receives it too.
+/// Returns the other replicas to which `me` sends a message, and whether `me` receives it too.
 pub fn split(to: To, me: ReplicaId) -> (Peers, bool) {
     match to {
         To::One(one) if one == me => (Peers::Nobody, true),
@@ -32,7 +32,7 @@ pub fn split(to: To, me: ReplicaId) -> (Peers, bool) {
     }
 }
 
-/// Holds messages until the records that they depend on are durable, in the order in which the replica sent them.
+/// Holds messages until the records that they depend on are durable, in the order in which they were sent.
 #[derive(Debug)]
 pub struct DurabilityGate<M> {
     held: VecDeque<(RecordId, Outgoing<M>)>,

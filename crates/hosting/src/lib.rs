@@ -1,4 +1,4 @@
-//! quorate: rules that all hosts of a replica share, without I/O.
+//! quorate: rules without I/O that all hosts of a replica share.
 //!
 //! The node, the simulator, Twins and the tests of the core perform the same actions on different devices. This crate
 //! has the rules that do not depend on the devices: which states are kept for peers ([`StateKeeper`]) and which

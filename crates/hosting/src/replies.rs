@@ -37,8 +37,8 @@ impl Answers {
     }
 }
 
-/// Returns why a new bundle's expiry is invalid at this height, if it is. A replica that lags does not refuse a bundle
-/// that others accept; whether the bundle is executed depends only on the height of its block.
+/// Returns why a new bundle's expiry is invalid at this height, if it is. The upper limit is twice the lifetime, so
+/// that a lagging replica does not refuse a bundle that others accept; execution checks against the block's height.
 pub fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
     let (expires, earliest, latest) = (bundle.expires(), height.0 + EXPIRY_MARGIN_BLOCKS, height.latest_expiry());
     if expires.0 <= earliest {
@@ -55,20 +55,21 @@ pub fn bad_expiry(bundle: &Bundle, height: Height) -> Option<String> {
     })
 }
 
-/// Returns the message for a client whose bundle the replica refused; the client may resend it. `None` if the bundle
-/// was executed and `is_answered`: its reply is cached and on its way, or no replies are given.
+/// Returns the message for the client of a refused bundle; the client may resend it. `None` if the bundle was executed
+/// and `is_answered`: its reply is cached and on its way, or no replies are given.
 pub fn refusal(why: Refusal, is_answered: bool) -> Option<&'static str> {
     Some(match why {
         Refusal::Executed if is_answered => return None,
         Refusal::PoolFull => {
-            "too many commands wait to be ordered; send the bundle again later, or raise `pool_bundles` and `pool_bytes`"
+            "too many commands wait to be ordered; send the bundle again later, or raise `pool_bundles` and \
+             `pool_bytes`"
         }
         Refusal::Expired => {
             "the bundle has expired, or may before it can be ordered; sign its commands again, to expire later"
         }
         Refusal::Executed => {
-            "the bundle was ordered before, some of its commands were refused, and its reply is no longer kept; \
-             what became of each command is told once the bundle has expired; or raise `reply_cache_bytes`"
+            "the bundle was ordered before, some of its commands were refused, and its reply is no longer cached; \
+             the outcome of each command is reported once the bundle has expired; or raise `reply_cache_bytes`"
         }
     })
 }
@@ -128,7 +129,7 @@ impl<R: Clone> ReplyCache<R> {
     }
 
     fn forget_first(&mut self) {
-        let (oldest, size, _) = self.replies.pop_front().expect("bytes are counted for a reply that is kept");
+        let (oldest, size, _) = self.replies.pop_front().expect("cached bytes belong to a cached reply");
         self.bytes -= size;
         if self.positions.get(&oldest.prefix()) == Some(&self.first) {
             self.positions.remove(&oldest.prefix());

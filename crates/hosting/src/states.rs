@@ -1,4 +1,4 @@
-//! The states that a replica keeps for its peers, and the one that it is receiving.
+//! The states that a replica keeps for its peers, and the state that it is receiving.
 
 use bytes::Bytes;
 use quorate_consensus::recovery::checkpoints::STATES_KEPT;
@@ -6,8 +6,8 @@ use quorate_consensus::recovery::transfer::{MANIFEST, Part};
 use quorate_types::state::chunk_of;
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Wire};
 
-/// Maximum number of states kept without a certificate; the oldest is dropped. Each may take gigabytes of memory, but a
-/// certificate may come late, and a peer that fetches a dropped state has to ask another replica.
+/// Maximum number of states kept without a certificate; the oldest is dropped. Each may take gigabytes of memory. The
+/// certificate of a dropped state may come late: a peer that fetches it then has to ask another replica.
 pub const MAX_UNCERTIFIED: usize = 4;
 
 /// Storage of a state's bytes: memory, a file, or a simulated disk.
@@ -22,7 +22,6 @@ impl Chunks for Bytes {
     }
 }
 
-/// A state that is kept.
 #[derive(Debug)]
 pub struct Kept<S> {
     pub height: Height,
@@ -32,7 +31,6 @@ pub struct Kept<S> {
     pub state: S,
 }
 
-/// A state that is being received.
 #[derive(Debug)]
 struct Receiving {
     height: Height,
@@ -48,7 +46,7 @@ impl Receiving {
 }
 
 /// Performs the state actions of [`quorate_consensus::Action`]: keep, certify, read, receive, adopt. Keeps the last
-/// [`STATES_KEPT`] certified states, and at most [`MAX_UNCERTIFIED`] that wait for a certificate.
+/// [`STATES_KEPT`] certified states, and at most [`MAX_UNCERTIFIED`] without a certificate.
 #[derive(Debug)]
 pub struct StateKeeper<S> {
     /// Ascending by height.
@@ -75,7 +73,7 @@ impl<S: Chunks> StateKeeper<S> {
         });
     }
 
-    /// Keeps a certified state, from before a restart or received and adopted.
+    /// Keeps a certified state that was restored after a restart or received from peers.
     pub fn keep_certified(&mut self, certificate: Certificate, manifest: Manifest, state: S) {
         let height = certificate.subject.height;
         self.insert(Kept { height, manifest, certificate: None, state });
@@ -106,8 +104,8 @@ impl<S: Chunks> StateKeeper<S> {
         self.get_mut(height)
     }
 
-    /// Returns a part of a kept state. It need not be certified here: the requester has the certificate, which proves
-    /// part and manifest.
+    /// Returns a part of a kept state. It need not be certified here: the requester has the certificate, which covers
+    /// the part and the manifest.
     pub fn read(&mut self, height: Height, part: Part) -> Option<Bytes> {
         let kept = self.get_mut(height)?;
         match part {
@@ -120,8 +118,8 @@ impl<S: Chunks> StateKeeper<S> {
         }
     }
 
-    /// Starts to receive a state, and returns which of its chunks are here already: from `find`, which looks in the
-    /// host's own places, from an interrupted transfer, or from the newest kept state.
+    /// Starts to receive a state, and returns the chunks of it that are already here: from `find`, which looks in
+    /// host-specific places, from an interrupted transfer, or from the newest kept state.
     pub fn receive(
         &mut self,
         height: Height,
@@ -147,16 +145,16 @@ impl<S: Chunks> StateKeeper<S> {
     /// Keeps a verified chunk of the state that is being received.
     ///
     /// # Panics
-    /// If that state is not the one that is being received.
+    /// If another state is being received.
     pub fn keep_chunk(&mut self, height: Height, chunk: u32, bytes: Bytes) {
         let receiving = self.receiving.as_mut().filter(|receiving| receiving.height == height);
-        receiving.expect("chunks come after the host has prepared for them").chunks[chunk as usize] = Some(bytes);
+        receiving.expect("a transfer was started").chunks[chunk as usize] = Some(bytes);
     }
 
     /// Returns the received state. It is not kept yet: call [`StateKeeper::keep_certified`] once it is durable.
     ///
     /// # Panics
-    /// If a chunk of it is missing, or it is not the one that was being received.
+    /// If a chunk is missing, or another state was being received.
     pub fn received(&mut self, height: Height) -> (Manifest, Bytes) {
         let receiving = self.receiving.take().filter(|receiving| receiving.height == height);
         let Receiving { manifest, chunks, .. } = receiving.expect("a state is received before it is adopted");

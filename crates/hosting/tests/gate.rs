@@ -1,4 +1,4 @@
-//! Messages wait for their records, in their order.
+//! Messages wait for their records and stay in order.
 
 use quorate_consensus::protocols::chained::message::ChainedMessage;
 use quorate_consensus::seam::RecordId;
@@ -15,7 +15,7 @@ fn released(gate: &mut DurabilityGate<ChainedMessage>, durable: Option<u64>) -> 
 }
 
 #[test]
-fn a_message_leaves_when_its_record_is_durable_and_not_before() {
+fn a_message_is_released_when_its_record_is_durable_and_not_before() {
     let mut gate = DurabilityGate::default();
     gate.hold(RecordId(3), message(1));
     gate.hold(RecordId(3), message(2));
@@ -30,7 +30,7 @@ fn a_message_leaves_when_its_record_is_durable_and_not_before() {
 }
 
 #[test]
-fn a_message_does_not_overtake_one_that_waits_for_a_later_record() {
+fn a_message_does_not_overtake_one_with_a_later_record() {
     let mut gate = DurabilityGate::default();
     gate.hold(RecordId(5), message(1));
     gate.hold(RecordId(3), message(2));
@@ -39,7 +39,7 @@ fn a_message_does_not_overtake_one_that_waits_for_a_later_record() {
 }
 
 #[test]
-fn a_crash_takes_what_waits() {
+fn a_crash_drops_waiting_messages() {
     let mut gate = DurabilityGate::default();
     gate.hold(RecordId(1), message(1));
     gate.clear();
@@ -47,7 +47,7 @@ fn a_crash_takes_what_waits() {
 }
 
 #[test]
-fn a_message_comes_back_to_its_sender_if_it_is_meant_too() {
+fn a_message_returns_to_its_sender_if_it_is_a_recipient() {
     let (me, other) = (ReplicaId(2), ReplicaId(1));
     assert_eq!(split(To::One(me), me), (Peers::Nobody, true));
     assert_eq!(split(To::One(other), me), (Peers::One(other), false));

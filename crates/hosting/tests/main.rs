@@ -1,4 +1,4 @@
-//! What every host of a replica relies on.
+//! Tests of the rules that all hosts share.
 
 mod gate;
 mod replies;

@@ -1,4 +1,4 @@
-//! What clients are answered.
+//! Replies to clients.
 
 use quorate_consensus::Refusal;
 use quorate_consensus::data::pool::EXPIRY_MARGIN_BLOCKS;
@@ -12,40 +12,40 @@ fn bundle(expires: Height) -> Bundle {
 }
 
 #[test]
-fn one_replica_acknowledges_where_the_others_say_nothing() {
+fn in_reply_mode_none_only_replica_0_acknowledges() {
     let form = |me, mode| Answers::of(ReplicaId(me), mode).form(Results::bare());
     assert!((0..4).all(|me| form(me, ReplyMode::Each).is_some()));
     assert_eq!([0, 1].map(|me| form(me, ReplyMode::None)), [Some(Results::bare()), None]);
 }
 
 #[test]
-fn a_reply_is_given_once_and_kept_while_there_is_room() {
+fn a_reply_is_made_once_and_cached_while_it_fits() {
     let digest = |number: u8| Digest([number; 32]);
     let mut cache = ReplyCache::new(1000, 7);
     assert_eq!(cache.get_or_keep(digest(1), || ("one", 300)), "one");
-    assert_eq!(cache.get_or_keep(digest(1), || unreachable!("it is kept")), "one");
+    assert_eq!(cache.get_or_keep(digest(1), || unreachable!("the reply is cached")), "one");
     assert_eq!(cache.get_or_keep(digest(2), || ("two", 300)), "two");
     assert_eq!(cache.get(&digest(1)), Some(&"one"));
     assert_eq!(cache.get_or_keep(digest(3), || ("three", 300)), "three");
     assert_eq!([1, 2, 3].map(|number| cache.get(&digest(number)).copied()), [None, Some("two"), Some("three")]);
     assert_eq!(cache.get_or_keep(digest(4), || ("large", 2000)), "large");
-    assert_eq!(cache.get(&digest(4)), None, "it does not fit, and nothing gives way to it");
+    assert_eq!(cache.get(&digest(4)), None, "a reply that does not fit was cached");
     assert_eq!(cache.get(&digest(2)), Some(&"two"));
 }
 
 #[test]
-fn a_bundle_that_expires_too_early_or_too_late_is_not_taken() {
+fn a_bundle_that_expires_too_early_or_too_late_is_refused() {
     let now = Height(1 << 20);
     let early = Height(now.0 + EXPIRY_MARGIN_BLOCKS);
     assert!(bad_expiry(&bundle(early), now).is_some_and(|why| why.contains("may come too late")));
     assert_eq!(bad_expiry(&bundle(early.next()), now), None);
     let late = now.latest_expiry().latest_expiry();
-    assert_eq!(bad_expiry(&bundle(late), now), None, "the replica may be behind by as much");
+    assert_eq!(bad_expiry(&bundle(late), now), None, "this replica may lag by as much");
     assert!(bad_expiry(&bundle(late.next()), now).is_some_and(|why| why.contains("would have no effect")));
 }
 
 #[test]
-fn a_client_whose_reply_is_on_its_way_is_not_refused() {
+fn a_client_with_a_reply_on_its_way_gets_no_refusal() {
     assert_eq!(refusal(Refusal::Executed, true), None);
     assert!(refusal(Refusal::Executed, false).is_some_and(|why| why.contains("reply_cache_bytes")));
     for why in [Refusal::PoolFull, Refusal::Expired] {

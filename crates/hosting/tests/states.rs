@@ -1,4 +1,4 @@
-//! Which states are kept, and how one is received.
+//! States that are kept, and a state that is received.
 
 use bytes::Bytes;
 use quorate_consensus::recovery::checkpoints::STATES_KEPT;
@@ -7,7 +7,7 @@ use quorate_hosting::{Chunks, MAX_UNCERTIFIED, StateKeeper};
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
 use quorate_types::{Certificate, ClusterId, Decoder, Domain, Height, Manifest, Wire};
 
-/// A state of three chunks, the last of one byte; the middle one differs from height to height.
+/// A state of three chunks; the last has one byte, and the middle one depends on the height.
 fn state(height: u64) -> Bytes {
     let mut bytes = vec![1; 2 * CHUNK_BYTES + 1];
     bytes[CHUNK_BYTES..2 * CHUNK_BYTES].fill(height as u8);
@@ -44,7 +44,7 @@ fn the_last_uncertified_states_are_kept() {
 }
 
 #[test]
-fn a_certificate_ends_the_wait_of_those_below_and_the_last_but_one_stays() {
+fn a_certificate_drops_uncertified_states_below_and_all_but_the_last_two_certified_ones() {
     let mut keeper = StateKeeper::default();
     keep(&mut keeper, 1);
     assert!(keeper.certify(certificate(1)).is_some());
@@ -56,13 +56,13 @@ fn a_certificate_ends_the_wait_of_those_below_and_the_last_but_one_stays() {
     assert_eq!(heights(&keeper), [2, 4]);
     assert_eq!(keeper.certified().count(), STATES_KEPT);
     (5..=9).for_each(|height| keep(&mut keeper, height));
-    assert_eq!(heights(&keeper), [2, 4, 6, 7, 8, 9], "the certified are not what gives way");
-    assert!(keeper.certify(certificate(5)).is_none(), "it is gone");
+    assert_eq!(heights(&keeper), [2, 4, 6, 7, 8, 9], "a certified state was dropped");
+    assert!(keeper.certify(certificate(5)).is_none(), "the state was dropped");
     assert_eq!(heights(&keeper), [2, 4, 6, 7, 8, 9]);
 }
 
 #[test]
-fn a_state_is_read_part_by_part() {
+fn a_state_is_read_in_parts() {
     let mut keeper = StateKeeper::default();
     keep(&mut keeper, 1);
     let manifest = keeper.read(Height(1), MANIFEST).expect("it is kept");
@@ -75,12 +75,12 @@ fn a_state_is_read_part_by_part() {
 }
 
 #[test]
-fn chunks_that_are_here_are_not_fetched() {
+fn chunks_already_here_are_not_fetched() {
     let mut keeper = StateKeeper::default();
     assert_eq!(transfer(&mut keeper, 1), [0u32; 0]);
     keep(&mut keeper, 1);
     assert_eq!(transfer(&mut keeper, 2), [0, 2], "the newest state has them");
-    keeper.keep_chunk(Height(2), 1, chunk_of(&state(2), 1).expect("it has three"));
+    keeper.keep_chunk(Height(2), 1, chunk_of(&state(2), 1).expect("a state has three chunks"));
     keeper.retain(|_| false);
     assert_eq!(transfer(&mut keeper, 3), [0, 2], "the interrupted transfer had them");
     keeper.forget_received();
@@ -94,24 +94,26 @@ fn chunks_that_are_here_are_not_fetched() {
 fn a_state_is_received_and_kept() {
     let mut keeper = StateKeeper::default();
     transfer(&mut keeper, 7);
-    (0..3).for_each(|chunk| keeper.keep_chunk(Height(7), chunk, chunk_of(&state(7), chunk).expect("it has three")));
+    (0..3).for_each(|chunk| {
+        keeper.keep_chunk(Height(7), chunk, chunk_of(&state(7), chunk).expect("a state has three chunks"))
+    });
     let (manifest, received) = keeper.received(Height(7));
     assert_eq!((manifest.clone(), received.clone()), (Manifest::of(&state(7)), state(7)));
-    assert_eq!(heights(&keeper), [0u64; 0], "not before it is durable");
+    assert_eq!(heights(&keeper), [0u64; 0], "kept before it is durable");
     keeper.keep_certified(certificate(7), manifest, received);
     assert_eq!(keeper.certified().map(|(checkpoint, _)| checkpoint).collect::<Vec<_>>(), [&certificate(7)]);
 }
 
 #[test]
 #[should_panic(expected = "when all its chunks are here")]
-fn a_state_that_is_not_all_here_is_not_adopted() {
+fn adopting_an_incomplete_state_panics() {
     let mut keeper = StateKeeper::default();
     transfer(&mut keeper, 7);
-    keeper.keep_chunk(Height(7), 0, chunk_of(&state(7), 0).expect("it has three"));
+    keeper.keep_chunk(Height(7), 0, chunk_of(&state(7), 0).expect("a state has three chunks"));
     keeper.received(Height(7));
 }
 
-/// A disk that gives other bytes than were written.
+/// A disk that returns other bytes than were written.
 struct Rotten(Bytes);
 
 impl Chunks for Rotten {
@@ -121,7 +123,7 @@ impl Chunks for Rotten {
 }
 
 #[test]
-fn a_chunk_that_a_disk_has_spoilt_is_fetched() {
+fn a_chunk_damaged_on_disk_is_fetched() {
     let mut keeper = StateKeeper::default();
     keeper.keep(Height(1), Manifest::of(&state(1)), Rotten(state(1)));
     assert_eq!(keeper.receive(Height(2), Manifest::of(&state(2)), |_| None), [0u32; 0]);

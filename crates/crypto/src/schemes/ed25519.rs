@@ -13,7 +13,6 @@ use quorate_types::{Committee, ReplicaId, Signers};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
-/// The scheme.
 pub struct Ed25519;
 
 static PROFILE: SchemeProfile = SchemeProfile {
@@ -80,7 +79,7 @@ pub(crate) fn decode_members<'a>(
     (0..).map(ReplicaId).zip(encoded).map(decode).collect()
 }
 
-/// Boxed by the scheme, so that moving the key leaves no copy of the secret behind.
+/// Boxed by the scheme, so that moving the key leaves no copy of the secret in memory.
 struct Secret {
     key: Zeroizing<SigningKey>,
     public_key: Bytes,

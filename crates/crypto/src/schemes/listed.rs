@@ -12,7 +12,7 @@ pub fn assemble_list(claims: &[Claim<'_>]) -> Bytes {
     proof.freeze()
 }
 
-/// Verifies such a proof, of signatures of `width` bytes each, with `verify_many`.
+/// Verifies a list of signatures of `width` bytes each with `verify_many`.
 pub fn verify_list(
     signers: &Signers,
     statements: &Statements,

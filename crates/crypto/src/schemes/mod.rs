@@ -1,4 +1,4 @@
-//! The signature schemes. One more is one file here and one line in [`SchemeKind::ALL`].
+//! The signature schemes. A new scheme is one file here and one line in [`SchemeKind::ALL`].
 
 mod ed25519;
 mod listed;

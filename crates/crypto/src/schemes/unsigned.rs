@@ -14,7 +14,7 @@ static PROFILE: SchemeProfile = SchemeProfile {
     name: "none",
     summary: "no signatures at all: a baseline to measure against",
     unforgeable: false,
-    // Every proof is believed, so every protocol runs.
+    // Every proof is accepted, so every protocol runs.
     transferable: true,
     attributable: false,
     aggregatable: false,
@@ -62,7 +62,6 @@ impl PrivateKey for NoSecret {
     }
 }
 
-/// The number of members.
 struct Members(usize);
 
 impl Keys for Members {

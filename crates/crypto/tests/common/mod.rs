@@ -1,4 +1,4 @@
-//! What the tests of this crate share: committees with known keys, and votes by their members.
+//! Shared by the tests of this crate: committees with known keys, and votes by their members.
 
 #![allow(dead_code)]
 

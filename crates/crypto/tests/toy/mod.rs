@@ -1,4 +1,4 @@
-//! Two schemes that no list knows, made of hashes: they show that a scheme is one file, and protect nothing.
+//! Two schemes made of hashes that are in no list. They show that a scheme is one file; they protect nothing.
 
 #![allow(dead_code)]
 
@@ -8,9 +8,9 @@ use quorate_crypto::statements::Statements;
 use quorate_crypto::{CryptoError, SEED_BYTES, SchemeKind, Zeroizing};
 use quorate_types::{Committee, Hasher, ReplicaId, Signers};
 
-/// A proof is the exclusive or of all signatures: as long as one, however many signed.
+/// A proof is the exclusive or of all signatures, so its length is independent of the number of signers.
 pub const AGGREGATE: SchemeKind = SchemeKind::of(&Aggregate);
-/// A signature has a tag for each member, which that member alone can check.
+/// A signature has a tag for each member, which only that member can check.
 pub const TAGS: SchemeKind = SchemeKind::of(&Tags);
 
 const DIGEST_BYTES: usize = 32;
@@ -22,7 +22,7 @@ fn hash(parts: &[&[u8]]) -> [u8; DIGEST_BYTES] {
     hasher.finish().0
 }
 
-/// A key whose public key is the hash of its seed.
+/// A key with the hash of its seed as its public key.
 struct Seed(Zeroizing<[u8; SEED_BYTES]>);
 
 impl PrivateKey for Seed {
@@ -39,12 +39,12 @@ impl PrivateKey for Seed {
     }
 }
 
-/// Differs from every signature: those are of `toy1` hashes of a key and a message that begins with a tag.
+/// Differs from every signature: signatures are `toy1` hashes of a key and a message that begins with a tag.
 fn possession_of(public_key: &[u8]) -> [u8; DIGEST_BYTES] {
     hash(&[b"possession", public_key])
 }
 
-/// The key of the aggregate toy, whose committees list a proof of possession.
+/// The key of the aggregate toy; its committees list a proof of possession.
 struct Proven(Box<dyn PrivateKey>);
 
 impl PrivateKey for Proven {
@@ -194,7 +194,7 @@ impl TagKeys {
 
 impl Keys for TagKeys {
     fn sign(&self, _key: &dyn PrivateKey, message: &[u8], to: Recipients) -> Bytes {
-        let me = self.me.expect("a member signs");
+        let me = self.me.expect("only members sign");
         match to {
             Recipients::One(to) => Bytes::copy_from_slice(&self.tag(me, to, message)),
             Recipients::All => {
