@@ -329,7 +329,8 @@ fn a_stale_name_is_found() {
     ] {
         assert!(check_span(&document, span).is_err(), "{span}");
     }
-    for span in ["consensus/replica/mod.rs", "Replica", "Replica::step", "--protocol", "quorate bench --protocol pbft"] {
+    for span in ["consensus/replica/mod.rs", "Replica", "Replica::step", "--protocol", "quorate bench --protocol pbft"]
+    {
         assert_eq!(check_span(&document, span), Ok(()), "{span}");
     }
     assert!(check_link(&document, "NOWHERE.md").is_err());
