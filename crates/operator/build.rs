@@ -1,4 +1,4 @@
-//! Tells the binary what it is made from. Works without git, and asks no network.
+//! Records in the binary how it was built. Works without git and without network access.
 
 use std::env;
 use std::process::Command;
@@ -9,7 +9,7 @@ fn main() {
     let backend = match env::var("CARGO_CFG_CURVE25519_DALEK_BACKEND").ok().as_deref() {
         Some("avx512") => "avx512, avx2 or serial, as the processor allows".to_owned(),
         Some(forced) => forced.to_owned(),
-        None => "avx2 or serial, as the processor allows; .cargo/config.toml was not read".to_owned(),
+        None => "avx2 or serial, as the processor allows; .cargo/config.toml was ignored".to_owned(),
     };
     for (name, value) in [
         ("QUORATE_COMMIT", commit),
@@ -20,7 +20,7 @@ fn main() {
         println!("cargo::rustc-env={name}={}", value.unwrap_or_else(|| "unknown".to_owned()));
     }
     println!("cargo::rerun-if-changed=build.rs");
-    // A commit moves HEAD, or the branch that it names, which is told by the log of HEAD.
+    // A commit changes HEAD or the branch it names; the log of HEAD records both.
     for file in ["HEAD", "logs/HEAD"] {
         if let Some(path) = output("git", &["rev-parse", "--git-path", file]) {
             println!("cargo::rerun-if-changed={path}");
@@ -28,7 +28,7 @@ fn main() {
     }
 }
 
-/// The first line that a program prints; none if it is not there or fails.
+/// Returns the first line that a program prints, or `None` if the program is missing or fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
     let line = String::from_utf8(output.stdout).ok()?.lines().next()?.trim().to_owned();

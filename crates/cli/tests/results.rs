@@ -476,7 +476,7 @@ fn a_wrong_value_names_its_flag_and_what_to_write() {
         (&["bench", "--replicas", "4.5"], &["--replicas", "a whole number from 1 to 256"]),
         (&["bench", "--replicas", "4294967296"], &["--replicas", "a whole number from 1 to 256"]),
         (&["bench", "--seed", "-1"], &["--seed", "a whole number from 0"]),
-        (&["bench", "--duration", "-5s"], &["--duration", "`-5s` is no duration"]),
+        (&["bench", "--duration", "-5s"], &["--duration", "`-5s` is not a valid duration"]),
         (&["torture", "--minutes", "-1"], &["--minutes", "a number above 0"]),
         (&["museum", "--max-scenarios", "-1"], &["--max-scenarios"]),
         (&["bench", "--spec", &seed], &["seed", "18446744073709551616 is out of range", "a whole number from 0"]),

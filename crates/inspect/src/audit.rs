@@ -1,4 +1,4 @@
-//! The audit of a journal, which trusts nothing in it.
+//! Audits a journal without trusting anything in it.
 
 use super::InspectResult;
 use super::certificates::{Certificates, shown};
@@ -28,26 +28,25 @@ pub struct Verification {
     pub from_height: u64,
     /// Height that the journal claims is committed.
     pub committed_height: u64,
-    /// Height up to which the journal proves commits to anybody, for the blocks since the last state that was taken
-    /// over.
+    /// Height up to which the journal proves commits to a third party, counted from the last state that the replica
+    /// fetched.
     pub proven_height: u64,
     /// Blocks, committed or not.
     pub blocks: u64,
     /// Bundles in them.
     pub bundles: u64,
-    /// Distinct certificates.
+    /// Number of distinct verified certificates.
     pub certificates: u64,
-    /// Distinct statements of the replica.
+    /// Number of distinct statements that this replica signed.
     pub promises: u64,
     /// Height up to which the journal was executed again, or `None` if the state before its first block is missing.
     pub executed_height: Option<u64>,
-    /// States that match the checkpoints that a quorum vouched for.
+    /// Number of states that match a checkpoint certified by a quorum.
     pub states: u64,
-    /// Checks that were skipped, or that mean less than a reader may think.
+    /// Caveats: checks that were skipped, or that prove less than a reader may assume.
     pub notes: Vec<String>,
-    /// The first faults.
+    /// The first faults; any others are only counted.
     pub faults: Vec<Fault>,
-    /// Total number of faults.
     pub fault_count: u64,
 }
 
@@ -60,13 +59,13 @@ impl Verification {
         let more = self.fault_count - 1;
         let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
         format!(
-            "the journal is not sound: {first}{more}. It is not for this replica to start on: move the journal and its snapshots away, and \
-             start the replica without; it asks the others what it may have said"
+            "the journal is not sound: {first}{more}. Do not start the replica on it: move the journal and its \
+             snapshots away and start without them; the replica then asks the others what it may have signed"
         )
     }
 }
 
-/// Checks of the records read so far.
+/// Checks records one at a time.
 pub(super) struct Audit<'a> {
     place: &'a Place,
     certificates: Certificates<'a>,
@@ -77,17 +76,17 @@ pub(super) struct Audit<'a> {
     writer: Option<Writer>,
     /// Height where the chain begins, once known.
     root: Option<Height>,
-    /// Height where the chain last began: it begins again where the replica took a state over.
+    /// Height where the chain last began: it begins anew wherever the replica fetched a state.
     last_root: Height,
     any: bool,
-    /// Whether records are leftovers, which precede the first complete summary of a journal that was cut.
+    /// Whether the current records are leftovers: they precede the first complete summary of a truncated journal.
     leftovers: bool,
     summary: Vec<(u64, Record)>,
     /// Whether the current records belong to a summary.
     summing: bool,
-    /// Number of blocks that came from a peer with an invalid proof, and the height of the first.
+    /// Number of blocks with an invalid proof from a peer, and the height of the first.
     unproven: (u64, Option<Height>),
-    /// Whether the chain is broken, so later blocks cannot be judged.
+    /// Whether the chain is broken, so that later blocks cannot be judged.
     broken: bool,
     notes: Vec<String>,
     faults: Vec<Fault>,
@@ -134,10 +133,10 @@ impl<'a> Audit<'a> {
         holds
     }
 
-    /// Checks the next record.
     pub fn take(&mut self, id: u64, record: Record) {
         if !std::mem::replace(&mut self.any, true) {
-            // A restarting replica decides in the same way: nothing was cut off if the first record is present.
+            // A restarting replica decides in the same way: the journal is not truncated if its first record is
+            // present.
             self.leftovers = id > 1;
             if !self.leftovers {
                 self.begin(Height(0), self.chain.committed().1);
@@ -156,7 +155,7 @@ impl<'a> Audit<'a> {
                 self.take_kept(id, record);
             }
             record if !self.summary.is_empty() => self.summary.push((id, record)),
-            // Two promises contradict each other wherever they stand.
+            // Contradictory promises are a fault even among leftovers.
             Record::Promise(promise) => {
                 let outcome = self.promises.take(&promise, true);
                 self.demand(id, outcome);
@@ -188,7 +187,7 @@ impl<'a> Audit<'a> {
             Record::Certificate(certificate) => self.certificate(id, &certificate),
             Record::Message(message) => match shown(self.place.config.consensus.protocol, message) {
                 Ok(certificates) => certificates.iter().for_each(|certificate| self.certificate(id, certificate)),
-                Err(why) => self.fault(Some(id), format!("a message of the protocol that cannot be read: {why}")),
+                Err(why) => self.fault(Some(id), format!("cannot decode a protocol message: {why}")),
             },
             Record::Standing(standing) => {
                 standing.certificates.iter().for_each(|certificate| self.certificate(id, certificate));
@@ -215,7 +214,7 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// Checks a certificate that the replica relied on, and commits the blocks that it proves committed.
+    /// Checks a certificate that the replica relied on, and commits the blocks that it commits.
     fn certificate(&mut self, id: u64, certificate: &Certificate) {
         let outcome = self.certificates.check(certificate);
         if !self.demand(id, outcome) {
@@ -230,9 +229,8 @@ impl<'a> Audit<'a> {
         }
     }
 
-    /// Returns the block with the certificate of its parent, without the proof if that is invalid. A block's digest
-    /// does not cover the proof: a block fetched by digest carries whatever proof the peer sent, and the replica does
-    /// not rely on it.
+    /// Returns the block with its parent's certificate, without the proof if that is invalid. A block's digest does not
+    /// cover the proof, so a peer may send a fetched block with any proof; the replica does not rely on it.
     fn link(&mut self, id: u64, block: Arc<Block>) -> Arc<Block> {
         if self.certificates.is_genuine(&block.justify) {
             self.certificate(id, &block.justify);
@@ -263,20 +261,18 @@ impl<'a> Audit<'a> {
         if self.root.is_some() {
             if height <= committed.0 {
                 let what = format!(
-                    "a summary of height {height} and block {digest}, where {} at height {} is committed",
+                    "the summary is of block {digest} at height {height}, but {} at height {} is committed",
                     committed.1, committed.0
                 );
                 self.broken = true;
                 return self.fault(Some(id), what);
             }
             if !self.states.is_vouched(height) {
-                self.fault(
-                    Some(id),
-                    format!("the state of height {height} was taken over, and no quorum vouches for it"),
-                );
+                self.fault(Some(id), format!("the state at height {height} was fetched, but no quorum certified it"));
             }
             self.notes.push(format!(
-                "the blocks from height {} to {height} are not in this journal: the replica was away, and took the state over",
+                "the blocks from height {} to {height} are not in this journal: the replica was away and fetched the \
+                 state instead",
                 committed.0.next()
             ));
         }
@@ -302,17 +298,17 @@ impl<'a> Audit<'a> {
         self.broken = !self.demand(id, committed);
     }
 
-    /// Returns the writer of the export, which gets no more blocks.
+    /// Takes the writer out, so that the export gets no further blocks.
     pub fn take_writer(&mut self) -> Option<Writer> {
         self.writer.take()
     }
 
-    /// Returns the result, and the end of the export.
+    /// Returns the result, and the data for the end of the export.
     pub fn finish(mut self, found: &Inspection, result: &InspectResult) -> (Verification, Ending<'a>) {
         self.judge_files(found, result);
         if self.leftovers {
-            let what = "the journal was cut and has no complete summary, so there is nothing to begin with; it was written by another \
-                        version, or files of it are missing";
+            let what = "the journal was truncated and has no complete summary to begin with; it was written by another \
+                        version, or files are missing";
             self.fault(None, what.to_owned());
         }
         let (states, wrong) = self.states.compare();
@@ -358,16 +354,16 @@ impl<'a> Audit<'a> {
         let (cluster, replica) = (self.place.committee.cluster, self.place.config.replica);
         if let Some(identity) = found.identity.filter(|found| (found.cluster, found.replica) != (cluster, replica)) {
             let what = format!(
-                "the journal is that of replica {} of the cluster {}, and the configuration that of replica {replica} of {}; put the right \
-                 one in its place",
+                "the journal belongs to replica {} of cluster {}, but the configuration is for replica {replica} of \
+                 cluster {}; restore the one that belongs here",
                 identity.replica, identity.cluster.0, cluster.0
             );
             self.fault(None, what);
         }
     }
 
-    /// Checks that the replica has the state on which its journal begins, since it refuses to start without. A state
-    /// above the committed height was taken over from others, and is not in the journal yet. A replica `at_work` may
+    /// Checks that the replica has the state on which its journal begins, since it refuses to start without it. A state
+    /// above the committed height was fetched, and is not in the journal yet. A replica that is running (`at_work`) may
     /// replace its snapshots while they are read.
     fn judge_state(&mut self, root: Height, committed: Height, at_work: bool) {
         let executed = self.states.executed();
@@ -376,15 +372,16 @@ impl<'a> Audit<'a> {
         }
         let what = match executed {
             None => format!(
-                "the journal begins after height {root}, and no snapshot that can be read has the state of that height or a later one"
+                "the journal begins after height {root}, but no readable snapshot has the state at that height or a \
+                 later one"
             ),
             Some(executed) => {
-                format!("it commits up to height {committed}, and only height {executed} could be executed")
+                format!("it commits up to height {committed}, but could be executed only up to height {executed}")
             }
         };
         match at_work {
             true => {
-                self.notes.push(format!("{what}; the replica is at work and may have replaced its snapshots meanwhile"))
+                self.notes.push(format!("{what}; the replica is running and may have replaced its snapshots meanwhile"))
             }
             false => self.fault(None, what),
         }
@@ -393,28 +390,27 @@ impl<'a> Audit<'a> {
     fn take_notes(&mut self, proven: Height, committed: Height, executed: Option<Height>, states: u64) {
         if proven < committed {
             self.notes.push(format!(
-                "that the blocks from height {} to {committed} are committed is this replica's word: what proves it came after its last \
-                 record, or will",
+                "only this replica claims that the blocks from height {} to {committed} are committed: the proof \
+                 follows its last record",
                 proven.next()
             ));
         }
         if let (blocks, Some(first)) = self.unproven {
             self.notes.push(format!(
-                "the certificate in {blocks} of the blocks, the first at height {first}, has a void proof, which a peer has put there: nothing \
-                 rests on it, and an export is without it"
+                "{blocks} blocks, the first at height {first}, contain a certificate with an invalid proof from a \
+                 peer; nothing relies on these proofs, and an export omits them"
             ));
         }
         if executed.is_some() && self.last_root > Height(0) && states == 0 {
             self.notes.push(
-                "it was executed from a state that this replica alone vouches for: no checkpoint has come since"
-                    .to_owned(),
+                "it was executed from a state that only this replica claims: no checkpoint has followed".to_owned(),
             );
         }
         if !self.place.config.scheme.profile().unforgeable {
             self.notes.push(format!("the scheme is {}: certificates prove nothing", self.place.config.scheme));
         }
         if self.place.config.client_authentication == ClientAuthentication::None {
-            self.notes.push("clients are not authenticated: whose the commands are is not proven".to_owned());
+            self.notes.push("clients are not authenticated: nothing proves who sent a command".to_owned());
         }
     }
 }

@@ -14,13 +14,12 @@ use std::collections::BTreeMap;
 /// Number of verified certificates to remember; a journal repeats those of its last views.
 const CACHED_CERTIFICATES: usize = 4096;
 
-/// The certificates so far.
+/// Verified certificates of a journal.
 pub(super) struct Certificates<'a> {
     place: &'a Place,
     cache: VerifiedCache,
     /// Certified digest by kind, view and, with slots, slot.
     certified: BTreeMap<(Domain, View, Height), Digest>,
-    /// Distinct certificates that were verified.
     pub checked: u64,
 }
 
@@ -30,15 +29,15 @@ impl<'a> Certificates<'a> {
         Certificates { place, cache, certified: BTreeMap::new(), checked: 0 }
     }
 
-    /// Returns whether a quorum signed the certificate, whatever else may be wrong with it.
+    /// Returns whether a quorum signed the certificate, even if something else is wrong with it.
     pub fn is_genuine(&self, certificate: &Certificate) -> bool {
         *certificate == Certificate::genesis(&self.place.committee.cluster)
             || self.cache.contains(&certificate.fingerprint())
             || verify_certificate(&self.place.keyring, certificate).is_ok()
     }
 
-    /// Checks a certificate, and the highest one that its signers attached. Protocols rely on no other attachment, and
-    /// a liar may have attached anything.
+    /// Checks a certificate and the highest certificate among its attachments. Protocols rely on no other attachment,
+    /// and a Byzantine signer may have attached anything.
     pub fn check(&mut self, certificate: &Certificate) -> Result<(), String> {
         if *certificate == Certificate::genesis(&self.place.committee.cluster) {
             return Ok(());
@@ -48,7 +47,7 @@ impl<'a> Certificates<'a> {
             return Ok(());
         }
         let name = name_of(&certificate.subject);
-        verify_certificate(&self.place.keyring, certificate).map_err(|why| format!("the {name} is void: {why}"))?;
+        verify_certificate(&self.place.keyring, certificate).map_err(|why| format!("the {name} is invalid: {why}"))?;
         if let Some(attached) = certificate.highest_attached_certificate() {
             self.check(attached)?;
         }
@@ -61,19 +60,20 @@ impl<'a> Certificates<'a> {
         match other {
             None => Ok(()),
             Some(other) => Err(format!(
-                "the {name} is of {digest}, and there is one of {other} too: more replicas have lied than the cluster bears"
+                "the {name} certifies {digest}, but another certifies {other}: more replicas are Byzantine than the \
+                 cluster tolerates"
             )),
         }
     }
 
-    /// Checks a statement of another replica. The journal holds no signatures of its own replica.
+    /// Checks a vote of another replica. The journal holds no signatures of its own replica.
     pub fn check_vote(&self, vote: &Vote) -> Result<(), String> {
         let own = vote.voter == self.place.config.replica && vote.signature.is_empty();
         let cluster = &self.place.committee.cluster;
         let genuine = || self.place.keyring.verify(vote.voter, vote.statement(cluster).as_bytes(), &vote.signature);
         match own || genuine() {
             true => Ok(()),
-            false => Err(format!("the statement of replica {} is not signed by it", vote.voter)),
+            false => Err(format!("the statement of replica {} lacks its valid signature", vote.voter)),
         }
     }
 }
@@ -82,7 +82,7 @@ fn name_of(subject: &Subject) -> String {
     format!("{} certificate of view {}, height {}", kind_of(subject.domain), subject.view, subject.height)
 }
 
-/// Returns the certificates that a recorded message shows.
+/// Returns the certificates contained in a recorded message.
 pub(super) fn shown(protocol: ProtocolKind, message: Bytes) -> Result<Vec<Certificate>, DecodeError> {
     struct Shown(Bytes);
     impl ForProtocol for Shown {

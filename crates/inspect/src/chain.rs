@@ -1,5 +1,5 @@
-//! The blocks of a journal: checks that each matches its digest and extends another, and finds what is committed and
-//! what proves it.
+//! Rebuilds the chain of a journal: checks that each block matches its digest and extends another, and determines which
+//! blocks are committed and by which proof.
 
 use super::place::Place;
 use quorate_consensus::Protocol;
@@ -14,8 +14,7 @@ use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Height, ReplicaI
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Committed blocks to keep besides those that the leader election looks back on: a commit rule looks at a block's
-/// ancestors.
+/// Committed blocks to keep in addition to those that leader election reads: a commit rule reads a block's ancestors.
 const KEPT_BLOCKS: usize = 8;
 
 /// A committed block and its bundles.
@@ -28,11 +27,11 @@ pub(super) struct Committed {
 pub(super) struct Proof {
     pub height: Height,
     pub digest: Digest,
-    /// Of the block itself, or of one that extends it.
+    /// Certifies this block or a descendant of it.
     pub certificate: Certificate,
 }
 
-/// The blocks so far.
+/// Blocks read so far.
 pub(super) struct Chain {
     protocol: ProtocolKind,
     genesis: Certificate,
@@ -42,7 +41,7 @@ pub(super) struct Chain {
     bundles: BTreeMap<Digest, Vec<Bundle>>,
     /// The last committed blocks, oldest first.
     latest: VecDeque<Arc<Block>>,
-    /// Whether blocks may follow that were committed before the chain begins.
+    /// Whether the next blocks may precede the start of the chain.
     pub awaits_ancestors: bool,
     /// Certificates of blocks that are not in the chain yet.
     early: BTreeMap<Digest, Certificate>,
@@ -73,18 +72,16 @@ impl Chain {
         }
     }
 
-    /// Returns whether blocks stand in slots, so that none extends another.
+    /// Returns whether blocks are ordered by slot and do not extend each other.
     fn is_by_slot(&self) -> bool {
         self.protocol.has_slots()
     }
 
-    /// Returns the last committed height and digest.
     pub fn committed(&self) -> (Height, Digest) {
         self.tree.committed()
     }
 
-    /// Returns the last committed blocks, as many as the leader election looks back on, oldest first, each with its
-    /// candidates for leader.
+    /// Returns the last committed blocks that leader election reads, oldest first, each with its candidates for leader.
     pub fn frontier(&self) -> Vec<(Arc<Block>, Arc<[ReplicaId]>)> {
         let surplus = self.latest.len().saturating_sub(self.leaders.lookback());
         let with_candidates = |block: &Arc<Block>| {
@@ -108,13 +105,13 @@ impl Chain {
         let (height, digest) = self.committed();
         let name = name_of(&block);
         if block.height > height || (block.height == height && block.digest() != digest) {
-            return Err(format!("{name} is not an ancestor of the block that the summary begins on"));
+            return Err(format!("{name} is not an ancestor of the block on which the summary begins"));
         }
         if let Some(last) = self.latest.back() {
             let follows = last.height.next() == block.height;
             let linked = self.is_by_slot() || block.parent() == last.digest();
             if !follows || !linked {
-                return Err(format!("{name} does not extend the one before, {}", last.digest()));
+                return Err(format!("{name} does not extend its predecessor {}", last.digest()));
             }
         }
         self.latest.push_back(block.clone());
@@ -137,10 +134,7 @@ impl Chain {
         }
         let forged: BTreeSet<Digest> = self.verifier.forged(&in_order);
         if let Some(forged) = forged.first() {
-            return Err(format!(
-                "the bundle {forged} of {} is not signed by the client that it names",
-                name_of(&block)
-            ));
+            return Err(format!("bundle {forged} of {} is not signed by the client it names", name_of(&block)));
         }
         self.blocks += 1;
         self.bundles_checked += in_order.len() as u64;
@@ -158,19 +152,15 @@ impl Chain {
         let name = name_of(block);
         if self.is_by_slot() {
             let of_slot = Block::of_slot(block.view, block.author, block.height, block.payload.clone());
-            return if **block == of_slot { Ok(()) } else { Err(format!("{name} is not that of a slot")) };
+            return if **block == of_slot { Ok(()) } else { Err(format!("{name} is not a slot's block")) };
         }
         let justify = &block.justify.subject;
         if block.parent() == self.genesis.subject.digest {
             let from_genesis = block.justify == self.genesis;
-            return if from_genesis {
-                Ok(())
-            } else {
-                Err(format!("{name} has a certificate of genesis that is none"))
-            };
+            return if from_genesis { Ok(()) } else { Err(format!("{name} has a false genesis certificate")) };
         }
         if !self.tree.contains(&block.parent()) {
-            return Err(format!("the parent of {name}, {}, is not in the journal before it", block.parent()));
+            return Err(format!("the parent of {name}, {}, does not precede it in the journal", block.parent()));
         }
         let as_parent = self
             .tree
@@ -185,7 +175,7 @@ impl Chain {
         match as_parent && builds && justify.view < block.view {
             true => Ok(()),
             false => Err(format!(
-                "{name} has a certificate that is not of its parent, or of another kind than may be built on"
+                "{name} has a certificate that is not its parent's, or of a kind that blocks cannot extend"
             )),
         }
     }
@@ -203,7 +193,7 @@ impl Chain {
             return Ok(());
         };
         if (certified.view, certified.height) != (subject.view, subject.height) {
-            return Err(format!("the certificate of {} names another view or height", name_of(certified)));
+            return Err(format!("the certificate of {} has a different view or height", name_of(certified)));
         }
         let Some(decided) = self.decided_by(certified) else { return Ok(()) };
         if self.proof.as_ref().is_none_or(|proof| proof.height < decided.height) {
@@ -219,7 +209,7 @@ impl Chain {
             .try_fold(certified, |block, _| self.tree.parent(block).filter(|parent| parent.view.next() == block.view))
     }
 
-    /// Returns the blocks that a commit of this one commits, oldest first.
+    /// Returns the blocks that become committed with this one, oldest first.
     pub fn path_to(&self, height: Height, digest: &Digest) -> Result<Vec<Arc<Block>>, String> {
         let (last, head) = self.committed();
         if height <= last {
@@ -227,13 +217,11 @@ impl Chain {
         }
         let known = self.tree.get(digest).is_some_and(|block| block.height == height);
         self.tree.path_to(digest).filter(|_| known).ok_or_else(|| {
-            format!(
-                "it commits {digest} at height {height}, which does not follow without a gap on {head} at height {last}"
-            )
+            format!("it commits {digest} at height {height}, which leaves a gap after {head} at height {last}")
         })
     }
 
-    /// Commits the next block of such a path.
+    /// Commits the next block of a path that [`Chain::path_to`] returned.
     pub fn commit(&mut self, block: Arc<Block>) -> Result<Committed, String> {
         let digest = block.digest();
         self.awaits_ancestors = false;
@@ -249,12 +237,12 @@ impl Chain {
         self.early.retain(|_, certificate| certificate.subject.height > block.height);
         let contradicts = |proof: &Proof| proof.height == block.height && proof.digest != digest;
         match self.proof.as_ref().is_some_and(contradicts) {
-            true => Err(format!("it commits {}, and a certificate commits another at that height", name_of(&block))),
+            true => Err(format!("it commits {}, but a certificate commits another there", name_of(&block))),
             false => Ok(Committed { block, bundles }),
         }
     }
 
-    /// Returns the blocks above the committed ones that a proof relies on, oldest first.
+    /// Returns the uncommitted blocks that a proof relies on, oldest first.
     pub fn beyond_commit(&self) -> Result<Vec<Arc<Block>>, String> {
         let Some(proof) = &self.proof else { return Ok(Vec::new()) };
         let certified = proof.certificate.subject;
@@ -262,16 +250,16 @@ impl Chain {
             return Ok(Vec::new());
         }
         let path = self.tree.path_to(&certified.digest);
-        path.ok_or_else(|| "what a certificate commits last does not extend what was committed before".to_owned())
+        path.ok_or_else(|| "the last block that a certificate commits does not extend the committed chain".to_owned())
     }
 }
 
-/// Returns the name of a block in faults.
+/// Describes a block, for messages.
 pub(super) fn name_of(block: &Block) -> String {
     format!("the block {} at height {}", block.digest(), block.height)
 }
 
-/// Duties of leaders in a protocol, for the election.
+/// Returns how a protocol's leaders are elected.
 struct DutiesOf;
 
 impl ForProtocol for DutiesOf {

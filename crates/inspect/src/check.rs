@@ -12,8 +12,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Maximum length of a line, in bytes: several times that of the largest block with its bundles in hexadecimal and
-/// their results.
+/// Maximum length of a line in bytes: several times that of the largest block with its bundles in hexadecimal and their
+/// results.
 pub const MAX_LINE_BYTES: u64 = 1 << 30;
 
 /// Summary of a valid export.
@@ -21,18 +21,18 @@ pub const MAX_LINE_BYTES: u64 = 1 << 30;
 pub struct Checked {
     pub file: String,
     pub cluster: String,
-    /// Every signature covers it.
+    /// Hash of the cluster's name, included in every signed message.
     pub cluster_id: String,
     pub protocol: String,
-    /// n.
+    /// Number of replicas, n.
     pub replicas: usize,
-    /// f.
+    /// Tolerated Byzantine replicas, f.
     pub faults: usize,
-    /// Public keys for handshakes in hexadecimal, by replica. They sign nothing in an export.
+    /// Public keys of the handshake in hexadecimal, by replica. They sign nothing in an export.
     pub identity_keys: Vec<String>,
-    /// Public keys for votes, which prove the export.
+    /// Public keys of votes in hexadecimal, by replica. They prove the export.
     pub voting_keys: Vec<String>,
-    /// Whether keys, n and f match those of a file that the caller trusts.
+    /// Whether the keys, n and f were compared with a file that the caller trusts.
     pub keys_compared: bool,
     /// Height above which the last part of the chain begins.
     pub root_height: u64,
@@ -40,17 +40,14 @@ pub struct Checked {
     pub committed_height: u64,
     /// Height up to which the file proves commits.
     pub proven_height: u64,
-    /// Committed blocks.
     pub blocks: u64,
-    /// Commands in them.
+    /// Number of commands in the committed blocks.
     pub commands: u64,
-    /// Valid signatures of replicas.
     pub signatures: u64,
-    /// Valid signatures of clients.
     pub client_signatures: u64,
-    /// Checkpoints that match these blocks and this history.
+    /// Number of checkpoints that match the blocks and the history.
     pub checkpoints: u64,
-    /// Checks that were skipped, or that mean less than a reader may think.
+    /// Caveats: checks that were skipped, or that prove less than a reader may assume.
     pub notes: Vec<String>,
 }
 
@@ -74,7 +71,7 @@ pub fn check(path: &Path, trusted: Option<&ClientConfig>) -> Result<Checked, Ins
             return done.map(|checked| Checked { file, ..checked }).map_err(unsound);
         }
         if bytes as u64 > MAX_LINE_BYTES {
-            return Err(unsound(format!("the line is longer than {MAX_LINE_BYTES} bytes: this is no export")));
+            return Err(unsound(format!("the line is longer than {MAX_LINE_BYTES} bytes, so this is not an export")));
         }
         match &mut reader {
             Some(reader) => reader.take(&line).map_err(unsound)?,
@@ -106,17 +103,17 @@ impl Checked {
         serde_json::to_string_pretty(self).expect("a result is plain data") + "\n"
     }
 
-    /// Adds notes on what cannot be checked from the file alone.
+    /// Adds notes on facts that the file alone cannot prove.
     fn note(&mut self) {
         if !self.keys_compared {
             self.notes.push(
-                "the replicas' keys are those that the file itself names: compare them with the cluster's, or give --keys client.toml"
+                "the keys are those in the file itself: compare them with the cluster's, or pass --keys client.toml"
                     .to_owned(),
             );
         }
         if self.proven_height < self.committed_height {
             self.notes.push(format!(
-                "that the blocks from height {} on are committed is the word of the replica that wrote the file",
+                "only the replica that wrote the file claims that the blocks from height {} on are committed",
                 self.proven_height + 1
             ));
         }
@@ -126,7 +123,10 @@ impl Checked {
 /// Returns the first difference between a trusted configuration and the committee of an export.
 fn difference(checked: &Checked, trusted: &ClientConfig) -> Option<String> {
     if checked.cluster != trusted.cluster {
-        return Some(format!("the export is of the cluster {}, and the keys of {}", checked.cluster, trusted.cluster));
+        return Some(format!(
+            "the export is of cluster {}, but the trusted keys are of {}",
+            checked.cluster, trusted.cluster
+        ));
     }
     let keys = checked.identity_keys.iter().zip(&checked.voting_keys);
     for (replica, (member, (identity, voting))) in trusted.members.iter().zip(keys).enumerate() {
@@ -135,7 +135,7 @@ fn difference(checked: &Checked, trusted: &ClientConfig) -> Option<String> {
         {
             if *key != encode_hex(expected) {
                 return Some(format!(
-                    "replica {replica} has the {role} key {key}, which is not that of the trusted file"
+                    "replica {replica} has the {role} key {key}, which differs from the trusted file"
                 ));
             }
         }
@@ -144,7 +144,7 @@ fn difference(checked: &Checked, trusted: &ClientConfig) -> Option<String> {
     let same = (checked.replicas, checked.faults) == (trusted.members.len(), faults);
     (!same).then(|| {
         format!(
-            "the export has n={} f={}, and the trusted file n={} f={faults}",
+            "the export has n={} f={}, but the trusted file has n={} f={faults}",
             checked.replicas,
             checked.faults,
             trusted.members.len()

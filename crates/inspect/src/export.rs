@@ -1,4 +1,4 @@
-//! The committed chain in a form that anybody can check; `docs/EXPORT.md` describes it.
+//! Exports the committed chain in a form that third parties can check; `docs/EXPORT.md` describes it.
 
 use super::InspectError;
 use super::chain::Committed;
@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The end of an export.
+/// Data for the end of an export.
 pub(super) struct Ending<'a> {
     pub committed: (Height, Digest),
     pub proven: Height,
@@ -26,18 +26,15 @@ pub(super) struct Ending<'a> {
     pub states: States<'a>,
 }
 
-/// Version of the format.
 const FORMAT: u32 = 3;
 
 /// Summary of a written export.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Exported {
     pub file: String,
-    /// Size of the file.
     pub bytes: u64,
-    /// Committed blocks in it.
     pub blocks: u64,
-    /// Height up to which the file proves commits since its last root.
+    /// Height up to which the file proves commits, counted from its last root.
     pub proven_height: u64,
 }
 
@@ -140,11 +137,11 @@ struct FrontierForm {
     candidates: Vec<u16>,
 }
 
-/// Writes an export while the journal is read. The first error stops it, and is reported at the end.
+/// Writes an export while the journal is read. Writing stops at the first error, which is reported at the end.
 pub(super) struct Writer {
     part: PathBuf,
     shape: ProofShape,
-    /// Whether proofs are lists of signatures.
+    /// Whether proofs are lists of signatures rather than aggregates.
     is_listed: bool,
     file: Result<BufWriter<File>, io::Error>,
     blocks: u64,
@@ -216,7 +213,7 @@ impl Writer {
         });
     }
 
-    /// Certificates of attachments do not occur here: no block or state has one.
+    /// Blocks and states never have certificates with attachments.
     fn form(&self, certificate: &Certificate) -> CertificateForm {
         assert!(certificate.attachments.is_empty(), "certificates of blocks and states have no attachments");
         let (listed, width) = (self.is_listed, self.shape.signature_bytes);
@@ -274,7 +271,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // An incomplete file is useless; a complete one has its final name by now.
+        // An incomplete file is useless; a complete one has been renamed by now.
         let _ = fs::remove_file(&self.part);
     }
 }

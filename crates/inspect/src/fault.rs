@@ -1,12 +1,11 @@
-//! Faults of a journal.
+//! Faults found in a journal.
 
 use serde::Serialize;
 use std::fmt;
 
-/// A fault found in a journal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Fault {
-    /// Record that shows the fault, or `None` if something is missing.
+    /// Record that shows the fault, or `None` if a record is missing.
     pub record: Option<u64>,
     pub what: String,
 }

@@ -1,9 +1,9 @@
-//! `quorate inspect`: shows and checks a replica's directory, and exports the committed chain in a form that anybody
-//! can check.
+//! `quorate inspect`: shows and checks a replica's directory, and exports the committed chain in a form that third
+//! parties can check.
 //!
 //! Nothing in the directory is written or locked, so a replica may be running there. The audit behind [`Verification`]
-//! replays the journal as a restarting replica does, but trusts nothing: neither the engine that wrote it nor the
-//! checks made at the time.
+//! replays the journal as a restarting replica does, but trusts neither the engine that wrote it nor the checks made at
+//! the time.
 
 mod audit;
 mod certificates;
@@ -37,30 +37,30 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// All flags of `quorate inspect`.
+/// Flags of `quorate inspect`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct InspectArgs {
-    /// A replica's directory, such as DIR/replica-0 of a testnet. It is only read, and a replica may be running in it.
+    /// A replica's directory, such as DIR/replica-0 of a testnet. It is only read, so the replica may be running.
     #[arg(long, value_name = "DIR", required_unless_present = "check")]
     pub dir: Option<PathBuf>,
-    /// Check all that the journal holds: hash links, certificates, clients' signatures, that commits leave no gap and
-    /// promises do not contradict each other; and execute it again to compare states with what a quorum vouched for.
+    /// Check the whole journal: hash links, certificates, clients' signatures, that commits leave no gap and promises
+    /// do not contradict each other. Then execute it again and compare the states with those that a quorum certified.
     #[arg(long)]
     pub verify: bool,
-    /// Write the committed chain to this file, with all that it takes to check it; docs/EXPORT.md describes every byte.
+    /// Write the committed chain to this file, with everything needed to check it; docs/EXPORT.md describes every byte.
     /// Checks the journal as --verify does, and writes nothing if it is not sound.
     #[arg(long, value_name = "FILE")]
     pub export: Option<PathBuf>,
-    /// Of a damaged journal keep what is before the damage, and save the rest aside. The replica then asks the others
-    /// what it may have said before it speaks again. It must not be running.
+    /// Keep the part of a damaged journal before the damage, and save the rest to other files. The replica must not be
+    /// running. When it starts again, it asks the others what it may have signed before it votes.
     #[arg(long, conflicts_with_all = ["verify", "export"])]
     pub repair: bool,
-    /// Check a file that --export wrote: every hash, link and signature in it, and how far it proves what is committed.
-    /// Needs no cluster.
+    /// Check a file that --export wrote: every hash, link and signature in it, and up to which height it proves
+    /// commits. Needs no cluster.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dir", "verify", "export", "repair"])]
     pub check: Option<PathBuf>,
-    /// The client.toml, or the directory it lies in, with the replicas' keys that --check is to trust [default: the
-    /// keys in the export].
+    /// The client.toml, or its directory, with the replicas' keys for --check to trust [default: the keys in the
+    /// export].
     #[arg(long, value_name = "PATH", requires = "check")]
     pub keys: Option<PathBuf>,
     /// Write the result as JSON to this file; - is standard output.
@@ -68,48 +68,39 @@ pub struct InspectArgs {
     pub json: Option<String>,
 }
 
-/// Why a directory cannot be inspected.
+/// Reason why a directory cannot be inspected.
 #[derive(Debug, Error)]
 pub enum InspectError {
     #[error(transparent)]
     ConfigFile(#[from] ConfigFileError),
-    /// The configured committee is impossible.
-    #[error("the configuration cannot work: {0}")]
+    #[error("the configuration is invalid: {0}")]
     Config(#[from] ConfigFault),
-    /// The keys of the committee are invalid.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
-    /// The replica keeps its journal in memory.
     #[error(
-        "the replica of {0} keeps its journal in memory, so there is nothing to inspect; `journal.kind = \"file\"` keeps it"
+        "the replica of {0} keeps its journal in memory, so there is nothing to inspect; set \
+          `journal.kind = \"file\"`"
     )]
     InMemory(PathBuf),
-    /// The journal cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("cannot list {path}: {source}; give this user the right to read it")]
-    Snapshots {
-        /// Directory of the snapshots.
-        path: PathBuf,
-        source: io::Error,
-    },
-    #[error("cannot read {path}: {source}; name a file that --export has written")]
+    #[error("cannot list {path}: {source}; grant this user read access")]
+    Snapshots { path: PathBuf, source: io::Error },
+    #[error("cannot read {path}: {source}; name a file that --export wrote")]
     Unreadable { path: PathBuf, source: io::Error },
-    /// An export is invalid.
-    #[error("{path}, line {line}: {what}; the export is not sound up to there, and nothing behind was looked at")]
+    #[error("{path}, line {line}: {what}; the export is not sound, and later lines were not checked")]
     Unsound {
         path: PathBuf,
         /// From 1.
         line: u64,
         what: String,
     },
-    /// An export cannot be written.
-    #[error("cannot write {path}: {source}; name a file in a directory that can be written and has room")]
+    #[error("cannot write {path}: {source}; name a file in a writable directory with enough space")]
     Export { path: PathBuf, source: io::Error },
 }
 
 impl InspectError {
-    /// Returns whether the caller's input is unusable, as opposed to a failure during the inspection.
+    /// Returns whether the caller's input is unusable, rather than the inspection failing.
     pub fn is_wrong_call(&self) -> bool {
         use InspectError::{Config, ConfigFile, Crypto, InMemory, Unreadable};
         matches!(self, ConfigFile(_) | Config(_) | Crypto(_) | InMemory(_) | Unreadable { .. })
@@ -121,23 +112,22 @@ impl InspectError {
 pub struct InspectResult {
     pub directory: String,
     pub cluster: String,
-    /// Every signature covers it.
+    /// Hash of the cluster's name, included in every signed message.
     pub cluster_id: String,
-    /// Id of the replica that the directory belongs to.
     pub replica: u16,
-    /// n.
+    /// Number of replicas, n.
     pub replicas: usize,
-    /// f.
+    /// Tolerated Byzantine replicas, f.
     pub faults: usize,
     pub protocol: &'static str,
     pub scheme: &'static str,
     pub application: &'static str,
     /// How much of its past the replica remembers.
     pub memory: Memory,
-    /// Last view in which the replica abstains because its memory is lost, or `None` if it takes part. The maximum
-    /// means that it does not know yet.
+    /// Last view in which the replica abstains because it lost its memory, or `None` if it votes. The maximum means
+    /// that it does not know yet.
     pub abstains_up_to: Option<u64>,
-    /// Last view in which the replica made a statement.
+    /// Last view in which the replica signed a statement.
     pub spoke_in_view: u64,
     /// Last statement of each kind in the journal.
     pub promises: Vec<Said>,
@@ -151,11 +141,8 @@ pub struct InspectResult {
     pub journal: JournalResult,
     /// Files with application states, by height.
     pub snapshots: Vec<SnapshotFile>,
-    /// Result of `--verify`.
     pub verification: Option<Verification>,
-    /// Result of `--export`.
     pub export: Option<Exported>,
-    /// Result of `--repair`.
     pub repair: Option<RepairResult>,
 }
 
@@ -163,7 +150,7 @@ pub struct InspectResult {
 #[derive(Clone, Debug, Serialize)]
 pub struct JournalResult {
     pub directory: String,
-    /// Id of the process that has it open for writing.
+    /// Id of the process that has the journal open for writing.
     pub held_by_process: Option<u32>,
     /// Segments before any damage.
     pub segments: Vec<SegmentResult>,
@@ -173,46 +160,43 @@ pub struct JournalResult {
     pub kinds: Vec<KindSummary>,
     /// Incomplete write at the end.
     pub torn: Option<Torn>,
-    /// Damage that makes a replica refuse the journal, and how to repair it.
+    /// Damage because of which a replica refuses the journal, and how to repair it.
     pub damage: Option<String>,
-    /// First record that is intact but cannot be decoded.
+    /// First record with a valid checksum that cannot be decoded.
     pub unreadable: Option<Fault>,
 }
 
-/// A segment of the journal.
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentResult {
     pub file: String,
-    /// Size of the file.
     pub bytes: u64,
     pub used_bytes: u64,
     pub records: u64,
 }
 
-/// Result of a repair.
 #[derive(Clone, Debug, Serialize)]
 pub struct RepairResult {
-    /// Damage found. `None` means that nothing was changed.
+    /// Damage found, or `None` if nothing was changed.
     pub damage: Option<String>,
-    /// Files to which everything from the damage on was saved.
+    /// Files that hold everything from the damage on.
     pub saved: Vec<String>,
 }
 
-/// What one pass over the journal collects.
+/// Collects everything in one pass over the journal.
 struct Reading<'a> {
     overview: Overview,
     audit: Option<Audit<'a>>,
 }
 
-/// Inspects a replica's directory as the flags ask.
+/// Inspects a replica's directory according to the flags.
 ///
 /// # Errors
-/// [`InspectError`] if the directory cannot be read or the export cannot be written. Faults in the contents are no
-/// error; [`InspectResult::failure`] reports them.
+/// [`InspectError`] if the directory cannot be read or the export cannot be written. Faults in the contents are not
+/// errors; [`InspectResult::failure`] reports them.
 pub fn run(dir: &Path, arguments: &InspectArgs) -> Result<InspectResult, InspectError> {
     let place = Place::open(dir)?;
     let repair = arguments.repair.then(|| repair(&place)).transpose()?;
-    // A readable journal is useless if the replica then refuses to start on it, so a repair is audited too.
+    // A journal may be readable and still be refused by the replica at its start, so a repair is audited too.
     let audits = arguments.verify || arguments.export.is_some() || arguments.repair;
     let part = arguments.export.as_deref().map(export::part);
     let begin = || Reading {

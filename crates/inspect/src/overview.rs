@@ -1,4 +1,4 @@
-//! Summary of a journal's records, which are not checked.
+//! Summarises a journal's records without checking them.
 
 use super::fault::Fault;
 use super::place::Place;
@@ -10,7 +10,7 @@ use quorate_types::{Attachment, Certificate, DecodeError, Decoder, Digest, Domai
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The kinds of records by the first byte of their encoding, from 1.
+/// Kinds of records by the first byte of their encoding, starting at 1.
 const KINDS: [&str; 11] = [
     "promise",
     "bundles",
@@ -65,31 +65,26 @@ pub(super) fn kind_of(domain: Domain) -> &'static str {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
-    /// It has never run.
+    /// The replica has never run.
     New,
-    /// It has all its promises.
+    /// The journal has every promise of the replica.
     Kept,
-    /// Its journal is gone or was cut by a repair, so it abstains in views in which it may have made statements.
+    /// The journal is gone or was truncated by a repair, so the replica abstains in views in which it may have voted.
     Lost,
 }
 
-/// Records of one kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct KindSummary {
     pub kind: String,
     pub records: u64,
-    /// Total size.
     pub bytes: u64,
 }
 
-/// An incomplete write: interrupted by a crash, or in progress.
+/// Incomplete write, interrupted by a crash or in progress.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Torn {
-    /// File name of the segment.
     pub file: String,
-    /// Start of the write.
     pub offset: u64,
-    /// Length of the write.
     pub bytes: u64,
 }
 
@@ -100,7 +95,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
     Ok(record)
 }
 
-/// Summary of the records so far.
+/// Summary of the records read so far.
 pub(super) struct Overview {
     kinds: BTreeMap<u8, (u64, u64)>,
     promises: BTreeMap<Domain, Subject>,
@@ -136,8 +131,8 @@ impl Overview {
             Ok(record) => self.note(record),
             Err(why) => {
                 let what = format!(
-                    "it cannot be read: {why}; it was written by another version of quorate, or is damaged in a way that no checksum \
-                     shows: use that version"
+                    "cannot decode the record: {why}; it was written by another version of quorate, or has damage \
+                     that no checksum detects: use the version that wrote it"
                 );
                 self.unreadable.get_or_insert(Fault { record: Some(id), what });
             }

@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The configuration of a directory, and the paths of its parts.
+/// Configuration of a directory, and the paths of its parts.
 pub(super) struct Place {
     pub home: PathBuf,
     pub config: NodeConfig,
@@ -56,7 +56,7 @@ impl Place {
         let mut found = Vec::new();
         for entry in entries {
             let entry = entry.map_err(fail)?;
-            // A running replica may have removed it since it was listed.
+            // A running replica may have removed the file since it was listed.
             let Ok(bytes) = entry.metadata().map(|metadata| metadata.len()) else { continue };
             let name = entry.file_name().to_string_lossy().into_owned();
             let height = name.rsplit('-').next().and_then(|digits| digits.parse().ok());
@@ -67,7 +67,7 @@ impl Place {
     }
 }
 
-/// A file with the state of the application.
+/// File with an application state.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SnapshotFile {
     pub file: String,

@@ -1,20 +1,20 @@
-//! Checks that no two promises of a journal contradict each other.
+//! Checks that no two promises in a journal contradict each other.
 
 use super::overview::kind_of;
 use quorate_consensus::voting::safety::Promise;
 use quorate_types::{Attachment, ClusterId, Domain, Height, Statement, Subject, View};
 use std::collections::BTreeMap;
 
-/// The promises so far.
+/// Promises read so far.
 pub(super) struct Promises {
     cluster: ClusterId,
     /// Whether votes are per slot rather than per view.
     by_slot: bool,
     /// Signed bytes by kind, view and, with slots, slot.
     said: BTreeMap<(Domain, View, Height), Vec<u8>>,
-    /// Last view that was timed out of. Without slots, no new statements are allowed up to this one.
+    /// Last view that timed out. Without slots, no new statements are allowed up to this view.
     given_up: View,
-    /// No new statements on slots are allowed in views before this one.
+    /// First view in which new statements on slots are allowed.
     moved_to: View,
 }
 
@@ -23,17 +23,16 @@ impl Promises {
         Promises { cluster, by_slot, said: BTreeMap::new(), given_up: View(0), moved_to: View(0) }
     }
 
-    /// Returns the number of distinct statements.
     pub fn count(&self) -> u64 {
         self.said.len() as u64
     }
 
-    /// Checks the next promise. A summary may repeat one (`repeated`) after later ones.
+    /// Checks the next promise. A summary may repeat an earlier one (`repeated`).
     pub fn take(&mut self, promise: &Promise, repeated: bool) -> Result<(), String> {
         let Subject { domain, view, height, .. } = promise.subject;
         let votes = matches!(domain, Domain::Vote | Domain::Prepare | Domain::PreCommit | Domain::Commit);
         let on_slot = self.by_slot && votes;
-        // The proof that goes with a vote on a slot is recorded with it, but not signed.
+        // The proof that accompanies a vote on a slot is recorded with it, but not signed.
         let attachment = if on_slot { &Attachment::None } else { &promise.attachment };
         let statement = Statement::new(&self.cluster, &promise.subject, attachment).as_bytes().to_vec();
         let by_height = on_slot || domain == Domain::Checkpoint;
@@ -42,17 +41,15 @@ impl Promises {
         let known = self.said.get(&place);
         if known.is_some_and(|known| *known != statement) {
             let of_slot = if by_height { format!(", height {height}") } else { String::new() };
-            return Err(format!(
-                "the replica has promised two different things: a second {kind} of view {view}{of_slot}"
-            ));
+            return Err(format!("the replica contradicts itself: a second {kind} of view {view}{of_slot}"));
         }
         let is_new = known.is_none() && !repeated;
         self.said.insert(place, statement);
         if is_new && on_slot && view < self.moved_to {
-            return Err(format!("a {kind} of view {view}, after the replica had asked for view {}", self.moved_to));
+            return Err(format!("a {kind} of view {view} after the replica asked for view {}", self.moved_to));
         }
         if is_new && !self.by_slot && (votes || domain == Domain::Proposal) && view <= self.given_up {
-            return Err(format!("a {kind} of view {view}, after the replica had given view {} up", self.given_up));
+            return Err(format!("a {kind} of view {view} after the replica timed out of view {}", self.given_up));
         }
         match domain {
             Domain::Timeout => self.given_up = self.given_up.max(view),

@@ -1,4 +1,4 @@
-//! Executes a journal again, and compares the states with the checkpoints that a quorum vouched for.
+//! Executes a journal again, and compares the states with the certified checkpoints.
 
 use super::chain::Committed;
 use super::place::Place;
@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 
 /// Preimage of a checkpoint's digest.
 pub(super) enum Opening {
-    /// The history of everything executed, and the last committed blocks.
+    /// Digest of the history, and the last committed blocks.
     History {
         /// Rolling digest of the history.
         history: Digest,
         frontier: Frontier,
     },
-    /// The state itself.
+    /// The application state itself.
     State,
 }
 
-/// State reached by executing up to a checkpoint.
+/// State after execution up to a checkpoint.
 struct Reached {
     digest: Digest,
     opening: Opening,
@@ -28,17 +28,16 @@ struct Reached {
 
 /// Result of executing one block.
 pub(super) struct Executed<'a> {
-    /// Outcomes of its bundles.
     pub replies: &'a [Reply],
     /// Rolling digest before the block, if it is the first one executed.
     pub begins_after: Option<Digest>,
 }
 
-/// The states so far.
+/// States reached so far.
 pub(super) struct States<'a> {
     place: &'a Place,
     rule: CheckpointRule,
-    /// Executes the following blocks, starting above its own height; `None` if the state before them is missing.
+    /// Executes the blocks above its own height; `None` if the state before them is missing.
     executor: Option<Executor>,
     /// Latest state in a file, unless execution began with it.
     snapshot: Option<Snapshot>,
@@ -75,7 +74,7 @@ impl<'a> States<'a> {
         Executor::new(application, &self.place.committee.cluster).with_checkpoints(self.rule)
     }
 
-    /// Begins after the block at a height.
+    /// Begins execution after the block at this height.
     pub fn begin_on(&mut self, height: Height) {
         self.snapshot = self.read_snapshot();
         if height == Height(0) {
@@ -88,9 +87,7 @@ impl<'a> States<'a> {
             let mut executor = self.fresh();
             match executor.adopt(snapshot.state.clone()) {
                 Ok(_) => self.executor = Some(executor),
-                Err(why) => {
-                    self.wrong.push(format!("the snapshot of height {} cannot be used: {why}", snapshot.height))
-                }
+                Err(why) => self.wrong.push(format!("the snapshot at height {} is unusable: {why}", snapshot.height)),
             }
             if let Some(certificate) = &snapshot.certificate {
                 self.judge_snapshot(snapshot.height, certificate, &snapshot.state);
@@ -98,7 +95,7 @@ impl<'a> States<'a> {
         }
     }
 
-    /// Returns the latest state in a file. A running replica may replace it at any time.
+    /// Reads the latest state in a file. A running replica may replace the file at any time.
     fn read_snapshot(&mut self) -> Option<Snapshot> {
         let files = SnapshotFiles::beside(&self.place.journal, self.place.identity());
         let newest = files.heights().ok()?.last().copied()?;
@@ -106,14 +103,14 @@ impl<'a> States<'a> {
         if snapshot.as_ref().is_none_or(|snapshot| snapshot.height < newest) && files.path(newest).exists() {
             let path = files.path(newest).display().to_string();
             self.wrong.push(format!(
-                "{path} is damaged, or another replica's; remove it, and the replica begins with the one before, or fetches a state from \
-                 the others"
+                "{path} is damaged or belongs to another replica; remove it, and the replica uses the previous \
+                 snapshot or fetches a state"
             ));
         }
         snapshot
     }
 
-    /// Checks that a quorum vouches for the state in a file.
+    /// Checks the certificate of the state in a file.
     fn judge_snapshot(&mut self, height: Height, certificate: &Certificate, state: &[u8]) {
         let genuine = quorate_crypto::verify_certificate(&self.place.keyring, certificate);
         let of_state =
@@ -121,21 +118,21 @@ impl<'a> States<'a> {
         match (genuine, of_state) {
             (Ok(()), true) => self.snapshots_compared += 1,
             (Ok(()), false) => {
-                self.wrong.push(format!("the snapshot of height {height} is not the state that its certificate is of"));
+                self.wrong.push(format!("the snapshot at height {height} does not match its certificate"));
             }
             (Err(why), _) => {
-                self.wrong.push(format!("the certificate of the snapshot of height {height} is void: {why}"))
+                self.wrong.push(format!("the certificate of the snapshot at height {height} is invalid: {why}"))
             }
         }
     }
 
-    /// Returns the height up to which committed blocks are executed, if they are.
+    /// Returns the height up to which blocks were executed, or `None` if there was no state to start from.
     pub fn executed(&self) -> Option<Height> {
         self.executor.as_ref().map(Executor::height)
     }
 
-    /// Executes a block, unless its effect is already in the state or the state is missing. `frontier` returns the last
-    /// committed blocks, including this one.
+    /// Executes a block, unless the state already includes it or is missing. `frontier` returns the last committed
+    /// blocks, including this one.
     pub fn execute(&mut self, committed: &Committed, frontier: impl Fn() -> Frontier) -> Option<Executed<'_>> {
         let height = committed.block.height;
         let executor = self.executor.as_mut().filter(|executor| executor.height().next() == height)?;
@@ -160,7 +157,7 @@ impl<'a> States<'a> {
             };
             if !equal {
                 self.wrong
-                    .push(format!("the snapshot of height {height} is not what executing the journal again gives"));
+                    .push(format!("the snapshot at height {height} differs from the state that the journal leads to"));
             } else if let Some(certificate) = &snapshot.certificate {
                 self.judge_snapshot(height, certificate, &snapshot.state);
             } else {
@@ -175,13 +172,13 @@ impl<'a> States<'a> {
         self.vouched.entry(certificate.subject.height).or_insert_with(|| (id, certificate.clone()));
     }
 
-    /// Returns whether a quorum vouched for the state at a height.
+    /// Returns whether a quorum certified the state at this height.
     pub fn is_vouched(&self, height: Height) -> bool {
         self.vouched.contains_key(&height)
     }
 
-    /// Compares the states. Returns how many match the quorum's digest or the state file, and the mismatches, each with
-    /// the record that shows it, if any.
+    /// Compares the states. Returns the number of states that match the certified digest or the state file, and the
+    /// mismatches, each with the record that shows it, if any.
     pub fn compare(&mut self) -> (u64, Vec<(Option<u64>, String)>) {
         let mut wrong: Vec<_> = std::mem::take(&mut self.wrong).into_iter().map(|what| (None, what)).collect();
         let mut equal = self.snapshots_compared;
@@ -192,7 +189,7 @@ impl<'a> States<'a> {
                 Some(reached) if reached.digest == digest => equal += 1,
                 Some(reached) => {
                     let what = format!(
-                        "a quorum vouches for the state {digest} at height {height}, and executing the journal again gives {}",
+                        "a quorum certified the state {digest} at height {height}, but executing the journal gives {}",
                         reached.digest
                     );
                     wrong.push((Some(*id), what));
@@ -202,7 +199,7 @@ impl<'a> States<'a> {
         (equal, wrong)
     }
 
-    /// Returns the last height at which a quorum vouches for the history reached.
+    /// Returns the last height at which the history reached is certified.
     pub fn proven(&self) -> Option<Height> {
         let equal = |(height, (_, certificate)): &(&Height, &(u64, Certificate))| {
             self.reached.get(height).is_some_and(|reached| {

@@ -1,4 +1,4 @@
-//! The result of an inspection, for a terminal.
+//! Formats an inspection for a terminal.
 
 use super::{InspectResult, JournalResult, Memory, Said, Verification};
 use quorate_types::text::count;
@@ -16,7 +16,7 @@ impl InspectResult {
     fn write(&self, text: &mut String) -> fmt::Result {
         writeln!(text, "directory     {}", self.directory)?;
         let (replica, n, f) = (self.replica, self.replicas, self.faults);
-        writeln!(text, "replica       {replica} of {n}, of which {f} may be faulty")?;
+        writeln!(text, "replica       {replica} of {n}, tolerating {f} faulty")?;
         writeln!(text, "cluster       {} ({})", self.cluster, self.cluster_id)?;
         writeln!(
             text,
@@ -29,7 +29,7 @@ impl InspectResult {
             writeln!(text, "{}{said}", if at == 0 { "promised      " } else { "              " })?;
         }
         write_said(text, "locked on     ", self.lock.as_ref(), "nothing")?;
-        write_said(text, "certificate   ", self.highest_certificate.as_ref(), "none but that of genesis")?;
+        write_said(text, "certificate   ", self.highest_certificate.as_ref(), "only genesis")?;
         writeln!(text, "committed     height {}  {}", count(self.committed_height), self.committed_digest)?;
         self.journal.write(text)?;
         for snapshot in &self.snapshots {
@@ -37,7 +37,7 @@ impl InspectResult {
             writeln!(text, "snapshot      {height}, {} bytes, {}", count(snapshot.bytes), snapshot.file)?;
         }
         if let Some(repair) = &self.repair {
-            let done = if repair.damage.is_some() { "cut, and the rest saved aside" } else { "nothing to repair" };
+            let done = if repair.damage.is_some() { "truncated, and the rest saved" } else { "nothing to repair" };
             writeln!(text, "repair        {done}")?;
             repair.saved.iter().try_for_each(|file| writeln!(text, "              {file}"))?;
         }
@@ -58,16 +58,16 @@ impl InspectResult {
     fn memory(&self) -> String {
         match (self.memory, self.abstains_up_to) {
             (Memory::New, _) => "new: the replica has never run".to_owned(),
-            (Memory::Kept, _) => "kept: all that the replica has promised".to_owned(),
+            (Memory::Kept, _) => "kept: every promise of the replica".to_owned(),
             (Memory::Lost, None) => {
-                "lost: the journal is gone or was cut; started on it, the replica asks the others what it may have said"
+                "lost: the journal is gone or truncated; after a start the replica asks others what it may have signed"
                     .to_owned()
             }
             (Memory::Lost, Some(u64::MAX)) => {
-                "lost: the replica does not know yet what it may have said, and says nothing".to_owned()
+                "lost: the replica abstains until it knows what it may have signed".to_owned()
             }
             (Memory::Lost, Some(bound)) => {
-                format!("lost: the replica says nothing up to view {}, in which it may have spoken", count(bound))
+                format!("lost: the replica abstains up to view {}, where it may have voted", count(bound))
             }
         }
     }
@@ -79,7 +79,7 @@ impl JournalResult {
         if let Some(process) = self.held_by_process {
             writeln!(
                 text,
-                "              process {process} is at work on it; this is how it was found, and more may have come since"
+                "              process {process} is writing to it; this is a snapshot, and more may have followed"
             )?;
         }
         for kind in &self.kinds {
@@ -91,9 +91,9 @@ impl JournalResult {
         }
         if let Some(torn) = &self.torn {
             let what = match self.held_by_process {
-                Some(_) => "a write is under way",
+                Some(_) => "a write is in progress",
                 None => {
-                    "the remains of a write that was interrupted; nothing in them was ever relied on, and the next start cuts them off"
+                    "the remains of an interrupted write; nothing ever relied on them, and the next start removes them"
                 }
             };
             writeln!(
@@ -124,7 +124,7 @@ impl Verification {
         if let Some(executed) = self.executed_height {
             writeln!(
                 text,
-                "              executed again up to height {}: {} states as a quorum has them",
+                "              executed again up to height {}: {} states match a quorum's",
                 count(executed),
                 count(self.states)
             )?;

@@ -1,4 +1,5 @@
-//! Replicas are run and stopped, and what they leave is inspected, exported, and checked by a stranger; then it is tampered with.
+//! Runs and stops replicas, then inspects and exports their directories. An independent reader checks the exports, and
+//! then tampered versions of both.
 
 use crate::remains::*;
 use quorate_client::ClientConfig;
@@ -15,7 +16,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 
 #[test]
-fn a_stranger_checks_the_exports_of_every_protocol() {
+fn an_independent_reader_accepts_the_exports_of_every_protocol() {
     for protocol in ProtocolKind::ALL.iter().copied() {
         let remains = Remains::of(protocol, "stranger");
         let mut commands = 0;
@@ -27,21 +28,21 @@ fn a_stranger_checks_the_exports_of_every_protocol() {
             let ours = self::checked(&remains, &export).unwrap_or_else(|why| panic!("{protocol}, {replica}: {why}"));
             let found = (ours.committed_height, ours.proven_height, ours.commands, ours.checkpoints, ours.signatures);
             let theirs = (checked.committed, checked.proven, checked.commands, checked.checkpoints, checked.signatures);
-            assert_eq!(found, theirs, "{protocol}, replica {replica}: this program against the stranger");
+            assert_eq!(found, theirs, "{protocol}, replica {replica}: this program against the independent reader");
             assert_eq!(checked.proven, verification.proven_height, "{protocol}, replica {replica}");
             assert_eq!(checked.committed, verification.committed_height, "{protocol}, replica {replica}");
-            // The last blocks may be committed by what the replica has heard after its last record.
+            // The certificates that commit the last blocks may have arrived after the last record.
             assert!(checked.proven * 2 > checked.committed, "{protocol}, replica {replica}: {checked:?}");
             assert!(checked.signatures >= 3 * checked.proven / 8 && verification.states > 0, "{protocol}: {checked:?}");
             commands = commands.max(checked.commands);
         }
-        // That the last one is committed need not have come into a journal: nothing waits for that.
-        assert!(commands + 1 >= COMMANDS, "{protocol}: the commands that were answered are in an export");
+        // The journal may lack the commit of the last block: nothing waits for it.
+        assert!(commands + 1 >= COMMANDS, "{protocol}: an export contains the answered commands");
     }
 }
 
 #[test]
-fn a_stranger_notices_a_flipped_bit() {
+fn an_independent_reader_detects_a_flipped_bit() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
         let remains = Remains::of(protocol, "flipped");
         let (_, export) = remains.export(0);
@@ -83,13 +84,16 @@ fn a_stranger_notices_a_flipped_bit() {
             lines.flat_map(|(_, line)| [line, "\n"]).collect()
         };
         for left_out in [at, payload_at, export.lines().count() - 1] {
-            assert!(crate::stranger::check(&without(left_out)).is_err(), "{protocol}: line {left_out} is not missed");
+            assert!(
+                crate::stranger::check(&without(left_out)).is_err(),
+                "{protocol}: a missing line {left_out} passes"
+            );
             assert!(
                 checked(&remains, &without(left_out)).is_err(),
-                "{protocol}: --check does not miss line {left_out}"
+                "{protocol}: a missing line {left_out} passes --check"
             );
         }
-        // Any bit anywhere: this program refuses whatever the stranger refuses.
+        // Flips any bit: this program refuses everything that the independent reader refuses.
         for step in 0..200 {
             let mut bytes = export.clone().into_bytes();
             let at = step * 7919 * 31 % bytes.len();
@@ -101,7 +105,7 @@ fn a_stranger_notices_a_flipped_bit() {
     }
 }
 
-/// What `--check` says of a text.
+/// Runs `--check` on a text.
 fn checked(remains: &Remains, export: &str) -> Result<Checked, InspectError> {
     let path = remains.directory.join("checked.jsonl");
     fs::write(&path, export).expect("it can be written");
@@ -109,7 +113,7 @@ fn checked(remains: &Remains, export: &str) -> Result<Checked, InspectError> {
 }
 
 #[test]
-fn an_export_is_checked_against_the_keys_that_are_trusted() {
+fn an_export_is_checked_against_the_trusted_keys() {
     let remains = Remains::of(ProtocolKind::Jolteon, "keys");
     let (_, export) = remains.export(2);
     let (of_file, path) = (checked(&remains, &export).expect("it is sound"), remains.directory.join("checked.jsonl"));
@@ -120,19 +124,19 @@ fn an_export_is_checked_against_the_keys_that_are_trusted() {
     assert!(check(&path, Some(&trusted)).expect("the keys are the same").keys_compared);
     let mut foreign = trusted.clone();
     foreign.members.swap(1, 2);
-    let refusal = check(&path, Some(&foreign)).expect_err("the keys are others").to_string();
+    let refusal = check(&path, Some(&foreign)).expect_err("the keys differ").to_string();
     assert!(refusal.contains("line 1") && refusal.contains("replica 1 has the voting key"), "{refusal}");
     let other = ClientConfig { cluster: "another".into(), ..trusted.clone() };
-    assert!(check(&path, Some(&other)).is_err_and(|error| error.to_string().contains("of the cluster keys")));
+    assert!(check(&path, Some(&other)).is_err_and(|error| error.to_string().contains("of cluster keys")));
     let fewer = ClientConfig { members: trusted.members[..3].to_vec(), ..trusted };
     assert!(check(&path, Some(&fewer)).is_err_and(|error| error.to_string().contains("n=4 f=1")));
     assert!(matches!(check(&remains.directory, None), Err(InspectError::Unreadable { .. })));
 }
 
-/// The position of the record of the `nth` block.
+/// Returns the position of the `nth` block's record.
 fn block_at(records: &[Record], nth: usize) -> usize {
     let blocks = records.iter().enumerate().filter(|(_, record)| matches!(record, Record::Block(_)));
-    blocks.map(|(at, _)| at).nth(nth).expect("there are so many blocks")
+    blocks.map(|(at, _)| at).nth(nth).expect("there are enough blocks")
 }
 
 fn spoil(certificate: &mut Certificate) {
@@ -141,9 +145,9 @@ fn spoil(certificate: &mut Certificate) {
     certificate.proof = proof.into();
 }
 
-/// A block's digest does not cover the proof that goes with it, and whoever sent it to an honest replica may have put anything there.
+/// A block's digest does not cover its proof, so a peer may send an honest replica a block with any proof.
 #[test]
-fn a_void_proof_that_came_with_a_block_is_noted_and_not_exported() {
+fn an_invalid_proof_in_a_block_is_noted_and_not_exported() {
     let remains = Remains::of(ProtocolKind::Jolteon, "void-proof");
     let (sound, whole) = remains.export(1);
     rewrite(&remains.home(1), |mut records| {
@@ -157,14 +161,14 @@ fn a_void_proof_that_came_with_a_block_is_noted_and_not_exported() {
     let (result, export) = remains.export(1);
     assert_eq!(result.failure(), None);
     let verification = result.verification.as_ref().expect("it was verified");
-    assert!(verification.notes.iter().any(|note| note.contains("void proof")), "{:?}", verification.notes);
+    assert!(verification.notes.iter().any(|note| note.contains("invalid proof")), "{:?}", verification.notes);
     let proven = sound.verification.as_ref().expect("it was verified").proven_height;
     assert_eq!(verification.proven_height, proven, "later certificates prove as much");
     let theirs = crate::stranger::check(&export).expect("a stranger can check it");
     assert_eq!((theirs.committed, theirs.proven), (verification.committed_height, proven));
     assert_eq!(checked(&remains, &export).expect("and so can this program").proven_height, proven);
     assert_eq!(export.matches("\"unproven\":true").count(), 1);
-    // Nobody can have a certificate prove something by leaving its proof out.
+    // A certificate without its proof must not prove anything.
     let (last, mut line) = find_line(&whole, |line| line["certificate"]["domain"] == Domain::Checkpoint as u8);
     let form = line["certificate"].as_object_mut().expect("it has a certificate");
     form.remove("signatures");
@@ -174,17 +178,17 @@ fn a_void_proof_that_came_with_a_block_is_noted_and_not_exported() {
 }
 
 #[test]
-fn what_no_checksum_shows_is_found_by_verification() {
+fn verification_finds_damage_that_checksums_do_not_detect() {
     let remains = Remains::of(ProtocolKind::Jolteon, "tampered");
-    is_noticed(&remains, 1, "is void", |mut records| {
+    is_noticed(&remains, 1, "is invalid", |mut records| {
         let certificate = records.iter_mut().rev().find_map(|record| match record {
             Record::Certificate(certificate) if !certificate.proof.is_empty() => Some(certificate),
             _ => None,
         });
-        spoil(certificate.expect("it has kept one"));
+        spoil(certificate.expect("it kept one"));
         records
     });
-    is_noticed(&remains, 1, "is not in the journal before it", |mut records| {
+    is_noticed(&remains, 1, "does not precede it in the journal", |mut records| {
         let at = block_at(&records, 5);
         records.remove(at);
         records
@@ -194,7 +198,7 @@ fn what_no_checksum_shows_is_found_by_verification() {
         records.remove(at);
         records
     });
-    is_noticed(&remains, 1, "without a gap", |mut records| {
+    is_noticed(&remains, 1, "leaves a gap", |mut records| {
         let commit = records.iter_mut().find_map(|record| match record {
             Record::Commit { digest, .. } => Some(digest),
             _ => None,
@@ -202,7 +206,7 @@ fn what_no_checksum_shows_is_found_by_verification() {
         commit.expect("something is committed").0[0] ^= 1;
         records
     });
-    is_noticed(&remains, 1, "has promised two different things", |mut records| {
+    is_noticed(&remains, 1, "contradicts itself", |mut records| {
         let promise = records.iter().rev().find_map(|record| match record {
             Record::Promise(promise) if promise.subject.domain == Domain::Vote => Some(promise.clone()),
             _ => None,
@@ -216,12 +220,12 @@ fn what_no_checksum_shows_is_found_by_verification() {
     let config = home.join(CONFIG_FILE);
     let text = fs::read_to_string(&config).expect("it was written before");
     fs::write(&config, text.replace("application = \"kv\"", "application = \"log\"")).expect("it can be written");
-    let words = "a quorum vouches for the state";
-    assert!(remains.inspect(2, true).failure().expect("another state").contains(words), "another state is noticed");
+    let words = "a quorum certified the state";
+    assert!(remains.inspect(2, true).failure().expect("another state").contains(words), "the difference is detected");
 }
 
 #[test]
-fn a_running_replica_is_looked_at_and_not_disturbed() {
+fn inspecting_a_running_replica_does_not_disturb_it() {
     let (remains, (cluster, config)) = Remains::running(ProtocolKind::Jolteon, "running", |_| {});
     let looked = std::thread::scope(|scope| {
         let looks = scope.spawn(|| {
@@ -234,18 +238,18 @@ fn a_running_replica_is_looked_at_and_not_disturbed() {
             (0..20).map(look).collect::<Vec<u64>>()
         });
         work(&cluster, &config, COMMANDS, 10);
-        looks.join().expect("every look succeeds")
+        looks.join().expect("every inspection succeeds")
     });
     assert!(looked.is_sorted(), "the chain grows: {looked:?}");
     work(&cluster, &config, 5, 10);
     for (_, end) in cluster.shut_down() {
-        end.expect("no replica has noticed");
+        end.expect("no replica was disturbed");
     }
     assert_eq!(remains.inspect(3, false).journal.held_by_process, None);
 }
 
 #[test]
-fn a_new_replica_and_one_without_its_journal_are_told_apart() {
+fn a_new_replica_differs_from_one_that_lost_its_journal() {
     let directory = std::env::temp_dir().join(format!("quorate-inspect-{}-new", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
     let net = testnet::write(&NodeConfig::template("new"), REPLICAS, 20_000, &directory).expect("it can be written");
@@ -258,7 +262,7 @@ fn a_new_replica_and_one_without_its_journal_are_told_apart() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_mended_on_request() {
+fn damage_is_reported_with_its_position_and_repaired_on_request() {
     let remains = Remains::of(ProtocolKind::Jolteon, "damaged");
     let home = remains.home(0);
     let segment = home.join("journal").join("000000000000.segment");
@@ -271,17 +275,17 @@ fn damage_is_told_with_its_place_and_mended_on_request() {
     }
     let export = remains.directory.join("export.jsonl");
     let result = inspect(&home, false, Some(export.clone()));
-    assert!(result.failure().is_some() && result.export.is_none(), "what is unsound is not exported");
+    assert!(result.failure().is_some() && result.export.is_none(), "an unsound journal is not exported");
     let left = fs::read_dir(&remains.directory).expect("it can be listed").count();
-    assert_eq!(left, REPLICAS, "nothing is left of an export that is not made");
+    assert_eq!(left, REPLICAS, "a refused export leaves no file");
     let arguments = InspectArgs { repair: true, ..InspectArgs::default() };
-    let repaired = run(&home, &arguments).expect("it can be mended");
+    let repaired = run(&home, &arguments).expect("it can be repaired");
     assert!(repaired.failure().is_none() && repaired.memory == Memory::Lost, "{}", repaired.to_table());
-    assert!(!repaired.repair.expect("it was asked for").saved.is_empty(), "what was cut off is kept");
+    assert!(!repaired.repair.expect("it was asked for").saved.is_empty(), "the removed part is saved");
 }
 
 #[test]
-fn a_journal_that_was_cut_is_executed_from_its_snapshot() {
+fn a_truncated_journal_is_executed_from_its_snapshot() {
     for protocol in [ProtocolKind::Jolteon, ProtocolKind::Pbft] {
         let remains = Remains::after(250, 4096, protocol, "cut", |config| {
             config.consensus.batch_bytes = 64 << 10;
@@ -301,7 +305,7 @@ fn a_journal_that_was_cut_is_executed_from_its_snapshot() {
             let ours = self::checked(&remains, &export).unwrap_or_else(|why| panic!("{protocol}, {replica}: {why}"));
             assert_eq!(ours.proven_height, checked.proven, "{protocol}, replica {replica}");
         }
-        assert!(cut > 0, "{protocol}: no journal was cut");
+        assert!(cut > 0, "{protocol}: no journal was truncated");
         let result = remains.inspect(0, false);
         let newest = result.snapshots.iter().rfind(|file| file.height.is_some()).expect("a state was written");
         let mut bytes = fs::read(&newest.file).expect("it can be read");
@@ -313,18 +317,18 @@ fn a_journal_that_was_cut_is_executed_from_its_snapshot() {
     }
 }
 
-/// A journal that was cut is of no use without the state on which it begins.
+/// Checks that a truncated journal is refused without the state on which it begins.
 fn refuses_what_a_replica_refuses(remains: &Remains) {
     let cut = |replica: &u16| remains.inspect(*replica, true).verification.is_some_and(|found| found.from_height > 0);
-    let replica = (1..REPLICAS as u16).find(cut).expect("a journal was cut");
+    let replica = (1..REPLICAS as u16).find(cut).expect("a journal was truncated");
     let home = remains.home(replica);
     fs::remove_dir_all(home.join("journal.snapshots")).expect("they are there");
     let failure = remains.inspect(replica, true).failure().expect("--verify refuses it");
-    assert!(failure.contains("no snapshot that can be read"), "{failure}");
+    assert!(failure.contains("no readable snapshot"), "{failure}");
     let arguments = InspectArgs { repair: true, ..InspectArgs::default() };
     let failure = run(&home, &arguments).expect("it can be read").failure().expect("--repair cannot help");
-    assert!(failure.contains("no snapshot that can be read"), "{failure}");
-    // This gives the replicas new keys, so it comes last.
+    assert!(failure.contains("no readable snapshot"), "{failure}");
+    // This gives the replicas new keys, so it has to be the last step.
     let template = NodeConfig::read(&home.join(CONFIG_FILE)).expect("its settings are there");
     let addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); REPLICAS];
     let cluster =

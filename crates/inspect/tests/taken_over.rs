@@ -1,5 +1,6 @@
-//! A replica was away for so long that it had to take the others' state over, so its journal lacks the blocks in between. What it has is
-//! verified, exported, and checked by a stranger all the same; then it is tampered with.
+//! A replica was away for so long that it had to fetch the others' state, so its journal lacks the blocks in between.
+//! The journal is still verified and exported, and an independent reader checks the export; then both are tampered
+//! with.
 
 use crate::remains::*;
 use quorate_consensus::config::ProtocolKind;
@@ -14,24 +15,24 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Who was away.
+/// The replica that was away.
 const TRAVELLER: ReplicaId = ReplicaId(3);
 const ALL: Range<u16> = 0..REPLICAS as u16;
-/// A test that waits longer than this for anything has hung.
+/// A test that waits longer than this has hung.
 const HANG: Duration = Duration::from_secs(60);
 /// Bytes written by a command.
 const VALUE_BYTES: usize = 1000;
-/// Commands that are executed meanwhile: more than twice as many as are kept.
+/// Commands executed in its absence: more than twice the number that the others retain.
 const COMMANDS_MISSED: u64 = 150;
-/// Blocks and bytes: so many that a state is kept at some checkpoints, and not at every one.
+/// Retained blocks and bytes, chosen so that a state is written at some checkpoints but not at all.
 const RETAINED: (usize, usize) = (64, 128 << 10);
 const WINDOW: u64 = 64;
 
-/// A cluster whose replicas can be stopped and started again, each on its directory and at its address.
+/// Cluster whose replicas can be stopped and started again, each with its directory and address.
 struct Net {
     remains: Remains,
     template: NodeConfig,
-    /// They stay, so that nobody else gets an address while its replica is away.
+    /// Kept open, so that no other process gets the address of a stopped replica.
     listeners: Vec<TcpListener>,
 }
 
@@ -41,7 +42,7 @@ impl Net {
             (config.consensus.retained_blocks, config.consensus.retained_bytes) = RETAINED;
             config.consensus.window = WINDOW;
             config.consensus.batch_bytes = 64 << 10;
-            // So much that nothing is cut off, or there would be no blocks from before the journey.
+            // Large enough to keep the whole journal, or there would be no blocks from before the absence.
             config.journal = JournalConfig { segment_bytes: 8 << 20, fsync: Fsync::Never, ..JournalConfig::default() };
         });
         let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
@@ -69,7 +70,7 @@ impl Net {
         EmbeddedCluster::start_replicas(nodes, || Box::new(NoObserver)).expect("replicas start")
     }
 
-    /// Has commands executed until something is seen.
+    /// Executes commands until a condition holds.
     fn work_until<T>(&self, cluster: &EmbeddedCluster, what: &str, look: impl Fn() -> Option<T>) -> T {
         let start = Instant::now();
         loop {
@@ -86,17 +87,17 @@ fn cluster_id(config: &NodeConfig) -> ClusterId {
     ClusterId::from_name(&config.cluster)
 }
 
-/// What one who took a state over leaves.
+/// Directory of a replica that fetched a state.
 struct Souvenirs {
     remains: Remains,
-    /// The height of the last state that it took over.
+    /// Height of the last state that it fetched.
     taken_over: u64,
-    /// What is in its directory, and its export.
+    /// Inspection of its directory, and its export.
     result: InspectResult,
     export: String,
 }
 
-/// Runs a cluster of which one replica goes away and comes back, until that can prove again what it has executed since.
+/// Runs a cluster in which one replica goes away and returns, until it can prove what it has executed since.
 fn after_a_journey(protocol: ProtocolKind) -> Souvenirs {
     let net = Net::new(protocol);
     let mut cluster = net.start(ALL);
@@ -104,11 +105,11 @@ fn after_a_journey(protocol: ProtocolKind) -> Souvenirs {
         let looked = net.remains.inspect(TRAVELLER.0, true).verification.expect("it was asked for");
         (looked.proven_height >= net.template.consensus.checkpoint_interval).then_some(())
     });
-    cluster.stop(TRAVELLER).expect("it goes on until it is stopped");
+    cluster.stop(TRAVELLER).expect("it runs until it is stopped");
     work(&cluster, &net.template, COMMANDS_MISSED, VALUE_BYTES);
 
     let back = net.start(TRAVELLER.0..TRAVELLER.0 + 1);
-    // Not at every checkpoint is the history what is vouched for, and the next state may come before that is exported: so it is now.
+    // Some checkpoints certify no history, and another state may be fetched before the export: so export now.
     let (taken_over, result, export) = net.work_until(&cluster, "a checkpoint of the history above a state", || {
         let (result, export) = net.remains.export(TRAVELLER.0);
         let taken_over = *heights_of(&export, "root").last().filter(|height| **height > 0)?;
@@ -116,7 +117,7 @@ fn after_a_journey(protocol: ProtocolKind) -> Souvenirs {
         proves.then_some((taken_over, result, export))
     });
     for (_, end) in back.shut_down().into_iter().chain(cluster.shut_down()) {
-        end.expect("a replica goes on until it is stopped");
+        end.expect("a replica runs until it is stopped");
     }
     Souvenirs { remains: net.remains, taken_over, result, export }
 }
@@ -125,7 +126,7 @@ fn lines(export: &str) -> impl Iterator<Item = Value> {
     export.lines().map(|line| serde_json::from_str::<Value>(line).expect("lines are JSON"))
 }
 
-/// The heights in the lines of a kind, in their order.
+/// Returns the heights of the lines of one kind, in file order.
 fn heights_of(export: &str, kind: &str) -> Vec<u64> {
     let of_kind = lines(export).filter(|line| line["line"] == kind);
     of_kind.map(|line| line["height"].as_u64().expect("it has a height")).collect()
@@ -139,13 +140,14 @@ fn vouches_for_history(line: &Value, above: u64) -> bool {
     line["line"] == "checkpoint" && line["history"].is_string() && is_above(&line["certificate"], above)
 }
 
-/// The traveller's journal is sound, and has two roots; a stranger takes the export, and notices whatever is altered behind the second.
+/// Checks that the replica's journal is sound and has two roots, and that the reader accepts the export and detects
+/// every change after the second root.
 fn is_checked(protocol: ProtocolKind) {
     let Souvenirs { remains, taken_over, result, export } = after_a_journey(protocol);
     let verification = result.verification.as_ref().expect("it was asked for");
-    let missing = format!("to {taken_over} are not in this journal: the replica was away, and took the state over");
+    let missing = format!("to {taken_over} are not in this journal: the replica was away and fetched the state");
     assert!(verification.notes.iter().any(|note| note.ends_with(&missing)), "{}", result.to_table());
-    assert_eq!(verification.from_height, 0, "nothing was cut off");
+    assert_eq!(verification.from_height, 0, "the journal is complete");
     assert_eq!(verification.executed_height, Some(verification.committed_height));
 
     let roots = heights_of(&export, "root");
@@ -153,7 +155,7 @@ fn is_checked(protocol: ProtocolKind) {
     let mut blocks = heights_of(&export, "block");
     blocks.retain(|height| *height <= verification.committed_height);
     let gaps: Vec<u64> = blocks.windows(2).filter(|pair| pair[0] + 1 != pair[1]).map(|pair| pair[1] - 1).collect();
-    // One state may be taken over right after another, with no blocks in between.
+    // The replica may fetch two states in a row, with no blocks in between.
     let at_roots = gaps.iter().all(|height| roots.contains(height)) && gaps.last() == Some(&taken_over);
     assert!(at_roots, "{protocol}: blocks are missing below {gaps:?}, and the roots are {roots:?}");
 
@@ -191,12 +193,12 @@ fn alterations_are_noticed(protocol: ProtocolKind, export: &str, taken_over: u64
     for left_out in [root_at, history_at, block_at] {
         let lines = export.lines().enumerate().filter(|(number, _)| *number != left_out);
         let without: String = lines.flat_map(|(_, line)| [line, "\n"]).collect();
-        assert!(crate::stranger::check(&without).is_err(), "{protocol}: line {left_out} is not missed");
+        assert!(crate::stranger::check(&without).is_err(), "{protocol}: a missing line {left_out} passes");
     }
 }
 
 fn tampering_is_noticed(remains: &Remains, taken_over: u64) {
-    is_noticed(remains, TRAVELLER.0, "was taken over, and no quorum vouches for it", |mut records| {
+    is_noticed(remains, TRAVELLER.0, "was fetched, but no quorum certified it", |mut records| {
         let vouches = |certificate: &Certificate| {
             certificate.subject.domain == Domain::Checkpoint && certificate.subject.height.0 == taken_over
         };
@@ -205,7 +207,7 @@ fn tampering_is_noticed(remains: &Remains, taken_over: u64) {
         assert!(records.len() < before, "the certificate of the state is a record");
         records
     });
-    is_noticed(remains, TRAVELLER.0, "without a gap", |mut records| {
+    is_noticed(remains, TRAVELLER.0, "leaves a gap", |mut records| {
         let commit = records.iter_mut().find_map(|record| match record {
             Record::Commit { height, digest } if height.0 > taken_over => Some(digest),
             _ => None,
@@ -216,16 +218,16 @@ fn tampering_is_noticed(remains: &Remains, taken_over: u64) {
 }
 
 #[test]
-fn jolteon_leaves_what_a_stranger_can_check() {
+fn an_independent_reader_accepts_jolteon_after_a_fetched_state() {
     is_checked(ProtocolKind::Jolteon);
 }
 
 #[test]
-fn pbft_leaves_what_a_stranger_can_check() {
+fn an_independent_reader_accepts_pbft_after_a_fetched_state() {
     is_checked(ProtocolKind::Pbft);
 }
 
 #[test]
-fn basic_hotstuff_leaves_what_a_stranger_can_check() {
+fn an_independent_reader_accepts_basic_hotstuff_after_a_fetched_state() {
     is_checked(ProtocolKind::BasicHotStuff);
 }

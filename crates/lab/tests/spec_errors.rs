@@ -45,7 +45,7 @@ fn a_wrong_value_shows_the_valid_forms() {
     check(&["--fault", "crash:2@4s+1s"], &["--fault", "`4s+1s`"]);
     check(&["--fault", "slow:x"], &["--fault", "`x` is no replica"]);
     check(&["--fault", "slient:3"], &["--fault", "did you mean `silent`?"]);
-    check(&["--fault", "slow=x:1"], &["--fault", "`x` is no whole number"]);
+    check(&["--fault", "slow=x:1"], &["--fault", "`x` is not a whole number"]);
     check(&["--fault", "fork=2:1"], &["--fault", "`fork` takes no parameter"]);
     check(&["--fault", "selective=9:1"], &["--fault", "names replica 9, and the last one is 3"]);
     check(&["--fault", "equivocate:1@10s"], &["--fault, --duration", "after the measured 10s"]);

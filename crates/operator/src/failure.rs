@@ -1,5 +1,5 @@
-//! Exit statuses: 2 for invalid input of the caller, files included; 1 for failures at run time; 3 for trouble with the
-//! disk of a replica, this one or one that was started; 128 plus the signal's number for a run that a signal ended.
+//! Exit statuses: 2 for invalid input, including files; 1 for failures at run time; 3 for disk failures of a replica,
+//! either this one or one that this process started; 128 plus the signal's number if a signal ended the run.
 
 use quorate_client::config::ConfigError;
 use quorate_client::{ClientError, ConnectError};
@@ -26,7 +26,6 @@ impl fmt::Display for WrongCall {
 
 impl Error for WrongCall {}
 
-/// Returns an error in the caller's input.
 pub fn wrong_call(why: impl fmt::Display) -> Box<dyn Error> {
     Box::new(WrongCall(why.to_string()))
 }

@@ -1,4 +1,4 @@
-//! `quorate inspect`: shows and checks the contents of a replica's directory, or checks an export.
+//! `quorate inspect`: shows and checks a replica's directory, or checks an export.
 
 use crate::Outcome;
 use crate::failure::wrong_call;
@@ -7,7 +7,7 @@ use quorate_client::{CLIENT_CONFIG_FILE, ClientConfig};
 use quorate_inspect::InspectArgs;
 use std::path::Path;
 
-/// Part of the help that explains the exit status.
+/// Help on the exit status.
 pub const EXIT_STATUS: &str = "\
 Exit status:
   0  all is well, as far as it was looked at: without --verify, that the journal can be read
@@ -19,7 +19,7 @@ pub fn run(arguments: &InspectArgs) -> Outcome {
     match (&arguments.check, &arguments.dir) {
         (Some(export), _) => check(export, arguments),
         (None, Some(directory)) => inspect(directory, arguments),
-        (None, None) => unreachable!("the command line demands one of the two"),
+        (None, None) => unreachable!("clap requires one of the two"),
     }
 }
 
@@ -38,10 +38,10 @@ fn check(export: &Path, arguments: &InspectArgs) -> Outcome {
     outputs.deliver(checked.to_table().trim_end(), &[("--json", &|| checked.to_json())])
 }
 
-/// Always shows the result; returns an error if it contains a problem.
+/// Prints the result even if it contains a problem, which is then also returned as an error.
 fn inspect(directory: &Path, arguments: &InspectArgs) -> Outcome {
     if arguments.export.as_deref() == Some(Path::new("-")) {
-        return Err(wrong_call("--export: an export has to be whole before it has its name; name a file"));
+        return Err(wrong_call("--export: an export is renamed once it is complete; name a file"));
     }
     let outputs = outputs(arguments)?;
     let result = quorate_inspect::run(directory, arguments)?;

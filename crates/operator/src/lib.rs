@@ -1,7 +1,7 @@
-//! quorate: the commands to operate replicas.
+//! quorate: the commands for operating replicas.
 //!
 //! The binary `quorate-node` consists of these commands only: it contains no laboratory, no simulator, no Twins, and no
-//! code to misbehave. `quorate` offers the same commands, beside those of the laboratory.
+//! code for misbehaviour. `quorate` offers the same commands in addition to those of the laboratory.
 
 pub mod client;
 pub mod failure;

@@ -1,4 +1,4 @@
-//! Logs of a replica's process, to standard error.
+//! Logging of a replica's process to standard error.
 
 use clap::{Args, ValueEnum};
 use std::io::stderr;
@@ -8,14 +8,14 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// The flags of a process that logs.
+/// Logging flags of a process.
 #[derive(Args)]
 pub struct LogArgs {
-    /// The least level to log: error, warn, info, debug or trace; after a comma, that of a target, as in
+    /// Minimum level to log: error, warn, info, debug or trace; after a comma, the level of a target, as in
     /// warn,quorate::network=debug. The targets are quorate::network, ::consensus, ::journal, ::state and ::replica.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = parse_level)]
     log_level: Targets,
-    /// How to write each event: as a line of text, or as a JSON object.
+    /// Format of an event: a line of text, or a JSON object.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
 }
@@ -24,7 +24,7 @@ pub struct LogArgs {
 enum LogFormat {
     /// Time, level, target, message, fields.
     Text,
-    /// The same as the keys of one object a line.
+    /// The same, as the keys of one JSON object per line.
     Json,
 }
 
@@ -37,13 +37,13 @@ fn parse_level(text: &str) -> Result<Targets, String> {
             .parse()
             .ok()
             .filter(|_| known)
-            .ok_or_else(|| format!("`{level}` is no level; write error, warn, info, debug, trace or off"))?;
+            .ok_or_else(|| format!("`{level}` is not a level; use error, warn, info, debug, trace or off"))?;
         targets = match target {
             None => targets.with_default(level),
             Some(target) if target == "quorate" || target.starts_with("quorate::") => {
                 targets.with_target(target, level)
             }
-            Some(target) => return Err(format!("`{target}` is no target; they begin with quorate::")),
+            Some(target) => return Err(format!("`{target}` is not a target; use one that begins with quorate::")),
         };
     }
     Ok(targets)
@@ -52,7 +52,7 @@ fn parse_level(text: &str) -> Result<Targets, String> {
 impl LogArgs {
     /// Installs the logger.
     pub fn begin(&self) {
-        // A closed standard error must neither stop a replica nor make it complain there.
+        // A closed standard error must neither stop a replica nor cause a panic.
         let lines = fmt::layer().with_writer(stderr).with_ansi(false).log_internal_errors(false);
         let layer = match self.log_format {
             LogFormat::Text => lines.boxed(),
@@ -61,7 +61,7 @@ impl LogArgs {
         tracing_subscriber::registry().with(layer.with_filter(self.log_level.clone())).init();
     }
 
-    /// Logs the reason why the process ends, if the log is JSON. Otherwise the error printed at the end says it.
+    /// Logs the reason why the process ends, if the log is JSON; otherwise the final error message suffices.
     pub fn end(&self, error: &dyn std::error::Error) {
         if self.log_format == LogFormat::Json {
             tracing::error!(target: "quorate::replica", "{error}");

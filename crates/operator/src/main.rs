@@ -1,4 +1,4 @@
-//! `quorate-node`: runs a replica and looks after it. Logs go to standard error, results to standard output.
+//! `quorate-node`: runs, configures and inspects replicas. Logs go to standard error, results to standard output.
 
 use clap::{CommandFactory, Parser, Subcommand};
 use quorate_inspect::InspectArgs;
@@ -17,7 +17,7 @@ const PROGRAM: Program = Program { name: "quorate-node", run: "run" };
     name = PROGRAM.name,
     version,
     long_version = shell::LONG_VERSION,
-    about = "Run a Byzantine-fault-tolerant replica and look after it",
+    about = "Run, configure and inspect Byzantine-fault-tolerant replicas",
     max_term_width = 120
 )]
 struct Cli {
@@ -27,24 +27,24 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run one replica from its directory, until a signal asks it to end.
+    /// Run one replica from its directory until a signal stops it.
     #[command(after_help = node::EXIT_STATUS)]
     Run(NodeArgs),
     /// Write the configuration and keys of a cluster, on this machine or on --hosts: a directory for each replica, and
     /// client.toml.
     Testnet(TestnetArgs),
-    /// Look into a replica's directory, running or not: what it remembers, whether it is sound, and the committed chain
-    /// for others to check.
+    /// Inspect the directory of a running or stopped replica: what it promised and whether its journal is sound. Export
+    /// the committed chain for others to check.
     #[command(after_help = inspect::EXIT_STATUS)]
     Inspect(InspectArgs),
-    /// Ask replicas how they are: views, heights, peers, and what needs attention.
+    /// Show the status of replicas: views, heights, peers, and anything that needs attention.
     #[command(after_help = status::EXIT_STATUS)]
     Status(StatusArgs),
-    /// Talk to a running cluster: read and write its key-value store.
+    /// Read and write the key-value store of a running cluster.
     Client(ClientArgs),
     /// Write the completions for a shell to standard output.
     Completions(CompletionsArgs),
-    /// Write the manual page to standard output, or those of all commands to a directory.
+    /// Write the manual page to standard output, or the pages of all commands to a directory.
     Man(ManArgs),
 }
 

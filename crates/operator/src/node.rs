@@ -5,18 +5,19 @@ use clap::Args;
 use quorate_node::{LogObserver, interrupt, run_directory};
 use std::path::PathBuf;
 
-/// Part of the help that explains signals and the exit status.
+/// Help on signals and the exit status.
 pub const EXIT_STATUS: &str = "\
 Signals:
-  SIGTERM, SIGINT and SIGHUP end it in order: it takes no more connections, writes and sends what it has said, and exits with status 0.
-  A second one ends it at once; nothing that a client was told is lost either way
+  SIGTERM, SIGINT and SIGHUP stop it in order: it accepts no more connections, writes and sends what it has signed,
+  and exits with status 0.
+  A second one stops it at once. Either way, every answer that a client received stays valid
 
 Exit status:
-  0  a signal ended it in order
-  1  it cannot start or go on, and says why
+  0  a signal stopped it in order
+  1  it cannot start or continue, and says why
   2  the call is wrong
-  3  its disk is full, fails, or may not be written. It stops before it says anything that it has not written down, and tells which
-     file, why, and what helps; until that is done, starting it again is in vain";
+  3  its disk is full, fails, or is read-only. It stops before it sends anything that it has not written, and says
+     which file failed, why, and what to do; restarting will not help until that is done";
 
 /// All flags of `quorate node`.
 #[derive(Args)]

@@ -1,7 +1,7 @@
-//! Results to standard output or files, everything else to standard error.
+//! Writes results to standard output or files, and everything else to standard error.
 //!
-//! Outputs are opened before anything runs, so that an output which cannot be written is reported at once. No
-//! measurement is lost: the table is printed first, and a failed output does not keep the others from being written.
+//! Outputs are opened before anything runs, so that an unwritable output is reported at once. No measurement is lost:
+//! the table is printed first, and a failed output does not prevent the others from being written.
 
 use crate::failure::wrong_call;
 use std::error::Error;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Path that stands for standard output.
 const STANDARD: &str = "-";
 
-/// Writes a line of a result. A closed reader (`| head`) is not an error.
+/// Prints a line of a result. A closed reader (`| head`) is not an error.
 ///
 /// # Errors
 /// If standard output cannot be written.
@@ -20,7 +20,7 @@ pub fn say(text: &str) -> Result<(), String> {
     say_bytes(text.as_bytes())
 }
 
-/// Writes a line of a result that may be binary.
+/// Prints a line of a result that may be binary.
 ///
 /// # Errors
 /// If standard output cannot be written.
@@ -34,27 +34,26 @@ pub fn say_bytes(line: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Writes a line to standard error.
 pub fn complain(text: &str) {
-    // There is no other place to report that standard error is closed.
+    // If standard error is closed, there is no other place to report that.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Output for one form of a result.
+/// Destination of one format of a result.
 struct Place {
     flag: &'static str,
     path: String,
     /// `None` for standard output.
     file: Option<File>,
-    /// The file was created by this run; it is removed if nothing is written.
+    /// Whether this run created the file; it is removed if nothing is written.
     is_new: bool,
     is_written: bool,
 }
 
-/// Opened outputs of a call.
+/// Open outputs of a call.
 pub struct Outputs(Vec<Place>);
 
-/// One form of a result: the flag that names its output, and its text, which is made only if the flag is given.
+/// One format of a result: the flag that names its output, and a function that makes the text if the flag is given.
 pub type Form<'a> = (&'static str, &'a dyn Fn() -> String);
 
 impl Outputs {
@@ -75,7 +74,7 @@ impl Outputs {
             }
             if let Some(input) = inputs.iter().find(|input| place.is_file(input)) {
                 let why =
-                    format!("{flag} {path} would overwrite {}, which is read; name another file", input.display());
+                    format!("{flag} {path} would overwrite {}, which is an input; name another file", input.display());
                 return Err(wrong_call(why));
             }
             outputs.0.push(place);
@@ -83,10 +82,10 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Prints the table, on standard output unless a form is written there, and writes each form to its output.
+    /// Prints the table, on standard output unless another format goes there, and writes each format to its output.
     ///
     /// # Errors
-    /// Lists every output that cannot be written; the table is then at least on standard error.
+    /// Lists every output that cannot be written; the table then goes at least to standard error.
     pub fn deliver(mut self, table: &str, forms: &[Form<'_>]) -> Result<(), Box<dyn Error>> {
         let mut failures = Vec::new();
         if self.0.iter().any(|place| place.file.is_none()) {
@@ -108,7 +107,6 @@ impl Outputs {
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
     }
 
-    /// Returns a writer to the output of a given flag.
     pub fn writer(&mut self, flag: &str) -> Box<dyn Write> {
         let place = self.0.iter_mut().find(|place| place.flag == flag).expect("it was opened");
         place.is_written = true;
@@ -169,7 +167,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if self.is_new && !self.is_written {
-            // The file is empty; it does no harm if it cannot be removed.
+            // A file that cannot be removed stays behind empty, which does no harm.
             let _ = fs::remove_file(&self.path);
         }
     }

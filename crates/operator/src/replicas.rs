@@ -19,7 +19,7 @@ pub const LAG_BLOCKS: u64 = 1_000;
 /// Duration of one attempt to read the replicas' statuses.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Why the replicas cannot be asked.
+/// Reason why the replicas cannot be queried.
 #[derive(Debug, Error)]
 pub enum StatusError {
     /// The directory is neither a replica's nor a client's.
@@ -30,7 +30,6 @@ pub enum StatusError {
     NoDirectory(PathBuf),
     #[error(transparent)]
     Replica(#[from] ConfigFileError),
-    /// The replica's configuration is inconsistent.
     #[error("the configuration is invalid: {0}")]
     Fault(#[from] ConfigFault),
     #[error(transparent)]
@@ -38,7 +37,6 @@ pub enum StatusError {
     /// The probe cannot be set up.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The network device failed.
     #[error("the network cannot be polled: {0}")]
     Poll(#[from] io::Error),
 }
@@ -47,7 +45,7 @@ pub enum StatusError {
 #[derive(Debug, Serialize)]
 pub struct ReplicaStatus {
     pub replica: ReplicaId,
-    /// Address at which it was asked.
+    /// Address of the query.
     pub address: Address,
     /// `None` if it does not answer.
     pub status: Option<Status>,
@@ -57,7 +55,7 @@ pub struct ReplicaStatus {
     pub attention: Vec<String>,
 }
 
-/// Status of a cluster, or of the one replica that was asked.
+/// Status of a cluster, or of a single replica.
 #[derive(Debug, Serialize)]
 pub struct ClusterStatus {
     pub replicas: Vec<ReplicaStatus>,
@@ -66,13 +64,13 @@ pub struct ClusterStatus {
 /// Reader of the replicas' statuses.
 pub struct StatusReader {
     probe: StatusProbe,
-    /// The replicas and the addresses at which they are asked.
+    /// The replicas, and the addresses to query.
     asked: Vec<(ReplicaId, Address)>,
 }
 
 impl StatusReader {
-    /// Opens the directory of a replica, a testnet or a `client.toml`. Replicas with a directory here are asked at
-    /// their operators' listener, all others at their clients' listener.
+    /// Opens the directory of a replica, a testnet or a `client.toml`. Replicas with a directory here are queried on
+    /// their operators' listener, all others on their clients' listener.
     ///
     /// # Errors
     /// If the directory or its files are invalid.
@@ -87,7 +85,7 @@ impl StatusReader {
         Ok(StatusReader { probe: StatusProbe::connect(&config)?, asked })
     }
 
-    /// Asks until all replicas have answered or the timeout expires.
+    /// Queries until all replicas have answered or the timeout expires.
     ///
     /// # Errors
     /// If the network device fails.
@@ -130,7 +128,7 @@ impl StatusReader {
 
 type Asked = (ClientConfig, Vec<(ReplicaId, Address)>);
 
-/// Asks one replica alone: its configuration does not tell where the others serve clients.
+/// Queries one replica alone: its configuration does not contain the others' client addresses.
 fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     let own = asked_at(config);
     let nowhere = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
@@ -144,13 +142,13 @@ fn of_replica(config: &NodeConfig) -> Result<Asked, StatusError> {
     Ok((client, vec![(config.replica, own)]))
 }
 
-/// Asks all replicas of a `client.toml`.
+/// Queries all replicas of a `client.toml`.
 fn of_cluster(directory: &Path) -> Result<Asked, StatusError> {
     let mut client = ClientConfig::load(&directory.join(CLIENT_CONFIG_FILE))?;
     for (at, member) in client.members.iter_mut().enumerate() {
         let replica = ReplicaId(at as u16);
         let path = replica_directory(directory, replica).join(CONFIG_FILE);
-        // The directory of a replica that moved to another host may remain here; that replica is asked at its own host.
+        // The directory of a replica that moved to another host may remain here; query that replica at its own host.
         let Ok(config) = NodeConfig::read(&path) else { continue };
         let is_here = config.members.get(at).is_some_and(|own| own.address.is_loopback());
         if config.replica == replica && is_here {
@@ -172,7 +170,6 @@ fn asked_at(config: &NodeConfig) -> Address {
 }
 
 impl ClusterStatus {
-    /// Returns whether any replica needs attention.
     pub fn needs_attention(&self) -> bool {
         self.replicas.iter().any(|replica| !replica.attention.is_empty())
     }

@@ -21,11 +21,11 @@ pub const LONG_VERSION: &str = concat!(
 /// Parses the command line of a program.
 ///
 /// # Errors
-/// Errors of clap, in terms of the subcommand that was called.
+/// Errors of clap, phrased for the subcommand that was called.
 pub fn call<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
     let matches = tolerant(T::command()).try_get_matches()?;
     T::from_arg_matches(&matches).map_err(|error| {
-        // clap reports errors of combined flags without the subcommand, so find the subcommand here.
+        // For combined flags, clap reports errors without the subcommand, so find the subcommand here.
         let (mut command, mut matches) = (&mut tolerant(T::command()), &matches);
         command.build();
         while let Some((name, of_it)) = matches.subcommand() {
@@ -44,7 +44,7 @@ fn tolerant(command: Command) -> Command {
         .mut_subcommands(tolerant)
 }
 
-/// All flags of `quorate completions`.
+/// Flags of `quorate completions`.
 #[derive(Args)]
 pub struct CompletionsArgs {
     /// The shell.
@@ -52,10 +52,10 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// All flags of `quorate man`.
+/// Flags of `quorate man`.
 #[derive(Args)]
 pub struct ManArgs {
-    /// Write a page for the program and a page for each command to this directory, which must exist.
+    /// Write a page for the program and for each command to this directory, which must exist.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -7,27 +7,33 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Part of the help that explains the exit status.
+/// Help on the exit status.
 pub const EXIT_STATUS: &str = "\
 Exit status:
   0  every replica that was asked answers, and nothing needs attention
   1  something needs attention and is told, or nobody can be asked
   2  the call is wrong";
 
-/// All flags of `quorate status`.
+/// Flags of `quorate status`.
 #[derive(Args)]
 pub struct StatusArgs {
-    /// A replica's directory, for that replica alone; or the directory of a testnet, or of a client.toml, for all
+    /// A replica's directory, for that replica alone; or the directory of a testnet or of a client.toml, for all
     /// replicas.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// Write JSON.
     #[arg(long)]
     json: bool,
-    /// Ask again and again, with so many seconds in between, until a signal ends it.
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    /// Repeat the query at this interval, in seconds, until a signal stops it.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        default_missing_value = "2",
+        value_parser = clap::value_parser!(u64).range(1..=3600)
+    )]
     watch: Option<u64>,
-    /// How long a replica may take to answer, in milliseconds.
+    /// Time that a replica may take to answer, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     timeout_ms: u64,
 }

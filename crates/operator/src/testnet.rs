@@ -13,12 +13,12 @@ use quorate_types::{Quorum, ReplicaId};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-/// First port of a testnet: fixed, because its replicas have to find each other again after a restart.
+/// First port of a testnet, fixed so that its replicas find each other again after a restart.
 pub const DEFAULT_PORT: u16 = 7000;
 /// Default number of replicas of a testnet.
 pub const DEFAULT_REPLICAS: usize = 4;
 
-/// All flags of `quorate-node testnet`. Everything else is set in the replicas' `config.toml`.
+/// Flags of `quorate-node testnet`. Everything else is set in the replicas' `config.toml`.
 #[derive(Args)]
 pub struct TestnetArgs {
     /// The directory to write; it must be empty or not exist.
@@ -33,39 +33,37 @@ pub struct TestnetArgs {
     /// Protocol that orders the commands.
     #[arg(long, default_value = "jolteon", value_parser = choice::<ProtocolKind>())]
     protocol: ProtocolKind,
-    /// Who leads: one replica until it fails, all in turns, or all in turns but those that were silent lately.
+    /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
     #[arg(long, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     leader: LeaderKind,
     /// Signature scheme of votes and certificates.
     #[arg(long, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     scheme: SchemeKind,
-    /// How clients show that commands are theirs: by a signature on each bundle, or not at all.
+    /// Client authentication: a signature on each bundle, or none.
     #[arg(long, default_value = "ed25519", value_parser = choice::<ClientAuthentication>())]
     client_authentication: ClientAuthentication,
-    /// First of the ports that the replicas listen on.
+    /// First port for the replicas to listen on.
     #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     base_port: u16,
-    /// The hosts of the replicas, each HOST or HOST:PORT, a number or a name; a host may be named more than once
-    /// [default: this host alone]. A replica listens on three ports: for peers, for clients, and on loopback for the
+    /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may be named more than once
+    /// [default: only this host]. A replica listens on three ports: for peers, for clients, and on loopback for its
     /// status.
     #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
     hosts: Vec<String>,
 }
 
-/// Names of the binary and its command with which to run the cluster.
+/// Name of the binary, and of its command that runs a replica.
 pub struct Program {
     pub name: &'static str,
-    /// Command that runs a replica.
     pub run: &'static str,
 }
 
-/// A cluster to write.
 pub struct Testnet<'a> {
     /// Settings that all replicas share.
     pub template: NodeConfig,
     pub replicas: usize,
     pub base_port: u16,
-    /// One for each replica; empty for replicas on this host.
+    /// Host of each replica; empty if all replicas run on this host.
     pub hosts: &'a [String],
 }
 
@@ -93,7 +91,7 @@ pub fn count(replicas: Option<usize>, hosts: &[String]) -> Result<Option<usize>,
     match (replicas, hosts.len()) {
         (replicas, 0) => Ok(replicas),
         (Some(replicas), named) if replicas != named => Err(wrong_call(format!(
-            "--replicas {replicas} and --hosts with {named} hosts: leave --replicas out, or name a host for each replica"
+            "--replicas {replicas} and --hosts with {named} hosts: omit --replicas, or name a host for each replica"
         ))),
         (_, named) => Ok(Some(named)),
     }
@@ -134,7 +132,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     output::say(&text)?;
     if template.client_authentication == ClientAuthentication::None {
         output::complain(
-            "warning: --client-authentication none: anybody may speak for any client; for measurements only",
+            "warning: --client-authentication none: anyone can send commands as any client; for measurements only",
         );
     }
     if let Some(warning) = template.consensus.stalls_with_silent(committee.quorum, &silent_and_apart(committee.quorum))
@@ -144,7 +142,7 @@ pub fn write(testnet: &Testnet<'_>, directory: &Path, program: &Program) -> Outc
     Ok(())
 }
 
-/// Returns advice on which ports to open to whom.
+/// Returns advice on the ports to open.
 fn firewall(places: &[Place], program: &str) -> String {
     let ports = |of: &dyn Fn(&Place) -> u16| {
         let mut ports: Vec<u16> = places.iter().map(of).collect();
@@ -165,7 +163,7 @@ fn firewall(places: &[Place], program: &str) -> String {
     )
 }
 
-/// Returns f silent replicas, spread as evenly as possible: this gives the shortest runs of live leaders.
+/// Returns f replicas to silence, spread evenly: this gives the shortest runs of live leaders.
 fn silent_and_apart(quorum: Quorum) -> Vec<ReplicaId> {
     let (replicas, faults) = (quorum.replicas(), quorum.faults());
     (1..=faults).map(|at| ReplicaId((at * replicas / faults - 1) as u16)).collect()

@@ -1,4 +1,4 @@
-//! Parsers of flag values: those with a small grammar, and those from a list of names.
+//! Parsers of flag values, for small grammars and for lists of names.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use quorate_types::Choice;
@@ -10,9 +10,9 @@ use thiserror::Error;
 /// Longest interval that a spec may contain, in milliseconds: one week.
 pub const MAX_INTERVAL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
-/// Error: a value that does not match its key's grammar.
+/// Error for a value that does not match its key's grammar.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("`{given}` is no {kind}{why}; write {forms}")]
+#[error("`{given}` is not a valid {kind}{why}; write {forms}")]
 pub struct BadValue {
     pub kind: &'static str,
     pub given: String,
@@ -52,12 +52,10 @@ impl Interval {
         Interval { milliseconds }
     }
 
-    /// Returns milliseconds.
     pub fn as_millis(self) -> u64 {
         self.milliseconds
     }
 
-    /// Returns seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.milliseconds as f64 / 1000.0
     }

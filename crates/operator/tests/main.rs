@@ -1,4 +1,4 @@
-//! `quorate-node` has all that it takes to run a cluster.
+//! Tests that `quorate-node` has everything needed to run a cluster.
 
 use std::fs;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ const PORTS: u16 = 3 * REPLICAS;
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorate-node"));
-    // A shell that runs the tests in the background has them ignore signals, and children inherit that.
+    // A shell that runs the tests in the background makes them ignore signals, and children inherit that.
     // SAFETY: only resets a disposition, which is safe between fork and exec.
     unsafe {
         command.pre_exec(|| {
@@ -34,14 +34,14 @@ fn succeeds(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("output is UTF-8")
 }
 
-/// Free consecutive ports below those that the system gives to connections.
+/// Returns the first of consecutive free ports, below those that the system assigns to connections.
 fn free_ports() -> u16 {
     let start = 9_000 + (std::process::id() % 64) as u16 * PORTS;
     let is_free = |base: &u16| (*base..*base + PORTS).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
     (start..20_000).step_by(PORTS.into()).find(is_free).expect("some ports are free")
 }
 
-/// A directory, and the replicas at work in it, which are killed with -9 at the end.
+/// Directory of a cluster with running replicas, which are killed with SIGKILL at the end.
 struct Net {
     path: PathBuf,
     nodes: Vec<Child>,
@@ -58,7 +58,7 @@ impl Drop for Net {
 }
 
 #[test]
-fn a_cluster_is_made_run_asked_looked_into_and_ended() {
+fn a_cluster_is_configured_run_queried_inspected_and_stopped() {
     let path = std::env::temp_dir().join(format!("quorate-node-test-{}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
     let mut net = Net { path, nodes: Vec::new() };
@@ -80,13 +80,13 @@ fn a_cluster_is_made_run_asked_looked_into_and_ended() {
     assert_eq!(status["replicas"].as_array().map(Vec::len), Some(REPLICAS.into()), "{status}");
     // SAFETY: sends a signal to a child that has not been waited for, so its id is still its own.
     assert_eq!(unsafe { libc::kill(net.nodes[0].id() as libc::pid_t, libc::SIGTERM) }, 0);
-    assert_eq!(net.nodes[0].wait().expect("it ends").code(), Some(0), "a signal ends a replica in order");
+    assert_eq!(net.nodes[0].wait().expect("it ends").code(), Some(0), "a signal stops a replica in order");
     let report = succeeds(&["inspect", "--dir", &format!("{dir}/replica-0"), "--verify"]);
     assert!(report.contains("fast-hotstuff"), "{report}");
 }
 
 #[test]
-fn what_cannot_be_is_refused_as_a_wrong_call() {
+fn invalid_input_is_refused_as_a_wrong_call() {
     for (arguments, why) in [
         (&["testnet", "--dir", "/nowhere/net", "--replicas", "3", "--hosts", "a,b"][..], "name a host for each"),
         (&["testnet", "--dir", "/nowhere/net", "--protocol", "paxos"], "jolteon"),

@@ -5,7 +5,7 @@ use quorate_types::digest::decode_hex;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// Bytes in lower-case hexadecimal. Upper case is refused, so that each value has one form.
+/// Bytes in lower-case hexadecimal. Upper case is refused, so that each value has a single encoding.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hex(pub Vec<u8>);
 
@@ -102,7 +102,7 @@ pub struct CheckpointForm {
     pub frontier: Option<Vec<FrontierForm>>,
 }
 
-/// The blocks before a root on which leaders are elected.
+/// The blocks before a root that leader election reads.
 #[derive(Deserialize)]
 pub struct FrontierForm {
     pub digest: Name,

@@ -1,4 +1,4 @@
-//! Reads an export from the first line to the last, and trusts only signatures.
+//! Reads an export from start to end, trusting only signatures.
 
 use super::forms::{BlockForm, CertificateForm, CheckpointForm, ClusterForm, Hex, Line, MemberForm, Name};
 use super::{Checked, difference};
@@ -15,10 +15,9 @@ use quorate_types::{
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// The supported format.
 const FORMAT: u32 = 3;
 
-/// The parts of a block that a later certificate may refer to.
+/// Parts of a block that a later certificate may refer to.
 struct Kept {
     height: u64,
     view: u64,
@@ -26,13 +25,13 @@ struct Kept {
     committed: bool,
 }
 
-/// A committed block at whose height a checkpoint is due.
+/// Committed block at a height that has a checkpoint.
 struct Milestone {
     history: Option<Digest>,
     digest: Digest,
 }
 
-/// The state after the lines read so far.
+/// Reader of an export, one line at a time.
 pub(super) struct Reader {
     keyring: Keyring,
     protocol: ProtocolKind,
@@ -46,7 +45,7 @@ pub(super) struct Reader {
     head: Option<(u64, Digest)>,
     last_committed: Option<(u64, Digest)>,
     history: Option<Digest>,
-    /// Whether the blocks that only serve as proof have begun.
+    /// Whether the uncommitted blocks at the end have begun, which only serve as proof.
     is_beyond: bool,
     ended: bool,
     checked: Checked,
@@ -56,14 +55,14 @@ impl Reader {
     /// Reads the first line.
     pub fn begin(line: &[u8], trusted: Option<&ClientConfig>) -> Result<Reader, String> {
         let Line::Cluster(form) = parse(line)? else {
-            return Err("the first line of an export tells the cluster".into());
+            return Err("the first line of an export must describe the cluster".into());
         };
         if form.format != FORMAT {
-            return Err(format!("the export has format {}, and this program reads format {FORMAT}", form.format));
+            return Err(format!("the export has format {}, but this program reads format {FORMAT}", form.format));
         }
         let cluster = ClusterId::from_name(&form.name);
         if form.id.0 != cluster.0 {
-            return Err("the cluster's id is not that of its name".into());
+            return Err("the cluster's id is not the hash of its name".into());
         }
         let committee = committee(cluster, &form)?;
         let scheme: SchemeKind = form.scheme.parse().map_err(|error| format!("{error}"))?;
@@ -108,10 +107,10 @@ impl Reader {
     /// Reads any other line.
     pub fn take(&mut self, line: &[u8]) -> Result<(), String> {
         if self.ended {
-            return Err("there are lines behind the end".into());
+            return Err("there are lines after the end".into());
         }
         match parse(line)? {
-            Line::Cluster(_) => Err("the cluster is told once".into()),
+            Line::Cluster(_) => Err("the cluster is described twice".into()),
             Line::Root { height, digest } => self.root(height, digest.0),
             Line::History { height, history } => self.begin_history(height, history.0),
             Line::Block(form) => self.block(form),
@@ -123,10 +122,10 @@ impl Reader {
         }
     }
 
-    /// Returns the summary of a complete export.
+    /// Returns the summary, if the export is complete.
     pub fn finish(mut self) -> Result<Checked, String> {
         if !self.ended {
-            return Err("the end is missing: the file is cut off".into());
+            return Err("the end is missing: the file is truncated".into());
         }
         self.checked.note();
         Ok(self.checked)
@@ -152,7 +151,7 @@ impl Reader {
 
     fn begin_history(&mut self, height: u64, history: Digest) -> Result<(), String> {
         if self.history.is_some() || self.head.is_none_or(|(head, _)| head != height) {
-            return Err("a history begins where none is expected".into());
+            return Err("unexpected start of a history".into());
         }
         if height == 0 {
             let mut hasher = Hasher::new(*b"qX00");
@@ -170,7 +169,9 @@ impl Reader {
         let name = format!("the block at height {}", form.height);
         let slot = form.height.checked_sub(1).ok_or("a block has a height above 0")?;
         if form.justify.is_none() != self.is_by_slot() {
-            return Err(format!("{name}: a block of a chain has a parent's certificate, and one of a slot has none"));
+            return Err(format!(
+                "{name}: a chain's block needs its parent's certificate, and a slot's block must not have one"
+            ));
         }
         let payload = form.payload.iter().map(|Name(digest)| *digest).collect();
         let (view, author) = (View(form.view), ReplicaId(form.author));
@@ -181,7 +182,7 @@ impl Reader {
         let is_above = |parent: &Subject| parent.height.0 == slot && parent.view < view;
         let is_newer = justify.as_ref().is_none_or(|parent| is_above(&parent.subject));
         if self.head.is_none_or(|(height, head)| height != slot || !extends(head)) || !is_newer {
-            return Err(format!("{name} does not extend the one before"));
+            return Err(format!("{name} does not extend its predecessor"));
         }
         let block = match justify.clone() {
             Some(justify) => Block::new(view, author, justify, payload),
@@ -189,10 +190,10 @@ impl Reader {
         };
         let digest = block.digest();
         if digest != form.digest.0 {
-            return Err(format!("{name} is not what its digest says"));
+            return Err(format!("{name} does not match its digest"));
         }
         if form.committed {
-            let bundles = form.bundles.ok_or_else(|| format!("{name} is committed and lacks its bundles"))?;
+            let bundles = form.bundles.ok_or_else(|| format!("{name} is committed but lacks its bundles"))?;
             self.execute(&block, bundles, form.results).map_err(|what| format!("{name}: {what}"))?;
         }
         self.is_beyond |= !form.committed;
@@ -208,17 +209,17 @@ impl Reader {
     /// Checks the bundles of a committed block, and updates the digest of the history.
     fn execute(&mut self, block: &Block, bundles: Vec<Hex>, results: Option<Vec<Hex>>) -> Result<(), String> {
         if self.is_beyond {
-            return Err("it is committed, and the one before is not".into());
+            return Err("it is committed, but its predecessor is not".into());
         }
         if bundles.len() != block.payload.len() {
-            return Err(format!("it names {} bundles, and {} are there", block.payload.len(), bundles.len()));
+            return Err(format!("it names {} bundles but contains {}", block.payload.len(), bundles.len()));
         }
         let (mut signed, height) = (Vec::new(), block.height);
         let mut results_of = results.as_deref().unwrap_or_default().iter();
         for (Hex(body), expected) in bundles.into_iter().zip(&block.payload) {
-            let bundle = Bundle::from_body(Bytes::from(body)).map_err(|error| format!("a bundle: {error}"))?;
+            let bundle = Bundle::from_body(Bytes::from(body)).map_err(|error| format!("invalid bundle: {error}"))?;
             if bundle.digest() != *expected {
-                return Err(format!("a bundle is not what its digest {expected} says"));
+                return Err(format!("a bundle does not match its digest {expected}"));
             }
             if let Some(Hex(results)) = results_of.next() {
                 check_results(results, &bundle, height)?;
@@ -229,7 +230,7 @@ impl Reader {
             }
         }
         if !self.clients.are_genuine(&signed) {
-            return Err("a client's signature is void, or of another key than its origin's".into());
+            return Err("a client's signature is invalid, or made with a key that is not its origin's".into());
         }
         self.checked.client_signatures += signed.len() as u64;
         let (height, digest) = (height.0, block.digest());
@@ -247,8 +248,8 @@ impl Reader {
                 }
                 Some(hasher.finish())
             }
-            (Some(_), _) => return Err("it lacks the results of its bundles, and the history needs them".into()),
-            (None, Some(_)) => return Err("it has results, and no history begins before it".into()),
+            (Some(_), _) => return Err("it lacks the results of its bundles, which the history needs".into()),
+            (None, Some(_)) => return Err("it has results, but no history begins before it".into()),
             (None, None) => None,
         };
         if height.is_multiple_of(self.interval.max(1)) {
@@ -260,23 +261,23 @@ impl Reader {
     /// Returns the certificate of a form, if it is valid.
     fn certificate(&mut self, form: CertificateForm) -> Result<Certificate, String> {
         if form.unproven {
-            return Err("a certificate that is to prove something is unproven".into());
+            return Err("a certificate that must prove something has no proof".into());
         }
         let certificate = self.link(form)?;
         let Subject { view, height, .. } = certificate.subject;
         verify_certificate(&self.keyring, &certificate)
-            .map_err(|why| format!("the certificate of view {view}, height {height} is void: {why}"))?;
+            .map_err(|why| format!("the certificate of view {view}, height {height} is invalid: {why}"))?;
         self.checked.signatures += certificate.signers.len() as u64;
         Ok(certificate)
     }
 
-    /// Returns the certificate of a form, valid or not. It tells which block is extended, and proves nothing.
+    /// Returns the certificate of a form without verifying it. It names the parent of a block, and proves nothing.
     fn link(&self, form: CertificateForm) -> Result<Certificate, String> {
         let domain = Domain::ALL.into_iter().find(|domain| *domain as u8 == form.domain);
-        let domain = domain.ok_or_else(|| format!("a certificate of the unknown domain {}", form.domain))?;
+        let domain = domain.ok_or_else(|| format!("a certificate has the unknown domain {}", form.domain))?;
         let is_ascending = form.signers.windows(2).all(|pair| pair[0] < pair[1]);
         if !is_ascending || form.signers.iter().any(|signer| usize::from(*signer) >= self.checked.replicas) {
-            return Err("the signers of a certificate are members, each once, ascending".into());
+            return Err("the signers of a certificate must be members, each once, in ascending order".into());
         }
         let proof = match (form.signatures, form.proof) {
             (Some(signatures), None) if signatures.len() == form.signers.len() => {
@@ -284,7 +285,7 @@ impl Reader {
             }
             (None, Some(Hex(proof))) => proof,
             (None, None) if form.unproven => Vec::new(),
-            _ => return Err("a certificate has a signature for each signer, or a proof".into()),
+            _ => return Err("a certificate needs a signature for each signer, or a proof".into()),
         };
         let (view, height, digest) = (View(form.view), Height(form.height), form.digest.0);
         Ok(Certificate {
@@ -295,7 +296,7 @@ impl Reader {
         })
     }
 
-    /// Records what a valid certificate proves committed, by the table in `docs/EXPORT.md`.
+    /// Records which blocks a valid certificate commits, by the table in `docs/EXPORT.md`.
     fn learn(&mut self, certificate: &Certificate) {
         let shape = self.protocol.facts().shape;
         if shape == Shape::Slots {
@@ -319,13 +320,13 @@ impl Reader {
         let certificate = self.certificate(form.certificate)?;
         let Subject { domain, view, height, digest } = certificate.subject;
         if (domain, view) != (Domain::Checkpoint, View(0)) {
-            return Err("a checkpoint has a certificate of another kind".into());
+            return Err("the certificate of a checkpoint is of another kind".into());
         }
         let (history, frontier) = match (form.history, form.frontier) {
             (Some(Name(history)), Some(frontier)) => (history, frontier),
-            // Only a reader with the state can check a digest of the state itself.
+            // The digest of an application state can only be checked by a reader that has the state.
             (None, None) => return Ok(()),
-            _ => return Err("a checkpoint has a history and a frontier, or neither".into()),
+            _ => return Err("a checkpoint needs both a history and a frontier, or neither".into()),
         };
         let mut hasher = Hasher::new(*b"qF01");
         for block in &frontier {
@@ -339,12 +340,12 @@ impl Reader {
         hasher.update(&history.0);
         hasher.update(&frontier_digest.0);
         if hasher.finish() != digest {
-            return Err(format!("the checkpoint at height {height} is not of its history and frontier"));
+            return Err(format!("the checkpoint at height {height} does not match its history and frontier"));
         }
         let head = frontier.last().map(|block| block.digest.0);
         let milestone = self.milestones.get(&height.0);
         if milestone.is_none_or(|milestone| milestone.history != Some(history) || Some(milestone.digest) != head) {
-            return Err(format!("the checkpoint at height {height} is not of these blocks"));
+            return Err(format!("the checkpoint at height {height} does not match these blocks"));
         }
         self.checked.checkpoints += 1;
         self.checked.proven_height = self.checked.proven_height.max(height.0);
@@ -357,16 +358,16 @@ impl Reader {
         let root = self.head.filter(|(height, _)| *height == self.checked.root_height);
         if self.last_committed.or(root) != Some(committed) {
             return Err(format!(
-                "it names {} at height {} as the last committed block, and the lines before another",
+                "it names {} at height {} as the last committed block, but the preceding lines another",
                 committed.1, committed.0
             ));
         }
         self.checked.committed_height = committed.0;
         match (blocks == counted, proven == proven_height) {
             (true, true) => Ok(()),
-            (false, _) => Err(format!("it counts {blocks} committed blocks, and there are {counted}")),
+            (false, _) => Err(format!("it counts {blocks} committed blocks, but there are {counted}")),
             (_, false) => Err(format!(
-                "it claims a proof up to height {proven}, and the lines before prove height {proven_height}"
+                "it claims a proof up to height {proven}, but the preceding lines prove up to {proven_height}"
             )),
         }
     }
@@ -392,14 +393,17 @@ fn check_results(results: &[u8], bundle: &Bundle, height: Height) -> Result<(), 
 }
 
 fn parse(line: &[u8]) -> Result<Line, String> {
-    serde_json::from_slice(line).map_err(|error| format!("it is no line of an export: {error}"))
+    serde_json::from_slice(line).map_err(|error| format!("it is not a line of an export: {error}"))
 }
 
 fn committee(cluster: ClusterId, form: &ClusterForm) -> Result<Committee, String> {
     let quorum = Quorum::with_faults(form.replicas, form.faults).map_err(|error| error.to_string())?;
     if form.quorum != quorum.quorum() || form.members.len() != form.replicas {
         let (members, replicas) = (form.members.len(), form.replicas);
-        return Err(format!("{replicas} replicas with {members} members and quorums of {} cannot be", form.quorum));
+        return Err(format!(
+            "impossible committee: {replicas} replicas, {members} members, quorums of {}",
+            form.quorum
+        ));
     }
     let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let member = |form: &MemberForm| {

@@ -1,4 +1,4 @@
-//! Clusters that have run, and what they leave.
+//! Clusters that have run, and their directories.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use quorate_applications::{ApplicationKind, KeyValueCommand};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub const REPLICAS: usize = 4;
 pub const COMMANDS: u64 = 60;
 
-/// A cluster that has run, and the directories of its replicas.
+/// Directories of a cluster that has run.
 pub struct Remains {
     pub directory: PathBuf,
 }
@@ -28,7 +28,7 @@ impl Remains {
         Remains::after(COMMANDS, 10, protocol, name, |_| {})
     }
 
-    /// After so many commands that write so many bytes.
+    /// Runs this many commands, each of which writes this many bytes.
     pub fn after(
         commands: u64,
         value_bytes: usize,
@@ -39,7 +39,7 @@ impl Remains {
         let (remains, cluster) = Remains::running(protocol, name, adjust);
         work(&cluster.0, &cluster.1, commands, value_bytes);
         for (_, end) in cluster.0.shut_down() {
-            end.expect("a replica goes on until it is stopped");
+            end.expect("a replica runs until it is stopped");
         }
         remains
     }
@@ -56,7 +56,7 @@ impl Remains {
         (remains, (cluster.expect("a cluster starts"), template))
     }
 
-    /// A place for a cluster, and the settings that all its replicas have.
+    /// Returns a directory for a cluster, and the settings that its replicas share.
     pub fn to_be(protocol: ProtocolKind, name: &str, adjust: impl Fn(&mut NodeConfig)) -> (Remains, NodeConfig) {
         let directory = std::env::temp_dir().join(format!("quorate-inspect-{}-{protocol}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
@@ -71,7 +71,7 @@ impl Remains {
         (Remains { directory }, template)
     }
 
-    /// Makes the directory of a replica, for its journal too, and writes its configuration there.
+    /// Creates a replica's directory, including its journal's, and writes its configuration.
     pub fn settle(&self, config: &mut NodeConfig) {
         let home = self.home(config.replica.0);
         fs::create_dir_all(&home).expect("the temporary directory can be written");
@@ -87,7 +87,7 @@ impl Remains {
         inspect(&self.home(replica), verify, None)
     }
 
-    /// What a replica exports, as text.
+    /// Returns a replica's export as text.
     pub fn export(&self, replica: u16) -> (InspectResult, String) {
         let path = self.directory.join(format!("export-{replica}.jsonl"));
         let result = inspect(&self.home(replica), true, Some(path.clone()));
@@ -107,7 +107,7 @@ pub fn inspect(home: &Path, verify: bool, export: Option<PathBuf>) -> InspectRes
     run(home, &arguments).expect("the directory can be read")
 }
 
-/// Has commands executed, one after the other.
+/// Executes commands one after the other.
 pub fn work(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64, value_bytes: usize) {
     let (quorum, members) = (cluster.committee().quorum, &cluster.committee().members);
     let told = ClientConfig::new(&config.cluster, config.scheme, quorum.faults(), members);
@@ -122,13 +122,13 @@ pub fn work(cluster: &EmbeddedCluster, config: &NodeConfig, commands: u64, value
     }
 }
 
-/// The first line of an export that `wanted` takes.
+/// Returns the position and value of the first line that `wanted` accepts.
 pub fn find_line(export: &str, wanted: impl Fn(&Value) -> bool) -> (usize, Value) {
     let lines = export.lines().map(|line| serde_json::from_str::<Value>(line).expect("lines are JSON"));
     lines.enumerate().find(|(_, line)| wanted(line)).expect("there is such a line")
 }
 
-/// The export with another line in the place of one.
+/// Replaces one line of an export.
 pub fn with_line(export: &str, at: usize, line: &Value) -> String {
     let changed = line.to_string();
     let lines = export.lines().enumerate().map(|(number, line)| if number == at { &changed } else { line });
@@ -147,7 +147,7 @@ pub fn flip(value: &mut Value) {
     };
 }
 
-/// Writes the journal of a directory anew, its records as `change` leaves them, checksums and all.
+/// Rewrites the journal of a directory with valid checksums, after `change` has edited its records.
 pub fn rewrite(home: &Path, change: impl Fn(Vec<Record>) -> Vec<Record>) {
     let config = NodeConfig::read(&home.join(CONFIG_FILE)).expect("it was written before");
     let journal = home.join("journal");
@@ -171,7 +171,7 @@ pub fn rewrite(home: &Path, change: impl Fn(Vec<Record>) -> Vec<Record>) {
     }
 }
 
-/// Changes the records with `change`, of which the result has to complain in these words.
+/// Edits the records with `change`, and checks that the verification fails with these words.
 pub fn is_noticed(remains: &Remains, replica: u16, words: &str, change: impl Fn(Vec<Record>) -> Vec<Record>) {
     let (home, kept) = (remains.home(replica), remains.directory.join("kept"));
     let journal = home.join("journal");
@@ -183,7 +183,7 @@ pub fn is_noticed(remains: &Remains, replica: u16, words: &str, change: impl Fn(
     }
     rewrite(&home, change);
     let result = remains.inspect(replica, true);
-    let failure = result.failure().unwrap_or_else(|| panic!("{words} is not noticed: {}", result.to_table()));
+    let failure = result.failure().unwrap_or_else(|| panic!("not detected: {words}: {}", result.to_table()));
     assert!(failure.contains(words) || result.to_table().contains(words), "{words}: {}", result.to_table());
     fs::remove_dir_all(&journal).expect("it can be removed");
     fs::rename(&kept, &journal).expect("it can be renamed");

@@ -1,4 +1,4 @@
-//! Somebody who knows nothing of quorate but `docs/EXPORT.md`, and checks an export with an Ed25519 and a SHA-256 of others' making.
+//! A reader of exports written only from `docs/EXPORT.md`, with Ed25519 and SHA-256 from another library.
 
 use ring::digest::{SHA256, digest};
 use ring::signature::{ED25519, UnparsedPublicKey};
@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Digest = [u8; 32];
 
-/// What a sound export comes to.
+/// Summary of a sound export.
 #[derive(Debug)]
 pub struct Checked {
     pub committed: u64,
-    /// The height up to which blocks are proven to be committed, as the reader finds it.
+    /// Height up to which the reader finds blocks to be committed.
     pub proven: u64,
     pub commands: u64,
     pub signatures: u64,
     pub checkpoints: u64,
 }
 
-/// What the first line says.
+/// Contents of the first line.
 struct Cluster {
     id: Digest,
     protocol: String,
@@ -43,7 +43,7 @@ struct Certificate {
 }
 
 impl Certificate {
-    /// What a line says of one, genuine or not.
+    /// Decodes a certificate without verifying it.
     fn read(line: &Value) -> Result<Certificate, String> {
         Ok(Certificate {
             domain: number(line, "domain")? as u8,
@@ -55,7 +55,7 @@ impl Certificate {
     }
 }
 
-/// Reads an export from its first line to its last.
+/// Checks an export from its first line to its last.
 pub fn check(text: &str) -> Result<Checked, String> {
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).map_err(|error| error.to_string()));
     let cluster = read_cluster(&lines.next().ok_or("there is no line")??)?;
@@ -63,7 +63,7 @@ pub fn check(text: &str) -> Result<Checked, String> {
     for line in lines {
         let line = line?;
         if reader.ended {
-            return Err("there are lines behind the end".into());
+            return Err("there are lines after the end".into());
         }
         match text_at(&line, "line")? {
             "root" => reader.root(&line)?,
@@ -75,7 +75,7 @@ pub fn check(text: &str) -> Result<Checked, String> {
             }
             "checkpoint" => reader.checkpoint(&line)?,
             "end" => reader.end(&line)?,
-            other => return Err(format!("a line of no known kind: {other}")),
+            other => return Err(format!("a line of an unknown kind: {other}")),
         }
     }
     match reader.ended {
@@ -136,7 +136,7 @@ impl Reader {
         let (height, history) = (number(line, "height")?, digest_at(line, "history")?);
         let nothing_executed = hash(b"qX00", &[&self.cluster.id, self.cluster.application.as_bytes()]);
         if self.history.is_some() || self.last.is_none_or(|(last, _)| last != height) {
-            return Err("a history begins where it is not expected".into());
+            return Err("unexpected start of a history".into());
         }
         if height == 0 && history != nothing_executed {
             return Err("the history does not begin with that of the application".into());
@@ -158,7 +158,7 @@ impl Reader {
         }
         let digest = block_digest(height, view, author, justify.as_ref(), &payload);
         if digest != digest_at(line, "digest")? {
-            return Err(format!("the block at height {height} is not what its digest says"));
+            return Err(format!("the block at height {height} does not match its digest"));
         }
         let parent = justify.as_ref().map(|certificate| certificate.digest);
         let committed = line["committed"] == Value::Bool(true);
@@ -169,7 +169,7 @@ impl Reader {
         if !follows
             || justify.as_ref().is_some_and(|certificate| certificate.height + 1 != height || certificate.view >= view)
         {
-            return Err(format!("the block at height {height} does not extend the one before"));
+            return Err(format!("the block at height {height} does not extend its predecessor"));
         }
         if committed {
             self.execute(line, height, &payload)?;
@@ -184,7 +184,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The certificate of a block's parent; that of genesis has no signatures.
+    /// Returns the certificate of a block's parent; genesis needs no signatures.
     fn justify(&mut self, line: &Value) -> Result<Certificate, String> {
         if number(line, "view")? == 0 {
             let is_genesis = number(line, "domain")? == 2
@@ -192,7 +192,11 @@ impl Reader {
                 && digest_at(line, "digest")? == self.genesis()
                 && list(line, "signers")?.is_empty();
             let genesis = Certificate { domain: 2, view: 0, height: 0, digest: self.genesis(), signers: Vec::new() };
-            return if is_genesis { Ok(genesis) } else { Err("a certificate of view 0 that is not of genesis".into()) };
+            return if is_genesis {
+                Ok(genesis)
+            } else {
+                Err("a certificate of view 0 that is not for genesis".into())
+            };
         }
         if line["unproven"] == Value::Bool(true) {
             return Certificate::read(line);
@@ -200,16 +204,16 @@ impl Reader {
         self.certificate(line)
     }
 
-    /// Checks every signature of a certificate, and that they are a quorum's.
+    /// Verifies every signature of a certificate, and that the signers are a quorum.
     fn certificate(&mut self, line: &Value) -> Result<Certificate, String> {
         let certificate = Certificate::read(line)?;
         let signatures = list(line, "signatures")?;
         let distinct: BTreeSet<u16> = certificate.signers.iter().copied().collect();
         if distinct.len() < self.cluster.quorum || distinct.len() != certificate.signers.len() {
-            return Err("a certificate is not of a quorum".into());
+            return Err("a certificate lacks a quorum".into());
         }
         if signatures.len() != certificate.signers.len() {
-            return Err("a certificate has another number of signatures than of signers".into());
+            return Err("a certificate's numbers of signatures and signers differ".into());
         }
         let mut statement = b"quorate1".to_vec();
         statement.extend(self.cluster.id);
@@ -219,14 +223,14 @@ impl Reader {
             let key = self.cluster.keys.get(usize::from(*signer)).ok_or("a signer is no member")?;
             let key = UnparsedPublicKey::new(&ED25519, key);
             let wrong =
-                |_| format!("the signature of replica {signer} on the block of view {} is void", certificate.view);
+                |_| format!("the signature of replica {signer} on the block of view {} is invalid", certificate.view);
             key.verify(&statement, &bytes(signature)?).map_err(wrong)?;
             self.checked.signatures += 1;
         }
         Ok(certificate)
     }
 
-    /// What a genuine certificate proves to be committed.
+    /// Records the blocks that a valid certificate commits.
     fn learn(&mut self, certificate: &Certificate) {
         let Some(certified) = self.blocks.get(&certificate.digest) else { return };
         let Some((needed, chain)) = proof(&self.cluster.protocol) else { return };
@@ -252,7 +256,7 @@ impl Reader {
         for (bundle, expected) in bundles.iter().zip(payload) {
             let body = bytes(bundle)?;
             if self.bundle_digest(&body)? != *expected {
-                return Err(format!("a bundle of the block at height {height} is not what its digest says"));
+                return Err(format!("a bundle of the block at height {height} does not match its digest"));
             }
             self.checked.commands += u64::from(u32::from_le_bytes(body[25..29].try_into().expect("four bytes")));
         }
@@ -274,7 +278,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The name of a bundle, whose client's signature is checked on the way.
+    /// Returns a bundle's digest, after verifying its client's signature.
     fn bundle_digest(&self, body: &[u8]) -> Result<Digest, String> {
         if body.first() == Some(&0) {
             return Ok(hash(b"qB03", &[body]));
@@ -285,8 +289,8 @@ impl Reader {
         let (key, signature) = authenticator.split_at(32);
         let statement = [&b"quorate bundle 2"[..], &self.cluster.id, &content].concat();
         let genuine = UnparsedPublicKey::new(&ED25519, key).verify(&statement, signature);
-        genuine.map_err(|_| "a client's signature is void")?;
-        // The lowest two bytes of the origin number the client's sessions.
+        genuine.map_err(|_| "a client's signature is invalid")?;
+        // The lowest two bytes of the origin are the client's session number.
         if hash(b"qK01", &[key])[2..16] != body[3..17] {
             return Err("a bundle is signed with another key than its origin's".into());
         }
@@ -296,9 +300,9 @@ impl Reader {
     fn checkpoint(&mut self, line: &Value) -> Result<(), String> {
         let certificate = self.certificate(&line["certificate"])?;
         if certificate.domain != 7 || certificate.view != 0 {
-            return Err("a checkpoint has a certificate of another kind".into());
+            return Err("the certificate of a checkpoint is of another kind".into());
         }
-        // A digest of the state itself can be checked by whoever has the state.
+        // Only a reader that has the state can check the digest of the state itself.
         if line["history"] == Value::Null {
             return Ok(());
         }
@@ -317,10 +321,10 @@ impl Reader {
         let (height, history) = (certificate.height, digest_at(line, "history")?);
         let frontier = hash(b"qF01", &[&frontier]);
         if hash(b"qX02", &[&height.to_le_bytes(), &history, &frontier]) != certificate.digest {
-            return Err(format!("the checkpoint at height {height} is not of this history"));
+            return Err(format!("the checkpoint at height {height} does not match this history"));
         }
         if self.histories.get(&height) != Some(&history) || self.at_height.get(&height).copied() != head {
-            return Err(format!("the checkpoint at height {height} is not of these blocks"));
+            return Err(format!("the checkpoint at height {height} does not match these blocks"));
         }
         self.checked.checkpoints += 1;
         self.checked.proven = self.checked.proven.max(height);
@@ -335,7 +339,7 @@ impl Reader {
         let counted = self.at_height.len() as u64 == number(line, "blocks")?;
         match as_said && counted && self.checked.proven == number(line, "proven_height")? {
             true => Ok(()),
-            false => Err(format!("the end says something else than the lines before: {line} and {:?}", self.checked)),
+            false => Err(format!("the end contradicts the preceding lines: {line} and {:?}", self.checked)),
         }
     }
 }
@@ -343,10 +347,10 @@ impl Reader {
 fn read_cluster(line: &Value) -> Result<Cluster, String> {
     let id = digest_at(line, "id")?;
     if text_at(line, "line")? != "cluster" || number(line, "format")? != 3 {
-        return Err("it is no export of this form".into());
+        return Err("it is not an export of this format".into());
     }
     if id != hash(b"qC01", &[text_at(line, "name")?.as_bytes()]) {
-        return Err("the cluster's id is not that of its name".into());
+        return Err("the cluster's id is not the hash of its name".into());
     }
     let (n, f) = (number(line, "replicas")? as usize, number(line, "faults")? as usize);
     Ok(Cluster {
@@ -382,7 +386,7 @@ fn block_digest(height: u64, view: u64, author: u16, justify: Option<&Certificat
     hash(b"qH01", &[&header, &payload.concat()])
 }
 
-/// Whether a bundle that expires then can have these results in a block of this height; none if they are cut off.
+/// Returns whether a bundle with this expiry can have these results at this height; `None` if they are truncated.
 fn are_possible(results: &[u8], height: u64, expires: u64) -> Option<bool> {
     const MAX_AHEAD: u64 = 1_048_576;
     let possible: &[u8] = match expires {
@@ -443,8 +447,8 @@ fn digest_at(line: &Value, key: &str) -> Result<Digest, String> {
     as_digest(&line[key])
 }
 
-/// What `docs/EXPORT.md` says that commits a block: a certificate of which domain, of the last of how many blocks in consecutive views.
-/// None where only a checkpoint does.
+/// Reads from `docs/EXPORT.md` which certificate commits a block: its domain, and the number of blocks in consecutive
+/// views that it has to end. `None` where only a checkpoint commits.
 fn proof(protocol: &str) -> Option<(u8, usize)> {
     let document = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/EXPORT.md"));
     let mut rows = document.lines().filter(|line| line.starts_with("| `"));

@@ -1,4 +1,4 @@
-//! Output of the store's results, for a person, a pipe, or a program that reads JSON.
+//! Prints the store's results, for a person, a pipe, or a program that reads JSON.
 
 use super::bytes::Form;
 use crate::{Outcome, output};
@@ -8,7 +8,6 @@ use quorate_types::digest::encode_hex;
 use serde_json::{Map, Value, json};
 use std::error::Error;
 
-/// An encoded [`KeyValueResult`].
 pub struct Answer(pub Vec<u8>);
 
 impl Answer {
@@ -42,7 +41,7 @@ impl Answer {
         failure.map_or(Ok(()), |why| Err(why.into()))
     }
 
-    /// Returns the pairs, if this is the result of a scan.
+    /// Returns the pairs of a scan's result.
     pub fn page(&self) -> Result<Page<'_>, Box<dyn Error>> {
         match KeyValueResult::decode(&self.0)? {
             KeyValueResult::Page(page) => Ok(page),
@@ -63,7 +62,7 @@ fn put(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
-/// Output of pairs: one line each with key, tab and value, or one JSON object.
+/// Prints pairs: one line each with key, tab and value, or one JSON object.
 pub struct Listing<'a> {
     form: &'a Form,
     pairs: u64,
@@ -74,12 +73,11 @@ impl<'a> Listing<'a> {
         Listing { form, pairs: 0 }
     }
 
-    /// Returns the number of pairs shown.
     pub fn pairs(&self) -> u64 {
         self.pairs
     }
 
-    /// Shows a page. Returns its last key, if it has one.
+    /// Prints a page. Returns its last key, or `None` if the page is empty.
     pub fn add<'p>(&mut self, page: &Page<'p>) -> Result<Option<&'p [u8]>, Box<dyn Error>> {
         let mut last = None;
         for (key, value) in page.iter() {
@@ -100,7 +98,7 @@ impl<'a> Listing<'a> {
     /// Reports on standard error that pairs were left out.
     pub fn finish(self, has_more: bool) -> Outcome {
         if has_more {
-            output::complain(&format!("{} pairs; there are more: raise --limit, or go on with --from", self.pairs));
+            output::complain(&format!("{} pairs; there are more: raise --limit, or continue with --from", self.pairs));
         }
         Ok(())
     }

@@ -6,14 +6,13 @@ use quorate_applications::key_value::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use quorate_types::digest::{decode_hex, encode_hex};
 use std::io::{self, IsTerminal, Read};
 
-/// How keys and values are given and shown.
+/// Format of keys and values.
 #[derive(Args, Clone, Copy)]
 pub struct Form {
-    /// Keys and values on the command line and in the output are hexadecimal; standard input is taken as it is.
+    /// Keys and values on the command line and in the output are hexadecimal; standard input is read as raw bytes.
     #[arg(long)]
     hex: bool,
-    /// Show the outcome as JSON. A key or value that is no UTF-8 has its hexadecimal form under `key_hex` or
-    /// `value_hex` instead.
+    /// Print the result as JSON. A key or value that is not UTF-8 appears in hexadecimal as `key_hex` or `value_hex`.
     #[arg(long)]
     pub json: bool,
 }
@@ -35,7 +34,7 @@ impl Form {
         let bytes = match self.hex {
             true => decode_hex(text).ok_or_else(|| {
                 WrongCall(format!(
-                    "the {what} `{text}` is not hexadecimal: write two digits for each byte, or leave --hex out"
+                    "the {what} `{text}` is not hexadecimal: write two digits for each byte, or omit --hex"
                 ))
             })?,
             false => text.as_bytes().to_vec(),
@@ -50,22 +49,20 @@ impl Form {
 }
 
 fn fits(what: &str, bytes: usize, most: usize) -> Result<(), WrongCall> {
-    if bytes > most { Err(WrongCall(format!("the {what} has {bytes} bytes; at most {most} fit"))) } else { Ok(()) }
+    if bytes > most { Err(WrongCall(format!("the {what} has {bytes} bytes; the limit is {most}"))) } else { Ok(()) }
 }
 
 fn read_value() -> Result<Vec<u8>, WrongCall> {
     let input = io::stdin();
     if input.is_terminal() {
-        let why = "there is no value: write one after the key, or have it come from standard input";
+        let why = "the value is missing: write it after the key, or pipe it to standard input";
         return Err(WrongCall(why.into()));
     }
     let mut value = Vec::new();
     let read = input.lock().take(MAX_VALUE_BYTES as u64 + 1).read_to_end(&mut value);
     read.map_err(|error| WrongCall(format!("cannot read the value from standard input: {error}")))?;
     match value.len() > MAX_VALUE_BYTES {
-        true => {
-            Err(WrongCall(format!("standard input has more than {MAX_VALUE_BYTES} bytes, the most that fit a value")))
-        }
+        true => Err(WrongCall(format!("standard input has more than {MAX_VALUE_BYTES} bytes, the limit of a value"))),
         false => Ok(value),
     }
 }

@@ -13,27 +13,25 @@ use quorate_client::{CLIENT_CONFIG_FILE, Client, ClientConfig, ConfigError};
 use quorate_crypto::ClientAuthentication;
 use std::path::{Path, PathBuf};
 
-/// How a client finds the cluster, and how long it waits.
+/// How to find the cluster, and how long to wait.
 #[derive(Args)]
 pub struct Reach {
     /// The directory with client.toml, such as that of a testnet.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// How to show that commands are one's own [default: what client.toml says].
+    /// How to authenticate commands [default: the setting in client.toml].
     #[arg(long, global = true, value_name = "HOW", value_parser = choice::<ClientAuthentication>())]
     client_authentication: Option<ClientAuthentication>,
-    /// Longest wait for connections, and then for the result [default: what client.toml says].
+    /// Longest wait for connections, and then for the result [default: the setting in client.toml].
     #[arg(long, global = true, value_name = "DURATION")]
     timeout: Option<Interval>,
 }
 
 impl Reach {
-    /// Returns the directory with client.toml.
     pub fn directory(&self) -> &Path {
         &self.dir
     }
 
-    /// Returns the path of the configuration file.
     pub fn file(&self) -> PathBuf {
         self.dir.join(CLIENT_CONFIG_FILE)
     }
@@ -60,14 +58,14 @@ pub struct ClientArgs {
     pub request: Request,
 }
 
-/// What is asked of the key-value store.
+/// Request to the key-value store.
 #[derive(Subcommand)]
 pub enum Request {
     /// Set a key to a value.
     Put {
         /// The key.
         key: String,
-        /// The value; without it, standard input to its end.
+        /// The value; read from standard input if absent.
         value: Option<String>,
         #[command(flatten)]
         form: Form,
@@ -76,7 +74,7 @@ pub enum Request {
     Get {
         /// The key.
         key: String,
-        /// Ask f+1 replicas for their state without ordering the question: quicker, but possibly stale.
+        /// Ask f+1 replicas for their state without ordering the request: faster, but possibly stale.
         #[arg(long)]
         stale: bool,
         #[command(flatten)]
@@ -94,7 +92,7 @@ pub enum Request {
     CompareAndSet {
         /// The key.
         key: String,
-        /// The value; without it, standard input to its end.
+        /// The value; read from standard input if absent.
         value: Option<String>,
         /// The value that the key must have.
         #[arg(long, value_name = "VALUE", required_unless_present = "absent")]
@@ -116,7 +114,8 @@ pub enum Request {
         /// Only keys before this one.
         #[arg(long, value_name = "KEY")]
         to: Option<String>,
-        /// Most pairs to list. They are read a page at a time: what others write meanwhile may show in later pages.
+        /// Maximum number of pairs to list. They are read a page at a time, so later pages may include concurrent
+        /// writes.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
         #[command(flatten)]
@@ -127,7 +126,7 @@ pub enum Request {
 /// Executes a request and shows its result.
 ///
 /// # Errors
-/// If the request fails, or its result is not the wanted one.
+/// If the request fails, or the command had no effect or found no value.
 pub fn run(reach: &Reach, request: Request) -> Outcome {
     let mut config = reach.config()?;
     config.client_authentication = reach.client_authentication.unwrap_or(config.client_authentication);
@@ -175,7 +174,7 @@ fn ask(config: &ClientConfig, command: &KeyValueCommand<'_>) -> Result<Answer, B
     Ok(Answer(Client::connect(config)?.query(&command.to_vec())?))
 }
 
-/// Lists pairs page by page, as they arrive.
+/// Prints pairs page by page, as they arrive.
 fn scan(config: &ClientConfig, mut from: Vec<u8>, to: Option<&[u8]>, limit: u64, form: &Form) -> Outcome {
     let mut client = Client::connect(config)?;
     let mut listing = answer::Listing::new(form);
@@ -192,7 +191,7 @@ fn scan(config: &ClientConfig, mut from: Vec<u8>, to: Option<&[u8]>, limit: u64,
     }
 }
 
-/// Returns the next key in order, if there is one.
+/// Returns the next key in order, or `None` if a key cannot be longer.
 fn next_key(key: &[u8]) -> Option<Vec<u8>> {
     if key.len() < MAX_KEY_BYTES { Some([key, &[0]].concat()) } else { successor(key.to_vec()) }
 }
