@@ -9,7 +9,7 @@ use std::time::Instant;
 
 const ROUNDS: usize = 7;
 const PUTS: usize = 200_000;
-/// Distance from one key to the next, so that subsequent commands use distant memory. All keys are used.
+/// Distance from one key to the next, so that successive commands use distant memory. All keys are used.
 const STRIDE: usize = 7_368_787;
 const PUTS_PER_BUNDLE: usize = 400;
 
@@ -112,8 +112,8 @@ fn encode(task: CheckpointTask) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-/// Measures writes to random pairs of a large state before it is frozen, while it is, and afterwards; and the time to
-/// freeze and encode it.
+/// Measures writes to random pairs of a large state before, during and after a freeze, and the time to freeze and
+/// encode it.
 fn measure_keeping(pairs: usize) {
     let mut executor = keeper();
     let key = |at: usize| {

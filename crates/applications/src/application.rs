@@ -41,7 +41,7 @@ pub trait Application: Send {
     /// decide by them whether a snapshot is worth its cost.
     fn snapshot_bytes(&self) -> usize;
 
-    /// Replaces the state by that of a snapshot. On an error nothing changes, whatever the bytes are.
+    /// Replaces the state by that of a snapshot. On an error nothing changes. Never panics on invalid bytes.
     fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError>;
 }
 

@@ -1,15 +1,15 @@
-//! Checkpoints: digests that replicas vote on after certain blocks, at some of which they keep the state.
+//! Checkpoints: digests that replicas vote on at regular heights. Some checkpoints also keep the state.
 //!
 //! Every `interval` blocks the replicas vote on a rolling digest of the executed commands and results. When enough was
-//! executed to be worth the cost, they vote on the digest of the state itself, cut into chunks, and keep it: a replica
-//! that was away fetches it from others instead of executing the earlier blocks. All replicas keep the state at the
-//! same checkpoints, because this depends only on the executed blocks.
+//! executed to be worth the cost, they vote on the digest of the state itself, cut into chunks, and keep the state: a
+//! replica that was away fetches it instead of executing the earlier blocks. All replicas keep the state at the same
+//! checkpoints, because the choice depends only on the executed blocks.
 
 use crate::frozen::FrozenState;
 use bytes::Bytes;
 use quorate_types::{Bundle, Digest, Hasher, Height, Manifest};
 
-/// Bytes that a bundle counts besides its body.
+/// Bytes that a bundle counts in addition to its body.
 const BUNDLE_OVERHEAD_BYTES: u64 = 256;
 /// A large state, which is expensive to keep, may delay its checkpoint up to this multiple of `bytes_between`.
 const LARGE_STATE_PATIENCE: u64 = 8;
@@ -21,7 +21,7 @@ pub struct CheckpointRule {
     pub interval: u64,
     /// Bytes of blocks after which the next checkpoint keeps the state.
     pub bytes_between: u64,
-    /// Bytes that a block counts besides its bundles.
+    /// Bytes that a block counts in addition to its bundles.
     pub block_bytes: u64,
 }
 

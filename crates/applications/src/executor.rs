@@ -12,10 +12,10 @@ use quorate_types::{
 };
 
 /// Once the results of a bundle take this many bytes, its remaining commands are refused. Otherwise a few bytes of
-/// queries could request more than fits in a reply, or in memory.
+/// queries could request more than fits in a reply or in memory.
 pub const MAX_RESULTS_BYTES: usize = 28 << 20;
-/// The same limit for all bundles of a block, whose results are in memory at the same time: 16 kB of queries could
-/// request 400 MiB. A command that was refused because of others may be sent again.
+/// The same limit for all bundles of a block, because all their results are in memory at once: 16 kB of queries could
+/// request 400 MiB. A client may resend a command that was refused because of others.
 pub const MAX_BLOCK_RESULTS_BYTES: usize = 64 << 20;
 
 const MAX_APPLICATION_SNAPSHOT_BYTES: usize = u32::MAX as usize;
@@ -76,7 +76,7 @@ impl Executor {
         }
     }
 
-    /// Enables checkpoints, some of which keep the state for replicas that must catch up.
+    /// Enables checkpoints. Some of them keep the state for replicas that must catch up.
     pub fn with_checkpoints(self, rule: CheckpointRule) -> Executor {
         rule.assert_valid();
         Executor { rule: Some(rule), ..self }
@@ -187,8 +187,8 @@ impl Executor {
         self.results.finish()
     }
 
-    /// Returns the reply to a bundle if ordering it would change nothing: every command was executed before, in
-    /// whichever bundle, or never will be. The height of the reply is 0.
+    /// Returns the reply to a bundle if ordering it would change nothing: each command was executed before, in this or
+    /// another bundle, or never will be. The height of the reply is 0.
     pub fn settled(&self, bundle: &Bundle) -> Option<Reply> {
         let expires = bundle.expires();
         if !bundle.commands().all(|command| self.settled_outcome(expires, &command).is_some()) {
@@ -242,8 +242,8 @@ impl Executor {
         self.own_state().encode_snapshot()
     }
 
-    /// Restores a snapshot of the same cluster and application. On an error nothing changes, whatever the bytes are.
-    /// The caller verifies, by a certificate of the snapshot's digest, that the state is the agreed one.
+    /// Restores a snapshot of the same cluster and application. On an error nothing changes. Never panics on invalid
+    /// bytes. The caller verifies, by a certificate of the snapshot's digest, that the state is the agreed one.
     pub fn restore(&mut self, snapshot: Bytes) -> Result<(), RestoreError> {
         let mut input = Decoder::new(snapshot);
         if input.get_u8("snapshot version")? != SNAPSHOT_VERSION {
@@ -260,7 +260,7 @@ impl Executor {
         let commands = get_commands(&mut input)?;
         let bytes_since_kept = input.get_u64("bytes since the state was kept")?;
         if bytes_since_kept > u64::MAX / 2 {
-            return Err(input.invalid("bytes since the state was kept", "no cluster has executed that many").into());
+            return Err(input.invalid("bytes since the state was kept", "implausibly many").into());
         }
         let history = History::decode(&mut input)?;
         let sessions = Sessions::decode(&mut input, self.session_limit)?;
@@ -282,6 +282,6 @@ fn refuse(bundle: &Bundle) -> Results {
 pub(crate) fn get_commands(input: &mut Decoder) -> Result<u64, DecodeError> {
     match input.get_u64("executed commands")? {
         commands if commands <= u64::MAX / 2 => Ok(commands),
-        _ => Err(input.invalid("executed commands", "no cluster has executed that many")),
+        _ => Err(input.invalid("executed commands", "implausibly many")),
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quorate_types::{ClusterId, Encoder, Wire};
 
 pub(crate) const SNAPSHOT_VERSION: u8 = 3;
-/// Initial room for everything besides the application's state; the buffer grows if needed.
+/// Initial capacity for everything except the application's state; the buffer grows if needed.
 const OTHER_BYTES: usize = 1 << 20;
 
 /// Frozen state of an executor, which any thread can encode.

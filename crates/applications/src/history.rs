@@ -1,4 +1,4 @@
-//! A rolling digest of all executed blocks, sampled at some heights, by which replicas are compared.
+//! A rolling digest of all executed blocks, sampled at some heights, for comparing replicas.
 
 use quorate_types::{DecodeError, Decoder, Digest, Encoder, Height, ReplicaId, Wire};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,7 +36,7 @@ impl History {
 
     /// Returns the digest at the last height.
     pub fn last(&self) -> Digest {
-        *self.recent.back().expect("a history begins with genesis")
+        *self.recent.back().expect("a history contains genesis")
     }
 
     /// Appends the digest at the next height.

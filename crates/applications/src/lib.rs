@@ -1,8 +1,8 @@
 //! Replicated applications, and the executor that runs the agreed blocks: each command at most once, in one order.
 //!
-//! An [`Application`] is a deterministic state machine. An [`Executor`] wraps one: it remembers the executed commands
-//! of each client [`session`], collects the results, and keeps a rolling digest of the [`history`], by which replicas
-//! are compared.
+//! An [`Application`] is a deterministic state machine. An [`Executor`] wraps one: it remembers each client's executed
+//! commands in a [`session`], collects the results, and keeps a rolling digest of the [`history`], for comparing
+//! replicas.
 
 pub mod application;
 pub mod checkpoint;

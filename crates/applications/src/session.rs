@@ -85,7 +85,8 @@ pub enum Memory {
     Unknown,
 }
 
-/// Executed numbers of one client, and its neighbours in the order of use: among all sessions, and among its owner's.
+/// Executed numbers of one client, and links to its neighbours in two orders of use: of all sessions, and of its
+/// owner's.
 #[derive(Clone)]
 struct Session {
     client: ClientId,
@@ -137,17 +138,17 @@ impl Session {
     }
 }
 
-/// Returns the units of a session whose window has this many bytes of bits.
+/// Returns the units of a session with a window of this many bytes.
 fn units(bytes: usize) -> u32 {
     1 + bytes.div_ceil(UNIT_BYTES) as u32
 }
 
 /// Sessions of all clients.
 ///
-/// The table's hash has random keys of the process, because clients choose their ids; nothing depends on the table's
+/// The table's hash has random keys per process, because clients choose their ids; nothing depends on the table's
 /// order.
 pub struct Sessions {
-    /// In no particular order, which never shows.
+    /// In arbitrary order, which is not observable.
     slots: Vec<Session>,
     free: Vec<u32>,
     by_client: HashMap<ClientId, u32>,
@@ -193,14 +194,14 @@ impl Sessions {
         self.units
     }
 
-    /// Decides whether to execute a command whose bundle has not expired. A fresh command counts as executed from now
-    /// on.
+    /// Decides whether to execute a command of a bundle that has not expired. From then on, a fresh command counts as
+    /// executed.
     #[inline]
     pub fn admit(&mut self, expires: Height, client: ClientId, sequence: u64) -> Admission {
         if sequence == 0 || sequence > MAX_SEQUENCE {
             return Admission::Refused;
         }
-        // Commands come in runs of one client, whose session is then the newest: no lookup within a run.
+        // Commands come in runs of one client, which then has the newest session: no lookup within a run.
         let slot = match self.slots.get(self.newest as usize) {
             Some(session) if session.client == client => self.newest,
             _ => match self.find(expires.0, client, sequence) {
@@ -240,8 +241,8 @@ impl Sessions {
         self.watermark.max(owner.map_or(0, |owner| self.owners.get(owner).watermark))
     }
 
-    /// Finds or opens the client's session and makes it the most recently used. Returns `None` if there is none and the
-    /// bundle expires too early to open one.
+    /// Finds or opens the client's session and makes it the most recently used. Returns `None` if the client has no
+    /// session and the bundle expires too early to open one.
     fn find(&mut self, expires: u64, client: ClientId, sequence: u64) -> Option<u32> {
         if let Some(slot) = self.by_client.get(&client).copied() {
             self.unlink(slot);
@@ -278,7 +279,7 @@ impl Sessions {
         slot
     }
 
-    /// Accounts for a session whose window has grown or shrunk.
+    /// Updates the counts after a session's window has grown or shrunk.
     fn on_resized(&mut self, slot: u32, before: u32) {
         let session = &self.slots[slot as usize];
         let (now, owner) = (session.units(), session.owner);
@@ -359,7 +360,7 @@ impl Sessions {
         }
     }
 
-    /// Decodes the output of [`FrozenSessions::encode`]. Never panics, whatever the bytes.
+    /// Decodes the output of [`FrozenSessions::encode`]. Never panics on invalid bytes.
     pub fn decode(input: &mut Decoder, limit: usize) -> Result<Sessions, DecodeError> {
         let mut sessions = Sessions::with_limit(limit);
         sessions.watermark = input.get_u64("session watermark")?;

@@ -1,8 +1,8 @@
 //! No command is executed twice: honest clients among floods of sessions, evictions and snapshots, while every signed
 //! bundle may be ordered again at any time.
 //!
-//! Without watermarks (`Sessions::watermark_of` returning 0) the property test and the test of an evicted session fail,
-//! as an experiment has shown.
+//! As an experiment confirmed, the property test and the test of an evicted session fail without watermarks
+//! (`Sessions::watermark_of` returning 0).
 
 use crate::common::executor;
 use proptest::prelude::*;
@@ -145,8 +145,8 @@ impl World {
                 let executed = self.executed.entry((command.client, command.sequence)).or_default();
                 match outcome {
                     Outcome::Executed(_) => *executed += 1,
-                    Outcome::Duplicate => assert_eq!(*executed, 1, "a duplicate was executed once"),
-                    Outcome::Expired => assert_eq!(*executed, 0, "an expired command was not executed"),
+                    Outcome::Duplicate => assert_eq!(*executed, 1, "a duplicate was not executed exactly once"),
+                    Outcome::Expired => assert_eq!(*executed, 0, "an expired command was executed"),
                     Outcome::Refused | Outcome::Forgotten => {}
                 }
                 assert!(*executed <= 1, "number {} of {} is executed twice", command.sequence, command.client);
@@ -167,14 +167,14 @@ impl World {
             let Some(reply) = self.executor.settled(&bundle) else { continue };
             let key = (self.honest[who].client, self.honest[who].sequence);
             let executed = self.executed.get(&key).copied().unwrap_or(0);
-            match reply.results.outcomes().next().expect("it has one command") {
+            match reply.results.outcomes().next().expect("the bundle has one command") {
                 Outcome::Expired => {
-                    assert_eq!(executed, 0, "an expired command was not executed");
+                    assert_eq!(executed, 0, "an expired command was executed");
                     let expires = Height(self.height().0 + 1 + key.1 % 7);
                     self.sign_for(who, expires);
                 }
                 Outcome::Duplicate => {
-                    assert_eq!(executed, 1, "a duplicate was executed once");
+                    assert_eq!(executed, 1, "a duplicate was not executed exactly once");
                     self.honest[who].waits = None;
                 }
                 Outcome::Forgotten => self.honest[who].waits = None,
@@ -206,7 +206,10 @@ fn the_commands_of_an_evicted_session_stay_void() {
     let old = signed(Height(0).latest_expiry(), &[(victim, 1)]);
     world.execute(vec![old.clone()]);
     world.act(&Step::FloodByMany { owners: 150, ahead: MAX_BUNDLE_LIFETIME_BLOCKS });
-    assert_eq!(world.executor.settled(&old).expect("it is void").results.outcomes().next(), Some(Outcome::Forgotten));
+    assert_eq!(
+        world.executor.settled(&old).expect("the bundle is void").results.outcomes().next(),
+        Some(Outcome::Forgotten)
+    );
     world.execute(vec![old.clone()]);
     world.execute(vec![signed(world.height().latest_expiry(), &[(victim, 2)])]);
     assert_eq!(world.executed[&(victim, 2)], 1, "the victim can continue");
@@ -222,7 +225,7 @@ fn a_bundle_is_void_above_its_expiry() {
     let client = first_of(1);
     let outcome = |world: &World, bundle: &Bundle| {
         let reply = world.executor.settled(bundle)?;
-        Some(format!("{:?}", reply.results.outcomes().next().expect("it has one command")))
+        Some(format!("{:?}", reply.results.outcomes().next().expect("the bundle has one command")))
     };
     let [in_time, late] = [1, 2].map(|sequence| signed(Height(3), &[(client, sequence)]));
     world.act(&Step::Wait(2));

@@ -1,5 +1,5 @@
-//! Checkpoints: all replicas have the same digests, keep the state at the same checkpoints, and continue from it
-//! equally.
+//! Checkpoints: all replicas have the same digests, keep the state at the same checkpoints, and continue from it in the
+//! same way.
 
 use crate::common::{bundle, executor, put, step};
 use bytes::Bytes;
@@ -76,7 +76,7 @@ fn a_large_state_is_kept_less_often_up_to_a_limit() {
 }
 
 #[test]
-fn without_a_rule_nothing_is_kept() {
+fn without_a_rule_no_state_is_kept() {
     let mut executor = executor(ApplicationKind::Log);
     for number in 1..100 {
         step(&mut executor, &[write(number, 1000)]);
@@ -128,10 +128,10 @@ fn a_rule_without_an_interval_panics() {
 }
 
 proptest! {
-    /// A frozen state, with sessions and history, is that of its height, whatever is executed until it is encoded.
-    /// Another replica executes the same blocks and encodes its state at once.
+    /// A frozen state, with sessions and history, is the state of its height, regardless of later execution. Another
+    /// replica executes the same blocks and encodes its state at once.
     #[test]
-    fn a_frozen_state_is_that_of_its_height(
+    fn a_frozen_state_is_the_state_of_its_height(
         blocks in prop::collection::vec(prop::collection::vec((0..6u64, 1..300u64), 0..4), 1..40),
         freezes in prop::collection::btree_set(0..40usize, 1..6),
         patience in 1..20usize,

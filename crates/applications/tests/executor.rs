@@ -20,17 +20,17 @@ fn encoded(result: KeyValueResult<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn kinds_have_names() {
+fn applications_are_found_by_name() {
     for kind in ApplicationKind::ALL.iter().copied() {
         assert_eq!(kind.to_string().parse(), Ok(kind));
         assert_eq!(quorate_applications::build(kind).name(), kind.name());
     }
-    let error = "redis".parse::<ApplicationKind>().expect_err("it is unknown");
+    let error = "redis".parse::<ApplicationKind>().expect_err("the application is unknown");
     assert_eq!(error.to_string(), "unknown application `redis`: one of log, kv");
 }
 
 #[test]
-fn every_command_is_answered_to_its_origin() {
+fn every_reply_goes_to_its_origin() {
     let mut executor = executor(ApplicationKind::KeyValue);
     let (write, read) = (put(b"k", b"v"), get(b"k"));
     let first = bundle(50, &[(1, 1, &write), (2, 1, &read), (1, 2, b"nonsense"), (2, 1, &read)]);
@@ -63,7 +63,7 @@ fn a_repeated_command_is_a_duplicate_in_every_bundle() {
 }
 
 #[test]
-fn a_bundle_of_duplicates_has_its_reply_without_ordering() {
+fn a_bundle_of_duplicates_is_answered_without_ordering() {
     let mut executor = executor(ApplicationKind::Log);
     let (one, two) = (bundle(1, &[(1, 1, b""), (2, 1, b"")]), bundle(1, &[(1, 2, b"")]));
     let rebundled = bundle(3, &[(2, 1, b""), (1, 1, b"else")]);
@@ -77,7 +77,7 @@ fn a_bundle_of_duplicates_has_its_reply_without_ordering() {
         assert_eq!(ordered[0].results, reply.results, "the reply is the same as with ordering");
     }
     assert_eq!(executor.settled(&two), None);
-    assert_eq!(executor.settled(&bundle(1, &[(1, 1, b""), (1, 2, b"")])), None, "half of it is new");
+    assert_eq!(executor.settled(&bundle(1, &[(1, 1, b""), (1, 2, b"")])), None, "one of the two commands is new");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn invalid_numbers_are_refused() {
 }
 
 #[test]
-fn results_never_outgrow_a_frame() {
+fn results_fit_in_a_frame() {
     let mut executor = executor(ApplicationKind::KeyValue);
     let (write, read) = (put(b"k", &vec![7; MAX_VALUE_BYTES]), get(b"k"));
     let mut questions = BundleBuilder::new(ClientId(1), Height(0).latest_expiry());

@@ -138,10 +138,10 @@ fn a_history_with_two_digests_for_one_height_is_refused() {
     out.put_u64(0);
     out.put_slice(&[1; 32]);
     out.put_slice(&[2; 32]);
-    let error = History::decode(&mut Decoder::new(out.finish())).expect_err("it is refused");
+    let error = History::decode(&mut Decoder::new(out.finish())).expect_err("the history is invalid");
     assert!(error.to_string().contains("two digests"), "{error}");
     let mut out = Encoder::default();
     out.put_u64(u64::MAX);
-    let error = History::decode(&mut Decoder::new(out.finish())).expect_err("it is refused");
+    let error = History::decode(&mut Decoder::new(out.finish())).expect_err("the history is invalid");
     assert!(error.to_string().contains("maximum height"), "{error}");
 }

@@ -42,7 +42,7 @@ impl Step {
     }
 }
 
-/// Few keys and values, so that they collide.
+/// Words from a small set, so that they collide.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(0u8..3, 0..3)
 }
@@ -166,7 +166,7 @@ proptest! {
         prop_assert_eq!((restored.snapshot(), restored.bytes()), (store.snapshot(), store.bytes()));
     }
 
-    /// Later commands do not change frozen states, of which there may be several at the same time.
+    /// Later commands do not change frozen states. There may be several at the same time.
     #[test]
     fn frozen_states_do_not_change(moves in prop::collection::vec(move_(), 1..400), room in 1usize..30) {
         let limit = room * (PAIR_OVERHEAD_BYTES + 3);

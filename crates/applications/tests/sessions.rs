@@ -16,7 +16,7 @@ struct ModelSession {
     unknown: u64,
     birth: u64,
     bound: u64,
-    /// Words of the ring that the real window has.
+    /// Words of the real window's ring.
     words: u64,
 }
 
@@ -118,7 +118,10 @@ impl Model {
             let heavy = heavy.into_iter().rev().filter(|(units, _)| *units > FAIR_UNITS).map(|(_, owner)| owner);
             let of_owner = |owner| self.sessions.iter().position(|(client, _)| client.owner() == owner);
             let candidates = heavy.filter_map(of_owner).chain([0]);
-            let victim = candidates.into_iter().find(|at| Some(self.sessions[*at].0) != kept).expect("there is one");
+            let victim = candidates
+                .into_iter()
+                .find(|at| Some(self.sessions[*at].0) != kept)
+                .expect("there is a session to evict");
             let (client, session) = self.sessions.remove(victim);
             let watermark = self.owners.entry(client.owner()).or_default();
             *watermark = (*watermark).max(session.bound);
@@ -169,7 +172,7 @@ fn sequence() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Some owners with many sessions and many owners with few.
+/// A few owners with many sessions and many owners with few.
 fn client() -> impl Strategy<Value = ClientId> {
     let owners = prop_oneof![2 => 1u128..3, 1 => 3u128..60];
     (owners, prop_oneof![2 => 0u16..3, 1 => 0u16..60])
@@ -212,7 +215,7 @@ proptest! {
         }
         let mut ascending = Sessions::with_limit(MAX_SESSION_UNITS);
         (1..=600).for_each(|sequence| assert_eq!(ascending.admit(FOREVER, ClientId(7), sequence), Admission::Fresh));
-        prop_assert_eq!(snapshot(&sessions), snapshot(&ascending), "the order of execution does not show");
+        prop_assert_eq!(snapshot(&sessions), snapshot(&ascending), "the snapshot depends on the order of execution");
     }
 
     #[test]

@@ -424,7 +424,7 @@ fn a_journal_that_is_full_because_no_state_was_written() {
         let capacity_bytes = 8 * SEGMENT_BYTES;
         let mut net = Net::without_room_for_states(directory, capacity_bytes);
         (0..REPLICAS).for_each(|replica| net.start(replica));
-        let full = ["the journal takes", "and may take 1048576", "raise `journal.capacity_bytes`"];
+        let full = ["the journal takes", "of its limit of 1048576", "raise `journal.capacity_bytes`"];
         let mend = |net: &mut Net| {
             resize_memory(&net.states(), ENOUGH_BYTES);
             let path = net.disk().join(CONFIG_FILE);

@@ -1,7 +1,7 @@
-//! quorate: which client a replica serves next, and how much work it spends on clients.
+//! quorate: order in which a replica serves clients, and limits on the work for them.
 //!
-//! The node and the simulator share the [`turns`] of clients, their [`budget`] and the rule for giving up [`places`].
-//! So an attack that fails against honest clients in the simulator also fails against a real replica. No clock, socket
+//! The node and the simulator share the [`turns`] of clients, their [`budget`] and the rule for giving up [`places`],
+//! so an attack that fails against honest clients in the simulator also fails against a real replica. No clock, socket
 //! or message type is used here.
 
 pub mod budget;

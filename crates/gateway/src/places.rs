@@ -1,4 +1,4 @@
-//! Which client link is closed when a new client connects and all places are taken.
+//! Choice of the client link to close when a new client connects and all places are taken.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ pub enum Entrance {
     Full,
 }
 
-/// Finds a place for a link from `address`, given `all` places and at most `most` for one address.
+/// Finds a place for a link from `address`, given `all` places in total and at most `most` for one address.
 pub fn entrance<A, T>(holders: &[Holder<A, T>], address: A, all: usize, most: usize) -> Entrance
 where
     A: Copy + Eq + Hash,
@@ -51,8 +51,8 @@ where
     Entrance::Free
 }
 
-/// Returns the link to close first, of one address or of all. Links that have shown nothing genuine come first: of the
-/// address with the most such links, the one that has been idle longest. After them come silent links that were
+/// Returns the link to close first, of one address or of all. Links that have carried nothing genuine come first: of
+/// the address with the most such links, the one that has been idle longest. After them come silent links that were
 /// genuine.
 pub fn gives_way<A, T>(holders: &[Holder<A, T>], of: Option<A>) -> Option<u64>
 where

@@ -1,9 +1,9 @@
 //! Fair scheduling of clients: a queue for each link, and turns by cost.
 //!
 //! This is deficit round robin over nanoseconds of work. A link is served while its balance is positive. The cost of a
-//! frame is subtracted after the frame was served, when it is known exactly. A link whose balance is used up goes to
-//! the back of the round and earns a [`QUANTUM_NS`]. Debt survives an empty queue, credit does not: a link that sends
-//! one expensive request at a time pays the same as one that sends a hundred at once.
+//! frame is subtracted after the frame was served, when it is known exactly. A link with no balance left goes to the
+//! back of the round and earns a [`QUANTUM_NS`]. Debt survives an empty queue, credit does not: a link that sends one
+//! expensive request at a time pays the same as one that sends a hundred at once.
 //!
 //! Links that have sent a genuine bundle ([`Standing::Genuine`]) have a separate round, so no number of strangers'
 //! links makes an honest client's round longer.
@@ -31,7 +31,7 @@ struct Line<K, T> {
     standing: Standing,
     waiting: VecDeque<T>,
     balance_ns: i64,
-    /// The remote does not read, so the link is not served.
+    /// The remote does not read its replies, so the link is not served.
     parked: bool,
     faults: u32,
 }

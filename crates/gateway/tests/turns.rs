@@ -1,4 +1,4 @@
-//! Turns among links: however expensive one link is, others wait for at most one round, and nothing is lost.
+//! Turns among links: others wait for at most one round, however expensive a link is, and nothing is lost.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ fn expensive_and_cheap_links_get_equal_time() {
 }
 
 #[test]
-fn one_request_at_a_time_costs_the_same() {
+fn sending_one_request_at_a_time_costs_the_same() {
     let mut turns: Turns<u32, ()> = Turns::default();
     let mut served = [0_u64; 2];
     (0..100_000).for_each(|_| turns.push(0, ()));
@@ -97,7 +97,7 @@ fn the_queue_is_removed_with_its_link() {
     assert!(turns.is_empty());
     turns.charge(1, 1);
     turns.set_standing(1, Standing::Genuine);
-    assert_eq!(turns.standing(1), Standing::Stranger, "nothing is kept of a removed link");
+    assert_eq!(turns.standing(1), Standing::Stranger, "a removed link left its standing behind");
 }
 
 #[test]

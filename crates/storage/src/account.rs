@@ -1,5 +1,5 @@
-//! CPU time by account: a replica works on several threads, some of which end before the time is read, and several
-//! replicas may share a process.
+//! CPU time by account. A replica works on several threads, some of them short-lived, and several replicas may share a
+//! process.
 //!
 //! Threads started with [`spawn`] belong to the account of the thread that starts them.
 
@@ -36,12 +36,12 @@ impl CpuAccount {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Adds the threads that the calling thread starts, but not the calling thread, until the guard is dropped.
+    /// Until the guard is dropped, adds the threads that the calling thread starts, but not the calling thread itself.
     pub fn lend(&self) -> Lent {
         Lent(CURRENT.replace(Some(self.clone())))
     }
 
-    /// Adds the calling thread, with its time from its start on, and the threads that it starts.
+    /// Adds the calling thread, including its time so far, and the threads that it starts.
     pub fn enter(&self) -> Entered {
         let clock = thread_clock();
         self.threads().running.extend(clock);

@@ -1,8 +1,8 @@
 //! File descriptors for the disk when the process has run out of them.
 //!
 //! Strangers who open connections can use up the descriptors of a process, but a replica cannot work without its files.
-//! So a few descriptors are reserved for the disk: an operation that gets none takes a reserved one, or waits for one,
-//! because running out of descriptors is no fault of the disk.
+//! So a few descriptors are reserved for the disk. An operation that gets no descriptor takes a reserved one, or waits
+//! for one, because running out of descriptors is not a disk failure.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ const WAIT: Duration = Duration::from_millis(10);
 
 static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Returns whether `error` says that the process, or the whole machine, has no descriptor left.
+/// Returns whether `error` says that the process, or the whole machine, has run out of descriptors.
 pub fn are_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
@@ -35,11 +35,11 @@ pub(crate) fn reserve() {
     }
 }
 
-/// Runs an operation that needs a descriptor. If there is none, retries for up to 10 s, freeing a reserved one each
+/// Runs an operation that needs a descriptor. If none is available, retries for up to 10 s, freeing a reserved one each
 /// time.
 ///
 /// # Errors
-/// The errors of the operation; a lack of descriptors only after these 10 s.
+/// The errors of the operation; running out of descriptors only if it lasts these 10 s.
 pub fn with_descriptor<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut result = operation();
     let Err(error) = &result else { return result };

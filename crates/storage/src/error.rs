@@ -4,7 +4,7 @@ use quorate_types::{ClusterId, ReplicaId};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A storage fault. The replica stops, because continuing could make it contradict what it has signed.
+/// A storage fault. The replica stops, because if it continued, it could contradict what it has signed.
 #[derive(Clone, Debug, Error)]
 pub enum JournalError {
     #[error("the journal cannot {action} {what}: {source}; {}", help(source))]
@@ -15,13 +15,13 @@ pub enum JournalError {
     )]
     TooLarge { bytes: usize, capacity: usize },
     #[error(
-        "the journal takes {bytes} bytes and may take {capacity}: no room for another segment; help: raise \
+        "the journal takes {bytes} bytes of its limit of {capacity}: no room for another segment; help: raise \
          `journal.capacity_bytes` and start the replica again; the journal is cut only after the state is written to a \
          snapshot, so check that this succeeds"
     )]
     Full { bytes: u64, capacity: u64 },
     #[error(
-        "{bytes} bytes of journal records wait for the disk, at most {limit} may: the disk hangs or is too slow; \
+        "{bytes} bytes of journal records wait for the disk, over the limit of {limit}: the disk hangs or is too slow; \
          help: replace it, lower the load, or raise `journal.waiting_bytes`, and start the replica again"
     )]
     Behind { bytes: usize, limit: usize },
@@ -59,7 +59,7 @@ impl JournalError {
         JournalError::Io { action, what: what.into(), source: Arc::new(source) }
     }
 
-    /// Returns whether the disk is at fault, so that a restart does not help until it is fixed. Its data may be sound.
+    /// Returns whether the disk is at fault, so that a restart does not help until it is fixed. The data may be intact.
     pub fn is_disk_trouble(&self) -> bool {
         match self {
             JournalError::Io { source, .. } => !crate::are_exhausted(source),

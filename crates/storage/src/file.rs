@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 
-/// Stands for no id in an atomic; no record may have it.
+/// Represents no id in an atomic; no record may have it.
 const NO_ID: u64 = u64::MAX;
 
 /// Journal in a directory, written by one thread: each write takes all waiting records, as one group.
@@ -251,7 +251,7 @@ fn write<M: Medium>(shared: &Shared<M>) {
 /// Waits for work and takes all of it: moves the records to write into `records` and returns the first record to keep,
 /// if a truncation is due. Returns `None` after the last work.
 fn next_work<M: Medium>(shared: &Shared<M>, records: &mut Vec<Entry>) -> Option<Option<u64>> {
-    let mut queue = shared.queue.lock().expect("the journal's owner does not panic in here");
+    let mut queue = shared.queue.lock().expect("the journal's owner does not panic while it holds this lock");
     loop {
         if !queue.records.is_empty() || queue.truncate.is_some() {
             std::mem::swap(&mut queue.records, records);
@@ -261,7 +261,7 @@ fn next_work<M: Medium>(shared: &Shared<M>, records: &mut Vec<Entry>) -> Option<
             return None;
         }
         queue.idle = true;
-        queue = shared.work.wait(queue).expect("the journal's owner does not panic in here");
+        queue = shared.work.wait(queue).expect("the journal's owner does not panic while it holds this lock");
     }
 }
 

@@ -15,18 +15,18 @@
 //! Checksums are CRC-32. A segment header's covers the 508 bytes before it, a group header's the 24 bytes after it, and
 //! a record's the sequence and index of its group and the id, length and bytes of the record.
 //!
-//! The file of a truncated segment is reused without being zeroed, so groups stand among the remains of earlier ones.
-//! The *life* counts the uses of a file. The mark of a sector tells in which life it was written, and whether a group
-//! begins there. Any two marks differ in at least two bits, and so do a mark and zero. So a sector that a write did not
-//! reach, or not to its end, has zero or the mark of an earlier life; a sector that it did reach has the mark of this
-//! life; and a flipped bit produces neither.
+//! The file of a truncated segment is reused without being zeroed, so new groups lie among the remains of old ones. The
+//! *life* counts the uses of a file. The mark of a sector encodes the life in which it was written, and whether a group
+//! begins there. Any two marks differ in at least two bits, and every mark differs from zero in at least two. So a
+//! sector that a write did not reach, or did not complete, has zero or the mark of an earlier life; a completed sector
+//! has the mark of this life; and a flipped bit produces neither.
 
 use bytes::Bytes;
 use quorate_types::{ClusterId, Digest, ReplicaId};
 use std::ops::Range;
 
-/// Replica whose promises a journal holds. Every segment names it, so that the directory of another cluster or replica
-/// is refused.
+/// Replica whose promises a journal holds. Every segment names it, so a directory of another cluster or replica is
+/// refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub cluster: ClusterId,
@@ -53,7 +53,7 @@ fn mark(life: u8, begins_group: bool) -> u8 {
     number << 1 | (number.count_ones() & 1) as u8
 }
 
-/// Returns the life whose mark `byte` is.
+/// Returns the life with the mark `byte`.
 fn life_of(byte: u8) -> Option<u8> {
     (byte != 0 && byte.count_ones().is_multiple_of(2)).then(|| ((byte >> 1) - 1) / 2)
 }
@@ -77,13 +77,13 @@ pub(crate) fn check_marks(group: &[u8], life: u8) -> Result<(), usize> {
     sectors.find(|sector| !is_marked(*sector)).map_or(Ok(()), |(at, _)| Err(at * SECTOR_BYTES))
 }
 
-/// Header in the first sector of a segment.
+/// Content of the first sector of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHeader {
     pub identity: Identity,
     pub index: u64,
     pub bytes: u64,
-    /// How often the file was used before.
+    /// Number of earlier uses of the file.
     pub life: u8,
 }
 
@@ -145,7 +145,7 @@ impl Entry {
     }
 }
 
-/// Header of a group.
+/// Content of a group before its records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GroupHeader {
     /// Number of the group, counted over all segments.
@@ -223,7 +223,7 @@ pub(crate) fn encode_group(place: Place, records: &[Entry], buffer: &mut Vec<u8>
         sequence,
         index,
         bytes: u32::try_from(buffer.len()).expect("a segment, and so a group, is below 4 GiB"),
-        records: u32::try_from(records.len()).expect("fewer records than bytes"),
+        records: u32::try_from(records.len()).expect("a group has fewer records than bytes"),
     };
     buffer[..GROUP_HEADER_BYTES].copy_from_slice(&header.encode());
     buffer[SECTOR_BYTES - 1] = self::mark(life, true);

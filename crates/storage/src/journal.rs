@@ -11,7 +11,7 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 ///
 /// Any error is final: nothing more becomes durable, and the owner stops.
 pub trait Journal: Send {
-    /// Returns the kind's name, for results and errors.
+    /// Returns the name of this kind of journal, for results and errors.
     fn name(&self) -> &'static str;
 
     /// Appends a record in pieces, which are shared and copied only when they are written. Never waits.
@@ -48,7 +48,7 @@ pub trait Journal: Send {
     /// disk.
     fn replay(&self, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), JournalError>;
 
-    /// Removes the mark of a repair, once the replica has learnt from its peers in which views it may have voted. Waits
-    /// for the disk.
+    /// Removes the mark of a repair, once peers have told the replica in which views it may have voted. Waits for the
+    /// disk.
     fn accept_repair(&mut self) -> Result<(), JournalError>;
 }

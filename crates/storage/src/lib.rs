@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | memory | [`MemoryJournal`] | nothing |
 //! | file | [`FileJournal`] over a [`Directory`], with a writer thread | a crash of the process and a loss of power |
-//! | simulated | [`FileJournal`] or [`SteppedJournal`] over a [`SimulatedDisk`] | whatever its faults allow |
+//! | simulated | [`FileJournal`] or [`SteppedJournal`] over a [`SimulatedDisk`] | depends on its faults |
 //!
 //! The file and simulated kinds share their code, which is written against a [`Medium`]; `docs/adr/008-journal.md`
 //! describes the layout on disk.

@@ -26,8 +26,8 @@ pub struct Recovery {
     pub last_id: Option<u64>,
     /// Remains of an interrupted write, which were cut off. They were never reported durable.
     pub cut: Option<Cut>,
-    /// A repair has cut off damaged records. Durable records may be missing, so the replica must not vote on the
-    /// strength of the remaining ones.
+    /// A repair has cut off damaged records. Durable records may be missing, so the replica must not vote based on the
+    /// remaining ones alone.
     pub repaired: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct Cut {
 struct Segment {
     index: u64,
     bytes: u64,
-    /// How often its file was used before.
+    /// Number of earlier uses of its file.
     life: u8,
     last_id: Option<u64>,
     /// State at its beginning, from which a replay of this segment starts.
@@ -158,7 +158,7 @@ impl<M: Medium> Log<M> {
             segments.push_back(Segment { index: *index, bytes: *bytes, life: *life, last_id: scan.last_id, before });
             before = Before { next_sequence: scan.next_sequence, last_id: scan.last_id };
         }
-        let Found { index, scan, .. } = found.pop().expect("a journal that is resumed has a segment");
+        let Found { index, scan, .. } = found.pop().expect("a resumed journal has a segment");
         let file = segment_name(index);
         let fail = |error| JournalError::io("write", medium.describe(&file), error);
         let mut active = medium.open(&file).map_err(fail)?;
@@ -209,7 +209,7 @@ impl<M: Medium> Log<M> {
         if count == 0 {
             self.next_segment()?;
             count = self.fitting(records);
-            assert!(count > 0, "a record that fits no segment is refused when it is appended");
+            assert!(count > 0, "a record larger than a segment is refused when it is appended");
         }
         let group = &records[..count];
         let segment = self.segments.back_mut().expect("one segment is in use");
@@ -269,10 +269,10 @@ impl<M: Medium> Log<M> {
         self.supply.prepare_ahead(index, has_room);
     }
 
-    /// Removes the segments whose records are all below `first_kept`.
+    /// Removes the segments that have only records below `first_kept`.
     pub fn truncate(&mut self, first_kept: u64) -> Result<(), JournalError> {
         self.first_kept = self.first_kept.max(first_kept);
-        // An empty segment does not tell the last id, so the one before it stays.
+        // An empty segment does not contain the last id, so the one before it stays.
         let staying = 1 + usize::from(self.position == SECTOR_BYTES as u64);
         while self.segments.len() > staying && self.segments[0].last_id.is_none_or(|last| last < first_kept) {
             let Segment { index, bytes, life, .. } = self.segments[0];

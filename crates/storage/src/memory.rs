@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// Default capacity of a [`MemoryJournal`].
 pub const DEFAULT_MEMORY_JOURNAL_BYTES: usize = 1 << 20;
-/// Memory that a record takes besides its bytes: its id and its handle.
+/// Memory that a record takes in addition to its bytes: its id and its handle.
 const RECORD_OVERHEAD_BYTES: usize = size_of::<Entry>();
 
 /// Journal of the latest records in memory. Records survive no crash, and count as durable at once: for experiments in
@@ -40,7 +40,7 @@ impl MemoryJournal {
     }
 
     fn forget_first(&mut self) {
-        let entry = self.records.pop_front().expect("bytes are counted for kept records only");
+        let entry = self.records.pop_front().expect("only kept records are counted");
         self.bytes -= entry.bytes + RECORD_OVERHEAD_BYTES;
     }
 }

@@ -1,4 +1,4 @@
-//! A journal's owner, its sizes, and when a record counts as written.
+//! A journal's options: its sizes, and when a record counts as written.
 
 use crate::error::JournalError;
 use crate::format::SECTOR_BYTES;

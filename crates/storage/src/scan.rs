@@ -11,7 +11,7 @@ use crate::format::{
 use bytes::Bytes;
 use std::ops::Range;
 
-/// Content of a segment behind its last whole group.
+/// Content of a segment after its last whole group.
 #[derive(Debug)]
 pub(crate) enum Tail {
     /// Nothing was written in this life of the file.
@@ -45,7 +45,7 @@ pub(crate) struct Scan {
     pub next_sequence: Option<u64>,
     pub records: u64,
     pub first_id: Option<u64>,
-    /// Last id in this segment or, if it has none, in earlier ones.
+    /// Last id in this segment, or in earlier ones if this one has none.
     pub last_id: Option<u64>,
     /// Place of the last whole group.
     pub last_group: Option<Range<usize>>,
@@ -66,7 +66,7 @@ pub(crate) struct Before {
     pub last_id: Option<u64>,
 }
 
-/// Reads the segment `image`, whose header is `segment`. `visit` receives each record of a whole group.
+/// Reads the segment `image` with the header `segment`. `visit` receives each record of a whole group.
 pub(crate) fn scan(image: &[u8], segment: &SegmentHeader, before: Before, visit: &mut dyn FnMut(u64, &[u8])) -> Scan {
     let Before { next_sequence, last_id } = before;
     let mut scan = Scan {
@@ -157,7 +157,7 @@ fn read_group(
     if is_blank(&content[at..]) { Ok(()) } else { Err((place_of(at), "the padding of a group is not zero")) }
 }
 
-/// Judges a group whose header is intact and whose content is not.
+/// Classifies a group with an intact header and damaged content.
 fn judge_group(image: &[u8], start: usize, segment: &SegmentHeader, header: &GroupHeader, mut damage: Damage) -> Tail {
     let end = start + header.bytes as usize;
     if let Some(later) = later_group(image, end, segment, Some(header.sequence)) {
@@ -172,7 +172,7 @@ fn judge_group(image: &[u8], start: usize, segment: &SegmentHeader, header: &Gro
     }
 }
 
-/// Judges the rest of a segment that does not begin with a group header.
+/// Classifies the rest of a segment that does not begin with a group header.
 fn judge_without_header(image: &[u8], start: usize, segment: &SegmentHeader, next_sequence: Option<u64>) -> Tail {
     let end = touched_end(image, start, segment.life);
     if end == start {

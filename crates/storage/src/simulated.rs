@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Maximum number of unsynced writes of a file, or of name changes. A kernel, too, writes data back after a while.
+/// Maximum number of unsynced writes of a file, or of name changes. A real kernel also writes data back after a while.
 const MAX_UNSYNCED: usize = 64;
 
 /// Faults of a [`SimulatedDisk`]; none by default.

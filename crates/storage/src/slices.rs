@@ -1,8 +1,8 @@
 //! Short time slices for the writer thread, so that it runs as soon as the disk has answered.
 //!
 //! A thread that wakes up on a busy processor waits until the running thread has used up its slice: up to a scheduler
-//! tick, 4 ms at 250 Hz, thirty times as long as the disk took. Linux (6.12 and later) runs a thread first if it asks
-//! for shorter slices. The thread gets no larger share of the processor, and needs no privileges.
+//! tick, 4 ms at 250 Hz, thirty times as long as the disk took. Linux 6.12 and later runs a thread first if it asks for
+//! shorter slices. The thread gets no larger share of the processor and needs no privileges.
 
 /// Time slice of the writer thread in nanoseconds: about as long as it takes to hand a group to the disk.
 #[cfg(target_os = "linux")]

@@ -30,7 +30,7 @@ enum Next<F> {
 }
 
 /// Makes segments, ahead of time if allowed. A file is added only if none waits for reuse, so all files together never
-/// take more room than the segments in use and the next one once did.
+/// take more room than the segments in use plus the next one.
 pub(crate) struct Supply<M: Medium> {
     medium: M,
     identity: Identity,

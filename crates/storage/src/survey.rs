@@ -11,7 +11,7 @@ pub(crate) const REPAIRED_MARK: &str = "repaired";
 const SEGMENT_SUFFIX: &str = ".segment";
 /// Suffix of a segment that is being prepared; removed after a crash.
 const PREPARING_SUFFIX: &str = ".preparing";
-/// Suffix of a truncated segment whose file waits to be reused; removed if an earlier process left it.
+/// Suffix of a truncated segment's file that waits to be reused; removed if an earlier process left it.
 const RETIRED_SUFFIX: &str = ".retired";
 
 pub(crate) fn segment_name(index: u64) -> String {
@@ -31,7 +31,7 @@ pub(crate) fn names<M: Medium>(medium: &M) -> Result<Vec<String>, JournalError> 
     medium.list().map_err(|error| JournalError::io("list", medium.describe(""), error))
 }
 
-/// Returns whether an earlier process left this file, so that it is of no use.
+/// Returns whether an earlier process left this file behind, so that it is useless.
 pub(crate) fn is_left_over(name: &str) -> bool {
     name.ends_with(PREPARING_SUFFIX) || name.ends_with(RETIRED_SUFFIX)
 }

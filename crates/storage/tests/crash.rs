@@ -69,12 +69,12 @@ impl Model {
         }
     }
 
-    /// Checks that a reopened journal has all promised records, and forgets those that it lost.
+    /// Checks that a reopened journal has all promised records, and removes the lost ones from the model.
     fn check(&mut self, journal: &mut Stepped) {
         let found = kept(journal);
-        let durable = journal.durable().expect("a journal that was opened works");
+        let durable = journal.durable().expect("an opened journal works");
         assert_eq!(durable, found.last().map(|(id, _)| *id).or(durable), "all kept records are durable");
-        assert!(durable >= self.durable, "{durable:?} remains of {:?}", self.durable);
+        assert!(durable >= self.durable, "only {durable:?} is left of {:?}", self.durable);
         self.appended.retain(|(id, _)| Some(*id) <= durable);
         assert_eq!(self.appended.last().map(|(id, _)| *id), durable);
         let first = self.appended.len() - found.len();

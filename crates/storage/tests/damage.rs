@@ -71,7 +71,7 @@ fn a_flipped_bit_in_the_last_group_is_not_mistaken_for_an_interrupted_write() {
 }
 
 #[test]
-fn a_flipped_bit_behind_the_end_does_no_harm() {
+fn a_flipped_bit_after_the_end_is_harmless() {
     let disk = written(2);
     assert!(disk.flip(FIRST, 1900, 1));
     let mut journal = open(&disk).unwrap();

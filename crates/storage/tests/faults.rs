@@ -25,11 +25,11 @@ fn write_until_failure(journal: &mut FileJournal<SimulatedDisk>) -> (JournalErro
             Err(error) => return (error, durable),
         }
     }
-    unreachable!("ids do not end")
+    unreachable!("the journal fails before the ids run out")
 }
 
 #[test]
-fn every_disk_fault_is_final_and_loses_nothing() {
+fn every_disk_fault_is_final_and_loses_no_durable_record() {
     type Case = (Faults, i32, &'static str);
     let cases: [Case; 3] = [
         (Faults { errors_per_million: 100_000, ..Faults::default() }, libc::EIO, "check the disk"),
@@ -76,7 +76,7 @@ fn a_disk_that_hangs_does_not_fill_the_memory() {
     }
 }
 
-/// Disk that hangs while somebody holds the write lock of `answers`.
+/// Disk that hangs while a test holds the write lock of `answers`.
 #[derive(Clone)]
 struct Hanging {
     disk: SimulatedDisk,
@@ -193,7 +193,7 @@ fn all_waiting_records_go_into_the_next_write_as_one_group() {
 }
 
 #[test]
-fn without_syncs_a_loss_of_power_may_lose_durable_records_but_invents_none() {
+fn without_syncs_a_power_failure_may_lose_durable_records_but_makes_up_none() {
     let (mut lost, mut refused) = (0, 0);
     for seed in 0..300 {
         let disk = SimulatedDisk::new(seed, Fsync::Never);
@@ -219,7 +219,7 @@ fn without_syncs_a_loss_of_power_may_lose_durable_records_but_invents_none() {
             }
         }
     }
-    assert!(lost > 0 && refused > 0, "{lost} lost records, {refused} were refused");
+    assert!(lost > 0 && refused > 0, "{lost} journals lost records, {refused} were refused");
 }
 
 #[test]

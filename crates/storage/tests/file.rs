@@ -98,7 +98,7 @@ fn truncation_removes_whole_segments_and_makes_room() {
     for group in 0..200 {
         write(&mut journal, group * 3..group * 3 + 3);
         journal.truncate((group * 3).saturating_sub(9)).unwrap();
-        // Including those that wait to be reused, and the lock.
+        // Including files waiting to be reused, and the lock.
         assert!(directory.files() <= 8 + 1);
     }
     assert_eq!(ids(&journal), (588..600).collect::<Vec<_>>(), "exactly the records from the last truncation on");
@@ -206,7 +206,7 @@ fn a_half_prepared_segment_is_removed_and_foreign_files_stay() {
     drop(journal);
     fs::write(directory.0.join("000000000007.preparing"), [0; 100]).unwrap();
     fs::write(directory.0.join("notes.txt"), "kept").unwrap();
-    fs::write(directory.0.join("7.segment"), "no name of ours").unwrap();
+    fs::write(directory.0.join("7.segment"), "not a segment name").unwrap();
     assert_eq!(ids(&open(&directory.0)), [0]);
     assert!(!directory.0.join("000000000007.preparing").exists());
     assert!(directory.0.join("notes.txt").exists() && directory.0.join("7.segment").exists());

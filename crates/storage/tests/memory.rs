@@ -1,4 +1,4 @@
-//! The memory journal keeps its order and its bound.
+//! The memory journal preserves its order and its bound.
 
 use bytes::Bytes;
 use quorate_storage::{Journal, JournalError, MemoryJournal};

@@ -1,4 +1,4 @@
-//! A journal can be read while it is written and truncated and its segments come and go.
+//! A journal can be read while it is written and truncated.
 
 use bytes::Bytes;
 use quorate_storage::{FileJournal, Fsync, Identity, Journal, JournalOptions, holder, read};
@@ -20,15 +20,16 @@ fn a_reader_beside_the_writer_sees_no_damage() {
         fsync: Fsync::Never,
         ..JournalOptions::default()
     };
-    let mut journal = FileJournal::open(&directory, identity, &options).expect("it can be made");
+    let mut journal = FileJournal::open(&directory, identity, &options).expect("the journal can be created");
     assert_eq!(holder(&directory), Some(std::process::id()));
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut last_seen = Vec::new();
-            // Read until segments have come and gone.
+            // Read until segments have been added and removed.
             while last_seen.last() < Some(&LAST_RECORD) {
-                let (ids, found) = read(&directory, Vec::new, |ids, id, _| ids.push(id)).expect("it can be read");
+                let (ids, found) =
+                    read(&directory, Vec::new, |ids, id, _| ids.push(id)).expect("the journal can be read");
                 assert!(found.damage.is_none(), "{:?}", found.damage);
                 assert!(ids.windows(2).all(|pair| pair[0] + 1 == pair[1]), "records are missing");
                 last_seen.extend(ids.last().copied());
@@ -42,12 +43,12 @@ fn a_reader_beside_the_writer_sees_no_damage() {
                 id += 1;
                 journal.append(id, Bytes::from(vec![id as u8; 700])).expect("it fits");
             }
-            journal.commit().expect("it can be written");
-            while journal.durable().expect("it can be written") < Some(id) {
+            journal.commit().expect("the journal can be written");
+            while journal.durable().expect("the journal can be written") < Some(id) {
                 std::thread::yield_now();
             }
             if id.is_multiple_of(500) {
-                journal.truncate(id - 400).expect("it can be cut");
+                journal.truncate(id - 400).expect("the journal can be truncated");
             }
         }
         let seen = reader.join().expect("every reading succeeds");
@@ -55,5 +56,5 @@ fn a_reader_beside_the_writer_sees_no_damage() {
     });
     drop(journal);
     assert_eq!(holder(&directory), None);
-    fs::remove_dir_all(&directory).expect("it can be removed");
+    fs::remove_dir_all(&directory).expect("the directory can be removed");
 }

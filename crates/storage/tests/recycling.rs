@@ -13,11 +13,11 @@ const SECTOR_BYTES: usize = 512;
 const LIFE_AT: usize = 12;
 /// Maximum number of uses of a file.
 const MAX_LIVES: u8 = 63;
-/// Lengths of records whose groups take one, two and all three sectors that a segment has for groups.
+/// Lengths of records that make groups of one, two and all three sectors of a segment.
 const ONE_SECTOR: usize = 400;
 const TWO_SECTORS: usize = 900;
 const THREE_SECTORS: usize = 1400;
-/// Lengths in turn, so that a group overwrites a group of the same length, or parts of several groups of different
+/// Sequences of lengths, so that a group overwrites a group of the same length, or parts of several groups of different
 /// lives.
 const PATTERNS: [&[usize]; 3] = [
     &[THREE_SECTORS],
@@ -91,8 +91,8 @@ fn first_write(lengths: &[usize], records: u64) -> Option<Write> {
     Some(Write { before, segment, after })
 }
 
-/// Opens a journal whose write of record `next` was torn and checks that nothing else changed. Then writes another
-/// record in its place, and tears that write too.
+/// Opens a journal in which the write of record `next` was torn and checks that nothing else changed. Then writes
+/// another record in its place, and tears that write too.
 fn check_torn_write(disk: &SimulatedDisk, next: u64, arrives: impl Fn(usize) -> bool) {
     let mut journal = open(disk).unwrap_or_else(|error| panic!("an interrupted write is not damage: {error}"));
     let found = kept(&journal);
@@ -217,7 +217,7 @@ fn retired_files_of_an_earlier_process_are_removed() {
     let (disk, journal) = worn(&[ONE_SECTOR, THREE_SECTORS], 20);
     assert!(!names(&disk, ".retired").is_empty());
     drop(journal);
-    assert_eq!(inspect_medium(&disk, &mut |_, _| {}).unwrap().records, 1, "a retired file is no segment");
+    assert_eq!(inspect_medium(&disk, &mut |_, _| {}).unwrap().records, 1, "a retired file counted as a segment");
     let mut journal = open(&disk).unwrap();
     assert!(names(&disk, ".retired").is_empty());
     write(&mut journal, [20], THREE_SECTORS);

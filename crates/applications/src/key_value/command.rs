@@ -35,7 +35,7 @@ pub enum KeyValueCommand<'a> {
     Put { key: &'a [u8], value: &'a [u8] },
     /// Reads a value: [`KeyValueResult::Value`] or [`KeyValueResult::Absent`].
     Get { key: &'a [u8] },
-    /// Removes a pair: [`KeyValueResult::Done`], or [`KeyValueResult::Absent`] if there is none.
+    /// Removes a pair: [`KeyValueResult::Done`], or [`KeyValueResult::Absent`] if the key is absent.
     Delete { key: &'a [u8] },
     /// Reads and replaces a value in one step (YCSB's workload F): [`KeyValueResult::Value`] with the old value, or
     /// [`KeyValueResult::Absent`]. The new value is written in either case.
@@ -88,7 +88,7 @@ impl<'a> KeyValueCommand<'a> {
         out
     }
 
-    /// Decodes a whole payload. Never panics, whatever the bytes.
+    /// Decodes a whole payload. Never panics on invalid bytes.
     pub fn decode(payload: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Reader { bytes: payload, at: 0 };
         let command = match input.byte("key-value command")? {
@@ -122,7 +122,7 @@ pub enum KeyValueResult<'a> {
     Absent,
     /// Nothing was written, because this value was there instead of the expected one.
     Conflict(Option<&'a [u8]>),
-    /// The command is invalid, or a key or a value is too long; [`KeyValueCommand::decode`] tells why.
+    /// The command is invalid, or a key or a value is too long; [`KeyValueCommand::decode`] returns the reason.
     Malformed,
     /// Nothing was written, because the store has reached its limit.
     Full,
@@ -192,7 +192,7 @@ impl<'a> KeyValueResult<'a> {
         }
     }
 
-    /// Decodes a whole result. Never panics, whatever the bytes.
+    /// Decodes a whole result. Never panics on invalid bytes.
     pub fn decode(result: &'a [u8]) -> Result<Self, DecodeError> {
         if result.is_empty() {
             return Ok(KeyValueResult::Done);
@@ -286,7 +286,7 @@ impl<'a> Reader<'a> {
     }
 
     fn page(&mut self) -> Result<Page<'a>, DecodeError> {
-        let has_more = self.flag("whether more pairs follow")?;
+        let has_more = self.flag("flag for more pairs")?;
         let pairs = self.count("pairs of a page", 0, MAX_SCAN_PAIRS)?;
         let start = self.at;
         let mut last: Option<&[u8]> = None;

@@ -16,15 +16,15 @@ use quorate_types::{Command, Decoder};
 /// Maximum size of the state; each pair counts its key, its value and [`PAIR_OVERHEAD_BYTES`]. A command that would
 /// exceed it gets the result [`KeyValueResult::Full`], on every replica.
 pub const MAX_STATE_BYTES: usize = 2 << 30;
-/// Bytes that a pair counts besides its key and value: about the overhead of the table.
+/// Bytes that a pair counts in addition to its key and value: about the overhead of the table.
 pub const PAIR_OVERHEAD_BYTES: usize = 64;
 
 /// Map from byte strings to byte strings.
 ///
 /// It is a hash table, because lookups are much faster than in an ordered tree; a store that is scanned also keeps its
 /// keys sorted. Clients choose the keys, and could make a table with a known hash function arbitrarily slow. So the
-/// hash is the standard library's SipHash with random keys of the process. This randomness affects only the order of
-/// the table, which never shows: snapshots and scans are sorted.
+/// hash is the standard library's SipHash with random keys per process. This randomness affects only the order of the
+/// table, which is not observable: snapshots and scans are sorted.
 pub struct KeyValue {
     pairs: Pairs,
     bytes: usize,

@@ -1,7 +1,7 @@
 //! The pairs of the store, which can be frozen while they continue to change.
 //!
 //! Normally they are a plain hash table. Freezing keeps the table unchanged, and later writes go to a layer above it;
-//! freezing again begins another layer. When nobody holds the table any more, each command moves a few changes from the
+//! freezing again begins another layer. Once no frozen state uses the table, each command moves a few changes from the
 //! oldest layer down to it, until no layer is left. So freezing takes constant time, and no command moves more than a
 //! few changes.
 //!
@@ -29,7 +29,7 @@ type Change<'a> = Option<&'a [u8]>;
 
 enum Base {
     Own(Table),
-    /// A frozen state holds the table, or did.
+    /// A frozen state holds the table, or has held it.
     Shared(Arc<Table>),
 }
 
@@ -64,7 +64,7 @@ impl Pairs {
 
     fn get_mut_above(&mut self, key: &[u8]) -> Option<&mut Box<[u8]>> {
         self.begin_layer();
-        let (top, below) = self.layers.split_last_mut().expect("a layer was begun");
+        let (top, below) = self.layers.split_last_mut().expect("there is a layer");
         match Arc::get_mut(top).expect(NOT_SHARED).entry(key.into()) {
             Entry::Occupied(change) => change.into_mut().as_mut(),
             Entry::Vacant(place) => {
@@ -99,7 +99,7 @@ impl Pairs {
         };
         self.count -= 1;
         if let Some(sorted) = &mut self.sorted {
-            assert!(sorted.remove(key), "every key is sorted");
+            assert!(sorted.remove(key), "the sorted keys include every key");
         }
         Some(bytes)
     }
@@ -125,7 +125,7 @@ impl Pairs {
         keys.into_iter().filter(|key| self.get(key).is_some())
     }
 
-    /// Moves a few changes down to the table, if nobody holds it.
+    /// Moves a few changes down to the table, if no frozen state holds it.
     #[inline]
     pub fn settle(&mut self) {
         if !self.layers.is_empty() {
@@ -148,7 +148,7 @@ impl Pairs {
         }
     }
 
-    /// Returns the table, if there are no layers and nobody holds it.
+    /// Returns the table, if there are no layers and no frozen state holds it.
     #[inline]
     fn plain(&mut self) -> Option<&mut Table> {
         if self.layers.is_empty() { self.base.own() } else { None }
@@ -158,7 +158,7 @@ impl Pairs {
         self.plain().is_some()
     }
 
-    /// Makes sure that nobody holds the last layer.
+    /// Makes sure that no frozen state holds the last layer.
     fn begin_layer(&mut self) {
         if self.layers.last_mut().is_none_or(|top| Arc::get_mut(top).is_none()) {
             self.layers.push(Arc::default());
@@ -168,7 +168,7 @@ impl Pairs {
     /// Writes a change to the last layer. Returns the change that it replaces.
     fn change(&mut self, key: &[u8], value: Option<Box<[u8]>>) -> Option<Option<Box<[u8]>>> {
         self.begin_layer();
-        let top = self.layers.last_mut().expect("a layer was begun");
+        let top = self.layers.last_mut().expect("there is a layer");
         Arc::get_mut(top).expect(NOT_SHARED).insert(key.into(), value)
     }
 
@@ -195,7 +195,7 @@ impl Base {
         }
     }
 
-    /// Returns the table, if nobody else holds it.
+    /// Returns the table, if no frozen state holds it.
     #[inline]
     fn own(&mut self) -> Option<&mut Table> {
         if let Base::Shared(shared) = self {
@@ -247,7 +247,7 @@ impl FrozenPairs {
             out.put_bytes(value);
             left -= 1;
         }
-        assert_eq!(left, 0, "the count of pairs is right");
+        assert_eq!(left, 0, "the count of pairs is wrong");
         out.finish()
     }
 }

@@ -3,8 +3,8 @@
 use super::NOBODY;
 use std::collections::{BTreeSet, HashMap};
 
-/// Owners whose sessions take more units than this are *heavy*, and lose sessions before all others. It is the size of
-/// 16 sessions, or of one with thousands of commands out of order.
+/// Owners with more units than this are *heavy*, and lose sessions before all others. It is the size of 16 sessions, or
+/// of one with thousands of commands out of order.
 pub const FAIR_UNITS: usize = 16;
 
 /// Sessions of one owner.
@@ -20,8 +20,8 @@ pub(super) struct Owner {
     pub oldest: u32,
 }
 
-/// All owners of sessions. The hash has random keys of the process, because clients choose their ids; nothing depends
-/// on the table's order.
+/// All owners of sessions. The hash has random keys per process, because clients choose their ids; nothing depends on
+/// the table's order.
 pub(super) struct Owners {
     slots: Vec<Owner>,
     free: Vec<u32>,
@@ -64,7 +64,7 @@ impl Owners {
         at
     }
 
-    /// Adjusts the units that the owner's sessions take.
+    /// Adjusts the units of the owner's sessions.
     pub fn adjust_units(&mut self, at: u32, more: u32, less: u32) {
         let Owner { id, units, .. } = &mut self.slots[at as usize];
         let before = std::mem::replace(units, *units + more - less);
