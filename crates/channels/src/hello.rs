@@ -38,8 +38,7 @@ pub struct Hello {
     pub expects: Option<ReplicaId>,
 }
 
-/// The signer's place in the handshake; part of the signed transcript, so that a signature cannot be used for the other
-/// end.
+/// The signer's role in the handshake. The signature covers it, so that it cannot be used for the other end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Initiator = 1,
@@ -65,8 +64,8 @@ pub fn encode(cluster: ClusterId, me: RemoteIdentity, side: Side, nonce: [u8; NO
     hello
 }
 
-/// Rejects a foreign protocol or another version from the bytes received so far: the hello of another version may be
-/// longer than ours, so do not wait for its end.
+/// Rejects a foreign protocol or another version based on the bytes received so far: the hello of another version may
+/// be longer than ours, so do not wait for its end.
 pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
     let known = bytes.len().min(MAGIC.len());
     if bytes[..known] != MAGIC[..known] {
@@ -78,7 +77,7 @@ pub fn check_prefix(bytes: &[u8]) -> Result<(), ChannelError> {
     }
 }
 
-/// Decodes a hello whose prefix was checked.
+/// Decodes a hello with a prefix that was checked before.
 pub fn decode(hello: &HelloBytes) -> Result<Hello, ChannelError> {
     let cluster = ClusterId(Digest(hello[CLUSTER_AT..ROLE_AT].try_into().expect("a cluster id has 32 bytes")));
     let id = u128::from_le_bytes(hello[ID_AT..EXPECTS_AT].try_into().expect("an id has 16 bytes"));

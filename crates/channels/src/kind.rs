@@ -1,4 +1,4 @@
-//! Kinds of channel as the rest of the code sees them: objects with a name and a profile.
+//! Kinds of channel: objects with a name and a profile.
 
 use crate::plain::Plain;
 use crate::{Channel, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
@@ -27,7 +27,7 @@ impl fmt::Display for Carriage {
 pub struct ChannelProfile {
     /// Name in configurations.
     pub name: &'static str,
-    /// One line for the help.
+    /// One-line description for the help text.
     pub summary: &'static str,
     /// Carriages over which it works.
     pub over: &'static [Carriage],
@@ -69,7 +69,7 @@ pub trait ChannelSuite: Send + Sync {
     }
 }
 
-/// Handle to a kind of channel, listed or not, that can be copied and compared by name.
+/// Copyable handle to a kind of channel, listed or not, compared by name.
 #[derive(Clone, Copy)]
 pub struct ChannelKind(&'static dyn ChannelSuite);
 

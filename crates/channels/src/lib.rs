@@ -1,6 +1,6 @@
 //! quorate: secure channels, sans-I/O.
 //!
-//! A [`Channel`] stands between a byte stream and its frames: it authenticates the other end, then seals outgoing bytes
+//! A [`Channel`] sits between a byte stream and its frames: it authenticates the other end, then seals outgoing bytes
 //! and opens incoming ones. It does no I/O and reads no clock; a transport feeds it bytes and sends its output. A kind
 //! of channel is a [`ChannelSuite`] with a [`ChannelProfile`]. [`ChannelKind::ALL`] lists them; a new one takes one
 //! file and one line there. [`plain`] documents what the only kind so far does and does not protect.
@@ -78,12 +78,12 @@ impl fmt::Display for RemoteIdentity {
     }
 }
 
-/// Which end of the stream this is.
+/// End of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The end that dialled.
     Initiator {
-        /// The replica that has to answer.
+        /// The replica that must answer.
         expects: ReplicaId,
     },
     /// The end that accepted.
@@ -130,7 +130,7 @@ impl ChannelConfig {
     /// Draws a random nonce for a handshake.
     ///
     /// # Errors
-    /// [`ChannelError::Randomness`] if the operating system has none.
+    /// [`ChannelError::Randomness`] if the operating system provides none.
     pub fn nonce(&self) -> Result<[u8; NONCE_BYTES], ChannelError> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(|error| ChannelError::Randomness(error.to_string()))?;

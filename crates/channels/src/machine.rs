@@ -9,7 +9,7 @@
 //! frames    send |           ^ Frame
 //!           retransmission, order, fragments      above
 //! packets        v           |
-//!           sealing, who is at the other end      below
+//!           sealing, authentication               below
 //! packets   Packet           ^ packet
 //! ```
 
@@ -27,7 +27,7 @@ pub enum Output {
     Established,
     /// A frame was received.
     Frame(Bytes),
-    /// The connection has ended. The machine's last output; later inputs have no effect.
+    /// The connection has ended. This is the last output; later inputs have no effect.
     Lost(Loss),
 }
 
@@ -48,12 +48,7 @@ pub enum Loss {
     Violation(&'static str),
     /// The other end announced a frame over the limit.
     #[error("the remote announced a frame of {bytes} bytes, over the limit of {limit}")]
-    FrameTooLong {
-        /// Announced length.
-        bytes: usize,
-        /// Maximum length.
-        limit: usize,
-    },
+    FrameTooLong { bytes: usize, limit: usize },
 }
 
 /// One end of a packet connection.
@@ -75,7 +70,7 @@ pub trait Machine: Send {
     /// Handles the timer that is due.
     fn timer(&mut self, now: Time, out: &mut Vec<Output>);
 
-    /// Sends a farewell, if the protocol has one.
+    /// Tells the other end that the connection is closed, if the protocol can.
     fn close(&mut self, now: Time, out: &mut Vec<Output>);
 
     /// Returns the remote's identity, if this machine proves it and has done so.

@@ -1,13 +1,13 @@
 //! The plain channel: a signed handshake, then bare bytes.
 //!
-//! **What it protects.** Each replica proves that it holds its key by signing this very handshake. The signature covers
-//! a tag, the cluster, both hellos (both identities, the replica that the initiator meant to reach, a fresh nonce from
-//! each end) and the signer's place. So it can be neither replayed later, nor reflected to its signer, nor relayed to
-//! connect another pair.
+//! **Protected.** Each replica proves that it holds its key by signing this very handshake. The signature covers a tag,
+//! the cluster, both hellos (both identities, the replica that the initiator meant to reach, a fresh nonce from each
+//! end) and the signer's role. So it can be neither replayed later, nor reflected to its signer, nor relayed to connect
+//! another pair.
 //!
-//! **What it does not protect.** After the handshake nothing protects the bytes: an attacker on the path can read,
-//! change and inject them, and so take over an authenticated stream. Use it only on a trusted network, and TLS on any
-//! other. Clients prove nothing: a client's id is a claim. A client does verify the replica's signature.
+//! **Not protected.** After the handshake nothing protects the bytes: an attacker on the path can read, change and
+//! inject them, and so take over an authenticated stream. Use it only on trusted networks, and TLS elsewhere. Clients
+//! prove nothing: a client's id is only a claim. A client does verify the replica's signature.
 //!
 //! ```text
 //! initiator                                responder
@@ -231,7 +231,7 @@ impl Channel for PlainChannel {
     }
 
     fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) {
-        assert!(self.is_transparent(), "nothing is sealed before the handshake is over");
+        assert!(self.is_transparent(), "nothing is sealed before the handshake is complete");
         outgoing.extend_from_slice(plain);
     }
 

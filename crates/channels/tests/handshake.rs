@@ -1,4 +1,4 @@
-//! The plain channel's handshake: who gets in, who is kept out and why, and that no bytes make it panic.
+//! The plain channel's handshake: whom it admits, whom it rejects and why, and that no input makes it panic.
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ fn answer(end: &ChannelConfig) -> Line {
     Line::new(end.open(Side::Responder).expect("randomness"))
 }
 
-/// A channel with all that it sent and opened.
+/// A channel with everything that it sent and opened.
 struct Line {
     channel: Box<dyn Channel>,
     sent: Vec<u8>,
@@ -86,7 +86,7 @@ impl Line {
     }
 }
 
-/// Carries bytes both ways, at most `cut` at a time, until neither says more.
+/// Carries bytes both ways, at most `cut` at a time, until neither end sends more.
 fn talk(a: &mut Line, b: &mut Line, cut: usize) {
     loop {
         let (from_a, from_b) = (a.take_sent(), b.take_sent());
@@ -99,7 +99,7 @@ fn talk(a: &mut Line, b: &mut Line, cut: usize) {
 }
 
 #[test]
-fn two_replicas_know_each_other_however_the_bytes_are_cut() {
+fn two_replicas_authenticate_each_other_however_the_bytes_are_split() {
     for cut in [1, 2, 7, 86, 1_000] {
         let (mut a, mut b) = (dial(&replica(0), 1), answer(&replica(1)));
         talk(&mut a, &mut b, cut);
@@ -113,7 +113,7 @@ fn two_replicas_know_each_other_however_the_bytes_are_cut() {
 }
 
 #[test]
-fn a_client_checks_the_replica_and_proves_nothing() {
+fn a_client_verifies_the_replica_and_proves_nothing() {
     let client = config("one", LocalEnd::Client(ClientId(9)));
     let (mut c, mut r) = (dial(&client, 1), answer(&replica(1)));
     talk(&mut c, &mut r, 1_000);
@@ -126,7 +126,7 @@ fn a_client_checks_the_replica_and_proves_nothing() {
 }
 
 #[test]
-fn bytes_behind_the_handshake_are_handed_on_without_a_copy() {
+fn bytes_after_the_handshake_are_passed_on_without_a_copy() {
     let client = config("one", LocalEnd::Client(ClientId(9)));
     let (mut c, mut r) = (dial(&client, 1), answer(&replica(1)));
     let mut hello = c.take_sent();
@@ -138,7 +138,7 @@ fn bytes_behind_the_handshake_are_handed_on_without_a_copy() {
 }
 
 #[test]
-fn the_wrong_end_is_named() {
+fn a_handshake_with_the_wrong_end_names_the_mistake() {
     let meet = |mut a: Line, mut b: Line| {
         talk(&mut a, &mut b, 1_000);
         (a.failed, b.failed)
@@ -160,18 +160,18 @@ fn the_wrong_end_is_named() {
 }
 
 #[test]
-fn strangers_and_other_versions_are_refused_at_once() {
+fn other_programs_and_other_versions_are_refused_at_once() {
     let mut r = answer(&replica(1));
     r.receive(b"GET / HTTP/1.1");
     assert_eq!((r.failed, r.sent.len()), (Some(ChannelError::NotQuorate), 0));
     let mut r = answer(&replica(1));
     r.receive(b"QUORATE\n\x63");
     assert!(matches!(r.failed, Some(ChannelError::Version { theirs: 0x63, .. })));
-    assert!(!r.sent.is_empty(), "the other end can read the version here");
+    assert!(!r.sent.is_empty(), "the other end is not told the version");
 }
 
 #[test]
-fn a_long_signature_is_refused_before_it_comes() {
+fn a_long_signature_is_refused_by_its_announced_length() {
     let (mut a, mut b) = (dial(&replica(0), 1), answer(&replica(1)));
     b.receive(&a.take_sent());
     b.receive(&[0xff, 0xff]);
@@ -179,34 +179,34 @@ fn a_long_signature_is_refused_before_it_comes() {
 }
 
 #[test]
-fn a_proof_serves_one_handshake_only() {
+fn a_proof_is_valid_in_one_handshake_only() {
     let open =
         |end: &ChannelConfig, side, nonce| Line::new(Box::new(PlainChannel::new(end.clone(), side, [nonce; 32])));
     let side = Side::Initiator { expects: ReplicaId(1) };
     let (mut a, mut b) = (open(&replica(0), side, 1), open(&replica(1), Side::Responder, 2));
     talk(&mut a, &mut b, 1_000);
     assert!(a.channel.remote().is_some() && b.channel.remote().is_some());
-    // Replayed to the same replica, whose nonce is another by now.
+    // Replayed to the same replica, which has drawn another nonce by now.
     let mut later = open(&replica(1), Side::Responder, 3);
     later.receive(&a.sent);
     assert_eq!(later.failed, Some(ChannelError::Signature(ReplicaId(0))));
-    // Reflected: the responder's proof under the initiator's place.
+    // Reflected: the responder's proof in the initiator's role.
     let mut again = open(&replica(1), Side::Responder, 2);
     let hello = a.sent.len() - (2 + 32);
     again.receive(&[&a.sent[..hello], &b.sent[hello..]].concat());
     assert_eq!(again.failed, Some(ChannelError::Signature(ReplicaId(0))));
-    // Relayed: what replica 0 signed towards 1 does not bring anyone in as 0 at replica 2.
+    // Relayed: replica 0's signature for replica 1 does not admit anyone as replica 0 at replica 2.
     let mut other = open(&replica(2), Side::Responder, 2);
     other.receive(&a.sent);
     assert!(matches!(other.failed, Some(ChannelError::Misdirected { .. })));
-    // The same proof is accepted where it belongs, so that the refusals above mean something.
+    // The same proof is accepted in its own handshake, so the refusals above are meaningful.
     let mut same = open(&replica(1), Side::Responder, 2);
     same.receive(&a.sent);
     assert_eq!(same.channel.remote(), Some(RemoteIdentity::Replica(ReplicaId(0))));
 }
 
 #[test]
-fn every_flipped_bit_of_a_handshake_is_noticed() {
+fn every_flipped_bit_of_a_handshake_is_detected() {
     let open =
         |end: &ChannelConfig, side, nonce| Line::new(Box::new(PlainChannel::new(end.clone(), side, [nonce; 32])));
     let side = Side::Initiator { expects: ReplicaId(1) };
@@ -218,17 +218,18 @@ fn every_flipped_bit_of_a_handshake_is_noticed() {
         let mut responder = open(&replica(1), Side::Responder, 2);
         responder.receive(&changed);
         let remote = responder.channel.remote();
-        // A replica's hello that turns into a client's is a client: a client's id is a claim, whoever makes it.
+        // A bit flip can turn a replica's hello into a client's, because a client's id is only a claim.
         assert!(matches!(remote, None | Some(RemoteIdentity::Client(_))), "bit {bit}: {remote:?}");
     }
 }
 
 #[test]
-fn names_of_channels_are_read_and_written() {
+fn channel_names_are_parsed_and_displayed() {
     assert_eq!("plain".parse(), Ok(ChannelKind::PLAIN));
     assert_eq!(ChannelKind::PLAIN.to_string(), "plain");
-    assert!("tsl".parse::<ChannelKind>().expect_err("no such channel").to_string().contains("`tsl`"));
-    let read: std::collections::BTreeMap<String, ChannelKind> = toml::from_str("channel = \"plain\"").expect("a kind");
+    assert!("tsl".parse::<ChannelKind>().expect_err("the channel is unknown").to_string().contains("`tsl`"));
+    let read: std::collections::BTreeMap<String, ChannelKind> =
+        toml::from_str("channel = \"plain\"").expect("a known channel");
     assert_eq!(read["channel"], ChannelKind::PLAIN);
 }
 
@@ -236,7 +237,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn no_bytes_make_a_handshake_panic(
+    fn arbitrary_bytes_never_panic_in_a_handshake(
         honest in 0..160usize,
         random in proptest::collection::vec(any::<u8>(), 0..400),
         cut in 1..100usize,

@@ -1,25 +1,25 @@
-//! Agreement: what replicas commit are prefixes of one chain.
+//! Agreement: the chains that replicas commit are prefixes of one chain.
 
 use quorate_types::{Block, Bundle, Digest, Height};
 use std::fmt;
 
-/// How a commit contradicts what was committed before, or itself.
+/// Contradiction between a commit and earlier commits or the block itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discord {
-    /// Heights do not come one after another.
+    /// A height was skipped or repeated.
     Gap { height: Height, after: Height },
-    /// The block does not extend the one that was committed below it.
+    /// The block does not extend the block committed below it.
     Detached { height: Height },
     /// Another block was committed at this height before.
     Fork { height: Height, digest: Digest, agreed: Digest },
-    /// The bundles are not those that the block names.
+    /// The executed bundles are not those that the block names.
     OtherBundles { height: Height },
-    /// No replica was in the state that is taken over.
+    /// No replica has had this state.
     StrangeState { height: Height },
 }
 
 impl Discord {
-    /// Returns the name of the law that is broken.
+    /// Returns the name of the violated invariant.
     pub fn law(&self) -> &'static str {
         match self {
             Discord::Gap { .. } | Discord::Detached { .. } => "contiguity",
@@ -44,13 +44,13 @@ impl fmt::Display for Discord {
                 write!(f, "executes other bundles at height {height} than the block names")
             }
             Discord::StrangeState { height } => {
-                write!(f, "takes over a state of height {height} that nobody else came to")
+                write!(f, "takes over a state of height {height} that no other replica reached")
             }
         }
     }
 }
 
-/// The one chain that all committed chains are prefixes of, and how far each of those who are watched is.
+/// The chain agreed so far, and each watched replica's height on it.
 #[derive(Debug)]
 pub struct Chain {
     /// Genesis first.
@@ -59,21 +59,21 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Nothing is committed but genesis; `watched` replicas have numbers from 0 on.
+    /// Makes a chain of genesis only, for `watched` replicas numbered from 0.
     pub fn new(genesis: Digest, watched: usize) -> Chain {
         Chain { agreed: vec![genesis], heights: vec![0; watched] }
     }
 
-    /// Forgets everything but genesis.
+    /// Drops everything except genesis.
     pub fn clear(&mut self) {
         self.agreed.truncate(1);
         self.heights.fill(0);
     }
 
-    /// A replica commits a block and executes bundles. Returns whether it is the first at that height.
+    /// Notes that a replica commits a block and executes bundles. Returns whether it is the first at that height.
     ///
     /// # Errors
-    /// What contradicts the one chain.
+    /// The contradiction to the agreed chain.
     pub fn commits(&mut self, replica: usize, block: &Block, bundles: &[Bundle]) -> Result<bool, Discord> {
         let height = block.height;
         let after = std::mem::replace(&mut self.heights[replica], height.0);
@@ -98,10 +98,10 @@ impl Chain {
         Ok(is_first)
     }
 
-    /// A replica takes over the state after these blocks, genesis left out.
+    /// Notes that a replica adopts the state after these blocks, listed without genesis.
     ///
     /// # Errors
-    /// If they are not the blocks that others committed.
+    /// If these are not the agreed blocks.
     pub fn adopts(&mut self, replica: usize, blocks: &[Digest]) -> Result<(), Discord> {
         let height = Height(blocks.len() as u64);
         self.goes_to(replica, height);
@@ -111,7 +111,7 @@ impl Chain {
         }
     }
 
-    /// A replica is at a height from now on, without a commit: it has restarted, or is not judged.
+    /// Sets a replica's height without a commit: it has restarted, or is not checked.
     pub fn goes_to(&mut self, replica: usize, height: Height) {
         self.heights[replica] = height.0;
     }

@@ -1,11 +1,11 @@
 //! The invariants of signed statements, and their violations.
 
-/// Invariant that is violated.
+/// Invariant of signed statements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Law {
     /// A replica must not contradict its earlier statements, of any kind or view.
     Order,
-    /// Every block that is committed, and every certificate that is shown or voted on, needs signed votes of a quorum.
+    /// Every committed block, and every certificate that is shown or voted on, needs signed votes of a quorum.
     Backing,
 }
 

@@ -2,14 +2,14 @@
 //!
 //! [`Statements`] observes the messages that replicas send and the blocks they commit, but no view, lock or tally
 //! inside a replica. It uses only the message types of `quorate-consensus`, none of its rules, and counts quorums with
-//! its own arithmetic. The judge of Twins and the oracle of the simulator both use it.
+//! its own arithmetic. Twins and the simulator both check their runs with it.
 //!
 //! [`Chain`] checks commits against one another. The tests of the core use it too.
 //!
 //! [`Work`] checks the work of a replica against budgets: answers to one peer, results and size of a block, and bundles
 //! that wait because one peer relayed them.
 //!
-//! Only honest replicas are judged. A liar counts as having signed everything that helps to complete a certificate, so
+//! Only honest replicas are checked. A liar counts as having signed everything that helps to complete a certificate, so
 //! the oracles report nothing while at most f replicas lie and the others follow the protocol.
 
 mod chain;

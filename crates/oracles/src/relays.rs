@@ -38,8 +38,8 @@ impl Relays {
         }
     }
 
-    /// Notes that a peer relayed bundles to a replica, some of which `entered` its pool. Returns the bundles that wait
-    /// there only because this peer relayed them; `waits` tells whether a bundle waits and is not proposed.
+    /// Notes that a peer relayed bundles to a replica, and which of them `entered` its pool. Returns the bundles that
+    /// wait there only because this peer relayed them; `waits` returns whether a bundle waits and is not proposed.
     pub fn relays(
         &mut self,
         to: ReplicaId,

@@ -19,9 +19,9 @@ pub struct Statements {
     tallies: Tallies,
     carried: Carried,
     voices: Vec<Voice>,
-    /// Replicas whose statements are not judged.
+    /// Replicas with unchecked statements.
     untrusted: Signers,
-    /// Highest height whose commit was checked.
+    /// Highest height with a checked commit.
     settled: Height,
     /// The last block that a replica committed in this step. It must be final by itself, unless another one follows.
     head: Option<(ReplicaId, View, Height, Digest)>,
@@ -48,12 +48,12 @@ impl Statements {
         (self.settled, self.head) = (Height(0), None);
     }
 
-    /// Stops judging a replica. Its votes still count.
+    /// Stops checking a replica. Its votes still count.
     pub fn distrust(&mut self, replica: ReplicaId) {
         self.untrusted.insert(replica);
     }
 
-    /// Stops judging a replica, and assumes that it signed everything that is shown in its name.
+    /// Stops checking a replica, and assumes that it signed everything that is shown in its name.
     pub fn lies(&mut self, replica: ReplicaId) {
         self.distrust(replica);
         self.tallies.add_liar(replica);
@@ -229,7 +229,7 @@ fn order_breach(who: ReplicaId, subject: &Subject, why: &str) -> Breach {
 }
 
 /// Returns whether evidence lets a block of a two-chain protocol extend an older certificate: timeouts of the previous
-/// view, none of which reports a higher certificate. In Fast-HotStuff only the certificates in the timeouts count.
+/// view that report no higher certificate. In Fast-HotStuff only the certificates in the timeouts count.
 fn allows(protocol: ProtocolKind, block: &Block, evidence: &Certificate) -> bool {
     let whole = |attachment: &&Attachment| {
         !protocol.facts().timeouts_carry_certificates || matches!(attachment, Attachment::HighCertificate(_))

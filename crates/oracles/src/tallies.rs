@@ -8,10 +8,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Maximum number of remembered subjects and of blocks. Older ones count as signed.
 const REMEMBERED: usize = 1 << 14;
-/// Maximum number of views whose timeouts are remembered.
+/// Maximum number of views with remembered timeouts.
 const REMEMBERED_TIMEOUTS: usize = 1 << 10;
 
-/// Returns the smallest size for which any two sets of replicas share more than f members, so at least one honest one.
+/// Returns the smallest size such that any two sets of replicas share more than f members, so at least one honest one.
 pub fn quorum(replicas: usize, faults: usize) -> usize {
     (1..=replicas).find(|size| 2 * size > replicas + faults).unwrap_or(replicas)
 }
@@ -34,11 +34,11 @@ impl Hasher for Plain {
     }
 }
 
-/// Table of [`REMEMBERED`] entries, which then drops the oldest.
+/// Table of at most [`REMEMBERED`] entries; drops the oldest when it is full.
 struct Table<V> {
     entries: HashMap<u64, V, BuildHasherDefault<Plain>>,
     order: VecDeque<u64>,
-    /// Entries were dropped.
+    /// Entries have been dropped.
     forgets: bool,
 }
 
@@ -55,7 +55,7 @@ impl<V> Table<V> {
         self.forgets = false;
     }
 
-    /// Returns the entry of a key, which is made if it does not exist.
+    /// Returns the entry of a key, making it if it does not exist.
     fn enter(&mut self, key: u64, make: impl FnOnce() -> V) -> &mut V {
         if self.order.len() == REMEMBERED
             && !self.entries.contains_key(&key)

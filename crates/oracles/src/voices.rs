@@ -1,4 +1,4 @@
-//! The order of one replica's statements, across restarts.
+//! Order of one replica's statements, across restarts.
 
 use crate::tallies::Tallies;
 use quorate_consensus::config::ProtocolKind;
@@ -6,7 +6,7 @@ use quorate_consensus::protocols::facts::{Bond, Facts, Shape};
 use quorate_types::{Digest, Domain, Height, Subject, View};
 use std::collections::BTreeMap;
 
-/// Maximum number of slots whose COMMIT is remembered for the next VIEW-CHANGE.
+/// Maximum number of slots with a COMMIT remembered for the next VIEW-CHANGE.
 const REMEMBERED_SLOTS: usize = 1 << 12;
 
 /// Obligations of a replica that follow from its signed statements.

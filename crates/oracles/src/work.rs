@@ -1,9 +1,9 @@
 //! The work that one peer can cause a replica.
 //!
-//! Replicas answer questions of their peers, and questions are small. So the bytes sent to one peer in answer, and the
-//! signatures made for that, are checked against leaky buckets: a peer that asks for more should have to wait. A block
-//! is checked against the limits of a block, and bundles that wait because of one peer's relay against its share of the
-//! pool.
+//! Replicas answer questions of their peers, and questions are small. So the bytes sent to one peer in answers, and the
+//! signatures made for them, are checked against leaky buckets: a peer that asks for more should have to wait. Blocks
+//! are checked against the limits of a block, and bundles that wait because of one peer's relay against its share of
+//! the pool.
 
 use quorate_consensus::Config;
 use quorate_consensus::seam::Envelope;
@@ -26,7 +26,7 @@ const RELAYS_PART: usize = 2;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Size of some bundles.
+/// Total size of some bundles.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Weight {
     pub bundles: usize,
@@ -142,8 +142,8 @@ impl Work {
     }
 }
 
-/// Returns whether a message to one replica answers that replica's question or need. Duties of the protocol are no
-/// answers: votes to their collector, bundles to the leader, and questions.
+/// Returns whether a message to one replica answers that replica's question or need. Messages that the protocol
+/// requires anyway are not answers: votes to their collector, bundles to the leader, and questions.
 pub fn is_answer<M: Message>(message: &Envelope<M>, slotted: bool) -> bool {
     match message {
         Envelope::Blocks(_)

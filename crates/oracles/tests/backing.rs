@@ -8,7 +8,7 @@ use quorate_oracles::{Law, Statements, quorum};
 use quorate_types::{Block, Digest, Domain, Height, ReplicaId};
 
 #[test]
-fn two_quorums_share_an_honest_member_and_no_smaller_sets_do() {
+fn quorums_are_the_smallest_sets_that_share_an_honest_member() {
     for replicas in 1..=40 {
         for faults in 0..=(replicas - 1) / 3 {
             let size = quorum(replicas, faults);
@@ -49,7 +49,7 @@ fn three_chains_need_the_votes_for_the_third_block() {
         let (_, known) = stage.certifies(2, &known);
         let mut early = Stage::new(protocol);
         early.certifies(1, &genesis());
-        assert!(commits(&mut early, 0, &first).is_err(), "one of three");
+        assert!(commits(&mut early, 0, &first).is_err(), "committed with one of three certificates");
         let (_, known) = stage.certifies(3, &known);
         commits(&mut stage, 0, &first).expect("three in a row are certified");
         let late = block(5, 1, &known);
@@ -64,12 +64,12 @@ fn skipped_views_break_the_chain() {
     let (first, known) = stage.certifies(1, &genesis());
     let late = block(3, 3, &known);
     stage.oracle.distrust(ReplicaId(3));
-    stage.proposes(&late, None).expect("a liar is not judged");
+    stage.proposes(&late, None).expect("a liar is not checked");
     (0..3).for_each(|voter| stage.oracle.distrust(ReplicaId(voter)));
-    (0..3).for_each(|voter| stage.votes(voter, Domain::Vote, &late).expect("no replica is judged"));
+    (0..3).for_each(|voter| stage.votes(voter, Domain::Vote, &late).expect("no replica is checked"));
     let mut trusting = Statements::new(ProtocolKind::FastHotStuff, 4, 1);
     std::mem::swap(&mut trusting, &mut stage.oracle);
-    assert!(trusting.commits(ReplicaId(0), &first).is_ok(), "an untrusted replica is not judged");
+    assert!(trusting.commits(ReplicaId(0), &first).is_ok(), "an untrusted replica was checked");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn ancestors_are_final_with_the_block_that_follows_in_the_same_step() {
 }
 
 #[test]
-fn slots_need_commits_of_a_quorum_and_commits_need_prepares() {
+fn a_slot_needs_a_quorum_of_commits_and_a_commit_needs_a_quorum_of_prepares() {
     let mut stage = Stage::new(ProtocolKind::Pbft);
     let given = Block::of_slot(quorate_types::View(1), ReplicaId(0), Height(1), vec![Digest([9; 32])]);
     let said = |stage: &mut Stage, who, domain| stage.says_of_slot(who, domain, 1, given.digest());
@@ -92,7 +92,7 @@ fn slots_need_commits_of_a_quorum_and_commits_need_prepares() {
     said(&mut stage, 2, Domain::Prepare).expect("it is valid");
     (1..3).for_each(|who| said(&mut stage, who, Domain::Commit).expect("it is prepared"));
     said(&mut stage, 3, Domain::Commit).expect("it is prepared");
-    commits(&mut stage, 0, &given).expect("three sent COMMIT, and the one that was too early");
+    commits(&mut stage, 0, &given).expect("three sent COMMIT, after a premature one");
     let mut stage = Stage::new(ProtocolKind::Pbft);
     (0..3).for_each(|who| said(&mut stage, who, Domain::Prepare).expect("it is valid"));
     (0..2).for_each(|who| said(&mut stage, who, Domain::Commit).expect("it is prepared"));
@@ -122,7 +122,7 @@ fn a_vote_on_a_forged_base_is_a_violation() {
     let invented = block(1, 1, &genesis());
     let next = block(2, 2, &certified(&invented, Domain::Vote));
     stage.oracle.lies(ReplicaId(2));
-    stage.proposes(&next, None).expect("a liar is not judged");
+    stage.proposes(&next, None).expect("a liar is not checked");
     assert_breach(stage.votes(0, Domain::Vote, &next), Law::Backing, "that no quorum signed");
 }
 
@@ -137,7 +137,7 @@ fn a_liar_may_have_signed_anything() {
         (block.clone(), certificate(block.subject(Domain::Vote), &[0, 1, 3], Vec::new()))
     };
     let second = block(2, 2, &known);
-    stage.proposes(&second, None).expect("two and a liar are three");
+    stage.proposes(&second, None).expect("two votes and a liar make a quorum");
     (0..2).for_each(|voter| stage.votes(voter, Domain::Vote, &second).expect("it is valid"));
-    commits(&mut stage, 0, &first).expect("two and a liar are three");
+    commits(&mut stage, 0, &first).expect("two votes and a liar make a quorum");
 }

@@ -1,4 +1,4 @@
-//! What commits contradict each other.
+//! Detection of commits that contradict each other.
 
 use crate::stage::{certified, genesis};
 use quorate_oracles::{Chain, Discord};
@@ -14,7 +14,7 @@ fn block(view: u64, base: &Certificate, bundles: &[Bundle]) -> Block {
     Block::new(View(view), ReplicaId(0), base.clone(), bundles.iter().map(Bundle::digest).collect())
 }
 
-/// A chain of three blocks, the second of one bundle.
+/// A chain of three blocks; the second has one bundle.
 fn blocks() -> [Block; 3] {
     let first = block(1, &genesis(), &[]);
     let second = block(2, &certified(&first, Domain::Vote), &[bundle(1)]);
@@ -27,7 +27,7 @@ fn chain() -> Chain {
 }
 
 #[test]
-fn the_first_to_commit_leads_and_the_others_follow() {
+fn the_first_commit_at_a_height_is_new_and_later_ones_agree() {
     let (mut chain, [first, second, third]) = (chain(), blocks());
     assert_eq!(chain.commits(0, &first, &[]), Ok(true));
     assert_eq!(chain.commits(1, &first, &[]), Ok(false));
@@ -48,12 +48,12 @@ fn a_gap_is_found() {
     assert_eq!(chain.commits(0, &first, &[]), Ok(true));
     assert_eq!(chain.commits(0, &third, &[]), Err(Discord::Gap { height: third.height, after: Height(1) }));
     chain.goes_to(0, Height(0));
-    assert_eq!(chain.commits(0, &first, &[]), Ok(false), "it has restarted");
+    assert_eq!(chain.commits(0, &first, &[]), Ok(false), "the replica has restarted");
     assert_eq!(chain.commits(0, &first, &[]), Err(Discord::Gap { height: first.height, after: Height(1) }));
 }
 
 #[test]
-fn a_fork_and_a_block_that_hangs_in_the_air_are_found() {
+fn a_fork_and_a_detached_block_are_found() {
     let (mut chain, [first, _, _]) = (chain(), blocks());
     let other = block(7, &genesis(), &[]);
     let onto_other = block(8, &certified(&other, Domain::Vote), &[]);
@@ -77,7 +77,7 @@ fn bundles_that_the_block_does_not_name_are_found() {
 }
 
 #[test]
-fn a_state_is_taken_over_after_the_blocks_of_the_others() {
+fn only_a_state_that_others_reached_is_adopted() {
     let (mut chain, [first, second, third]) = (chain(), blocks());
     chain.commits(0, &first, &[]).expect("it extends genesis");
     chain.commits(0, &second, &[bundle(1)]).expect("it extends the first");

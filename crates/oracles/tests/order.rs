@@ -35,7 +35,7 @@ fn a_timeout_must_report_the_highest_certificate_voted_on() {
     let (_, second) = stage.certifies(2, &first);
     let (_, _) = stage.certifies(3, &second);
     assert_breach(stage.gives_up(0, 4, &first), Law::Order, "reports a certificate of view 1");
-    stage.gives_up(1, 4, &second).expect("it voted on this one");
+    stage.gives_up(1, 4, &second).expect("it voted on the second certificate");
     assert_breach(stage.gives_up(1, 5, &first), Law::Order, "but knows one of view 2");
 }
 
@@ -46,7 +46,7 @@ fn a_replica_that_lost_its_journal_may_report_less() {
     let (_, second) = stage.certifies(2, &first);
     stage.certifies(3, &second);
     stage.oracle.forgets(ReplicaId(0));
-    stage.gives_up(0, 4, &first).expect("it has forgotten the second");
+    stage.gives_up(0, 4, &first).expect("it no longer has the second certificate");
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn a_vote_must_respect_the_timeouts_shown() {
         // Replica 3 lies: an honest voter on the first certificate could not report less.
         stage.oracle.lies(ReplicaId(0));
         stage.oracle.lies(ReplicaId(3));
-        stage.gives_up(1, 3, shown(told[1])).expect("it voted on the first");
-        stage.gives_up(2, 3, &first).expect("it voted on the first");
+        stage.gives_up(1, 3, shown(told[1])).expect("it voted on the first certificate");
+        stage.gives_up(2, 3, &first).expect("it voted on the first certificate");
         let late = block(4, 0, &first);
-        stage.proposes(&late, Some(timeouts(3, told))).expect("a liar is not judged");
+        stage.proposes(&late, Some(timeouts(3, told))).expect("a liar is not checked");
         let said = stage.votes(2, Domain::Vote, &late);
         if sound {
             said.expect("no timeout reports a higher certificate");
@@ -83,7 +83,7 @@ fn a_vote_must_respect_the_lock() {
         stage.certifies(4, &third);
         stage.oracle.distrust(ReplicaId(3));
         let rival = block(5, 3, &genesis());
-        stage.proposes(&rival, None).expect("a liar is not judged");
+        stage.proposes(&rival, None).expect("a liar is not checked");
         assert_breach(stage.votes(0, Domain::Vote, &rival), Law::Order, "locked on");
     }
 }

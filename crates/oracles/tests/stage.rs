@@ -1,4 +1,4 @@
-//! Replicas whose statements a test scripts.
+//! Replicas with scripted statements.
 
 use bytes::Bytes;
 use quorate_consensus::config::ProtocolKind;
@@ -66,7 +66,7 @@ impl Stage {
         self.says(who, ViewMessage::Vote(vote(who, block.subject(domain), Attachment::None)))
     }
 
-    /// Has a block proposed on a certificate, and three replicas vote for it.
+    /// Proposes a block on a certificate and lets three replicas vote for it.
     pub fn certifies(&mut self, view: u64, base: &Certificate) -> (Arc<Block>, Certificate) {
         let block = block(view, (view % 4) as u16, base);
         self.proposes(&block, None).expect("it is valid");
@@ -108,9 +108,9 @@ pub fn view_change(who: u16, view: u64, prepared: &[Certificate]) -> Declaration
     Declaration { vote: vote(who, subject, Attachment::None), checkpoint, prepared }
 }
 
-/// Asserts that a statement violates this law for a reason with these words.
+/// Asserts that a statement violates this invariant with a message that contains these words.
 pub fn assert_breach(said: Result<(), Breach>, law: Law, words: &str) {
-    let breach = said.expect_err("it must not be said");
+    let breach = said.expect_err("the statement is a violation");
     assert_eq!(breach.law, law, "{}", breach.what);
     assert!(breach.what.contains(words), "{}", breach.what);
 }

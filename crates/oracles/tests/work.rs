@@ -1,4 +1,4 @@
-//! The work that one peer can cause a replica.
+//! Limits on the work that one peer can cause a replica.
 
 use quorate_consensus::Config;
 use quorate_oracles::{
@@ -15,11 +15,11 @@ fn answers_are_limited_to_one_seconds_worth() {
     let half = MAX_ANSWER_BYTES_PER_SECOND / 2;
     for part in 0..10 {
         let at = Time::from_millis(500 * part);
-        assert_eq!(work.answers(ME, PEER, at, half, false), None, "as much as drains");
+        assert_eq!(work.answers(ME, PEER, at, half, false), None, "the answer is within the budget");
     }
     let last = Time::from_millis(4500);
     assert_eq!(work.answers(ME, ReplicaId(2), last, 2 * half, false), None, "each peer has its own budget");
-    assert_eq!(work.answers(ME, PEER, last, half, false), None, "a second's worth at once");
+    assert_eq!(work.answers(ME, PEER, last, half, false), None, "one second's worth may be sent at once");
     let what = work.answers(ME, PEER, last, half, false).expect("the budget is exceeded");
     assert!(what.contains("replica 0 answers replica 1"), "{what}");
 }

@@ -6,7 +6,7 @@ use quorate_types::codec::{decode_list, encode_list};
 use quorate_types::limits::MAX_FRAME_BYTES;
 use quorate_types::{DecodeError, Decoder, Encoder, ReplicaId, Time, Wire};
 
-/// Maximum size of an input: the bundles of clients in one turn, or a frame, and its header.
+/// Maximum size of an input: the bundles that clients send in one turn, or a frame, plus its header.
 pub const MAX_INPUT_BYTES: usize = 2 * MAX_FRAME_BYTES;
 /// Maximum number of actions in a step: a replica that has fallen behind commits all missing blocks at once.
 pub const MAX_ACTIONS: usize = 1 << 20;

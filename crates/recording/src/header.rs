@@ -14,17 +14,15 @@ pub(crate) const HEAD_BYTES: usize = 12;
 pub(crate) const MAX_LINE_BYTES: u64 = 64;
 pub(crate) const MAX_HEADER_BYTES: u32 = 4 << 20;
 
-/// Everything needed to construct a cluster's replicas, except their identities and salts, which a
-/// [`Begin`](crate::Begin) gives.
+/// Everything needed to construct a cluster's replicas, except their identities and salts, which are in
+/// [`Begin`](crate::Begin).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// Version of quorate that recorded.
+    /// Version of quorate that wrote the recording.
     pub quorate: String,
     pub cluster: ClusterId,
-    /// n.
     pub replicas: usize,
-    /// f.
     pub faults: usize,
     pub consensus: Config,
     /// Everything that determines a simulated run, in the simulator's format.

@@ -1,7 +1,7 @@
 //! quorate: recordings of replicas, and their replay.
 //!
-//! A replica is a function of its configuration, its identity, a salt, and the times and inputs it is given. A
-//! recording keeps these, and a fingerprint of each resulting action. [`replay`] constructs the same replicas, gives
+//! A replica is a function of its configuration, its identity, a salt, and the times and inputs it receives. A
+//! recording stores these, and a fingerprint of each resulting action. [`replay`] constructs the same replicas, gives
 //! them the same inputs, and finds the first difference. The hosts call [`step`] instead of `Replica::step`, and the
 //! [`Recorder`] passes inputs and actions to a [`Tape`]: a [`Writer`] writes them to a file, a [`Comparison`] compares
 //! them with a recording.

@@ -76,7 +76,7 @@ impl Reader {
         self.ending.as_ref()
     }
 
-    /// Reads the next entry, whose replica is a member of the committee; `None` at the end.
+    /// Reads the next entry and checks that its replica is a member of the committee; `None` at the end.
     ///
     /// # Errors
     /// If the file cannot be read or is damaged.

@@ -12,9 +12,9 @@ use quorate_types::{Encoder, ReplicaId, Time, Wire};
 pub struct Deviation {
     /// Number of equal steps before it.
     pub after_steps: u64,
-    /// The next entry of the recording, in words.
+    /// Description of the next entry of the recording.
     pub recorded: String,
-    /// The next event of the run, in words.
+    /// Description of the next event of the run.
     pub happened: String,
 }
 
@@ -46,7 +46,7 @@ pub trait Tape {
 pub struct Recorder {
     tape: Box<dyn Tape + Send>,
     encoder: Encoder,
-    /// Replica, time and input of the step that is running.
+    /// Replica, time and input of the step in progress.
     begun: Option<(ReplicaId, Time, Bytes)>,
 }
 

@@ -11,7 +11,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Indent of a transcript's lines for actions.
+/// Indentation of the actions in a transcript.
 const INDENT: &str = "                            ";
 
 /// Receiver of a transcript, line by line.
@@ -29,9 +29,9 @@ pub struct Replayed {
     pub time: Time,
     /// The highest view of any replica.
     pub view: View,
-    /// Maximum number of blocks that a replica committed.
+    /// Maximum number of blocks that any replica committed.
     pub blocks: u64,
-    /// Maximum number of commands that a replica committed.
+    /// Maximum number of commands that any replica committed.
     pub commands: u64,
     /// How the recording ends; `None` if the replay stopped earlier.
     pub ending: Option<Ending>,
@@ -41,7 +41,7 @@ pub struct Replayed {
     pub difference: Option<Difference>,
 }
 
-/// Step whose actions differ from the recorded ones.
+/// Step with actions that differ from the recorded ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
     /// Number of the step in the recording, from 1.
@@ -50,12 +50,12 @@ pub struct Difference {
     pub time: Time,
     /// View of the replica before the step.
     pub view: View,
-    /// The input, in words.
+    /// Description of the input.
     pub input: String,
     pub what: Disagreement,
     /// Kinds of the recorded actions.
     pub recorded: Vec<&'static str>,
-    /// Actions of the replay, in words.
+    /// Descriptions of the replayed actions.
     pub replayed: Vec<String>,
 }
 
@@ -64,9 +64,9 @@ pub struct Difference {
 pub enum Disagreement {
     /// Position, from 0, of the first action that differs or exists on one side only.
     Action(usize),
-    /// The replay panics with this message, the recorded replica did not.
+    /// The replay panics with this message, but the recorded replica did not.
     Panic(String),
-    /// The recorded replica panicked, the replay does not.
+    /// The recorded replica panicked, but the replay does not.
     NoPanic,
 }
 
@@ -74,7 +74,7 @@ pub enum Disagreement {
 /// each input and action.
 ///
 /// # Errors
-/// If the recording cannot be read, or no replica could have made it.
+/// If the recording cannot be read or is not consistent.
 pub fn replay(
     reader: &mut Reader,
     until: Option<u64>,
@@ -137,7 +137,7 @@ impl<P: Protocol> Stage<'_, P> {
         Ok(replayed)
     }
 
-    /// Makes a replica. Returns whether it existed before.
+    /// Makes a replica. Returns whether one with this id existed before.
     fn begin(&mut self, reader: &Reader, Begin { replica: me, salt }: Begin) -> bool {
         let header = reader.header();
         let replica = (self.make)(header.consensus.clone(), header.quorum(), header.cluster, me, salt);

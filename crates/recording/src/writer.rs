@@ -19,7 +19,7 @@ pub const MAX_LIMIT_MB: u64 = 1_000_000;
 const BUFFERED_BYTES: usize = 64 << 10;
 /// Maximum size of a buffer that is reused for the next chunk.
 const KEPT_BYTES: usize = 1 << 20;
-/// Maximum number of recordings with one name; further starts of a replica are refused.
+/// Maximum number of recordings with one name; after that, the replica refuses to start.
 const MAX_STARTS: u32 = 10_000;
 
 /// Returns the file of a replica in a directory of recordings.
@@ -41,9 +41,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a recording of about `limit_bytes` at most: the chunk that reaches the limit is the last. An existing
-    /// file is kept, and `.1`, `.2` and so on is appended to the name: a restarted replica must not destroy the
-    /// recording of its crash.
+    /// Begins a recording of about `limit_bytes` at most: the chunk that reaches the limit is the last. If the file
+    /// exists, it is kept, and the new one gets the suffix `.1`, `.2` and so on: a restarted replica must not overwrite
+    /// the recording of its crash.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -122,7 +122,7 @@ fn new_chunk() -> Vec<u8> {
 
 /// Returns the head of a chunk with this payload.
 fn head_of(payload: &[u8]) -> [u8; HEAD_BYTES] {
-    let length = u32::try_from(payload.len()).expect("a chunk is one entry and the buffered ones before it");
+    let length = u32::try_from(payload.len()).expect("a chunk is below 4 GiB");
     let mut head = [0; HEAD_BYTES];
     head[..4].copy_from_slice(&length.to_le_bytes());
     head[4..8].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
@@ -137,7 +137,7 @@ impl Tape for Writer {
     }
 
     fn step(&mut self, step: Step) {
-        assert!(step.input.len() <= MAX_INPUT_BYTES, "a host gives a replica at most a frame at a time");
+        assert!(step.input.len() <= MAX_INPUT_BYTES, "an input is over {MAX_INPUT_BYTES} bytes");
         self.add(&Entry::Step(step));
     }
 

@@ -1,4 +1,4 @@
-//! Damaged files give one clear error and never a panic; files with a torn end are read up to there.
+//! Damaged files give one clear error and never a panic; a file with a torn end is read up to that point.
 
 use crate::common::{NO_LIMIT, REPLICAS, Scratch, record};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn bytes() -> &'static [u8] {
         let scratch = Scratch::new();
         let path = scratch.path("life.recording");
         record(ProtocolKind::Jolteon, 40, &path, NO_LIMIT);
-        std::fs::read(path).expect("it was written")
+        std::fs::read(path).expect("the recording was written")
     })
 }
 
@@ -69,7 +69,7 @@ fn said(bytes: &[u8]) -> String {
 #[test]
 fn the_file_is_more_than_one_chunk() {
     assert!(payloads(bytes()).len() > 2, "of {} bytes", bytes().len());
-    assert_eq!(replay_bytes(bytes()).expect("it is valid").difference, None);
+    assert_eq!(replay_bytes(bytes()).expect("the recording is valid").difference, None);
 }
 
 #[test]
@@ -140,7 +140,7 @@ proptest! {
         prop_assert_eq!(replayed.ending, Some(Ending::BrokenOff { torn_bytes: (at - last) as u64 }));
     }
 
-    /// No changed byte goes unnoticed.
+    /// Every changed byte is detected.
     #[test]
     fn a_changed_byte_is_an_error(at in any::<prop::sample::Index>(), change in 1..=255u8) {
         let mut damaged = bytes().to_vec();

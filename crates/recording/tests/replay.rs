@@ -107,7 +107,7 @@ fn a_different_input_causes_different_actions() {
     assert!(difference.replayed[0].contains("NotGenuine"), "{:?}", difference.replayed);
 }
 
-/// Records a replica that panics over a bug of its host: an answer to a question that it has not asked.
+/// Records a replica that panics because of a bug in its host: an answer to a question that it has not asked.
 fn record_a_panic(path: &Path) {
     let header = header(ProtocolKind::Jolteon);
     let mut recorder = Recorder::new(Writer::create(path, &header, NO_LIMIT).expect("the directory can be written"));
@@ -153,20 +153,24 @@ fn a_recording_ends_at_its_limit() {
     let path = scratch.path("life.recording");
     const LIMIT: u64 = 100_000;
     record(ProtocolKind::Pbft, 100, &path, LIMIT);
-    let bytes = std::fs::metadata(&path).expect("it was written").len();
+    let bytes = std::fs::metadata(&path).expect("the recording was written").len();
     assert!((LIMIT..2 * LIMIT).contains(&bytes), "{bytes}");
     let replayed = replay_all(&path);
     assert_eq!(replayed.difference, None);
     assert_eq!(replayed.ending, Some(Ending::Told(End::Limit { bytes: LIMIT })));
-    let mut writer = Writer::create(&scratch.path("tiny"), &header(ProtocolKind::Pbft), 1).expect("it can be written");
+    let mut writer =
+        Writer::create(&scratch.path("tiny"), &header(ProtocolKind::Pbft), 1).expect("the directory can be written");
     assert!(writer.is_full(), "the header alone reaches the limit");
-    writer.flush().expect("it can be written");
+    writer.flush().expect("the directory can be written");
 }
 
 #[test]
 fn an_earlier_recording_is_kept() {
     let scratch = Scratch::new();
-    let create = || Writer::create(&scratch.path("one"), &header(ProtocolKind::Pbft), NO_LIMIT).expect("it can be");
+    let create = || {
+        Writer::create(&scratch.path("one"), &header(ProtocolKind::Pbft), NO_LIMIT)
+            .expect("the directory can be written")
+    };
     let paths = [create(), create(), create()].map(|writer| writer.path().to_owned());
     assert_eq!(paths, [scratch.path("one"), scratch.path("one.1"), scratch.path("one.2")]);
 }
@@ -207,7 +211,7 @@ fn a_run_is_compared_with_its_recording() {
 }
 
 #[test]
-fn a_run_may_go_on_after_a_recording_that_was_cut_short() {
+fn a_run_may_be_longer_than_a_recording_that_was_cut_short() {
     let scratch = Scratch::new();
     let path = scratch.path("life.recording");
     record(ProtocolKind::Jolteon, ROUNDS, &path, NO_LIMIT);
@@ -228,7 +232,9 @@ fn a_step_before_the_start_and_an_invalid_input_are_refused() {
     let refused = |name: &str, entry| {
         let path = scratch.path(name);
         rewrite(&path, ProtocolKind::Jolteon, vec![entry], true);
-        replay(&mut Reader::open(&path).expect("a recording"), None, None).expect_err("it makes no sense").to_string()
+        replay(&mut Reader::open(&path).expect("a recording"), None, None)
+            .expect_err("the recording is inconsistent")
+            .to_string()
     };
     let input = encode(&Input::Timeout(Timer::View));
     let early = refused("early", stray(ReplicaId(1), input.clone()));

@@ -1,4 +1,4 @@
-//! A cluster to record, whose devices accept every signature.
+//! A cluster to record; its devices accept every signature.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub const REPLICAS: usize = 4;
-/// More bytes than any of these recordings has.
+/// Larger than any of these recordings.
 pub const NO_LIMIT: u64 = 1 << 40;
 /// Duration of a step.
 const STEP: Duration = Duration::from_micros(10);
@@ -136,7 +136,7 @@ fn answer<M: Message>(me: usize, action: Action<M>, inputs: &mut VecDeque<(usize
     }
 }
 
-/// Runs the cluster for some rounds with this tape.
+/// Runs the cluster for some rounds and records it on this tape.
 pub fn live(protocol: ProtocolKind, rounds: u64, tape: impl Tape + Send + 'static) -> Recorder {
     for_protocol(protocol, Life { protocol, recorder: Recorder::new(tape), rounds })
 }
