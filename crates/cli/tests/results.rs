@@ -123,7 +123,7 @@ fn a_run_that_did_nothing_is_no_success() {
         (&["twins", "run", "--input", &empty, "--save", &save][..], "no scenario was played"),
         (&["sim", "--loss", "1", "--duration", "300ms"], "no command was completed"),
         (&["sim", "--loss", "1", "--duration", "300ms", "--seeds", "1..4"], "no command was completed"),
-        (&["torture", "--minutes", "0.00001", "--clients", "1"], "no blow was struck"),
+        (&["torture", "--minutes", "0.00001", "--clients", "1"], "no fault was injected"),
     ] {
         let output = quorate(arguments);
         let said = text(&output.stderr);
@@ -139,7 +139,7 @@ fn more_liars_than_f_are_named() {
     for call in [&[&["bench"], SHORT].concat()[..], &["sim", "--duration", "300ms"]] {
         let output = quorate(&[call, &lies].concat());
         let (told, said) = (text(&output.stdout), text(&output.stderr));
-        assert!(told.contains("2 replicas misbehave (0, 1)") && told.contains("nothing is promised"), "{told}{said}");
+        assert!(told.contains("2 replicas misbehave (0, 1)") && told.contains("is guaranteed"), "{told}{said}");
         assert!(!told.contains("please keep the command"), "{told}");
     }
     let output = quorate(&["twins", "run", "--replicas", "3", "--sample", "20", "--save", "/dev/null"]);
@@ -447,9 +447,7 @@ fn flags_without_effect_are_named() {
     ] {
         let output = succeeds(&[arguments, SHORT].concat());
         let told = text(&output.stdout);
-        flags
-            .iter()
-            .for_each(|flag| assert!(told.contains(flag) && told.contains("changes nothing"), "{flag}: {told}"));
+        flags.iter().for_each(|flag| assert!(told.contains(flag) && told.contains("has no effect"), "{flag}: {told}"));
         let is_simulated = arguments[0] == "sim";
         let memory = told.lines().find(|line| line.trim_start().starts_with("memory")).unwrap_or_default();
         assert_eq!(told.contains("simulated disks") && memory.contains('–'), is_simulated, "{told}");

@@ -1,4 +1,4 @@
-//! Measures costs on this machine, for the simulator.
+//! Measures the costs on this machine that the simulator charges.
 
 use crate::partial;
 use bytes::Bytes;
@@ -33,7 +33,6 @@ const LARGE_BYTES: usize = 64 << 10;
 const COMMANDS: usize = 100;
 const US_PER_NS: f64 = 1e-3;
 
-/// Why the calibration failed.
 #[derive(Debug, Error)]
 pub enum CalibrateError {
     #[error(transparent)]
@@ -74,7 +73,7 @@ pub fn measure() -> Result<CostTable, CalibrateError> {
     for (at, (_, measure)) in stages.iter().enumerate() {
         if !partial::goes_on() {
             let left: Vec<&str> = stages[at..].iter().map(|(name, _)| *name).collect();
-            let so_far = || format!("before measuring {}; those costs are from the shipped table", left.join(", "));
+            let so_far = || format!("before measuring {}; these costs are from the shipped table", left.join(", "));
             let partial = partial::partial(so_far).unwrap_or_default();
             table.source = format!("{source}; PARTIAL: {partial}");
             return Ok(table);

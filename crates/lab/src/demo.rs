@@ -1,4 +1,5 @@
-//! The demonstration: four replica processes under load, with a Byzantine leader, a crash of one replica and of all.
+//! Demonstration: four replica processes under load, with a Byzantine leader, a crash of one replica and a crash of
+//! all.
 
 use crate::bench::{Bench, BenchError, Progress, Watcher};
 use crate::report::Verdict;
@@ -10,16 +11,16 @@ use serde::Serialize;
 use std::sync::atomic::Ordering;
 use thiserror::Error;
 
-/// Clients beside the load whose commands and answers are all recorded and checked.
+/// Clients in addition to the load. All their commands and answers are recorded and checked.
 const WITNESSES: usize = 4;
 /// The Byzantine replica. It leads the first view and every fourth one after it.
 const LIAR: u16 = 0;
-/// The replica that is killed while the leader is Byzantine, so that more than f are faulty until it returns.
+/// The replica to kill while the leader is Byzantine, so that more than f are faulty until it restarts.
 const VICTIM: u16 = 3;
 /// Outstanding commands per client of the load: few enough for a machine that is also used for other work.
 const OUTSTANDING: u32 = 400;
 
-/// Records of the store: few, because the misbehaviour's clock runs while they are written.
+/// Records of the store: few, because the clock of the misbehaviour runs while they are written.
 const RECORDS: u64 = 1000;
 
 /// An event of the demonstration, with its explanation.
@@ -74,7 +75,6 @@ pub fn spec() -> BenchSpec {
     }
 }
 
-/// Result of the demonstration.
 #[derive(Debug, Serialize)]
 pub struct Demonstration {
     /// As `quorate bench` reports it.
@@ -82,10 +82,10 @@ pub struct Demonstration {
     pub witnesses: Testimony,
 }
 
-/// What the witnesses observed.
+/// Observations of the checked clients.
 #[derive(Debug, Serialize)]
 pub struct Testimony {
-    /// Commands they began.
+    /// Commands that they began.
     pub operations: u64,
     /// Commands that were never answered.
     pub unanswered: u64,
@@ -95,7 +95,6 @@ pub struct Testimony {
     pub violations: Vec<String>,
 }
 
-/// Why the demonstration could not run.
 #[derive(Debug, Error)]
 pub enum DemoError {
     #[error(transparent)]
@@ -113,7 +112,7 @@ impl DemoError {
         }
     }
 
-    /// Returns whether the arguments are wrong, rather than something that happened during the run.
+    /// Returns whether the arguments are wrong, rather than the run having failed.
     pub fn is_wrong_call(&self) -> bool {
         match self {
             DemoError::Bench(error) => error.is_wrong_call(),
@@ -141,7 +140,8 @@ pub fn run(spec: &BenchSpec, watcher: &mut dyn Watcher) -> Result<Demonstration,
     Ok(Demonstration { load, witnesses })
 }
 
-/// Stops the witnesses at the end of the measured time, so that they get their last answers before the replicas stop.
+/// Stops the checked clients at the end of the measured time, so that they get their last answers before the replicas
+/// stop.
 struct Caller<'a> {
     watcher: &'a mut dyn Watcher,
     ground: &'a Ground,
@@ -177,7 +177,7 @@ impl Demonstration {
 
     /// Returns a message if a signal ended the demonstration early: it then shows nothing.
     pub fn unfinished(&self) -> Option<String> {
-        self.load.partial.as_ref().map(|partial| format!("the demonstration is not over: {partial}"))
+        self.load.partial.as_ref().map(|partial| format!("the demonstration is incomplete: {partial}"))
     }
 
     /// Returns the verdict that the report shows.
@@ -205,11 +205,11 @@ impl Demonstration {
             self.load.longest_gap_ms.unwrap_or(f64::INFINITY) / 1e3,
         )];
         lines.extend(
-            self.load.evidence.first().map(|proof| format!("The honest replicas can prove who lied: {proof}.")),
+            self.load.evidence.first().map(|proof| format!("The honest replicas can prove who misbehaved: {proof}.")),
         );
         lines.push(match violations.first() {
             None => format!(
-                "{WITNESSES} witnesses recorded all {} commands they sent and every answer ({unanswered} had none). \
+                "{WITNESSES} clients recorded all {} commands they sent and every answer ({unanswered} had none). \
                  The histories of all {keys} keys are linearizable: no acknowledged command was lost, none was \
                  executed twice.",
                 count(*operations)

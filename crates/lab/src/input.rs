@@ -1,4 +1,5 @@
-//! Reads files that the caller names. Sizes are checked while reading, so endless devices and pipes are refused too.
+//! Reads files that the caller names. Sizes are checked while reading, so that endless devices and pipes are refused
+//! too.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

@@ -7,7 +7,8 @@ pub(crate) fn goes_on() -> bool {
     interrupt::requested().is_none()
 }
 
-/// Returns the note of a partial result: which signal ended the run, and how far it had come. `None` without a signal.
+/// Returns the note of a partial result: the signal that ended the run, and how far the run had come. `None` without a
+/// signal.
 pub(crate) fn partial(so_far: impl FnOnce() -> String) -> Option<String> {
     interrupt::requested().map(|signal| format!("ended by {signal} {}", so_far()))
 }

@@ -32,7 +32,7 @@ pub(crate) fn of_replica(spec: &BenchSpec, replica: ReplicaId) -> Option<Recordi
     spec.recording(replica).map(|file| RecordingConfig { file, limit_mb: spec.record_limit_mb })
 }
 
-/// Creates the directory of the recordings and removes those of an earlier run.
+/// Creates the directory of the recordings, and removes the recordings of an earlier run.
 pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), BenchError> {
     for path in spec.recordings() {
         clear(&path).map_err(|source| BenchError::Write { path, source })?;
@@ -40,7 +40,7 @@ pub(crate) fn make_room(spec: &BenchSpec) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Creates the directory of a recording. Removes what an earlier run recorded there, restarts included.
+/// Creates the directory of a recording, and removes the recordings of an earlier run, including those of restarts.
 pub(crate) fn clear(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;

@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// All flags of `quorate replay`.
+/// Flags of `quorate replay`.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArgs {
     /// A recording of `quorate bench --record`, `quorate sim --record` or a node.
@@ -32,32 +32,29 @@ pub struct ReplayArgs {
     pub json: Option<String>,
 }
 
-/// Result of a replay.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReplayResult {
     pub file: String,
     /// Version of quorate that made the recording.
     pub recorded_by: String,
     pub protocol: &'static str,
-    /// n.
+    /// Number of replicas, n.
     pub replicas: usize,
-    /// f.
+    /// Tolerated Byzantine replicas, f.
     pub faults: usize,
     /// The replicas whose steps were recorded.
     pub recorded: Vec<u16>,
     /// Whether the recording is of a simulated run.
     pub simulated: bool,
-    /// Steps that were replayed.
     pub steps: u64,
-    /// Time of the last replayed step, from the start.
+    /// Recorded time of the last replayed step, in seconds from the start.
     pub seconds: f64,
-    /// The highest view.
     pub views: u64,
     /// Blocks committed by the replica that committed most.
     pub blocks: u64,
     /// Commands in these blocks.
     pub commands: u64,
-    /// Restarts after a kill.
+    /// Number of restarts after a crash.
     pub restarts: u64,
     /// How the recording ends: `complete`, `limit`, `broken-off`; `not-reached` if the replay stopped before its end.
     pub end: &'static str,
@@ -77,13 +74,10 @@ pub struct StepDifference {
     /// Number of the step, from 1.
     pub step: u64,
     pub replica: u16,
-    /// Since the start.
+    /// Milliseconds since the start.
     pub time_ms: f64,
-    /// The replica's view.
     pub view: u64,
-    /// Description of the input.
     pub input: String,
-    /// The difference.
     pub what: String,
     /// Kinds of the recorded actions.
     pub recorded: Vec<&'static str>,
@@ -91,36 +85,34 @@ pub struct StepDifference {
     pub replayed: Vec<String>,
 }
 
-/// Result of rerunning a simulation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RerunResult {
-    /// Why it could not be rerun.
+    /// Reason why it could not be rerun.
     pub impossible: Option<String>,
-    /// Equal steps.
+    /// Number of steps that match.
     pub steps: u64,
     /// Trace hash of the recorded run, if the recording is complete.
     pub recorded_trace: Option<String>,
     /// Trace hash of the rerun.
     pub trace_hash: Option<String>,
-    /// First difference.
     pub difference: Option<RunDifference>,
 }
 
 /// First difference between a rerun and its recording.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RunDifference {
-    /// Equal steps before it.
+    /// Number of matching steps before it.
     pub after_steps: u64,
-    /// The next record.
+    /// The next recorded step.
     pub recorded: String,
-    /// What happened instead.
+    /// The step of the rerun.
     pub happened: String,
 }
 
-/// Replays a recording. Passes the inputs and actions of the replicas to `audience`.
+/// Replays a recording, and passes the replicas' inputs and actions to `audience`.
 ///
 /// # Errors
-/// If the recording cannot be read, or cannot come from a replica.
+/// If the recording cannot be read, or cannot have been made by a replica.
 pub fn run(args: &ReplayArgs, audience: Option<Audience<'_>>) -> Result<ReplayResult, RecordingError> {
     let mut reader = Reader::open(&args.file)?;
     let replayed = replay(&mut reader, args.until, audience)?;
@@ -204,8 +196,8 @@ fn result(file: &Path, header: &Header, replayed: Replayed, rerun: Option<RerunR
 
 fn step_difference(difference: Difference) -> StepDifference {
     let what = match difference.what {
-        Disagreement::Panic(panic) => format!("the replay panics, the recorded replica did not: {panic}"),
-        Disagreement::NoPanic => "the recorded replica panicked, the replay does not".to_owned(),
+        Disagreement::Panic(panic) => format!("the replay panics, but the recorded replica did not: {panic}"),
+        Disagreement::NoPanic => "the recorded replica panicked, but the replay does not".to_owned(),
         Disagreement::Action(at) => match (difference.recorded.get(at), difference.replayed.get(at)) {
             (Some(_), Some(_)) => format!("action {} differs", at + 1),
             (Some(_), None) => format!("the replay lacks action {} and those after it", at + 1),

@@ -1,4 +1,4 @@
-//! Tests of this crate, as one binary: shared code is compiled and linked once.
+//! All tests of this crate in one binary, so that shared code is compiled and linked once.
 
 mod chaos;
 mod common;

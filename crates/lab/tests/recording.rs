@@ -158,7 +158,7 @@ fn a_different_or_impossible_rerun_is_reported() {
         header.simulation.as_mut().expect("it was simulated")["seed"] = 77.into();
     });
     let result = replay_file(Path::new(&seed));
-    assert_eq!(result.difference, None, "the replicas do what they did");
+    assert_eq!(result.difference, None, "the replicas repeat their steps");
     let difference = result.rerun.as_ref().and_then(|rerun| rerun.difference.clone()).expect("another seed");
     assert_eq!(difference.after_steps, 0);
     assert!(difference.recorded.contains("salt") && difference.happened.contains("salt"), "{difference:?}");

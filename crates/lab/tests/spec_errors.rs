@@ -43,11 +43,11 @@ fn a_wrong_value_shows_the_valid_forms() {
     check(&["--fault", "restart:2"], &["--fault", "when?", "restart:R@TIME+AWAY"]);
     check(&["--fault", "restart:2@4s+1"], &["--fault", "the unit is missing"]);
     check(&["--fault", "crash:2@4s+1s"], &["--fault", "`4s+1s`"]);
-    check(&["--fault", "slow:x"], &["--fault", "`x` is no replica"]);
+    check(&["--fault", "slow:x"], &["--fault", "`x` is not a replica"]);
     check(&["--fault", "slient:3"], &["--fault", "did you mean `silent`?"]);
     check(&["--fault", "slow=x:1"], &["--fault", "`x` is not a whole number"]);
     check(&["--fault", "fork=2:1"], &["--fault", "`fork` takes no parameter"]);
-    check(&["--fault", "selective=9:1"], &["--fault", "names replica 9, and the last one is 3"]);
+    check(&["--fault", "selective=9:1"], &["--fault", "names replica 9, but the last one is 3"]);
     check(&["--fault", "equivocate:1@10s"], &["--fault, --duration", "after the measured 10s"]);
     check(&["--faults", "silent:3"], &["did you mean `--fault silent:3`?"]);
     check(&["--rate", "18446744073709551615"], &["--rate", "out of range", "help: set 1 to"]);
@@ -73,7 +73,7 @@ fn a_replica_that_restarts_must_be_a_process() {
 
 #[test]
 fn incompatible_values_are_refused_with_help() {
-    check(&["--rate", "100", "--outstanding", "5"], &["--rate, --outstanding", "help: leave --outstanding out"]);
+    check(&["--rate", "100", "--outstanding", "5"], &["--rate, --outstanding", "help: omit --outstanding"]);
     check(&["--replicas", "0"], &["--replicas", "not 0", "help: set 4"]);
     check(&["--replicas", "4", "--faults", "2"], &["--faults", "at least 7 are needed", "help: set --faults 1"]);
     check(&["--clients", "0"], &["--clients: 0 is out of range", "help: set 1 to"]);
@@ -86,8 +86,8 @@ fn incompatible_values_are_refused_with_help() {
     check(&["--fault", "restart:2@4s+2s", "restart:2@5s"], twice);
     check(&["--fault", "crash:2@1s", "restart:2@5s"], twice);
     check(&["--fault", "silent:2", "restart:2@5s"], twice);
-    check(&["--fault", "crash:2@10s"], &["--fault, --duration", "after the measured 10s", "help: let it come earlier"]);
-    check(&["--fault", "silent:3", "silent:2"], &["--fault", "2 of 4 replicas speak", "help: take away"]);
+    check(&["--fault", "crash:2@10s"], &["--fault, --duration", "after the measured 10s", "help: start it earlier"]);
+    check(&["--fault", "silent:3", "silent:2"], &["--fault", "2 of 4 replicas speak", "help: remove"]);
     check(
         &["--protocol", "chained-hotstuff", "--leader", "round-robin", "--fault", "silent:3"],
         &[
@@ -126,7 +126,7 @@ fn torture_refuses_values_incompatible_with_its_defaults() {
     of_torture(&["--window", "0"], &["--window: 0 is out of range; help: set 1 to 16384"]);
     of_torture(&["--window", "16385"], &["--window: 16385 is out of range; help: set 1 to 16384"]);
     of_torture(&["--checkpoint-interval", "0"], &["--checkpoint-interval: 0 is out of range; help: set 1 to 8192"]);
-    of_torture(&["--journal", "memory"], &["--journal", "no flag of the torture"]);
+    of_torture(&["--journal", "memory"], &["--journal", "not a flag of"]);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn an_error_in_a_file_names_line_and_key() {
     check_file("batch = 400\nfault = [\n  \"slow:1\",\n  \"crash:2\",\n]\n", 2, &["key `fault`", "`crash:2`", "when?"]);
     check_file("batch = 400\nreplicas 4\n", 2, &["write `key = value`"]);
     check_file("batch = 1\nbatch = 2\n", 2, &[]);
-    check_file("[cluster]\nreplicas = 4\n", 1, &["key `cluster`", "is no key of a spec"]);
+    check_file("[cluster]\nreplicas = 4\n", 1, &["key `cluster`", "is not a key of a spec"]);
     check_file("rate = 1979-05-27\n", 1, &["key `rate`"]);
 }
 
@@ -191,8 +191,8 @@ fn a_missing_file_is_named() {
 fn surprising_settings_cause_warnings() {
     let warnings = |text: &str| BenchSpec::from_toml(text, "bench.toml").expect("a valid spec").warnings().join("\n");
     assert_eq!(warnings(""), "");
-    assert!(warnings("scheme = \"none\"").contains("a baseline only"));
-    assert!(warnings("batch_policy = \"full\"\noutstanding = 1").contains("4 commands outstanding never fill"));
+    assert!(warnings("scheme = \"none\"").contains("baseline only"));
+    assert!(warnings("batch_policy = \"full\"\noutstanding = 1").contains("4 outstanding commands never fill"));
     assert!(warnings("bundle = 500").contains("bundles hold 400"));
     let crash = "protocol = \"simple-hotstuff\"\nleader = \"round-robin\"\nfault = [\"crash:2@4s\"]";
     assert!(warnings(crash).contains("after the crash"));

@@ -1,4 +1,4 @@
-//! The judge accepts linearizable histories and rejects others; the plan depends only on the seed.
+//! The checker accepts linearizable histories and rejects others, and the faults depend only on the seed.
 
 use proptest::prelude::*;
 use quorate_lab::spec::{BenchSpec, Retention};
@@ -79,8 +79,8 @@ fn a_replacement_succeeds_only_on_the_expected_value() {
 }
 
 proptest! {
-    /// A register executes each request between call and return: always linearizable. With one answer altered: never,
-    /// because all values differ.
+    /// A register that executes each request between call and return is always linearizable. With one altered answer it
+    /// never is, because all values differ.
     #[test]
     fn a_real_history_is_linearizable_and_an_altered_one_is_not(
         steps in prop::collection::vec((0u8..3, 0u64..30, 0u64..30), 2..60),
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn keys_are_judged_once_all_clients_have_left_them() {
+fn keys_are_checked_once_no_client_uses_them() {
     let mut judge = Judge::new(2);
     let lost = |key| {
         [
@@ -133,7 +133,7 @@ fn keys_are_judged_once_all_clients_have_left_them() {
 }
 
 #[test]
-fn a_plan_depends_on_its_seed_and_hits_one_f_and_all() {
+fn a_plan_depends_on_its_seed_and_hits_one_f_or_all_replicas() {
     let quorum = Quorum::of(7).expect("seven replicas are a committee");
     let plan = |seed| Plan::new(seed, quorum).take(200).collect::<Vec<_>>();
     assert_eq!(plan(1), plan(1));

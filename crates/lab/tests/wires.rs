@@ -10,7 +10,7 @@ use quorate_types::{Address, Committee};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// TCP under another name, which counts whom it was made for.
+/// TCP under another name, which counts the endpoints made with it.
 struct Counted {
     profile: TransportProfile,
     listeners: AtomicUsize,
@@ -83,7 +83,7 @@ fn a_benchmark_runs_on_the_transport_that_it_names() {
 }
 
 #[test]
-fn a_benchmark_runs_over_a_machine_that_no_list_knows() {
+fn a_benchmark_runs_over_an_unlisted_machine() {
     let mut spec = BenchSpec { transport: REPEATING, channel: SIGNED, ..BenchSpec::default() };
     (spec.warmup, spec.duration) = (Interval::from_millis(50), Interval::from_millis(500));
     (spec.clients, spec.outstanding) = (1, Some(50));

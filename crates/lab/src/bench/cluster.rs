@@ -1,4 +1,4 @@
-//! A cluster to measure: threads of this process, processes of this machine, or one that somebody else runs.
+//! Cluster to measure: threads of this process, processes on this machine, or a cluster that runs elsewhere.
 
 use super::error::{BenchError, PORTS};
 use super::last_words::Words;
@@ -19,37 +19,35 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The replicas of one benchmark.
+/// Replicas of one benchmark.
 pub enum Cluster {
-    /// Threads of this process, and the directory of their journals, if these are in files.
+    /// Threads of this process, and the directory of their journals if these are files.
     Threads(EmbeddedCluster, Option<Directory>),
-    /// A process each.
     Processes(Processes),
-    /// Not ours to start or to stop.
+    /// A running cluster, which this process neither starts nor stops.
     Foreign(Committee),
 }
 
-/// A replica's process.
 struct Process {
     child: Offspring,
     config: NodeConfig,
-    /// When its first life began.
+    /// Start of its first process.
     born: Instant,
     home: PathBuf,
     said: Words,
     killed: bool,
 }
 
-/// Replicas as processes, and the directory in which they live; both end with this.
+/// Replicas as processes, and their directory. Both are removed on drop.
 pub struct Processes {
     processes: Vec<Process>,
-    /// With the addresses for clients.
+    /// Includes the replicas' addresses for clients.
     committee: Committee,
-    /// The last to go.
+    /// Last field, so that it is dropped after the processes.
     _directory: Directory,
 }
 
-/// The settings of every replica that a spec describes.
+/// Returns the settings that a spec gives to every replica.
 pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     let mut config = NodeConfig::template("quorate");
     config.faults = spec.faults.map(|faults| faults as usize);
@@ -62,7 +60,7 @@ pub fn node_template(spec: &BenchSpec) -> NodeConfig {
     config
 }
 
-/// What a client of such a cluster has to know.
+/// Returns the configuration of a client of such a cluster.
 pub fn client_config(
     spec: &BenchSpec,
     committee: &Committee,
@@ -78,7 +76,6 @@ pub fn client_config(
 }
 
 impl Cluster {
-    /// Starts the replicas of a spec.
     pub fn start(spec: &BenchSpec) -> Result<Cluster, BenchError> {
         let template = NodeConfig {
             journal: JournalConfig { kind: spec.journal(), fsync: spec.fsync, ..JournalConfig::default() },
@@ -105,12 +102,11 @@ impl Cluster {
         }
     }
 
-    /// A cluster that runs elsewhere.
+    /// Wraps a cluster that runs elsewhere.
     pub fn foreign(config: &ClientConfig) -> Cluster {
         Cluster::Foreign(config.committee().expect("a configuration is validated when it is read"))
     }
 
-    /// What clients have to know.
     pub fn client_config(&self, spec: &BenchSpec) -> ClientConfig {
         let template = node_template(spec);
         let committee = match self {
@@ -121,7 +117,7 @@ impl Cluster {
         client_config(spec, committee, &template.cluster, template.application)
     }
 
-    /// Kills a replica as by `kill -9`.
+    /// Kills a replica with SIGKILL.
     pub fn kill(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
         match self {
             Cluster::Threads(cluster, _) => cluster.stop(replica).map(|_| ()).map_err(BenchError::Node),
@@ -130,7 +126,6 @@ impl Cluster {
         }
     }
 
-    /// Starts a killed replica again.
     pub fn restart(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
         match self {
             Cluster::Processes(processes) => processes.restart(replica),
@@ -138,7 +133,7 @@ impl Cluster {
         }
     }
 
-    /// Fails if a replica ended although nobody killed it.
+    /// Fails if a replica ended that was not killed.
     pub fn check(&mut self) -> Result<(), BenchError> {
         match self {
             Cluster::Threads(cluster, _) if !cluster.ended().is_empty() => {
@@ -149,7 +144,7 @@ impl Cluster {
         }
     }
 
-    /// The memory of all processes together at its highest, in kilobytes; 0 where others run them.
+    /// Returns the peak memory of all processes together in kilobytes; 0 for a cluster that runs elsewhere.
     pub fn peak_rss_kb(&self) -> u64 {
         match self {
             Cluster::Threads(..) => peak_rss_kb("self"),
@@ -161,7 +156,7 @@ impl Cluster {
         }
     }
 
-    /// Stops the replicas; an error of one that was not killed is reported.
+    /// Stops the replicas. Reports an error of any replica that was not killed.
     pub fn stop(self) -> Result<(), BenchError> {
         if let Cluster::Threads(cluster, _directory) = self {
             for (_, status) in cluster.shut_down() {
@@ -172,13 +167,13 @@ impl Cluster {
     }
 }
 
-/// What a replica is told beside the settings that all have.
+/// Adds the settings that differ between replicas.
 fn experiment(spec: &BenchSpec, config: &mut NodeConfig) {
     config.laboratory = laboratory(spec, config.replica);
     config.recording = recording::of_replica(spec, config.replica);
 }
 
-/// How a replica misbehaves. Its clock starts a little before the load does, so that a fault comes a little earlier than it is said to.
+/// Returns a replica's misbehaviour. Its clock starts slightly before the load does, so faults come slightly early.
 fn laboratory(spec: &BenchSpec, replica: ReplicaId) -> Option<Laboratory> {
     spec.fault.iter().find_map(|fault| match *fault {
         Fault::Misbehave(who, fault, at) if who == replica => {
@@ -188,13 +183,13 @@ fn laboratory(spec: &BenchSpec, replica: ReplicaId) -> Option<Laboratory> {
     })
 }
 
-/// Addresses of this host; with port 0 the system chooses each.
+/// Returns addresses on this host; with port 0 the system chooses each port.
 fn addresses(base_port: u16, replicas: u32) -> Vec<SocketAddr> {
     let port = |replica: u32| if base_port == 0 { 0 } else { base_port + replica as u16 };
     (0..replicas).map(|replica| SocketAddr::from((Ipv4Addr::LOCALHOST, port(replica)))).collect()
 }
 
-/// A directory for this run.
+/// Creates a directory for this run.
 fn directory() -> Result<Directory, BenchError> {
     Directory::new().map_err(|(path, source)| BenchError::Write { path, source })
 }
@@ -223,8 +218,8 @@ impl Processes {
         Ok(cluster)
     }
 
-    /// Replicas of a key-value store that keep what they promised in their directories, so that they can be killed and started again,
-    /// and no more than `retention` says for those who were away.
+    /// Starts replicas of a key-value store that keep their promises in files, so that they can be killed and
+    /// restarted. `retention` limits the blocks that they keep for peers that were down.
     ///
     /// # Errors
     /// If they cannot be started.
@@ -237,23 +232,22 @@ impl Processes {
         Processes::start(spec, &template)
     }
 
-    /// How many times replicas have said something.
+    /// Returns how often the replicas' output contains these words.
     pub fn said(&self, words: &str) -> usize {
         self.processes.iter().map(|process| process.said.text().matches(words).count()).sum()
     }
 
-    /// What clients have to know.
     pub fn client_config(&self, spec: &BenchSpec) -> ClientConfig {
         client_config(spec, &self.committee, "quorate", ApplicationKind::KeyValue)
     }
 
-    /// Starts a killed replica again on its directory. Whoever misbehaved before does so again.
+    /// Restarts a killed replica in its directory, with its earlier misbehaviour.
     ///
     /// # Errors
-    /// If its configuration cannot be written, or the process not be started.
+    /// If its configuration cannot be written, or the process cannot be started.
     pub fn restart(&mut self, replica: ReplicaId) -> Result<(), BenchError> {
         let process = &mut self.processes[replica.index()];
-        assert!(process.killed, "only who was killed is started again");
+        assert!(process.killed, "only a killed replica is restarted");
         if let Some(laboratory) = process.config.laboratory.clone().filter(|laboratory| laboratory.start_ms > 0) {
             let mut config = process.config.clone();
             let start_ms = laboratory.start_ms.saturating_sub(process.born.elapsed().as_millis() as u64);
@@ -265,7 +259,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Stops a replica in its tracks (SIGSTOP); its connections stay.
+    /// Pauses a replica (SIGSTOP); its connections stay open.
     ///
     /// # Errors
     /// If the process is gone.
@@ -273,7 +267,7 @@ impl Processes {
         self.signal(replica, libc::SIGSTOP)
     }
 
-    /// Lets a stopped replica go on (SIGCONT).
+    /// Continues a paused replica (SIGCONT).
     ///
     /// # Errors
     /// If the process is gone.
@@ -301,10 +295,10 @@ impl Processes {
         ended.map(|_| ()).map_err(|source| BenchError::Spawn { replica, source })
     }
 
-    /// Fails if a replica ended although nobody killed it.
+    /// Fails if a replica ended that was not killed.
     ///
     /// # Errors
-    /// Which, and what it said last.
+    /// The replica, and the end of its output.
     pub fn check(&mut self) -> Result<(), BenchError> {
         for (replica, process) in self.processes.iter_mut().enumerate().filter(|(_, process)| !process.killed) {
             if let Ok(Some(status)) = process.child.try_wait() {
@@ -320,13 +314,13 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for process in &mut self.processes {
-            // An error means that the process is gone already.
+            // An error means that the process has already ended.
             let _ = process.child.kill();
         }
     }
 }
 
-/// Starts the replica that lives in `home`.
+/// Starts the replica with the directory `home`.
 fn spawn(replica: ReplicaId, home: &Path, said: &Words) -> Result<Offspring, BenchError> {
     let fail = |source| BenchError::Spawn { replica, source };
     let output = said.stdio().map_err(fail)?;
@@ -339,7 +333,7 @@ fn write(path: &Path, text: &str) -> Result<(), BenchError> {
     fs::write(path, text).map_err(|source| BenchError::Write { path: path.to_owned(), source })
 }
 
-/// The first of so many consecutive ports that nobody uses now.
+/// Returns the first of `count` consecutive free ports.
 fn free_ports(wire: &Wire, count: u32) -> Result<u16, BenchError> {
     let count = count as u16;
     let start = PORTS.start + (std::process::id() % 343) as u16 * 32;
@@ -354,7 +348,7 @@ fn free_ports(wire: &Wire, count: u32) -> Result<u16, BenchError> {
         .ok_or(BenchError::NoPorts { ports: u32::from(count) })
 }
 
-/// `VmHWM` of a process; 0 where it is gone or the system does not tell.
+/// Returns `VmHWM` of a process; 0 if the process is gone or the system does not report it.
 fn peak_rss_kb(process: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -15,16 +15,17 @@ use std::collections::VecDeque;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval between two looks at the load and the replicas.
+/// Interval between checks of the load and the replicas.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// The last reading of the counters precedes the end of the measured time by this much, so that it is still within it.
+/// The last reading of the counters precedes the end of the measured time by this margin, so that it is still within
+/// it.
 const READ_AHEAD: Duration = Duration::from_millis(100);
 /// Interval between readings of the replicas' counters under load.
 const READ_INTERVAL: Duration = Duration::from_millis(1000);
 /// Timeout for a reading at the edges of the measured time.
 const READ_TIMEOUT: Duration = Duration::from_millis(2000);
-/// Timeout for a reading in between. It is short: such a reading may be lost, and a replica that is down must not delay
-/// us.
+/// Timeout for a reading in between. It is short: such a reading may be lost, and a dead replica must not delay the
+/// run.
 const PEEK_TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum time, after the load, for all replicas to execute the same height.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -58,7 +59,7 @@ impl<'a> Course<'a> {
         Course { spec, cluster, probe, watcher, actions: actions(spec), readings: Readings::default(), last_read: None }
     }
 
-    /// Watches until the load has ended, and takes the pending actions on time.
+    /// Watches the load until it ends, and takes the pending actions on time.
     pub fn watch(mut self, handle: &LoadHandle, finished: impl Fn() -> bool) -> Result<Readings, BenchError> {
         let mut time = Timekeeper::default();
         let mut misbehaviour: Vec<Event> = self.spec.misbehaviour().collect();
@@ -142,7 +143,7 @@ impl<'a> Course<'a> {
         let (statuses, is_first) = (self.probe.read(timeout)?, self.readings.evidence.is_empty());
         self.readings.add(statuses);
         if let Some(proof) = self.readings.evidence.first().filter(|_| is_first) {
-            let text = format!("kept as proof: {proof}");
+            let text = format!("proof of misbehaviour: {proof}");
             self.on_event(Event { time_s: now.as_secs_f64(), text });
         }
         Ok(())

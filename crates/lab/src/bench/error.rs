@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use thiserror::Error;
 
-/// Range in which free ports are searched. It is below the ports that systems give to connections, which could take the
-/// port of a replica while it is down.
+/// Range in which to search for free ports. It is below the range from which systems assign ports to connections, which
+/// could take a replica's port while the replica is down.
 pub(super) const PORTS: std::ops::Range<u16> = 10_000..21_000;
 
 /// Returns whether a replica's process ended because its disk is full, fails or is not writable.
@@ -21,12 +21,10 @@ fn is_disk_trouble(status: ExitStatus) -> bool {
     status.code() == Some(i32::from(DISK_TROUBLE_STATUS))
 }
 
-/// Why a benchmark failed.
 #[derive(Debug, Error)]
 pub enum BenchError {
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A replica cannot start or failed.
     #[error(transparent)]
     Node(#[from] NodeError),
     #[error(transparent)]
@@ -37,7 +35,7 @@ pub enum BenchError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// The application does not know the workload's commands.
+    /// The application does not support the workload's commands.
     #[error(
         "workload `{workload}` sends key-value commands, but the cluster runs `{application}`; \
          help: use --workload fixed, or a cluster with application `kv`"
@@ -53,7 +51,7 @@ pub enum BenchError {
     Spawn { replica: ReplicaId, source: io::Error },
     /// A replica's process ended by itself.
     #[error(
-        "replica {replica} ended by itself ({status}{}); it said:\n{log}",
+        "replica {replica} ended by itself ({status}{}); its last output:\n{log}",
         if is_disk_trouble(*.status) { ": disk failure" } else { "" }
     )]
     Ended {
@@ -62,16 +60,15 @@ pub enum BenchError {
         /// The end of its output.
         log: String,
     },
-    /// A signal ended the run before there was anything to report.
+    /// A signal ended the run before anything was measured.
     #[error("ended by a signal before anything was measured")]
     Interrupted,
-    /// No range of free ports was found.
     #[error(
         "no {ports} consecutive free ports between {} and {}; help: set --base-port",
         PORTS.start, PORTS.end
     )]
     NoPorts {
-        /// Ports needed.
+        /// Number of ports needed.
         ports: u32,
     },
 }
@@ -86,7 +83,7 @@ impl BenchError {
         }
     }
 
-    /// Returns whether the arguments are wrong, rather than something that happened during the run.
+    /// Returns whether the arguments are wrong, rather than the run having failed.
     pub fn is_wrong_call(&self) -> bool {
         match self {
             BenchError::Spec(_) | BenchError::Workload(_) | BenchError::Application { .. } | BenchError::Config(_) => {

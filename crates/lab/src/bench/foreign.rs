@@ -1,4 +1,4 @@
-//! A running cluster that this process did not start. Its replicas report their settings.
+//! Load on a running cluster that this process did not start. Its replicas report their settings.
 
 use super::error::BenchError;
 use crate::spec::{BenchSpec, LOAD, OUTPUT, Problem, SpecError, quote};
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// Timeout for the settings of the replicas. If none answers, the load will find out why.
+/// Timeout for the settings of the replicas. If none answers, the load reports why.
 const ASK_TIMEOUT: Duration = Duration::from_millis(2000);
 
-/// Information about a running cluster that was loaded.
+/// Information about a cluster under load.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Loaded {
-    /// Settings of its replicas; `None` if their version does not report them. In that case only the client's keys of
-    /// the result's spec are known.
+    /// Settings of its replicas; `None` if their version does not report them. Then only the client's keys of the
+    /// result's spec are known.
     pub settings: Option<Settings>,
 }
 
 impl Loaded {
-    /// Asks the replicas and trusts the first answer.
+    /// Asks the replicas for their settings, and trusts the first answer.
     pub(super) fn ask(config: &ClientConfig) -> Result<Loaded, BenchError> {
         let statuses = StatusProbe::connect(config)?.read_first(ASK_TIMEOUT)?;
         Ok(Loaded::of(statuses.iter()))
@@ -34,13 +34,13 @@ impl Loaded {
         };
         if bundle == BenchSpec::default().bundle {
             let warning = format!(
-                "--bundle: a block of this cluster takes {batch} commands, so bundles hold {batch}, not {bundle}"
+                "--bundle: a block of this cluster holds {batch} commands, so bundles hold {batch}, not {bundle}"
             );
             return Ok((batch, Some(warning)));
         }
         Err(SpecError::Impossible(vec![Problem {
             place: "--bundle".into(),
-            what: format!("{bundle} commands do not fit a block of this cluster, which takes {batch}"),
+            what: format!("{bundle} commands exceed a block of this cluster, which holds {batch}"),
             help: format!("set at most {batch}, or raise `batch` in config.toml of every replica"),
         }]))
     }
@@ -50,8 +50,8 @@ impl Loaded {
         Loaded { settings: statuses.find_map(|status| status.settings.clone()) }
     }
 
-    /// Replaces the defaults of `quorate bench` in a spec by what is known of the cluster. A name that this version
-    /// does not know leaves its key unchanged.
+    /// Replaces the defaults of `quorate bench` in a spec with the known settings of the cluster. A name that this
+    /// version does not know leaves its key unchanged.
     pub(super) fn describe(&self, spec: &BenchSpec, config: &ClientConfig) -> BenchSpec {
         let mut spec = BenchSpec {
             client_authentication: config.client_authentication,

@@ -1,4 +1,4 @@
-//! Standard error of a replica's process. It is kept in memory, so that a process with a full disk can still report it.
+//! Standard error of a replica's process, kept in memory, so that a process with a full disk can still report it.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Lines of a dead replica's output that are shown.
+/// Lines of a dead replica's output to show.
 const LINES_SHOWN: usize = 20;
 /// Bytes per read.
 const READ_BYTES: usize = 64 << 10;
@@ -15,7 +15,7 @@ const READ_BYTES: usize = 64 << 10;
 pub struct Words(File);
 
 impl Words {
-    /// Creates an empty output. The replica's directory is `home`.
+    /// Creates an empty output for the replica with the directory `home`.
     ///
     /// # Errors
     /// The I/O error, if it cannot be created.
@@ -23,7 +23,7 @@ impl Words {
         file(home).map(Words)
     }
 
-    /// Returns a standard error that appends to the output.
+    /// Returns a file descriptor for standard error that appends to the output.
     ///
     /// # Errors
     /// The I/O error, if the descriptor cannot be duplicated.
@@ -31,7 +31,6 @@ impl Words {
         self.0.try_clone().map(Stdio::from)
     }
 
-    /// Returns the whole output.
     pub fn text(&self) -> String {
         let (mut bytes, mut piece) = (Vec::new(), vec![0; READ_BYTES]);
         while let Ok(count @ 1..) = self.0.read_at(&mut piece, bytes.len() as u64) {
@@ -40,7 +39,6 @@ impl Words {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Returns the last lines.
     pub fn last(&self) -> String {
         let text = self.text();
         let lines: Vec<&str> = text.lines().collect();
@@ -61,7 +59,7 @@ fn file(_: &Path) -> io::Result<File> {
     }
 }
 
-/// Other systems have no files in memory.
+/// Other systems have no in-memory files, so this is a file on disk.
 #[cfg(not(target_os = "linux"))]
 fn file(home: &Path) -> io::Result<File> {
     File::options().create(true).read(true).append(true).open(home.join("log.txt"))

@@ -10,7 +10,7 @@ use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// A thread that ran or waited for a CPU for this share of the time is a bottleneck.
+/// A thread is a bottleneck if it ran or waited for a CPU for at least this share of the time.
 pub(crate) const BUSY_FRACTION: f64 = 0.95;
 /// Maximum delay in milliseconds of a client that keeps its schedule (open loop).
 const LATE_MS: f64 = 10.0;
@@ -35,7 +35,7 @@ impl Timekeeper {
     }
 }
 
-/// Counters of a replica at one time.
+/// Counters of a replica at one point in time.
 struct Reading {
     at: Instant,
     status: Status,
@@ -46,13 +46,13 @@ struct Reading {
 pub struct Readings {
     first: Vec<Option<Reading>>,
     last: Vec<Option<Reading>>,
-    /// Counters of runs that ended in the measured time: a replica that restarts counts from zero.
+    /// Counters of processes that ended in the measured time: a replica that restarts counts from zero.
     past: Vec<(Reading, Reading)>,
     events: Vec<Event>,
-    /// Proofs that any replica reported at any time: a restart may lose them.
+    /// Proofs that any replica reported at any time; a restart may lose them.
     pub evidence: BTreeSet<String>,
     closed: bool,
-    /// Statuses after the load, when nothing is in flight.
+    /// Statuses after the load, with nothing in flight.
     pub end: Vec<Option<Status>>,
 }
 
@@ -88,7 +88,7 @@ impl Readings {
         }
     }
 
-    /// Ends the current run of a replica, which has restarted.
+    /// Ends the reading of a replica's process, which has restarted.
     pub fn on_restart(&mut self, replica: ReplicaId) {
         if self.first.is_empty() {
             return;
@@ -202,7 +202,7 @@ fn is_client_bound(spec: &BenchSpec, report: &LoadReport, readings: &Readings, w
     let late = report.schedule_lag_us.as_ref().is_some_and(|lag| lag.value_at_quantile(0.99) as f64 / 1e3 > LATE_MS);
     if late && matches!(spec.pacing(), Pacing::Open { .. }) {
         warnings.push(
-            "commands were sent later than the rate requires; their latency counts from when they were due".into(),
+            "commands were sent later than the rate requires; their latency counts from the time they were due".into(),
         );
     }
     busy && is_idle

@@ -45,8 +45,8 @@ impl KeyValueEncoder for Encoder {
     }
 }
 
-/// Puts with the payloads of another workload as values, over all keys in turn. A key-value store does not understand
-/// opaque commands.
+/// Puts with the payloads of another workload as values, cycling through all keys. A key-value store does not
+/// understand opaque commands.
 struct Puts {
     values: Box<dyn Workload>,
     value: Vec<u8>,
@@ -84,7 +84,7 @@ impl Bench {
         Ok(Bench { spec: spec.clone(), cluster, config })
     }
 
-    /// Returns the configuration for clients beside the load.
+    /// Returns the configuration for further clients.
     pub fn client_config(&self) -> &ClientConfig {
         &self.config
     }
@@ -104,7 +104,8 @@ impl Bench {
     }
 }
 
-/// Loads a running cluster, whose files are in `directory`. Reports only what clients observe and replicas tell.
+/// Loads a running cluster, whose files are in `directory`. Reports only the clients' measurements and the replicas'
+/// statuses.
 pub fn load(
     spec: &BenchSpec,
     config: &ClientConfig,
@@ -146,12 +147,12 @@ fn load_and_watch(
         handle.abandon();
     }
     let report = loading.join().expect("the load generator does not panic");
-    // After a request to end, errors do not matter.
+    // Errors do not matter once the run was asked to end.
     let (report, mut readings) = match (report, readings) {
         (Ok(report), Ok(readings)) if partial::goes_on() || !report.window.is_zero() => (report, readings),
         _ if !partial::goes_on() => return Err(BenchError::Interrupted),
         (report, readings) => {
-            // If a replica has ended, report why instead of that it cannot be reached.
+            // If a replica has ended, report the reason rather than that it is unreachable.
             cluster.check()?;
             let readings = readings?;
             (report?, readings)
@@ -201,7 +202,7 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
 }
 
 impl BenchSpec {
-    /// Returns the misbehaviours, each at the time it starts.
+    /// Returns the faults by misbehaviour, each with its start time.
     pub(crate) fn misbehaviour(&self) -> impl Iterator<Item = Event> {
         let misbehaves = |fault: &&Fault| matches!(fault, Fault::Misbehave(..));
         self.fault.iter().filter(misbehaves).map(|fault| {

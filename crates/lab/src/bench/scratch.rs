@@ -1,7 +1,7 @@
 //! Processes and directories of a run, which must not outlive it.
 //!
-//! A directory is locked by its process while the process lives. It is removed at the end of the run, even if a second
-//! signal aborts the process. If the process was killed with -9, the kernel kills its children and the next run removes
+//! A directory is locked by its process as long as the process lives. It is removed at the end of the run, even if a
+//! second signal aborts the process. After a SIGKILL, the kernel kills the process's children and the next run removes
 //! the directory.
 
 use quorate_node::interrupt::{self, Subscription};
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Prefix of the name of a run's directory, before the process id and a number.
 const PREFIX: &str = "quorate-run-";
-/// Attempts to remove a directory whose processes were just killed, and the pause between them.
+/// Number of attempts to remove a directory whose processes were just killed, and the pause between them.
 const REMOVALS: u32 = 10;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
@@ -82,14 +82,14 @@ fn remove(path: &Path) {
     }
 }
 
-/// Creates and locks a directory. Returns `None` if another run took it for a leftover and removed it in between.
+/// Creates and locks a directory. Returns `None` if another run mistook it for a leftover and removed it in between.
 fn make(path: &Path) -> io::Result<Option<File>> {
     DirBuilder::new().mode(0o700).create(path)?;
     let lock = match open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
-    // From here on no other run removes the directory; it may already have done so.
+    // From here on no other run removes the directory, but one may already have done so.
     lock_file(&lock, libc::LOCK_EX)?;
     let locked = lock.metadata()?;
     let is_there =
@@ -109,7 +109,7 @@ fn lock_file(file: &File, how: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Removes directories of dead processes: those of this user that are not locked. Ignores errors.
+/// Removes the directories of dead processes: those of this user that are not locked. Ignores errors.
 fn remove_leftovers(place: &Path) {
     // SAFETY: the call only returns a number.
     let me = unsafe { libc::geteuid() };
@@ -128,7 +128,7 @@ fn remove_leftovers(place: &Path) {
     }
 }
 
-/// Living children, to be killed before their directory is removed on abort.
+/// Running children, to be killed before their directory is removed on abort.
 static CHILDREN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 fn children() -> MutexGuard<'static, BTreeSet<u32>> {
@@ -142,11 +142,11 @@ fn kill_children() {
     }
 }
 
-/// Child process that ends with this process, and with this value.
+/// Child process that is killed when this process ends or this value is dropped.
 pub struct Offspring(Child);
 
 impl Offspring {
-    /// Starts the child. Linux kills it when the thread that started it ends, so that thread must outlive it.
+    /// Starts the child. Linux kills it when the thread that started it ends, so that thread must outlive the child.
     ///
     /// # Errors
     /// The I/O error of the start.
@@ -154,7 +154,7 @@ impl Offspring {
         let parent = std::process::id();
         // SAFETY: makes only system calls between fork and exec.
         unsafe { command.pre_exec(move || die_with(parent)) };
-        // Locked, so that a second signal cannot arrive between the start and the insertion.
+        // Held, so that a second signal cannot arrive between the start and the insertion.
         let mut children = children();
         let child = command.spawn()?;
         children.insert(child.id());
@@ -184,7 +184,7 @@ impl Offspring {
     /// The I/O error; none if it has already ended.
     pub fn kill(&mut self) -> io::Result<()> {
         self.0.kill()?;
-        // Lock only now: the child dies at once, and until it is waited for its id is not reused.
+        // Lock only now: the child dies at once, and its id is not reused until it is waited for.
         let mut children = children();
         self.0.wait()?;
         children.remove(&self.0.id());
@@ -199,7 +199,7 @@ impl Drop for Offspring {
     }
 }
 
-/// Tells the kernel to kill this process when `parent` dies. Fails if `parent` is already dead.
+/// Asks the kernel to kill this process when `parent` dies. Fails if `parent` is already dead.
 #[cfg(target_os = "linux")]
 fn die_with(parent: u32) -> io::Result<()> {
     // SAFETY: both calls take and return numbers.
@@ -207,7 +207,7 @@ fn die_with(parent: u32) -> io::Result<()> {
     if is_set && now as u32 == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
 }
 
-/// Other kernels cannot.
+/// Not supported by other kernels.
 #[cfg(not(target_os = "linux"))]
 fn die_with(_: u32) -> io::Result<()> {
     Ok(())

@@ -25,7 +25,7 @@ pub fn short(value: f64) -> String {
     format!("{}{unit}", (scaled * 1000.0).round() / 1000.0)
 }
 
-/// Part of the measured time, with the figures measured in it.
+/// Part of the measured time, with its figures.
 pub struct Span {
     pub from_s: f64,
     pub to_s: f64,
@@ -36,7 +36,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Returns the two ends of a horizontal line: the figure counts for the whole span, and a drop shows where it
+    /// Returns the two ends of a horizontal line: the figure applies to the whole span, and a drop shows where the span
     /// began.
     fn step(&self, value: Option<f64>) -> [(f64, Option<f64>); 2] {
         [(self.from_s, value), (self.to_s, value)]
@@ -70,7 +70,7 @@ fn time_axis(result: &BenchResult, spans: &[Span]) -> Axis {
     Axis::exact("seconds", end, X_TICKS, short)
 }
 
-/// Marks the events. Events close together share one mark, because their labels would overlap.
+/// Marks the events. Nearby events share one mark, because their labels would overlap.
 fn event_marks(result: &BenchResult) -> Vec<Mark> {
     let mut moments: Vec<(f64, Vec<usize>)> = Vec::new();
     for (at, event) in result.events.iter().enumerate() {
@@ -106,7 +106,7 @@ fn latency_axis(least: f64, most: f64) -> Axis {
     let (least, most) = (least.clamp(1e-3, 1e6), most.clamp(1e-3, 1e9));
     let (low, high) = (power(least, f64::floor), power(most, f64::ceil));
     let mut axis = Axis::log("", low, high.max(low * 10.0), time);
-    // Label only powers of ten if there are several: more labels would overlap.
+    // Label only powers of ten if there are several; more labels would overlap.
     if high / low >= 1000.0 {
         axis.ticks.retain(|(value, _)| (value.log10() - value.log10().round()).abs() < 1e-6);
     }

@@ -12,7 +12,7 @@ use crate::spec::{CLUSTER, LOAD, OUTPUT, RUN, Setting};
 /// Maximum number of proofs on a page.
 const MAX_PROOFS: usize = 100;
 
-/// Terms of the page in its order, and their definitions.
+/// Terms in the order of the page, and their definitions.
 const DEFINITIONS: &[(&str, &str)] = &[
     (
         "Throughput",
@@ -119,7 +119,7 @@ fn tile(name: &str, value: &str, unit: &str, class: &str) -> String {
     element("div", &format!("tile {class}"), &(text("span", "name", name) + &element("span", "value", &value)))
 }
 
-/// Renders what a reader must know before trusting the figures.
+/// Renders the caveats that a reader must know before trusting the figures.
 pub fn findings(result: &BenchResult) -> String {
     let mut notes = String::new();
     match &result.agreement {
@@ -147,7 +147,7 @@ pub fn findings(result: &BenchResult) -> String {
     notes + &evidence(result)
 }
 
-/// Renders the proofs of misbehaviour, folded because their digests would fill a page.
+/// Renders the proofs of misbehaviour, collapsed because their digests would fill a page.
 fn evidence(result: &BenchResult) -> String {
     let count = result.evidence.len();
     if count == 0 {
@@ -159,7 +159,7 @@ fn evidence(result: &BenchResult) -> String {
     if count > MAX_PROOFS {
         lines += &text("li", "", &format!("and {} more, in the JSON", count - MAX_PROOFS));
     }
-    // Catching a replica that was told to misbehave is the expected outcome.
+    // It is expected that a replica which was told to misbehave gets caught.
     let class = if result.spec.misbehaviour().next().is_some() { "warn" } else { "bad" };
     let inner = element("summary", "", &head) + &element("ul", "proofs", &lines);
     element("details", &format!("note {class}"), &inner) + "\n"

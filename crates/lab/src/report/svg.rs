@@ -1,7 +1,7 @@
 //! Small charts as inline SVG: axes, lines, bars and marks. Colours and fonts come from the style sheet of the page.
 //!
-//! Why not kuva 0.6: it is 95,000 lines and takes 25 s of release build on two shared cores, for four charts. It also
-//! has no style-sheet variables, with which a chart follows the reader's light or dark setting.
+//! The crate kuva 0.6 was rejected: it has 95,000 lines and adds 25 s to a release build on two shared cores, for four
+//! charts. It also lacks style-sheet variables, which let a chart follow the reader's light or dark setting.
 
 use super::html::escape;
 use std::fmt::Write;
@@ -27,7 +27,7 @@ const CHARACTER: f64 = 6.4;
 
 /// Axis of a chart.
 pub struct Axis {
-    /// The quantity, with its unit.
+    /// Quantity with its unit.
     pub name: String,
     /// From left to right or bottom to top.
     pub range: (f64, f64),
@@ -109,7 +109,7 @@ pub struct Bar {
 pub struct Mark {
     pub at: f64,
     pub text: String,
-    /// Replaces the name if there is not enough space.
+    /// Shown instead of the name if there is not enough space.
     pub number: String,
     /// CSS class for the colour.
     pub class: &'static str,
@@ -124,7 +124,7 @@ pub struct Hover {
 
 /// Chart that can be rendered at any size.
 pub struct Chart {
-    /// Description for readers who cannot see it.
+    /// Description for readers who cannot see the chart.
     pub summary: String,
     pub x: Axis,
     pub y: Axis,
@@ -295,7 +295,7 @@ fn draw_line(frame: &Frame, line: &Line, svg: &mut String) {
                 line.class
             );
         }
-        // A path of one point gets a length, so that its round ends show.
+        // A path of one point needs a length, or its round ends would not show.
         let tail = if run.len() == 1 { "h0.1" } else { "" };
         let _ = write!(svg, "<path class=\"line {}\" d=\"M{path}{tail}\"/>", line.class);
     }

@@ -3,7 +3,7 @@
 use quorate_types::{ReplicaId, Status};
 use std::collections::BTreeMap;
 
-/// Counters of replicas at the start and end of each run of a replica, in order of time per replica.
+/// Counters of replicas at the start and end of each of their processes, in chronological order per replica.
 pub(crate) struct Growth<'a>(Vec<(&'a Status, &'a Status)>);
 
 impl<'a> Growth<'a> {
@@ -30,8 +30,8 @@ impl<'a> Growth<'a> {
         grown
     }
 
-    /// Returns the largest number of views that a replica went through. Views are positions, not counters: a replica
-    /// that lost its journal starts at 0, but has not entered the earlier views again.
+    /// Returns the largest number of views that a replica entered. Views are positions, not counters: a replica that
+    /// lost its journal starts at 0, but does not enter the earlier views again.
     pub fn views(&self) -> u64 {
         let mut reached: BTreeMap<ReplicaId, (u64, u64)> = BTreeMap::new();
         for (first, last) in &self.0 {

@@ -1,16 +1,15 @@
-//! The machine of a measurement: without it no figure means anything.
+//! The machine of a measurement; figures are meaningless without it.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// Description of a machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Name of the processor, or `unknown` with the architecture.
     pub cpu: String,
     /// Cores available to this process.
     pub cores: usize,
-    /// In MB of 1,000,000 bytes; 0 if unknown.
+    /// Memory in MB of 1,000,000 bytes; 0 if unknown.
     pub memory_mb: u64,
     /// Operating system and kernel release.
     pub kernel: String,

@@ -32,7 +32,7 @@ const US_PER_MS: f64 = 1000.0;
 /// Result of `quorate bench`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BenchResult {
-    /// The spec of the run, every key written out.
+    /// Spec of the run, with every key written out.
     pub spec: BenchSpec,
     /// Commands completed per second of the measured time. A command is complete when its client has f+1 equal replies;
     /// without replies, when it is committed.
@@ -142,11 +142,8 @@ pub fn per(quantity: f64, count: u64) -> Option<f64> {
 pub struct Second {
     /// From the start of the measured time, 0 first.
     pub second: u32,
-    /// Commands completed.
     pub ops: u64,
-    /// Median latency.
     pub p50_ms: Option<f64>,
-    /// 99th percentile of the latency.
     pub p99_ms: Option<f64>,
 }
 
@@ -157,7 +154,6 @@ pub struct Bucket {
     pub from_ms: f64,
     /// Exclusive.
     pub to_ms: f64,
-    /// Number of commands.
     pub count: u64,
 }
 

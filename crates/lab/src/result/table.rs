@@ -1,4 +1,4 @@
-//! The table that `quorate bench` prints at the end.
+//! Table that `quorate bench` prints at the end.
 
 use super::{Agreement, BenchResult};
 use crate::spec::{BenchSpec, ClientAuthentication, JournalKind, Pacing, WorkloadKind};
@@ -84,7 +84,7 @@ pub fn describe_bottleneck(result: &BenchResult) -> &'static str {
     }
 }
 
-/// Number of proofs in the table; the JSON has all.
+/// Number of proofs in the table; the JSON contains all of them.
 const SHOWN_EVIDENCE: usize = 3;
 
 /// Returns the first proofs of misbehaviour, and how many more there are.

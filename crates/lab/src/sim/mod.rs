@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A load that outlasts chaos and healing.
+/// Duration of a load that outlasts chaos and healing.
 const CHAOS_LOAD: Duration = Duration::from_secs(24 * 3600);
 
 /// Runs every seed on all cores. Passes each report to `on_report` as it arrives, from any thread.
@@ -57,7 +57,7 @@ pub fn run(
     Ok(result::collect(spec, options, &sim, reports, seeds, start.elapsed()))
 }
 
-/// Creates a recorder of the single seed that is run.
+/// Creates a recorder if a single seed is run.
 fn recorder(
     spec: &BenchSpec,
     options: &SimOptions,

@@ -21,7 +21,7 @@ const MAX_SEEDS: u64 = 1 << 32;
 /// Maximum number of cores and of threads for signatures.
 const MAX_CORES: usize = 1024;
 
-/// All flags of `quorate sim`.
+/// Flags of `quorate sim`.
 #[derive(Args, Clone, Debug)]
 pub struct SimArgs {
     #[command(flatten)]
@@ -30,20 +30,20 @@ pub struct SimArgs {
     pub options: SimOptions,
 }
 
-/// What is simulated beside the spec.
+/// Settings of the simulation in addition to the spec.
 #[derive(Args, Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimOptions {
-    /// Run these seeds, from A to B-1, on all cores [default: the one of --seed].
+    /// Run these seeds, from A to B-1, on all cores [default: the seed of --seed].
     #[arg(long, help_heading = SIMULATION, value_name = "A..B", value_parser = parse_seeds)]
     pub seeds: Option<Range<u64>>,
-    /// The network: lan, wan4, us4, or a file as described in docs/SIMULATOR.md.
+    /// Network: lan, wan4, us4, or a file as described in docs/SIMULATOR.md.
     #[arg(long, help_heading = SIMULATION, value_name = "FILE|lan|wan4|us4", default_value = "lan")]
     pub network: String,
-    /// Fraction of all packets that are lost, from 0 to 1; overrides the network's loss.
+    /// Fraction of packets to drop, from 0 to 1; overrides the network's loss.
     #[arg(long, help_heading = SIMULATION, value_name = "FRACTION", value_parser = parse_loss)]
     pub loss: Option<f64>,
-    /// Inject random faults for the duration, then heal n-f replicas, which must make progress.
+    /// Inject random faults for the duration, then heal n-f replicas and check that they make progress.
     #[arg(long, help_heading = SIMULATION)]
     pub chaos: bool,
     /// Cost table: a file written by `quorate calibrate`, or none for zero costs [default: the shipped table].
@@ -75,7 +75,6 @@ impl Default for SimOptions {
     }
 }
 
-/// Why a simulation failed.
 #[derive(Debug, Error)]
 pub enum SimError {
     #[error(transparent)]
@@ -96,14 +95,14 @@ pub enum SimError {
     },
     #[error("cannot write {path}: {source}")]
     Write { path: PathBuf, source: io::Error },
-    /// A signal ended the run before there was anything to report.
-    #[error("ended by a signal before a seed was done")]
+    /// A signal ended the run before a seed completed.
+    #[error("ended by a signal before a seed completed")]
     Interrupted,
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// `--record` with several seeds.
     #[error(
-        "--record: a recording holds one run, --seeds {}..{} are several; help: use --seeds {}..{}",
+        "--record: a recording holds one run, but --seeds {}..{} are several; help: use --seeds {}..{}",
         .0.start, .0.end, .0.start, .0.start + 1
     )]
     RecordSeeds(Range<u64>),
@@ -115,14 +114,14 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// Returns whether the arguments are wrong, rather than something that happened during the run.
+    /// Returns whether the arguments are wrong, rather than the run having failed.
     pub fn is_wrong_call(&self) -> bool {
         !matches!(self, SimError::Interrupted | SimError::Write { .. } | SimError::Recording(_))
     }
 }
 
 impl SimOptions {
-    /// Returns the network, with the loss of the flag.
+    /// Returns the network, with the loss of the flag if given.
     ///
     /// # Errors
     /// If the file cannot be read or does not describe a network.
@@ -149,7 +148,7 @@ impl SimOptions {
         })
     }
 
-    /// Returns the flags that are not at their defaults, except the seeds.
+    /// Returns the flags that differ from their defaults, except the seeds.
     pub fn arguments(&self) -> Vec<String> {
         let default = SimOptions::default();
         let mut words = Vec::new();

@@ -16,9 +16,9 @@ pub struct SimulatedRun {
     pub seed: u64,
     pub spec: BenchSpec,
     pub options: SimOptions,
-    /// The contents of the network file that the options name.
+    /// Contents of the network file that the options name.
     pub network: NetworkSpec,
-    /// The contents of the cost table that the options name.
+    /// Contents of the cost table that the options name.
     pub costs: CostTable,
 }
 

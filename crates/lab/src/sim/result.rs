@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Result of `quorate sim`: that of `quorate bench` for the first seed, and what only a simulator can measure.
+/// Result of `quorate sim`: that of `quorate bench` for the first seed, and the simulator's own measurements.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SimResult {
     /// The first seed's result. CPU times are those of the simulated machines.
@@ -24,7 +24,7 @@ pub struct SimResult {
     pub trace_hash: String,
     /// Total number of events, over all seeds.
     pub events: u64,
-    /// Over all seeds.
+    /// Messages delivered, over all seeds.
     pub delivered_messages: u64,
     /// Simulated time, over all seeds.
     pub virtual_seconds: f64,
@@ -79,7 +79,7 @@ impl SimResult {
             let (first, seeds, failed) = (self.seeds[0].seed, self.seeds.len(), self.failed().count());
             text.push_str(&line(
                 "seeds",
-                format!("{seeds}, {failed} failed; the figures above are those of seed {first}, --json has all"),
+                format!("{seeds}, {failed} failed; the figures above are those of seed {first}; --json has all"),
             ));
         }
         for seed in self.failed() {

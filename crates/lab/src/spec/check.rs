@@ -1,4 +1,4 @@
-//! What cannot work together is refused before anything starts; what works but may surprise is said.
+//! Validates a spec: refuses impossible values and combinations before anything starts, and warns of surprising ones.
 
 use super::{BatchPolicy, BenchSpec, Fault, Host, JournalKind, Misbehaviour, Pacing, Problem, SpecError, WorkloadKind};
 use quorate_consensus::config::MAX_WINDOW;
@@ -8,22 +8,23 @@ use quorate_types::quorum::QuorumError;
 use quorate_types::{Quorum, ReplicaId};
 use std::collections::BTreeSet;
 
-/// Most clients that one machine drives.
+/// Maximum number of clients that one machine runs.
 const MAX_CLIENTS: u64 = 10_000;
-/// Most commands outstanding over all clients: each is remembered until it is answered.
+/// Maximum number of outstanding commands over all clients; each is remembered until it is answered.
 const MAX_OUTSTANDING: u64 = 16_000_000;
-/// Most bytes outstanding over all clients. Each replica keeps them too, and where replicas are threads in the same memory.
+/// Maximum outstanding bytes over all clients. Each replica stores them as well; replicas that are threads share the
+/// memory.
 const MAX_OUTSTANDING_BYTES: u64 = 256 << 20;
-/// Most commands a second that an open loop is asked for.
+/// Maximum rate of an open loop, in commands per second.
 const MAX_RATE: u64 = 100_000_000;
-/// Most records: the key-value store is held in memory, once per replica.
+/// Maximum number of records: every replica holds the key-value store in memory.
 const MAX_RECORDS: u64 = 10_000_000;
-/// Largest seed: what an experiment file can hold.
+/// Maximum seed: the largest integer of an experiment file.
 const MAX_SEED: u64 = i64::MAX as u64;
-/// Longest view timeout: an hour.
+/// Maximum view timeout: one hour.
 const MAX_VIEW_TIMEOUT_MS: u64 = 60 * 60 * 1000;
 
-/// The least and the most that each key with a whole number may hold; other checks may leave less.
+/// Minimum and maximum of each key with a whole number; other checks may narrow the range.
 const RANGES: &[(&str, u64, u64)] = &[
     ("replicas", 1, quorate_types::limits::MAX_REPLICAS as u64),
     ("batch", 1, quorate_types::limits::MAX_BLOCK_BUNDLES as u64),
@@ -44,17 +45,17 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("record_limit_mb", 1, quorate_recording::MAX_LIMIT_MB),
 ];
 
-/// The least and the most that a key may hold, if it holds a whole number or a duration in milliseconds.
+/// Returns the minimum and maximum of a key that holds a whole number or a duration in milliseconds.
 pub(super) fn range(key: &str) -> Option<(u64, u64)> {
     RANGES.iter().find(|(name, ..)| *name == key).map(|(_, least, most)| (*least, *most))
 }
 
-/// Reads the whole number of a flag. Its range is checked with everything else, as a file may hold it too.
+/// Parses the whole number of a flag. Its range is checked later, since the value may also come from a file.
 pub(super) fn number<T: TryFrom<u64>>(key: &'static str) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| text.parse::<u64>().ok().and_then(|number| T::try_from(number).ok()).ok_or_else(|| whole(key))
 }
 
-/// What to write for a key with a whole number.
+/// Returns the help for a key with a whole number.
 pub(super) fn whole(key: &str) -> String {
     let range = range(key).map_or_else(String::new, |(least, most)| format!(" from {least} to {most}"));
     format!("write a whole number{range}")
@@ -69,15 +70,15 @@ pub(super) fn quorum(spec: &BenchSpec) -> Result<Quorum, QuorumError> {
 }
 
 impl BenchSpec {
-    /// What carries frames between the replicas, and between them and the clients.
+    /// Returns the transport and channel between replicas, and between replicas and clients.
     pub fn wire(&self) -> Wire {
         Wire { transport: self.transport, channel: self.channel, ..Wire::default() }
     }
 
-    /// Checks each value and all together.
+    /// Checks each value, and all values together.
     ///
     /// # Errors
-    /// Every problem found, each with the flags at fault and what to do.
+    /// Every problem found, each with the flags at fault and a remedy.
     pub fn validate(&self) -> Result<(), SpecError> {
         let mut problems = Vec::new();
         self.check_ranges(&mut problems);
@@ -87,24 +88,24 @@ impl BenchSpec {
         if problems.is_empty() { Ok(()) } else { Err(SpecError::Impossible(problems)) }
     }
 
-    /// Checks what real replicas cannot do though simulated ones can.
+    /// Checks for faults that only the simulator supports.
     ///
     /// # Errors
-    /// The flags at fault and what to do.
+    /// The flags at fault and a remedy.
     pub fn validate_real(&self) -> Result<(), SpecError> {
         let comes_back = self.fault.iter().find(|fault| matches!(fault, Fault::Restart(..)));
         if let Some(fault) = self.fault.iter().find(|fault| matches!(fault, Fault::Hostile(..))) {
-            let what = format!("`{fault}` is a simulated client");
+            let what = format!("`{fault}` needs the simulator");
             let help = "use `quorate sim`, or the example `hostile` of quorate-node";
             return Err(SpecError::Impossible(vec![problem("--fault", what, help)]));
         }
         match comes_back {
             Some(fault) if self.host == Host::Threads => {
-                let what = format!("`{fault}` wants a replica back that ends with its thread");
+                let what = format!("`{fault}` needs `--host processes`: a thread cannot be restarted");
                 Err(SpecError::Impossible(vec![problem("--fault, --host", what, "set --host processes")]))
             }
             Some(fault) if self.journal() == JournalKind::Memory => {
-                let what = format!("`{fault}` wants a replica back that forgets all it has promised");
+                let what = format!("`{fault}` would restart a replica that forgets its votes");
                 Err(SpecError::Impossible(vec![problem("--fault, --journal", what, "set --journal file")]))
             }
             _ => Ok(()),
@@ -141,7 +142,7 @@ impl BenchSpec {
         }
         for (flag, path) in [("--json", &self.json), ("--report", &self.report)] {
             if path.as_deref() == Some("") {
-                problems.push(problem(flag, "the path is empty", format!("name a file, or leave {flag} out")));
+                problems.push(problem(flag, "the path is empty", format!("name a file, or omit {flag}")));
             }
         }
     }
@@ -154,7 +155,7 @@ impl BenchSpec {
             }
             Err(e @ QuorumError::TooFewReplicas { .. }) => {
                 let most = self.replicas.saturating_sub(1) / 3;
-                let help = format!("set --faults {most}, or leave it out");
+                let help = format!("set --faults {most}, or omit it");
                 problems.push(problem("--replicas, --faults", e.to_string(), help));
             }
         }
@@ -168,7 +169,7 @@ impl BenchSpec {
         }
         let last_port = u64::from(self.base_port) + u64::from(self.replicas) - u64::from(self.replicas > 0);
         if self.base_port != 0 && last_port > u64::from(u16::MAX) {
-            let what = format!("{} ports from {} reach beyond {}", self.replicas, self.base_port, u16::MAX);
+            let what = format!("{} ports from {} on reach beyond {}", self.replicas, self.base_port, u16::MAX);
             let highest = (u64::from(u16::MAX) + 1).saturating_sub(self.replicas.into());
             problems.push(problem("--base-port", what, format!("set a lower port, {highest} at most")));
         }
@@ -178,13 +179,13 @@ impl BenchSpec {
         if let (Some(rate), Some(outstanding)) = (self.rate, self.outstanding) {
             problems.push(problem(
                 "--rate, --outstanding",
-                format!("an open loop of {rate} commands a second has no limit of {outstanding} outstanding"),
-                "leave --outstanding out to keep the rate, or --rate to keep a closed loop",
+                format!("an open loop of {rate} commands per second cannot keep {outstanding} outstanding"),
+                "omit --outstanding to keep the rate, or omit --rate to keep a closed loop",
             ));
         } else if let Some(outstanding) = self.outstanding {
             let all = u64::from(outstanding) * u64::from(self.clients);
             if all > MAX_OUTSTANDING && self.clients > 1 {
-                let what = format!("{all} commands outstanding over all clients are more than {MAX_OUTSTANDING}");
+                let what = format!("{all} outstanding commands over all clients exceed {MAX_OUTSTANDING}");
                 problems.push(problem("--outstanding, --clients", what, "lower one of them"));
             }
         }
@@ -193,7 +194,7 @@ impl BenchSpec {
             if outstanding > most && self.clients <= MAX_CLIENTS as u32 {
                 let bytes = u64::from(outstanding) * u64::from(self.clients) * self.command_bytes() as u64;
                 let what = format!(
-                    "{} clients with {outstanding} outstanding commands of {} bytes are {} MB in flight, more than {} MB",
+                    "{} clients with {outstanding} outstanding commands of {} bytes keep {} MB in flight, above {} MB",
                     self.clients,
                     self.payload,
                     bytes / 1_000_000,
@@ -209,7 +210,7 @@ impl BenchSpec {
         let most = self.consensus().batch_bytes;
         let beside = super::COMMAND_OVERHEAD_BYTES + super::BUNDLE_OVERHEAD_BYTES;
         if self.payload as usize + beside > most && self.payload as usize <= MAX_PAYLOAD_BYTES {
-            let what = format!("one command of {} bytes does not fit a block of {most}", self.payload);
+            let what = format!("a command of {} bytes does not fit into a block of {most}", self.payload);
             problems.push(problem("--payload", what, format!("set at most {}", most - beside)));
         }
     }
@@ -221,7 +222,7 @@ impl BenchSpec {
         {
             let last = quorum.replicas() - 1;
             let what = format!("there is no replica {one}; the last one is {last}");
-            problems.push(problem("--record", what, "name one that there is, or a directory for all"));
+            problems.push(problem("--record", what, "name an existing replica, or a directory for all"));
         }
         let mut seen: Vec<Fault> = Vec::new();
         for fault in &self.fault {
@@ -229,7 +230,7 @@ impl BenchSpec {
                 && replica.index() >= quorum.replicas()
             {
                 let last = quorum.replicas() - 1;
-                let what = format!("`{fault}` names replica {replica}, and the last one is {last}");
+                let what = format!("`{fault}` names replica {replica}, but the last one is {last}");
                 problems.push(problem("--fault", what, format!("name a replica from 0 to {last}")));
             }
             if let Some(other) = seen.iter().find(|other| clash(**other, *fault))
@@ -244,18 +245,18 @@ impl BenchSpec {
                 problems.push(problem("--fault", format!("`{fault}` {why}"), "name other replicas, or none after it"));
             }
             if fault.at().is_some_and(|at| at >= self.duration) {
-                let what = format!("`{fault}` comes after the measured {} are over", self.duration);
-                problems.push(problem("--fault, --duration", what, "let it come earlier, or raise --duration"));
+                let what = format!("`{fault}` starts after the measured {}", self.duration);
+                problems.push(problem("--fault, --duration", what, "start it earlier, or raise --duration"));
             }
             seen.push(*fault);
         }
         if let Some(why) = self.consensus().stalls_with_silent(quorum, &self.silent()) {
-            let help = "take away silent replicas, or choose a --leader and --protocol that can go on without them";
+            let help = "remove silent replicas, or choose a --leader and --protocol that make progress without them";
             problems.push(problem("--fault, --leader, --protocol", why, help));
         }
     }
 
-    /// The keys that were set and change nothing, and why.
+    /// Returns the keys that were set but have no effect, each with the reason.
     fn without_effect(&self) -> Vec<(&'static str, String)> {
         let default = BenchSpec::default();
         let is_ycsb = !matches!(self.workload, WorkloadKind::Fixed | WorkloadKind::File(_));
@@ -294,7 +295,7 @@ impl BenchSpec {
         keys.into_iter().filter(|(_, is_idle, _)| *is_idle).map(|(key, _, why)| (key, why)).collect()
     }
 
-    /// What to say of keys that were set and change nothing in a simulation: one sentence each.
+    /// Returns a sentence for each key that was set but has no effect in a simulation.
     pub fn idle_in_simulation(&self) -> Vec<String> {
         let default = BenchSpec::default();
         let keys = [
@@ -304,11 +305,11 @@ impl BenchSpec {
             ("fsync", self.fsync != default.fsync && self.journal() != JournalKind::Memory),
         ];
         let idle = keys.into_iter().filter(|(_, is_set)| *is_set);
-        idle.map(|(key, _)| format!("{}: replicas, ports and disks are simulated, so that changes nothing", flag(key)))
+        idle.map(|(key, _)| format!("{}: has no effect, because replicas, ports and disks are simulated", flag(key)))
             .collect()
     }
 
-    /// What to say where more replicas misbehave than the cluster is built for; those that never speak are judged by themselves.
+    /// Returns a warning if more replicas misbehave than the cluster tolerates. Silent replicas are judged separately.
     pub fn beyond_faults(&self) -> Option<String> {
         let misbehaves = |fault: &&Fault| matches!(fault, Fault::Misbehave(..));
         let liars: BTreeSet<ReplicaId> =
@@ -317,7 +318,8 @@ impl BenchSpec {
         (liars.len() > faults).then(|| {
             let names: Vec<String> = liars.iter().map(ToString::to_string).collect();
             format!(
-                "--fault: {} replicas misbehave ({}), and {} replicas bear f = {faults}: nothing is promised, neither agreement nor progress",
+                "--fault: {} replicas misbehave ({}), but {} replicas tolerate only f = {faults}: neither agreement \
+                 nor progress is guaranteed",
                 liars.len(),
                 names.join(", "),
                 self.replicas
@@ -325,31 +327,32 @@ impl BenchSpec {
         })
     }
 
-    /// Most commands that each client may keep outstanding, for their bytes; one at least.
+    /// Returns the maximum number of commands that each client may keep outstanding, given their size; at least one.
     pub(super) fn max_outstanding(&self) -> u32 {
         let all = MAX_OUTSTANDING_BYTES / self.command_bytes() as u64;
         u32::try_from(all / u64::from(self.clients.max(1))).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Most commands outstanding over all clients in an open loop, for their bytes; one at least.
+    /// Returns the maximum number of outstanding commands over all clients in an open loop, given their size; at least
+    /// one.
     pub(crate) fn max_in_flight(&self) -> usize {
         (MAX_OUTSTANDING_BYTES as usize / self.command_bytes()).max(1)
     }
 
-    /// What works but may surprise: one sentence each, for the terminal and the report. Of a validated spec.
+    /// Returns warnings about a validated spec that works but may surprise, for the terminal and the report.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.scheme.profile().unforgeable {
             warnings.push(
-                "--scheme none: nothing is signed, so one lying replica can break agreement; a baseline only".into(),
+                "--scheme none: nothing is signed, so one Byzantine replica can break agreement; baseline only".into(),
             );
         }
         if let Pacing::Closed { outstanding } = self.pacing() {
             let all = u64::from(outstanding) * u64::from(self.clients);
             if self.batch_policy == BatchPolicy::Full && all < u64::from(self.batch) {
                 warnings.push(format!(
-                    "--batch-policy full: {all} commands outstanding never fill a block of {}; each block waits a quarter of a view \
-                     timeout. Use --batch-policy eager, or raise --outstanding",
+                    "--batch-policy full: {all} outstanding commands never fill a block of {}; each block waits a \
+                     quarter of a view timeout; help: use --batch-policy eager, or raise --outstanding",
                     self.batch
                 ));
             }
@@ -358,14 +361,12 @@ impl BenchSpec {
         let bundle = self.bundle_commands();
         if bundle < self.bundle as usize && self.bundle != BenchSpec::default().bundle {
             warnings.push(format!(
-                "--bundle {}: bundles hold {bundle} commands, as --batch, --outstanding or --payload limit them",
+                "--bundle {}: bundles hold {bundle} commands, limited by --batch, --outstanding or --payload",
                 self.bundle
             ));
         }
         warnings.extend(
-            self.without_effect()
-                .into_iter()
-                .map(|(key, why)| format!("{}: {why}, so that changes nothing", flag(key))),
+            self.without_effect().into_iter().map(|(key, why)| format!("{}: has no effect, because {why}", flag(key))),
         );
         let gone: Vec<ReplicaId> = self.silent().into_iter().chain(self.crashes().iter().map(|(id, _)| *id)).collect();
         if let Some(why) = self.consensus().stalls_with_silent(self.quorum(), &gone)
@@ -377,8 +378,9 @@ impl BenchSpec {
     }
 }
 
-/// Whether two faults contradict each other: who misbehaves may crash, but has one way to misbehave, and whoever never speaks need not
-/// crash. Who is killed twice has to be back before the second time.
+/// Returns whether two faults contradict each other. A misbehaving replica may crash, but has only one misbehaviour,
+/// and a replica that is always silent must not crash. A replica that is killed twice has to be restarted before the
+/// second time.
 fn clash(one: Fault, other: Fault) -> bool {
     let misbehaves = |fault| matches!(fault, Fault::Misbehave(..));
     let never_speaks = |fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, None));

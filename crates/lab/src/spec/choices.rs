@@ -1,4 +1,4 @@
-//! The keys of a spec whose value is one of a few names.
+//! Keys of a spec whose value is one of a few names.
 
 pub use quorate_channels::ChannelKind;
 pub use quorate_consensus::config::{BatchPolicy, LeaderKind, ProtocolKind, ViewDuration, VotesTo};
@@ -10,10 +10,10 @@ pub use quorate_types::choice::nearest;
 pub use quorate_types::{Choice, Dissemination, ReplyMode};
 
 quorate_types::choice!(
-    /// Where the replicas live.
+    /// Where the replicas run.
     Host, "host",
-    /// All in this process, talking over the same real sockets.
+    /// All in this process, communicating over real sockets.
     Threads = "threads",
-    /// One process each.
+    /// One process per replica.
     Processes = "processes",
 );

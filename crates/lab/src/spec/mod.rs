@@ -1,8 +1,9 @@
-//! What one `quorate bench` runs: every flag of the command line, and every key of an experiment file, written once.
+//! Spec of a `quorate bench` run: every flag of the command line and every key of an experiment file, defined once.
 //!
 //! [`BenchSpec`] is both the serde form of `bench.toml` and the clap form of the flags: a field's name is the key
-//! (`batch_policy`) and the flag (`--batch-policy`), its doc comment the help, its `default_value` the default of both.
-//! [`BenchArgs`] lays explicit flags over the keys of `--spec FILE.toml`, and those over the defaults.
+//! (`batch_policy`) and the flag (`--batch-policy`), its doc comment is the help, and its `default_value` is the
+//! default of both. In [`BenchArgs`], explicit flags override the keys of `--spec FILE.toml`, which override the
+//! defaults.
 
 mod check;
 mod choices;
@@ -33,22 +34,22 @@ use quorate_types::limits::{MAX_BUNDLE_BYTES, MAX_BUNDLE_COMMANDS};
 use quorate_types::{Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
 
-/// The help heading of the flags that shape the cluster; `quorate testnet` takes these too.
+/// Help heading of the flags that shape the cluster; `quorate testnet` takes these too.
 pub const CLUSTER: &str = "Cluster";
-/// The help heading of the flags that shape the load; `quorate client load` takes these too.
+/// Help heading of the flags that shape the load; `quorate client load` takes these too.
 pub const LOAD: &str = "Load";
-/// The help heading of the flags that shape the run on this machine.
+/// Help heading of the flags that shape the run on this machine.
 pub const RUN: &str = "Run";
-/// The help heading of the flags that say where results go; `quorate client load` takes these too.
+/// Help heading of the flags for output files; `quorate client load` takes these too.
 pub const OUTPUT: &str = "Output";
 
-/// Commands that each client keeps outstanding when neither `outstanding` nor `rate` is given.
+/// Outstanding commands per client if neither `outstanding` nor `rate` is given.
 pub const DEFAULT_OUTSTANDING: u32 = 1600;
 
-/// What one encoded command may take beside its payload: identifiers, lengths, a key, an operation.
+/// Maximum bytes of an encoded command without its payload: identifiers, lengths, a key, an operation.
 const COMMAND_OVERHEAD_BYTES: usize = 64;
 
-/// Everything that decides what one benchmark does.
+/// Complete specification of one benchmark.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Args)]
 #[serde(default, deny_unknown_fields)]
 pub struct BenchSpec {
@@ -64,54 +65,55 @@ pub struct BenchSpec {
     /// Signature scheme of votes and certificates.
     #[arg(long, help_heading = CLUSTER, default_value = "ed25519", value_parser = choice::<SchemeKind>())]
     pub scheme: SchemeKind,
-    /// How clients show that commands are theirs: by a signature on each bundle, or not at all.
+    /// Client authentication: a signature on each bundle, or none.
     #[arg(long, help_heading = CLUSTER, default_value = "none", value_parser = choice::<ClientAuthentication>())]
     pub client_authentication: ClientAuthentication,
-    /// What carries the messages.
+    /// Transport of messages.
     #[arg(long, help_heading = CLUSTER, default_value = "tcp", value_parser = choice::<TransportKind>())]
     pub transport: TransportKind,
-    /// What protects the messages on the way.
+    /// Channel that protects messages in transit.
     #[arg(long, help_heading = CLUSTER, default_value = "plain", value_parser = choice::<ChannelKind>())]
     pub channel: ChannelKind,
-    /// Who leads: one replica until it fails, all in turns, or all in turns but those that were silent lately.
+    /// Leader election: one replica until it fails, all replicas in turn, or all in turn except recently silent ones.
     #[arg(long, help_heading = CLUSTER, default_value = "fixed", value_parser = choice::<LeaderKind>())]
     pub leader: LeaderKind,
-    /// Who gets the votes in a chained protocol: the collector, who leads the next view, or all replicas.
+    /// Recipient of votes in a chained protocol: the collector, which leads the next view, or all replicas.
     #[arg(long, help_heading = CLUSTER, default_value = "collector", value_parser = choice::<VotesTo>())]
     pub votes: VotesTo,
-    /// Most commands in a block.
+    /// Maximum number of commands in a block.
     #[arg(long, help_heading = CLUSTER, value_name = "COMMANDS", default_value_t = 400, value_parser = check::number::<u32>("batch"))]
     pub batch: u32,
-    /// When a leader proposes a block that is not full: at once (eager), after --batch-wait-ms (timed), once it has the commands that a
-    /// view usually brings (adaptive), or only after a quarter of the view timeout (full).
+    /// When a leader proposes a block that is not full: at once (eager), after --batch-wait-ms (timed), once it has the
+    /// usual number of commands of a view (adaptive), or only after a quarter of the view timeout (full).
     #[arg(long, help_heading = CLUSTER, default_value = "eager", value_parser = choice::<BatchPolicy>())]
     pub batch_policy: BatchPolicy,
-    /// Longest wait for a fuller block under `timed`, in milliseconds.
+    /// Maximum wait for a fuller block under `timed`, in milliseconds.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 5, value_parser = check::number::<u64>("batch_wait_ms"))]
     pub batch_wait_ms: u64,
-    /// How commands reach the replicas: by clients, to all (proposals carry digests), or inside the leader's proposals.
+    /// How commands reach the replicas: clients send them to all (proposals carry digests), or the leader's proposals
+    /// carry them.
     #[arg(long, help_heading = CLUSTER, default_value = "client", value_parser = choice::<Dissemination>())]
     pub dissemination: Dissemination,
-    /// Time without progress after which a view is given up, in milliseconds.
+    /// Time without progress after which a view times out, in milliseconds.
     #[arg(long, help_heading = CLUSTER, value_name = "MS", default_value_t = 1000, value_parser = check::number::<u64>("view_timeout_ms"))]
     pub view_timeout_ms: u64,
-    /// The view timeout: always the same, doubled after each failed view, or adapted to how long views take.
+    /// View timeout: fixed, doubled after each failed view, or adapted to the duration of views.
     #[arg(long, help_heading = CLUSTER, default_value = "exponential", value_parser = choice::<ViewDuration>())]
     pub view_duration: ViewDuration,
-    /// PBFT: most slots in use above the last stable checkpoint.
+    /// PBFT: maximum number of slots in use above the last stable checkpoint.
     #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 1000, value_parser = check::number::<u64>("window"))]
     pub window: u64,
     /// Blocks from one checkpoint to the next; PBFT forgets the votes before a checkpoint.
     #[arg(long, help_heading = CLUSTER, value_name = "BLOCKS", default_value_t = 128, value_parser = check::number::<u64>("checkpoint_interval"))]
     pub checkpoint_interval: u64,
-    /// PBFT: most slots that the primary has in flight; commands beyond them wait for the next block.
+    /// PBFT: maximum number of slots that the primary has in flight; further commands wait for the next block.
     #[arg(long, help_heading = CLUSTER, value_name = "SLOTS", default_value_t = 4, value_parser = check::number::<u64>("pipeline"))]
     pub pipeline: u64,
     /// First of the ports that the replicas listen on; 0 lets the system choose.
     #[arg(long, help_heading = CLUSTER, value_name = "PORT", default_value_t = 0, value_parser = check::number::<u16>("base_port"))]
     pub base_port: u16,
 
-    /// What the clients ask for: fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f or file:PATH.
+    /// Workload of the clients: fixed, ycsb-a, ycsb-b, ycsb-c, ycsb-f or file:PATH.
     #[arg(long, help_heading = LOAD, default_value = "fixed")]
     pub workload: WorkloadKind,
     /// Bytes in each command (fixed), or in each value written (ycsb).
@@ -123,14 +125,15 @@ pub struct BenchSpec {
     /// Number of clients.
     #[arg(long, help_heading = LOAD, value_name = "CLIENTS", default_value_t = 4, value_parser = check::number::<u32>("clients"))]
     pub clients: u32,
-    /// Closed loop: commands that each client keeps unanswered.
+    /// Closed loop: outstanding commands per client.
     #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value = DEFAULT_OUTSTANDING.to_string(), value_parser = check::number::<u32>("outstanding"))]
     #[serde(default)]
     pub outstanding: Option<u32>,
-    /// Open loop: commands a second, over all clients; latency counts from the intended send time. Instead of --outstanding.
+    /// Open loop: commands per second over all clients, instead of --outstanding; latency counts from the intended send
+    /// time.
     #[arg(long, help_heading = LOAD, value_name = "PER_SECOND", value_parser = check::number::<u64>("rate"))]
     pub rate: Option<u64>,
-    /// Most commands in one message of a client.
+    /// Maximum number of commands in one message of a client.
     #[arg(long, help_heading = LOAD, value_name = "COMMANDS", default_value_t = 100, value_parser = check::number::<u32>("bundle"))]
     pub bundle: u32,
     /// Whether replicas answer each command, or only order it.
@@ -146,28 +149,28 @@ pub struct BenchSpec {
     #[arg(long, help_heading = LOAD, default_value_t = 1, value_parser = check::number::<u64>("seed"))]
     pub seed: u64,
 
-    /// Where the replicas live: threads of this process, or a process each.
+    /// Where the replicas run: threads of this process, or one process each.
     #[arg(long, help_heading = RUN, default_value = "threads", value_parser = choice::<Host>())]
     pub host: Host,
-    /// Where replicas keep their journals: in files below the temporary directory (TMPDIR), or in memory, where a replica that is
-    /// killed loses its own for good [default: file for processes, memory for threads].
+    /// Where replicas keep their journals: in files below the temporary directory (TMPDIR), or in memory, where a
+    /// killed replica loses its journal for good [default: file for processes, memory for threads].
     #[arg(long, help_heading = RUN, value_parser = choice::<JournalKind>())]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalKind>,
     /// Whether journals in files are flushed to the disk before a replica relies on them; `never` is for experiments.
     #[arg(long, help_heading = RUN, default_value = "always", value_parser = choice::<Fsync>())]
     pub fsync: Fsync,
-    /// What goes wrong, any number of times: a replica misbehaves (silent:3, slow=50:1, equivocate:0@4s; docs/BYZANTINE.md lists the
-    /// kinds) is killed (crash:2@4s), or is killed and started again (restart:1@4s+500ms, with --host processes). Replicas count from
-    /// 0, time from the end of the warm-up.
+    /// Fault to inject; may be repeated. A replica misbehaves (silent:3, slow=50:1, equivocate:0@4s; docs/BYZANTINE.md
+    /// lists the kinds), is killed (crash:2@4s), or is killed and restarted (restart:1@4s+500ms, with --host
+    /// processes). Replicas count from 0, and time counts from the end of the warm-up.
     #[arg(long, help_heading = RUN, value_name = "FAULT", num_args = 1.., value_delimiter = ',')]
     pub fault: Vec<Fault>,
-    /// Record every input of the replicas for `quorate replay`. `bench` writes a file for each replica into directory DIR, or with
-    /// R:FILE that of replica R into FILE; `sim` writes all into one file.
+    /// Record every input of the replicas for `quorate replay`. `bench` writes one file per replica into the directory
+    /// DIR, or with R:FILE only that of replica R to FILE; `sim` writes a single file.
     #[arg(long, help_heading = RUN, value_name = "DIR|R:FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<Record>,
-    /// Largest size of each recording, in MB; the run goes on without recording.
+    /// Maximum size of each recording in MB; beyond it the run continues without recording.
     #[arg(long, help_heading = RUN, value_name = "MB", default_value_t = DEFAULT_LIMIT_MB, value_parser = check::number::<u64>("record_limit_mb"))]
     pub record_limit_mb: u64,
     /// Write the result as JSON to this file; - is standard output.
@@ -180,23 +183,23 @@ pub struct BenchSpec {
     pub report: Option<String>,
 }
 
-/// How the clients pace themselves.
+/// Pacing of the clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pacing {
-    /// Each client keeps that many commands unanswered.
+    /// Each client keeps this many commands outstanding.
     Closed {
-        /// Commands of one client.
+        /// Commands per client.
         outstanding: u32,
     },
-    /// Commands are sent at that rate whatever the answers do.
+    /// Commands are sent at this rate, independently of the answers.
     Open {
-        /// Commands a second, over all clients.
+        /// Commands per second, over all clients.
         rate: u64,
     },
 }
 
 impl Default for BenchSpec {
-    /// What `quorate bench` alone runs. The defaults are those of the flags: they are written there and nowhere else.
+    /// The defaults of `quorate bench`. They are the defaults of the flags, which are written only there.
     fn default() -> BenchSpec {
         let command = BenchSpec::augment_args(clap::Command::new("bench").no_binary_name(true));
         let matches = command.try_get_matches_from::<[&str; 0], &str>([]).expect("no flag is required");
@@ -205,7 +208,7 @@ impl Default for BenchSpec {
 }
 
 impl BenchSpec {
-    /// Closed or open loop. A rate wins; [`BenchSpec::validate`] refuses a spec that sets both.
+    /// Returns closed or open loop. A rate takes precedence; [`BenchSpec::validate`] refuses a spec that sets both.
     pub fn pacing(&self) -> Pacing {
         match (self.rate, self.outstanding) {
             (Some(rate), _) => Pacing::Open { rate },
@@ -213,16 +216,16 @@ impl BenchSpec {
         }
     }
 
-    /// The shape of the committee.
+    /// Returns the shape of the committee.
     ///
     /// # Panics
-    /// When the spec was not validated and no such committee can be.
+    /// If the spec was not validated and the committee is impossible.
     pub fn quorum(&self) -> Quorum {
         check::quorum(self).expect("a validated spec has a possible committee")
     }
 
-    /// The most commands that a client may put into one message: `bundle`, but no more than a block takes, than are ever
-    /// outstanding, or than fit the largest block.
+    /// Returns the maximum number of commands in one message of a client: `bundle`, limited by the commands of a block,
+    /// the outstanding commands, and the largest block's bytes.
     pub fn bundle_commands(&self) -> usize {
         let outstanding = match self.pacing() {
             Pacing::Closed { outstanding } => outstanding,
@@ -234,12 +237,12 @@ impl BenchSpec {
         commands.min(by_bytes).clamp(1, MAX_BUNDLE_COMMANDS)
     }
 
-    /// An upper bound for the bytes of one encoded command.
+    /// Returns an upper bound for the size of one encoded command in bytes.
     fn command_bytes(&self) -> usize {
         self.payload as usize + COMMAND_OVERHEAD_BYTES
     }
 
-    /// The settings of the consensus core: the spec's, and that crate's defaults for what a spec does not name.
+    /// Returns the settings of the consensus core: those of the spec, and the core's defaults for all others.
     pub fn consensus(&self) -> quorate_consensus::config::Config {
         let defaults = quorate_consensus::config::Config::default();
         quorate_consensus::config::Config {
@@ -261,7 +264,7 @@ impl BenchSpec {
         }
     }
 
-    /// Where replicas keep what they promise.
+    /// Returns where replicas keep their promises.
     pub fn journal(&self) -> JournalKind {
         self.journal.unwrap_or(match self.host {
             Host::Threads => JournalKind::Memory,
@@ -269,14 +272,14 @@ impl BenchSpec {
         })
     }
 
-    /// The replicas that never speak.
+    /// Returns the replicas that are silent from the start.
     pub fn silent(&self) -> Vec<ReplicaId> {
         let is_silent = |fault: &Fault| matches!(fault, Fault::Misbehave(_, Misbehaviour::Silent, None));
         let silent = |fault: &Fault| fault.replica().filter(|_| is_silent(fault));
         self.fault.iter().filter_map(silent).collect()
     }
 
-    /// The replicas that are killed during the run and stay away, and when.
+    /// Returns the replicas that are killed without a restart, with their times.
     pub fn crashes(&self) -> Vec<(ReplicaId, Interval)> {
         let crash = |fault: &Fault| match *fault {
             Fault::Crash(replica, at) => Some((replica, at)),

@@ -1,4 +1,4 @@
-//! From flags and files to a spec, and back to the command that reproduces it.
+//! Converts flags and files to a spec, and a spec back to the command that reproduces it.
 
 use super::defaults::OwnDefault;
 use super::{
@@ -13,47 +13,46 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// One key of a spec and its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// As on the command line: `--batch-policy`.
+    /// Flag as on the command line: `--batch-policy`.
     pub flag: String,
-    /// [`CLUSTER`], [`LOAD`], [`RUN`] or [`OUTPUT`].
+    /// One of [`CLUSTER`], [`LOAD`], [`RUN`] and [`OUTPUT`].
     pub heading: String,
-    /// What the help says about it.
     pub help: String,
-    /// The value; several for a flag that may be repeated, none where nothing is set.
+    /// Value of the key; several for a repeatable flag, none if nothing is set.
     pub values: Vec<String>,
-    /// Whether it is what it would be without the flag.
+    /// Whether the value is the default.
     pub is_default: bool,
 }
 
-/// All flags of `quorate bench`, `--spec FILE` among them: explicit flags over the file's keys over the defaults, validated.
+/// Flags of `quorate bench`, including `--spec FILE`. Explicit flags override the file's keys, which override the
+/// defaults; the result is validated.
 #[derive(Clone, Debug)]
 pub struct BenchArgs(pub BenchSpec);
 
-/// The flags of `quorate client load`: those under [`LOAD`] and [`OUTPUT`]. The others are refused, by name.
+/// Flags of `quorate client load`: those under [`LOAD`] and [`OUTPUT`]. All others are refused by name.
 #[derive(Clone, Debug)]
 pub struct LoadArgs(pub BenchSpec);
 
-/// The flags of `quorate testnet` beside `--dir`: those under [`CLUSTER`]. `base_port` is [`DEFAULT_TESTNET_PORT`] by default, and
-/// `client_authentication` [`DEFAULT_TESTNET_CLIENT_AUTHENTICATION`].
+/// Flags of `quorate testnet` besides `--dir`: those under [`CLUSTER`]. The defaults of `base_port` and
+/// `client_authentication` are [`DEFAULT_TESTNET_PORT`] and [`DEFAULT_TESTNET_CLIENT_AUTHENTICATION`].
 #[derive(Clone, Debug)]
 pub struct ClusterArgs(pub BenchSpec);
 
-/// The flags of `quorate torture` beside its own: those under [`CLUSTER`], and a few more. `window` is
-/// [`DEFAULT_TORTURE_WINDOW`](super::DEFAULT_TORTURE_WINDOW) by default, and `checkpoint_interval`
+/// Flags of `quorate torture` besides its own: those under [`CLUSTER`], and a few more. The defaults of `window` and
+/// `checkpoint_interval` are [`DEFAULT_TORTURE_WINDOW`](super::DEFAULT_TORTURE_WINDOW) and
 /// [`DEFAULT_TORTURE_CHECKPOINT_INTERVAL`](super::DEFAULT_TORTURE_CHECKPOINT_INTERVAL).
 #[derive(Clone, Debug)]
 pub struct TortureArgs(pub BenchSpec);
 
-/// What tells the flags of one command from those of another.
+/// Subset of the flags that one command takes.
 struct Flags {
-    /// Those that it has, named one by one or by their heading.
+    /// Keys or headings of its flags.
     own: &'static [&'static str],
-    /// What they are of, for refusals.
+    /// Name of the subset, for refusals.
     owner: &'static str,
-    /// Where it differs from `quorate bench`.
+    /// Defaults that differ from those of `quorate bench`.
     defaults: fn() -> Vec<OwnDefault>,
 }
 
@@ -87,7 +86,7 @@ macro_rules! args {
 }
 
 impl Flags {
-    /// Those under these headings or of these names, as `quorate bench` has them.
+    /// Creates the subset of `quorate bench` with these headings or keys.
     const fn under(own: &'static [&'static str], owner: &'static str) -> Flags {
         Flags { own, owner, defaults: Vec::new }
     }
@@ -101,39 +100,38 @@ args!(
 );
 args!(ClusterArgs, Flags { defaults: defaults::of_testnet, ..Flags::under(&[CLUSTER], "the cluster") });
 
-/// The flags that hold a duration.
+/// Keys that hold a duration.
 const DURATIONS: &[&str] = &["warmup", "duration"];
 
 fn with_spec_file(command: Command) -> Command {
     let arg = clap::Arg::new("spec").long("spec").value_name("FILE.toml");
-    command.arg(
-        arg.help("Read the values of flags that are not given from this file; its keys are the flags, with _ for -"),
-    )
+    command.arg(arg.help("Read flags that are not given from this file; its keys are the flags, with _ for -"))
 }
 
-/// Whether a flag is one of those that a command has, which are named one by one or by their heading.
+/// Returns whether a command has a flag, by its key or its heading.
 fn is_among(arg: &clap::Arg, own: &[&str]) -> bool {
     arg.get_help_heading().is_none_or(|heading| own.contains(&heading)) || own.contains(&arg.get_id().as_str())
 }
 
-/// Reads `--faults`, and knows whoever meant `--fault`.
+/// Parses `--faults`, and recognises a value that was meant for `--fault`.
 pub(super) fn parse_faults(text: &str) -> Result<u32, String> {
     text.parse::<u32>().map_err(|_| match text.parse::<super::Fault>() {
-        Ok(fault) => format!("--faults is how many faulty replicas to tolerate; did you mean `--fault {fault}`?"),
-        Err(_) => "write a whole number, or leave it out".to_owned(),
+        Ok(fault) => format!("--faults is the number of faulty replicas to tolerate; did you mean `--fault {fault}`?"),
+        Err(_) => "write a whole number, or omit it".to_owned(),
     })
 }
 
 impl Flags {
-    /// Adds the flags of a spec, and hides those that are not the command's: they stay known, so that the refusal can say whose they are.
+    /// Adds the flags of a spec, and hides those that the command does not take. They are still parsed, so that a
+    /// refusal can name the command that takes them.
     fn add_to(&self, command: Command) -> Command {
-        // The flags bring their own description; the command keeps its.
+        // Keep the command's own description, which the flags would replace.
         let (about, long_about) = (command.get_about().cloned(), command.get_long_about().cloned());
         let command = BenchSpec::augment_args(with_spec_file(command))
             .about(Resettable::from(about))
             .long_about(Resettable::from(long_about))
             .mut_args(|arg| if is_among(&arg, self.own) { arg } else { arg.hide(true) })
-            // `-5s` is a duration that cannot be, not another flag.
+            // `-5s` is an impossible duration, not another flag.
             .mut_args(
                 |arg| if DURATIONS.contains(&arg.get_id().as_str()) { arg.allow_hyphen_values(true) } else { arg },
             )
@@ -161,13 +159,13 @@ impl Flags {
             if !is_among(arg, self.own) {
                 return Err(SpecError::Flag(Problem {
                     place: flag(key),
-                    what: format!("is no flag of {}", self.owner),
-                    help: "leave it out; `quorate bench` takes it".into(),
+                    what: format!("is not a flag of {}", self.owner),
+                    help: "omit it; `quorate bench` takes it".into(),
                 }));
             }
             explicit.insert(key.into(), flags[key].clone());
         }
-        // A flag for one pacing replaces the file's choice of the other; both as flags are refused by the validation.
+        // A flag for one pacing replaces the file's choice of the other; validation refuses both as flags.
         for (given, replaced) in [("rate", "outstanding"), ("outstanding", "rate")] {
             if explicit.contains_key(given) && !explicit.contains_key(replaced) {
                 table.remove(replaced);
@@ -194,7 +192,7 @@ impl Flags {
     }
 }
 
-/// The keys of a spec and their values, before the defaults are filled in.
+/// Keys of a spec and their values, before the defaults are filled in.
 type Keys = serde_json::Map<String, serde_json::Value>;
 
 fn keys(spec: &BenchSpec) -> Keys {
@@ -204,12 +202,12 @@ fn keys(spec: &BenchSpec) -> Keys {
     }
 }
 
-/// A validated spec of these keys, and the defaults for the others; a closed loop where no rate is set.
+/// Returns a validated spec with these keys, and defaults for the others; a closed loop if no rate is set.
 fn settle(keys: Keys) -> Result<BenchSpec, SpecError> {
     let spec = serde_json::from_value(serde_json::Value::Object(keys));
     let mut spec: BenchSpec = spec.expect("the file was read as a spec, and the flags were parsed as one");
     if spec.rate.is_none() {
-        // A default that the payload makes too much is lowered; a value that was given is refused.
+        // Lower a default that is too large for the payload; an explicit value is refused instead.
         let default = DEFAULT_OUTSTANDING.min(spec.max_outstanding());
         spec.outstanding.get_or_insert(default);
     }
@@ -217,14 +215,14 @@ fn settle(keys: Keys) -> Result<BenchSpec, SpecError> {
     Ok(spec)
 }
 
-/// Reads the file as a table whose every key and value is known to be good.
+/// Reads the file as a table, and checks every key and value.
 fn read_table(path: &Path, shown: &str) -> Result<Keys, SpecError> {
     let unreadable = |source| SpecError::Read { path: shown.into(), source };
     let text = input::settings(path).map_err(unreadable)?;
     parse_checked(&text, shown)
 }
 
-/// The keys that the text sets, each known to be good: errors name the file, the line and the key.
+/// Parses the keys that the text sets. Errors name the file, the line and the key.
 fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
     let table = DeTable::parse(text).map_err(|e| {
         let help = "write `key = value`, with text in \"quotes\" and lists in [brackets]";
@@ -237,7 +235,7 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
                     shown,
                     span.start,
                     Some(key),
-                    "stands in the file twice",
+                    "appears twice in the file",
                     "keep one of the lines".into(),
                 )
             }
@@ -254,7 +252,7 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
             Some(known) => format!("did you mean `{known}`?"),
             None => format!("use one of {}", keys.join(", ")),
         };
-        return Err(file_error(text, shown, key.span().start, Some(name), "is no key of a spec", help));
+        return Err(file_error(text, shown, key.span().start, Some(name), "is not a key of a spec", help));
     }
     let refuse = |e: toml::de::Error| {
         let at = e.span().map_or(0, |span| span.start);
@@ -264,7 +262,7 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
         let is_number = entry.is_some_and(|(_, value)| matches!(value.as_ref(), DeValue::Integer(_)))
             && !e.message().contains("expected a string");
         match key.filter(|key| is_number && super::check::range(key).is_some()) {
-            // Serde tells a number that does not fit in words of Rust.
+            // Serde describes the range of a number by its Rust type.
             Some(number) => {
                 let value = entry.map_or("", |(_, value)| text.get(value.span()).unwrap_or_default());
                 file_error(text, shown, at, key, &format!("{value} is out of range"), super::check::whole(number))
@@ -276,7 +274,7 @@ fn parse_checked(text: &str, shown: &str) -> Result<Keys, SpecError> {
     toml::from_str(text).map_err(refuse)
 }
 
-/// What to write as the value of a key, from what its flag knows.
+/// Returns the help for the value of a key, from the definition of its flag.
 fn help_value(command: &Command, key: &str, value: &Spanned<DeValue>) -> String {
     let arg = command.get_arguments().find(|arg| arg.get_id() == key).expect("unknown keys were refused");
     let names = arg.get_possible_values();
@@ -303,12 +301,12 @@ fn file_error(text: &str, shown: &str, at: usize, key: Option<&str>, what: &str,
     SpecError::File(Problem::new(place, what.trim_end().replace('\n', "; "), help))
 }
 
-/// The command that holds the flags of a spec, for what it knows about them.
+/// Returns the command with all flags of a spec, to look up their definitions.
 fn flag_table() -> Command {
     BenchSpec::augment_args(Command::new("bench"))
 }
 
-/// The heading under which the help has a key; empty for what is no key.
+/// Returns the help heading of a key; empty if the key is unknown.
 pub fn heading_of(key: &str) -> String {
     let table = flag_table();
     let arg = table.get_arguments().find(|arg| arg.get_id() == key);
@@ -320,32 +318,32 @@ fn flag(key: &str) -> String {
 }
 
 impl BenchSpec {
-    /// Reads an experiment file and validates it.
+    /// Reads and validates an experiment file.
     ///
     /// # Errors
-    /// With the file, the line and the key, and what to do.
+    /// The file, the line and the key, with a remedy.
     pub fn from_file(path: &Path) -> Result<BenchSpec, SpecError> {
         let shown = path.display().to_string();
         settle(read_table(path, &shown)?)
     }
 
-    /// Reads the text of an experiment file, called `name` in errors, and validates it.
+    /// Parses and validates the text of an experiment file, called `name` in errors.
     ///
     /// # Errors
-    /// With the name, the line and the key, and what to do.
+    /// The name, the line and the key, with a remedy.
     pub fn from_toml(text: &str, name: &str) -> Result<BenchSpec, SpecError> {
         settle(parse_checked(text, name)?)
     }
 
-    /// The experiment file of this spec, every key written out.
+    /// Returns the experiment file of this spec, with every key written out.
     ///
     /// # Panics
-    /// When the spec was not validated and has a number beyond TOML's 63 bits.
+    /// If the spec was not validated and has a number beyond TOML's 63 bits.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a spec is a flat table")
     }
 
-    /// Every key with its value, in the order of the help.
+    /// Returns every key with its value, in the order of the help.
     pub fn settings(&self) -> Vec<Setting> {
         let (own, default) = (keys(self), keys(&BenchSpec::default()));
         let table = flag_table();
@@ -368,12 +366,13 @@ impl BenchSpec {
         settings.collect()
     }
 
-    /// The arguments after `quorate` that reproduce this spec: `bench`, then the flags that differ from their defaults.
+    /// Returns the arguments after `quorate` that reproduce this spec: `bench`, and the flags that differ from their
+    /// defaults.
     pub fn arguments(&self) -> Vec<String> {
         let mut words = vec!["bench".to_string()];
         for setting in self.settings().into_iter().filter(|setting| !setting.is_default) {
             for value in setting.values {
-                // A path that looks like a flag has to be tied to its own.
+                // A path that looks like a flag must be joined to its own flag.
                 if value.starts_with('-') && value != "-" {
                     words.push(format!("{}={value}", setting.flag));
                 } else {
@@ -384,7 +383,7 @@ impl BenchSpec {
         words
     }
 
-    /// The command that reproduces this spec, quoted for a shell: `quorate bench` and the flags that differ from their defaults.
+    /// Returns the command that reproduces this spec, quoted for a shell.
     pub fn command_line(&self) -> String {
         let words = self.arguments();
         std::iter::once("quorate").chain(words.iter().map(String::as_str)).map(quote).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! The keys of a spec whose value has a little grammar of its own: durations, faults and places of recordings.
+//! Keys of a spec whose value has a small grammar: durations, faults and paths of recordings.
 
 use super::choices::nearest;
 use quorate_operator::{BadValue, Interval, as_text};
@@ -7,29 +7,29 @@ use quorate_types::ReplicaId;
 use std::fmt;
 use std::str::FromStr;
 
-/// One thing that goes wrong on purpose.
+/// Fault to inject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// `silent:3`, `slow=50:1`, `equivocate:0@4s`: the replica misbehaves, from the start, or from so long after the measurement began.
+    /// `silent:3`, `slow=50:1`, `equivocate:0@4s`: the replica misbehaves, from the start or from this time after the
+    /// measurement began.
     Misbehave(ReplicaId, Misbehaviour, Option<Interval>),
-    /// `crash:2@4s`: the replica is killed that long after the measurement began.
+    /// `crash:2@4s`: the replica is killed this long after the measurement began.
     Crash(ReplicaId, Interval),
-    /// `hostile:flood`, `hostile:flood@1s+500ms`: a client without keys does its worst, from the start or from so long after the
-    /// measurement began, to the end or for so long; in the simulator only.
+    /// `hostile:flood`, `hostile:flood@1s+500ms`: a client without keys attacks, from the start or from this time after
+    /// the measurement began, to the end or for this duration. Only in the simulator.
     Hostile(Hostility, Option<Interval>, Option<Interval>),
-    /// `restart:2@8s+500ms`: the replica is killed that long after the measurement began, and started again so much later;
-    /// [`DEFAULT_AWAY`] if that is left out.
+    /// `restart:2@8s+500ms`: the replica is killed this long after the measurement began, and restarted this much
+    /// later; [`DEFAULT_AWAY`] if that is omitted.
     Restart(ReplicaId, Interval, Interval),
 }
 
-/// How long a replica is away that is started again.
+/// Default downtime of a replica that is restarted.
 pub const DEFAULT_AWAY: Interval = Interval::from_millis(1000);
 
-/// How a replica misbehaves.
 pub use quorate_byzantine::Fault as Misbehaviour;
 
 impl Fault {
-    /// The replica it happens to, if it happens to one.
+    /// Returns the replica at fault; `None` for a client.
     pub fn replica(self) -> Option<ReplicaId> {
         match self {
             Fault::Misbehave(replica, ..) | Fault::Crash(replica, _) | Fault::Restart(replica, ..) => Some(replica),
@@ -37,7 +37,7 @@ impl Fault {
         }
     }
 
-    /// How long after the measurement began it happens; none if from the start.
+    /// Returns the start after the measurement began; `None` if the fault exists from the start.
     pub fn at(self) -> Option<Interval> {
         match self {
             Fault::Misbehave(_, _, at) | Fault::Hostile(_, at, _) => at,
@@ -45,7 +45,7 @@ impl Fault {
         }
     }
 
-    /// How long after the measurement began all is done that has to be done to the replica, in milliseconds; never if it stays so.
+    /// Returns the time after the measurement began at which the fault is over, in milliseconds; `None` if it lasts.
     pub fn over_ms(self) -> Option<u64> {
         match self {
             Fault::Restart(_, at, away) => Some(at.as_millis() + away.as_millis()),
@@ -69,7 +69,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The names of the faults that are no misbehaviour.
+/// Names of the faults that are not misbehaviour.
 const CRASH: &str = "crash";
 const RESTART: &str = "restart";
 const HOSTILE: &str = "hostile";
@@ -82,8 +82,9 @@ impl FromStr for Fault {
             kind: "fault",
             given: text.to_string(),
             why,
-            forms: "KIND:R or KIND:R@TIME, where R is a replica from 0, as in silent:3, slow=50:1, equivocate:0@4s, crash:2@4s, restart:1@4s+500ms, \
-                    or hostile:CLIENT@TIME+TIME as in hostile:flood; docs/BYZANTINE.md and docs/SIMULATOR.md list the kinds",
+            forms: "KIND:R or KIND:R@TIME, where R is a replica from 0, as in silent:3, slow=50:1, equivocate:0@4s, \
+                    crash:2@4s, restart:1@4s+500ms, or hostile:CLIENT@TIME+TIME as in hostile:flood; \
+                    docs/BYZANTINE.md and docs/SIMULATOR.md list the kinds",
         };
         let (kind, rest) = text.split_once(':').ok_or_else(|| bad(" (which replica?)".into()))?;
         let (number, at) = match rest.split_once('@') {
@@ -95,7 +96,7 @@ impl FromStr for Fault {
         }
         let replica = match number.parse::<u16>() {
             Ok(replica) => ReplicaId(replica),
-            Err(_) => return Err(bad(format!(" (`{number}` is no replica)"))),
+            Err(_) => return Err(bad(format!(" (`{number}` is not a replica)"))),
         };
         let (at, away) = match at.and_then(|at| at.split_once('+')) {
             Some((at, away)) if kind == RESTART => (Some(at), Some(away)),
@@ -127,7 +128,7 @@ impl FromStr for Fault {
     }
 }
 
-/// Reads what follows `hostile:`.
+/// Parses the part after `hostile:`.
 fn hostile(client: &str, times: Option<&str>) -> Result<Fault, String> {
     let client = client.parse::<Hostility>().map_err(|error| error.to_string())?;
     let (at, time) = match times.map(|times| times.split_once('+').map_or((times, None), |(at, time)| (at, Some(time))))
@@ -141,10 +142,10 @@ fn hostile(client: &str, times: Option<&str>) -> Result<Fault, String> {
 
 as_text!(Fault);
 
-/// Where replicas are recorded.
+/// Replicas to record, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The one that is; all, if none is named.
+    /// The only replica to record; `None` for all.
     pub replica: Option<ReplicaId>,
     /// The file, or the directory of the files.
     pub path: String,

@@ -11,34 +11,32 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// A value starts with the number of its client, so each value is written at most once.
+/// A value contains the number of its client, so no value is written twice.
 const CLIENT_SHIFT: u32 = 40;
-/// Resends a command for this long before its outcome counts as unknown: longer than any fault lasts.
+/// Maximum time to resend a command before its outcome counts as unknown; longer than any fault.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause before the next attempt to connect to enough replicas.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Report of a client, in the order of its observations.
+/// Observation of a client, in chronological order.
 pub enum Seen {
     Operation(Operation),
     /// The client no longer uses keys of earlier generations.
     Reached {
         client: usize,
-        /// The current generation, or `u64::MAX` once the client has ended.
+        /// The current generation, or `u64::MAX` once the client has stopped.
         generation: u64,
     },
 }
 
 /// State shared by all clients.
 pub struct Ground {
-    /// Zero of the history's clock.
+    /// Origin of the history's clock.
     pub start: Instant,
     pub clients: usize,
-    /// Number of operations begun.
     pub begun: AtomicU64,
-    /// Number of operations answered.
     pub answered: AtomicU64,
-    /// Tells the clients to end.
+    /// Asks the clients to stop.
     pub stop: AtomicBool,
 }
 
@@ -74,7 +72,7 @@ pub fn run(
     config.request_timeout_ms = REQUEST_TIMEOUT.as_millis() as u64;
     let mut client = None;
     let mut written = (number as u64) << CLIENT_SHIFT;
-    // The last observed value of a key: a guess that lets some replacements succeed.
+    // Last observed value of a key: a guess that lets some replacements succeed.
     let mut last: (u64, Value) = (0, None);
     let mut reached = 0;
     while !ground.stop.load(Ordering::SeqCst) {
@@ -90,7 +88,7 @@ pub fn run(
             },
         };
         let generation = ground.begun.fetch_add(1, Ordering::SeqCst) / OPERATIONS_PER_GENERATION;
-        // The receiver is gone only once the run is over.
+        // The receiver is dropped only after the run.
         if generation > reached && seen.send(Seen::Reached { client: number, generation }).is_err() {
             break;
         }

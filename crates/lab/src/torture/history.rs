@@ -1,6 +1,6 @@
 //! Histories of the key-value store as clients observe them, and a check that they are linearizable.
 //!
-//! Keys are independent, so each is checked by itself as a register (P-compositionality: Horn and Kroening, FORTE
+//! Keys are independent, so each is checked on its own as a register (P-compositionality: Horn and Kroening, FORTE
 //! 2015). Each value is written at most once and names its client, so a lost or repeated write makes the history
 //! non-linearizable.
 
@@ -93,7 +93,7 @@ pub fn is_linearizable(operations: &[Operation]) -> bool {
     if operations.is_empty() {
         return true;
     }
-    // Ties favour the clients: a call at the time of another operation's return counts as concurrent with it.
+    // Ties favour the cluster: a call at the time of another operation's return counts as concurrent with it.
     let mut moments: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * operations.len());
     for (at, operation) in operations.iter().enumerate() {
         assert!(operation.key == operations[0].key && operation.called_ns <= operation.returned_ns);
@@ -101,7 +101,7 @@ pub fn is_linearizable(operations: &[Operation]) -> bool {
         moments.push((operation.returned_ns, true, at));
     }
     moments.sort_unstable();
-    // For the checker, each operation is a process of its own.
+    // To the checker, each operation is a process of its own.
     let actions = moments.into_iter().map(|(_, returned, at)| {
         let said = (operations[at].request, operations[at].answer);
         (at, if returned { Action::Response(said) } else { Action::Call(said) })

@@ -1,13 +1,13 @@
 //! Checks histories while they grow, so that hours of them fit into memory. Clients move on to fresh keys after a
-//! while; a key that no client uses any more is checked and dropped.
+//! while; a key is checked and dropped once no client uses it.
 
 use super::history::{Operation, is_linearizable};
 use std::collections::BTreeMap;
 
-/// Keys in use at a time.
+/// Number of keys in use at a time.
 pub const KEYS: u64 = 16;
-/// Operations after which all clients move on to fresh keys. The checker needs memory quadratic in the operations per
-/// key.
+/// Number of operations after which all clients move on to fresh keys. The checker needs memory quadratic in the
+/// operations per key.
 pub const OPERATIONS_PER_GENERATION: u64 = KEYS * 500;
 
 /// Key whose history is not linearizable.
@@ -18,7 +18,7 @@ pub struct Violation {
     pub operations: Vec<Operation>,
 }
 
-/// Collects operations by key and checks each key once no client uses it any more.
+/// Collects operations by key, and checks each key once no client uses it.
 pub struct Judge {
     /// By client, the generation of keys that it uses.
     generations: Vec<u64>,
@@ -31,7 +31,7 @@ pub struct Judge {
 
 impl Judge {
     pub fn new(clients: usize) -> Judge {
-        assert!(clients > 0, "without clients there is nothing to judge");
+        assert!(clients > 0, "at least one client is needed");
         Judge {
             generations: vec![0; clients],
             open: BTreeMap::new(),
@@ -49,8 +49,8 @@ impl Judge {
         self.open.entry(operation.key).or_default().push(operation);
     }
 
-    /// Notes that a client has reported all its operations on keys of earlier generations. Checks keys that no client
-    /// uses any more.
+    /// Notes that a client has reported all its operations on keys of earlier generations. Checks the keys that no
+    /// client uses any more.
     pub fn on_reached(&mut self, client: usize, generation: u64) {
         self.generations[client] = generation;
         let oldest = self.generations.iter().copied().min().expect("there are clients");
@@ -64,7 +64,6 @@ impl Judge {
         }
     }
 
-    /// Returns the number of operations so far.
     pub fn operations(&self) -> u64 {
         self.operations
     }
@@ -74,7 +73,6 @@ impl Judge {
         self.unknown
     }
 
-    /// Returns the number of keys checked so far.
     pub fn keys(&self) -> u64 {
         self.keys
     }

@@ -1,6 +1,7 @@
-//! Torture: kills, pauses and restarts the processes of a cluster under load, and checks what its clients observe.
+//! Torture: kills, pauses and restarts the processes of a cluster under load, and checks the observations of its
+//! clients.
 //!
-//! No acknowledged command may be lost, none may be executed twice, and afterwards the cluster must answer again.
+//! No acknowledged command may be lost or executed twice, and afterwards the cluster must answer again.
 
 mod clients;
 pub mod history;
@@ -25,24 +26,24 @@ use std::thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Interval between two looks at the cluster.
+/// Interval between checks of the cluster.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time until the cluster answers again after all replicas are back. Later counts as a stall.
+/// Maximum time until the cluster answers again once all replicas have returned; more is a stall.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
 /// Timeout for reading the status of the replicas.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Duration of the undisturbed load at the start and the end, for comparison.
 const UNDISTURBED: Duration = Duration::from_secs(2);
 
-/// Log line of a replica that installed the state of its peers.
+/// Log line of a replica that installed a state of its peers.
 const TAKEN_OVER: &str = "goes on from the others' state";
 
-/// Why there is no verdict.
+/// Reason why there is no verdict.
 #[derive(Debug, Error)]
 pub enum TortureError {
     #[error(transparent)]
     Bench(#[from] BenchError),
-    #[error("a client cannot go on: {0}")]
+    #[error("a client cannot continue: {0}")]
     Client(#[from] ClientError),
     #[error("cannot start a client's thread: {0}")]
     Thread(std::io::Error),
@@ -54,13 +55,13 @@ impl TortureError {
         matches!(self, TortureError::Bench(error) if error.is_disk_trouble())
     }
 
-    /// Returns whether the arguments are wrong, rather than something that happened during the run.
+    /// Returns whether the arguments are wrong, rather than the run having failed.
     pub fn is_wrong_call(&self) -> bool {
         matches!(self, TortureError::Bench(error) if error.is_wrong_call())
     }
 }
 
-/// Tortures a cluster of the shape of `spec`, as processes on this machine. Reports each blow to `on_blow`.
+/// Tortures a cluster of the shape of `spec`, as processes on this machine. Reports each fault to `on_blow`.
 ///
 /// # Errors
 /// If the cluster or its clients cannot run. A safety violation is part of the verdict, not an error.
@@ -142,7 +143,7 @@ fn torment(
     Ok(course)
 }
 
-/// Waits for `time`, or until the run is to end.
+/// Waits for `time`, or until the run is asked to end.
 fn pause(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time && partial::goes_on() {
@@ -150,7 +151,7 @@ fn pause(time: Duration) {
     }
 }
 
-/// Takes the victims of a blow down and brings them back.
+/// Injects a fault: takes its victims down and brings them back.
 fn strike(blow: &Blow, processes: &mut Processes) -> Result<(), BenchError> {
     for victim in &blow.victims {
         match blow.kind {
@@ -169,8 +170,8 @@ fn strike(blow: &Blow, processes: &mut Processes) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Waits until a command sent from now on must have been answered, and returns the time it took; `None` if it takes too
-/// long. At most one answer per client was already under way, so one more than that is enough.
+/// Waits until a command sent from now on must have been answered, and returns the duration; `None` if it takes too
+/// long. Each client had at most one command in flight, so one answer more than there are clients is enough.
 fn await_answer(ground: &Ground, processes: &mut Processes) -> Result<Option<Duration>, BenchError> {
     let (start, before) = (Instant::now(), ground.answered.load(Ordering::SeqCst));
     let enough = before + ground.clients as u64 + 1;
@@ -190,7 +191,7 @@ fn undisturbed_rate(ground: &Ground) -> f64 {
     (ground.answered.load(Ordering::SeqCst) - before) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// Fails if replicas executed different commands, or do not reach a common height although no client sends commands.
+/// Fails if replicas executed different commands, or do not reach a common height after the load.
 fn divergence(config: &ClientConfig) -> Result<(), String> {
     let mut probe = StatusProbe::connect(config).map_err(|error| error.to_string())?;
     let start = Instant::now();

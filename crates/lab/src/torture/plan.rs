@@ -1,4 +1,4 @@
-//! Plan of the faults, drawn from a seed.
+//! Sequence of faults, drawn from a seed.
 
 use quorate_types::{Quorum, ReplicaId};
 use rand::seq::SliceRandom;
@@ -7,17 +7,17 @@ use rand_chacha::ChaCha12Rng;
 use std::fmt;
 use std::time::Duration;
 
-/// Pause before a blow, in milliseconds.
+/// Range of the pause before a fault, in milliseconds.
 const CALM_MS: std::ops::Range<u64> = 200..2_500;
-/// Downtime of the victims of a blow, in milliseconds.
+/// Range of the victims' downtime, in milliseconds.
 const AWAY_MS: std::ops::Range<u64> = 0..3_000;
-/// Time between the returns of two victims, in milliseconds.
+/// Range of the time between the returns of two victims, in milliseconds.
 const STAGGER_MS: std::ops::Range<u64> = 0..500;
 
-/// Kind of a blow.
+/// Kind of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Killed with -9 and restarted.
+    /// Killed with SIGKILL and restarted.
     Kill,
     /// Paused with SIGSTOP and continued.
     Pause,
@@ -29,7 +29,7 @@ pub struct Blow {
     pub kind: Kind,
     /// In the order of their return.
     pub victims: Vec<ReplicaId>,
-    /// Pause before the blow.
+    /// Pause before the fault.
     pub calm: Duration,
     /// Downtime of the first victim.
     pub away: Duration,
@@ -45,7 +45,7 @@ impl fmt::Display for Blow {
     }
 }
 
-/// Endless series of blows.
+/// Endless sequence of faults.
 pub struct Plan {
     random: ChaCha12Rng,
     quorum: Quorum,
@@ -60,7 +60,7 @@ impl Plan {
 impl Iterator for Plan {
     type Item = Blow;
 
-    /// Draws one victim, f or all, with equal chances. Two of three blows kill.
+    /// Draws one victim, f or all, with equal probability. Two of three faults kill.
     fn next(&mut self) -> Option<Blow> {
         let (random, n) = (&mut self.random, self.quorum.replicas());
         let mut victims: Vec<ReplicaId> = (0..n as u16).map(ReplicaId).collect();

@@ -4,21 +4,19 @@ use crate::spec::Retention;
 use serde::Serialize;
 use std::fmt;
 
-/// Result of a torture run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// Seed of the blows and of the clients' commands.
+    /// Seed of the faults and of the clients' commands.
     pub seed: u64,
     /// How far the run had come when a signal ended it; `None` if it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// How much history the replicas keep for those that are down.
+    /// Blocks that the replicas keep for peers that were down.
     pub retention: Retention,
-    /// Duration.
     pub seconds: f64,
-    /// Blows, with the second of each.
+    /// Faults, each with its second.
     pub blows: Vec<(f64, String)>,
-    /// Commands that the clients began.
+    /// Number of commands that the clients began.
     pub operations: u64,
     /// Commands that were never answered.
     pub unanswered: u64,
@@ -30,7 +28,7 @@ pub struct Verdict {
     pub divergence: Option<String>,
     /// The second at which the cluster stalled.
     pub stalled_at: Option<f64>,
-    /// How often a replica was too far behind for blocks and installed the state of its peers.
+    /// Number of times that a replica was too far behind for blocks and installed a state of its peers.
     pub states_taken_over: usize,
     /// Maximum time in seconds from the return of the last victim to the next answer.
     pub longest_recovery_seconds: f64,
@@ -39,10 +37,10 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns a message if no blow was struck: the run then shows nothing.
+    /// Returns a message if no fault was injected: the run then shows nothing.
     pub fn nothing_done(&self) -> Option<String> {
         let nothing = self.blows.is_empty() && self.partial.is_none() && self.stalled_at.is_none();
-        nothing.then(|| "no blow was struck, so the run shows nothing; help: raise --minutes".to_owned())
+        nothing.then(|| "no fault was injected, so the run shows nothing; help: raise --minutes".to_owned())
     }
 
     /// Returns whether the cluster was safe and live.
@@ -60,12 +58,12 @@ impl fmt::Display for Verdict {
         let Verdict { operations, unanswered, keys, states_taken_over: taken_over, .. } = self;
         let (before, after) = self.operations_per_second;
         let mut lines = vec![
-            format!("{} blows in {:.0} s, seed {}", self.blows.len(), self.seconds, self.seed),
+            format!("{} faults in {:.0} s, seed {}", self.blows.len(), self.seconds, self.seed),
             self.retention.to_string(),
             format!("{operations} commands, {unanswered} of them never answered, in {keys} histories of one key each"),
-            format!("{taken_over} times a replica was too far behind for blocks and took over its peers' state"),
-            format!("answers resumed at most {:.2} s after the victims were back", self.longest_recovery_seconds),
-            format!("{before:.0} commands a second before the first blow, {after:.0} after the last"),
+            format!("{taken_over} times a replica was too far behind for blocks and fetched a state"),
+            format!("answers resumed at most {:.2} s after the victims returned", self.longest_recovery_seconds),
+            format!("{before:.0} commands per second before the first fault, {after:.0} after the last"),
         ];
         match self.violations.len() {
             0 => lines.push("linearizable: no acknowledged command was lost, none was executed twice".into()),

@@ -1,4 +1,4 @@
-//! Clients that run one command at a time, and the judge that checks everything they observe.
+//! Clients that run one command at a time, and the checker of their observations.
 
 use super::TortureError;
 use super::clients::{self, Ground, Seen};
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-/// Running clients and their judge.
+/// Running clients and the checker of their observations.
 pub struct Witnesses {
     pub ground: Arc<Ground>,
     workers: Vec<JoinHandle<Result<(), ClientError>>>,
@@ -45,7 +45,7 @@ impl Witnesses {
         Ok(Witnesses { ground, workers, judging: judging.map_err(TortureError::Thread)? })
     }
 
-    /// Stops the clients and waits until everything they observed is checked.
+    /// Stops the clients and waits until all their observations are checked.
     ///
     /// # Errors
     /// If a client could not work at all.

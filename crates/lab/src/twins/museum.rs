@@ -1,4 +1,4 @@
-//! `quorate museum`: historical bugs, reintroduced one at a time, and the tests that find them. Only with the feature
+//! `quorate museum`: historical bugs, reintroduced one at a time, and the tests that find them. Needs the feature
 //! `museum`: without it, no replica in this program can be given a bug.
 
 #[cfg(feature = "museum")]
@@ -15,12 +15,12 @@ use quorate_consensus::config::ProtocolKind;
 use serde::Serialize;
 use thiserror::Error;
 
-/// Name of the threads that play exhibits. A panic there is the effect of a bug, not a bug of the museum.
+/// Name of the threads that play exhibits. A panic there is caused by a reintroduced bug, not by a bug of the museum.
 pub const THREAD_NAME: &str = "exhibit";
 /// Width of the table, in characters.
 const TABLE_WIDTH: u16 = 150;
 
-/// All flags of `quorate museum`.
+/// Flags of `quorate museum`.
 #[derive(Args, Clone, Debug)]
 pub struct MuseumArgs {
     /// Visit only these exhibits: all with a number, such as 8, or a single one, such as 8b [default: all].
@@ -40,7 +40,7 @@ pub struct MuseumArgs {
     pub json: Option<String>,
 }
 
-/// Why an exhibit cannot be visited.
+/// Reason why an exhibit cannot be visited.
 #[derive(Debug, Error)]
 pub enum MuseumError {
     /// The feature is off.
@@ -51,12 +51,8 @@ pub enum MuseumError {
     NotBuilt,
     /// No exhibit has this name.
     #[error("there is no exhibit `{name}`; help: use one of {known}")]
-    Unknown {
-        name: String,
-        /// Names of all exhibits.
-        known: String,
-    },
-    /// The bug is on the list but is not exhibited.
+    Unknown { name: String, known: String },
+    /// The bug is listed but not exhibited.
     #[error("exhibit {number} is not shown: {bug}: {why}")]
     Absent { number: u8, bug: &'static str, why: &'static str },
 }
@@ -74,7 +70,7 @@ pub struct MuseumResult {
     /// How far the visit had come when a signal ended it; `None` if it completed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// Bugs that are on the list but not exhibited.
+    /// Bugs that are listed but not exhibited.
     pub absent: Vec<AbsentResult>,
     pub wall_seconds: f64,
     pub threads: usize,
@@ -82,7 +78,6 @@ pub struct MuseumResult {
     pub version: String,
 }
 
-/// Result of one exhibit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ExhibitResult {
     /// Name, such as 8b.
@@ -92,7 +87,6 @@ pub struct ExhibitResult {
     pub source: &'static str,
     /// The mutant; `None` if the bug is a configuration, or outside the replica's core.
     pub mutant: Option<String>,
-    /// The protocol that has the bug.
     pub protocol: ProtocolKind,
     /// Whether every hunt found the bug, and no scenario shows a violation without it.
     pub passed: bool,
@@ -101,30 +95,26 @@ pub struct ExhibitResult {
     pub seconds: f64,
 }
 
-/// Result of one hunt.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HuntResult {
     /// `directed`, `twins`, `mutation`, `random`, `crash-sweep` or `lasso`.
     pub hunt: &'static str,
     /// Maximum number of scenarios until the bug must be found.
     pub budget: u64,
-    /// The violation that was found.
     pub found: Option<FoundResult>,
     /// A violation in the same scenarios without the bug.
     pub without_bug: Option<FoundResult>,
 }
 
-/// Violation that a hunt found.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FoundResult {
     /// Number of the scenario, from 1.
     pub scenarios: u64,
-    /// The invariant that is violated.
     pub law: &'static str,
     pub what: String,
 }
 
-/// Bug that is on the list but not exhibited.
+/// Bug that is listed but not exhibited.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AbsentResult {
     pub number: u8,
@@ -133,7 +123,7 @@ pub struct AbsentResult {
     pub why: &'static str,
 }
 
-/// Stands in for the museum.
+/// Replaces the museum in builds without it.
 ///
 /// # Errors
 /// Always: the feature `museum` is off.
@@ -142,7 +132,7 @@ pub fn transcripts(_arguments: &MuseumArgs) -> Result<String, MuseumError> {
     Err(MuseumError::NotBuilt)
 }
 
-/// Stands in for the museum.
+/// Replaces the museum in builds without it.
 ///
 /// # Errors
 /// Always: the feature `museum` is off.

@@ -78,7 +78,7 @@ pub struct ChoiceArgs {
     pub shard: Shard,
 }
 
-/// All flags of `quorate twins generate`.
+/// Flags of `quorate twins generate`.
 #[derive(Args, Clone, Debug)]
 pub struct GenerateArgs {
     #[command(flatten)]
@@ -93,7 +93,7 @@ pub struct GenerateArgs {
     pub out: String,
 }
 
-/// All flags of `quorate twins run`.
+/// Flags of `quorate twins run`.
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
     /// The protocol.
@@ -138,14 +138,14 @@ pub struct EntryArgs {
     pub protocol: Option<ProtocolKind>,
 }
 
-/// All flags of `quorate twins replay`.
+/// Flags of `quorate twins replay`.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArgs {
     #[command(flatten)]
     pub entry: EntryArgs,
 }
 
-/// All flags of `quorate twins shrink`.
+/// Flags of `quorate twins shrink`.
 #[derive(Args, Clone, Debug)]
 pub struct ShrinkArgs {
     #[command(flatten)]
@@ -155,10 +155,9 @@ pub struct ShrinkArgs {
     pub out: String,
 }
 
-/// Why a command of `quorate twins` failed.
 #[derive(Debug, Error)]
 pub enum TwinsError {
-    /// The cast is impossible.
+    /// The combination of replicas, faults and twins is impossible.
     #[error(transparent)]
     Cast(#[from] ScenarioError),
     /// The scenarios of the shape cannot be counted.
@@ -179,8 +178,7 @@ pub enum TwinsError {
         line: usize,
         source: ScenarioError,
     },
-    /// The file does not have the line.
-    #[error("{path} has no line {line}, it has {scenarios} scenarios, one per line")]
+    #[error("{path} has no line {line}: it has {scenarios} scenarios, one per line")]
     NoSuchLine {
         path: String,
         /// From 1.
@@ -195,7 +193,7 @@ pub enum TwinsError {
 }
 
 impl TwinsError {
-    /// Returns whether the arguments are wrong, rather than something that happened during the run.
+    /// Returns whether the arguments are wrong, rather than the run having failed.
     pub fn is_wrong_call(&self) -> bool {
         !matches!(self, TwinsError::Write { .. } | TwinsError::Safe(_))
     }
@@ -205,7 +203,7 @@ impl ShapeArgs {
     /// Returns all scenarios of the shape.
     ///
     /// # Errors
-    /// If the cast is impossible, or there are too many scenarios to count.
+    /// If the replicas, faults and twins do not fit, or there are too many scenarios to count.
     pub fn space(&self) -> Result<Space, TwinsError> {
         let cast = scenario::cast(self.replicas, self.faults, self.twins)?.with_hostile(self.hostile);
         let (partitions, rounds, one_way) = (self.partitions, self.rounds, self.one_way);

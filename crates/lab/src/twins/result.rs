@@ -17,15 +17,14 @@ pub struct TwinsResult {
     pub protocol: ProtocolKind,
     /// Shape of the scenarios; `None` if they come from a file.
     pub shape: Option<ShapeResult>,
-    /// The file they come from.
+    /// File that contains the scenarios.
     pub input: Option<String>,
     /// Number of scenarios drawn; `None` if they were taken in order.
     pub sample: Option<u64>,
     /// Seed of the sample.
     pub seed: Option<u64>,
-    /// The part that was played: K of N.
+    /// Part of the selection that was played: K of N.
     pub shard: [u64; 2],
-    /// Scenarios that were played.
     pub scenarios: u64,
     /// Scenarios that violate an unconditional invariant.
     #[serde(rename = "unsafe")]
@@ -37,7 +36,7 @@ pub struct TwinsResult {
     pub threads: usize,
     /// The first scenarios with violations.
     pub findings: Vec<FindingResult>,
-    /// The file in which they were saved.
+    /// File in which they were saved.
     pub saved: Option<String>,
     /// The content of that file.
     #[serde(skip)]
@@ -57,9 +56,9 @@ pub struct TwinsResult {
 /// Shape of scenarios.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ShapeResult {
-    /// n.
+    /// Number of replicas, n.
     pub replicas: usize,
-    /// f.
+    /// Tolerated Byzantine replicas, f.
     pub faults: usize,
     /// Replicas with a second instance.
     pub twins: usize,
@@ -81,7 +80,6 @@ pub struct FindingResult {
     pub number: u64,
     /// `unsafe` or `stalled`.
     pub verdict: &'static str,
-    /// The invariant that is violated.
     pub law: &'static str,
     pub what: String,
 }

@@ -35,7 +35,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Exhibit>, MuseumError> {
 pub fn transcripts(arguments: &MuseumArgs) -> Result<String, MuseumError> {
     let exhibits = chosen(&arguments.exhibit)?;
     let text = exhibits.iter().map(|exhibit| {
-        // On a thread with the name that marks panics as effects of the bug.
+        // On a thread whose name marks panics as effects of the bug.
         let play = || exhibit.transcript(true);
         let ending = thread::scope(|scope| {
             let player = thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, play);
