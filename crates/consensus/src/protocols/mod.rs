@@ -8,6 +8,7 @@ pub mod parts;
 pub mod pbft;
 pub mod protocol;
 pub mod registry;
+pub mod turn;
 pub mod views;
 
 use crate::config::{Config, LeaderKind, VotesTo};

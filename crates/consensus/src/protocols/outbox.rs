@@ -1,20 +1,14 @@
-//! Output of a protocol. A statement becomes a journal record and a message that waits for it.
+//! Output of a step: actions for the host, and what the shell handles before the step ends.
 
-use crate::data::pool::{MAX_RELAYED_BUNDLES, Need};
-use crate::data::store::Taken;
-use crate::protocols::parts::Parts;
-use crate::recovery::checkpoints::Meaning;
+use crate::data::pool::Pool;
 use crate::recovery::journal::{BUNDLES_RECORD_BYTES, Record};
 use crate::seam::{Action, Drop, Envelope, Evidence, Halt, Mark, Message, RecordId, Timer, To};
-use crate::voting::fairness::Finding;
-use crate::voting::safety::Ballot;
-use bytes::Bytes;
-use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Encoder, Height, ReplicaId, Time, View, Vote};
+use quorate_types::{Block, Bundle, Digest, Encoder, ReplicaId, View, Vote};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Collector of a protocol's actions during a step.
+/// Collector of the actions of a step, in order.
 pub struct Outbox<M> {
     pub(crate) actions: Vec<Action<M>>,
     pub(crate) votes: Vec<Vote>,
@@ -74,17 +68,11 @@ impl<M: Message> Outbox<M> {
         self.reservation = None;
     }
 
-    /// Journals a block with its bundles, after any of its ancestors that are not journaled yet.
-    pub fn keep_block(&mut self, parts: &mut Parts, digest: &Digest) {
-        for block in parts.store.tree.take_unjournaled(digest) {
-            self.persist_block(parts, block);
-        }
-    }
-
-    pub(crate) fn persist_block(&mut self, parts: &Parts, block: Arc<Block>) {
+    /// Journals a block after its bundles.
+    pub(crate) fn persist_block(&mut self, pool: &Pool, block: Arc<Block>) {
         let (mut bundles, mut bytes) = (Vec::with_capacity(block.payload.len()), 0);
         for digest in &block.payload {
-            let bundle = parts.store.pool.get(digest).expect("a block's bundles are kept as long as the block");
+            let bundle = pool.get(digest).expect("a block's bundles are kept as long as the block");
             let size = bundle.body().len();
             if bytes + size > BUNDLES_RECORD_BYTES && !bundles.is_empty() {
                 self.persist(Record::Bundles(std::mem::take(&mut bundles)));
@@ -106,46 +94,6 @@ impl<M: Message> Outbox<M> {
         self.persist(Record::Message(out.finish()));
     }
 
-    /// Casts a ballot: makes its promise and the block it is on durable, signs the vote, wraps it in a message and
-    /// sends it, in this order.
-    pub fn cast(&mut self, parts: &mut Parts, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
-        self.cast_in_envelope(parts, ballot, to, |vote| Envelope::Protocol(wrap(vote)));
-    }
-
-    /// Casts a ballot whose vote is not a message of the protocol.
-    pub(crate) fn cast_in_envelope(
-        &mut self,
-        parts: &mut Parts,
-        ballot: &Ballot,
-        to: To,
-        wrap: impl FnOnce(Vote) -> Envelope<M>,
-    ) {
-        self.keep_block(parts, &ballot.subject().digest);
-        let after = self.persist(Record::Promise(parts.safety.promise(ballot)));
-        let message = wrap(ballot.to_vote(parts.me));
-        self.actions.push(Action::Send { to, message, after: Some(after), sign: true });
-    }
-
-    /// Casts the ballot of a proposal to all. The proposal need not wait for its own record if this replica's statement
-    /// in the previous view is durable, because that reserves the view; see
-    /// [`Promise::reserves`](crate::voting::safety::Promise::reserves). A block then waits for the disks of its voters, but not
-    /// for its proposer's first.
-    pub fn cast_proposal(&mut self, parts: &mut Parts, ballot: &Ballot, wrap: impl FnOnce(Vote) -> M) {
-        let reservation = self.reservation.filter(|(view, _)| *view == ballot.subject().view);
-        self.cast(parts, ballot, To::All, wrap);
-        if let (Some((_, record)), Some(Action::Send { after, .. })) = (reservation, self.actions.last_mut()) {
-            *after = after.map(|own| own.min(record));
-        }
-    }
-
-    /// Casts a ballot whose vote needs no signature, because the channel authenticates its sender to all recipients.
-    pub fn cast_unsigned(&mut self, parts: &mut Parts, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
-        self.cast(parts, ballot, to, wrap);
-        if let Some(Action::Send { sign, .. }) = self.actions.last_mut() {
-            *sign = false;
-        }
-    }
-
     /// Repeats the last cast `times` times to the others, for links that lose messages.
     pub fn repeat(&mut self, times: usize) {
         let Some(Action::Send { message, after, sign, .. }) = self.actions.last().cloned() else {
@@ -155,27 +103,31 @@ impl<M: Message> Outbox<M> {
         self.actions.extend(std::iter::repeat_n(again, times));
     }
 
+    /// Returns the record that must be durable before this replica proposes in `view`, if its journal holds a
+    /// reservation of that view; see [`Promise::reserves`](crate::voting::safety::Promise::reserves).
+    pub(crate) fn reservation(&self, view: View) -> Option<RecordId> {
+        self.reservation.filter(|(reserved, _)| *reserved == view).map(|(_, record)| record)
+    }
+
+    /// Sends a message once a record is durable.
+    pub(crate) fn send_after(&mut self, after: RecordId, to: To, message: Envelope<M>, sign: bool) {
+        self.actions.push(Action::Send { to, message, after: Some(after), sign });
+    }
+
     /// Sends an earlier statement again, signed. Waits for the last statement's record, in case the earlier one is not
     /// durable yet.
     pub fn recast(&mut self, to: To, message: M) {
-        self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: self.promised, sign: true });
+        self.recast_envelope(to, Envelope::Protocol(message));
+    }
+
+    /// Sends an earlier statement again that is not a message of the protocol.
+    pub(crate) fn recast_envelope(&mut self, to: To, message: Envelope<M>) {
+        self.actions.push(Action::Send { to, message, after: self.promised, sign: true });
     }
 
     /// Sends an earlier statement again, without a signature.
     pub fn recast_unsigned(&mut self, to: To, message: M) {
         self.actions.push(Action::Send { to, message: Envelope::Protocol(message), after: self.promised, sign: false });
-    }
-
-    /// Repeats the vote for the last checkpoint if that is not stable yet: replicas that were down too may have missed
-    /// it.
-    pub(crate) fn repeat_checkpoint(&mut self, parts: &Parts) {
-        let stable = parts.checkpoints.stable().subject.height;
-        let Some(last) = parts.safety.last(Domain::Checkpoint).filter(|last| last.subject.height > stable) else {
-            return;
-        };
-        let (subject, attachment) = (last.subject, last.attachment.clone());
-        let message = Envelope::Checkpoint(Vote { subject, attachment, voter: parts.me, signature: Bytes::new() });
-        self.actions.push(Action::Send { to: To::All, message, after: self.promised, sign: true });
     }
 
     /// Queues a vote that was part of a message for counting.
@@ -208,92 +160,10 @@ impl<M: Message> Outbox<M> {
         self.mark(Mark::Dropped { from, why });
     }
 
-    /// Adds a block to the store; the protocol learns of it once it is complete.
-    pub fn offer(&mut self, now: Time, parts: &mut Parts, block: Arc<Block>, source: ReplicaId) -> Taken {
-        parts.store.offer(now, block, source, &parts.leaders, &mut self.whole)
-    }
-
-    /// Adds a bundle that came with a proposal to the store.
-    pub fn supply(&mut self, parts: &mut Parts, bundle: Bundle) {
-        parts.store.supply_for(bundle, Need::Proposed, &parts.leaders, &mut self.whole);
-    }
-
-    /// Sends waiting bundles to the replica that should propose them.
-    pub fn relay(&mut self, to: ReplicaId, bundles: Vec<Bundle>) {
+    /// Sends waiting bundles to replicas that should propose them, or have them proposed.
+    pub fn relay(&mut self, to: To, bundles: Vec<Bundle>) {
         if !bundles.is_empty() {
-            self.actions.push(Action::Send {
-                to: To::One(to),
-                message: Envelope::Relay(bundles),
-                after: None,
-                sign: false,
-            });
+            self.actions.push(Action::Send { to, message: Envelope::Relay(bundles), after: None, sign: false });
         }
-    }
-
-    /// Returns whether the leader, by its proposal at `proposed`, passed over a command that it should have included.
-    /// Relays commands that have waited for a while to the leader, and overdue ones to all.
-    pub fn hold_to_account(&mut self, now: Time, proposed: Time, leader: ReplicaId, parts: &mut Parts) -> bool {
-        for bundle in parts.fairness.to_relay(now, &parts.store.pool) {
-            self.relay(leader, vec![bundle]);
-        }
-        let finding = parts.fairness.judge(proposed, &parts.store.pool);
-        if let Finding::Late(bundle) | Finding::Overdue(bundle) = finding {
-            self.relay(leader, parts.store.pool.oldest_pending_after(&bundle, MAX_RELAYED_BUNDLES));
-        }
-        if let Finding::Overdue(bundle) = finding
-            && let Some(bundle) = parts.store.pool.get(&bundle).cloned()
-        {
-            let message = Envelope::Relay(vec![bundle]);
-            self.actions.push(Action::Send { to: To::Others, message, after: None, sign: false });
-        }
-        finding == Finding::PassedOver
-    }
-
-    /// Handles the certificate of a checkpoint, which makes it stable if it is the newest.
-    pub fn stabilise(&mut self, parts: &mut Parts, certificate: Certificate) {
-        let height = certificate.subject.height;
-        let meaning = parts.checkpoints.raise(certificate.clone());
-        if meaning != Meaning::Old {
-            self.persist(Record::Certificate(Box::new(certificate)));
-            self.mark(Mark::Stable { height });
-            self.judge_checkpoint(parts, meaning);
-        }
-    }
-
-    /// Acts on the comparison of a checkpoint's certificate with this replica's own execution.
-    pub(crate) fn judge_checkpoint(&mut self, parts: &mut Parts, meaning: Meaning) {
-        match meaning {
-            Meaning::Old | Meaning::Stable => {}
-            Meaning::Kept => {
-                parts.store.keep_above(parts.checkpoints.needed_above());
-                let checkpoint = parts.checkpoints.offered().expect("a state that is kept is offered").clone();
-                self.actions.push(Action::StateStable { checkpoint: Box::new(checkpoint) });
-            }
-            Meaning::Diverged(height) => self.halt(Halt::Diverged { height }),
-        }
-    }
-
-    /// Offers the newest kept state to a peer that lacks blocks no longer available. Returns false if no kept state
-    /// would help.
-    pub fn offer_state(&mut self, parts: &Parts, to: ReplicaId, above: Height) -> bool {
-        let helps = |checkpoint: &&Certificate| checkpoint.subject.height > above;
-        let Some(checkpoint) = parts.checkpoints.offered().filter(helps) else { return false };
-        let message = Envelope::Offer { checkpoint: Box::new(checkpoint.clone()) };
-        self.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
-        true
-    }
-
-    /// Commits every block up to `digest`. Returns false if that contradicts the committed blocks.
-    pub fn commit(&mut self, parts: &mut Parts, digest: &Digest) -> bool {
-        if let Some(block) = parts.store.tree.get(digest).filter(|block| block.height > parts.store.committed()) {
-            let height = block.height;
-            self.keep_block(parts, digest);
-            self.persist(Record::Commit { height, digest: *digest });
-        }
-        let actions = &mut self.actions;
-        parts.store.commit(digest, |block, bundles, frontier| {
-            actions.push(Action::Commit { block, bundles });
-            actions.extend(frontier.map(|frontier| Action::DigestState { frontier }));
-        })
     }
 }

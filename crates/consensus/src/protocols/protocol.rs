@@ -1,14 +1,14 @@
 //! The interface between a protocol and the shell around it.
 
 use crate::protocols::facts::Facts;
-use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
+use crate::protocols::turn::Turn;
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Drop, Message, Timer};
 use crate::voting::leader::Duties;
 use crate::voting::safety::Promise;
 use crate::voting::tally::Counting;
-use quorate_types::{Certificate, Digest, Domain, Height, ReplicaId, Subject, Time, View, Vote};
+use quorate_types::{Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 
 /// Result of screening a message before its certificates are verified.
 #[derive(Debug)]
@@ -72,9 +72,9 @@ pub trait Protocol: Send {
     /// Screens a message cheaply and without side effects; `from` is in the committee.
     fn admit(&self, parts: &Parts, from: ReplicaId, message: &Self::Message) -> Admission;
     /// Handles an event.
-    fn handle(&mut self, now: Time, event: Event<Self::Message>, parts: &mut Parts, out: &mut Outbox<Self::Message>);
+    fn handle(&mut self, event: Event<Self::Message>, turn: &mut Turn<'_, Self::Message>);
     /// Moves to a higher view without evidence that it has begun; see [`Replica::force_view`].
-    fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<Self::Message>);
+    fn force_view(&mut self, view: View, turn: &mut Turn<'_, Self::Message>);
     /// Restores one journal entry. Entries come in journal order and before [`Event::Start`], which resumes from there.
     fn recall(&mut self, recalled: Recalled<'_, Self::Message>, parts: &mut Parts);
     /// Returns the records that open a truncated journal, besides the promises and the uncommitted blocks.

@@ -26,7 +26,7 @@ impl<P: Protocol> Replica<P> {
         if !self.admits(now, from, Question::Blocks(digest, above)) {
             return;
         }
-        if above < self.parts.store.whole_above() && self.out.offer_state(&self.parts, from, above) {
+        if above < self.parts.store.whole_above() && self.turn(now).offer_state(from, above) {
             return self.parts.answers.charge(from, 0);
         }
         let blocks = self.parts.store.blocks(digest, above, usize::from(most).min(MAX_FETCHED_BLOCKS));
@@ -45,7 +45,7 @@ impl<P: Protocol> Replica<P> {
         if !bundles.is_empty() {
             let bytes = bundles.iter().map(|bundle| bundle.body().len()).sum();
             self.answer(from, bytes, Envelope::Bundles(bundles));
-        } else if above < self.parts.store.whole_above() && self.out.offer_state(&self.parts, from, above) {
+        } else if above < self.parts.store.whole_above() && self.turn(now).offer_state(from, above) {
             self.parts.answers.charge(from, 0);
         }
     }
@@ -67,9 +67,9 @@ impl<P: Protocol> Replica<P> {
     }
 
     /// Sends a part of a state that a peer requested; if it is gone, offers a newer state.
-    pub(super) fn state_read(&mut self, to: ReplicaId, height: Height, part: Part, bytes: Option<Bytes>) {
+    pub(super) fn state_read(&mut self, now: Time, to: ReplicaId, height: Height, part: Part, bytes: Option<Bytes>) {
         if bytes.is_none() {
-            self.out.offer_state(&self.parts, to, height);
+            self.turn(now).offer_state(to, height);
         }
         let bytes = bytes.unwrap_or_default();
         self.answer(to, bytes.len(), Envelope::StatePart { height, part, bytes });

@@ -2,16 +2,29 @@
 
 use super::{Protocol, Replica};
 use crate::seam::{Envelope, To};
-use quorate_types::{Certificate, Digest, Height};
+use bytes::Bytes;
+use quorate_types::{Certificate, Digest, Domain, Height, Time, Vote};
 
 impl<P: Protocol> Replica<P> {
     /// Votes for a checkpoint once everything up to it is executed.
-    pub(super) fn executed(&mut self, height: Height, state: Digest, kept: bool) {
+    pub(super) fn executed(&mut self, now: Time, height: Height, state: Digest, kept: bool) {
         let meaning = self.parts.checkpoints.executed(height, state, kept);
-        self.out.judge_checkpoint(&mut self.parts, meaning);
+        self.turn(now).compare_state(meaning);
         if let Some(ballot) = self.parts.safety.checkpoint(height, state) {
-            self.out.cast_in_envelope(&mut self.parts, &ballot, To::All, Envelope::Checkpoint);
+            self.turn(now).cast_in_envelope(&ballot, To::All, Envelope::Checkpoint);
         }
+    }
+
+    /// Repeats the vote for the last checkpoint if that is not stable yet: replicas that were down too may have missed
+    /// it.
+    pub(super) fn repeat_checkpoint(&mut self) {
+        let stable = self.parts.checkpoints.stable().subject.height;
+        let Some(last) = self.parts.safety.last(Domain::Checkpoint).filter(|last| last.subject.height > stable) else {
+            return;
+        };
+        let (subject, attachment, voter) = (last.subject, last.attachment.clone(), self.parts.me);
+        let vote = Vote { subject, attachment, voter, signature: Bytes::new() };
+        self.out.recast_envelope(To::All, Envelope::Checkpoint(vote));
     }
 
     /// Notes that the host kept the state of a checkpoint across a restart.

@@ -20,6 +20,7 @@ use crate::data::store::Store;
 use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::{Admission, Event, Protocol, Recalled};
+use crate::protocols::turn::Turn;
 use crate::recovery::checkpoints::Checkpoints;
 use crate::recovery::jobs::Jobs;
 use crate::recovery::journal::{Asking, Standing};
@@ -159,9 +160,9 @@ impl<P: Protocol> Replica<P> {
             Input::Timeout(timer) => self.tell(now, Event::Timeout(timer)),
             Input::Verdict { job, genuine } => self.verdict(now, job, genuine),
             Input::Assembled { job, result } => self.assembled(now, job, result),
-            Input::Executed { height, state, kept } => self.executed(height, state, kept),
+            Input::Executed { height, state, kept } => self.executed(now, height, state, kept),
             Input::Kept { checkpoint } => self.keeps(*checkpoint),
-            Input::StateRead { to, height, part, bytes } => self.state_read(to, height, part, bytes),
+            Input::StateRead { to, height, part, bytes } => self.state_read(now, to, height, part, bytes),
             Input::Holds { height, chunks } => self.holds(now, height, &chunks),
             Input::Adopted { checkpoint, frontier } => self.adopted(now, *checkpoint, frontier),
         }
@@ -188,7 +189,8 @@ impl<P: Protocol> Replica<P> {
         let _having = crate::mutants::having(self.bug);
         assert!(self.parts.leaders.is_scripted(), "views are forced in scripted worlds only");
         assert!(view > self.view(), "a replica in {:?} is not forced to {view:?}", self.view());
-        self.protocol.force_view(now, view, &mut self.parts, &mut self.out);
+        let Replica { protocol, parts, out, .. } = self;
+        protocol.force_view(view, &mut Turn { now, parts, out });
         self.finish(now, actions);
     }
 
@@ -231,7 +233,7 @@ impl<P: Protocol> Replica<P> {
                         self.drop_message(from, Drop::Unasked);
                         break;
                     }
-                    self.out.offer(now, &mut self.parts, block, from);
+                    self.turn(now).offer(block, from);
                 }
             }
             Envelope::Bundles(bundles) => self.take_fetched(now, from, bundles),
@@ -368,7 +370,7 @@ impl<P: Protocol> Replica<P> {
                 self.tally_of(&subject).settled(&subject);
                 match subject.domain {
                     Domain::Checkpoint => {
-                        self.out.stabilise(&mut self.parts, certificate);
+                        self.turn(now).stabilise(certificate);
                         self.tell(now, Event::Stable);
                     }
                     _ => self.tell(now, Event::Certified(certificate)),
@@ -419,7 +421,12 @@ impl<P: Protocol> Replica<P> {
     }
 
     fn tell(&mut self, now: Time, event: Event<P::Message>) {
-        self.protocol.handle(now, event, &mut self.parts, &mut self.out);
+        let Replica { protocol, parts, out, .. } = self;
+        protocol.handle(event, &mut Turn { now, parts, out });
+    }
+
+    fn turn(&mut self, now: Time) -> Turn<'_, P::Message> {
+        Turn { now, parts: &mut self.parts, out: &mut self.out }
     }
 
     /// Processes the consequences of a step: completed blocks, votes to count, contradictions to verify.

@@ -154,7 +154,7 @@ impl<P: Protocol> Replica<P> {
         if self.recalled.adopted {
             self.summarize();
         }
-        self.out.repeat_checkpoint(&self.parts);
+        self.repeat_checkpoint();
     }
 
     /// Writes a summary to the journal: everything needed besides the state at the committed height.
@@ -187,7 +187,7 @@ impl<P: Protocol> Replica<P> {
         }
         let open: Vec<_> = self.parts.store.tree.journaled_above_commit().cloned().collect();
         for block in open {
-            self.out.persist_block(&self.parts, block);
+            self.out.persist_block(&self.parts.store.pool, block);
         }
     }
 

@@ -135,7 +135,7 @@ impl<P: Protocol> Replica<P> {
             return;
         }
         self.parts.store.adopt(now, frontier, &self.parts.leaders, &mut self.out.whole);
-        self.out.stabilise(&mut self.parts, checkpoint.clone());
+        self.turn(now).stabilise(checkpoint.clone());
         self.keeps(checkpoint);
         self.offers.clear();
         self.void_offers.clear();

@@ -4,13 +4,10 @@ use super::message::BasicMessage;
 use super::rules;
 use crate::data::block_tree::BlockTree;
 use crate::protocols::facts::{Bond, Facts, Shape};
-use crate::protocols::outbox::Outbox;
-use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Admission;
-use crate::protocols::views::message::ViewMessage;
-use crate::protocols::views::{Candidate, Family, Refusal, Views};
-use crate::seam::{Drop, To};
-use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, Time, View};
+use crate::protocols::views::{Candidate, Consequence, Family, Known, Refusal};
+use crate::seam::Drop;
+use quorate_types::{Block, Certificate, Domain, Subject, View};
 
 /// Protocol family of basic HotStuff.
 pub struct BasicHotStuff {
@@ -20,10 +17,10 @@ pub struct BasicHotStuff {
 
 impl BasicHotStuff {
     /// Returns the view of the highest known certificate of a phase.
-    fn reached(&self, phase: Domain, views: &Views<Self>, parts: &Parts) -> Option<View> {
+    fn reached(&self, phase: Domain, known: Known<'_>) -> Option<View> {
         match phase {
-            Domain::Prepare => Some(views.high().view()),
-            Domain::PreCommit => Some(parts.safety.lock().view),
+            Domain::Prepare => Some(known.high.view()),
+            Domain::PreCommit => Some(known.lock.view),
             Domain::Commit => Some(self.decided.view),
             _ => None,
         }
@@ -31,24 +28,18 @@ impl BasicHotStuff {
 
     /// Commits, and votes in the phases of the current view, as far as the known certificates allow and the block is
     /// here.
-    fn proceed(&mut self, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<BasicMessage>) {
-        if let Some(block) = parts.store.tree.get(&self.decided.digest).cloned() {
-            views.commit(&block, parts, out); // algorithm 2, line 35
-        }
-        let view = parts.pacemaker.view();
-        let (high, lock) = (views.high().subject, parts.safety.lock());
+    fn proceed(&self, known: Known<'_>) -> impl Iterator<Item = Consequence> {
+        let decided = known.tree.get(&self.decided.digest).cloned();
+        let commit = decided.map(|block| Consequence::Commit { block, announce: false }); // algorithm 2, line 35
         // The highest certificate may come from a later phase and stand in for a prepareQC; its block has certainly
         // been prepared.
-        for (subject, phase) in [(high, Domain::Prepare), (lock, Domain::PreCommit)] {
-            let Some(block) = parts.store.tree.get(&subject.digest).filter(|_| subject.view == view).cloned() else {
-                continue;
-            };
-            let ballot = rules::answer(phase).and_then(|next| parts.safety.vote_in(next, &block));
-            if let Some(ballot) = ballot {
-                views.keep(Some(&block.digest()), parts, out);
-                out.cast(parts, &ballot, To::One(block.author), |vote| ViewMessage::Vote(vote).into());
-            }
-        }
+        let phases = [(known.high.subject, Domain::Prepare), (known.lock, Domain::PreCommit)];
+        let votes = phases.into_iter().filter(move |(subject, _)| subject.view == known.view);
+        let votes = votes.filter_map(move |(subject, phase)| {
+            let block = known.tree.get(&subject.digest)?.clone();
+            Some(Consequence::Vote { phase: rules::answer(phase)?, block })
+        });
+        commit.into_iter().chain(votes)
     }
 }
 
@@ -91,19 +82,19 @@ impl Family for BasicHotStuff {
         rules::safe_node(candidate, tree)
     }
 
-    fn admit_vote(&self, views: &Views<Self>, parts: &Parts, subject: &Subject) -> Result<(), Drop> {
-        match self.reached(subject.domain, views, parts) {
+    fn admit_vote(&self, known: Known<'_>, subject: &Subject) -> Result<(), Drop> {
+        match self.reached(subject.domain, known) {
             None => Err(Drop::Malformed),
             Some(reached) if subject.view <= reached => Err(Drop::Late),
-            Some(_) if subject.view.0 < parts.pacemaker.view().0.saturating_sub(1) => Err(Drop::Stale),
+            Some(_) if subject.view.0 < known.view.0.saturating_sub(1) => Err(Drop::Stale),
             Some(_) => Ok(()),
         }
     }
 
-    fn admit(&self, views: &Views<Self>, parts: &Parts, _from: ReplicaId, message: &BasicMessage) -> Admission {
+    fn admit(&self, known: Known<'_>, message: &BasicMessage) -> Admission {
         let BasicMessage::Phase(certificate) = message else { unreachable!("the engine admits what all families say") };
         let subject = certificate.subject;
-        match self.reached(subject.domain, views, parts) {
+        match self.reached(subject.domain, known) {
             None => Admission::Drop(Drop::Malformed),
             Some(reached) if subject.view <= reached => Admission::Drop(Drop::Stale),
             Some(_) => Admission::Check(vec![(**certificate).clone()]),
@@ -117,44 +108,36 @@ impl Family for BasicHotStuff {
         }
     }
 
-    /// Sends PRE-COMMIT, COMMIT or DECIDE (algorithm 2, lines 14, 22 and 30).
-    fn formed(&mut self, certificate: &Certificate, out: &mut Outbox<BasicMessage>) {
-        if certificate.subject.domain != Domain::Timeout {
-            out.send(To::Others, BasicMessage::Phase(Box::new(certificate.clone())));
-        }
+    /// Returns PRE-COMMIT, COMMIT or DECIDE (algorithm 2, lines 14, 22 and 30).
+    fn shows(certificate: &Certificate) -> Option<BasicMessage> {
+        (certificate.subject.domain != Domain::Timeout).then(|| BasicMessage::Phase(Box::new(certificate.clone())))
     }
 
-    fn learn(
-        &mut self,
-        now: Time,
-        certificate: &Certificate,
-        from: ReplicaId,
-        views: &mut Views<Self>,
-        parts: &mut Parts,
-        out: &mut Outbox<BasicMessage>,
-    ) {
-        let subject = certificate.subject;
+    fn on_certificate<'a>(&mut self, certificate: &'a Certificate, mut known: Known<'a>) -> Vec<Consequence> {
+        let (subject, high) = (certificate.subject, known.high.view());
+        let mut consequences = Vec::new();
         if !Self::BUILDS_ON.contains(&subject.domain) {
-            return;
+            return consequences;
         }
-        if subject.view > views.high().view() {
-            views.raise(certificate.clone());
-        } else if subject.view == views.high().view() && subject.domain == Self::ENDS_VIEW {
-            views.finish(certificate.clone());
+        if subject.view > high || (subject.view == high && subject.domain == Self::ENDS_VIEW) {
+            consequences.push(Consequence::Raise(certificate.clone()));
+            known.high = certificate;
         }
         let prepared = Subject { domain: Domain::PreCommit, ..subject };
         let early = bug!(TwoPhases).then_some(prepared);
-        if let Some(lock) = rules::locks(certificate).or(early) {
-            parts.safety.lock_on(lock);
+        if let Some(lock) = rules::locks(certificate).or(early).filter(|lock| lock.view > known.lock.view) {
+            consequences.push(Consequence::Lock(lock));
+            known.lock = lock;
         }
         if subject.domain == Domain::Commit && subject.view > self.decided.view {
             self.decided = subject;
         }
-        parts.store.want_block(now, subject.digest, subject.height, from);
-        self.proceed(views, parts, out);
+        consequences.push(Consequence::Fetch(subject));
+        consequences.extend(self.proceed(known));
+        consequences
     }
 
-    fn whole(&mut self, _block: &Block, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<BasicMessage>) {
-        self.proceed(views, parts, out);
+    fn on_complete_block(&self, _block: &Block, known: Known<'_>) -> Vec<Consequence> {
+        self.proceed(known).collect()
     }
 }

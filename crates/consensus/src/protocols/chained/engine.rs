@@ -5,11 +5,9 @@ use super::message::ChainedMessage;
 use super::rules::{Candidate, Refusal, Rules};
 use crate::data::block_tree::BlockTree;
 use crate::protocols::facts::Facts;
-use crate::protocols::outbox::Outbox;
-use crate::protocols::parts::Parts;
-use crate::protocols::views::{Family, ViewEngine, Views};
+use crate::protocols::views::{Consequence, Family, Known, ViewEngine};
 use crate::seam::Drop;
-use quorate_types::{Block, Certificate, Digest, Domain, ReplicaId, Subject, Time, View};
+use quorate_types::{Block, Certificate, Digest, Domain, Subject, View};
 use std::marker::PhantomData;
 
 /// Engine of a chained protocol, given its rules.
@@ -21,22 +19,12 @@ pub struct Chained<R> {
 }
 
 impl<R: Rules> Chained<R> {
-    /// Locks and commits according to the rules, once a certified block is in the tree.
-    fn certified(
-        &mut self,
-        digest: &Digest,
-        views: &mut Views<Self>,
-        parts: &mut Parts,
-        out: &mut Outbox<ChainedMessage>,
-    ) {
-        let Some(block) = parts.store.tree.get(digest).cloned() else { return };
-        if let Some(lock) = R::lock_after(&block, &parts.store.tree) {
-            parts.safety.lock_on(lock);
-        }
-        let Some(committed) = R::commits(&block, &parts.store.tree) else { return };
-        if views.commit(&committed, parts, out) {
-            views.to_announce();
-        }
+    /// Returns the lock and the commit that the rules derive from a certified block in the tree.
+    fn certified<'a>(digest: &Digest, tree: &'a BlockTree) -> impl Iterator<Item = Consequence> + use<'a, R> {
+        let block = tree.get(digest);
+        let lock = block.and_then(|block| R::lock_after(block, tree)).map(Consequence::Lock);
+        let commits = block.and_then(|block| R::commits(block, tree));
+        lock.into_iter().chain(commits.map(|block| Consequence::Commit { block, announce: true }))
     }
 }
 
@@ -71,39 +59,33 @@ impl<R: Rules> Family for Chained<R> {
         R::may_vote(candidate, tree)
     }
 
-    fn admit_vote(&self, views: &Views<Self>, _parts: &Parts, subject: &Subject) -> Result<(), Drop> {
+    fn admit_vote(&self, known: Known<'_>, subject: &Subject) -> Result<(), Drop> {
         match subject.domain {
-            Domain::Vote if subject.view > views.high().view() => Ok(()),
+            Domain::Vote if subject.view > known.high.view() => Ok(()),
             Domain::Vote => Err(Drop::Late),
             _ => Err(Drop::Malformed),
         }
     }
 
-    fn learn(
-        &mut self,
-        now: Time,
-        certificate: &Certificate,
-        from: ReplicaId,
-        views: &mut Views<Self>,
-        parts: &mut Parts,
-        out: &mut Outbox<ChainedMessage>,
-    ) {
+    fn on_certificate<'a>(&mut self, certificate: &'a Certificate, known: Known<'a>) -> Vec<Consequence> {
         let subject = certificate.subject;
-        if subject.domain != Domain::Vote || subject.view <= views.high().view() {
-            return;
+        if subject.domain != Domain::Vote || subject.view <= known.high.view() {
+            return Vec::new();
         }
-        views.raise(certificate.clone());
-        match parts.store.tree.contains(&subject.digest) {
-            true => self.certified(&subject.digest, views, parts, out),
-            false => parts.store.want_block(now, subject.digest, subject.height, from),
+        let mut consequences = vec![Consequence::Raise(certificate.clone())];
+        match known.tree.contains(&subject.digest) {
+            true => consequences.extend(Self::certified(&subject.digest, known.tree)),
+            false => consequences.push(Consequence::Fetch(subject)),
         }
+        consequences
     }
 
-    fn whole(&mut self, block: &Block, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<ChainedMessage>) {
-        // If views failed in between, its certificate may have committed a block that the highest certificate does not.
-        self.certified(&block.parent(), views, parts, out);
-        if block.digest() == views.high().subject.digest {
-            self.certified(&block.digest(), views, parts, out);
-        }
+    fn on_complete_block(&self, block: &Block, known: Known<'_>) -> Vec<Consequence> {
+        // If views failed in between, the parent's certificate may have committed a block that the highest certificate
+        // does not.
+        let parent = Self::certified(&block.parent(), known.tree);
+        let is_high = block.digest() == known.high.subject.digest;
+        let own = is_high.then(|| Self::certified(&block.digest(), known.tree));
+        parent.chain(own.into_iter().flatten()).collect()
     }
 }

@@ -3,15 +3,14 @@
 //! A slot that others executed needs no proof: if f+1 replicas agree on its block, at least one of them is honest. The
 //! block is then fetched by its digest. Votes that are still needed are sent again.
 
-use super::engine::{PbftEngine, Turn};
-use super::message::{MAX_DECIDED, PbftMessage, PrePrepare};
+use super::engine::PbftEngine;
+use super::log::MAX_CLAIMED;
+use super::message::{MAX_DECIDED, PbftMessage, PrePrepare, Turn};
 use crate::data::answers::Question;
 use crate::protocols::protocol::Admission;
 use crate::seam::To;
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Subject, View, Vote};
 
-/// Maximum distance, in slots, between this replica's executed slots and the claims of peers that it keeps.
-pub(super) const MAX_CLAIMED: u64 = 1024;
 /// Maximum number of slots whose votes are sent again in one answer.
 const MAX_RESENT_SLOTS: usize = 64;
 /// Maximum size of the bundles sent along.
@@ -89,7 +88,7 @@ impl PbftEngine {
         let contiguous = kept.zip(above.0 + 1..).filter(|((slot, _), expected)| slot.0 == *expected);
         let digests: Vec<Digest> = contiguous.map(|((_, digest), _)| digest).collect();
         turn.parts.answers.charge(to, digests.len() * size_of::<Digest>());
-        if digests.is_empty() && turn.out.offer_state(turn.parts, to, above) {
+        if digests.is_empty() && turn.offer_state(to, above) {
             return;
         }
         let checkpoint = (self.log.low() > above).then(|| Box::new(self.log.stable.clone()));

@@ -2,15 +2,14 @@
 //! and `catch_up` repairs losses.
 
 use super::early::{Early, Kept, MAX_EARLY_PER_PRIMARY};
-use super::log::Log;
-use super::message::{NewView, PbftMessage, PrePrepare, ViewChange};
-use super::recovery::{Recall, spoken_up_to};
+use super::log::{Log, MAX_CLAIMED};
+use super::message::{NewView, PbftMessage, PrePrepare, Turn, ViewChange};
+use super::recall::{Recall, spoken_up_to};
 use crate::config::Config;
 use crate::data::batching::Batching;
 use crate::data::block_limits::are_named;
 use crate::data::store::Taken;
 use crate::protocols::facts::{Bond, Facts, Shape};
-use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::{Admission, Event, Protocol, Recalled};
 use crate::recovery::journal::{Record, Standing};
@@ -23,23 +22,6 @@ use std::time::Duration;
 /// Maximum distance, in views, between this replica's view and a vote that it counts, so that it can learn of a new
 /// view slightly later than the others.
 const MAX_VIEW_GAP: u64 = 8;
-
-/// Context that the parts of the engine share while handling one event.
-pub(super) struct Turn<'a> {
-    pub now: Time,
-    pub parts: &'a mut Parts,
-    pub out: &'a mut Outbox<PbftMessage>,
-}
-
-impl Turn<'_> {
-    pub fn view(&self) -> View {
-        self.parts.pacemaker.view()
-    }
-
-    pub fn committed(&self) -> Height {
-        self.parts.store.committed()
-    }
-}
 
 /// PBFT engine.
 pub struct PbftEngine {
@@ -203,9 +185,9 @@ impl PbftEngine {
         entry.accepted = Some(digest);
         entry.since.get_or_insert(turn.now);
         for bundle in &message.bundles {
-            turn.out.supply(turn.parts, bundle.clone());
+            turn.supply(bundle.clone());
         }
-        match turn.out.offer(turn.now, turn.parts, message.block, from) {
+        match turn.offer(message.block, from) {
             Taken::Overload => turn.out.drop_message(from, Drop::Overload),
             Taken::TooLarge => turn.out.drop_message(from, Drop::TooLarge),
             Taken::Whole | Taken::Waiting | Taken::Late => {}
@@ -246,7 +228,7 @@ impl PbftEngine {
         let view = turn.parts.pacemaker.view();
         if here && let Some(ballot) = turn.parts.safety.prepare(view, slot, digest) {
             entry.prepare_cast = Some(digest);
-            turn.out.cast(turn.parts, &ballot, To::All, PbftMessage::Prepare);
+            turn.cast(&ballot, To::All, PbftMessage::Prepare);
         }
     }
 
@@ -268,7 +250,7 @@ impl PbftEngine {
         entry.prepared = Some(certificate.clone());
         if let Some(ballot) = turn.parts.safety.commit(&certificate) {
             entry.commit_cast = Some(digest);
-            turn.out.cast_unsigned(turn.parts, &ballot, To::All, PbftMessage::Commit);
+            turn.cast_unsigned(&ballot, To::All, PbftMessage::Commit);
         }
         self.try_decide(slot, turn);
         self.watch(turn);
@@ -326,7 +308,7 @@ impl PbftEngine {
             let Some(block) = turn.parts.store.tree.get(&digest).cloned() else { break };
             let pool = &turn.parts.store.pool;
             let fresh = block.payload.iter().any(|bundle| !pool.is_executed(bundle));
-            if !turn.out.commit(turn.parts, &digest) {
+            if !turn.commit(&digest) {
                 turn.out.halt(Halt::Conflict { height: slot });
                 break;
             }
@@ -357,7 +339,7 @@ impl PbftEngine {
 
     /// Handles a peer's proof that a quorum vouches for the state after a slot.
     pub(super) fn stabilise(&mut self, certificate: Certificate, turn: &mut Turn<'_>) {
-        turn.out.stabilise(turn.parts, certificate);
+        turn.stabilise(certificate);
         self.follow_stable(turn);
     }
 
@@ -459,8 +441,7 @@ impl Protocol for PbftEngine {
         (view > self.genesis.view).then(|| self.primary(view, parts))
     }
 
-    fn handle(&mut self, now: Time, event: Event<PbftMessage>, parts: &mut Parts, out: &mut Outbox<PbftMessage>) {
-        let turn = &mut Turn { now, parts, out };
+    fn handle(&mut self, event: Event<PbftMessage>, turn: &mut Turn<'_>) {
         match event {
             Event::Start => self.start(turn),
             // A status request gets more from the peers than their standings show.
@@ -493,8 +474,8 @@ impl Protocol for PbftEngine {
     }
 
     /// Asks for the view, which needs no evidence; opening it still takes a quorum.
-    fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<PbftMessage>) {
-        self.change_view(view, &mut Turn { now, parts, out });
+    fn force_view(&mut self, view: View, turn: &mut Turn<'_>) {
+        self.change_view(view, turn);
     }
 
     fn recall(&mut self, recalled: Recalled<'_, PbftMessage>, _parts: &mut Parts) {
@@ -529,10 +510,7 @@ impl Protocol for PbftEngine {
         assert!(early <= bound || bug!(EarlyKept), "early PRE-PREPAREs are bounded");
         assert!(self.changes.len() <= parts.quorum.replicas(), "a replica has one view change");
         let last = self.log.slots.last_key_value().map(|(slot, _)| *slot);
-        assert!(
-            last.is_none_or(|last| last <= high.max(Height(committed.0 + super::catch_up::MAX_CLAIMED))),
-            "slots are bounded"
-        );
+        assert!(last.is_none_or(|last| last <= high.max(Height(committed.0 + MAX_CLAIMED))), "slots are bounded");
     }
 
     fn counting(domain: Domain) -> Counting {

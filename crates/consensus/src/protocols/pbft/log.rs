@@ -3,6 +3,9 @@
 use quorate_types::{Certificate, Digest, Height, Subject, Time};
 use std::collections::BTreeMap;
 
+/// Maximum distance, in slots, between this replica's executed slots and the claims of peers that it keeps.
+pub(super) const MAX_CLAIMED: u64 = 1024;
+
 /// State of one slot. All fields except `prepared` refer to the current view.
 #[derive(Clone, Default, Debug)]
 pub struct Slot {

@@ -15,6 +15,9 @@ use std::sync::Arc;
 
 use crate::config::MAX_WINDOW;
 
+/// Context in which the engine handles one event.
+pub(super) type Turn<'a> = crate::protocols::turn::Turn<'a, PbftMessage>;
+
 /// Maximum number of digests in one [`PbftMessage::Decided`].
 pub const MAX_DECIDED: usize = 256;
 

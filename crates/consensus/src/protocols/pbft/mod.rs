@@ -25,6 +25,7 @@ pub mod engine;
 pub mod log;
 pub mod message;
 mod primary;
+mod recall;
 mod recovery;
 pub mod selection;
 mod view_change;

@@ -1,7 +1,7 @@
 //! The primary: assigns blocks of pending bundles to the slots of the window.
 
-use super::engine::{PbftEngine, Turn};
-use super::message::{PbftMessage, PrePrepare};
+use super::engine::PbftEngine;
+use super::message::{PbftMessage, PrePrepare, Turn};
 use crate::data::batching::{Decision, Situation};
 use crate::seam::{Mark, Timer, To};
 use quorate_types::Block;
@@ -60,13 +60,13 @@ impl PbftEngine {
             (Some(block.digest()), Some(block.digest()), Some(turn.now));
         self.skip_given();
         self.ready_since = None;
-        turn.out.offer(turn.now, turn.parts, block.clone(), me);
+        turn.offer(block.clone(), me);
         // After a restart the block may be here already: the journal may hold it without the record of its proposal.
         turn.parts.store.take_up(&block.digest());
         let pending = turn.parts.store.pool.pending_commands();
         self.batching.proposed(turn.now, pending);
         turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
-        turn.out.cast(turn.parts, &ballot, To::All, |endorsement| {
+        turn.cast(&ballot, To::All, |endorsement| {
             PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))
         });
         turn.out.repeat(turn.parts.config.repeat_pre_prepare);

@@ -3,27 +3,16 @@
 //! The journal holds every PREPARE with its block, every COMMIT with the proof that its slot was prepared, this
 //! replica's own view changes, and the NEW-VIEW of each view in which it voted.
 
-use super::engine::{PbftEngine, Turn};
-use super::message::{NewView, PbftMessage, ViewChange};
+use super::engine::PbftEngine;
+use super::message::{NewView, PbftMessage, Turn, ViewChange};
+use super::recall::Recall;
 use super::selection::Selection;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Recalled;
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Mark, Timer, To};
-use quorate_types::{Attachment, Domain, Encoder, ReplicaId, Subject, View, Vote, Wire};
+use quorate_types::{Domain, Encoder, ReplicaId, Subject, View, Vote, Wire};
 use std::collections::BTreeMap;
-
-/// State gathered from the journal, besides that in [`Safety`](crate::voting::safety::Safety) and the log.
-#[derive(Default)]
-pub(super) struct Recall {
-    any: bool,
-    opening: Option<Box<NewView>>,
-    change: Option<Box<ViewChange>>,
-    /// Recalled view change that was not sent, unless its promise follows in the journal.
-    unsaid: Option<Box<ViewChange>>,
-    /// Peers' signed view changes that this replica knew when it wrote `change`.
-    shown: Vec<Vote>,
-}
 
 impl PbftEngine {
     pub(super) fn take_recalled(&mut self, recalled: Recalled<'_, PbftMessage>) {
@@ -180,23 +169,4 @@ impl PbftEngine {
         safety.come_back(lock);
         turn.out.mark(Mark::TakesPart { view });
     }
-}
-
-/// Returns an upper bound on the views in which any replica can have voted. The statements prove that an honest replica
-/// asked for view `p` or a higher one. The peer that shows them may be in `p + 1` itself, since only its own statement
-/// covers the last step. A replica votes in a later view only after a quorum has left the previous one. That quorum
-/// includes an honest replica among those asked, which shows the statements it had when it left, even after a restart.
-pub(super) fn spoken_up_to(standing: &Standing, parts: &Parts) -> Option<View> {
-    let mut views = BTreeMap::new();
-    for vote in &standing.votes {
-        let fits = vote.subject.domain == Domain::ViewChange && vote.attachment == Attachment::None;
-        let known = vote.voter.index() < parts.quorum.replicas() && vote.subject.view < View(u64::MAX - 4);
-        if !fits || !known || views.insert(vote.voter, vote.subject.view).is_some() {
-            return None;
-        }
-    }
-    let mut views: Vec<View> = views.into_values().collect();
-    views.sort_unstable_by(|one, other| other.cmp(one));
-    let proven = views.get(parts.quorum.weak() - 1).copied().unwrap_or_default();
-    standing.certificates.is_empty().then(|| proven.next().next())
 }

@@ -4,8 +4,8 @@
 //! request until the view opens. Once a quorum has asked, the view has one view timeout to open; then the replica asks
 //! for the next one. A replica that sees f+1 requests for higher views joins them.
 
-use super::engine::{PbftEngine, Turn};
-use super::message::{Declaration, NewView, PbftMessage, ViewChange};
+use super::engine::PbftEngine;
+use super::message::{Declaration, NewView, PbftMessage, Turn, ViewChange};
 use super::selection::{Selection, is_well_formed};
 use crate::data::pool::MAX_RELAYED_BUNDLES;
 use crate::protocols::parts::Parts;
@@ -55,7 +55,7 @@ impl PbftEngine {
         turn.out.arm(Timer::View, time);
         let primary = self.primary(turn.view(), turn.parts);
         if primary != turn.parts.me {
-            turn.out.relay(primary, turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
+            turn.out.relay(To::One(primary), turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
         }
         self.ask_status(turn);
     }
@@ -67,7 +67,7 @@ impl PbftEngine {
         let executed = self.log.slots.range(before.next()..=turn.committed());
         let proposed = executed.filter(|(_, slot)| slot.endorsed).filter_map(|(_, slot)| slot.since).max();
         let Some(proposed) = proposed.filter(|_| self.active && primary != turn.parts.me) else { return };
-        if turn.out.hold_to_account(turn.now, proposed, primary, turn.parts) {
+        if turn.passes_over(proposed, primary) {
             let rule = "the primary passes over what has waited longest";
             turn.out.mark(Mark::Refused { view: turn.view(), rule });
             self.change_view(turn.view().next(), turn);
@@ -111,9 +111,7 @@ impl PbftEngine {
         self.change = Some(change.clone());
         turn.out.persist(Record::Standing(self.asked_for(turn.parts)));
         turn.out.keep_message(&PbftMessage::ViewChange(change.clone()));
-        turn.out.cast(turn.parts, &ballot, To::All, |vote| {
-            PbftMessage::ViewChange(Box::new(ViewChange { vote, ..*change }))
-        });
+        turn.cast(&ballot, To::All, |vote| PbftMessage::ViewChange(Box::new(ViewChange { vote, ..*change })));
         turn.out.arm(Timer::View, turn.parts.pacemaker.retransmission());
         self.watch(turn);
     }
@@ -223,7 +221,7 @@ impl PbftEngine {
         let prepared: Vec<Certificate> = selection.slots.iter().flatten().filter_map(proof).cloned().collect();
         let digest = NewView::digest(&changes);
         if let Some(ballot) = turn.parts.safety.open_view(view, selection.stable.height, digest) {
-            turn.out.cast(turn.parts, &ballot, To::All, |endorsement| {
+            turn.cast(&ballot, To::All, |endorsement| {
                 PbftMessage::NewView(Box::new(NewView { endorsement, changes, checkpoint, prepared }))
             });
         }
@@ -317,7 +315,7 @@ impl PbftEngine {
                     entry.accepted = Some(block.digest());
                     entry.null = true;
                     entry.since = Some(turn.now);
-                    turn.out.offer(turn.now, turn.parts, block, turn.parts.me);
+                    turn.offer(block, turn.parts.me);
                 }
             }
         }

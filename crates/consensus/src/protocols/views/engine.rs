@@ -7,15 +7,15 @@ mod timeouts;
 mod voting;
 
 use super::message::{FromView, Proposal, Timeout, ViewMessage};
-use super::{Family, begins, builds_on, shows_what_it_tells};
+use super::{Consequence, Family, Known, begins, builds_on, shows_what_it_tells};
 use crate::config::{Config, LONGEST_WAIT_SHARE, LeaderKind};
 use crate::data::answers::Question;
 use crate::data::batching::{Batching, Decision, Situation};
 use crate::data::store::Taken;
 use crate::protocols::facts::Facts;
-use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::{Admission, Event, Protocol, Recalled};
+use crate::protocols::turn::Turn;
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Drop, Halt, Mark, Timer, To};
 use crate::voting::leader::Duties;
@@ -34,7 +34,7 @@ const MAX_VIEW_GAP: u64 = 128;
 const REMEMBERED_PROPOSALS: usize = 256;
 
 /// Progress of a replica: its view, the certificate it builds on, the proposals it has received.
-pub struct Views<F: Family> {
+struct Views<F: Family> {
     /// Highest certificate that a block may extend.
     high: Certificate,
     /// Certificate that began the current view, if it is not `high`.
@@ -83,42 +83,54 @@ impl<F: Family> Views<F> {
         }
     }
 
-    /// Returns the highest certificate that a block may extend.
-    pub fn high(&self) -> &Certificate {
-        &self.high
+    /// Returns what the family's decisions depend on.
+    fn known<'a>(&'a self, parts: &'a Parts) -> Known<'a> {
+        Known { view: parts.pacemaker.view(), high: &self.high, lock: parts.safety.lock(), tree: &parts.store.tree }
     }
 
-    /// Replaces the highest certificate by a higher one. The replaced certificate may be the one that began the view.
-    pub fn raise(&mut self, certificate: Certificate) {
-        assert!(certificate.view() > self.high.view() && builds_on::<F>(&certificate), "a higher one is higher");
+    /// Carries out the family's decisions about a certificate or block that `from` sent.
+    fn carry_out(&mut self, consequences: Vec<Consequence>, from: ReplicaId, turn: &mut Turn<'_, F::Message>) {
+        for consequence in consequences {
+            match consequence {
+                Consequence::Raise(certificate) => self.raise(certificate),
+                Consequence::Lock(subject) => turn.parts.safety.lock_on(subject),
+                Consequence::Fetch(Subject { digest, height, .. }) => {
+                    turn.parts.store.want_block(turn.now, digest, height, from);
+                }
+                Consequence::Commit { block, announce } => {
+                    let committed = self.commit(&block, turn);
+                    self.unannounced |= committed && announce;
+                }
+                Consequence::Vote { phase, block } => self.vote_in_phase(phase, &block, turn),
+            }
+        }
+    }
+
+    /// Replaces the highest certificate by one of a higher view or of a later phase of its view. The replaced
+    /// certificate of a lower view may be the one that began the current view; a block that extends a certificate of a
+    /// later phase shows by itself that its view is over.
+    fn raise(&mut self, certificate: Certificate) {
+        let rises = certificate.view() > self.high.view();
+        assert!(rises || certificate.view() == self.high.view(), "the highest certificate never falls");
+        assert!(builds_on::<F>(&certificate), "a block may extend the highest certificate");
         let replaced = std::mem::replace(&mut self.high, certificate);
-        self.evidence.get_or_insert(replaced);
-    }
-
-    /// Replaces the highest certificate by one of a later phase of the same view. A block that extends it shows that
-    /// this view is over.
-    pub fn finish(&mut self, certificate: Certificate) {
-        assert!(certificate.view() == self.high.view() && builds_on::<F>(&certificate), "it is of the same view");
-        self.high = certificate;
+        if rises {
+            self.evidence.get_or_insert(replaced);
+        }
     }
 
     /// Commits a block and its ancestors unless they are committed already. Returns whether this committed any
     /// commands.
-    pub fn commit(&mut self, block: &Block, parts: &mut Parts, out: &mut Outbox<F::Message>) -> bool {
-        if block.height <= parts.store.committed() {
+    fn commit(&mut self, block: &Block, turn: &mut Turn<'_, F::Message>) -> bool {
+        if block.height <= turn.committed() {
             return false;
         }
-        let open = parts.store.tree.open_payloads();
-        match out.commit(parts, &block.digest()) {
-            true => parts.pacemaker.progressed(),
-            false => out.halt(Halt::Conflict { height: block.height }),
+        let open = turn.parts.store.tree.open_payloads();
+        match turn.commit(&block.digest()) {
+            true => turn.parts.pacemaker.progressed(),
+            false => turn.out.halt(Halt::Conflict { height: block.height }),
         }
-        parts.store.tree.open_payloads() < open
-    }
-
-    /// Schedules the certificate that committed commands to be sent to the others, if no proposal is about to carry it.
-    pub fn to_announce(&mut self) {
-        self.unannounced = true;
+        turn.parts.store.tree.open_payloads() < open
     }
 
     /// Returns the leader of the current view, or `None` while it cannot be determined.
@@ -134,77 +146,71 @@ impl<F: Family> Views<F> {
         (view > basis.view).then(|| parts.leaders.leader(view, &basis, &parts.store.tree)).flatten()
     }
 
-    fn enter(
-        &mut self,
-        now: Time,
-        view: View,
-        evidence: Option<Certificate>,
-        parts: &mut Parts,
-        out: &mut Outbox<F::Message>,
-    ) {
+    fn enter(&mut self, view: View, evidence: Option<Certificate>, turn: &mut Turn<'_, F::Message>) {
         let certified = evidence.as_ref().is_none_or(|evidence| evidence.subject.domain != Domain::Timeout);
-        parts.pacemaker.enter(now, view, certified);
-        parts.tally.forget_before(View(view.0 - 1));
+        turn.parts.pacemaker.enter(turn.now, view, certified);
+        turn.parts.tally.forget_before(View(view.0 - 1));
         self.evidence = evidence;
         self.candidates.clear();
         self.given_up = None;
         self.urged = false;
         self.ready_since = None;
-        self.take_part_again(view, parts, out);
-        let leader = self.leader(parts);
+        self.take_part_again(view, turn);
+        let leader = self.leader(turn.parts);
         let collector = self.collector.take();
         if let Some(leader) = leader {
-            parts.fairness.led_by(now, leader);
+            turn.parts.fairness.led_by(turn.now, leader);
         }
         if !certified && collector.is_some() && collector == leader {
-            parts.pacemaker.suspect_leader();
+            turn.parts.pacemaker.suspect_leader();
         }
-        out.mark(Mark::EnteredView { view, leader });
-        if parts.config.leader == LeaderKind::Fixed && parts.pacemaker.is_fruitless(now) {
-            self.give_up(parts, out);
+        turn.out.mark(Mark::EnteredView { view, leader });
+        if turn.parts.config.leader == LeaderKind::Fixed && turn.parts.pacemaker.is_fruitless(turn.now) {
+            self.give_up(turn);
         }
-        self.work(now, parts, out);
-        if parts.pacemaker.is_working() {
-            out.arm(Timer::View, parts.pacemaker.duration() / 2);
+        self.work(turn);
+        if turn.parts.pacemaker.is_working() {
+            turn.out.arm(Timer::View, turn.parts.pacemaker.duration() / 2);
         }
     }
 
     /// Checks whether there is anything to order, and starts the view timer if there was nothing before.
-    fn watch(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        parts.fairness.watch(now, &mut parts.store.pool);
-        let working = parts.store.pool.pending_commands() > 0 || parts.store.tree.open_payloads() > 0 || self.urged;
-        if parts.pacemaker.working(now, working) {
-            out.arm(Timer::View, parts.pacemaker.duration() / 2);
+    fn watch(&mut self, turn: &mut Turn<'_, F::Message>) {
+        turn.parts.fairness.watch(turn.now, &mut turn.parts.store.pool);
+        let working =
+            turn.parts.store.pool.pending_commands() > 0 || turn.parts.store.tree.open_payloads() > 0 || self.urged;
+        if turn.parts.pacemaker.working(turn.now, working) {
+            turn.out.arm(Timer::View, turn.parts.pacemaker.duration() / 2);
         }
     }
 
     /// Proposes if this replica leads the view, has not proposed in it, and there is enough to propose.
-    fn work(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        self.watch(now, parts, out);
-        let view = parts.pacemaker.view();
-        let proposed = parts.safety.proposed() >= view && !self.proposes_twice(parts);
-        let silent = parts.safety.timed_out().max(parts.safety.abstains()) >= view;
-        if proposed || silent || self.leader(parts) != Some(parts.me) {
+    fn work(&mut self, turn: &mut Turn<'_, F::Message>) {
+        self.watch(turn);
+        let view = turn.parts.pacemaker.view();
+        let proposed = turn.parts.safety.proposed() >= view && !self.proposes_twice(turn.parts);
+        let silent = turn.parts.safety.timed_out().max(turn.parts.safety.abstains()) >= view;
+        if proposed || silent || self.leader(turn.parts) != Some(turn.parts.me) {
             return;
         }
-        if let Some(left) = self.awaits_higher(now, parts) {
-            return out.arm(Timer::Batch, left);
+        if let Some(left) = self.awaits_higher(turn.now, turn.parts) {
+            return turn.out.arm(Timer::Batch, left);
         }
         let situation = Situation {
-            pending: parts.store.pool.pending_commands(),
-            uncommitted: parts.store.tree.open_payloads() > 0 || self.urged,
-            ready_since: *self.ready_since.get_or_insert(now),
-            view: parts.pacemaker.smoothed(),
+            pending: turn.parts.store.pool.pending_commands(),
+            uncommitted: turn.parts.store.tree.open_payloads() > 0 || self.urged,
+            ready_since: *self.ready_since.get_or_insert(turn.now),
+            view: turn.parts.pacemaker.smoothed(),
         };
-        match self.batching.decide(now, situation) {
-            Decision::Propose => self.propose(now, parts, out),
+        match self.batching.decide(turn.now, situation) {
+            Decision::Propose => self.propose(turn),
             Decision::Wait(time) => {
-                out.arm(Timer::Batch, time);
-                self.announce(out);
+                turn.out.arm(Timer::Batch, time);
+                self.announce(turn);
             }
             Decision::Rest => {
                 self.ready_since = None;
-                self.announce(out);
+                self.announce(turn);
             }
         }
     }
@@ -225,48 +231,48 @@ impl<F: Family> Views<F> {
     }
 
     /// Sends the others the certificate that committed commands, if one is scheduled.
-    fn announce(&mut self, out: &mut Outbox<F::Message>) {
+    fn announce(&mut self, turn: &mut Turn<'_, F::Message>) {
         if std::mem::take(&mut self.unannounced) {
             let advance = ViewMessage::Advance { high: Box::new(self.high.clone()), evidence: None };
-            out.send(To::Others, advance.into());
+            turn.out.send(To::Others, advance.into());
         }
     }
 
     /// Shows a lagging replica that timed out how the current view began.
-    fn show(&self, now: Time, to: ReplicaId, asked_in: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        if let Err(why) = parts.answers.admit(now, to, Question::Place(asked_in, Height(0))) {
-            return out.drop_message(to, why);
+    fn show(&self, to: ReplicaId, asked_in: View, turn: &mut Turn<'_, F::Message>) {
+        if let Err(why) = turn.parts.answers.admit(turn.now, to, Question::Place(asked_in, Height(0))) {
+            return turn.out.drop_message(to, why);
         }
         let evidence = self.evidence.clone().map(Box::new);
         let proofs = evidence.iter().map(|evidence| evidence.proof.len()).sum::<usize>() + self.high.proof.len();
-        parts.answers.charge(to, proofs);
-        out.send(To::One(to), ViewMessage::Advance { high: Box::new(self.high.clone()), evidence }.into());
+        turn.parts.answers.charge(to, proofs);
+        turn.out.send(To::One(to), ViewMessage::Advance { high: Box::new(self.high.clone()), evidence }.into());
     }
 
-    fn propose(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        let view = parts.pacemaker.view();
+    fn propose(&mut self, turn: &mut Turn<'_, F::Message>) {
+        let view = turn.parts.pacemaker.view();
         let justify = F::extends(&self.high, self.evidence.as_ref()).clone();
         // Nothing can be proposed on top of a block below the committed height, or of one that is not here yet.
-        let behind = justify.subject.height < parts.store.committed() || justify.view() >= view;
-        if behind || !parts.store.tree.contains(&justify.subject.digest) {
+        let behind = justify.subject.height < turn.parts.store.committed() || justify.view() >= view;
+        if behind || !turn.parts.store.tree.contains(&justify.subject.digest) {
             return;
         }
-        parts.store.follow(justify.subject.digest);
-        let before = parts.store.pool.pending_commands();
-        let payload = parts.store.pool.select(parts.config.batch, parts.config.batch_bytes);
-        parts.alone.proposed(now, &payload, &parts.store.pool);
-        let block = Arc::new(Block::new(view, parts.me, justify, payload));
-        let ballot = parts.safety.propose(&block).expect("a leader proposes once a view");
+        turn.parts.store.follow(justify.subject.digest);
+        let before = turn.parts.store.pool.pending_commands();
+        let payload = turn.parts.store.pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
+        turn.parts.alone.proposed(turn.now, &payload, &turn.parts.store.pool);
+        let block = Arc::new(Block::new(view, turn.parts.me, justify, payload));
+        let ballot = turn.parts.safety.propose(&block).expect("a leader proposes once a view");
         self.unannounced = false;
-        out.offer(now, parts, block.clone(), parts.me);
+        turn.offer(block.clone(), turn.parts.me);
         // After a restart the block may be here already: the journal may hold it without the record of its proposal.
-        parts.store.follow(block.digest());
-        let pending = parts.store.pool.pending_commands();
-        self.batching.proposed(now, pending);
-        self.keep(Some(&block.digest()), parts, out);
-        out.mark(Mark::Proposed { view, height: block.height, commands: before - pending });
-        let proposal = self.proposal(block, ballot.to_vote(parts.me), parts);
-        out.cast_proposal(parts, &ballot, |endorsement| {
+        turn.parts.store.follow(block.digest());
+        let pending = turn.parts.store.pool.pending_commands();
+        self.batching.proposed(turn.now, pending);
+        self.keep(Some(&block.digest()), turn);
+        turn.out.mark(Mark::Proposed { view, height: block.height, commands: before - pending });
+        let proposal = self.proposal(block, ballot.to_vote(turn.parts.me), turn.parts);
+        turn.cast_proposal(&ballot, |endorsement| {
             ViewMessage::Proposal(Arc::new(Proposal { endorsement, ..proposal })).into()
         });
     }
@@ -302,7 +308,7 @@ impl<F: Family> ViewEngine<F> {
 
     /// Returns the highest certificate that a block may extend.
     pub fn high(&self) -> &Certificate {
-        self.views.high()
+        &self.views.high
     }
 
     /// Returns the leader of the current view, or `None` while it cannot be determined.
@@ -310,127 +316,98 @@ impl<F: Family> ViewEngine<F> {
         self.views.leader(parts)
     }
 
-    fn on_proposal(
-        &mut self,
-        now: Time,
-        from: ReplicaId,
-        proposal: Arc<Proposal>,
-        parts: &mut Parts,
-        out: &mut Outbox<F::Message>,
-    ) {
+    fn on_proposal(&mut self, from: ReplicaId, proposal: Arc<Proposal>, turn: &mut Turn<'_, F::Message>) {
         let block = proposal.block.clone();
-        if bug!(ViewJumpOnProposal) && block.view > parts.pacemaker.view() {
-            self.views.enter(now, block.view, None, parts, out);
+        if bug!(ViewJumpOnProposal) && block.view > turn.parts.pacemaker.view() {
+            self.views.enter(block.view, None, turn);
         }
-        self.learn_from(now, from, &block.justify, proposal.evidence.as_ref(), parts, out);
+        self.learn_from(from, &block.justify, proposal.evidence.as_ref(), turn);
         // Only the first block of a view's leader is stored unrequested, so that nobody can fill the tree. Any other
         // block that becomes certified is fetched by its digest.
-        let leads = self.views.leads(&proposal, parts);
-        let first = leads != Some(false) && self.views.is_first(&proposal, out);
-        if !first && !parts.store.wants_block(&block.digest()) {
+        let leads = self.views.leads(&proposal, turn.parts);
+        let first = leads != Some(false) && self.views.is_first(&proposal, turn.out);
+        if !first && !turn.parts.store.wants_block(&block.digest()) {
             let why = if leads == Some(false) { Drop::NotTheLeader } else { Drop::Repeated };
-            return out.drop_message(from, why);
+            return turn.out.drop_message(from, why);
         }
         for bundle in &proposal.bundles {
-            out.supply(parts, bundle.clone());
+            turn.supply(bundle.clone());
         }
-        match out.offer(now, parts, block.clone(), from) {
-            Taken::Overload => return out.drop_message(from, Drop::Overload),
-            Taken::TooLarge => return out.drop_message(from, Drop::TooLarge),
+        match turn.offer(block.clone(), from) {
+            Taken::Overload => return turn.out.drop_message(from, Drop::Overload),
+            Taken::TooLarge => return turn.out.drop_message(from, Drop::TooLarge),
             Taken::Whole | Taken::Waiting | Taken::Late => {}
         }
-        if first && block.view == parts.pacemaker.view() {
+        if first && block.view == turn.parts.pacemaker.view() {
             self.views.candidates.push(proposal);
-            self.views.try_vote(now, parts, out);
+            self.views.try_vote(turn);
         }
-        self.views.watch(now, parts, out);
+        self.views.watch(turn);
     }
 
-    fn on_timeout_message(
-        &mut self,
-        now: Time,
-        from: ReplicaId,
-        timeout: &Timeout,
-        parts: &mut Parts,
-        out: &mut Outbox<F::Message>,
-    ) {
+    fn on_timeout_message(&mut self, from: ReplicaId, timeout: &Timeout, turn: &mut Turn<'_, F::Message>) {
         let (view, high) = (timeout.vote.subject.view, timeout.high.view());
-        self.learn_from(now, from, &timeout.high, timeout.evidence.as_ref(), parts, out);
-        let over = view < parts.pacemaker.view();
-        if from != parts.me && (over || high < self.views.high.view()) {
-            self.views.show(now, from, view, parts, out);
+        self.learn_from(from, &timeout.high, timeout.evidence.as_ref(), turn);
+        let over = view < turn.parts.pacemaker.view();
+        if from != turn.parts.me && (over || high < self.views.high.view()) {
+            self.views.show(from, view, turn);
         }
         if over {
             return;
         }
-        out.count(timeout.vote.clone());
-        self.views.urge(now, from, parts);
-        self.views.work(now, parts, out);
-        let voters = parts.tally.voters_with(Domain::Timeout, view, from);
-        if view == parts.pacemaker.view() && voters >= parts.quorum.weak() && self.views.given_up.is_none() {
-            self.views.give_up(parts, out);
+        turn.out.count(timeout.vote.clone());
+        self.views.urge(turn.now, from, turn.parts);
+        self.views.work(turn);
+        let voters = turn.parts.tally.voters_with(Domain::Timeout, view, from);
+        if view == turn.parts.pacemaker.view() && voters >= turn.parts.quorum.weak() && self.views.given_up.is_none() {
+            self.views.give_up(turn);
         }
     }
 
     /// Handles certificates from a peer; they need no announcement.
     fn learn_from(
         &mut self,
-        now: Time,
         from: ReplicaId,
         high: &Certificate,
         evidence: Option<&Certificate>,
-        parts: &mut Parts,
-        out: &mut Outbox<F::Message>,
+        turn: &mut Turn<'_, F::Message>,
     ) {
         let unannounced = self.views.unannounced;
-        self.learn(now, high, from, parts, out);
+        self.learn(high, from, turn);
         if let Some(evidence) = evidence {
-            self.learn(now, evidence, from, parts, out);
+            self.learn(evidence, from, turn);
         }
         self.views.unannounced = unannounced;
     }
 
     /// Handles a verified certificate: the family records, locks and commits; if the certificate ends its view, the
     /// next view begins.
-    fn learn(
-        &mut self,
-        now: Time,
-        certificate: &Certificate,
-        from: ReplicaId,
-        parts: &mut Parts,
-        out: &mut Outbox<F::Message>,
-    ) {
+    fn learn(&mut self, certificate: &Certificate, from: ReplicaId, turn: &mut Turn<'_, F::Message>) {
         if let Some(attached) = certificate.highest_attached_certificate() {
-            self.learn(now, attached, from, parts, out);
+            self.learn(attached, from, turn);
         }
         let Subject { domain, view, .. } = certificate.subject;
         if domain != Domain::Timeout {
-            self.family.learn(now, certificate, from, &mut self.views, parts, out);
+            let consequences = self.family.on_certificate(certificate, self.views.known(turn.parts));
+            self.views.carry_out(consequences, from, turn);
         }
         let again = bug!(ViewEnteredTwice)
-            && view.next() == parts.pacemaker.view()
+            && view.next() == turn.parts.pacemaker.view()
             && self.views.evidence.as_ref().is_some_and(|evidence| evidence.subject.domain == Domain::Timeout);
-        let ends = view >= parts.pacemaker.view() || (again && domain != Domain::Timeout);
+        let ends = view >= turn.parts.pacemaker.view() || (again && domain != Domain::Timeout);
         if ends && (domain == F::ENDS_VIEW || domain == Domain::Timeout) {
             let is_high = certificate.subject == self.views.high.subject;
-            self.views.enter(now, view.next(), (!is_high).then(|| certificate.clone()), parts, out);
+            self.views.enter(view.next(), (!is_high).then(|| certificate.clone()), turn);
         }
     }
 
-    fn on_message(
-        &mut self,
-        now: Time,
-        from: ReplicaId,
-        message: ViewMessage,
-        parts: &mut Parts,
-        out: &mut Outbox<F::Message>,
-    ) {
+    fn on_message(&mut self, from: ReplicaId, message: ViewMessage, turn: &mut Turn<'_, F::Message>) {
         match message {
-            ViewMessage::Proposal(proposal) => self.on_proposal(now, from, proposal, parts, out),
-            ViewMessage::Timeout(timeout) => self.on_timeout_message(now, from, &timeout, parts, out),
+            ViewMessage::Proposal(proposal) => self.on_proposal(from, proposal, turn),
+            ViewMessage::Timeout(timeout) => self.on_timeout_message(from, &timeout, turn),
             ViewMessage::Advance { high, evidence } => {
-                self.learn_from(now, from, &high, evidence.as_deref(), parts, out);
-                self.views.watch(now, parts, out);
+                self.learn_from(from, &high, evidence.as_deref(), turn);
+                self.views.watch(turn);
             }
             ViewMessage::Vote(_) => unreachable!("votes are admitted to the tally"),
         }
@@ -448,7 +425,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
             Some(ViewMessage::Vote(vote)) => self.views.admit_vote(&self.family, parts, from, vote),
             Some(ViewMessage::Timeout(timeout)) => self.views.admit_timeout(parts, from, timeout),
             Some(ViewMessage::Advance { high, evidence }) => self.views.admit_advance(high, evidence.as_deref()),
-            None => self.family.admit(&self.views, parts, from, message),
+            None => self.family.admit(self.views.known(parts), message),
         }
     }
 
@@ -456,50 +433,53 @@ impl<F: Family> Protocol for ViewEngine<F> {
         self.views.leader(parts)
     }
 
-    fn handle(&mut self, now: Time, event: Event<F::Message>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+    fn handle(&mut self, event: Event<F::Message>, turn: &mut Turn<'_, F::Message>) {
         match event {
-            Event::Start => self.start(now, parts, out),
+            Event::Start => self.start(turn),
             Event::Shown { from, mut standing } => {
                 // Certificates that timeouts name must come before those timeouts, in whatever order the peer lists
                 // them.
                 standing.certificates.sort_by_key(|certificate| certificate.subject.domain == Domain::Timeout);
                 for certificate in standing.certificates {
-                    self.learn_from(now, from, &certificate, None, parts, out);
+                    self.learn_from(from, &certificate, None, turn);
                 }
-                self.views.watch(now, parts, out);
+                self.views.watch(turn);
             }
             Event::Message { from, message } => match message.into_view() {
-                Ok(message) => self.on_message(now, from, message, parts, out),
+                Ok(message) => self.on_message(from, message, turn),
                 Err(message) => {
                     for certificate in F::certificates(message) {
-                        self.learn(now, &certificate, from, parts, out);
+                        self.learn(&certificate, from, turn);
                     }
-                    self.views.watch(now, parts, out);
+                    self.views.watch(turn);
                 }
             },
             Event::Certified(certificate) => {
-                self.family.formed(&certificate, out);
-                self.learn(now, &certificate, parts.me, parts, out);
+                if let Some(message) = F::shows(&certificate) {
+                    turn.out.send(To::Others, message);
+                }
+                self.learn(&certificate, turn.parts.me, turn);
             }
             Event::Agreed(_) => unreachable!("nobody asked for what has no certificate"),
             Event::Stable => {}
             Event::Adopted => {
-                let (high, me) = (self.views.high.clone(), parts.me);
-                parts.store.want_block(now, high.subject.digest, high.subject.height, me);
-                self.views.watch(now, parts, out);
+                let (high, me) = (self.views.high.clone(), turn.parts.me);
+                turn.parts.store.want_block(turn.now, high.subject.digest, high.subject.height, me);
+                self.views.watch(turn);
             }
-            Event::Timeout(Timer::View) => self.views.on_view_alarm(now, parts, out),
-            Event::Timeout(_) => self.views.work(now, parts, out),
+            Event::Timeout(Timer::View) => self.views.on_view_alarm(turn),
+            Event::Timeout(_) => self.views.work(turn),
             Event::Work(commands) => {
-                self.views.batching.arrived(now, commands);
-                self.views.work(now, parts, out);
+                self.views.batching.arrived(turn.now, commands);
+                self.views.work(turn);
             }
             Event::Whole(digest) => {
-                if let Some(block) = parts.store.tree.get(&digest).cloned() {
-                    self.family.whole(&block, &mut self.views, parts, out);
+                if let Some(block) = turn.parts.store.tree.get(&digest) {
+                    let consequences = self.family.on_complete_block(block, self.views.known(turn.parts));
+                    self.views.carry_out(consequences, turn.parts.me, turn);
                 }
-                self.views.try_vote(now, parts, out);
-                self.views.work(now, parts, out);
+                self.views.try_vote(turn);
+                self.views.work(turn);
             }
         }
     }
@@ -508,8 +488,8 @@ impl<F: Family> Protocol for ViewEngine<F> {
         Duties { ends_view: F::ENDS_VIEW, next_leader_collects: F::NEXT_LEADER_COLLECTS }
     }
 
-    fn force_view(&mut self, now: Time, view: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        self.views.enter(now, view, None, parts, out);
+    fn force_view(&mut self, view: View, turn: &mut Turn<'_, F::Message>) {
+        self.views.enter(view, None, turn);
     }
 
     fn recall(&mut self, recalled: Recalled<'_, F::Message>, parts: &mut Parts) {

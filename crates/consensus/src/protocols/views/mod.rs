@@ -1,8 +1,8 @@
 //! Protocols in which the leader of each view proposes one block on top of a certificate, and replicas vote.
 //!
 //! The [`engine`] changes views, proposes, votes for proposals, times out and helps lagging replicas catch up. A
-//! [`Family`] defines what certificates mean: which of them end a view, which may be extended, and what they lock and
-//! commit.
+//! [`Family`] decides what certificates mean: which of them end a view, which may be extended, and what they lock and
+//! commit. The engine carries its decisions out.
 //!
 //! A view begins only with a certificate of the previous view, of view-ending votes or of timeouts. A replica follows
 //! anyone who shows one, however far ahead. A timeout certificate moves a replica only together with the highest
@@ -11,17 +11,17 @@
 pub mod engine;
 pub mod message;
 
-pub use engine::{ViewEngine, Views};
+pub use engine::ViewEngine;
 
 use crate::config::VotesTo;
 use crate::data::block_tree::BlockTree;
 use crate::protocols::facts::Facts;
-use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Admission;
-use crate::seam::To;
+use crate::seam::{Drop, To};
 use message::FromView;
-use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, Time, View};
+use quorate_types::{Block, Certificate, Domain, ReplicaId, Subject, View};
+use std::sync::Arc;
 
 /// Proposal by the leader of the current view, with a complete block and verified certificates.
 #[derive(Clone, Copy)]
@@ -31,6 +31,34 @@ pub struct Candidate<'a> {
     pub evidence: Option<&'a Certificate>,
     /// This replica's lock.
     pub lock: Subject,
+}
+
+/// State of the engine that a family's decisions depend on.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// The current view.
+    pub view: View,
+    /// Highest certificate that a block may extend.
+    pub high: &'a Certificate,
+    /// This replica's lock.
+    pub lock: Subject,
+    pub tree: &'a BlockTree,
+}
+
+/// What follows from a certificate or a complete block. The engine carries out consequences in the order given.
+#[derive(Clone, Debug)]
+pub enum Consequence {
+    /// The certificate is the highest now: of a higher view than the one before, or of a later phase of the same view.
+    Raise(Certificate),
+    /// The lock rises to this subject, unless it is higher already.
+    Lock(Subject),
+    /// The block of this subject is needed.
+    Fetch(Subject),
+    /// The block and its ancestors are committed. If that commits commands and nobody else may know the certificate,
+    /// `announce` has it sent to the others, unless a proposal is about to carry it.
+    Commit { block: Arc<Block>, announce: bool },
+    /// A vote in a later phase, to the block's proposer, unless this replica voted in that phase before.
+    Vote { phase: Domain, block: Arc<Block> },
 }
 
 /// Reason not to vote: the paper's rule that is violated.
@@ -67,7 +95,7 @@ pub trait Family: Send + Sized + 'static {
     fn may_vote(candidate: Candidate<'_>, tree: &BlockTree) -> Result<(), Refusal>;
 
     /// Screens a vote that its voter sent without an attachment; an error is the reason not to count it.
-    fn admit_vote(&self, views: &Views<Self>, parts: &Parts, subject: &Subject) -> Result<(), crate::seam::Drop>;
+    fn admit_vote(&self, known: Known<'_>, subject: &Subject) -> Result<(), Drop>;
 
     /// Returns whether a block that extends `justify` may determine the leader after the timeouts in the evidence, if
     /// the election depends on the extended block. The certificate must be at least as high as the highest that the
@@ -83,7 +111,7 @@ pub trait Family: Send + Sized + 'static {
     }
 
     /// Screens a message that only this protocol has.
-    fn admit(&self, _views: &Views<Self>, _parts: &Parts, _from: ReplicaId, _message: &Self::Message) -> Admission {
+    fn admit(&self, _known: Known<'_>, _message: &Self::Message) -> Admission {
         unreachable!("there are no messages but those of all protocols with views")
     }
 
@@ -92,22 +120,17 @@ pub trait Family: Send + Sized + 'static {
         unreachable!("there are no messages but those of all protocols with views")
     }
 
-    /// Handles a certificate that this replica formed from votes.
-    fn formed(&mut self, _certificate: &Certificate, _out: &mut Outbox<Self::Message>) {}
+    /// Returns the message that shows the others a certificate that this replica formed from votes, if the protocol has
+    /// one.
+    fn shows(_certificate: &Certificate) -> Option<Self::Message> {
+        None
+    }
 
-    /// Handles a verified certificate of votes, which may be the highest now: locks, commits, votes in later phases.
-    fn learn(
-        &mut self,
-        now: Time,
-        certificate: &Certificate,
-        from: ReplicaId,
-        views: &mut Views<Self>,
-        parts: &mut Parts,
-        out: &mut Outbox<Self::Message>,
-    );
+    /// Decides what follows from a verified certificate of votes.
+    fn on_certificate<'a>(&mut self, certificate: &'a Certificate, known: Known<'a>) -> Vec<Consequence>;
 
-    /// Handles a block that became complete.
-    fn whole(&mut self, block: &Block, views: &mut Views<Self>, parts: &mut Parts, out: &mut Outbox<Self::Message>);
+    /// Decides what follows from a block that became complete.
+    fn on_complete_block(&self, block: &Block, known: Known<'_>) -> Vec<Consequence>;
 }
 
 /// Returns the replica that collects the votes for a block in the tree.

@@ -48,7 +48,7 @@ impl<F: Family> Views<F> {
         if vote.attachment.high_view().is_some() {
             return Admission::Drop(Drop::Malformed);
         }
-        if let Err(why) = family.admit_vote(self, parts, &vote.subject) {
+        if let Err(why) = family.admit_vote(self.known(parts), &vote.subject) {
             return Admission::Drop(why);
         }
         let far = vote.subject.view.0 > parts.pacemaker.view().0 + MAX_VIEW_GAP;

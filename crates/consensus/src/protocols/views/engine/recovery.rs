@@ -5,14 +5,14 @@
 //! voted in, with at least the knowledge it had then. It repeats its last statements for replicas that were down too.
 
 use super::{ViewEngine, Views};
-use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
 use crate::protocols::protocol::Recalled;
+use crate::protocols::turn::Turn;
 use crate::protocols::views::message::{FromView, Timeout, ViewMessage};
 use crate::protocols::views::{Family, builds_on, ends_view, shows_what_it_tells, votes_to};
 use crate::recovery::journal::{Record, Standing};
 use crate::seam::{Mark, To};
-use quorate_types::{Attachment, Block, Certificate, Digest, Domain, Encoder, Subject, Time, View, Vote, Wire};
+use quorate_types::{Attachment, Certificate, Domain, Encoder, Subject, View, Vote, Wire};
 use std::sync::Arc;
 
 /// State gathered from the journal.
@@ -77,73 +77,52 @@ impl<F: Family> ViewEngine<F> {
     }
 
     /// Enters the first view, or the one that the journal ends in.
-    pub(super) fn start(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        let genesis = Certificate::genesis(&parts.cluster);
+    pub(super) fn start(&mut self, turn: &mut Turn<'_, F::Message>) {
+        let genesis = Certificate::genesis(&turn.parts.cluster);
         let Recall { high, begun, timeout, .. } = std::mem::replace(&mut self.recall, Recall::new(&genesis));
-        let me = parts.me;
+        let me = turn.parts.me;
         self.views.kept_high = high.subject;
         self.views.kept_evidence = begun.as_ref().map(|begun| begun.subject);
         if high.view() > View(0) {
-            self.family.learn(now, &high, me, &mut self.views, parts, out);
+            let consequences = self.family.on_certificate(&high, self.views.known(turn.parts));
+            self.views.carry_out(consequences, me, turn);
         }
         match begun {
-            Some(begun) => self.learn(now, &begun, me, parts, out),
+            Some(begun) => self.learn(&begun, me, turn),
             None => {
                 let evidence = self.views.evidence.take();
-                self.views.enter(now, View(1), evidence, parts, out);
+                self.views.enter(View(1), evidence, turn);
             }
         }
-        let forced = parts.safety.spoke_in();
+        let forced = turn.parts.safety.spoke_in();
         let forgets = bug!(RecoveryForgetsTimeouts);
-        if parts.leaders.is_scripted() && forced > parts.pacemaker.view() && !forgets {
-            self.views.enter(now, forced, None, parts, out);
+        if turn.parts.leaders.is_scripted() && forced > turn.parts.pacemaker.view() && !forgets {
+            self.views.enter(forced, None, turn);
         }
-        self.views.say_again(timeout, parts, out);
+        self.views.say_again(timeout, turn);
     }
 }
 
 impl<F: Family> Views<F> {
-    /// Journals the certificates that this replica's next statement is based on. The certificate inside `block`, which
-    /// is about to be voted for, need not be journaled twice: it is recalled with the vote. A crash may lose the vote,
-    /// so the certificate that began the view is never kept without the highest certificate it names.
-    pub fn keep(&mut self, block: Option<&Digest>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        let evidence = self.evidence.as_ref().filter(|evidence| self.kept_evidence != Some(evidence.subject));
-        if let Some(digest) = block {
-            out.keep_block(parts, digest);
-            let in_block = |block: &Arc<Block>| evidence.is_none() && block.justify == self.high;
-            if parts.store.tree.get(digest).is_some_and(in_block) {
-                self.kept_high = self.high.subject;
-            }
-        }
-        if self.kept_high != self.high.subject {
-            self.kept_high = self.high.subject;
-            out.persist(Record::Certificate(Box::new(self.high.clone())));
-        }
-        if let Some(evidence) = evidence {
-            self.kept_evidence = Some(evidence.subject);
-            out.persist(Record::Certificate(Box::new(evidence.clone())));
-        }
-    }
-
     /// Repeats this replica's last statements in the current view, if there are any.
-    fn say_again(&mut self, timeout: Option<Arc<Timeout>>, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        let view = parts.pacemaker.view();
+    fn say_again(&mut self, timeout: Option<Arc<Timeout>>, turn: &mut Turn<'_, F::Message>) {
+        let view = turn.parts.pacemaker.view();
         if let Some(timeout) = timeout.filter(|timeout| timeout.vote.subject.view == view) {
-            parts.pacemaker.gave_up();
+            turn.parts.pacemaker.gave_up();
             self.given_up = Some(timeout);
-            return self.give_up(parts, out);
+            return self.give_up(turn);
         }
-        let said = |domain: &Domain| parts.safety.last(*domain).map(|promise| promise.subject);
+        let said = |domain: &Domain| turn.parts.safety.last(*domain).map(|promise| promise.subject);
         let kinds = [Domain::Proposal, Domain::Vote, Domain::Prepare, Domain::PreCommit, Domain::Commit];
         for subject in kinds.iter().filter_map(said).filter(|subject| subject.view == view) {
-            let Some(block) = parts.store.tree.get(&subject.digest).cloned() else { continue };
-            let vote = unsigned(subject, parts);
+            let Some(block) = turn.parts.store.tree.get(&subject.digest).cloned() else { continue };
+            let vote = unsigned(subject, turn.parts);
             match subject.domain {
                 Domain::Proposal => {
-                    let proposal = self.proposal(block, vote, parts);
-                    out.recast(To::All, ViewMessage::Proposal(Arc::new(proposal)).into());
+                    let proposal = self.proposal(block, vote, turn.parts);
+                    turn.out.recast(To::All, ViewMessage::Proposal(Arc::new(proposal)).into());
                 }
-                _ => out.recast(votes_to::<F>(&block, parts), ViewMessage::Vote(vote).into()),
+                _ => turn.out.recast(votes_to::<F>(&block, turn.parts), ViewMessage::Vote(vote).into()),
             }
         }
     }
@@ -151,12 +130,12 @@ impl<F: Family> Views<F> {
     /// Resumes voting after amnesia, in a view in which this replica cannot have voted before. It knows the highest
     /// certificate known to the replicas that left the previous view, since nothing else moves it here, and locks on it
     /// as if it had voted.
-    pub(super) fn take_part_again(&mut self, view: View, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        if !parts.safety.is_away() || view <= parts.safety.abstains() {
+    pub(super) fn take_part_again(&mut self, view: View, turn: &mut Turn<'_, F::Message>) {
+        if !turn.parts.safety.is_away() || view <= turn.parts.safety.abstains() {
             return;
         }
-        parts.safety.come_back(self.high.subject);
-        out.mark(Mark::TakesPart { view });
+        turn.parts.safety.come_back(self.high.subject);
+        turn.out.mark(Mark::TakesPart { view });
     }
 
     /// Returns the records that open a truncated journal, besides those that all protocols have.

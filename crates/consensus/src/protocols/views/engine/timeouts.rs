@@ -2,8 +2,8 @@
 
 use super::Views;
 use crate::data::pool::MAX_RELAYED_BUNDLES;
-use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
+use crate::protocols::turn::Turn;
 use crate::protocols::views::Family;
 use crate::protocols::views::message::{Timeout, ViewMessage};
 use crate::seam::{Mark, Timer, To};
@@ -22,41 +22,42 @@ impl<F: Family> Views<F> {
         }
     }
 
-    pub(super) fn give_up(&mut self, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        let view = parts.pacemaker.view();
+    pub(super) fn give_up(&mut self, turn: &mut Turn<'_, F::Message>) {
+        let view = turn.parts.pacemaker.view();
         match &self.given_up {
-            Some(timeout) => out.recast(To::All, ViewMessage::Timeout(timeout.clone()).into()),
+            Some(timeout) => turn.out.recast(To::All, ViewMessage::Timeout(timeout.clone()).into()),
             None => {
-                let Some(ballot) = parts.safety.give_up(view, &self.high, F::FACTS.timeouts_carry_certificates) else {
+                let Some(ballot) = turn.parts.safety.give_up(view, &self.high, F::FACTS.timeouts_carry_certificates)
+                else {
                     return;
                 };
-                parts.pacemaker.gave_up();
-                out.mark(Mark::TimedOut(view));
+                turn.parts.pacemaker.gave_up();
+                turn.out.mark(Mark::TimedOut(view));
                 let (high, evidence) = (self.high.clone(), self.evidence.clone());
-                let timeout = Arc::new(Timeout { vote: ballot.to_vote(parts.me), high, evidence });
+                let timeout = Arc::new(Timeout { vote: ballot.to_vote(turn.parts.me), high, evidence });
                 self.given_up = Some(timeout.clone());
-                self.keep(None, parts, out);
-                out.keep_message(&ViewMessage::Timeout(timeout.clone()).into());
+                self.keep(None, turn);
+                turn.out.keep_message(&ViewMessage::Timeout(timeout.clone()).into());
                 // The timeout message already contains the vote that is cast.
-                out.cast(parts, &ballot, To::All, |_| ViewMessage::Timeout(timeout).into());
+                turn.cast(&ballot, To::All, |_| ViewMessage::Timeout(timeout).into());
             }
         }
-        out.arm(Timer::View, parts.pacemaker.retransmission());
+        turn.out.arm(Timer::View, turn.parts.pacemaker.retransmission());
     }
 
-    pub(super) fn on_view_alarm(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
-        self.watch(now, parts, out);
+    pub(super) fn on_view_alarm(&mut self, turn: &mut Turn<'_, F::Message>) {
+        self.watch(turn);
         if self.given_up.is_some() {
-            return self.give_up(parts, out);
+            return self.give_up(turn);
         }
-        match parts.pacemaker.ring(now) {
+        match turn.parts.pacemaker.ring(turn.now) {
             Alarm::Idle => {}
-            Alarm::Later(time) => out.arm(Timer::View, time),
-            Alarm::GiveUp => self.give_up(parts, out),
+            Alarm::Later(time) => turn.out.arm(Timer::View, time),
+            Alarm::GiveUp => self.give_up(turn),
             Alarm::Remind(time) => {
-                out.arm(Timer::View, time);
-                if let Some(leader) = self.leader(parts).filter(|leader| *leader != parts.me) {
-                    out.relay(leader, parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
+                turn.out.arm(Timer::View, time);
+                if let Some(leader) = self.leader(turn.parts).filter(|leader| *leader != turn.parts.me) {
+                    turn.out.relay(To::One(leader), turn.parts.store.pool.oldest_pending(MAX_RELAYED_BUNDLES));
                 }
             }
         }

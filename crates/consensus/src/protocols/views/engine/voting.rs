@@ -4,10 +4,12 @@ use super::{REMEMBERED_PROPOSALS, Views};
 use crate::config::LeaderKind;
 use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
+use crate::protocols::turn::Turn;
 use crate::protocols::views::message::{Proposal, ViewMessage};
 use crate::protocols::views::{Candidate, Family, votes_to};
+use crate::recovery::journal::Record;
 use crate::seam::{Drop, Evidence, Mark, To};
-use quorate_types::{ReplicaId, Time};
+use quorate_types::{Block, Digest, Domain};
 use std::sync::Arc;
 
 impl<F: Family> Views<F> {
@@ -27,41 +29,64 @@ impl<F: Family> Views<F> {
         forgotten.is_none_or(|(forgotten, _)| forgotten != place)
     }
 
-    pub(super) fn try_vote(&mut self, now: Time, parts: &mut Parts, out: &mut Outbox<F::Message>) {
+    pub(super) fn try_vote(&mut self, turn: &mut Turn<'_, F::Message>) {
         loop {
-            let decidable = |candidate: &Arc<Proposal>| parts.store.tree.get(&candidate.block.digest()).is_some();
+            let decidable = |candidate: &Arc<Proposal>| turn.parts.store.tree.get(&candidate.block.digest()).is_some();
             let Some(at) = self.candidates.iter().position(decidable) else { return };
             let proposal = self.candidates.swap_remove(at);
-            let (block, tree) = (&proposal.block, &parts.store.tree);
-            if self.leads(&proposal, parts) != Some(true) {
-                out.drop_message(block.author, Drop::NotTheLeader);
+            let (block, tree) = (&proposal.block, &turn.parts.store.tree);
+            if self.leads(&proposal, turn.parts) != Some(true) {
+                turn.out.drop_message(block.author, Drop::NotTheLeader);
                 continue;
             }
-            let candidate = Candidate { block, evidence: proposal.evidence.as_ref(), lock: parts.safety.lock() };
+            let candidate = Candidate { block, evidence: proposal.evidence.as_ref(), lock: turn.parts.safety.lock() };
             if let Err(rule) = F::may_vote(candidate, tree) {
-                out.mark(Mark::Refused { view: block.view, rule });
+                turn.out.mark(Mark::Refused { view: block.view, rule });
                 continue;
             }
-            let (to, leader) = (votes_to::<F>(block, parts), block.author);
-            if self.passes_over(now, leader, parts, out) {
-                out.mark(Mark::Refused { view: block.view, rule: "the leader passes over what has waited longest" });
+            let (to, leader) = (votes_to::<F>(block, turn.parts), block.author);
+            // While f+1 replicas withhold their votes for this reason, the leader's views fail, until another one leads.
+            if leader != turn.parts.me && turn.passes_over(turn.now, leader) {
+                turn.out
+                    .mark(Mark::Refused { view: block.view, rule: "the leader passes over what has waited longest" });
                 continue;
             }
-            if let Some(ballot) = parts.safety.vote_in(F::VOTES, block) {
+            if let Some(ballot) = turn.parts.safety.vote_in(F::VOTES, block) {
                 self.collector = if let To::One(collector) = to { Some(collector) } else { None };
-                self.keep(Some(&block.digest()), parts, out);
-                out.cast(parts, &ballot, to, |vote| ViewMessage::Vote(vote).into());
+                self.keep(Some(&block.digest()), turn);
+                turn.cast(&ballot, to, |vote| ViewMessage::Vote(vote).into());
             }
         }
     }
 
-    /// Returns whether the leader of a proposal keeps passing over the command that has waited longest. While f+1
-    /// replicas withhold their votes for that reason, the leader's views fail, until another replica leads.
-    fn passes_over(&self, now: Time, leader: ReplicaId, parts: &mut Parts, out: &mut Outbox<F::Message>) -> bool {
-        if leader == parts.me {
-            return false;
+    /// Votes for a block in a later phase of its view, whose leader collects the votes of all phases.
+    pub(super) fn vote_in_phase(&mut self, phase: Domain, block: &Block, turn: &mut Turn<'_, F::Message>) {
+        if let Some(ballot) = turn.parts.safety.vote_in(phase, block) {
+            self.keep(Some(&block.digest()), turn);
+            turn.cast(&ballot, To::One(block.author), |vote| ViewMessage::Vote(vote).into());
         }
-        out.hold_to_account(now, now, leader, parts)
+    }
+
+    /// Journals the certificates that this replica's next statement is based on. The certificate inside `block`, which
+    /// is about to be voted for, need not be journaled twice: it is recalled with the vote. A crash may lose the vote,
+    /// so the certificate that began the view is never kept without the highest certificate it names.
+    pub(super) fn keep(&mut self, block: Option<&Digest>, turn: &mut Turn<'_, F::Message>) {
+        let evidence = self.evidence.as_ref().filter(|evidence| self.kept_evidence != Some(evidence.subject));
+        if let Some(digest) = block {
+            turn.keep_block(digest);
+            let in_block = |block: &Arc<Block>| evidence.is_none() && block.justify == self.high;
+            if turn.parts.store.tree.get(digest).is_some_and(in_block) {
+                self.kept_high = self.high.subject;
+            }
+        }
+        if self.kept_high != self.high.subject {
+            self.kept_high = self.high.subject;
+            turn.out.persist(Record::Certificate(Box::new(self.high.clone())));
+        }
+        if let Some(evidence) = evidence {
+            self.kept_evidence = Some(evidence.subject);
+            turn.out.persist(Record::Certificate(Box::new(evidence.clone())));
+        }
     }
 
     /// Returns whether the proposer leads the view of its block, judged by the basis in the proposal itself: the votes

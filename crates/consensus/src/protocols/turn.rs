@@ -1,0 +1,152 @@
+//! The context in which a protocol handles one event: the shared parts, the outbox, and what takes both.
+
+use crate::data::pool::{MAX_RELAYED_BUNDLES, Need};
+use crate::data::store::Taken;
+use crate::protocols::outbox::Outbox;
+use crate::protocols::parts::Parts;
+use crate::recovery::checkpoints::Meaning;
+use crate::recovery::journal::Record;
+use crate::seam::{Action, Envelope, Halt, Mark, Message, RecordId, To};
+use crate::voting::fairness::Finding;
+use crate::voting::safety::Ballot;
+use quorate_types::{Block, Bundle, Certificate, Digest, Height, ReplicaId, Time, View, Vote};
+use std::sync::Arc;
+
+/// One event's time, the state that all protocols share, and the actions so far.
+pub struct Turn<'a, M> {
+    pub now: Time,
+    pub parts: &'a mut Parts,
+    pub out: &'a mut Outbox<M>,
+}
+
+impl<M: Message> Turn<'_, M> {
+    /// Returns the current view.
+    pub fn view(&self) -> View {
+        self.parts.pacemaker.view()
+    }
+
+    /// Returns the height of the last committed block.
+    pub fn committed(&self) -> Height {
+        self.parts.store.committed()
+    }
+
+    /// Casts a ballot: makes its promise and the block it is on durable, signs the vote, wraps it in a message and
+    /// sends it, in this order.
+    pub fn cast(&mut self, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
+        self.cast_in_envelope(ballot, to, |vote| Envelope::Protocol(wrap(vote)));
+    }
+
+    /// Casts a ballot whose vote is not a message of the protocol.
+    pub(crate) fn cast_in_envelope(&mut self, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> Envelope<M>) {
+        let after = self.promise(ballot);
+        self.out.send_after(after, to, wrap(ballot.to_vote(self.parts.me)), true);
+    }
+
+    /// Casts the ballot of a proposal to all. The proposal need not wait for its own record if this replica's statement
+    /// in the previous view is durable, because that reserves the view. A block then waits for the disks of its voters,
+    /// but not for its proposer's first.
+    pub fn cast_proposal(&mut self, ballot: &Ballot, wrap: impl FnOnce(Vote) -> M) {
+        let reservation = self.out.reservation(ballot.subject().view);
+        let own = self.promise(ballot);
+        let after = reservation.map_or(own, |record| record.min(own));
+        let message = Envelope::Protocol(wrap(ballot.to_vote(self.parts.me)));
+        self.out.send_after(after, To::All, message, true);
+    }
+
+    /// Casts a ballot whose vote needs no signature, because the channel authenticates its sender to all recipients.
+    pub fn cast_unsigned(&mut self, ballot: &Ballot, to: To, wrap: impl FnOnce(Vote) -> M) {
+        let after = self.promise(ballot);
+        let message = Envelope::Protocol(wrap(ballot.to_vote(self.parts.me)));
+        self.out.send_after(after, to, message, false);
+    }
+
+    /// Journals the block that a ballot is on, and the ballot's promise. Returns the record of the promise.
+    fn promise(&mut self, ballot: &Ballot) -> RecordId {
+        self.keep_block(&ballot.subject().digest);
+        self.out.persist(Record::Promise(self.parts.safety.promise(ballot)))
+    }
+
+    /// Journals a block with its bundles, after any of its ancestors that are not journaled yet.
+    pub fn keep_block(&mut self, digest: &Digest) {
+        for block in self.parts.store.tree.take_unjournaled(digest) {
+            self.out.persist_block(&self.parts.store.pool, block);
+        }
+    }
+
+    /// Adds a block to the store; the protocol learns of it once it is complete.
+    pub fn offer(&mut self, block: Arc<Block>, source: ReplicaId) -> Taken {
+        let Parts { store, leaders, .. } = &mut *self.parts;
+        store.offer(self.now, block, source, leaders, &mut self.out.whole)
+    }
+
+    /// Adds a bundle that came with a proposal to the store.
+    pub fn supply(&mut self, bundle: Bundle) {
+        let Parts { store, leaders, .. } = &mut *self.parts;
+        store.supply_for(bundle, Need::Proposed, leaders, &mut self.out.whole);
+    }
+
+    /// Returns whether the leader, by its proposal at `proposed`, passed over a command that it should have included.
+    /// Relays commands that have waited for a while to the leader, and overdue ones to all.
+    pub fn passes_over(&mut self, proposed: Time, leader: ReplicaId) -> bool {
+        let (fairness, pool) = (&mut self.parts.fairness, &self.parts.store.pool);
+        for bundle in fairness.to_relay(self.now, pool) {
+            self.out.relay(To::One(leader), vec![bundle]);
+        }
+        let finding = fairness.judge(proposed, pool);
+        if let Finding::Late(bundle) | Finding::Overdue(bundle) = finding {
+            self.out.relay(To::One(leader), pool.oldest_pending_after(&bundle, MAX_RELAYED_BUNDLES));
+        }
+        if let Finding::Overdue(bundle) = finding {
+            self.out.relay(To::Others, pool.get(&bundle).cloned().into_iter().collect());
+        }
+        finding == Finding::PassedOver
+    }
+
+    /// Handles the certificate of a checkpoint, which makes it stable if it is the newest.
+    pub fn stabilise(&mut self, certificate: Certificate) {
+        let height = certificate.subject.height;
+        let meaning = self.parts.checkpoints.raise(certificate.clone());
+        if meaning != Meaning::Old {
+            self.out.persist(Record::Certificate(Box::new(certificate)));
+            self.out.mark(Mark::Stable { height });
+            self.compare_state(meaning);
+        }
+    }
+
+    /// Acts on the comparison of a checkpoint's certificate with this replica's own execution.
+    pub(crate) fn compare_state(&mut self, meaning: Meaning) {
+        match meaning {
+            Meaning::Old | Meaning::Stable => {}
+            Meaning::Kept => {
+                self.parts.store.keep_above(self.parts.checkpoints.needed_above());
+                let checkpoint = self.parts.checkpoints.offered().expect("a state that is kept is offered").clone();
+                self.out.actions.push(Action::StateStable { checkpoint: Box::new(checkpoint) });
+            }
+            Meaning::Diverged(height) => self.out.halt(Halt::Diverged { height }),
+        }
+    }
+
+    /// Offers the newest kept state to a peer that lacks blocks no longer available. Returns false if no kept state
+    /// would help.
+    pub fn offer_state(&mut self, to: ReplicaId, above: Height) -> bool {
+        let helps = |checkpoint: &&Certificate| checkpoint.subject.height > above;
+        let Some(checkpoint) = self.parts.checkpoints.offered().filter(helps) else { return false };
+        let message = Envelope::Offer { checkpoint: Box::new(checkpoint.clone()) };
+        self.out.actions.push(Action::Send { to: To::One(to), message, after: None, sign: false });
+        true
+    }
+
+    /// Commits every block up to `digest`. Returns false if that contradicts the committed blocks.
+    pub fn commit(&mut self, digest: &Digest) -> bool {
+        let height = self.parts.store.tree.get(digest).map(|block| block.height);
+        if let Some(height) = height.filter(|height| *height > self.committed()) {
+            self.keep_block(digest);
+            self.out.persist(Record::Commit { height, digest: *digest });
+        }
+        let actions = &mut self.out.actions;
+        self.parts.store.commit(digest, |block, bundles, frontier| {
+            actions.push(Action::Commit { block, bundles });
+            actions.extend(frontier.map(|frontier| Action::DigestState { frontier }));
+        })
+    }
+}
