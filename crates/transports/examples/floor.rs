@@ -1,5 +1,6 @@
-//! What a payload costs at the least on this machine: hashing it, copying it, and passing it over a loopback connection, each once.
-//! A cluster of n replicas to which clients send every command pays n times the sum, before it has ordered anything.
+//! Minimum cost of a payload on this machine: hashing it, copying it, and passing it over a loopback connection, each
+//! once. A cluster of n replicas that receive every command from the clients pays n times the sum, before it has
+//! ordered anything.
 //!
 //! `cargo run --release -p quorate-transports --example floor -- 4096`
 
@@ -9,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Bytes that each figure is taken over.
+/// Bytes processed for each figure.
 const VOLUME_BYTES: usize = 1 << 30;
 /// Bytes in one write and one read of the connection.
 const CHUNK_BYTES: usize = 256 << 10;

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p quorate-transports --example ping`
 //!
-//! Each exchange is a request and its echo, so two messages; the figure is user and system time of the whole process, both ends,
-//! per message. `depth` is how many requests are in flight to each peer. `raw` is the least that epoll can do: one epoll_wait,
-//! one recv and one send for each message, without frames.
+//! Each exchange is a request and its echo, so two messages; the figure is user and system time of the whole process,
+//! both ends, per message. `depth` is the number of requests in flight to each peer. `raw` is the minimum that epoll
+//! allows: one epoll_wait, one recv and one send for each message, without frames.
 
 use bytes::Bytes;
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};

@@ -8,52 +8,54 @@ use thiserror::Error;
 
 /// Maximum number of operators connected at a time; further ones are refused.
 pub(crate) const MAX_OPERATORS: usize = 16;
-/// This file: configuration files and their documentation take the text of the settings from it.
+/// This file: configuration files and their documentation take the docs of the settings from it.
 pub const SOURCE: &str = include_str!("config.rs");
 
-/// How a transport treats its links, whatever carries them.
+/// Settings of links, for all transports.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkConfig {
-    /// Most bytes queued on one link, framing included. A frame that does not fit is dropped and counted, the frames before it
-    /// stay; only an empty queue takes a frame that is larger than this.
+    /// Maximum bytes queued on one link, framing included. A frame that does not fit is dropped and counted; the frames
+    /// before it stay. A larger frame is accepted only by an empty queue.
     pub link_queue_bytes: usize,
-    /// Most bytes that wait for a replica which is not connected, as at the start or while it is away: the newest stay, the others
-    /// are dropped and counted. 0 keeps nothing.
+    /// Maximum bytes queued for a replica that is not connected, as at the start or while it is away. The newest frames
+    /// stay, the others are dropped and counted. 0 keeps nothing.
     pub unconnected_queue_bytes: usize,
-    /// Most bytes queued for one client, framing included. A frame that does not fit is dropped and counted, unless
-    /// nothing else is queued; a client that takes none of what is queued is cut after
+    /// Maximum bytes queued for one client, framing included. A frame that does not fit is dropped and counted, unless
+    /// nothing else is queued. A client that reads none of its queue is cut after
     /// [`client_stall_ms`](LinkConfig::client_stall_ms).
     pub client_queue_bytes: usize,
-    /// Most bytes of one client's frames that may have been received and not yet served: its socket is not read meanwhile.
+    /// Maximum bytes of one client's frames that are received but not yet served; until then its socket is not read.
     pub client_window_bytes: usize,
-    /// Most bytes of one client's frame; a client that announces a longer one is cut. 0 (default): what a bundle of `batch_bytes` needs.
+    /// Maximum bytes of one frame from a client; a client that announces a longer one is cut. 0 (default): enough for a
+    /// bundle of `batch_bytes`.
     pub client_frame_bytes: usize,
-    /// Most bytes of memory for all clients' links together: what is received and not yet served, and what is queued for them. Short
-    /// of an eighth of it, the links that have shown nothing genuine are cut, the one that holds the most first.
+    /// Maximum bytes of memory for all clients' links together: frames received but not yet served, and queues. When
+    /// less than an eighth is free, links that have carried nothing genuine are cut, largest first.
     pub client_memory_bytes: usize,
-    /// After how many milliseconds a client is cut that has begun a frame and not finished it.
+    /// Milliseconds after which a client with an unfinished frame is cut.
     pub client_frame_timeout_ms: u64,
-    /// After how many milliseconds a client is cut that takes nothing of what is queued for it.
+    /// Milliseconds after which a client that reads none of its queue is cut.
     pub client_stall_ms: u64,
-    /// Most bytes read from one link in one poll, give or take one read, so that no link starves the others.
+    /// Maximum bytes read from one link in one poll, give or take one read, so that no link starves the others.
     pub read_budget_bytes: usize,
-    /// The first wait before a lost or failed connection is dialled again, in milliseconds; it doubles with each failure.
+    /// Shortest delay before a lost or failed connection is dialled again, in milliseconds; it doubles with each
+    /// failure.
     pub reconnect_min_ms: u64,
-    /// The longest wait before dialling again, in milliseconds. Each wait is shortened at random by up to half.
+    /// Longest delay before dialling again, in milliseconds. Each delay is shortened at random by up to half.
     pub reconnect_max_ms: u64,
-    /// How long dialling and the handshake may take together, in milliseconds.
+    /// Time limit for dialling and the handshake together, in milliseconds.
     pub handshake_timeout_ms: u64,
-    /// How long connecting to a replica may take before it is tried anew, in milliseconds.
+    /// Time limit for connecting to a replica, in milliseconds; then it is dialled again.
     pub dial_timeout_ms: u64,
-    /// Most clients connected at a time. For one more the link that has shown nothing genuine and was idle for longest is cut; if
-    /// there is none, the newcomer is refused.
+    /// Maximum number of connected clients. A further one replaces the longest idle link that has carried nothing
+    /// genuine; if there is no such link, it is refused.
     pub max_client_links: usize,
-    /// Most clients connected at a time from one address (IPv6: from one /64 network).
+    /// Maximum number of connected clients from one address (IPv6: from one /64 network).
     pub max_client_links_per_address: usize,
-    /// Most accepted links that have yet to authenticate; the oldest is cut for one more.
+    /// Maximum number of accepted links that are not authenticated yet; a further one replaces the oldest.
     pub max_unauthenticated_links: usize,
-    /// The same for one address (IPv6: for one /64 network).
+    /// The same limit for one address (IPv6: for one /64 network).
     pub max_unauthenticated_links_per_address: usize,
 }
 
@@ -81,20 +83,20 @@ impl Default for LinkConfig {
     }
 }
 
-/// What TCP alone has. Nagle's algorithm is always off (`TCP_NODELAY`): what is to travel together is already written
-/// together.
+/// Settings of TCP only. Nagle's algorithm is always off (`TCP_NODELAY`), because frames that can travel together are
+/// written together.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TcpConfig {
-    /// After how many milliseconds a remote that does not answer at all (its host lost power, its cable is cut) or
-    /// takes nothing of what waits for it (it is stopped) counts as gone.
+    /// Milliseconds after which a remote counts as gone if it answers nothing at all (its host lost power, its cable is
+    /// cut) or reads nothing of its queue (it is stopped).
     pub silent_remote_ms: u64,
-    /// After how many milliseconds without an acknowledgement of what was sent to a replica the link counts as cut and
-    /// is dialled again: TCP itself would try ever less often.
+    /// Milliseconds after which a link to a replica counts as cut, and is dialled again, if sent data is not
+    /// acknowledged: TCP itself would retry at ever longer intervals.
     pub unacknowledged_ms: u64,
-    /// The kernel's send buffer per link in bytes; 0 leaves its size to the kernel.
+    /// The kernel's send buffer per link, in bytes; 0 leaves the size to the kernel.
     pub send_buffer_bytes: usize,
-    /// The kernel's receive buffer per link in bytes; 0 leaves its size to the kernel.
+    /// The kernel's receive buffer per link, in bytes; 0 leaves the size to the kernel.
     pub receive_buffer_bytes: usize,
 }
 
@@ -126,17 +128,11 @@ impl From<TcpConfig> for WireSettings {
 /// Invalid setting.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ConfigError {
-    /// A setting must be positive.
-    #[error("`{table}.{key}` is 0; set at least 1, or leave it out for its default")]
+    #[error("`{table}.{key}` is 0; help: set at least 1, or leave it out for its default")]
     Zero { table: &'static str, key: &'static str },
     /// The shortest reconnect delay exceeds the longest.
-    #[error("`reconnect_min_ms` is {min}, over `reconnect_max_ms`, which is {max}; exchange them")]
-    Reconnect {
-        /// Shortest delay, in milliseconds.
-        min: u64,
-        /// Longest delay, in milliseconds.
-        max: u64,
-    },
+    #[error("`reconnect_min_ms` is {min}, over `reconnect_max_ms`, which is {max}; help: exchange them")]
+    Reconnect { min: u64, max: u64 },
 }
 
 impl LinkConfig {

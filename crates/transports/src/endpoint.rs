@@ -50,7 +50,7 @@ impl Endpoint {
 }
 
 fn wrong(found: &str, wanted: &str) -> io::Error {
-    let why = format!("the endpoint was bound for {found}, and this transport needs one for {wanted}");
+    let why = format!("the endpoint was bound for {found}, but this transport needs one for {wanted}");
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 

@@ -1,4 +1,4 @@
-//! Errors that keep a transport from starting, and reasons why a link ends.
+//! Errors of setting up a transport, and reasons why a link ends.
 
 use crate::config::ConfigError;
 use crate::framing::FrameTooLong;
@@ -12,25 +12,18 @@ use thiserror::Error;
 /// Reason why a transport cannot be set up.
 #[derive(Debug, Error)]
 pub enum SetupError {
-    #[error("the transport's configuration is wrong: {0}")]
+    #[error("invalid transport configuration: {0}")]
     Config(#[from] ConfigError),
     /// The replica's own id is not in the committee.
-    #[error("replica {me} is not one of the {members} members of the committee: check the replica's id")]
-    Stranger {
-        me: ReplicaId,
-        /// Size of the committee.
-        members: usize,
-    },
+    #[error("replica {me} is not one of the {members} members of the committee; help: check the replica's id")]
+    Stranger { me: ReplicaId, members: usize },
     /// The channel configuration is for a replica and the constructor for a client, or the reverse.
-    #[error("the channel's identity is a {found}, a {wanted} is to be set up")]
-    Role {
-        /// Role in the channel configuration.
-        found: &'static str,
-        /// Role that the constructor makes.
-        wanted: &'static str,
-    },
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {why}; check that no other process does and that the address is this host's")]
+    #[error("the channel's identity is a {found}, expected a {wanted}")]
+    Role { found: &'static str, wanted: &'static str },
+    #[error(
+        "cannot listen on {address}: {why}; help: check that no other process listens on it and that the address is \
+         this host's"
+    )]
     Listen { address: Address, why: io::Error },
     /// The transport does not work with the channel.
     #[error(transparent)]
@@ -43,51 +36,44 @@ pub enum SetupError {
 /// Reason why a link ended or was never made.
 #[derive(Debug, Error)]
 pub enum LinkError {
-    /// The host name cannot be resolved.
-    #[error("the name cannot be resolved: {0}; check how it is written, and that this host's name servers know it")]
+    #[error("the name cannot be resolved: {0}; help: check its spelling, and that this host's name servers know it")]
     Name(io::Error),
     #[error("dialling failed: {0}")]
     Dial(io::Error),
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// The remote did not finish its handshake in time.
-    #[error("no handshake within {0} ms: the remote is overloaded, or not quorate")]
+    #[error("no handshake within {0} ms: the remote is overloaded or is not quorate")]
     HandshakeTimeout(u64),
-    /// The dial timed out.
     #[error("no connection within {0} ms: its host does not answer")]
     DialTimeout(u64),
     /// Evicted as the oldest of too many links waiting for their handshake.
-    #[error(
-        "evicted unauthenticated: as many newer links wait for their handshake as `max_unauthenticated_links` allows"
-    )]
+    #[error("evicted before its handshake: `max_unauthenticated_links` newer links wait for theirs")]
     Crowded,
-    /// The maximum number of clients is connected, all of them genuine.
-    #[error("{0} clients are connected, as many as `max_client_links` allows")]
+    #[error("{0} clients are connected, the limit of `max_client_links`")]
     TooManyClients(usize),
     /// The maximum number of clients from one address is connected, all of them genuine.
-    #[error("{links} clients of {address} are connected, as many as `max_client_links_per_address` allows")]
+    #[error("{links} clients of {address} are connected, the limit of `max_client_links_per_address`")]
     TooManyFromAddress {
         /// IPv4 address, or /64 network of IPv6.
         address: IpAddr,
         links: usize,
     },
     /// Evicted in favour of a newcomer: the client has sent nothing genuine, or nothing for long.
-    #[error("idle, and its place is needed: as many clients are connected as `max_client_links` allows")]
+    #[error("idle, and its place is needed: the limit of `max_client_links` is reached")]
     Idle,
     /// The process has run out of descriptors.
-    #[error("idle, and its descriptor is needed: this process has none left")]
+    #[error("idle, and its descriptor is needed: this process has run out of them")]
     Descriptors,
     /// The clients' links hold too much memory, and this one holds most.
-    #[error("the links of clients hold {0} bytes, as many as `client_memory_bytes` allows, and this one holds most")]
+    #[error("the links of clients hold {0} bytes, the limit of `client_memory_bytes`, and this one holds the most")]
     Memory(usize),
-    /// A frame was begun but not finished in time.
-    #[error("a frame was not whole after {0} ms (`client_frame_timeout_ms`)")]
+    #[error("a frame was incomplete after {0} ms (`client_frame_timeout_ms`)")]
     FrameTimeout(u64),
     /// The client reads none of its queue.
-    #[error("the client took nothing of what is queued for it for {0} ms (`client_stall_ms`)")]
+    #[error("the client read nothing of its queue for {0} ms (`client_stall_ms`)")]
     Stalled(u64),
     /// The client left before its frames were served.
-    #[error("the remote closed the connection and waits for no answer")]
+    #[error("the remote closed the connection before its frames were served")]
     Abandoned,
     /// Sent data was not acknowledged in time.
     #[error("nothing was acknowledged for {0} ms (`unacknowledged_ms`): the network is cut, or its host is gone")]
@@ -95,23 +81,14 @@ pub enum LinkError {
     /// Closed by the owner of the transport.
     #[error("{0}")]
     Ended(String),
-    /// The maximum number of operators is connected.
-    #[error("{0} operators are connected, as many as may be")]
+    #[error("{0} operators are connected, the limit")]
     TooManyOperators(usize),
     /// The remote dialled a listener that does not serve it.
-    #[error("{who} dialled the listener for {door}: its configuration has to name the address of `{key}`")]
-    WrongDoor {
-        /// Role of the remote.
-        who: &'static str,
-        /// Role that the listener serves.
-        door: &'static str,
-        /// Configuration key of the right address.
-        key: &'static str,
-    },
+    #[error("{who} dialled the listener for {door}; help: its configuration must name the address of `{key}`")]
+    WrongDoor { who: &'static str, door: &'static str, key: &'static str },
     /// A replica dialled although this end has to dial.
-    #[error("replica {0} dialled, but of a pair the lower id dials: its committee differs from this replica's")]
+    #[error("replica {0} dialled, but the lower id of a pair dials: its committee differs from this replica's")]
     WrongDirection(ReplicaId),
-    /// The authenticated id is not in the committee.
     #[error("replica {0} is not in the committee of this end: the committees differ")]
     NotMember(ReplicaId),
     /// A newer link to the same replica has replaced this one.
@@ -119,7 +96,6 @@ pub enum LinkError {
     Replaced,
     #[error(transparent)]
     FrameTooLong(#[from] FrameTooLong),
-    /// The remote closed the stream.
     #[error("the remote closed the connection")]
     Closed,
     /// The machine of a packet connection gave up.

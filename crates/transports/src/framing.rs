@@ -1,11 +1,11 @@
 //! Frames on a byte stream: four bytes of length, little-endian, then the body.
 //!
 //! [`FrameBuffer`] receives into chunks and returns bodies as slices of them, without a copy. The memory that a
-//! long-lived frame can pin is bounded: a frame that fits a chunk pins one chunk ([`CHUNK_BYTES`]), which it shares
+//! long-lived frame can pin is bounded: a frame that fits in a chunk pins one chunk ([`CHUNK_BYTES`]), which it shares
 //! with its neighbours on the stream; a larger frame has its own buffer, at most twice its size and never shared. A
-//! chunk is filled to its end before the next is begun, so on a busy link chunks hold little besides live frames; a
+//! chunk is filled to its end before the next one is begun, so on a busy link chunks hold little besides live frames; a
 //! holder that keeps only a few of many small frames for long should copy them. A buffer for a large frame grows as its
-//! bytes arrive, at most doubling, so announcing a length costs no memory until the bytes arrive.
+//! bytes arrive, at most doubling, so announcing a length costs no memory.
 
 use bytes::{Buf, Bytes, BytesMut};
 use quorate_types::limits::MAX_FRAME_BYTES;
@@ -23,9 +23,7 @@ const MIN_SPARE_BYTES: usize = 16 << 10;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("the remote announced a frame of {bytes} bytes, over the limit of {limit}: it is faulty")]
 pub struct FrameTooLong {
-    /// Announced length of the body.
     pub bytes: usize,
-    /// Maximum length of a frame's body.
     pub limit: usize,
 }
 

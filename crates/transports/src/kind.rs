@@ -1,4 +1,4 @@
-//! Kinds of transport as the rest of the code sees them: objects with a name and a profile.
+//! Kinds of transport: objects with a name and a profile.
 
 use crate::datagrams::Association;
 use crate::tcp::Tcp;
@@ -12,7 +12,7 @@ use std::io;
 pub struct TransportProfile {
     /// Name in configurations.
     pub name: &'static str,
-    /// One line for the help.
+    /// One-line description for the help text.
     pub summary: &'static str,
     /// What it provides to a channel.
     pub carriage: Carriage,
@@ -61,7 +61,7 @@ pub trait Carrier: Send + Sync {
     }
 }
 
-/// Handle to a kind of transport, listed or not, that can be copied and compared by name.
+/// Copyable handle to a kind of transport, listed or not, compared by name.
 #[derive(Clone, Copy)]
 pub struct TransportKind(&'static dyn Carrier);
 

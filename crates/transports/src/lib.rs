@@ -84,7 +84,7 @@ pub struct Counters {
     /// Bytes received, framing included.
     pub bytes_received: u64,
     pub frames_received: u64,
-    /// Frames dropped because a queue was full, of a link or of an unconnected replica, or because the link was gone.
+    /// Frames dropped because the queue of a link or of an unconnected replica was full, or because the link was gone.
     pub frames_dropped: u64,
     /// Clients' links that were cut for their use of memory, time, places or descriptors.
     pub clients_cut: u64,
@@ -106,9 +106,9 @@ pub trait Transport: Send {
     /// stops reading from a client with `client_window_bytes` of unreleased frames. Call it once for each frame; a
     /// closed link needs no call.
     fn release(&mut self, link: LinkId, bytes: usize);
-    /// Returns whether a client leaves so many replies unread that it should not be served for now.
+    /// Returns whether a client has too many unread replies to be served for now.
     fn is_congested(&self, link: LinkId) -> bool;
-    /// Records whether the data on a client's link is genuine: genuine links are the last to lose their places and
+    /// Records whether the data on a client's link is genuine. Genuine links are the last to lose their places and
     /// memory.
     fn vouch(&mut self, link: LinkId, genuine: bool);
     /// Returns a number for the remote's address, or for its /64 network of IPv6; the same for all links if the

@@ -21,15 +21,13 @@ pub struct Wire {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{what}; {help}")]
 pub struct WireError {
-    /// What is wrong.
     pub what: String,
-    /// What to do.
     pub help: String,
 }
 
 impl Wire {
     /// Rejects a channel that does not work with the transport, and any combination that leaves the sender of a frame
-    /// unproved: votes are counted by sender and verified a quorum at a time, and some messages of PBFT are not signed.
+    /// unproved: votes are counted by sender and verified a quorum at a time, and some PBFT messages are not signed.
     ///
     /// # Errors
     /// [`WireError`] with the problem and its solution.
@@ -49,8 +47,8 @@ impl Wire {
         }
         if !tells_senders(self.transport, self.channel) {
             let what = format!(
-                "is `{}`, which does not say of each frame who sent it, and over {} anybody may send one in \
-                 another's name",
+                "is `{}`, which does not prove who sent each frame, and over {} anyone may send one in another's \
+                 name",
                 names.1, names.0
             );
             return Err(WireError { what, help: suggestion(self.transport) });
@@ -126,7 +124,7 @@ fn suggestion(transport: TransportKind) -> String {
         |channel: &&ChannelKind| channel.profile().over.contains(&carriage) && tells_senders(transport, **channel);
     let names: Vec<String> = ChannelKind::ALL.iter().filter(fits).map(|kind| format!("`{kind}`")).collect();
     match &names[..] {
-        [] => "choose another transport: no channel of this version fits".to_owned(),
+        [] => "choose another transport: no channel of this version works with it".to_owned(),
         names => format!("set {}", names.join(" or ")),
     }
 }

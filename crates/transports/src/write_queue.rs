@@ -26,7 +26,7 @@ enum Segment {
 #[derive(Default)]
 pub struct WriteQueue {
     copied: Vec<u8>,
-    /// Bytes of `copied` whose segments have been written.
+    /// Bytes of `copied` in segments that have been written.
     copied_gone: usize,
     segments: VecDeque<Segment>,
     /// Bytes of the first segment already written.
@@ -107,7 +107,7 @@ impl WriteQueue {
 
     /// Removes `written` bytes from the front. Returns the number of frames that ended in them.
     pub fn consume(&mut self, written: usize) -> u64 {
-        assert!(written <= self.bytes, "no more is written than was queued");
+        assert!(written <= self.bytes, "more was written than queued");
         self.bytes -= written;
         let mut left = self.front_written + written;
         let mut ended = 0;
@@ -131,7 +131,7 @@ impl WriteQueue {
 
     fn compact(&mut self) {
         if self.segments.is_empty() {
-            assert_eq!(self.copied_gone, self.copied.len(), "an empty queue has written all it copied");
+            assert_eq!(self.copied_gone, self.copied.len(), "an empty queue has written every copied byte");
             self.copied.clear();
             self.copied_gone = 0;
             self.copied.shrink_to(KEPT_BYTES);

@@ -1,4 +1,4 @@
-//! What clients' links may take: memory, time and places, and who has to go first where they run out.
+//! Limits on clients' links: memory, time and places, and which links are cut first.
 
 use crate::support::{End, drive_with};
 use crate::support::{Ground, R0, Stack, TcpPlain, client, client_end, drive, quick, replica_end};
@@ -17,7 +17,7 @@ fn alone(config: LinkConfig) -> (Ground, End) {
     (ground, a)
 }
 
-/// A connection of a client that says hello and leaves the rest to the test, from 127.0.0.`host`.
+/// A client's connection from 127.0.0.`host` that completes the handshake and leaves the rest to the test.
 fn dial(ground: &Ground, a: &mut End, id: u64, host: u8) -> (TcpStream, LinkId) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.bind(&SockAddr::from(std::net::SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), 0)))).expect("bind");
@@ -36,14 +36,14 @@ fn is_lost(a: &End, id: u64) -> bool {
     a.lost(client(id)).is_some()
 }
 
-/// A frame of `announced` bytes of which `sent` come.
+/// Sends the first `sent` bytes of a frame of `announced` bytes.
 fn partial(stream: &mut TcpStream, announced: u32, sent: usize) {
     stream.write_all(&announced.to_le_bytes()).expect("write");
     stream.write_all(&vec![7; sent]).expect("write");
 }
 
 #[test]
-fn what_is_not_served_is_not_read_further() {
+fn a_socket_is_not_read_while_its_frames_wait_to_be_served() {
     const WINDOW: usize = 64 << 10;
     const FRAMES: usize = 4_000;
     let (ground, mut a) = alone(LinkConfig { client_window_bytes: WINDOW, ..quick() });
@@ -66,18 +66,18 @@ fn what_is_not_served_is_not_read_further() {
         }
         served == FRAMES
     });
-    assert_eq!(c.transport.counters().frames_dropped, 0, "the socket holds the rest back, nothing is dropped");
+    assert_eq!(c.transport.counters().frames_dropped, 0, "a frame was dropped instead of left in the socket");
 }
 
 #[test]
-fn what_is_unserved_goes_with_a_client_that_leaves() {
+fn unserved_frames_are_dropped_when_their_client_leaves() {
     const FRAMES: usize = 30_000;
     let (ground, mut a) = alone(LinkConfig { client_window_bytes: 4 << 10, ..quick() });
     let (mut stream, _) = dial(&ground, &mut a, 5, 1);
     stream.write_all(&[4, 0, 0, 0, 1, 2, 3, 4].repeat(FRAMES)).expect("write");
     drive([&mut a], "some are read", |[a]| a.received() > 0);
     drop(stream);
-    drive([&mut a], "its end is noticed though nothing was served", |[a]| is_lost(a, 5));
+    drive([&mut a], "its end is detected though nothing was served", |[a]| is_lost(a, 5));
     assert!(a.received() * 8 <= CHUNK_BYTES, "{} of {FRAMES} were handed out: more than one read", a.received());
 }
 
@@ -93,15 +93,15 @@ fn a_client_that_reads_nothing_is_cut() {
         is_lost(a, 5)
     });
     assert!(a.lost(client(5)).expect("just seen").contains("took nothing"));
-    assert!(!is_lost(&a, 6), "whoever is sent nothing need not read");
+    assert!(!is_lost(&a, 6), "a client with an empty queue was cut");
     let counters = a.transport.counters();
     assert!(counters.frames_dropped > 0 && counters.clients_cut == 1, "{counters:?}");
     assert!(counters.client_memory_peak_bytes <= (1 << 20) + 100_004, "{counters:?}");
 }
 
-/// Whoever ends waits for clients that read, and not for one that does not, though it would else be given an hour.
+/// Shutdown waits for clients that read, but not for one that does not, although its timeout is an hour.
 #[test]
-fn the_end_does_not_wait_for_a_client_that_reads_nothing() {
+fn shutdown_does_not_wait_for_a_client_that_reads_nothing() {
     const FRAMES: usize = 10;
     let config = LinkConfig { client_queue_bytes: 32 << 20, client_stall_ms: 3_600_000, ..quick() };
     let (ground, mut a) = alone(config);
@@ -120,32 +120,33 @@ fn the_end_does_not_wait_for_a_client_that_reads_nothing() {
 }
 
 #[test]
-fn a_frame_has_to_become_whole() {
+fn a_client_with_an_incomplete_frame_is_cut() {
     let (ground, mut a) = alone(LinkConfig { client_frame_timeout_ms: 200, client_frame_bytes: 1 << 20, ..quick() });
     let (mut stuck, _) = dial(&ground, &mut a, 5, 1);
     partial(&mut stuck, 1 << 20, 1_000);
     let (mut long, _) = dial(&ground, &mut a, 6, 1);
     partial(&mut long, (1 << 20) + 1, 0);
-    // Frames that come one by one, each in two halves, are whole in time though there is always one that is not.
+    // Frames that arrive one by one, each in two halves, are complete in time, although at any moment one is
+    // incomplete.
     let (mut slow, _) = dial(&ground, &mut a, 7, 1);
     slow.write_all(&[4, 0, 0, 0, 1, 2]).expect("write");
     drive_with([&mut a], "both are cut", |[a]| {
         slow.write_all(&[3, 4, 4, 0, 0, 0, 1, 2]).expect("write");
         is_lost(a, 5) && is_lost(a, 6)
     });
-    assert!(a.lost(client(5)).expect("just seen").contains("was not whole after 200 ms"));
+    assert!(a.lost(client(5)).expect("just seen").contains("was incomplete after 200 ms"));
     assert!(a.lost(client(6)).expect("just seen").contains("over the limit of 1048576"));
     assert!(!is_lost(&a, 7));
 }
 
 #[test]
-fn memory_is_taken_from_strangers_that_hold_most() {
+fn strangers_that_hold_the_most_memory_are_cut_first() {
     const LIMIT: usize = 4 << 20;
     let (ground, mut a) = alone(LinkConfig { client_memory_bytes: LIMIT, ..quick() });
     let (_kept, genuine) = dial(&ground, &mut a, 1, 1);
     a.transport.vouch(genuine, true);
     let frame = Bytes::from(vec![1; 100_000]);
-    // More than its socket takes, so that it holds more than any of the others will.
+    // More than its socket takes, so that it holds more than any other link will.
     (0..30).for_each(|_| a.transport.send(genuine, frame.clone()));
     let (mut modest, _) = dial(&ground, &mut a, 2, 1);
     partial(&mut modest, 1 << 20, 1_000);
@@ -161,8 +162,8 @@ fn memory_is_taken_from_strangers_that_hold_most() {
     let counters = a.transport.counters();
     assert!(counters.clients_cut > 10, "{counters:?}");
     assert!(counters.client_memory_peak_bytes <= LIMIT as u64, "{counters:?}");
-    assert!(!is_lost(&a, 1), "it has shown itself genuine");
-    assert!(!is_lost(&a, 2), "it holds next to nothing");
+    assert!(!is_lost(&a, 1), "a genuine link was cut");
+    assert!(!is_lost(&a, 2), "a link that holds next to nothing was cut");
     let why = a.events.iter().find_map(|event| match event {
         Event::Disconnected { why, .. } => Some(why.clone()),
         _ => None,
@@ -171,7 +172,7 @@ fn memory_is_taken_from_strangers_that_hold_most() {
 }
 
 #[test]
-fn a_newcomer_gets_the_place_of_the_idlest_of_the_largest_crowd() {
+fn a_newcomer_replaces_the_idlest_link_of_the_address_with_the_most() {
     let (ground, mut a) = alone(LinkConfig { max_client_links: 6, ..quick() });
     let (_genuine, link) = dial(&ground, &mut a, 1, 1);
     a.transport.vouch(link, true);
@@ -182,7 +183,7 @@ fn a_newcomer_gets_the_place_of_the_idlest_of_the_largest_crowd() {
     let another: Vec<_> = (20..40).map(|id| dial(&ground, &mut a, id, 1)).collect();
     drive([&mut a], "the crowd loses its own", |[a]| (10..14).all(|id| is_lost(a, id)));
     assert!(a.lost(client(10)).expect("just seen").contains("its place is needed"));
-    assert!([1, 2, 3].iter().all(|id| !is_lost(&a, *id)), "whoever is genuine or comes alone stays");
+    assert!([1, 2, 3].iter().all(|id| !is_lost(&a, *id)), "a genuine or single link was cut");
     for (_, link) in &another {
         a.transport.vouch(*link, true);
     }
@@ -198,7 +199,7 @@ fn a_newcomer_gets_the_place_of_the_idlest_of_the_largest_crowd() {
 }
 
 #[test]
-fn an_address_has_no_more_than_its_part() {
+fn an_address_gets_at_most_its_share_of_the_places() {
     let (ground, mut a) = alone(LinkConfig { max_client_links: 100, max_client_links_per_address: 3, ..quick() });
     let links: Vec<_> = (1..=3).map(|id| dial(&ground, &mut a, id, 1)).collect();
     let _fourth = dial(&ground, &mut a, 4, 1);

@@ -1,4 +1,4 @@
-//! What every pair of transport and channel has to do. A further pair is one more line at the end.
+//! Tests that every pair of transport and channel must pass. A new pair is one more line at the end.
 
 use crate::support::*;
 use bytes::Bytes;
@@ -51,7 +51,7 @@ fn replicas_frames_come_before_clients<S: Stack>() {
     drive([&mut a, &mut b, &mut c], "a client connects", |[a, _, c]| {
         a.link_to(client(5)).is_some() && c.link_to(R0).is_some()
     });
-    // Both are written before `a` looks, the client's first.
+    // Both are written before `a` polls, the client's first.
     c.transport.send_to(ReplicaId(0), Bytes::from_static(b"client"));
     c.poll();
     b.transport.send_to(ReplicaId(0), Bytes::from_static(b"replica"));
@@ -72,7 +72,7 @@ fn many_small_frames_arrive_whole_and_in_order<S: Stack>() {
     assert!(b.frames_from(R0) == frames);
     let sent = a.transport.counters();
     assert_eq!((sent.frames_sent, sent.frames_dropped), (10_000, 0));
-    assert!(sent.write_calls < 200, "many frames go in one call, not {} calls", sent.write_calls);
+    assert!(sent.write_calls < 200, "{} calls instead of many frames in one", sent.write_calls);
 }
 
 fn large_and_empty_frames_arrive_among_small_ones<S: Stack>() {
@@ -94,7 +94,7 @@ fn a_rebuilt_transport_is_found_again<S: Stack>() {
     drive([&mut a], "the loss is noticed", |[a]| a.lost(R1).is_some() && !a.transport.is_connected(ReplicaId(1)));
     a.transport.send_to(ReplicaId(1), Bytes::from(vec![0; quick().unconnected_queue_bytes]));
     a.transport.send_to(ReplicaId(1), Bytes::from_static(b"waits"));
-    assert_eq!(a.transport.counters().frames_dropped, 1, "the older frame gives way");
+    assert_eq!(a.transport.counters().frames_dropped, 1, "the older frame was not dropped");
     let mut b = ground.replica::<S>(1);
     drive([&mut a, &mut b], "the dialling end finds it", |[a, b]| connected(a, b));
     drive([&mut a, &mut b], "what waited", |[_, b]| b.frames_from(R0).last().is_some_and(|last| last == "waits"));
@@ -116,7 +116,7 @@ fn what_is_sent_before_the_link_is_up_arrives<S: Stack>() {
 fn a_newer_link_replaces_an_older_one<S: Stack>() {
     let (ground, mut a, mut b) = pair::<S>();
     let first = b.link_to(R0).expect("connected");
-    // The same identity once more, as after a crash that the kernel has not told of: it listens elsewhere, but dials.
+    // The same identity again, as after a crash that the kernel has not reported: it listens elsewhere, but dials.
     let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let end = replica_end(ground.committee.cluster, 0, 0);
     let mut twin = End::new(S::replica(&ground.committee, elsewhere, end, quick().into()));
@@ -146,7 +146,7 @@ fn a_slow_reader_gets_everything_later<S: Stack>() {
     let (_ground, mut a, mut b) = pair::<S>();
     let frame = Bytes::from(vec![1; 100_000]);
     let mut before = u64::MAX;
-    // Until the socket takes no more, while `b` does not read.
+    // Until the socket is full, while `b` does not read.
     while a.transport.counters().bytes_sent != before {
         before = a.transport.counters().bytes_sent;
         (0..20).for_each(|_| a.transport.send_to(ReplicaId(1), frame.clone()));
@@ -177,7 +177,7 @@ fn another_key_is_refused<S: Stack>() {
     let mut b = ground.end::<S>(1, impostor, quick());
     drive([&mut a, &mut b], "an impostor answers", |[a, _]| a.refused_with("signature is not replica 1's"));
     assert!(a.events.is_empty() && b.events.is_empty());
-    // And one that dials.
+    // Now an impostor that dials.
     let mut ground = Ground::new(2);
     let impostor = replica_end(ground.committee.cluster, 0, 66);
     let (mut a, mut b) = (ground.end::<S>(0, impostor, quick()), ground.replica::<S>(1));
@@ -188,7 +188,7 @@ fn another_key_is_refused<S: Stack>() {
 fn another_replica_is_refused<S: Stack>() {
     let mut ground = Ground::new(3);
     let mut a = ground.replica::<S>(0);
-    // Replica 2 listens where the committee says that replica 1 does.
+    // Replica 2 listens on the address that the committee lists for replica 1.
     let wrong = replica_end(ground.committee.cluster, 2, 2);
     let mut b = ground.end::<S>(1, wrong, quick());
     drive([&mut a, &mut b], "the wrong replica", |[a, b]| {
@@ -225,7 +225,7 @@ fn strangers_do_not_disturb<S: Stack>() {
 
 fn an_over_long_frame_ends_only_its_link<S: Stack>() {
     let (ground, mut a, mut b) = pair::<S>();
-    // A client whose channel is real and whose framing is not: the header goes out as the body of no frame.
+    // A client with a real channel and broken framing: it sends a header without a body.
     let mut stream = TcpStream::connect(ground.address(1)).expect("connect");
     let mut channel = S::client_channel(client_end(ground.committee.cluster, 9), ReplicaId(1));
     let mut hello = Vec::new();

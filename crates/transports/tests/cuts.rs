@@ -1,4 +1,4 @@
-//! Networks that swallow everything without a word: noticed by what is not acknowledged, long before TCP gives up.
+//! Networks that drop everything silently: missing acknowledgements reveal the cut, long before TCP gives up.
 
 use crate::support::{End, Ground, R1, TcpPlain, drive, drive_with, quick, replica_end};
 use bytes::{Bytes, BytesMut};
@@ -8,12 +8,12 @@ use quorate_types::ReplicaId;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// Gives up a link on which nothing is acknowledged after so long.
+/// Settings that end a link after this time without an acknowledgement.
 fn impatient(unacknowledged_ms: u64) -> WireSettings {
     WireSettings { links: quick(), tcp: TcpConfig { unacknowledged_ms, ..TcpConfig::default() } }
 }
 
-/// Replica 0 as a transport, and replica 1 as a bare stream over which the handshake was done.
+/// Replica 0 as a transport, and replica 1 as a bare stream after the handshake.
 fn transport_and_stream(config: WireSettings) -> (Ground, End, TcpListener, TcpStream) {
     let mut ground = Ground::new(2);
     let listener = ground.listeners[1].take().expect("not used yet");
@@ -48,14 +48,17 @@ fn accept(ground: &Ground, a: &mut End, listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// From now on the kernel drops every packet that comes to the stream: data is not acknowledged, nor does anything else come back.
+/// From now on the kernel drops every packet that arrives for the stream: data is not acknowledged, and nothing else
+/// comes back.
 #[cfg(target_os = "linux")]
 fn make_deaf(stream: &TcpStream) {
     /// `BPF_RET | BPF_K` with 0 bytes to keep.
     const DROP_ALL: (u16, u8, u8, u32) = (6, 0, 0, 0);
     let (code, jt, jf, k) = DROP_ALL;
     let filter = [socket2::SockFilter::new(code, jt, jf, k)];
-    socket2::SockRef::from(stream).attach_filter(&filter).expect("a filter on one's own socket needs no rights");
+    socket2::SockRef::from(stream)
+        .attach_filter(&filter)
+        .expect("a filter on a process's own socket needs no privileges");
 }
 
 #[cfg(target_os = "linux")]

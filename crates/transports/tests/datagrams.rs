@@ -1,4 +1,4 @@
-//! A machine of the tests over the kernel's UDP: the driver's sockets, clock, timers, links and budgets.
+//! A machine of the tests over the kernel's UDP, for the driver's sockets, clock, timers, links and budgets.
 
 use crate::support::{End, R0, R1, client, connected, drive, drive_with, quick, replica_end, unkeyed};
 use crate::support::{ToyVerifier, client_end};
@@ -14,8 +14,8 @@ use quorate_types::{ClientId, ClusterId, Committee, ReplicaId, Time};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-/// Loses about every third packet that it sends. The second is the state of an xorshift generator: if it was each third
-/// exactly, three packets that are repeated together would lose the same one each time.
+/// Loses about every third packet that it sends. The second field is the state of an xorshift generator: if exactly
+/// every third packet were lost, a batch of three retransmitted packets would lose the same one each time.
 struct Lossy(Box<dyn Machine>, u32);
 
 impl Lossy {
@@ -106,13 +106,13 @@ impl Ground {
         self.committee.members[replica].address.socket().expect("its host is a number")
     }
 
-    /// A replica's transport, with the key of another if `key` says so; the second time the port is bound anew.
+    /// A replica's transport, with the key `key`. The second call binds the port anew.
     fn replica(&mut self, replica: u16, key: u8) -> End {
         let at = usize::from(replica);
         let socket = self.sockets[at].take();
         let socket = socket.unwrap_or_else(|| UdpSocket::bind(self.address(at)).expect("the port is free again"));
         let LocalEnd::Replica(signer) = replica_end(self.committee.cluster, replica, key).me else {
-            unreachable!("it is a replica's")
+            unreachable!("this end is a replica's")
         };
         let endpoints = Endpoints::from(Some(Endpoint::from(socket)));
         End::new(self.wire.replica(&self.committee, endpoints, signer, Arc::new(ToyVerifier)).expect("a transport"))
@@ -120,23 +120,23 @@ impl Ground {
 
     fn client(&self, id: u64) -> End {
         let LocalEnd::Client(client) = client_end(self.committee.cluster, id).me else {
-            unreachable!("it is a client's")
+            unreachable!("this end is a client's")
         };
         assert_eq!(client, ClientId(id.into()));
         End::new(self.wire.client(&self.committee, client, Arc::new(ToyVerifier)).expect("a transport"))
     }
 }
 
-/// Frames of many sizes, some of several packets; all of them fit in what waits for a replica that is not connected.
+/// Frames of many sizes, some of several packets; together they fit in the queue for an unconnected replica.
 fn frames() -> Vec<Bytes> {
     (0..60_usize).map(|at| Bytes::from(vec![at as u8; at * at * 10])).collect()
 }
 
 #[test]
-fn frames_arrive_once_and_in_order_though_a_third_of_the_packets_is_lost() {
+fn frames_arrive_once_and_in_order_although_a_third_of_the_packets_are_lost() {
     let mut ground = Ground::new(2, LOSSY, quick());
     let (mut a, mut b, mut c) = (ground.replica(0, 0), ground.replica(1, 1), ground.client(7));
-    // The first leave before anybody is connected.
+    // The first frames are sent before any link exists.
     for frame in frames() {
         a.transport.send_to(ReplicaId(1), frame.clone());
         b.transport.send_to(ReplicaId(0), frame);
@@ -178,13 +178,13 @@ fn a_remote_that_falls_silent_is_lost_with_its_reason_and_dialled_again() {
 }
 
 #[test]
-fn a_replica_that_begins_anew_is_connected_again() {
+fn a_restarted_replica_is_connected_again() {
     let mut ground = Ground::new(2, REPEATING, quick());
     let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
     drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));
     drop(a);
     let mut a = ground.replica(0, 0);
-    // What goes over the link that ends is lost with it.
+    // Frames on the old link are lost with it.
     drive_with([&mut a, &mut b], "its frame", |[a, b]| {
         if a.transport.is_connected(ReplicaId(1)) {
             a.transport.send_to(ReplicaId(1), Bytes::from_static(b"from another life"));
@@ -195,7 +195,7 @@ fn a_replica_that_begins_anew_is_connected_again() {
 }
 
 #[test]
-fn a_link_that_is_closed_is_told_to_the_other_end() {
+fn closing_a_link_is_reported_to_the_other_end() {
     let mut ground = Ground::new(1, REPEATING, quick());
     let (mut a, mut c) = (ground.replica(0, 0), ground.client(3));
     drive([&mut a, &mut c], "connected", |[a, _]| a.link_to(client(3)).is_some());
@@ -215,7 +215,7 @@ fn another_key_never_connects() {
 }
 
 #[test]
-fn packets_of_strangers_touch_nobody_and_take_a_bounded_number_of_places() {
+fn packets_of_strangers_do_not_disturb_links_and_take_a_bounded_number_of_places() {
     let links = LinkConfig { max_unauthenticated_links: 4, max_unauthenticated_links_per_address: 4, ..quick() };
     let mut ground = Ground::new(2, REPEATING, links);
     let (mut a, mut b) = (ground.replica(0, 0), ground.replica(1, 1));
@@ -233,7 +233,7 @@ fn packets_of_strangers_touch_nobody_and_take_a_bounded_number_of_places() {
 }
 
 #[test]
-fn a_client_that_sends_too_long_a_frame_is_cut() {
+fn a_client_that_sends_a_frame_over_the_limit_is_cut() {
     let mut ground = Ground::new(1, REPEATING, LinkConfig { client_frame_bytes: 5_000, ..quick() });
     let (mut a, mut c) = (ground.replica(0, 0), ground.client(3));
     drive([&mut a, &mut c], "connected", |[a, c]| {
@@ -243,13 +243,13 @@ fn a_client_that_sends_too_long_a_frame_is_cut() {
     c.transport.send_to(ReplicaId(0), Bytes::from(vec![2; 5_001]));
     drive_with([&mut a, &mut c], "it is cut", |[a, _]| a.lost(client(3)).is_some());
     assert!(a.lost(client(3)).is_some_and(|why| why.contains("over the limit of 5000")));
-    assert_eq!(a.frames_from(client(3)).len(), 1, "the one that was not too long");
+    assert_eq!(a.frames_from(client(3)).len(), 1, "only the frame within the limit arrives");
 }
 
 #[test]
-fn the_toy_channel_makes_the_toy_transport_fit_and_the_plain_one_does_not() {
+fn the_toy_transport_works_with_the_toy_channel_but_not_with_the_plain_one() {
     assert_eq!(toy_wire().fits(), Ok(()));
     let bare = Wire { channel: ChannelKind::PLAIN, ..toy_wire() };
-    assert!(bare.fits().expect_err("votes could be anybody's").what.contains("datagrams"));
+    assert!(bare.fits().expect_err("senders are not authenticated").what.contains("datagrams"));
     assert!(SIGNED.profile().authenticates_frames && !REPEATING.profile().guards_links);
 }

@@ -1,4 +1,4 @@
-//! Endpoints of their own for peers, clients and operators; and hosts that have names.
+//! Separate endpoints for peers, clients and operators, and hosts with names.
 
 use crate::support::*;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ fn address_of(listener: &TcpListener) -> Address {
     listener.local_addr().expect("a bound address").into()
 }
 
-/// Replica 1 of two, with three doors, and the committee as those see it who knock at each.
+/// Replica 1 of two, with three doors, and for each door the committee as seen by an end that dials it.
 fn house(config: LinkConfig) -> (End, [Committee; 3], Ground) {
     let ground = Ground::new(2);
     let doors = [listener(), listener(), listener()];
@@ -42,7 +42,7 @@ fn client_of(committee: &Committee, id: u64) -> End {
 }
 
 #[test]
-fn each_door_admits_its_own_and_shows_others_out() {
+fn each_door_admits_its_own_role_and_refuses_others() {
     let (mut house, [peers, clients, operators], mut ground) = house(quick());
     let mut lost = client_of(&peers, 7);
     drive([&mut house, &mut lost], "a client at the peers' door", |[house, _]| {
@@ -75,12 +75,12 @@ fn each_door_admits_its_own_and_shows_others_out() {
     house.transport.stop_accepting();
     drop(ground.replica::<TcpPlain>(0));
     let mut late = client_of(&clients, 10);
-    drive([&mut house, &mut late], "nobody is let in any more", |[_, late]| late.refused_with("dialling failed"));
-    assert!(house.lost(client(8)).is_none(), "who is in stays in");
+    drive([&mut house, &mut late], "no new link is accepted", |[_, late]| late.refused_with("dialling failed"));
+    assert!(house.lost(client(8)).is_none(), "an existing link was cut");
 }
 
 #[test]
-fn a_crowd_at_the_clients_door_keeps_no_peer_out() {
+fn a_crowd_at_the_clients_door_does_not_keep_peers_out() {
     const PLACES: usize = 4;
     let config = LinkConfig {
         max_unauthenticated_links: PLACES,
@@ -106,11 +106,11 @@ fn a_crowd_at_the_clients_door_keeps_no_peer_out() {
         let open = crowd.iter_mut().filter_map(|stream| is_open(stream).then_some(())).count();
         open < PLACES
     });
-    assert!(is_open(&mut at_peers), "the oldest of all waits at another door");
+    assert!(is_open(&mut at_peers), "the oldest link, at another door, was cut");
 }
 
 #[test]
-fn a_host_may_have_a_name_and_one_that_cannot_be_resolved_is_told_by_name() {
+fn a_host_may_have_a_name_and_one_that_cannot_be_resolved_is_reported() {
     let ground = Ground::new(3);
     let mut committee = ground.committee.clone();
     let ports: Vec<u16> = ground.committee.members.iter().map(|member| member.address.port()).collect();
@@ -124,7 +124,7 @@ fn a_host_may_have_a_name_and_one_that_cannot_be_resolved_is_told_by_name() {
     };
     let (mut a, mut b) = (end(0), end(1));
     drive([&mut a, &mut b], "replicas by name", |[a, b]| connected(a, b));
-    drive([&mut a, &mut b], "a name that nobody knows", |[a, _]| a.refused_with("the name cannot be resolved"));
-    let told = a.refusals.iter().find(|refusal| refusal.dialled == Some(ReplicaId(2))).expect("it was dialled");
+    drive([&mut a, &mut b], "an unknown name", |[a, _]| a.refused_with("the name cannot be resolved"));
+    let told = a.refusals.iter().find(|refusal| refusal.dialled == Some(ReplicaId(2))).expect("replica 2 was dialled");
     assert_eq!(told.address.to_string(), format!("no-such-host.invalid:{}", ports[2]));
 }

@@ -1,4 +1,4 @@
-//! The frame splitter and the write queue over random bytes, cuts and partial writes.
+//! The frame splitter and the write queue with random bytes, splits and partial writes.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use quorate_transports::WriteQueue;
 use quorate_transports::framing::{FrameBuffer, header};
 use std::io::IoSlice;
 
-/// Feeds bytes as a socket would: into the room given, at most `cut` at a time.
+/// Feeds bytes as a socket would: into the given room, at most `cut` at a time.
 fn feed(buffer: &mut FrameBuffer, mut bytes: &[u8], cuts: &[usize]) -> Result<Vec<Bytes>, usize> {
     let mut frames = Vec::new();
     let mut cuts = cuts.iter().cycle();
@@ -31,7 +31,7 @@ fn frames() -> impl Strategy<Value = Vec<Vec<u8>>> {
     proptest::collection::vec((size, any::<u8>()).prop_map(|(size, byte)| vec![byte; size]), 1..40)
 }
 
-/// Sizes of reads or writes, in turn; a large one among them keeps the number of calls small.
+/// Sizes of successive reads or writes; a large one among them keeps the number of calls small.
 fn cuts() -> impl Strategy<Value = Vec<usize>> {
     proptest::collection::vec(prop_oneof![1..8usize, 1..2_000usize, 1..300_000usize], 1..20).prop_map(|mut cuts| {
         cuts.push(50_000);
@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_queued_is_what_is_split(frames in frames(), reads in cuts(), writes in cuts()) {
+    fn queued_frames_are_split_unchanged(frames in frames(), reads in cuts(), writes in cuts()) {
         let mut queue = WriteQueue::new();
         let mut stream = Vec::new();
         let mut writes = writes.iter().cycle();
@@ -77,7 +77,7 @@ proptest! {
 }
 
 #[test]
-fn an_announced_length_costs_nothing_before_its_bytes_come() {
+fn an_announced_length_costs_no_memory() {
     let mut buffer = FrameBuffer::new();
     let none = feed(&mut buffer, &header(60 << 20), &[4]).expect("within the limit");
     assert!(none.is_empty());
@@ -85,7 +85,7 @@ fn an_announced_length_costs_nothing_before_its_bytes_come() {
 }
 
 #[test]
-fn the_longest_frame_is_named() {
+fn an_oversized_frame_panics_with_the_limit() {
     let over = (quorate_types::limits::MAX_FRAME_BYTES as u32 + 1).to_le_bytes();
     assert_eq!(feed(&mut FrameBuffer::new(), &over, &[4]), Err(over_limit()));
 }

@@ -1,4 +1,4 @@
-//! Transports and channels as objects of a registry, and which of them go together.
+//! Transports and channels in the registry, and which of them can be combined.
 
 use quorate_channels::{
     Carriage, Channel, ChannelConfig, ChannelError, ChannelKind, ChannelProfile, ChannelSuite, NONCE_BYTES, Side,
@@ -19,7 +19,7 @@ impl Carrier for Paper {
         &self.0
     }
     fn listen(&self, _: &Address) -> io::Result<Endpoint> {
-        unreachable!("nobody listens on paper")
+        unreachable!("a profile cannot listen")
     }
     fn replica(
         &self,
@@ -28,10 +28,10 @@ impl Carrier for Paper {
         _: ChannelConfig,
         _: WireSettings,
     ) -> Result<Box<dyn Transport>, SetupError> {
-        unreachable!("nobody runs on paper")
+        unreachable!("a profile cannot run")
     }
     fn client(&self, _: &Committee, _: ChannelConfig, _: WireSettings) -> Result<Box<dyn Transport>, SetupError> {
-        unreachable!("nobody runs on paper")
+        unreachable!("a profile cannot run")
     }
 }
 
@@ -65,33 +65,33 @@ static SEAL: Seal = Seal(seal("paper-seal", &[Carriage::Stream], true));
 static DATAGRAM_SEAL: Seal = Seal(seal("paper-dtls", &[Carriage::Datagrams], true));
 static HELLO_ONLY: Seal = Seal(seal("paper-hello", &[Carriage::Datagrams], false));
 
-/// Why the two do not go together; nothing if they do.
+/// Returns why the two cannot be combined, if so.
 fn refused(transport: &'static dyn Carrier, channel: &'static dyn ChannelSuite) -> Option<String> {
     let (transport, channel) = (TransportKind::of(transport), ChannelKind::of(channel));
     Wire { transport, channel, ..Wire::default() }.fits().err().map(|error| error.to_string())
 }
 
 #[test]
-fn every_registered_name_is_read_back_and_others_are_refused_with_the_list() {
+fn every_registered_name_is_parsed_and_others_are_refused_with_the_list() {
     for kind in TransportKind::ALL {
         assert_eq!(kind.name().parse(), Ok(*kind));
     }
     for kind in ChannelKind::ALL {
         assert_eq!(kind.name().parse(), Ok(*kind));
     }
-    let unknown = "tpc".parse::<TransportKind>().expect_err("no such transport").to_string();
+    let unknown = "tpc".parse::<TransportKind>().expect_err("the transport is unknown").to_string();
     assert!(unknown.contains("`tpc`") && unknown.contains("tcp"), "{unknown}");
 }
 
 #[test]
-fn the_default_wire_fits() {
+fn the_default_wire_is_valid() {
     assert_eq!(Wire::default().fits(), Ok(()));
     assert_eq!(Wire::default().validate_settings(), Ok(()));
 }
 
 #[test]
-fn a_channel_works_only_over_what_it_is_made_for() {
-    let why = refused(&DATAGRAMS, &SEAL).expect("a stream's channel over datagrams");
+fn a_channel_works_only_over_its_carriages() {
+    let why = refused(&DATAGRAMS, &SEAL).expect("a channel for streams is refused over datagrams");
     assert!(why.contains("`paper-seal`") && why.contains("datagrams") && why.contains("paper-datagrams"), "{why}");
     assert_eq!(refused(&OPEN_STREAM, &SEAL), None);
     assert_eq!(refused(&DATAGRAMS, &DATAGRAM_SEAL), None);
@@ -99,34 +99,34 @@ fn a_channel_works_only_over_what_it_is_made_for() {
 }
 
 #[test]
-fn a_transport_with_a_channel_of_its_own_takes_no_other() {
-    assert_eq!(refused(&WITH_CHANNEL, &SEAL), None, "its own, though it is over datagrams");
+fn a_transport_with_its_own_channel_accepts_no_other() {
+    assert_eq!(refused(&WITH_CHANNEL, &SEAL), None, "its own channel was refused");
     let why = refused(&WITH_CHANNEL, &DATAGRAM_SEAL).expect("another channel");
     assert!(why.contains("of its own, `paper-seal`; set `paper-seal`"), "{why}");
 }
 
 #[test]
-fn a_sender_whom_nothing_authenticates_is_refused() {
+fn combinations_without_authenticated_senders_are_refused() {
     for (transport, channel) in
         [(&DATAGRAMS, &HELLO_ONLY as &dyn ChannelSuite), (&OPEN_STREAM, ChannelKind::PLAIN.suite())]
     {
-        let why = refused(transport, channel).expect("anybody may speak for anybody");
-        assert!(why.contains("who sent it") && why.contains("choose another transport"), "{why}");
+        let why = refused(transport, channel).expect("unauthenticated senders are refused");
+        assert!(why.contains("who sent each frame") && why.contains("choose another transport"), "{why}");
     }
 }
 
 #[test]
-fn an_endpoint_is_taken_over_by_the_transport_that_it_is_for() {
+fn an_endpoint_is_accepted_only_by_its_transport() {
     let stream = Endpoint::from(TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    assert!(stream.address().expect("it is bound").port() > 0);
-    let why = stream.into_datagrams().expect_err("a listener is no socket for datagrams").to_string();
+    assert!(stream.address().expect("the endpoint is bound").port() > 0);
+    let why = stream.into_datagrams().expect_err("a listener is not a socket for datagrams").to_string();
     assert!(why.contains("streams") && why.contains("datagrams"), "{why}");
     let datagrams = Endpoint::from(UdpSocket::bind("127.0.0.1:0").expect("a free port"));
     assert!(datagrams.into_listener().is_err());
 }
 
 #[test]
-fn a_setting_that_cannot_be_is_named_with_its_table() {
+fn an_invalid_setting_is_named_with_its_table() {
     let settings = WireSettings::from(LinkConfig { client_window_bytes: 0, ..LinkConfig::default() });
     let why = Wire { settings, ..Wire::default() }.validate_settings().expect_err("no window").to_string();
     assert!(why.contains("`links.client_window_bytes` is 0"), "{why}");
@@ -137,12 +137,12 @@ fn a_setting_that_cannot_be_is_named_with_its_table() {
 }
 
 #[test]
-fn a_channel_that_is_not_made_for_streams_says_so() {
+fn a_channel_that_does_not_work_over_streams_is_refused() {
     let end = super::support::client_end(quorate_types::ClusterId::from_name("paper"), 1);
     let kind = ChannelKind::of(&DATAGRAM_SEAL);
     let end = ChannelConfig { kind, ..end };
     let opened: Result<Box<dyn Channel>, ChannelError> =
         kind.suite().over_stream(&end, Side::Initiator { expects: quorate_types::ReplicaId(0) }, [1; NONCE_BYTES]);
-    let why = opened.err().expect("it is refused").to_string();
+    let why = opened.err().expect("opening the channel is refused").to_string();
     assert!(why.contains("paper-dtls") && why.contains("a stream"), "{why}");
 }

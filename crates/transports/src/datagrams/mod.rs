@@ -1,8 +1,8 @@
 //! Connections over the kernel's UDP: the driver of every [`Machine`].
 //!
 //! A transport over packets is an [`Association`], which makes the machine for one end of a connection. This module and
-//! `links` do the rest: sockets, clock, timers, demultiplexing, peers, places and budgets. The simulator is the other
-//! driver.
+//! `links` do the rest: sockets, clock, timers, demultiplexing, peers, places and budgets. The simulator also drives
+//! these machines.
 //!
 //! A connection is identified by its local socket and remote address. A packet for which the kernel has no room is
 //! lost, just as it could be lost on the network.

@@ -172,7 +172,7 @@ impl DatagramTransport {
                 Output::Packet(packet) => self.put_on_the_way(link, &packet),
                 Output::Established => {
                     let Some(identity) = link.machine.remote() else {
-                        return Err(Loss::Violation("its machine proves nobody's identity").into());
+                        return Err(Loss::Violation("its machine proves no identity").into());
                     };
                     let remote = link.door.admits(identity.into())?;
                     self.links.admit(link, remote, events)?;
@@ -209,7 +209,7 @@ impl DatagramTransport {
         }
     }
 
-    /// Lets a machine send a farewell before its link is closed.
+    /// Lets a machine announce the end of its link before it is closed.
     pub(super) fn say_farewell(&mut self, id: LinkId) {
         let now = self.now();
         let Some(link) = self.links.table.get_mut(id) else { return };
@@ -217,7 +217,7 @@ impl DatagramTransport {
         link.machine.close(now, &mut out);
         for said in out {
             if let Output::Packet(packet) = said {
-                // The farewell may be lost; then the remote's timer detects the end.
+                // The announcement may be lost; then the remote's timer detects the end.
                 let _ = self.ports[port].socket.send_to(&packet, address);
             }
         }

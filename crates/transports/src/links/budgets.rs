@@ -1,9 +1,9 @@
 //! Limits on the memory and places that clients' links may take.
 //!
 //! A client is anyone who can dial. All clients' links share one memory budget, and each address gets a share of the
-//! places. If either runs out, links that have shown nothing genuine ([`Transport::vouch`](crate::Transport::vouch))
-//! are cut first: for memory, the one that holds most; for places, the one idle for longest, of the address with most
-//! links.
+//! places. If either runs out, links that have carried nothing genuine ([`Transport::vouch`](crate::Transport::vouch))
+//! are cut first: for memory, the link that holds the most; for places, the longest idle link of the address with the
+//! most links.
 
 use super::table::index;
 use super::{Door, Linked, Links};
@@ -14,10 +14,10 @@ use quorate_gateway::places::{self, Entrance, Holder};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Memory per received frame besides its bytes, until it is served.
+/// Memory per received frame in addition to its bytes, until it is served.
 const FRAME_OVERHEAD_BYTES: usize = 128;
 /// Divisor for shares of memory: one link's unserved frames take at most 1/8 of the free memory, so that some is left
-/// for others, and links that have shown nothing genuine are cut if less than 1/8 of all memory is free.
+/// for others, and links that have carried nothing genuine are cut if less than 1/8 of all memory is free.
 const FREE_SHARES: usize = 8;
 /// Bytes read at a time of a frame that exceeds a link's share.
 const LONG_FRAME_READ_BYTES: usize = 64 << 10;
@@ -140,7 +140,7 @@ impl Memory {
         }
     }
 
-    /// Returns whether links that have shown nothing genuine have to be cut.
+    /// Returns whether links that have carried nothing genuine must be cut.
     #[inline]
     fn is_short(&self) -> bool {
         self.used > self.limit / FREE_SHARES * (FREE_SHARES - 1)
@@ -155,7 +155,7 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Resumes reading from the paused links for which memory is available.
+    /// Resumes reading from paused links as far as memory is available.
     pub fn resume(&mut self) {
         let (links, memory, unread) = (&mut self.table, &self.memory, &mut self.unread);
         self.paused.retain(|id| {
@@ -179,7 +179,7 @@ impl<L: Linked> Links<L> {
     }
 
     /// Updates the memory that a client's link outside the table holds. If too little is left, cuts other links, or
-    /// fails if this one has to go.
+    /// fails if this one must go.
     pub fn account(&mut self, link: &mut L) -> Result<(), LinkError> {
         self.memory.account(link);
         match self.memory.is_short() {
@@ -198,8 +198,8 @@ impl<L: Linked> Links<L> {
         }
     }
 
-    /// Cuts the links that hold most, those that have shown nothing genuine first, until memory is available. `own` is
-    /// outside the table; returns an error if it is the one to go.
+    /// Cuts the links that hold the most, starting with those that have carried nothing genuine, until memory is
+    /// available. `own` is outside the table; returns an error if it is the one to go.
     fn reclaim(&mut self, own: Option<&L>) -> Result<(), LinkError> {
         while self.memory.is_short() {
             let any = self.memory.used > self.memory.limit;
@@ -220,7 +220,7 @@ impl<L: Linked> Links<L> {
         Ok(())
     }
 
-    /// Makes room for an authenticated client, or returns the reason why there is none.
+    /// Makes room for an authenticated client, or returns the reason why that is impossible.
     pub fn make_place(&mut self, newcomer: &L) -> Result<(), LinkError> {
         let source = newcomer.share.source;
         let (all, most) = (self.config.max_client_links, self.config.max_client_links_per_address);
@@ -255,7 +255,7 @@ impl<L: Linked> Links<L> {
     }
 
     /// Makes room at a door for a newcomer that is not authenticated yet: silent strangers must not keep honest ones
-    /// out, nor a crowd at the clients' door the peers.
+    /// out, nor must a crowd at the clients' door keep out peers.
     pub fn make_entrance(&mut self, address: SocketAddr, door: Door) {
         let source = source(address.ip());
         let of_source = |link: &L| link.door == door && link.share.source == source;
@@ -288,6 +288,6 @@ impl<L: Linked> Links<L> {
         let link = self.table.take(at).expect("a link that is cut is in the table");
         let mut none = Vec::new();
         self.end(&link, why, &mut none);
-        assert!(none.is_empty(), "what befalls clients is told with their frames");
+        assert!(none.is_empty(), "events of clients are reported with their frames");
     }
 }

@@ -1,4 +1,4 @@
-//! The listener through which a link came in: for peers, clients or operators, so that a firewall can tell them apart.
+//! The listener through which a link arrived: for peers, clients or operators, so that a firewall can tell them apart.
 
 use crate::Remote;
 use crate::error::LinkError;
@@ -6,7 +6,7 @@ use crate::error::LinkError;
 /// Who may connect through a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Door {
-    /// Peers, and clients if these have no listener of their own.
+    /// Peers, and clients if they have no listener of their own.
     Anybody,
     Peers,
     Clients,

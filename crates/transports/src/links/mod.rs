@@ -1,7 +1,6 @@
-//! Common parts of all transports: the table of links, peers and their redials, and the places and memory of clients'
-//! links.
+//! Common parts of all transports: the table of links, peers and redials, and the places and memory of clients' links.
 //!
-//! A transport keeps its links here, reports what happens to them, and reads and writes itself.
+//! A transport keeps its links here and reports their events; it does the reading and writing itself.
 
 mod budgets;
 mod door;
@@ -53,7 +52,7 @@ pub struct LinkState {
     pub address: SocketAddr,
     /// Replica that this end dialled; `None` if it accepted.
     pub dialled: Option<ReplicaId>,
-    /// Door through which it came in, if this end accepted.
+    /// Door through which it arrived, if this end accepted.
     pub door: Door,
     pub phase: Phase,
     /// Deadline of the handshake.
@@ -212,7 +211,7 @@ impl<L: Linked> Links<L> {
 
     /// Queues a frame for a replica, or keeps it for the next link to that replica.
     pub fn send_to(&mut self, to: ReplicaId, frame: Bytes) {
-        assert_ne!(RemoteIdentity::Replica(to), self.me, "a replica hands itself its messages without a transport");
+        assert_ne!(RemoteIdentity::Replica(to), self.me, "a replica needs no transport for messages to itself");
         let Some(peer) = self.peers.get_mut(to.index()) else {
             self.counters.frames_dropped += 1;
             return;
@@ -318,7 +317,7 @@ impl<L: Linked> Links<L> {
                     return Err(LinkError::WrongDirection(replica));
                 }
                 if let Some(older) = peer.link {
-                    let older = self.table.take(index(older)).expect("a peer's link lives");
+                    let older = self.table.take(index(older)).expect("a peer's link is in the table");
                     self.end(&older, LinkError::Replaced, events);
                 }
                 self.peers[replica.index()].link = Some(link.id);
@@ -381,7 +380,7 @@ impl<L: Linked> Links<L> {
         self.table.release(link.id);
     }
 
-    /// Notes that an unauthenticated newcomer came in through a door, and makes room for it.
+    /// Notes that an unauthenticated newcomer arrived at a door, and makes room for it.
     pub fn knocked(&mut self, address: SocketAddr, door: Door) {
         self.make_entrance(address, door);
         self.unauthenticated += 1;
@@ -413,7 +412,7 @@ impl<L: Linked> Links<L> {
         self.dial_later(replica, now);
     }
 
-    /// Schedules the timers to run at `at` at the latest.
+    /// Schedules the timers to run no later than `at`.
     pub fn due(&mut self, at: Option<Instant>) {
         self.next_timer = [self.next_timer, at].into_iter().flatten().min();
     }
@@ -472,7 +471,7 @@ impl<L: Linked> Links<L> {
         self.names.is_asking()
     }
 
-    /// Returns the replicas to dial whose names have been resolved, with their addresses. If name servers fail, uses
+    /// Returns the replicas to dial after their names were resolved, with their addresses. If name servers fail, uses
     /// the last known addresses.
     pub fn resolved(&mut self, now: Instant) -> Vec<(ReplicaId, SocketAddr)> {
         let mut dials = Vec::new();

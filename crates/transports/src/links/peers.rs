@@ -49,14 +49,14 @@ impl Peer {
         (!self.known.is_empty()).then(|| self.known[self.failures as usize % self.known.len()])
     }
 
-    /// Keeps a frame for the next link and drops the oldest ones if there are too many: protocols resend what matters,
-    /// and the newest messages matter most. Returns the number of dropped frames.
+    /// Keeps a frame for the next link and drops the oldest ones if there are too many: protocols resend important
+    /// messages, and the newest messages matter most. Returns the number of dropped frames.
     pub fn park(&mut self, frame: Bytes, max_bytes: usize) -> u64 {
         self.parked_bytes += frame.len();
         self.parked.push_back(frame);
         let mut given_up = 0;
         while self.parked_bytes > max_bytes {
-            let oldest = self.parked.pop_front().expect("what has bytes has frames");
+            let oldest = self.parked.pop_front().expect("parked bytes belong to parked frames");
             self.parked_bytes -= oldest.len();
             given_up += 1;
         }

@@ -15,11 +15,11 @@ const LONGEST_PERIOD: Duration = Duration::from_millis(500);
 /// Shortest time between two sweeps.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
-/// Time for which a client may read nothing of its queue once the listeners are closed: shutdown does not wait for
-/// clients that do not read.
+/// Time for which a client may leave its queue unread once the listeners are closed: shutdown does not wait for clients
+/// that do not read.
 const FAREWELL_STALL_MS: u64 = 500;
 
-/// Time since when something has waited without progress.
+/// Measures for how long something has waited without progress.
 #[derive(Default)]
 pub struct Stuck {
     since: Option<(Instant, u64)>,

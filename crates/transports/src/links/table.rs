@@ -38,7 +38,7 @@ impl<L> Table<L> {
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
-        assert!(!slot.occupied, "a free place is empty");
+        assert!(!slot.occupied, "a free slot is empty");
         slot.occupied = true;
         LinkId(u64::from(slot.generation) << 32 | u64::from(index))
     }
@@ -46,7 +46,7 @@ impl<L> Table<L> {
     /// Puts a link in its slot.
     pub fn put(&mut self, id: LinkId, link: Box<L>) {
         let slot = &mut self.slots[index(id)];
-        assert!(slot.occupied && slot.link.is_none(), "a link returns to the place set aside for it");
+        assert!(slot.occupied && slot.link.is_none(), "a link returns to its reserved slot");
         slot.link = Some(link);
     }
 
@@ -58,7 +58,7 @@ impl<L> Table<L> {
     /// Frees a slot; its next link will have another id.
     pub fn release(&mut self, id: LinkId) {
         let slot = &mut self.slots[index(id)];
-        assert!(slot.occupied && slot.link.is_none(), "a place is given up once, when its link is gone");
+        assert!(slot.occupied && slot.link.is_none(), "a slot is released once, after its link was taken out");
         slot.occupied = false;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index(id) as u32);

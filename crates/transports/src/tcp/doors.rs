@@ -55,7 +55,7 @@ impl Doors {
         open.listener.local_addr().ok()
     }
 
-    /// Notes that a connection waits at the listener with this token.
+    /// Notes that a connection is waiting at the listener with this token.
     pub fn knocked(&mut self, token: usize) {
         // No listener is left once they are closed.
         if let Some(open) = self.0.get_mut(token) {

@@ -238,7 +238,7 @@ impl Link {
     }
 
     /// Reads frames until the socket is empty or about `budget` bytes have been read. A short read means that the
-    /// socket is empty; only if the remote is `closing` may the end of the stream follow without an event of its own.
+    /// socket is empty; only if the remote is `closing` may the end of the stream follow without a separate event.
     pub fn read_frames(
         &mut self,
         remote: Remote,
@@ -296,7 +296,7 @@ impl Link {
         Ok(Some((count, wanted)))
     }
 
-    /// Reads once into the buffer of bytes that the channel has to open, with results as in [`Link::read_plain`].
+    /// Reads once into the buffer for the channel to open, with the same results as [`Link::read_plain`].
     fn read_wire(&mut self) -> Result<Option<(usize, usize)>, LinkError> {
         self.wire.reserve(CHANNEL_READ_BYTES);
         let room = self.wire.spare_capacity_mut();

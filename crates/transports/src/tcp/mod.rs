@@ -1,6 +1,6 @@
 //! Frames over TCP, driven by one epoll instance.
 //!
-//! Of each pair of replicas the lower id dials and the other accepts, so there is one link per pair; a client dials
+//! In each pair of replicas the lower id dials and the other accepts, so there is one link per pair; a client dials
 //! every replica. Readiness is edge-triggered: a link is read until a read comes back short or its budget is spent, and
 //! written until the socket is full; only then is it watched for writability.
 

@@ -97,7 +97,7 @@ impl TcpTransport {
         if link.phase == Phase::Handshake {
             let authenticated = link.read_handshake(&mut self.links.counters);
             if link.has_outgoing() {
-                // After a refusal, this tells the remote the reason; it does not matter if the write fails.
+                // After a refusal, this sends the remote the reason; it does not matter if the write fails.
                 let flushed = self.flush(link);
                 if authenticated.is_ok() {
                     flushed?;
@@ -178,7 +178,7 @@ impl TcpTransport {
         self.links.due(self.accept_at);
     }
 
-    /// Dials the replicas whose names have been resolved.
+    /// Dials replicas after their names were resolved.
     pub(super) fn dial_resolved(&mut self) {
         let now = Instant::now();
         for (replica, socket) in self.links.resolved(now) {
@@ -243,7 +243,7 @@ impl TcpTransport {
                 Err(error) => {
                     let address = self.doors.address(&[door]).unwrap_or(([0, 0, 0, 0], 0).into());
                     self.links.refuse(address.into(), None, LinkError::Io(error));
-                    // Free a descriptor of a remote that has shown nothing genuine, for the disk or for a genuine
+                    // Free the descriptor of a remote that has sent nothing genuine, for the disk or for a genuine
                     // newcomer.
                     let _ = self.links.evict_oldest(|_| true) || self.links.cut_idle(LinkError::Descriptors);
                     self.accept_at = Some(now + ACCEPT_PAUSE);

@@ -76,7 +76,7 @@ pub fn is_repeating(stream: &TcpStream) -> bool {
     status == 0 && info.tcpi_retransmits > 0
 }
 
-/// Other kernels do not tell; there, only `silent_remote_ms` applies.
+/// Other kernels do not report retransmissions; there, only `silent_remote_ms` applies.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn is_repeating(_: &TcpStream) -> bool {
     false

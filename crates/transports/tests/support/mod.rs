@@ -1,4 +1,5 @@
-//! What the conformance tests stand on: toy keys, a cluster on loopback, and the stacks of transport and channel under test.
+//! Shared by the conformance tests: toy keys, a cluster on loopback, and the stacks of transport and channel under
+//! test.
 
 use bytes::{Bytes, BytesMut};
 use quorate_channels::{
@@ -11,7 +12,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A test that hangs fails after this long; no verdict depends on it otherwise.
+/// Timeout for a test that hangs; no other verdict depends on time.
 const HANG: Duration = Duration::from_secs(60);
 
 /// A keyed hash as a signature: the "public key" is the key.
@@ -79,7 +80,7 @@ impl Stack for TcpPlain {
     }
 }
 
-/// TCP with a channel that changes every byte, as TLS will: the path on which frames are sealed and opened.
+/// TCP with a channel that changes every byte, as TLS does: the path that seals and opens frames.
 pub struct TcpMasked;
 
 impl Stack for TcpMasked {
@@ -131,7 +132,7 @@ impl Channel for Masked {
     }
 }
 
-/// A transport and all that it reported.
+/// A transport and everything that it reported.
 pub struct End {
     pub transport: Box<dyn Transport>,
     pub events: Vec<Event>,
@@ -180,12 +181,12 @@ impl End {
     }
 }
 
-/// Polls all ends in turn until they are as wanted.
+/// Polls all ends in turn until `wanted` is true.
 pub fn drive<const N: usize>(ends: [&mut End; N], what: &str, wanted: impl Fn(&[&mut End; N]) -> bool) {
     drive_with(ends, what, |ends| wanted(ends));
 }
 
-/// The same, for tests that do something themselves in between.
+/// Does the same, for tests that act between the polls.
 pub fn drive_with<const N: usize>(
     mut ends: [&mut End; N],
     what: &str,
@@ -226,7 +227,7 @@ impl Ground {
         self.committee.members[usize::from(replica)].address.socket().expect("its host is a number")
     }
 
-    /// The replica's transport; the second time the port is bound anew.
+    /// The replica's transport. The second call binds the port anew.
     pub fn end<S: Stack>(&mut self, replica: u16, end: ChannelConfig, config: impl Into<WireSettings>) -> End {
         let held = self.listeners[usize::from(replica)].take();
         let listener =
@@ -243,7 +244,7 @@ impl Ground {
     }
 }
 
-/// Quick to dial again, so that tests are quick.
+/// Redials fast, so that tests are fast.
 pub fn quick() -> LinkConfig {
     LinkConfig { reconnect_min_ms: 5, reconnect_max_ms: 50, ..LinkConfig::default() }
 }

@@ -1,4 +1,4 @@
-//! A transport and a channel over packets that no list knows: they show that each is one file, and that the node and
+//! A transport and a channel over packets that are in no list. They show that each is one file, and that the node and
 //! the simulator run the same one. The transport retransmits by a timer; the channel signs every packet, after a
 //! handshake that it repeats until it is answered.
 
@@ -19,7 +19,7 @@ pub const REPEATING: TransportKind = TransportKind::of(&Datagrams(&Repeating));
 /// A signature on every packet.
 pub const SIGNED: ChannelKind = ChannelKind::of(&Signed);
 
-/// Both of them.
+/// The toy transport with the toy channel.
 pub fn toy_wire() -> Wire {
     Wire { transport: REPEATING, channel: SIGNED, ..Wire::default() }
 }
@@ -27,14 +27,14 @@ pub fn toy_wire() -> Wire {
 const MS: u64 = 1_000_000;
 /// Bytes of a frame in one packet.
 const PART_BYTES: usize = 1_000;
-/// Packets that are on the way at a time.
+/// Maximum number of unacknowledged packets.
 const WINDOW: usize = 64;
-/// How long to wait for an acknowledgement first; it doubles.
+/// First retransmission timeout; it doubles each time.
 const FIRST_WAIT_NS: u64 = 40 * MS;
 const LAST_WAIT_NS: u64 = 320 * MS;
-/// Repetitions without an answer after which the other end is gone.
+/// Retransmissions without an answer after which the other end counts as gone.
 const MAX_REPETITIONS: u32 = 12;
-/// How often the first word is said until it is answered.
+/// Interval between repetitions of the hello, until it is answered.
 const HELLO_WAIT_NS: u64 = 50 * MS;
 
 struct Repeating;
@@ -63,7 +63,7 @@ impl Association for Repeating {
     }
 }
 
-/// Packets: a kind, a number, whether the frame goes on in the next packet, a part of a frame.
+/// A packet: a kind, a number, whether the frame continues in the next packet, a part of a frame.
 const DATA: u8 = 1;
 const ACKNOWLEDGE: u8 = 2;
 const FAREWELL: u8 = 3;
@@ -73,7 +73,7 @@ pub struct Repeater {
     is_open: bool,
     /// Parts that have not been sent.
     waiting: VecDeque<(bool, Bytes)>,
-    /// Parts that have not been acknowledged, the first of number `first`.
+    /// Unacknowledged parts; the first has the number `first`.
     sent: VecDeque<Bytes>,
     first: u64,
     unsent: usize,
@@ -130,7 +130,7 @@ impl Repeater {
             return;
         }
         while self.first < upto {
-            let packet = self.sent.pop_front().expect("it was counted");
+            let packet = self.sent.pop_front().expect("the acknowledged packets were counted");
             self.unsent -= packet.len() - 10;
             self.first += 1;
         }
@@ -255,15 +255,15 @@ impl ChannelSuite for Signed {
         side: Side,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError> {
-        let own = nonce[..8].try_into().expect("a nonce is longer");
+        let own = nonce[..8].try_into().expect("a nonce has more than 8 bytes");
         Ok(Box::new(Signing { end: end.clone(), side, own, theirs: None, remote: None, due: None, is_over: false }))
     }
 }
 
 type Nonce = [u8; 8];
 
-/// Who sends, its nonce, the nonce that it has heard, the length of the signature, the signature, the frame. A client
-/// signs nothing that proves anything: its "signature" is a sum that everybody can make.
+/// A packet: the sender, its nonce, the nonce that it has received, the length of the signature, the signature, the
+/// frame. A client's "signature" proves nothing: it is a sum that anyone can compute.
 const ID_BYTES: usize = 17;
 const HEAD_BYTES: usize = ID_BYTES + 8 + 8 + 2;
 
@@ -323,7 +323,7 @@ impl Signing {
         Output::Packet(packet.into())
     }
 
-    /// Who made a packet, its nonces and its frame; nothing if nobody that may did.
+    /// Returns the sender of a packet, its nonces and its frame; `None` if the signature is invalid.
     fn open(&self, mut packet: Bytes) -> Option<(RemoteIdentity, Nonce, Nonce, Bytes)> {
         if packet.len() < HEAD_BYTES {
             return None;
@@ -357,16 +357,16 @@ impl Machine for Signing {
     }
 
     fn packet(&mut self, now: Time, packet: Bytes, out: &mut Vec<Output>) {
-        // What nobody signed may come from anywhere: it is not the other end's fault.
+        // An unsigned packet may come from anyone, so the other end is not to blame.
         let Some((id, nonce, echo, frame)) = self.open(packet).filter(|_| !self.is_over) else { return };
         let is_fresh = echo == self.own;
         if !is_fresh {
-            // It has yet to hear this end: answered, it says so.
+            // The remote has not received this end's hello yet, so answer.
             if self.remote.is_none() {
                 self.theirs = Some(nonce);
                 out.push(self.seal(b""));
             } else if self.theirs != Some(nonce) {
-                // It may have begun anew. Told this end's nonce under its new one, it proves it.
+                // The remote may have restarted. It proves that by signing this end's nonce together with its new one.
                 let kept = self.theirs.replace(nonce);
                 out.push(self.seal(b""));
                 self.theirs = kept;
@@ -375,14 +375,14 @@ impl Machine for Signing {
         }
         if self.remote.is_some() && self.theirs != Some(nonce) {
             self.is_over = true;
-            return out.push(Output::Lost(Loss::Violation("it began anew")));
+            return out.push(Output::Lost(Loss::Violation("the remote has restarted")));
         }
         let is_responder = self.side == Side::Responder;
         if self.remote.is_none() {
             (self.remote, self.theirs) = (Some(id), Some(nonce));
             out.push(self.seal(b""));
             out.push(Output::Established);
-            // The one that dialled says so until it hears the other again, who answers each time.
+            // The initiator repeats its hello until it receives an answer; the responder answers each one.
             self.due = (!is_responder).then_some(Time(now.0 + HELLO_WAIT_NS));
         } else {
             self.due = None;
