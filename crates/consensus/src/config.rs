@@ -12,7 +12,7 @@ use std::time::Duration;
 pub const SOURCE: &str = include_str!("config.rs");
 /// Which share of a view timeout a leader waits at most. A backup's clock of a view may start when the first command comes, and
 /// runs until the next view's proposal: two waits and three hops must fit.
-pub const LONGEST_WAIT_SHARE: u32 = 4;
+pub const MAX_WAIT_DIVISOR: u32 = 4;
 
 choice!(
     /// Who leads a view.
@@ -205,7 +205,7 @@ impl Config {
             }
         }
         if self.batch_policy == BatchPolicy::Timed
-            && self.batch_wait_ms > self.view_timeout_ms / u64::from(LONGEST_WAIT_SHARE)
+            && self.batch_wait_ms > self.view_timeout_ms / u64::from(MAX_WAIT_DIVISOR)
         {
             return Err(ConfigError {
                 place: "batch_wait_ms",

@@ -39,7 +39,7 @@ fn eager_proposes_what_there_is() {
 #[test]
 fn full_waits_for_a_full_block_and_at_most_a_quarter_of_a_view_timeout() {
     let mut batching = batching(BatchPolicy::Full);
-    batching.arrived(at(0), 9);
+    batching.on_arrival(at(0), 9);
     assert_eq!(batching.decide(at(1100), situation(9)), Decision::Wait(millis(150)), "since it could have proposed");
     assert_eq!(batching.decide(at(1100), situation(10)), Decision::Propose);
     assert_eq!(batching.decide(at(1250), situation(9)), Decision::Propose);
@@ -48,15 +48,15 @@ fn full_waits_for_a_full_block_and_at_most_a_quarter_of_a_view_timeout() {
 #[test]
 fn timed_waits_so_long_after_the_first_command() {
     let mut batching = batching(BatchPolicy::Timed);
-    batching.arrived(at(2000), 1);
-    batching.arrived(at(2003), 1);
+    batching.on_arrival(at(2000), 1);
+    batching.on_arrival(at(2003), 1);
     assert_eq!(batching.decide(at(2004), situation(2)), Decision::Wait(millis(1)));
     assert_eq!(batching.decide(at(2005), situation(2)), Decision::Propose);
     assert_eq!(batching.decide(at(2004), situation(10)), Decision::Propose);
-    batching.proposed(at(2005), 0);
-    batching.arrived(at(2006), 1);
+    batching.on_proposal(at(2005), 0);
+    batching.on_arrival(at(2006), 1);
     assert_eq!(batching.decide(at(2006), situation(1)), Decision::Wait(millis(5)), "the wait begins anew");
-    batching.proposed(at(2010), 1);
+    batching.on_proposal(at(2010), 1);
     assert_eq!(batching.decide(at(2012), situation(1)), Decision::Wait(millis(3)), "for what was left over, too");
 }
 
@@ -64,13 +64,13 @@ fn timed_waits_so_long_after_the_first_command() {
 fn adaptive_waits_for_what_a_view_brings() {
     let mut batching = batching(BatchPolicy::Adaptive);
     let in_view = |pending| Situation { view: Some(millis(5)), ..situation(pending) };
-    batching.arrived(at(1000), 1);
+    batching.on_arrival(at(1000), 1);
     assert_eq!(batching.decide(at(1000), situation(1)), Decision::Propose, "no view was measured yet");
     for now in 1001..2000 {
-        batching.arrived(at(now), 1);
+        batching.on_arrival(at(now), 1);
     }
-    batching.proposed(at(2000), 0);
-    batching.arrived(at(2000), 1);
+    batching.on_proposal(at(2000), 0);
+    batching.on_arrival(at(2000), 1);
     assert_eq!(batching.decide(at(2001), in_view(4)), Decision::Wait(millis(4)), "a thousand a second, five a view");
     assert_eq!(batching.decide(at(2001), in_view(6)), Decision::Propose);
     assert_eq!(batching.decide(at(2005), in_view(1)), Decision::Propose, "the view is over");
@@ -113,11 +113,11 @@ proptest! {
             match event {
                 Past::Arrived(pause, count) => {
                     now = now + millis(pause);
-                    batching.arrived(now, count);
+                    batching.on_arrival(now, count);
                 }
                 Past::Proposed(pause, left) => {
                     now = now + millis(pause);
-                    batching.proposed(now, left);
+                    batching.on_proposal(now, left);
                 }
             }
         }

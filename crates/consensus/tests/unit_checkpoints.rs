@@ -30,7 +30,7 @@ fn certificate(height: u64, state: u64) -> Certificate {
 fn executed_up_to(height: u64) -> Checkpoints {
     let mut checkpoints = checkpoints();
     for height in (INTERVAL..=height).step_by(INTERVAL as usize) {
-        assert_eq!(checkpoints.executed(Height(height), digest(height), height.is_multiple_of(8)), Meaning::Old);
+        assert_eq!(checkpoints.on_execution(Height(height), digest(height), height.is_multiple_of(8)), Meaning::Old);
     }
     checkpoints
 }
@@ -67,22 +67,22 @@ fn a_certificate_waits_until_its_state_is_digested_here() {
     assert_eq!(checkpoints.raise(certificate(12, 12)), Meaning::Stable);
     assert_eq!(checkpoints.raise(certificate(16, 1)), Meaning::Stable);
     checkpoints.invariants();
-    assert_eq!(checkpoints.executed(Height(8), digest(8), true), Meaning::Kept);
+    assert_eq!(checkpoints.on_execution(Height(8), digest(8), true), Meaning::Kept);
     assert_eq!(checkpoints.offered(), Some(&certificate(8, 8)), "though it is not the newest");
     assert_eq!(checkpoints.stable(), &certificate(16, 1));
-    assert_eq!(checkpoints.executed(Height(12), digest(12), false), Meaning::Stable);
-    assert_eq!(checkpoints.executed(Height(16), digest(16), true), Meaning::Diverged(Height(16)));
+    assert_eq!(checkpoints.on_execution(Height(12), digest(12), false), Meaning::Stable);
+    assert_eq!(checkpoints.on_execution(Height(16), digest(16), true), Meaning::Diverged(Height(16)));
     checkpoints.invariants();
     let mut checkpoints = executed_up_to(4);
     checkpoints.raise(certificate(8, 1));
     checkpoints.raise(certificate(12, 12));
-    assert_eq!(checkpoints.executed(Height(8), digest(8), true), Meaning::Diverged(Height(8)));
+    assert_eq!(checkpoints.on_execution(Height(8), digest(8), true), Meaning::Diverged(Height(8)));
     let mut checkpoints = executed_up_to(4);
     for number in 2..1000 {
         assert_eq!(checkpoints.raise(certificate(INTERVAL * number, 1)), Meaning::Stable);
     }
     checkpoints.invariants();
-    assert_eq!(checkpoints.executed(Height(8), digest(8), true), Meaning::Old, "the oldest have gone");
+    assert_eq!(checkpoints.on_execution(Height(8), digest(8), true), Meaning::Old, "the oldest have gone");
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn a_certificate_may_come_before_the_state() {
     {
         let mut checkpoints = executed_up_to(8);
         assert_eq!(checkpoints.raise(certificate(16, 16)), Meaning::Stable);
-        assert_eq!(checkpoints.executed(Height(12), digest(12), false), Meaning::Old);
-        assert_eq!(checkpoints.executed(Height(16), digest(state), kept), meaning);
+        assert_eq!(checkpoints.on_execution(Height(12), digest(12), false), Meaning::Old);
+        assert_eq!(checkpoints.on_execution(Height(16), digest(state), kept), meaning);
         assert_eq!(checkpoints.offered().is_some(), meaning == Meaning::Kept);
         checkpoints.invariants();
     }
@@ -142,7 +142,7 @@ fn nothing_piles_up_while_no_quorum_vouches() {
                 checkpoints.tally.add(vote);
             }
         }
-        checkpoints.executed(Height(height), digest(height), true);
+        checkpoints.on_execution(Height(height), digest(height), true);
         checkpoints.invariants();
         assert!(checkpoints.tally.rounds() as u64 <= 2 * WINDOW / INTERVAL + 1, "{}", checkpoints.tally.rounds());
     }
@@ -238,7 +238,7 @@ proptest! {
             let meaning = match executes {
                 true => {
                     executed += INTERVAL;
-                    checkpoints.executed(Height(executed), digest(executed), kept)
+                    checkpoints.on_execution(Height(executed), digest(executed), kept)
                 }
                 false => checkpoints.raise(certificate(number * INTERVAL, number * INTERVAL)),
             };

@@ -16,7 +16,7 @@ fn pacemaker(view_duration: ViewDuration) -> Pacemaker {
 /// Enters views of these durations, each begun by a certificate of votes while there is work.
 fn after_views(pacemaker: &mut Pacemaker, lengths: &[u64]) {
     let mut now = at(1000);
-    pacemaker.working(now, true);
+    pacemaker.set_working(now, true);
     let first = pacemaker.view().0 + 1;
     pacemaker.enter(now, View(first), false);
     for (view, length) in (first + 1..).zip(lengths) {
@@ -30,7 +30,7 @@ fn a_fixed_duration_never_changes() {
     let mut pacemaker = pacemaker(ViewDuration::Fixed);
     for _ in 0..10 {
         assert_eq!(pacemaker.duration(), millis(1000));
-        pacemaker.gave_up();
+        pacemaker.on_timeout();
     }
     after_views(&mut pacemaker, &[1; 20]);
     assert_eq!(pacemaker.duration(), millis(1000));
@@ -45,14 +45,14 @@ fn an_exponential_duration_doubles_when_the_faulty_alone_cannot_be_why_and_falls
         let mut durations = Vec::new();
         for _ in 0..9 {
             durations.push(pacemaker.duration().as_secs());
-            pacemaker.gave_up();
+            pacemaker.on_timeout();
         }
         assert_eq!(durations, expected, "{replicas} replicas: two views for each that may be faulty");
     }
     let mut pacemaker = pacemaker(ViewDuration::Exponential);
-    (0..9).for_each(|_| pacemaker.gave_up());
+    (0..9).for_each(|_| pacemaker.on_timeout());
     assert_eq!(pacemaker.retransmission(), millis(1000), "a timeout message is repeated as often as ever");
-    pacemaker.progressed();
+    pacemaker.on_progress();
     assert_eq!(pacemaker.duration(), millis(1000));
     assert_eq!(pacemaker.timeouts(), 9, "they stay counted");
 }
@@ -64,9 +64,9 @@ fn an_adaptive_duration_follows_the_views() {
     after_views(&mut pacemaker, &[20; 100]);
     assert_eq!(pacemaker.smoothed(), Some(millis(20)));
     assert!(pacemaker.duration() >= millis(160) && pacemaker.duration() < millis(170), "eight steady views");
-    (0..3).for_each(|_| pacemaker.gave_up());
+    (0..3).for_each(|_| pacemaker.on_timeout());
     assert!(pacemaker.duration() >= millis(320), "doubled all the same");
-    pacemaker.progressed();
+    pacemaker.on_progress();
     after_views(&mut pacemaker, &[1; 100]);
     assert_eq!(pacemaker.duration(), millis(50), "not below the least");
     after_views(&mut pacemaker, &[900; 100]);
@@ -80,7 +80,7 @@ fn only_working_views_that_end_in_a_certificate_are_measured() {
     pacemaker.enter(at(0), View(1), true);
     pacemaker.enter(at(500), View(2), true);
     assert_eq!(pacemaker.smoothed(), None, "there was nothing to order");
-    pacemaker.working(at(600), true);
+    pacemaker.set_working(at(600), true);
     pacemaker.enter(at(700), View(3), true);
     assert_eq!(pacemaker.smoothed(), None, "for a part of the view there was nothing to order");
     pacemaker.enter(at(800), View(4), false);
@@ -94,18 +94,18 @@ fn an_idle_replica_never_gives_up() {
     let mut pacemaker = pacemaker(ViewDuration::Fixed);
     pacemaker.enter(at(0), View(1), true);
     assert_eq!(pacemaker.ring(at(1_000_000)), Alarm::Idle);
-    assert!(pacemaker.working(at(1_000_000), true), "the alarm is to be set");
-    assert!(!pacemaker.working(at(1_000_001), true), "once");
+    assert!(pacemaker.set_working(at(1_000_000), true), "the alarm is to be set");
+    assert!(!pacemaker.set_working(at(1_000_001), true), "once");
     assert!(pacemaker.is_working());
     assert_eq!(pacemaker.ring(at(1_000_499)), Alarm::Later(millis(1)), "the clock runs since there is work");
-    assert!(!pacemaker.working(at(1_000_500), false));
+    assert!(!pacemaker.set_working(at(1_000_500), false));
     assert_eq!(pacemaker.ring(at(2_000_000)), Alarm::Idle);
 }
 
 #[test]
 fn the_leader_is_reminded_at_half_time() {
     let mut pacemaker = pacemaker(ViewDuration::Fixed);
-    pacemaker.working(at(0), true);
+    pacemaker.set_working(at(0), true);
     pacemaker.enter(at(100), View(1), true);
     let rings = [100, 599, 600, 1099, 1100, 5000].map(|now| pacemaker.ring(at(now)));
     let (later, remind) = (Alarm::Later, Alarm::Remind);
@@ -118,9 +118,9 @@ fn the_leader_is_reminded_at_half_time() {
 #[test]
 fn a_view_given_up_that_was_certified_after_all_counts_as_a_success_and_its_successor_gets_half_the_time() {
     let mut pacemaker = pacemaker(ViewDuration::Exponential);
-    pacemaker.working(at(0), true);
+    pacemaker.set_working(at(0), true);
     pacemaker.enter(at(0), View(1), false);
-    (0..4).for_each(|_| pacemaker.gave_up());
+    (0..4).for_each(|_| pacemaker.on_timeout());
     assert_eq!(pacemaker.duration(), millis(4000));
     pacemaker.enter(at(1000), View(2), true);
     assert_eq!(pacemaker.duration(), millis(2000));
@@ -129,7 +129,7 @@ fn a_view_given_up_that_was_certified_after_all_counts_as_a_success_and_its_succ
     pacemaker.enter(at(1100), View(3), true);
     assert_eq!(pacemaker.smoothed(), Some((millis(1000) * 7 + millis(100)) / 8), "what was measured is what went by");
     assert_eq!(pacemaker.ring(at(2099)), Alarm::Later(millis(1)), "the next one has its whole time");
-    pacemaker.gave_up();
+    pacemaker.on_timeout();
     pacemaker.enter(at(3000), View(4), false);
     assert_eq!(pacemaker.duration(), millis(4000), "a view that ended in timeouts is none");
 }
@@ -137,7 +137,7 @@ fn a_view_given_up_that_was_certified_after_all_counts_as_a_success_and_its_succ
 #[test]
 fn a_suspected_leader_gets_half_the_time() {
     let mut pacemaker = pacemaker(ViewDuration::Exponential);
-    pacemaker.working(at(0), true);
+    pacemaker.set_working(at(0), true);
     pacemaker.enter(at(1000), View(2), false);
     pacemaker.suspect_leader();
     assert_eq!(pacemaker.ring(at(1499)), Alarm::Remind(millis(1)));
@@ -160,7 +160,7 @@ fn the_longest_timeout_that_can_be_written_overflows_nothing() {
         let config = Config { view_duration: *view_duration, view_timeout_ms: u64::MAX, ..config() };
         assert_eq!(config.validate(), Ok(()));
         let mut pacemaker = Pacemaker::new(&config, quorum(4));
-        (0..10).for_each(|_| pacemaker.gave_up());
+        (0..10).for_each(|_| pacemaker.on_timeout());
         after_views(&mut pacemaker, &[u64::MAX / 2_000_000]);
         assert!(pacemaker.duration() > Duration::ZERO);
         assert_ne!(pacemaker.ring(at(3_000)), Alarm::GiveUp);
@@ -178,7 +178,7 @@ proptest! {
         after_views(&mut pacemaker, &lengths);
         let calm = pacemaker.duration();
         prop_assert!(calm >= millis(50) && calm <= millis(1000));
-        (0..timeouts).for_each(|_| pacemaker.gave_up());
+        (0..timeouts).for_each(|_| pacemaker.on_timeout());
         let factor = if kind == ViewDuration::Fixed { 1 } else { 1 << timeouts.saturating_sub(2).min(6) };
         prop_assert_eq!(pacemaker.duration(), calm * factor);
         prop_assert!(pacemaker.retransmission() <= pacemaker.duration().min(millis(1000)));
@@ -192,14 +192,14 @@ proptest! {
     #[test]
     fn the_alarms_lead_to_giving_up_in_time(entered in 0..5000u64, work in 0..5000u64, first in 0..3000u64, timeouts in 0..4) {
         let mut pacemaker = pacemaker(ViewDuration::Exponential);
-        (0..timeouts).for_each(|_| pacemaker.gave_up());
+        (0..timeouts).for_each(|_| pacemaker.on_timeout());
         let begin = at(entered.max(work));
         if work <= entered {
-            pacemaker.working(at(work), true);
+            pacemaker.set_working(at(work), true);
             pacemaker.enter(at(entered), View(1), false);
         } else {
             pacemaker.enter(at(entered), View(1), false);
-            pacemaker.working(at(work), true);
+            pacemaker.set_working(at(work), true);
         }
         let (mut now, mut reminders, mut rings) = (begin + millis(first), 0, 0);
         loop {
@@ -231,14 +231,14 @@ fn views_that_follow_each_other_without_a_commit_are_fruitless_after_a_while() {
     after_views(&mut pacemaker, &[500; 16]);
     assert!(!pacemaker.is_fruitless(at(9000)), "eight timeouts are not over yet");
     assert!(pacemaker.is_fruitless(at(9001)));
-    pacemaker.progressed();
+    pacemaker.on_progress();
     pacemaker.enter(at(9400), View(18), true);
     assert!(!pacemaker.is_fruitless(at(9401)), "a commit begins it anew");
     pacemaker.enter(at(16_000), View(19), false);
     assert!(!pacemaker.is_fruitless(at(18_000)), "and so does a timeout");
-    pacemaker.working(at(18_000), false);
+    pacemaker.set_working(at(18_000), false);
     assert!(!pacemaker.is_fruitless(at(99_000)), "nothing to order is no fault");
-    pacemaker.working(at(99_000), true);
+    pacemaker.set_working(at(99_000), true);
     assert!(!pacemaker.is_fruitless(at(100_000)));
 }
 
@@ -247,7 +247,7 @@ fn views_that_a_stopped_process_has_not_seen_are_not_fruitless() {
     let mut pacemaker = pacemaker(ViewDuration::Fixed);
     after_views(&mut pacemaker, &[500; 4]);
     assert!(pacemaker.is_fruitless(at(30_000)), "nobody else would notice a leader that commits nothing");
-    pacemaker.gave_up();
+    pacemaker.on_timeout();
     for view in 6..20 {
         pacemaker.enter(at(30_000), View(view), true);
         assert!(!pacemaker.is_fruitless(at(30_000)), "it hears now of what others did meanwhile");

@@ -27,7 +27,7 @@ fn bundles_are_proposed_in_the_order_of_their_coming() {
     bundles.iter().for_each(|bundle| assert_eq!(pool.offer(bundle.clone(), OFFERED), Offered::New));
     assert_eq!(pool.offer(bundles[3].clone(), OFFERED), Offered::Known);
     assert_eq!(pool.pending_commands(), 20);
-    pool.proposed(&bundles[1].digest());
+    pool.on_proposal(&bundles[1].digest());
     assert_eq!(pool.oldest_pending(2), [bundles[0].clone(), bundles[2].clone()]);
     assert_eq!(
         pool.select(5, 1 << 20),
@@ -44,9 +44,9 @@ fn one_bundle_is_selected_however_large() {
     pool.offer(small.clone(), OFFERED);
     assert_eq!(pool.select(10, 100), [large.digest()]);
     assert_eq!(pool.select(10, 100), [large.digest()], "it waits until a block refers to it");
-    pool.proposed(&large.digest());
+    pool.on_proposal(&large.digest());
     assert_eq!(pool.select(10, 100), [small.digest()]);
-    pool.proposed(&small.digest());
+    pool.on_proposal(&small.digest());
     assert_eq!(pool.select(10, 100), []);
 }
 
@@ -56,9 +56,9 @@ fn what_an_abandoned_block_proposed_waits_again_ahead_of_the_rest() {
     let (first, second) = (bundle(1, 1, 0), bundle(2, 1, 0));
     pool.offer(first.clone(), OFFERED);
     assert_eq!(pool.select(10, 1000), [first.digest()]);
-    pool.proposed(&first.digest());
+    pool.on_proposal(&first.digest());
     pool.offer(second.clone(), OFFERED);
-    pool.released(&first.digest());
+    pool.release(&first.digest());
     assert_eq!(pool.select(10, 1000), digests(&[first, second]));
 }
 
@@ -69,8 +69,8 @@ fn the_room_is_for_what_waits_and_not_for_what_is_kept() {
     assert_eq!(pool.offer(large.clone(), OFFERED), Offered::New);
     assert_eq!(pool.offer(bundle(2, 1, 0), OFFERED), Offered::Full);
     assert_eq!(pool.offer(bundle(2, 1, 0), Need::Certified), Offered::New, "a block needs it");
-    pool.proposed(&large.digest());
-    pool.executed(&large.digest());
+    pool.on_proposal(&large.digest());
+    pool.on_execution(&large.digest());
     assert_eq!(pool.offer(bundle(3, 1, 0), OFFERED), Offered::New);
     assert_eq!(pool.get(&large.digest()), Some(&large), "it is kept for those who lag behind");
 }
@@ -84,9 +84,9 @@ fn a_backup_forgets_what_others_proposed() {
     for number in 1..10_000 {
         let passing = bundle(number, 1, 0);
         assert_eq!(pool.offer(passing.clone(), OFFERED), Offered::New);
-        pool.proposed(&passing.digest());
-        pool.executed(&passing.digest());
-        pool.released(&passing.digest());
+        pool.on_proposal(&passing.digest());
+        pool.on_execution(&passing.digest());
+        pool.release(&passing.digest());
         assert!(!pool.contains(&passing.digest()));
         pool.invariants();
     }
@@ -99,9 +99,9 @@ fn a_bundle_that_comes_again_after_it_was_forgotten_is_proposed_once() {
     let again = bundle(1, 1, 0);
     for _ in 0..3 {
         assert_eq!(pool.offer(again.clone(), OFFERED), Offered::New);
-        pool.proposed(&again.digest());
-        pool.executed(&again.digest());
-        pool.released(&again.digest());
+        pool.on_proposal(&again.digest());
+        pool.on_execution(&again.digest());
+        pool.release(&again.digest());
     }
     pool.offer(again.clone(), OFFERED);
     assert_eq!(pool.select(100, 1 << 20), [again.digest()]);
@@ -176,7 +176,7 @@ impl Naive {
 
     fn propose(&mut self, pool: &mut Pool, numbers: &[usize]) -> Proposed {
         for number in numbers {
-            pool.proposed(&self.bundles[*number].digest());
+            pool.on_proposal(&self.bundles[*number].digest());
             self.held.get_mut(number).expect("it is held").blocks += 1;
             self.line.retain(|other| other != number);
         }
@@ -205,7 +205,7 @@ impl Naive {
 
     fn execute(&mut self, pool: &mut Pool, numbers: &[usize]) {
         for number in numbers {
-            assert_eq!(pool.executed(&self.bundles[*number].digest()), self.bundles[*number]);
+            assert_eq!(pool.on_execution(&self.bundles[*number].digest()), self.bundles[*number]);
             self.held.get_mut(number).expect("it is held").executed = true;
         }
     }
@@ -214,10 +214,10 @@ impl Naive {
         for number in block.numbers {
             let held = self.held.get_mut(&number).expect("it is held");
             if block.aside {
-                pool.dropped(&self.bundles[number].digest());
+                pool.on_drop(&self.bundles[number].digest());
                 held.aside -= 1;
             } else {
-                pool.released(&self.bundles[number].digest());
+                pool.release(&self.bundles[number].digest());
                 held.blocks -= 1;
                 if held.blocks == 0 && !held.executed {
                     self.line.insert(0, number);
@@ -343,8 +343,8 @@ fn a_peers_relays_take_a_share() {
     assert_eq!(by(&mut pool, 2), 10, "another peer has its own share");
     assert_eq!(pool.offer(relayed[0].clone(), OFFERED), Offered::Known);
     assert_eq!(by(&mut pool, 1), 1, "a client has sent one of them here too");
-    pool.proposed(&relayed[1].digest());
-    pool.executed(&relayed[1].digest());
+    pool.on_proposal(&relayed[1].digest());
+    pool.on_execution(&relayed[1].digest());
     assert_eq!(by(&mut pool, 1), 1, "and one is executed");
     let clients: Vec<Bundle> = (100..200).map(|number| bundle(number, 1, 10)).collect();
     let room = clients.iter().filter(|bundle| pool.offer((*bundle).clone(), OFFERED) == Offered::New).count();
@@ -465,7 +465,7 @@ proptest! {
                 4 => {
                     for digest in pool.select(1 + link as usize, 1 << 20) {
                         let number = *waiting.keys().find(|number| named(**number, &waiting) == digest).expect("it waits");
-                        pool.proposed(&digest);
+                        pool.on_proposal(&digest);
                         waiting.remove(&number);
                     }
                 }

@@ -146,9 +146,9 @@ fn a_bounded_answer_is_followed_by_the_next_request_at_once() {
     host.now = host.now + millis(10);
     assert_eq!(host.asked(), [1]);
     host.supply(&missing[0]);
-    host.store.answered(host.now, ReplicaId(0));
+    host.store.on_answer(host.now, ReplicaId(0));
     assert_eq!(host.asked(), [], "another replica has answered");
-    host.store.answered(host.now, SOURCE);
+    host.store.on_answer(host.now, SOURCE);
     assert_eq!(host.asked(), [1], "the same has the rest, most likely");
 }
 
@@ -163,7 +163,7 @@ fn who_answers_with_little_each_time_is_asked_for_a_while_and_then_another() {
     for bundle in &missing[..13] {
         host.now = host.now + millis(80);
         host.supply(bundle);
-        host.store.answered(host.now, SOURCE);
+        host.store.on_answer(host.now, SOURCE);
         asked.extend(host.asked());
     }
     assert_eq!(asked, [vec![1; 12], vec![3]].concat(), "a second is over");
@@ -189,7 +189,7 @@ fn a_peer_is_asked_for_the_lowest_first_and_once_at_a_time() {
     assert_eq!(host.requests(), [], "it has not answered yet");
     assert_eq!(host.store.next_request(), Some(host.now + millis(90)), "and is given time to");
     host.supply(&bundles[0]);
-    host.store.answered(host.now, SOURCE);
+    host.store.on_answer(host.now, SOURCE);
     assert_eq!(host.requests(), request(&[&bundles[1], &bundles[2]]));
 }
 

@@ -29,7 +29,7 @@ fn a_quorum_is_handed_out_once() {
     assert_eq!(tally.add(vote(2, subject)), Counted::Added);
     assert_eq!(quorum_of(tally.add(vote(3, subject))), [0, 2, 3]);
     assert_eq!(tally.add(vote(1, subject)), Counted::Added, "the quorum is being checked");
-    tally.settled(&subject);
+    tally.settle(&subject);
     assert_eq!(tally.add(vote(1, subject)), Counted::Repeated);
     assert_eq!(tally.voters(Domain::Vote, View(1)), 4);
 }
@@ -38,7 +38,7 @@ fn a_quorum_is_handed_out_once() {
 fn a_vote_after_the_certificate_is_late() {
     let (mut tally, subject) = (tally(), subject(Domain::Vote, 1, 1));
     (0..3).for_each(|voter| drop(tally.add(vote(voter, subject))));
-    tally.settled(&subject);
+    tally.settle(&subject);
     assert_eq!(tally.add(vote(3, subject)), Counted::Repeated);
     assert_eq!(tally.voters(Domain::Vote, View(1)), 3, "and is not kept");
 }
@@ -103,7 +103,7 @@ fn rounds_below_are_forgotten_and_no_others() {
     tally.forget_before(View(4));
     let voters = |view| (tally.voters(Domain::Vote, View(view)), tally.voters(Domain::Timeout, View(view)));
     assert_eq!([1, 2, 3, 4, 5].map(voters), [(0, 0), (0, 0), (0, 0), (1, 1), (1, 1)]);
-    tally.settled(&subject(Domain::Vote, 1, 1));
+    tally.settle(&subject(Domain::Vote, 1, 1));
     assert_eq!(tally.strike(&subject(Domain::Vote, 1, 1), &[ReplicaId(0)]), Counted::Repeated, "its round is over");
     assert_eq!(tally.voters(Domain::Vote, View(1)), 0);
 }
@@ -192,7 +192,7 @@ proptest! {
                     let forged: Vec<u16> = voters.into_iter().filter(|voter| !genuine[usize::from(*voter)]).collect();
                     let round = rounds.get_mut(&(subject.view.0, subject.domain));
                     if forged.is_empty() {
-                        tally.settled(&subject);
+                        tally.settle(&subject);
                         if let Some(round) = round {
                             (round.out, round.certified) = (None, true);
                         }

@@ -40,11 +40,11 @@ fn with_manifest(state: &Bytes, held: &[u32]) -> Transfer {
     let mut transfer = transfer(state);
     let asked = transfer.requests(at(0), PATIENCE);
     let [(peer, MANIFEST)] = asked[..] else { panic!("the manifest comes first, from one: {asked:?}") };
-    let answer = transfer.answered(at(0), peer, MANIFEST, &part_of(state, MANIFEST));
+    let answer = transfer.on_answer(at(0), peer, MANIFEST, &part_of(state, MANIFEST));
     assert_eq!(answer, Answer::Manifest(Manifest::of(state)));
     assert!(transfer.has_manifest() && !transfer.is_complete(), "the host has not said what it has");
     assert_eq!(transfer.next_request(), None);
-    transfer.prepared(at(0), held);
+    transfer.on_ready(at(0), held);
     transfer
 }
 
@@ -63,8 +63,8 @@ fn all_others_are_asked_for_a_few_chunks_each() {
     assert!(transfer.requests(at(1), PATIENCE).is_empty(), "all have enough to do");
     assert_eq!(transfer.next_request(), Some(at(100)));
     let (peer, part) = asked[0];
-    assert_eq!(transfer.answered(at(5), peer, part, &part_of(&state, part)), Answer::Chunk(part - 1));
-    assert_eq!(transfer.answered(at(5), peer, part, &part_of(&state, part)), Answer::Unasked, "it has come");
+    assert_eq!(transfer.on_answer(at(5), peer, part, &part_of(&state, part)), Answer::Chunk(part - 1));
+    assert_eq!(transfer.on_answer(at(5), peer, part, &part_of(&state, part)), Answer::Unasked, "it has come");
     let more = transfer.requests(at(5), PATIENCE);
     assert_eq!(peers(&more), BTreeSet::from([peer.0]), "who has answered is asked on");
 }
@@ -76,7 +76,7 @@ fn who_lies_is_not_asked_again() {
     let asked = transfer.requests(at(0), PATIENCE);
     let (liar, part) = asked[0];
     for wrong in [b"x".to_vec(), part_of(&state, part % 20 + 1).to_vec(), [&part_of(&state, part)[..], b"x"].concat()] {
-        assert_eq!(transfer.answered(at(1), liar, part, &wrong.into()), Answer::Forged);
+        assert_eq!(transfer.on_answer(at(1), liar, part, &wrong.into()), Answer::Forged);
         transfer.invariants();
     }
     for step in 1..200 {
@@ -96,7 +96,7 @@ fn a_manifest_that_is_not_vouched_for_is_a_lie() {
     {
         let asked = transfer.requests(at(1000), PATIENCE);
         let [(peer, MANIFEST)] = asked[..] else { panic!("one is asked: {asked:?}") };
-        assert_eq!(transfer.answered(at(1000), peer, MANIFEST, &wrong), Answer::Forged);
+        assert_eq!(transfer.on_answer(at(1000), peer, MANIFEST, &wrong), Answer::Forged);
         transfer.invariants();
     }
     assert!(!transfer.has_manifest());
@@ -114,7 +114,7 @@ fn who_is_slow_is_asked_for_less_and_later() {
             match peer {
                 ReplicaId(0) => of_staller += 1,
                 _ => {
-                    assert_eq!(transfer.answered(at(now), peer, part, &part_of(&state, part)), Answer::Chunk(part - 1))
+                    assert_eq!(transfer.on_answer(at(now), peer, part, &part_of(&state, part)), Answer::Chunk(part - 1))
                 }
             }
         }
@@ -132,11 +132,11 @@ fn late_answers_count() {
     let (first, part) = transfer.requests(at(0), PATIENCE)[0];
     let (second, again) = transfer.requests(at(100), PATIENCE)[0];
     assert!(first != second && part == again, "another is asked when the first is late");
-    assert_eq!(transfer.answered(at(101), first, part, &part_of(&state, part)), Answer::Chunk(0));
+    assert_eq!(transfer.on_answer(at(101), first, part, &part_of(&state, part)), Answer::Chunk(0));
     transfer.invariants();
     assert!(transfer.is_complete());
     assert!(!transfer.is_complete(), "it is told once");
-    assert_eq!(transfer.answered(at(102), second, part, &part_of(&state, part)), Answer::Unasked);
+    assert_eq!(transfer.on_answer(at(102), second, part, &part_of(&state, part)), Answer::Unasked);
     transfer.invariants();
 }
 
@@ -157,11 +157,11 @@ fn f_plus_one_without_it_are_enough_to_look_for_another() {
     let mut transfer = with_manifest(&state, &[]);
     let asked = transfer.requests(at(0), PATIENCE);
     let of = |peer: u16| asked.iter().find(|(one, _)| one.0 == peer).expect("all are asked").1;
-    assert_eq!(transfer.answered(at(1), ReplicaId(0), of(0), &Bytes::new()), Answer::Lacks);
+    assert_eq!(transfer.on_answer(at(1), ReplicaId(0), of(0), &Bytes::new()), Answer::Lacks);
     assert!(!transfer.is_in_vain(at(1), PATIENCE, quorum(4)), "one may lie");
     let more = transfer.requests(at(2), PATIENCE);
     assert!(!peers(&more).contains(&0), "who has not got it is left out");
-    assert_eq!(transfer.answered(at(3), ReplicaId(1), of(1), &Bytes::new()), Answer::Lacks);
+    assert_eq!(transfer.on_answer(at(3), ReplicaId(1), of(1), &Bytes::new()), Answer::Lacks);
     assert!(transfer.is_in_vain(at(3), PATIENCE, quorum(4)));
     transfer.invariants();
 }
@@ -188,7 +188,7 @@ fn those_who_had_it_not_yet_are_asked_again_when_nobody_is_left() {
     let mut transfer = with_manifest(&state, &[]);
     for now in 0..3 {
         let (peer, part) = transfer.requests(at(now), PATIENCE)[0];
-        transfer.answered(at(now), peer, part, &Bytes::new());
+        transfer.on_answer(at(now), peer, part, &Bytes::new());
     }
     assert!(transfer.requests(at(3), PATIENCE).is_empty());
     let due = transfer.next_request().expect("it goes on");
@@ -244,7 +244,7 @@ proptest! {
                     Kind::Slow | Kind::Silent => continue,
                 };
                 for _ in 0..1 + pick.index(2) {
-                    match transfer.answered(at(now), peer, part, &bytes) {
+                    match transfer.on_answer(at(now), peer, part, &bytes) {
                         Answer::Chunk(chunk) => {
                             prop_assert_eq!(chunk + 1, part);
                             prop_assert!(got.insert(chunk, bytes.clone()).is_none(), "a chunk is taken once");

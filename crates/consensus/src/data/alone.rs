@@ -66,7 +66,7 @@ impl Alone {
 
     /// Records that a replica requests bundles. Those that are not executed are missing for a block that is being voted
     /// on.
-    pub fn asked(&mut self, now: Time, from: ReplicaId, digests: &[Digest], pool: &Pool) {
+    pub fn on_request(&mut self, now: Time, from: ReplicaId, digests: &[Digest], pool: &Pool) {
         for digest in digests.iter().take(MAX_ASKED) {
             let Some(bundle) = pool.get(digest).filter(|_| pool.is_waiting(digest)) else { continue };
             if self.asked.len() >= MAX_ASKED {
@@ -76,12 +76,12 @@ impl Alone {
             let before = askers.len();
             askers.insert(from);
             if before < askers.len() && askers.len() == self.quorum.weak() {
-                self.missed(now, whose(bundle, pool));
+                self.on_miss(now, whose(bundle, pool));
             }
         }
     }
 
-    fn missed(&mut self, now: Time, owner: Whose) {
+    fn on_miss(&mut self, now: Time, owner: Whose) {
         if self.owners.len() >= MAX_OWNERS && !self.owners.contains_key(&owner) {
             let first = self.owners.iter().min_by_key(|(_, known)| known.until).map(|(first, _)| *first);
             first.and_then(|first| self.owners.remove(&first));
@@ -97,7 +97,7 @@ impl Alone {
     }
 
     /// Records that a block with these bundles is proposed.
-    pub fn proposed(&mut self, now: Time, payload: &[Digest], pool: &Pool) {
+    pub fn on_proposal(&mut self, now: Time, payload: &[Digest], pool: &Pool) {
         self.now = now;
         if self.owners.is_empty() {
             return;

@@ -1,6 +1,6 @@
 //! When a leader proposes: immediately, or after waiting for a fuller block.
 
-use crate::config::{BatchPolicy, Config, LONGEST_WAIT_SHARE};
+use crate::config::{BatchPolicy, Config, MAX_WAIT_DIVISOR};
 use quorate_types::Time;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Batching {
             policy: config.batch_policy,
             batch: config.batch,
             wait: Duration::from_millis(config.batch_wait_ms),
-            longest: config.view_timeout() / LONGEST_WAIT_SHARE,
+            longest: config.view_timeout() / MAX_WAIT_DIVISOR,
             waiting_since: None,
             arrived: 0,
             window: Time(0),
@@ -59,7 +59,7 @@ impl Batching {
     }
 
     /// Records the arrival of commands.
-    pub fn arrived(&mut self, now: Time, commands: usize) {
+    pub fn on_arrival(&mut self, now: Time, commands: usize) {
         self.waiting_since.get_or_insert(now);
         self.arrived += commands as u64;
         let elapsed = now.since(self.window);
@@ -72,7 +72,7 @@ impl Batching {
     }
 
     /// Records that a block was proposed, with `pending` commands left over.
-    pub fn proposed(&mut self, now: Time, pending: usize) {
+    pub fn on_proposal(&mut self, now: Time, pending: usize) {
         self.waiting_since = (pending > 0).then_some(now);
     }
 

@@ -230,7 +230,7 @@ impl Pool {
     }
 
     /// Records the committed height. At intervals, drops the pending bundles that are about to expire.
-    pub fn committed(&mut self, height: Height) {
+    pub fn on_commit(&mut self, height: Height) {
         self.height = height;
         if height.0.is_multiple_of(EXPIRY_INTERVAL_BLOCKS) {
             self.drop_late();
@@ -349,7 +349,7 @@ impl Pool {
     }
 
     /// Records that a block in the tree refers to the bundle, which must be here.
-    pub fn proposed(&mut self, digest: &Digest) {
+    pub fn on_proposal(&mut self, digest: &Digest) {
         self.claim(digest).proposals += 1;
     }
 
@@ -400,7 +400,7 @@ impl Pool {
     }
 
     /// Records that a block that refers to the bundle and was set aside is no longer kept.
-    pub fn dropped(&mut self, digest: &Digest) {
+    pub fn on_drop(&mut self, digest: &Digest) {
         let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
         entry.aside -= 1;
         entry.proposals -= 1;
@@ -411,7 +411,7 @@ impl Pool {
 
     /// Records that a block of the current branch that refers to the bundle is no longer kept. If no other block refers
     /// to the bundle, an executed bundle is removed and any other is pending again, ahead of the rest.
-    pub fn released(&mut self, digest: &Digest) {
+    pub fn release(&mut self, digest: &Digest) {
         let entry = self.entries.get_mut(digest).expect("a block's bundles are kept as long as the block");
         assert!(entry.proposals > entry.aside, "the block was not set aside");
         entry.proposals -= 1;
@@ -423,7 +423,7 @@ impl Pool {
     }
 
     /// Marks the bundle as executed by a committed block, and returns it.
-    pub fn executed(&mut self, digest: &Digest) -> Bundle {
+    pub fn on_execution(&mut self, digest: &Digest) -> Bundle {
         let entry = self.entries.get_mut(digest).expect("a committed block has its bundles");
         assert!(entry.proposals > entry.aside, "a committed block refers to it");
         if !std::mem::replace(&mut entry.executed, true) {

@@ -119,7 +119,7 @@ impl Store {
 
     fn begin_above(&mut self, height: Height, digest: Digest) -> Vec<(Arc<Block>, bool)> {
         self.ledger.begin_at(height);
-        self.pool.committed(height);
+        self.pool.on_commit(height);
         self.tip = digest;
         self.aside.clear();
         self.tree.begin_on(height, digest)
@@ -422,7 +422,7 @@ impl Store {
         let mut ready = vec![block];
         while let Some(block) = ready.pop() {
             let digest = block.digest();
-            block.payload.iter().for_each(|bundle| self.pool.proposed(bundle));
+            block.payload.iter().for_each(|bundle| self.pool.on_proposal(bundle));
             let candidates = leaders.candidates(&block, &self.tree);
             let newest = self.tree.get(&self.tip).is_none_or(|tip| block.view > tip.view);
             let (extends_tip, payload) = (block.parent() == self.tip, block.clone());
@@ -485,17 +485,17 @@ impl Store {
             for orphan in self.tree.commit(&block) {
                 self.set_block_aside(&orphan);
                 self.aside.remove(&orphan.digest());
-                orphan.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
+                orphan.payload.iter().for_each(|bundle| self.pool.on_drop(bundle));
             }
-            let bundles: Vec<Bundle> = block.payload.iter().map(|bundle| self.pool.executed(bundle)).collect();
+            let bundles: Vec<Bundle> = block.payload.iter().map(|bundle| self.pool.on_execution(bundle)).collect();
             let bytes = bundles.iter().map(|bundle| bundle.body().len() + BUNDLE_OVERHEAD_BYTES).sum();
             self.ledger.append(block.clone(), bytes);
-            self.pool.committed(block.height);
+            self.pool.on_commit(block.height);
             let frontier = block.height.0.is_multiple_of(self.checkpoint_interval).then(|| self.frontier());
             commit(block, bundles, frontier);
         }
         while let Some(block) = self.ledger.strip() {
-            block.payload.iter().for_each(|bundle| self.pool.released(bundle));
+            block.payload.iter().for_each(|bundle| self.pool.release(bundle));
         }
         while let Some(block) = self.ledger.retire() {
             self.tree.retire(&block);
@@ -544,8 +544,8 @@ impl Store {
     }
 
     /// Records that `peer` answered with some of the bundles requested from it.
-    pub fn answered(&mut self, now: Time, peer: ReplicaId) {
-        self.wants.answered(now, peer);
+    pub fn on_answer(&mut self, now: Time, peer: ReplicaId) {
+        self.wants.on_answer(now, peer);
     }
 
     /// Checks the invariants after a step. Looks up blocks in the tree only if the step may have removed one.

@@ -149,7 +149,7 @@ impl Wants {
 
     /// Records that `peer` answered with some of the bundles requested from it. Answers are bounded, so the remaining
     /// bundles are requested immediately: from the same peer, unless it has been slow to deliver them.
-    pub fn answered(&mut self, now: Time, peer: ReplicaId) {
+    pub fn on_answer(&mut self, now: Time, peer: ReplicaId) {
         self.busy[peer.index()] = None;
         for want in self.bundles.values_mut().filter(|want| want.asked && want.peer == peer) {
             let is_slow = want.first_asked.is_some_and(|first| first + self.retry * PATIENCE <= now);

@@ -108,7 +108,7 @@ impl Checkpoints {
 
     /// Records the state after executing `height`. Returns the relevance of the certificate for this height, if there
     /// is one.
-    pub fn executed(&mut self, height: Height, state: Digest, kept: bool) -> Meaning {
+    pub fn on_execution(&mut self, height: Height, state: Digest, kept: bool) -> Meaning {
         self.tally.forget_up_to(Height(height.0.saturating_sub(self.ahead)));
         self.executed = self.executed.split_off(&Height(height.0.saturating_sub(self.ahead)));
         self.executed.insert(height, (state, kept));

@@ -179,7 +179,7 @@ impl Transfer {
     }
 
     /// Processes a part that a peer sent. After a manifest, call [`Transfer::prepared`].
-    pub fn answered(&mut self, now: Time, from: ReplicaId, part: Part, bytes: &Bytes) -> Answer {
+    pub fn on_answer(&mut self, now: Time, from: ReplicaId, part: Part, bytes: &Bytes) -> Answer {
         let Some(asked) = self.missing.get(&part).copied() else { return Answer::Unasked };
         self.due = now;
         if bytes.is_empty() {
@@ -218,7 +218,7 @@ impl Transfer {
     }
 
     /// Records the chunks that the host already has.
-    pub fn prepared(&mut self, now: Time, held: &[u32]) {
+    pub fn on_ready(&mut self, now: Time, held: &[u32]) {
         let manifest = self.manifest.as_ref().expect("the host prepares for a manifest");
         self.is_prepared = true;
         self.missing = (0..manifest.chunks()).map(|chunk| (chunk + 1, None)).collect();

@@ -40,7 +40,7 @@ impl<P: Protocol> Replica<P> {
         if !self.admits(now, from, Question::Bundles(digests.first().copied(), digests.len())) {
             return;
         }
-        self.parts.alone.asked(now, from, digests, &self.parts.store.pool);
+        self.parts.alone.on_request(now, from, digests, &self.parts.store.pool);
         let bundles = self.parts.store.bundles(digests);
         if !bundles.is_empty() {
             let bytes = bundles.iter().map(|bundle| bundle.body().len()).sum();

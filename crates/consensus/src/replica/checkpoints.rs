@@ -7,8 +7,8 @@ use quorate_types::{Certificate, Digest, Domain, Height, Time, Vote};
 
 impl<P: Protocol> Replica<P> {
     /// Votes for a checkpoint once everything up to it is executed.
-    pub(super) fn executed(&mut self, now: Time, height: Height, state: Digest, kept: bool) {
-        let meaning = self.parts.checkpoints.executed(height, state, kept);
+    pub(super) fn on_executed(&mut self, now: Time, height: Height, state: Digest, kept: bool) {
+        let meaning = self.parts.checkpoints.on_execution(height, state, kept);
         self.turn(now).compare_state(meaning);
         if let Some(ballot) = self.parts.safety.checkpoint(height, state) {
             self.turn(now).cast_in_envelope(&ballot, To::All, Envelope::Checkpoint);
@@ -28,7 +28,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     /// Notes that the host kept the state of a checkpoint across a restart.
-    pub(super) fn keeps(&mut self, checkpoint: Certificate) {
+    pub(super) fn on_kept(&mut self, checkpoint: Certificate) {
         self.parts.checkpoints.raise(checkpoint.clone());
         self.parts.checkpoints.offer(checkpoint);
         self.parts.store.keep_above(self.parts.checkpoints.needed_above());

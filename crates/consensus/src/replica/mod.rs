@@ -158,13 +158,13 @@ impl<P: Protocol> Replica<P> {
             Input::Left(source) => self.parts.store.pool.leave(source),
             Input::Timeout(Timer::Fetch) => self.fetch_armed = None,
             Input::Timeout(timer) => self.tell(now, Event::Timeout(timer)),
-            Input::Verdict { job, genuine } => self.verdict(now, job, genuine),
-            Input::Assembled { job, result } => self.assembled(now, job, result),
-            Input::Executed { height, state, kept } => self.executed(now, height, state, kept),
-            Input::Kept { checkpoint } => self.keeps(*checkpoint),
+            Input::Verdict { job, genuine } => self.on_verdict(now, job, genuine),
+            Input::Assembled { job, result } => self.on_assembled(now, job, result),
+            Input::Executed { height, state, kept } => self.on_executed(now, height, state, kept),
+            Input::Kept { checkpoint } => self.on_kept(*checkpoint),
             Input::StateRead { to, height, part, bytes } => self.state_read(now, to, height, part, bytes),
-            Input::Holds { height, chunks } => self.holds(now, height, &chunks),
-            Input::Adopted { checkpoint, frontier } => self.adopted(now, *checkpoint, frontier),
+            Input::Holds { height, chunks } => self.on_held(now, height, &chunks),
+            Input::Adopted { checkpoint, frontier } => self.on_adopted(now, *checkpoint, frontier),
         }
         self.finish(now, actions);
     }
@@ -237,8 +237,8 @@ impl<P: Protocol> Replica<P> {
                 }
             }
             Envelope::Bundles(bundles) => self.take_fetched(now, from, bundles),
-            Envelope::Relay(bundles) => self.relayed(now, from, bundles),
-            Envelope::Noted { bundle } => self.parts.fairness.noted(now, from, &bundle),
+            Envelope::Relay(bundles) => self.on_relay(now, from, bundles),
+            Envelope::Noted { bundle } => self.parts.fairness.on_note(now, from, &bundle),
             Envelope::Ask { nonce } => self.answer_how_far(now, from, nonce),
             Envelope::Standing { nonce, standing } => self.check_standing(now, from, nonce, standing),
             Envelope::Checkpoint(vote) => match self.parts.checkpoints.refuses(from, &vote, self.committed_height()) {
@@ -262,7 +262,7 @@ impl<P: Protocol> Replica<P> {
         }
         if !bundles.is_empty() {
             self.submit(now, from, bundles.into_iter().map(|bundle| (bundle, Need::Proposed)));
-            self.parts.store.answered(now, from);
+            self.parts.store.on_answer(now, from);
         }
     }
 
@@ -316,7 +316,7 @@ impl<P: Protocol> Replica<P> {
         self.out.actions.push(Action::Verify { job, certificates, votes });
     }
 
-    fn verdict(&mut self, now: Time, job: Job, genuine: bool) {
+    fn on_verdict(&mut self, now: Time, job: Job, genuine: bool) {
         match self.jobs.take(job) {
             Some(Pending::Message { from, message }) => {
                 self.checks[from.index()] -= 1;
@@ -346,14 +346,14 @@ impl<P: Protocol> Replica<P> {
             Some(Pending::Standing { from, standing }) => {
                 self.checks[from.index()] -= 1;
                 match genuine {
-                    true => self.stands(now, from, standing),
+                    true => self.on_standing(now, from, standing),
                     false => self.drop_message(from, Drop::NotGenuine),
                 }
             }
             Some(Pending::Offer { from, checkpoint }) => {
                 self.checks[from.index()] -= 1;
                 match genuine {
-                    true => self.offered(now, from, *checkpoint),
+                    true => self.on_offer(now, from, *checkpoint),
                     false => self.drop_message(from, Drop::NotGenuine),
                 }
             }
@@ -361,13 +361,13 @@ impl<P: Protocol> Replica<P> {
         }
     }
 
-    fn assembled(&mut self, now: Time, job: Job, result: Result<Certificate, Vec<ReplicaId>>) {
+    fn on_assembled(&mut self, now: Time, job: Job, result: Result<Certificate, Vec<ReplicaId>>) {
         let Some(Pending::Quorum(subject)) = self.jobs.take(job) else {
             panic!("the host answered {job:?}, which it was not asked");
         };
         match result {
             Ok(certificate) => {
-                self.tally_of(&subject).settled(&subject);
+                self.tally_of(&subject).settle(&subject);
                 match subject.domain {
                     Domain::Checkpoint => {
                         self.turn(now).stabilise(certificate);
@@ -385,7 +385,7 @@ impl<P: Protocol> Replica<P> {
                     return;
                 }
                 let counted = self.tally_of(&subject).strike(&subject, &voters);
-                self.counted(now, counted, None);
+                self.on_counted(now, counted, None);
             }
         }
     }
@@ -402,10 +402,10 @@ impl<P: Protocol> Replica<P> {
             self.parts.tally.withdraw(&vote);
         }
         let counted = self.tally_of(&vote.subject).add(vote.clone());
-        self.counted(now, counted, Some(vote));
+        self.on_counted(now, counted, Some(vote));
     }
 
-    fn counted(&mut self, now: Time, counted: Counted, vote: Option<Vote>) {
+    fn on_counted(&mut self, now: Time, counted: Counted, vote: Option<Vote>) {
         match (counted, vote) {
             (Counted::Quorum(subject, votes), _) => {
                 let job = self.jobs.ask(Pending::Quorum(subject));

@@ -219,7 +219,7 @@ impl<P: Protocol> Replica<P> {
         let certificates: Vec<Certificate> = shown.chain(attached).cloned().collect();
         let votes = standing.votes.clone();
         if certificates.is_empty() && votes.is_empty() {
-            return self.stands(now, from, standing);
+            return self.on_standing(now, from, standing);
         }
         if self.checks[from.index()] >= super::MAX_CHECKS_PER_PEER {
             return self.drop_message(from, Drop::Overload);
@@ -230,7 +230,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     /// Handles a verified standing of a peer.
-    pub(super) fn stands(&mut self, now: Time, from: ReplicaId, standing: Standing) {
+    pub(super) fn on_standing(&mut self, now: Time, from: ReplicaId, standing: Standing) {
         let Some(asking) = self.asking.as_mut().filter(|asking| !asking.answered.contains(from)) else { return };
         let bound = self.protocol.spoken_up_to(&standing, &self.parts).expect("it was looked at when it came");
         asking.bound = asking.bound.max(bound);

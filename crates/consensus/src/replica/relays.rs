@@ -20,14 +20,14 @@ impl<P: Protocol> Replica<P> {
 
     /// Handles a relay. Its first bundle has waited longest at that peer: it is proposed next if f+1 peers say so, and
     /// the peer is told that it has arrived.
-    pub(super) fn relayed(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>) {
+    pub(super) fn on_relay(&mut self, now: Time, from: ReplicaId, bundles: Vec<Bundle>) {
         let Some(first) = bundles.first().cloned() else { return };
         let (digest, fairness) = (first.digest(), &mut self.parts.fairness);
-        fairness.noted(now, from, &digest);
+        fairness.on_note(now, from, &digest);
         let owed = fairness.claim(from, digest);
         let leader = fairness.leader();
         if leader != Some(self.parts.me) && leader != Some(from) {
-            fairness.heard(now, from, first.clone());
+            fairness.on_relay(now, from, first.clone());
         }
         if owed && !bug!(BlamedUnheard) {
             self.owe(now, first);

@@ -19,7 +19,7 @@ impl<P: Protocol> Replica<P> {
             return self.drop_message(from, Drop::Stale);
         }
         if self.offers.get(&from) == Some(&checkpoint) {
-            return self.offered(now, from, checkpoint);
+            return self.on_offer(now, from, checkpoint);
         }
         if self.checks[from.index()] >= super::MAX_CHECKS_PER_PEER {
             return self.drop_message(from, Drop::Overload);
@@ -32,7 +32,7 @@ impl<P: Protocol> Replica<P> {
     /// Records a peer's verified offer: the peer has this state, but not the blocks that lead there or the state it was
     /// asked for. Once f+1 peers offer a state, at least one of them is honest, and the newest offered state is
     /// fetched.
-    pub(super) fn offered(&mut self, now: Time, from: ReplicaId, checkpoint: Certificate) {
+    pub(super) fn on_offer(&mut self, now: Time, from: ReplicaId, checkpoint: Certificate) {
         let height = checkpoint.subject.height;
         let known = self.offers.get(&from).map(|offer| offer.subject.height);
         if known < Some(height) {
@@ -100,7 +100,7 @@ impl<P: Protocol> Replica<P> {
         let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.height() == height) else {
             return self.drop_message(from, Drop::Unasked);
         };
-        match transfer.answered(now, from, part, &bytes) {
+        match transfer.on_answer(now, from, part, &bytes) {
             Answer::Lacks => {}
             Answer::Unasked => self.drop_message(from, Drop::Unasked),
             Answer::Forged => self.drop_message(from, Drop::NotGenuine),
@@ -113,9 +113,9 @@ impl<P: Protocol> Replica<P> {
     }
 
     /// Notes that the host is ready to receive chunks, and which it already has.
-    pub(super) fn holds(&mut self, now: Time, height: Height, chunks: &[u32]) {
+    pub(super) fn on_held(&mut self, now: Time, height: Height, chunks: &[u32]) {
         if let Some(transfer) = self.transfer.as_mut().filter(|transfer| transfer.height() == height) {
-            transfer.prepared(now, chunks);
+            transfer.on_ready(now, chunks);
             self.adopt_if_complete();
         }
     }
@@ -128,7 +128,7 @@ impl<P: Protocol> Replica<P> {
     }
 
     /// Resumes from a checkpoint whose state the host has adopted.
-    pub(super) fn adopted(&mut self, now: Time, checkpoint: Certificate, frontier: Frontier) {
+    pub(super) fn on_adopted(&mut self, now: Time, checkpoint: Certificate, frontier: Frontier) {
         let (from, height) = (self.committed_height(), checkpoint.subject.height);
         assert_eq!(frontier.height(), height, "the frontier is that of the checkpoint");
         if height <= from {
@@ -136,7 +136,7 @@ impl<P: Protocol> Replica<P> {
         }
         self.parts.store.adopt(now, frontier, &self.parts.leaders, &mut self.out.whole);
         self.turn(now).stabilise(checkpoint.clone());
-        self.keeps(checkpoint);
+        self.on_kept(checkpoint);
         self.offers.clear();
         self.void_offers.clear();
         self.transfer = None;

@@ -114,7 +114,7 @@ impl Fairness {
     }
 
     /// Records the current leader. A new leader gets the full time.
-    pub fn led_by(&mut self, now: Time, leader: ReplicaId) {
+    pub fn set_leader(&mut self, now: Time, leader: ReplicaId) {
         if self.leader.replace(leader) == Some(leader) {
             return;
         }
@@ -130,7 +130,7 @@ impl Fairness {
     }
 
     /// Records that a replica acknowledged a bundle. Only the leader's acknowledgement of the watched bundle counts.
-    pub fn noted(&mut self, now: Time, by: ReplicaId, bundle: &Digest) {
+    pub fn on_note(&mut self, now: Time, by: ReplicaId, bundle: &Digest) {
         if let Some(watched) = self.watched.as_mut().filter(|watched| watched.bundle == *bundle)
             && self.leader == Some(by)
         {
@@ -154,7 +154,7 @@ impl Fairness {
 
     /// Records a bundle that a backup passed on to this backup. Only one bundle from each replica is kept, until it was
     /// relayed.
-    pub fn heard(&mut self, now: Time, from: ReplicaId, bundle: Bundle) {
+    pub fn on_relay(&mut self, now: Time, from: ReplicaId, bundle: Bundle) {
         let known = &mut self.heard[from.index()];
         let waits = |heard: &Heard| !heard.relayed && heard.since + self.time / QUARTERS * 2 > now;
         if !known.as_ref().is_some_and(waits) {

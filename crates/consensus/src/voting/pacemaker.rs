@@ -164,11 +164,11 @@ impl Pacemaker {
 
     /// Measures how long the current view took to order something, and restarts its clock. For protocols with stable
     /// leaders.
-    pub fn achieved(&mut self, now: Time) {
+    pub fn on_achievement(&mut self, now: Time) {
         if let Some(since) = self.working_since {
             self.measure(now.since(since.max(self.entered)));
         }
-        self.progressed();
+        self.on_progress();
         self.restart(now);
     }
 
@@ -181,7 +181,7 @@ impl Pacemaker {
     }
 
     /// Records whether there is something to order. Returns true if the caller must now set the timer.
-    pub fn working(&mut self, now: Time, working: bool) -> bool {
+    pub fn set_working(&mut self, now: Time, working: bool) -> bool {
         let begins = working && self.working_since.is_none();
         if begins {
             self.working_since = Some(now);
@@ -213,14 +213,14 @@ impl Pacemaker {
     }
 
     /// Records that this replica timed out of the current view.
-    pub fn gave_up(&mut self) {
+    pub fn on_timeout(&mut self) {
         self.timeouts += 1;
         self.given_up = true;
         self.timeouts_in_a_row = self.timeouts_in_a_row.saturating_add(1);
     }
 
     /// Records a commit.
-    pub fn progressed(&mut self) {
+    pub fn on_progress(&mut self) {
         self.timeouts_in_a_row = 0;
         self.fruitful = true;
     }

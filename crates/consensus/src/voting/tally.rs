@@ -120,7 +120,7 @@ impl Tally {
     }
 
     /// Closes the round of a quorum that was handed out: its certificate exists.
-    pub fn settled(&mut self, subject: &Subject) {
+    pub fn settle(&mut self, subject: &Subject) {
         if let Some(round) = self.rounds.get_mut(&self.key(subject)) {
             round.checking = None;
             round.settled = true;

@@ -34,7 +34,7 @@ impl Store {
         self.set_aside(digest);
         if let Some(block) = self.tree.remove(digest) {
             self.aside.remove(digest);
-            block.payload.iter().for_each(|bundle| self.pool.dropped(bundle));
+            block.payload.iter().for_each(|bundle| self.pool.on_drop(bundle));
         }
         self.wants.remove_block(digest);
         if self.waiting.remove(digest).is_some() {

@@ -315,8 +315,8 @@ impl PbftEngine {
             self.log.decided.remove(&slot);
             if fresh {
                 match bug!(ClockNotRestarted) {
-                    true => turn.parts.pacemaker.progressed(),
-                    false => turn.parts.pacemaker.achieved(turn.now),
+                    true => turn.parts.pacemaker.on_progress(),
+                    false => turn.parts.pacemaker.on_achievement(turn.now),
                 }
                 let since = self.log.slots.get(&slot).and_then(|entry| entry.since).unwrap_or(turn.now);
                 let took = turn.now.since(since);
@@ -382,12 +382,12 @@ impl PbftEngine {
             return;
         }
         if self.active {
-            turn.parts.fairness.led_by(turn.now, self.primary(turn.view(), turn.parts));
+            turn.parts.fairness.set_leader(turn.now, self.primary(turn.view(), turn.parts));
         }
         turn.parts.fairness.watch(turn.now, &mut turn.parts.store.pool);
         let waiting = turn.parts.store.pool.pending_commands() > 0;
         let working = waiting || self.log.is_open(turn.committed()) || self.is_view_change_on(turn.parts);
-        if turn.parts.pacemaker.working(turn.now, working) {
+        if turn.parts.pacemaker.set_working(turn.now, working) {
             let (pacemaker, asked) = (&turn.parts.pacemaker, turn.now.since(self.asked_for_view));
             let first = match self.active {
                 true => pacemaker.duration() / 2,
@@ -466,7 +466,7 @@ impl Protocol for PbftEngine {
             Event::Timeout(Timer::View) => self.on_view_alarm(turn),
             Event::Timeout(_) => self.work(turn),
             Event::Work(commands) => {
-                self.batching.arrived(turn.now, commands);
+                self.batching.on_arrival(turn.now, commands);
                 self.work(turn);
             }
             Event::Whole(digest) => self.on_whole(digest, turn),

@@ -50,7 +50,7 @@ impl PbftEngine {
         let pool = &mut turn.parts.store.pool;
         let before = pool.pending_commands();
         let payload = pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
-        turn.parts.alone.proposed(turn.now, &payload, &turn.parts.store.pool);
+        turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(Block::of_slot(view, me, slot, payload));
         let bundles = turn.parts.carried_bundles(&block);
         let ballot =
@@ -64,7 +64,7 @@ impl PbftEngine {
         // After a restart the block may be here already: the journal may hold it without the record of its proposal.
         turn.parts.store.take_up(&block.digest());
         let pending = turn.parts.store.pool.pending_commands();
-        self.batching.proposed(turn.now, pending);
+        self.batching.on_proposal(turn.now, pending);
         turn.out.mark(Mark::Proposed { view, height: slot, commands: before - pending });
         turn.cast(&ballot, To::All, |endorsement| {
             PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles }))

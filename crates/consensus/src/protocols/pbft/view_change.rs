@@ -99,7 +99,7 @@ impl PbftEngine {
         let digest = Declaration::digest(&checkpoint.subject, &subjects);
         let Some(ballot) = turn.parts.safety.change_view(view, self.log.low(), digest) else { return };
         turn.out.mark(Mark::TimedOut(turn.view()));
-        turn.parts.pacemaker.gave_up();
+        turn.parts.pacemaker.on_timeout();
         turn.parts.pacemaker.enter(turn.now, view, false);
         self.active = false;
         self.opening = None;

@@ -8,7 +8,7 @@ mod voting;
 
 use super::message::{FromView, Proposal, Timeout, ViewMessage};
 use super::{Consequence, Family, Known, begins, builds_on, shows_what_it_tells};
-use crate::config::{Config, LONGEST_WAIT_SHARE, LeaderKind};
+use crate::config::{Config, LeaderKind, MAX_WAIT_DIVISOR};
 use crate::data::answers::Question;
 use crate::data::batching::{Batching, Decision, Situation};
 use crate::data::store::Taken;
@@ -31,7 +31,7 @@ use recovery::Recall;
 /// for a block while the others go on.
 const MAX_VIEW_GAP: u64 = 128;
 /// Maximum number of proposals remembered to detect a leader's second proposal in a view.
-const REMEMBERED_PROPOSALS: usize = 256;
+const MAX_REMEMBERED_PROPOSALS: usize = 256;
 
 /// Progress of a replica: its view, the certificate it builds on, the proposals it has received.
 struct Views<F: Family> {
@@ -127,7 +127,7 @@ impl<F: Family> Views<F> {
         }
         let open = turn.parts.store.tree.open_payloads();
         match turn.commit(&block.digest()) {
-            true => turn.parts.pacemaker.progressed(),
+            true => turn.parts.pacemaker.on_progress(),
             false => turn.out.halt(Halt::Conflict { height: block.height }),
         }
         turn.parts.store.tree.open_payloads() < open
@@ -159,7 +159,7 @@ impl<F: Family> Views<F> {
         let leader = self.leader(turn.parts);
         let collector = self.collector.take();
         if let Some(leader) = leader {
-            turn.parts.fairness.led_by(turn.now, leader);
+            turn.parts.fairness.set_leader(turn.now, leader);
         }
         if !certified && collector.is_some() && collector == leader {
             turn.parts.pacemaker.suspect_leader();
@@ -179,7 +179,7 @@ impl<F: Family> Views<F> {
         turn.parts.fairness.watch(turn.now, &mut turn.parts.store.pool);
         let working =
             turn.parts.store.pool.pending_commands() > 0 || turn.parts.store.tree.open_payloads() > 0 || self.urged;
-        if turn.parts.pacemaker.working(turn.now, working) {
+        if turn.parts.pacemaker.set_working(turn.now, working) {
             turn.out.arm(Timer::View, turn.parts.pacemaker.duration() / 2);
         }
     }
@@ -216,9 +216,9 @@ impl<F: Family> Views<F> {
     }
 
     /// Returns how much longer a leader waits for a higher certificate, if the protocol requires it: at most
-    /// 1/[`LONGEST_WAIT_SHARE`] of its view timeout in total.
+    /// 1/[`MAX_WAIT_DIVISOR`] of its view timeout in total.
     fn awaits_higher(&self, now: Time, parts: &Parts) -> Option<Duration> {
-        let patience = parts.config.max_delay().min(parts.pacemaker.duration() / LONGEST_WAIT_SHARE);
+        let patience = parts.config.max_delay().min(parts.pacemaker.duration() / MAX_WAIT_DIVISOR);
         let left = patience.saturating_sub(now.since(parts.pacemaker.entered()));
         (!left.is_zero() && F::awaits_higher(parts.pacemaker.view(), &self.high)).then_some(left)
     }
@@ -260,7 +260,7 @@ impl<F: Family> Views<F> {
         turn.parts.store.follow(justify.subject.digest);
         let before = turn.parts.store.pool.pending_commands();
         let payload = turn.parts.store.pool.select(turn.parts.config.batch, turn.parts.config.batch_bytes);
-        turn.parts.alone.proposed(turn.now, &payload, &turn.parts.store.pool);
+        turn.parts.alone.on_proposal(turn.now, &payload, &turn.parts.store.pool);
         let block = Arc::new(Block::new(view, turn.parts.me, justify, payload));
         let ballot = turn.parts.safety.propose(&block).expect("a leader proposes once a view");
         self.unannounced = false;
@@ -268,7 +268,7 @@ impl<F: Family> Views<F> {
         // After a restart the block may be here already: the journal may hold it without the record of its proposal.
         turn.parts.store.follow(block.digest());
         let pending = turn.parts.store.pool.pending_commands();
-        self.batching.proposed(turn.now, pending);
+        self.batching.on_proposal(turn.now, pending);
         self.keep(Some(&block.digest()), turn);
         turn.out.mark(Mark::Proposed { view, height: block.height, commands: before - pending });
         let proposal = self.proposal(block, ballot.to_vote(turn.parts.me), turn.parts);
@@ -470,7 +470,7 @@ impl<F: Family> Protocol for ViewEngine<F> {
             Event::Timeout(Timer::View) => self.views.on_view_alarm(turn),
             Event::Timeout(_) => self.views.work(turn),
             Event::Work(commands) => {
-                self.views.batching.arrived(turn.now, commands);
+                self.views.batching.on_arrival(turn.now, commands);
                 self.views.work(turn);
             }
             Event::Whole(digest) => {

@@ -108,7 +108,7 @@ impl<F: Family> Views<F> {
     fn say_again(&mut self, timeout: Option<Arc<Timeout>>, turn: &mut Turn<'_, F::Message>) {
         let view = turn.parts.pacemaker.view();
         if let Some(timeout) = timeout.filter(|timeout| timeout.vote.subject.view == view) {
-            turn.parts.pacemaker.gave_up();
+            turn.parts.pacemaker.on_timeout();
             self.given_up = Some(timeout);
             return self.give_up(turn);
         }

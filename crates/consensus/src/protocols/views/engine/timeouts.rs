@@ -31,7 +31,7 @@ impl<F: Family> Views<F> {
                 else {
                     return;
                 };
-                turn.parts.pacemaker.gave_up();
+                turn.parts.pacemaker.on_timeout();
                 turn.out.mark(Mark::TimedOut(view));
                 let (high, evidence) = (self.high.clone(), self.evidence.clone());
                 let timeout = Arc::new(Timeout { vote: ballot.to_vote(turn.parts.me), high, evidence });

@@ -1,6 +1,6 @@
 //! Which proposals a replica considers, and which it votes for.
 
-use super::{REMEMBERED_PROPOSALS, Views};
+use super::{MAX_REMEMBERED_PROPOSALS, Views};
 use crate::config::LeaderKind;
 use crate::protocols::outbox::Outbox;
 use crate::protocols::parts::Parts;
@@ -25,7 +25,7 @@ impl<F: Family> Views<F> {
             return false;
         }
         self.proposals.insert(place, endorsement.clone());
-        let forgotten = if self.proposals.len() > REMEMBERED_PROPOSALS { self.proposals.pop_first() } else { None };
+        let forgotten = if self.proposals.len() > MAX_REMEMBERED_PROPOSALS { self.proposals.pop_first() } else { None };
         forgotten.is_none_or(|(forgotten, _)| forgotten != place)
     }
 
