@@ -17,11 +17,11 @@ use std::io;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Maximum time to wait in one poll.
+/// Maximum duration of one poll.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// Minimum time to wait in one poll, which counts in milliseconds.
+/// Minimum duration of one poll, whose timeout is in whole milliseconds.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// A known height is used this long. Then the client asks for the height before it signs a command.
+/// Time for which a known height stays valid. After it, the client asks for the height before it signs a command.
 const HEIGHT_FRESHNESS: Duration = Duration::from_secs(1);
 
 /// Reason why a client has no result.
@@ -29,25 +29,28 @@ const HEIGHT_FRESHNESS: Duration = Duration::from_secs(1);
 pub enum ClientError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("{reach}; {needed} are needed to trust a reply: start the missing ones, or correct their addresses")]
+    #[error("{reach}; {needed} are needed to trust a reply; help: start the missing ones, or correct their addresses")]
     Unreachable { reach: Reach, needed: usize },
-    #[error("the cluster runs with `reply = \"none\"`, which is for measurements: its replicas send no results")]
+    #[error(
+        "the cluster runs with `reply = \"none\"`, which is for measurements: its replicas send no results; help: set \
+         `reply = \"each\"` on all replicas and clients"
+    )]
     NoReplies,
-    #[error("a command of {0} bytes is over the limit of {MAX_PAYLOAD_BYTES} bytes: split it")]
+    #[error("a command of {0} bytes is over the limit of {MAX_PAYLOAD_BYTES} bytes; help: split it")]
     PayloadTooLarge(usize),
     /// No result in time. The command may have been executed, or may be executed later.
     #[error(transparent)]
     Timeout(Box<NoQuorum>),
-    #[error("the command was executed, but the replicas no longer keep its result: query the state instead")]
+    #[error("the command was executed, but the replicas no longer keep its result; help: query the state instead")]
     ResultForgotten,
     #[error(
-        "the command may or may not have been executed, and will not be from now on: its session was evicted by those \
-         of other clients; check the state before you send it again"
+        "the command may or may not have been executed, and will not be from now on: other clients' sessions evicted \
+         its session; help: check the state before you send it again"
     )]
     OutcomeUnknown,
     #[error(
         "the replicas refused the command because the results of its block are too large: it had no effect, \
-         unless somebody sends the same bundle again before height {until}"
+         unless someone sends the same bundle again before height {until}"
     )]
     Refused { until: Height },
     /// f+1 replicas refused the command permanently, so at least one honest one did.
@@ -62,7 +65,8 @@ pub enum ClientError {
 #[error("no {needed} equal replies within {after:?} ({}; {reach}{}){}",
     answers(*.distinct, .answered),
     .refusal.as_ref().map_or(String::new(), |why| format!("; the last refusal was from {why}")),
-    if *.ordered { ": the command may still be executed; check before you send it again" } else { ": try again" })]
+    if *.ordered { ": the command may still be executed; help: check before you send it again" }
+    else { "; help: try again" })]
 pub struct NoQuorum {
     /// The request was a command, not a query.
     pub ordered: bool,
@@ -118,8 +122,8 @@ impl Client {
         Client::over(transport, identity, session, connect_timeout, request_timeout)
     }
 
-    /// Returns a client over a transport of its own, which is bound to the origin of `identity`. The identity must not
-    /// be used by another client, because this one numbers its commands from 1.
+    /// Returns a client with its own transport, which must be bound to the origin of `identity`. No other client may
+    /// use the identity, because this one numbers its commands from 1.
     pub fn over(
         mut transport: Box<dyn Transport>,
         identity: ClientIdentity,
@@ -167,8 +171,8 @@ impl Client {
     }
 
     /// Orders and executes a command, and returns the result that f+1 replicas gave. The command is executed at most
-    /// once, however often it is sent. After [`ClientError::Timeout`] it may have been executed, or may be executed
-    /// later, until its bundle expires.
+    /// once, no matter how often it is sent. After [`ClientError::Timeout`] it may have been executed, or may be
+    /// executed later, until its bundle expires.
     pub fn execute(&mut self, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
         if self.session.options().reply == ReplyMode::None {
             return Err(ClientError::NoReplies);
@@ -196,7 +200,7 @@ impl Client {
         }
     }
 
-    /// Asks for the height of the cluster, unless it is known from less than [`HEIGHT_FRESHNESS`] ago.
+    /// Asks for the height of the cluster, unless it was learned less than [`HEIGHT_FRESHNESS`] ago.
     fn locate(&mut self, deadline: Time) -> Result<(), ClientError> {
         let (quorum, retry) = (self.session.options().quorum, self.session.options().retry);
         if self.located.is_some_and(|at| self.now().since(at) < HEIGHT_FRESHNESS) {
@@ -249,8 +253,8 @@ impl Client {
         Err(self.timeout(true, answered, distinct))
     }
 
-    /// Reads the application's state without ordering anything, and returns the answer that f+1 replicas gave. It is a
-    /// state of an honest replica, which may lag behind. [`execute`] a command that reads to get the latest state.
+    /// Reads the application's state without ordering, and returns the answer that f+1 replicas gave. It is a state of
+    /// an honest replica, which may lag behind. To read the latest state, [`execute`] a command that reads.
     ///
     /// [`execute`]: Client::execute
     pub fn query(&mut self, question: &[u8]) -> Result<Vec<u8>, ClientError> {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Source of this file. The doc comments of the settings are their documentation.
+/// Source of this file. The docs of the fields also document the configuration keys.
 pub const SOURCE: &str = include_str!("config.rs");
 /// Timeout for connecting to the cluster, in milliseconds.
 pub const DEFAULT_CONNECT_TIMEOUT_MS: u64 = 5_000;
@@ -26,43 +26,47 @@ pub const MAX_CONFIG_BYTES: u64 = 4 << 20;
 
 pub const CLIENT_CONFIG_FILE: &str = "client.toml";
 
-/// A client's configuration. A key that is not one of these is refused.
+/// A client's configuration. Unknown keys are refused.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientConfig {
     /// The cluster's name. No default.
     pub cluster: String,
-    /// How replicas sign votes, which exports are checked by: `ed25519` (default) or `none`.
+    /// Scheme of the replicas' votes, used to check exports: `ed25519` (default) or `none`.
     #[serde(default = "default_scheme")]
     pub scheme: SchemeKind,
-    /// How clients show that commands are theirs: `ed25519` (default), each bundle signed with a key of the client's own, or `none`.
+    /// Authentication of commands: `ed25519` (default), where the client signs each bundle with its own key, or `none`.
+    /// Must match the replicas.
     #[serde(default)]
     pub client_authentication: ClientAuthentication,
-    /// What carries frames, by default `tcp`; what the replicas are set to.
+    /// Transport of frames, by default `tcp`. Must match the replicas.
     #[serde(default)]
     pub transport: TransportKind,
-    /// What protects them on the way, by default `plain`; what the replicas are set to.
+    /// Channel that protects the frames, by default `plain`. Must match the replicas.
     #[serde(default)]
     pub channel: ChannelKind,
-    /// How many replicas may lie: a reply counts when one more than these gave it. By default floor((n-1)/3).
+    /// Number of replicas that may lie: a reply counts once one more replica than this gave it. By default
+    /// floor((n-1)/3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<usize>,
     /// The application that the replicas run, by default `kv`.
     #[serde(default)]
     pub application: ApplicationKind,
-    /// How commands reach a proposer: `client` (default: each bundle goes to all replicas) or `leader`.
+    /// How commands reach the leader: `client` (default: the client sends each bundle to all replicas) or `leader`.
     #[serde(default)]
     pub dissemination: Dissemination,
-    /// Who answers: `each` replica (default), or `none` but an observer, which is for measurements only.
+    /// Which replicas answer: `each` (default), or `none` except an observer, for measurements only. Must match the
+    /// replicas.
     #[serde(default)]
     pub reply: ReplyMode,
-    /// How long after the first attempt a bundle is sent again, in milliseconds, by default 2000; the wait doubles each time.
+    /// Timeout of a bundle's first attempt, in milliseconds, by default 2000. The bundle is then sent again, and the
+    /// timeout doubles.
     #[serde(default = "default_retry_ms")]
     pub retry_ms: u64,
-    /// How long to wait for connections, in milliseconds, by default 5000.
+    /// Timeout for connecting, in milliseconds, by default 5000.
     #[serde(default = "default_connect_timeout_ms")]
     pub connect_timeout_ms: u64,
-    /// How long a request may take with all its retries, in milliseconds, by default 30000.
+    /// Timeout of a request including all its retries, in milliseconds, by default 30000.
     #[serde(default = "default_request_timeout_ms")]
     pub request_timeout_ms: u64,
     /// The replicas, in the order of their ids. No default.
@@ -85,7 +89,7 @@ fn default_request_timeout_ms() -> u64 {
 /// Error in a configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    #[error("cannot read {path}: {error}; `quorate testnet` writes this file")]
+    #[error("cannot read {path}: {error}; help: `quorate testnet` writes this file")]
     Read { path: PathBuf, error: std::io::Error },
     /// The file is not a configuration file.
     #[error("{0} is over {MAX_CONFIG_BYTES} bytes or not a regular file, so it is not a client's configuration")]
@@ -93,19 +97,15 @@ pub enum ConfigError {
     /// The text is not TOML, or a key is unknown, missing or of the wrong type.
     #[error("{path}: {error}")]
     Syntax { path: PathBuf, error: Box<toml::de::Error> },
-    /// The channel does not fit the transport, or does not authenticate replicas.
+    /// The channel does not work over the transport, or does not authenticate replicas.
     #[error("`channel` {0}")]
     Wire(#[from] WireError),
-    /// A duration is outside its range.
-    #[error("`{key}` is {value} and has to be between 1 and {MAX_DURATION_MS}")]
+    #[error("`{key}` is {value}, expected 1 to {MAX_DURATION_MS}")]
     Duration { key: &'static str, value: u64 },
-    /// The committee is impossible.
     #[error("`members` and `faults`: {0}")]
     Quorum(#[from] quorate_types::quorum::QuorumError),
-    /// A public key is invalid in this scheme.
     #[error("`members`: {0}")]
     Keyring(#[from] quorate_crypto::CryptoError),
-    /// Two members have the same address.
     #[error("`members`: replicas {first} and {second} have the same address {address}")]
     SameAddress { first: ReplicaId, second: ReplicaId, address: Address },
 }
@@ -156,20 +156,26 @@ impl ClientConfig {
         let name = |value: &dyn std::fmt::Display| toml::Value::String(value.to_string()).to_string();
         let faults = self.faults.unwrap_or(self.members.len().saturating_sub(1) / 3);
         let mut text = format!(
-            "# What a client needs to know of its cluster.\n\n\
+            "# Configuration of the clients of one cluster.\n\n\
              # The cluster's name.\ncluster = {}\n\
-             # How replicas sign votes: ed25519 (default), or none, which is for measurements only.\nscheme = {}\n\
-             # How clients show that commands are theirs: ed25519 (default), or none. What the replicas are set to.\nclient_authentication = {}\n\
-             # What carries frames. Default: {}. What the replicas are set to.\ntransport = {}\n\
-             # What protects them on the way. Default: {}. What the replicas are set to.\nchannel = {}\n\
-             # How many replicas may lie: a reply counts when one more than these gave it. Default: floor((n-1)/3).\nfaults = {faults}\n\
+             # Scheme of the replicas' votes: ed25519 (default), or none, for measurements only.\nscheme = {}\n\
+             # Authentication of commands: ed25519 (default) or none. Must match the replicas.\n\
+             client_authentication = {}\n\
+             # Transport of frames. Default: {}. Must match the replicas.\ntransport = {}\n\
+             # Channel that protects the frames. Default: {}. Must match the replicas.\nchannel = {}\n\
+             # Number of replicas that may lie: a reply counts once one more replica than this gave it.\n\
+             # Default: floor((n-1)/3).\nfaults = {faults}\n\
              # The application that the replicas run. Default: kv.\napplication = {}\n\
-             # How commands reach a proposer: client (default, each bundle goes to all replicas) or leader.\ndissemination = {}\n\
-             # Who answers: each (default), or none but replica 0, which is for measurements only.\nreply = {}\n\
-             # How long after the first attempt a bundle is sent again; the wait doubles each time. Default: {DEFAULT_RETRY_MS}.\nretry_ms = {}\n\
-             # How long to wait for connections. Default: {DEFAULT_CONNECT_TIMEOUT_MS}.\nconnect_timeout_ms = {}\n\
-             # How long a request may take with all its retries. Default: {DEFAULT_REQUEST_TIMEOUT_MS}.\nrequest_timeout_ms = {}\n\
-             \n# The replicas, in the order of their ids: where each listens, its public keys of handshakes and of votes in\n# hexadecimal.\n",
+             # How commands reach the leader: client (default: the client sends each bundle to all replicas) or\n\
+             # leader.\ndissemination = {}\n\
+             # Which replicas answer: each (default), or none except replica 0, for measurements only.\nreply = {}\n\
+             # Timeout of a bundle's first attempt. The bundle is then sent again, and the timeout doubles.\n\
+             # Default: {DEFAULT_RETRY_MS}.\nretry_ms = {}\n\
+             # Timeout for connecting. Default: {DEFAULT_CONNECT_TIMEOUT_MS}.\nconnect_timeout_ms = {}\n\
+             # Timeout of a request including all its retries. Default: {DEFAULT_REQUEST_TIMEOUT_MS}.\n\
+             request_timeout_ms = {}\n\
+             \n# The replicas, in the order of their ids: their addresses, and their public keys for handshakes and\n\
+             # for votes, in hexadecimal.\n",
             name(&self.cluster),
             name(&self.scheme),
             name(&self.client_authentication),
@@ -206,7 +212,11 @@ impl ClientConfig {
         Identities::new(&committee)?;
         Keyring::new(self.scheme, &committee)?;
         for (second, member) in committee.replicas().zip(&self.members) {
-            let first = self.members.iter().position(|other| other.address == member.address).expect("it is there");
+            let first = self
+                .members
+                .iter()
+                .position(|other| other.address == member.address)
+                .expect("two members have this address");
             if first != second.index() {
                 let first = ReplicaId(first as u16);
                 return Err(ConfigError::SameAddress { first, second, address: member.address.clone() });

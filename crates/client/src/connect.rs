@@ -20,12 +20,12 @@ pub enum ConnectError {
     Setup(#[from] SetupError),
 }
 
-/// Returns a new unique identity, so that two runs do not share sessions. It signs if the configuration says so.
+/// Makes a new unique identity, so that two runs do not share sessions. It signs if the configuration requires it.
 pub fn new_identity(config: &ClientConfig) -> Result<ClientIdentity, ConnectError> {
     Ok(ClientIdentity::generate(config.client_authentication, &ClusterId::from_name(&config.cluster))?)
 }
 
-/// Returns a transport that acts for `origin` and connects to every replica of the configuration.
+/// Makes a transport that acts for `origin` and connects to every replica of the configuration.
 pub fn connect(config: &ClientConfig, origin: ClientId) -> Result<Box<dyn Transport>, ConnectError> {
     let committee = config.committee()?;
     Ok(config.wire().client(&committee, origin, Arc::new(Identities::new(&committee)?))?)

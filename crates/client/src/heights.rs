@@ -1,12 +1,12 @@
-//! Estimate of the cluster's height, which a client needs because its bundles expire at a height.
+//! Estimate of the cluster's height. A client needs it because its bundles expire at a height.
 
 use quorate_types::{Height, Quorum, ReplicaId, Signers};
 
 /// Heights that replicas reported. Replicas that lag or lie do no harm: of n-f answers, the (f+1)-th highest lies
-/// between those of two honest replicas.
+/// between the heights of two honest replicas.
 pub(crate) struct Heights {
     quorum: Quorum,
-    /// The highest that each replica reported.
+    /// Highest height that each replica reported.
     reported: Vec<Height>,
     /// A height that an honest replica has executed.
     estimate: Height,

@@ -29,7 +29,7 @@ impl<R: PartialEq> ReplyQuorum<R> {
     /// Counts a replica's reply, and returns it once `needed` replicas (at least 1) gave it.
     #[inline]
     pub fn add(&mut self, from: ReplicaId, reply: R, needed: usize) -> Option<R> {
-        assert!(needed > 0, "no reply is trusted without a replica that gave it");
+        assert!(needed > 0, "a reply quorum is at least 1");
         let at = match self.candidates.iter().position(|candidate| candidate.reply == reply) {
             Some(at) => at,
             None => {

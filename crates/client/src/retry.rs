@@ -1,7 +1,7 @@
 //! Retry timers of bundles.
 //!
-//! All n-th attempts wait equally long, so there is one queue for each n, ordered by deadline. Arming and firing take
-//! constant time, however many bundles wait.
+//! All n-th attempts have the same timeout, so there is one queue for each n, ordered by deadline. Arming and firing
+//! take constant time, regardless of the number of waiting bundles.
 
 use quorate_types::Time;
 use std::collections::VecDeque;
@@ -69,7 +69,7 @@ impl RetryTimers {
         self.queues[FIRST_REFUSED + doublings as usize].push_back((now + wait, ticket));
     }
 
-    /// Removes and returns a ticket whose deadline has passed.
+    /// Removes and returns a ticket that is past its deadline.
     #[inline]
     pub fn pop_due(&mut self, now: Time) -> Option<Ticket> {
         let due = self.queues.iter_mut().find(|queue| queue.front().is_some_and(|(at, _)| *at <= now))?;

@@ -128,9 +128,9 @@ impl SessionCounters {
 /// Reason why a session refused a bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SubmitError {
-    #[error("{0} bundles are unanswered, which is the limit: wait for answers, or raise the limit")]
+    #[error("{0} bundles are unanswered, the limit; help: wait for answers, or raise the limit")]
     TooManyOutstanding(usize),
-    #[error("bundle {0:?} is already outstanding: use each sequence number once")]
+    #[error("bundle {0:?} is already outstanding; help: use each sequence number once")]
     Repeated(Digest),
 }
 
@@ -145,7 +145,7 @@ pub struct Session<T> {
     counters: SessionCounters,
     last_refusal: Option<(ReplicaId, String)>,
     heights: Heights,
-    /// A bundle came back as expired, so the session must ask for the height before the next one is signed.
+    /// A bundle was returned as expired, so the session must ask for the height before the next one is signed.
     is_behind: bool,
 }
 
@@ -304,7 +304,8 @@ impl<T> Session<T> {
         Some(Accepted { bundle, attached: waiting.attached, commands, height, results, retries })
     }
 
-    /// Counts a refusal. After f+1 of them, the retry comes sooner than after silence, since an honest replica refused.
+    /// Counts a refusal. After f+1 refusals, at least one from an honest replica, the retry comes sooner than after
+    /// silence.
     fn on_refused(&mut self, now: Time, from: ReplicaId, bundle: Digest, why: String, again: bool) {
         let Some(at) = self.names.get(&bundle).copied() else {
             self.counters.late += 1;
@@ -336,7 +337,7 @@ impl<T> Session<T> {
         waiting.is_some_and(|waiting| waiting.rejected.len() >= self.options.quorum.weak())
     }
 
-    /// Sends bundles again whose timeout has expired.
+    /// Resends bundles that have timed out.
     pub fn poll(&mut self, now: Time, out: &mut Vec<Outgoing>) {
         if self.is_behind {
             self.ask_height(out);

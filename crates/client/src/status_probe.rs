@@ -27,7 +27,7 @@ impl StatusProbe {
         Ok(StatusProbe::over(transport, config.members.len()))
     }
 
-    /// Returns a probe over a transport of its own.
+    /// Returns a probe with its own transport.
     pub fn over(transport: Box<dyn Transport>, replicas: usize) -> Self {
         StatusProbe { transport, replicas, id: 0, log: ReachLog::default(), events: Vec::new() }
     }

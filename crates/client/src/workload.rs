@@ -1,4 +1,4 @@
-//! Commands of the clients: of a fixed size, the key-value mixes of YCSB, or the lines of a file.
+//! Commands of the clients: of a fixed size, from the key-value mixes of YCSB, or the lines of a file.
 //!
 //! YCSB is Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010. Keys are zipfian with exponent
 //! 0.99, and the rank is hashed, so that popular keys are spread over the key space.
@@ -40,7 +40,7 @@ pub trait KeyValueEncoder: Send {
 pub const DEFAULT_VALUE_BYTES: usize = 100;
 /// Exponent of YCSB's zipfian distribution.
 pub const ZIPFIAN_EXPONENT: f64 = 0.99;
-/// Maximum number of records, whose numbers must be exact in a 64-bit float.
+/// Maximum number of records. Record numbers must be exact in a 64-bit float.
 pub const MAX_RECORDS: u64 = 1 << 32;
 /// Maximum size of a file of commands.
 pub const MAX_COMMAND_FILE_BYTES: u64 = 1 << 30;
@@ -76,7 +76,7 @@ impl fmt::Display for WorkloadKind {
             return write!(f, "file:{}", path.display());
         }
         let named = NAMED.iter().find(|(_, workload)| workload == self);
-        f.write_str(named.expect("every workload but a file has a name").0)
+        f.write_str(named.expect("every workload except a file has a name").0)
     }
 }
 
@@ -128,17 +128,19 @@ impl WorkloadKind {
 /// Reason why a workload cannot be created.
 #[derive(Debug, Error)]
 pub enum WorkloadError {
-    #[error("commands of {0} bytes are over the limit of {MAX_PAYLOAD_BYTES} bytes: choose a smaller payload")]
+    #[error("commands of {0} bytes are over the limit of {MAX_PAYLOAD_BYTES} bytes; help: choose a smaller payload")]
     PayloadTooLarge(usize),
     #[error("a YCSB workload has 1 to {MAX_RECORDS} records, not {0}")]
     Records(u64),
     #[error("cannot read the commands in {path}: {error}")]
     File { path: PathBuf, error: std::io::Error },
-    #[error("{0} is not a regular file: name a file with one command on each line")]
+    #[error("{0} is not a regular file; help: name a file with one command on each line")]
     NotAFile(PathBuf),
-    #[error("{0} has no commands: write one command on each line")]
+    #[error("{0} has no commands; help: write one command on each line")]
     FileEmpty(PathBuf),
-    #[error("{path} has {bytes} bytes, over the limit of {MAX_COMMAND_FILE_BYTES}: use a shorter file, which repeats")]
+    #[error(
+        "{path} has {bytes} bytes, over the limit of {MAX_COMMAND_FILE_BYTES}; help: use a shorter file, which repeats"
+    )]
     FileTooLarge { path: PathBuf, bytes: u64 },
     #[error("line {line} of {path} has {bytes} bytes, over the limit of {MAX_PAYLOAD_BYTES} for one command")]
     LineTooLong {
@@ -147,7 +149,7 @@ pub enum WorkloadError {
         line: usize,
         bytes: usize,
     },
-    #[error("a YCSB workload needs the key-value application: use it, `--workload fixed` or a file of commands")]
+    #[error("a YCSB workload needs the key-value application; help: use it, `--workload fixed` or a file of commands")]
     NeedsKeyValue,
 }
 

@@ -59,7 +59,7 @@ fn a_command_that_f_plus_1_replicas_refuse_permanently_fails_at_once() {
     assert!(matches!(&error, ClientError::Rejected(why) if why == "not here"), "{error}");
     let alone = EchoCluster::start(&[Manner::Rejects, Manner::Honest, Manner::Honest, Manner::Honest]);
     let mut client = Client::connect(&alone.config).unwrap();
-    assert_eq!(client.execute(b"command").unwrap(), b"command", "a single replica may lie");
+    assert_eq!(client.execute(b"command").unwrap(), b"command", "one replica alone rejected a command");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_timeout_without_any_answer_says_so() {
 }
 
 #[test]
-fn a_cluster_for_measurements_has_no_results() {
+fn a_cluster_without_replies_gives_a_clear_error() {
     let mut cluster = EchoCluster::start(&[Manner::Acknowledges; 4]);
     cluster.config.reply = ReplyMode::None;
     let mut client = Client::connect(&cluster.config).unwrap();

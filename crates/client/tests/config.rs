@@ -24,7 +24,7 @@ const SHORTEST: &str = "cluster = \"c\"\nscheme = \"none\"\n[[members]]\naddress
     identity_key = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n";
 
 #[test]
-fn a_written_configuration_reads_back_equal() {
+fn a_written_configuration_is_read_back_unchanged() {
     let mut config = config();
     assert_eq!(parse(&config.to_toml()).unwrap(), config);
     config.dissemination = Dissemination::Leader;
@@ -54,7 +54,7 @@ fn a_written_configuration_reads_back_equal() {
 }
 
 #[test]
-fn every_key_but_the_cluster_and_its_members_has_a_default() {
+fn every_key_except_the_cluster_and_its_members_has_a_default() {
     let found = parse(SHORTEST).unwrap();
     assert_eq!((found.retry_ms, found.connect_timeout_ms, found.request_timeout_ms), (2_000, 5_000, 30_000));
     assert_eq!(
@@ -66,7 +66,7 @@ fn every_key_but_the_cluster_and_its_members_has_a_default() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn errors_name_the_key() {
     let message = |text: &str| parse(text).unwrap_err().to_string();
     let unknown = message(&format!("retries = 3\n{SHORTEST}"));
     assert!(unknown.contains("client.toml") && unknown.contains("retries"), "{unknown}");

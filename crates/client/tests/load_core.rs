@@ -186,7 +186,7 @@ fn due_commands_wait_for_others_up_to_the_bundle_wait() {
 }
 
 #[test]
-fn a_stall_shows_in_the_latency_of_every_command_due_in_it() {
+fn a_stall_raises_the_latency_of_every_command_due_in_it() {
     let mut cluster = Cluster::new(MILLISECOND);
     cluster.stall = (Time::from_millis(400), Time::from_millis(800));
     // At most ten commands may be unanswered, so most commands due in the stall cannot be sent.

@@ -1,4 +1,4 @@
-//! How long a client waits for absent replicas.
+//! Time that a client waits for absent replicas.
 
 use bytes::Bytes;
 use quorate_client::reach::{ReachLog, Wanted, await_replicas};

@@ -1,4 +1,4 @@
-//! Sessions: which replies complete a bundle, and when it is sent again.
+//! Replies that complete a bundle, and the times at which it is sent again.
 
 use proptest::prelude::*;
 use quorate_client::quorum_reply::MAX_REPLIES_PER_REPLICA;
@@ -116,7 +116,7 @@ fn a_liar_can_neither_forge_nor_block_a_quorum_nor_fill_memory() {
     for count in [0, 2, 60_000] {
         assert_eq!(bench.reply(3, executed(&bundle, 1, Results::all_empty(count))), None);
     }
-    assert_eq!(bench.reply(200, executed(&bundle, 5000, Results::all_empty(1))), None, "a stranger does not count");
+    assert_eq!(bench.reply(200, executed(&bundle, 5000, Results::all_empty(1))), None, "a non-member's reply counted");
     assert_eq!(bench.session.counters().invalid, 4);
     assert_eq!(bench.reply(0, executed(&bundle, 5000, Results::all_empty(1))), None);
     assert_eq!(bench.reply(1, executed(&bundle, 5000, Results::all_empty(1))).unwrap().height, Height(5000));
@@ -176,7 +176,7 @@ fn f_plus_1_refusals_bring_the_retry_forward_once() {
     bench.reply(0, executed(&bundle, 1, Results::all_empty(1)));
     assert!(
         bench.reply(1, executed(&bundle, 1, Results::all_empty(1))).is_some(),
-        "a replica may execute what it refused"
+        "a replica may execute a bundle that it refused"
     );
 }
 
@@ -188,7 +188,7 @@ fn repeated_refusals_are_retried_sooner_than_silence() {
     let mut now = START;
     for attempt in 0..8 {
         (0..4).for_each(|replica| drop(bench.reply_at(now, replica, refused(&bundle))));
-        let next = bench.session.next_deadline().expect("it is sent again");
+        let next = bench.session.next_deadline().expect("the bundle is sent again");
         let wait = RETRY / REFUSED_RETRY_DIVISOR * (1 << attempt.min(3));
         assert!(wait <= RETRY);
         assert_eq!(next, now + wait, "attempt {attempt}");
@@ -334,7 +334,7 @@ proptest! {
 
     /// With f liars, the honest reply is accepted for any lies in any order.
     #[test]
-    fn the_honest_reply_is_accepted_whatever_the_liars_say(
+    fn the_honest_reply_is_accepted_whatever_the_liars_reply(
         lies in proptest::collection::vec((0..2u16, 0..6u8), 0..40),
         order in Just(vec![2u16, 3, 4, 5, 6]).prop_shuffle(),
         turns in proptest::collection::vec(any::<bool>(), 45),

@@ -153,8 +153,8 @@ impl LoadCore {
         self.session.on_disconnected(replica);
     }
 
-    /// Handles a replica's reply. The next [`LoadCore::step`] sends the commands that it allows, so that all replies of
-    /// one wake-up fill bundles together.
+    /// Handles a replica's reply. The next [`LoadCore::step`] sends the commands that the reply allows, so that all
+    /// replies of one wake-up fill bundles together.
     #[inline]
     pub fn receive(&mut self, now: Time, from: ReplicaId, reply: ReplicaReply) {
         if let Some(accepted) = self.session.receive(now, from, reply) {
@@ -377,7 +377,7 @@ impl LoadCore {
     }
 
     /// Returns the report of a load that is [`Stage::Done`]. The caller passes the usage and the bundle counters of the
-    /// window, because it observes when the window starts and ends.
+    /// window, because only it knows them at the window's start and end.
     pub fn finish(mut self, now: Time, window_usage: Usage, window_bundles: SessionCounters) -> LoadReport {
         assert_eq!(self.stage, Stage::Done, "only a finished load has a report");
         let unanswered = if self.recorder.is_some() { self.in_flight as u64 } else { 0 };

@@ -33,7 +33,7 @@ const SLEEP_SLICE: Duration = Duration::from_micros(100);
 pub enum LoadError {
     #[error(transparent)]
     Options(#[from] LoadOptionsError),
-    #[error("{reach}; {needed} are needed{}: start the missing ones, or correct their addresses",
+    #[error("{reach}; {needed} are needed{}; help: start the missing ones, or correct their addresses",
         .observer.map_or(String::new(), |observer| format!(", among them replica {observer}, which acknowledges")))]
     Unreachable { reach: Reach, needed: usize, observer: Option<ReplicaId> },
     #[error("preload: {waiting} of {sent} commands unanswered after {after:?}{}",

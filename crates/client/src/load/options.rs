@@ -58,7 +58,7 @@ impl Default for LoadOptions {
     }
 }
 
-/// Maximum number of logical clients, whose index takes 16 bits of a client id.
+/// Maximum number of logical clients; a client's index takes 16 bits of its id.
 pub const MAX_CLIENTS: usize = 1 << 16;
 /// Maximum number of unanswered commands of all clients together.
 pub const MAX_OUTSTANDING: usize = 1 << 24;

@@ -20,9 +20,8 @@ pub fn microseconds() -> Histogram<u64> {
 
 /// Result of a load.
 ///
-/// Latencies are those of commands whose intended send time is in the measured window. An unanswered command counts
-/// with its age at the end of the run, a lower bound on its latency. Throughput counts the commands answered in the
-/// window.
+/// Latencies are for commands with an intended send time in the measured window. An unanswered command counts with its
+/// age at the end of the run, a lower bound on its latency. Throughput counts the commands answered in the window.
 #[derive(Clone, Debug)]
 pub struct LoadReport {
     /// Length of the measured window, which is shorter than configured if the load was stopped.
