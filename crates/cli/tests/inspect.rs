@@ -74,7 +74,7 @@ fn what_is_wrong_is_said_and_shows_in_the_exit_status() {
     fs::remove_dir_all(format!("{replica_1}/journal")).expect("it can be removed");
     fs::rename(format!("{replica_3}/journal"), format!("{replica_1}/journal")).expect("it can be renamed");
     for (arguments, status, words) in [
-        (&["inspect", "--dir", &replica_1, "--verify"][..], 1, "the journal is that of replica 3"),
+        (&["inspect", "--dir", &replica_1, "--verify"][..], 1, "the journal belongs to replica 3"),
         (&["inspect", "--dir", &scratch.path("absent")], 2, "name a directory that `quorate testnet` made"),
         (&["inspect", "--dir", &home, "--repair", "--verify"], 2, "cannot be used with"),
     ] {

@@ -411,7 +411,7 @@ fn a_load_whose_bundles_do_not_fit_the_cluster_is_refused() {
     let load = ["client", "--dir", &net, "load", "--warmup", "0s", "--duration", "300ms"];
     refused(
         &[&load[..], &["--bundle", "51"]].concat(),
-        &["--bundle: 51 commands do not fit a block of this cluster, which takes 50; help: set at most 50"],
+        &["--bundle: 51 commands exceed a block of this cluster, which holds 50; help: set at most 50"],
     );
     let output = succeeds(&load);
     let (told, said) = (text(&output.stdout), text(&output.stderr));

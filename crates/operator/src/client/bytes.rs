@@ -49,7 +49,7 @@ impl Form {
 }
 
 fn fits(what: &str, bytes: usize, most: usize) -> Result<(), WrongCall> {
-    if bytes > most { Err(WrongCall(format!("the {what} has {bytes} bytes; the limit is {most}"))) } else { Ok(()) }
+    if bytes > most { Err(WrongCall(format!("the {what} has {bytes} bytes; at most {most} are allowed"))) } else { Ok(()) }
 }
 
 fn read_value() -> Result<Vec<u8>, WrongCall> {
