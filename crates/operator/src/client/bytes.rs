@@ -49,7 +49,11 @@ impl Form {
 }
 
 fn fits(what: &str, bytes: usize, most: usize) -> Result<(), WrongCall> {
-    if bytes > most { Err(WrongCall(format!("the {what} has {bytes} bytes; at most {most} are allowed"))) } else { Ok(()) }
+    if bytes > most {
+        Err(WrongCall(format!("the {what} has {bytes} bytes; at most {most} are allowed")))
+    } else {
+        Ok(())
+    }
 }
 
 fn read_value() -> Result<Vec<u8>, WrongCall> {
