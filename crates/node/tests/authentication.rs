@@ -85,7 +85,7 @@ fn what_a_client_did_not_sign_is_refused_with_one_clear_error() {
     let mut frame = encode_message(&ClientRequest::Submit(good.clone())).to_vec();
     frame[7..23].copy_from_slice(&identity(8).origin().0.to_le_bytes());
     let (digest, text) = refusal(&mut client, frame.into());
-    assert!(digest == Digest::ZERO && text.contains("its origin is not of the key"), "{text}");
+    assert!(digest == Digest::ZERO && text.contains("its origin does not belong to the key"), "{text}");
     let status = client.status(ReplicaId(1));
     assert_eq!(status.dropped.get("forged-by-clients"), Some(&3), "{:?}", status.dropped);
     assert_eq!(status.committed_commands, 0);

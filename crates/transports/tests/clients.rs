@@ -92,7 +92,7 @@ fn a_client_that_reads_nothing_is_cut() {
         (0..20).for_each(|_| a.transport.send(link, frame.clone()));
         is_lost(a, 5)
     });
-    assert!(a.lost(client(5)).expect("just seen").contains("took nothing"));
+    assert!(a.lost(client(5)).expect("just seen").contains("read nothing"));
     assert!(!is_lost(&a, 6), "a client with an empty queue was cut");
     let counters = a.transport.counters();
     assert!(counters.frames_dropped > 0 && counters.clients_cut == 1, "{counters:?}");

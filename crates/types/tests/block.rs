@@ -97,5 +97,5 @@ fn a_block_beyond_the_last_height_is_refused() {
     justify.encode(&mut out);
     out.put_count(0);
     let error = Block::decode(&mut Decoder::new(out.finish())).expect_err("the height overflows");
-    assert!(error.to_string().contains("last height"), "{error}");
+    assert!(error.to_string().contains("maximum height"), "{error}");
 }
