@@ -13,7 +13,7 @@ use quorate_types::{Attachment, Certificate, Domain, ReplicaId, Subject, View, V
 use std::collections::BTreeMap;
 
 /// Views whose timeouts are kept.
-const VIEWS_KEPT: usize = 64;
+const MAX_VIEWS_KEPT: usize = 64;
 
 /// Timeouts received in one view.
 struct Heard<M> {
@@ -63,7 +63,7 @@ impl<M: Malleable> Assembler<M> {
         if *from != context.me || heard.said.as_ref() == Some(&vote.attachment) {
             heard.votes.insert(*from, vote);
         }
-        if self.timeouts.len() > VIEWS_KEPT {
+        if self.timeouts.len() > MAX_VIEWS_KEPT {
             self.timeouts.pop_first();
         }
     }

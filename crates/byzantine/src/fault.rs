@@ -178,9 +178,9 @@ impl Lie {
 }
 
 /// Upper bound on parameters: a day in milliseconds. The same bound applies to views and percentages.
-const MOST: u64 = 24 * 60 * 60 * 1000;
+const MAX_PARAMETER: u64 = 24 * 60 * 60 * 1000;
 /// Default of `assemble-certificate`, in views above the highest certificate: far above any view that is reached.
-const HIGHEST: u64 = 1 << 63;
+const DEFAULT_VIEWS_AHEAD: u64 = 1 << 63;
 
 impl Fault {
     /// All faults, with default parameters, and lying from the first opportunity on.
@@ -202,7 +202,7 @@ impl Fault {
         Fault::ForgeState,
         Fault::StallState,
         Fault::RepeatOffers,
-        Fault::AssembleCertificate { views: HIGHEST },
+        Fault::AssembleCertificate { views: DEFAULT_VIEWS_AHEAD },
         Fault::ForgeEvidence,
         Fault::Pester { questions: 8 },
         Fault::Barren,
@@ -341,8 +341,8 @@ impl FromStr for Fault {
         };
         let Some(parameter) = parameter else { return Ok(fault) };
         let number = |least: u64| match parameter.parse::<u64>() {
-            Ok(number) if (least..=MOST).contains(&number) => Ok(number),
-            _ => Err(bad(format!("`{parameter}` is no whole number from {least} to {MOST}"))),
+            Ok(number) if (least..=MAX_PARAMETER).contains(&number) => Ok(number),
+            _ => Err(bad(format!("`{parameter}` is no whole number from {least} to {MAX_PARAMETER}"))),
         };
         Ok(match fault {
             Fault::Slow { .. } => Fault::Slow { percent: number(0)? as u32 },

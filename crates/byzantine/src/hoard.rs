@@ -8,7 +8,7 @@ use quorate_types::Bundle;
 use std::collections::VecDeque;
 
 /// Bundles to keep. An executed bundle has left the pools of the others long before it is relayed for the last time.
-const KEPT: usize = 4096;
+const MAX_KEPT: usize = 4096;
 
 /// Bundles in the order in which clients sent them.
 #[derive(Default)]
@@ -25,12 +25,12 @@ impl Hoard {
     pub fn hear<M>(&mut self, input: &Input<M>) {
         let Input::Submit { bundles, .. } = input else { return };
         for bundle in bundles {
-            if self.bundles.len() == KEPT {
+            if self.bundles.len() == MAX_KEPT {
                 self.bundles.pop_front();
             }
             self.bundles.push_back(bundle.clone());
         }
-        self.fresh = (self.fresh + bundles.len()).min(KEPT);
+        self.fresh = (self.fresh + bundles.len()).min(MAX_KEPT);
     }
 
     /// Whenever the replica sends something, relays new bundles, and `old` older ones in turn, to all others.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Inventions of each kind to keep.
-const KEPT: usize = 64;
+const MAX_KEPT: usize = 64;
 /// Factor from the height of a real state to that of an invented one. Checkpoint heights are multiples of the first
 /// one.
 const TIMES_AS_HIGH: u64 = 2;
@@ -62,7 +62,7 @@ impl<M: Malleable> Inventor<M> {
     }
 
     fn decided(&mut self, me: ReplicaId, slot: Height) -> Arc<Block> {
-        if self.blocks.len() == KEPT {
+        if self.blocks.len() == MAX_KEPT {
             self.blocks.pop_first();
         }
         self.blocks.entry(slot).or_insert_with(|| Block::of_slot(View(0), me, slot, Vec::new()).into()).clone()
@@ -97,7 +97,7 @@ impl<M: Malleable> Inventor<M> {
         let real = checkpoint.subject.height;
         let claimed = Height(real.0.saturating_mul(TIMES_AS_HIGH));
         self.states.insert(claimed, real);
-        if self.states.len() > KEPT {
+        if self.states.len() > MAX_KEPT {
             self.states.pop_first();
         }
         if let To::One(one) = to {

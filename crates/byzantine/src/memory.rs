@@ -7,11 +7,11 @@ use quorate_types::{Block, Bundle, Certificate, Digest, Domain, Subject};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-const BLOCKS_KEPT: usize = 512;
+const MAX_BLOCKS_KEPT: usize = 512;
 /// Certificates to keep of each kind.
-const CERTIFICATES_KEPT: usize = 64;
+const MAX_CERTIFICATES_KEPT: usize = 64;
 /// Bundles to keep: two are enough to replace one by another.
-const BUNDLES_KEPT: usize = 2;
+const MAX_BUNDLES_KEPT: usize = 2;
 
 /// Blocks, certificates and bundles.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Memory {
         if self.block(&block.digest()).is_some() {
             return;
         }
-        if self.blocks.len() == BLOCKS_KEPT {
+        if self.blocks.len() == MAX_BLOCKS_KEPT {
             self.blocks.pop_front();
         }
         self.blocks.push_back(block.clone());
@@ -64,7 +64,7 @@ impl Memory {
         let kept = self.certificates.entry(certificate.subject.domain).or_default();
         let Err(at) = kept.binary_search_by_key(&rank(certificate), rank) else { return };
         kept.insert(at, certificate.clone());
-        if kept.len() > CERTIFICATES_KEPT {
+        if kept.len() > MAX_CERTIFICATES_KEPT {
             kept.pop_front();
         }
     }
@@ -73,7 +73,7 @@ impl Memory {
         if self.bundles.iter().any(|kept| kept.digest() == bundle.digest()) {
             return;
         }
-        if self.bundles.len() == BUNDLES_KEPT {
+        if self.bundles.len() == MAX_BUNDLES_KEPT {
             self.bundles.pop_front();
         }
         self.bundles.push_back(bundle.clone());

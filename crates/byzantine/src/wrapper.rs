@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Made-up proposals to keep, for as long as somebody may ask for them or vote on them.
-const MADE_UP_KEPT: usize = 64;
+const MAX_MADE_UP_KEPT: usize = 64;
 /// Messages to keep for replay.
-const REPEATED_KEPT: usize = 64;
+const MAX_REPEATED_KEPT: usize = 64;
 /// Range that the age of stale certificates cycles through, in certificates.
 const STALE_STEPS: std::ops::RangeInclusive<u64> = 2..=8;
 
@@ -261,7 +261,7 @@ impl<M: Malleable> Wrapper<M> {
     fn make_up(&mut self, message: &M, lie: M) -> Option<M> {
         let honest = message.proposed()?.0.digest();
         self.memory.read(&Envelope::Protocol(lie.clone()));
-        if self.made_up.len() == MADE_UP_KEPT {
+        if self.made_up.len() == MAX_MADE_UP_KEPT {
             self.made_up.pop_front();
         }
         self.made_up.push_back((honest, lie.clone()));
@@ -304,7 +304,7 @@ impl<M: Malleable> Wrapper<M> {
     }
 
     fn remember(&mut self, message: M, own: bool) {
-        if self.repeated.len() == REPEATED_KEPT {
+        if self.repeated.len() == MAX_REPEATED_KEPT {
             self.repeated.pop_front();
         }
         self.repeated.push_back((message, own));

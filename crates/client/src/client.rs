@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Maximum duration of one poll.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Minimum duration of one poll, whose timeout is in whole milliseconds.
-const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+const MIN_WAIT: Duration = Duration::from_millis(1);
 /// Time for which a known height stays valid. After it, the client asks for the height before it signs a command.
 const HEIGHT_FRESHNESS: Duration = Duration::from_secs(1);
 
@@ -324,7 +324,7 @@ impl Client {
             }
         }
         let due = self.session.next_deadline().map_or(deadline, |retry| retry.min(deadline));
-        let wait = due.since(now).clamp(SHORTEST_WAIT, LONGEST_WAIT);
+        let wait = due.since(now).clamp(MIN_WAIT, MAX_WAIT);
         self.transport.poll(Some(wait), &mut self.events)?;
         let now = self.now();
         for event in self.events.drain(..) {

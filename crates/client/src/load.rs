@@ -13,6 +13,6 @@ mod usage;
 
 pub use self::core::{LoadCore, Stage};
 pub use generator::{LoadError, LoadGenerator, LoadHandle, LoadProgress};
-pub use options::{DEFAULT_MOST_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsError};
+pub use options::{DEFAULT_MAX_OUTSTANDING, LoadMode, LoadOptions, LoadOptionsError};
 pub use recorder::{INTERVAL, LoadReport};
 pub use usage::{Usage, thread_cpu_time, thread_schedule};

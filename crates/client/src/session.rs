@@ -48,7 +48,7 @@ impl SessionOptions {
             reply: ReplyMode::Each,
             observer: ReplicaId(0),
             retry: Duration::from_millis(DEFAULT_RETRY_MS),
-            max_outstanding: DEFAULT_MOST_OUTSTANDING,
+            max_outstanding: DEFAULT_MAX_OUTSTANDING,
         }
     }
 
@@ -62,7 +62,7 @@ impl SessionOptions {
 }
 
 /// Default maximum number of unanswered bundles.
-pub const DEFAULT_MOST_OUTSTANDING: usize = 1 << 20;
+pub const DEFAULT_MAX_OUTSTANDING: usize = 1 << 20;
 
 /// Recipients of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

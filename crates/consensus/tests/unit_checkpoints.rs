@@ -4,7 +4,7 @@ use crate::unit_support::{block, chain, digest, genesis, quorum, signed_by, vote
 use bytes::Bytes;
 use proptest::prelude::*;
 use quorate_consensus::Config;
-use quorate_consensus::recovery::checkpoints::{Checkpoints, Meaning, STATES_KEPT};
+use quorate_consensus::recovery::checkpoints::{Checkpoints, MAX_STATES_KEPT, Meaning};
 use quorate_consensus::recovery::frontier::Frontier;
 use quorate_consensus::seam::Drop;
 use quorate_types::*;
@@ -129,7 +129,7 @@ fn the_last_two_states_are_offered() {
     checkpoints.offer(certificate(33, 33));
     checkpoints.offer(genesis());
     assert_eq!((checkpoints.needed_above(), checkpoints.offered()), (Height(24), Some(&certificate(32, 32))));
-    assert_eq!(STATES_KEPT, 2);
+    assert_eq!(MAX_STATES_KEPT, 2);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use quorate_types::{Attachment, Certificate, Committee, Domain, ReplicaId, State
 use std::sync::Arc;
 
 /// Number of own signatures to remember: more than a window of PBFT slots needs, in about half a megabyte.
-pub const KEPT_SIGNATURES: usize = 2048;
+pub const MAX_KEPT_SIGNATURES: usize = 2048;
 
 /// Signs one replica's statements, verifies everyone's votes, assembles certificates and caches valid ones.
 ///
@@ -67,7 +67,7 @@ impl Crypto {
             keyring,
             key,
             cache: VerifiedCache::new(cache_certificates),
-            signed: SignatureCache::new(KEPT_SIGNATURES),
+            signed: SignatureCache::new(MAX_KEPT_SIGNATURES),
             verifications: 0,
             cache_hits: 0,
         })

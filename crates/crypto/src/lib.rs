@@ -30,7 +30,7 @@ pub mod statements;
 pub use bundles::{BundleVerifier, DEFAULT_CACHE_BUNDLES};
 pub use cache::{DEFAULT_CACHE_CERTIFICATES, SignatureCache, VerifiedCache};
 pub use client::{ClientAuthentication, ClientIdentity, ED25519_AUTHENTICATOR};
-pub use crypto::{Crypto, KEPT_SIGNATURES, verify_certificate};
+pub use crypto::{Crypto, MAX_KEPT_SIGNATURES, verify_certificate};
 pub use error::{CertificateError, CryptoError, KeyFault, KeyRole};
 pub use identity::{IDENTITY_SCHEME, Identities, Identity, ReplicaKeys};
 pub use key_pair::KeyPair;

@@ -1,7 +1,7 @@
 //! The cache of verified certificates is bounded, covers every byte of a certificate, and holds only successes.
 
 use crate::common::*;
-use quorate_crypto::{Crypto, KEPT_SIGNATURES, SchemeKind, VerifiedCache};
+use quorate_crypto::{Crypto, MAX_KEPT_SIGNATURES, SchemeKind, VerifiedCache};
 use quorate_types::{Attachment, Certificate, Digest, Domain, ReplicaId, Statement};
 
 const KIND: SchemeKind = SchemeKind::ED25519;
@@ -88,7 +88,7 @@ fn a_repeated_statement_is_signed_once() {
         }
     }
     assert_eq!(device.signatures(), 100);
-    (0..KEPT_SIGNATURES as u64).for_each(|view| drop(device.sign_once(&statement(1000 + view))));
+    (0..MAX_KEPT_SIGNATURES as u64).for_each(|view| drop(device.sign_once(&statement(1000 + view))));
     device.sign_once(&statement(1));
-    assert_eq!(device.signatures(), 101 + KEPT_SIGNATURES as u64, "the oldest signatures were not evicted");
+    assert_eq!(device.signatures(), 101 + MAX_KEPT_SIGNATURES as u64, "the oldest signatures were not evicted");
 }

@@ -1,7 +1,7 @@
 //! The states that a replica keeps for its peers, and the state that it is receiving.
 
 use bytes::Bytes;
-use quorate_consensus::recovery::checkpoints::STATES_KEPT;
+use quorate_consensus::recovery::checkpoints::MAX_STATES_KEPT;
 use quorate_consensus::recovery::transfer::{MANIFEST, Part};
 use quorate_types::state::chunk_of;
 use quorate_types::{Certificate, Digest, Encoder, Height, Manifest, Wire};
@@ -46,7 +46,7 @@ impl Receiving {
 }
 
 /// Performs the state actions of [`quorate_consensus::Action`]: keep, certify, read, receive, adopt. Keeps the last
-/// [`STATES_KEPT`] certified states, and at most [`MAX_UNCERTIFIED`] without a certificate.
+/// [`MAX_STATES_KEPT`] certified states, and at most [`MAX_UNCERTIFIED`] without a certificate.
 #[derive(Debug)]
 pub struct StateKeeper<S> {
     /// Ascending by height.
@@ -87,7 +87,7 @@ impl<S: Chunks> StateKeeper<S> {
     }
 
     /// Notes that a quorum has certified the state of a checkpoint, and returns the state if it is here. Drops
-    /// uncertified states below it, and certified ones except for the last [`STATES_KEPT`]: a peer may be fetching the
+    /// uncertified states below it, and certified ones except for the last [`MAX_STATES_KEPT`]: a peer may be fetching the
     /// second to last.
     pub fn certify(&mut self, certificate: Certificate) -> Option<&mut Kept<S>> {
         let height = certificate.subject.height;
@@ -95,7 +95,7 @@ impl<S: Chunks> StateKeeper<S> {
             kept.certificate = Some(certificate);
         }
         self.kept.retain(|kept| kept.certificate.is_some() || kept.height > height);
-        let mut surplus = self.certified().count().saturating_sub(STATES_KEPT);
+        let mut surplus = self.certified().count().saturating_sub(MAX_STATES_KEPT);
         self.kept.retain(|kept| {
             let goes = surplus > 0 && kept.certificate.is_some();
             surplus -= usize::from(goes);

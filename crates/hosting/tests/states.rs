@@ -1,7 +1,7 @@
 //! States that are kept, and a state that is received.
 
 use bytes::Bytes;
-use quorate_consensus::recovery::checkpoints::STATES_KEPT;
+use quorate_consensus::recovery::checkpoints::MAX_STATES_KEPT;
 use quorate_consensus::recovery::transfer::MANIFEST;
 use quorate_hosting::{Chunks, MAX_UNCERTIFIED, StateKeeper};
 use quorate_types::state::{CHUNK_BYTES, chunk_of};
@@ -54,7 +54,7 @@ fn a_certificate_drops_uncertified_states_below_and_all_but_the_last_two_certifi
     keep(&mut keeper, 4);
     assert!(keeper.certify(certificate(4)).is_some());
     assert_eq!(heights(&keeper), [2, 4]);
-    assert_eq!(keeper.certified().count(), STATES_KEPT);
+    assert_eq!(keeper.certified().count(), MAX_STATES_KEPT);
     (5..=9).for_each(|height| keep(&mut keeper, height));
     assert_eq!(heights(&keeper), [2, 4, 6, 7, 8, 9], "a certified state was dropped");
     assert!(keeper.certify(certificate(5)).is_none(), "the state was dropped");

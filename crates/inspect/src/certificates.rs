@@ -12,7 +12,7 @@ use quorate_types::{Certificate, DecodeError, Decoder, Digest, Domain, Height, S
 use std::collections::BTreeMap;
 
 /// Number of verified certificates to remember; a journal repeats those of its last views.
-const CACHED_CERTIFICATES: usize = 4096;
+const MAX_CACHED_CERTIFICATES: usize = 4096;
 
 /// Verified certificates of a journal.
 pub(super) struct Certificates<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Certificates<'a> {
 
 impl<'a> Certificates<'a> {
     pub fn new(place: &'a Place) -> Certificates<'a> {
-        let cache = VerifiedCache::new(CACHED_CERTIFICATES);
+        let cache = VerifiedCache::new(MAX_CACHED_CERTIFICATES);
         Certificates { place, cache, certified: BTreeMap::new(), checked: 0 }
     }
 

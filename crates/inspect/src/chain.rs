@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Committed blocks to keep in addition to those that leader election reads: a commit rule reads a block's ancestors.
-const KEPT_BLOCKS: usize = 8;
+const MAX_KEPT_BLOCKS: usize = 8;
 
 /// A committed block and its bundles.
 pub(super) struct Committed {
@@ -230,7 +230,7 @@ impl Chain {
         }
         let bundles = self.bundles.remove(&digest).unwrap_or_default();
         self.latest.push_back(block.clone());
-        while self.latest.len() > self.leaders.lookback() + KEPT_BLOCKS {
+        while self.latest.len() > self.leaders.lookback() + MAX_KEPT_BLOCKS {
             let oldest = self.latest.pop_front().expect("it was counted");
             self.tree.retire(&oldest);
         }

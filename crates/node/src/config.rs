@@ -318,8 +318,8 @@ fn link_fault(error: LinkFault) -> ConfigFault {
             (Place::in_table(table, key), "is 0".into(), "set at least 1, or leave it out for its default")
         }
         LinkFault::Reconnect { min, max } => {
-            let what = format!("is {min}, over `reconnect_max_ms`, which is {max}");
-            (Place::in_table("links", "reconnect_min_ms"), what, "exchange them")
+            let what = format!("is {min}, over `max_reconnect_ms`, which is {max}");
+            (Place::in_table("links", "min_reconnect_ms"), what, "exchange them")
         }
     };
     ConfigFault { place, what, help: help.to_owned() }

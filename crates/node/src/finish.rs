@@ -8,7 +8,7 @@ use quorate_consensus::Protocol;
 use std::time::{Duration, Instant};
 
 /// Upper bound on the wait for the disk and for peers to take what was sent.
-const FINISH_LIMIT: Duration = Duration::from_secs(5);
+const MAX_FINISH: Duration = Duration::from_secs(5);
 /// Longest wait in one poll during shutdown.
 const SLICE: Duration = Duration::from_millis(20);
 
@@ -18,7 +18,7 @@ impl<P: Protocol> Host<P> {
         self.devices.transport.stop_accepting();
         let start = Instant::now();
         let mut is_durable = self.devices.finish_journal()?;
-        while (!is_durable || self.devices.transport.has_unsent()) && start.elapsed() < FINISH_LIMIT {
+        while (!is_durable || self.devices.transport.has_unsent()) && start.elapsed() < MAX_FINISH {
             // Messages received now are dropped as in a crash: peers send them again.
             self.devices.transport.poll(Some(SLICE), &mut self.events)?;
             self.events.clear();

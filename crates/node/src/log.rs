@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Time for which further messages of the same kind about the same peer are suppressed.
 pub const FIRST_SILENCE: Duration = Duration::from_secs(10);
 /// Upper bound on the silence, which doubles with each message that ends one.
-pub const LONGEST_SILENCE: Duration = Duration::from_secs(600);
+pub const MAX_SILENCE: Duration = Duration::from_secs(600);
 
 struct Silence {
     since: Instant,
@@ -37,7 +37,7 @@ impl Limiter {
         let left_out = silence.left_out;
         // Quiet for twice the required silence: a new incident.
         let is_new = left_out == 0 && passed >= silence.length * 2;
-        let length = if is_new { FIRST_SILENCE } else { (silence.length * 2).min(LONGEST_SILENCE) };
+        let length = if is_new { FIRST_SILENCE } else { (silence.length * 2).min(MAX_SILENCE) };
         *silence = fresh(length);
         Some(left_out)
     }

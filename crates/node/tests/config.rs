@@ -127,7 +127,7 @@ fn a_setting_that_cannot_work_is_refused_with_its_line_and_a_mend() {
         ("batch", "0", "`consensus.batch`: is 0", "at least 1"),
         ("batch_bytes", "10", "`consensus.batch_bytes`: is 10", "at least 139"),
         ("link_queue_bytes", "0", "`links.link_queue_bytes`: is 0", "at least 1"),
-        ("reconnect_min_ms", "70000", "`links.reconnect_min_ms`: is 70000, over `reconnect_max_ms`", "exchange them"),
+        ("min_reconnect_ms", "70000", "`links.min_reconnect_ms`: is 70000, over `max_reconnect_ms`", "exchange them"),
         ("address", "\"127.0.0.1:7003\"", "`members[3].address`: 127.0.0.1:7003 is another member's too", "of its own"),
         ("identity_key", "\"abcd\"", "`members[0].identity_key`: has 2 bytes", "copy it"),
         ("voting_key", "\"abcd\"", "`members[0].voting_key`: has 2 bytes", "copy it"),

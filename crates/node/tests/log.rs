@@ -1,6 +1,6 @@
 //! Rate limits of repeated log messages.
 
-use quorate_node::log::{FIRST_SILENCE, LONGEST_SILENCE, Limiter};
+use quorate_node::log::{FIRST_SILENCE, Limiter, MAX_SILENCE};
 use quorate_types::ReplicaId;
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn kinds_and_peers_are_limited_apart_and_a_new_occasion_is_told_at_once() {
     assert_eq!(limiter.tell(start + FIRST_SILENCE * 2, "lost", PEER), None, "the next one is longer");
     assert_eq!(limiter.forget(ReplicaId(3)), 1, "it is back");
     assert_eq!(limiter.tell(start + FIRST_SILENCE * 2, "lost", PEER), Some(0), "the next loss is news");
-    let long_after = start + LONGEST_SILENCE * 10;
+    let long_after = start + MAX_SILENCE * 10;
     assert_eq!(limiter.tell(long_after, "lost", PEER), Some(0));
     assert_eq!(limiter.tell(long_after + FIRST_SILENCE, "lost", PEER), Some(0), "and its silence is short again");
 }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Maximum number of remembered subjects and of blocks. Older ones count as signed.
-const REMEMBERED: usize = 1 << 14;
+const MAX_REMEMBERED: usize = 1 << 14;
 /// Maximum number of views with remembered timeouts.
-const REMEMBERED_TIMEOUTS: usize = 1 << 10;
+const MAX_REMEMBERED_TIMEOUTS: usize = 1 << 10;
 
 /// Returns the smallest size such that any two sets of replicas share more than f members, so at least one honest one.
 pub fn quorum(replicas: usize, faults: usize) -> usize {
@@ -34,7 +34,7 @@ impl Hasher for Plain {
     }
 }
 
-/// Table of at most [`REMEMBERED`] entries; drops the oldest when it is full.
+/// Table of at most [`MAX_REMEMBERED`] entries; drops the oldest when it is full.
 struct Table<V> {
     entries: HashMap<u64, V, BuildHasherDefault<Plain>>,
     order: VecDeque<u64>,
@@ -57,7 +57,7 @@ impl<V> Table<V> {
 
     /// Returns the entry of a key, making it if it does not exist.
     fn enter(&mut self, key: u64, make: impl FnOnce() -> V) -> &mut V {
-        if self.order.len() == REMEMBERED
+        if self.order.len() == MAX_REMEMBERED
             && !self.entries.contains_key(&key)
             && let Some(oldest) = self.order.pop_front()
         {
@@ -244,7 +244,7 @@ impl Tallies {
         if first {
             timeouts.push((replica, told));
         }
-        if self.timeouts.len() > REMEMBERED_TIMEOUTS
+        if self.timeouts.len() > MAX_REMEMBERED_TIMEOUTS
             && let Some((view, _)) = self.timeouts.pop_first()
         {
             self.forgotten = view;

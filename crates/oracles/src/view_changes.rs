@@ -7,7 +7,7 @@ use quorate_types::{Digest, Height, ReplicaId, Subject, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of new views that are remembered.
-const REMEMBERED: usize = 64;
+const MAX_REMEMBERED: usize = 64;
 
 /// Blocks that new views carry over, by view and slot.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Carried {
                 return breach(Law::Order, what);
             }
         }
-        if self.views.len() == REMEMBERED {
+        if self.views.len() == MAX_REMEMBERED {
             self.views.pop_first();
         }
         let slots = highest.into_iter().map(|(slot, subject)| (slot, subject.digest)).collect();

@@ -7,7 +7,7 @@ use quorate_types::{Digest, Domain, Height, Subject, View};
 use std::collections::BTreeMap;
 
 /// Maximum number of slots with a COMMIT remembered for the next VIEW-CHANGE.
-const REMEMBERED_SLOTS: usize = 1 << 12;
+const MAX_REMEMBERED_SLOTS: usize = 1 << 12;
 
 /// Obligations of a replica that follow from its signed statements.
 #[derive(Clone, Default)]
@@ -100,7 +100,7 @@ impl Voice {
             return Some(format!("it asked to move to view {} before", self.changed));
         }
         if domain == Domain::Commit {
-            if self.committed.len() == REMEMBERED_SLOTS {
+            if self.committed.len() == MAX_REMEMBERED_SLOTS {
                 self.committed.pop_first();
             }
             self.committed.insert(height, (view, digest));

@@ -16,9 +16,9 @@ pub const DEFAULT_LIMIT_MB: u64 = 512;
 /// The largest limit that can be set, in MB.
 pub const MAX_LIMIT_MB: u64 = 1_000_000;
 /// Entries are written once they have this size, or earlier by a flush.
-const BUFFERED_BYTES: usize = 64 << 10;
+const MAX_BUFFERED_BYTES: usize = 64 << 10;
 /// Maximum size of a buffer that is reused for the next chunk.
-const KEPT_BYTES: usize = 1 << 20;
+const MAX_KEPT_BYTES: usize = 1 << 20;
 /// Maximum number of recordings with one name; after that, the replica refuses to start.
 const MAX_STARTS: u32 = 10_000;
 
@@ -81,7 +81,7 @@ impl Writer {
             return;
         }
         self.buffer(entry);
-        if self.chunk.len() >= BUFFERED_BYTES {
+        if self.chunk.len() >= MAX_BUFFERED_BYTES {
             self.write_chunk();
         }
     }
@@ -100,7 +100,7 @@ impl Writer {
         chunk[..HEAD_BYTES].copy_from_slice(&head);
         self.put(&chunk);
         chunk.truncate(HEAD_BYTES);
-        self.chunk = if chunk.capacity() > KEPT_BYTES { new_chunk() } else { chunk };
+        self.chunk = if chunk.capacity() > MAX_KEPT_BYTES { new_chunk() } else { chunk };
         if self.written >= self.limit_bytes {
             self.end(End::Limit { bytes: self.limit_bytes });
         }
@@ -115,7 +115,7 @@ impl Writer {
 }
 
 fn new_chunk() -> Vec<u8> {
-    let mut chunk = Vec::with_capacity(2 * BUFFERED_BYTES);
+    let mut chunk = Vec::with_capacity(2 * MAX_BUFFERED_BYTES);
     chunk.resize(HEAD_BYTES, 0);
     chunk
 }

@@ -17,9 +17,9 @@ const MAX_DRIFT_PPM: u64 = 200_000;
 /// Every third seed has links of unequal delay.
 const UNEQUAL_EVERY: u64 = 3;
 /// Minimum distance of a replica, relative to the maximum.
-const NEAREST: f64 = 0.05;
+const MIN_DISTANCE: f64 = 0.05;
 /// Maximum delay between two replicas, in view timeouts.
-const FARTHEST_VIEW_TIMEOUTS: f64 = 0.125;
+const MAX_DELAY_VIEW_TIMEOUTS: f64 = 0.125;
 
 /// Returns links that each have their own delay, or none for two thirds of the seeds and for networks that define their
 /// delays. Partial synchrony does not promise equal delays, and unequal ones change the order of messages.
@@ -32,10 +32,10 @@ pub fn unequal_links(seed: u64, network: &NetworkSpec, replicas: usize, view_tim
         return Vec::new();
     }
     let mut random = Random::new(seed, Purpose::Distances, 0);
-    let farthest_ms = view_timeout.as_secs_f64() * 1000.0 * FARTHEST_VIEW_TIMEOUTS;
+    let farthest_ms = view_timeout.as_secs_f64() * 1000.0 * MAX_DELAY_VIEW_TIMEOUTS;
     // Log-uniform between the mean delay of the network and the maximum, which nearly fills a view.
     let scale_ms = mean_ms * (farthest_ms / mean_ms).max(1.0).powf(random.unit());
-    let places: Vec<f64> = (0..replicas).map(|_| NEAREST + random.unit() * (1.0 - NEAREST)).collect();
+    let places: Vec<f64> = (0..replicas).map(|_| MIN_DISTANCE + random.unit() * (1.0 - MIN_DISTANCE)).collect();
     let name = |at: usize| End::Replica(at as u16);
     let all: Vec<usize> = (0..replicas).collect();
     let link = |(from, to): (usize, usize)| {

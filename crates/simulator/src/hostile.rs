@@ -30,7 +30,7 @@ const LINKS_PER_TICK: u64 = 20;
 /// Beside a squatter, the honest clients reconnect after this many ticks.
 const LEASE_TICKS: u64 = 50;
 /// Number of honest bundles kept for replay.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED: usize = 4096;
 
 choice!(
     /// Attack of a hostile client.
@@ -126,7 +126,7 @@ impl Attacker {
     pub fn on_honest_bundle(&mut self, bundle: &Bundle) {
         if self.kind == Hostility::Replay {
             self.seen.push_back(bundle.clone());
-            if self.seen.len() > REMEMBERED {
+            if self.seen.len() > MAX_REMEMBERED {
                 self.seen.pop_front();
             }
         }

@@ -31,7 +31,7 @@ use std::time::Duration;
 /// Name of every simulated cluster.
 const CLUSTER: &str = "quorate";
 /// Maximum retransmission timeout under chaos, so that a healed link is soon in use again.
-const CHAOS_RTO_MOST_MS: f64 = 1000.0;
+const MAX_CHAOS_RTO_MS: f64 = 1000.0;
 
 /// Result of a run.
 #[derive(Clone, Debug)]
@@ -338,7 +338,7 @@ fn troubled(network: &NetworkSpec, chaos: &Chaos) -> NetworkSpec {
     network.loss = Loss::Independent { probability: chaos.loss };
     network.packets.duplication = chaos.duplication;
     network.packets.reordering = chaos.reordering;
-    network.transport.rto_max_ms = CHAOS_RTO_MOST_MS.max(network.transport.rto_min_ms);
+    network.transport.rto_max_ms = MAX_CHAOS_RTO_MS.max(network.transport.rto_min_ms);
     network.transport.rto_initial_ms = network.transport.rto_initial_ms.min(network.transport.rto_max_ms);
     network
 }

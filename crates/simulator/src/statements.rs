@@ -4,7 +4,7 @@ use crate::trace::mix;
 use quorate_types::{Attachment, Domain, Subject};
 
 /// Number of views that are remembered, or of slots where votes are per slot. Each replaces the one this many before.
-const REMEMBERED: u64 = 8192;
+const MAX_REMEMBERED: u64 = 8192;
 /// Offset between the places of two successive views, so that votes of a later view on a slot do not replace those of
 /// the earlier one.
 const SLOTS_APART: u64 = 1009;
@@ -18,7 +18,7 @@ pub struct Statements {
 
 impl Default for Statements {
     fn default() -> Statements {
-        Statements { said: vec![[0; 2]; REMEMBERED as usize * KINDS] }
+        Statements { said: vec![[0; 2]; MAX_REMEMBERED as usize * KINDS] }
     }
 }
 
@@ -35,7 +35,7 @@ impl Statements {
         };
         let place = mix(mix(1, view.0), slot) | 1;
         let said = mix(mix(digest.prefix(), height.0), attached) | 1;
-        let at = (number % REMEMBERED) as usize * KINDS + *domain as usize - 1;
+        let at = (number % MAX_REMEMBERED) as usize * KINDS + *domain as usize - 1;
         let [earlier_place, earlier] = std::mem::replace(&mut self.said[at], [place, said]);
         earlier_place != place || earlier == said
     }

@@ -5,7 +5,7 @@ use crate::transfers::{AWAY, judged, last_adopted, records, short_memory, time, 
 use quorate_byzantine::{Fault, Lie};
 use quorate_client::load::LoadMode;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::recovery::checkpoints::STATES_KEPT;
+use quorate_consensus::recovery::checkpoints::MAX_STATES_KEPT;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::network::{Delivery, End};
 use quorate_simulator::{Leaves, SimReport, SimSpec, run};
@@ -163,7 +163,7 @@ fn memory_does_not_grow(protocol: ProtocolKind) {
         let case = format!("{protocol}, replica {replica}: {short:?} became {long:?}");
         assert!(long.whole_blocks <= short.whole_blocks + 20 && long.blocks <= short.blocks + 20, "{case}");
         assert!(long.rounds <= short.rounds + 10, "{case}");
-        assert!(long.states <= STATES_KEPT + 2, "{case}");
+        assert!(long.states <= MAX_STATES_KEPT + 2, "{case}");
         let largest = short.state_bytes / short.states;
         assert!(long.state_bytes <= (largest + largest / 10) * long.states, "{case}");
     }

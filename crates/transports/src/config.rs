@@ -41,9 +41,9 @@ pub struct LinkConfig {
     pub read_budget_bytes: usize,
     /// Shortest delay before a lost or failed connection is dialled again, in milliseconds; it doubles with each
     /// failure.
-    pub reconnect_min_ms: u64,
+    pub min_reconnect_ms: u64,
     /// Longest delay before dialling again, in milliseconds. Each delay is shortened at random by up to half.
-    pub reconnect_max_ms: u64,
+    pub max_reconnect_ms: u64,
     /// Time limit for dialling and the handshake together, in milliseconds.
     pub handshake_timeout_ms: u64,
     /// Time limit for connecting to a replica, in milliseconds; then it is dialled again.
@@ -71,8 +71,8 @@ impl Default for LinkConfig {
             client_frame_timeout_ms: 10_000,
             client_stall_ms: 5_000,
             read_budget_bytes: 256 << 10,
-            reconnect_min_ms: 20,
-            reconnect_max_ms: 1_000,
+            min_reconnect_ms: 20,
+            max_reconnect_ms: 1_000,
             handshake_timeout_ms: 5_000,
             dial_timeout_ms: 1_000,
             max_client_links: MAX_LINKS,
@@ -131,7 +131,7 @@ pub enum ConfigError {
     #[error("`{table}.{key}` is 0; help: set at least 1, or leave it out for its default")]
     Zero { table: &'static str, key: &'static str },
     /// The shortest reconnect delay exceeds the longest.
-    #[error("`reconnect_min_ms` is {min}, over `reconnect_max_ms`, which is {max}; help: exchange them")]
+    #[error("`min_reconnect_ms` is {min}, over `max_reconnect_ms`, which is {max}; help: exchange them")]
     Reconnect { min: u64, max: u64 },
 }
 
@@ -146,15 +146,15 @@ impl LinkConfig {
             ("client_frame_timeout_ms", self.client_frame_timeout_ms),
             ("client_stall_ms", self.client_stall_ms),
             ("read_budget_bytes", self.read_budget_bytes as u64),
-            ("reconnect_min_ms", self.reconnect_min_ms),
+            ("min_reconnect_ms", self.min_reconnect_ms),
             ("handshake_timeout_ms", self.handshake_timeout_ms),
             ("dial_timeout_ms", self.dial_timeout_ms),
             ("max_unauthenticated_links", self.max_unauthenticated_links as u64),
             ("max_unauthenticated_links_per_address", self.max_unauthenticated_links_per_address as u64),
         ];
         refuse_zeros("links", &positive)?;
-        if self.reconnect_min_ms > self.reconnect_max_ms {
-            return Err(ConfigError::Reconnect { min: self.reconnect_min_ms, max: self.reconnect_max_ms });
+        if self.min_reconnect_ms > self.max_reconnect_ms {
+            return Err(ConfigError::Reconnect { min: self.min_reconnect_ms, max: self.max_reconnect_ms });
         }
         Ok(())
     }

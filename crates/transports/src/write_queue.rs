@@ -11,7 +11,7 @@ const COALESCE_BYTES: usize = 2 << 10;
 /// Size at which a copied segment ends.
 const SEGMENT_BYTES: usize = 64 << 10;
 /// Capacity that the copy buffer keeps when it is empty.
-const KEPT_BYTES: usize = 1 << 20;
+const MAX_KEPT_BYTES: usize = 1 << 20;
 /// Maximum number of slices in one system call.
 pub(crate) const MAX_SLICES: usize = 64;
 
@@ -134,7 +134,7 @@ impl WriteQueue {
             assert_eq!(self.copied_gone, self.copied.len(), "an empty queue has written every copied byte");
             self.copied.clear();
             self.copied_gone = 0;
-            self.copied.shrink_to(KEPT_BYTES);
+            self.copied.shrink_to(MAX_KEPT_BYTES);
         } else if self.copied_gone > SEGMENT_BYTES && self.copied_gone > self.copied.len() / 2 {
             self.copied.drain(..self.copied_gone);
             self.copied_gone = 0;

@@ -119,7 +119,7 @@ fn a_host_may_have_a_name_and_one_that_cannot_be_resolved_is_reported() {
     let mut ends = ground.into_listeners().into_iter();
     let mut end = |replica: u16| {
         let end = replica_end(committee.cluster, replica, replica as u8);
-        let config = LinkConfig { reconnect_max_ms: 50, ..quick() };
+        let config = LinkConfig { max_reconnect_ms: 50, ..quick() };
         End::new(Box::new(TcpTransport::replica(&committee, ends.next(), end, config).expect("a transport")))
     };
     let (mut a, mut b) = (end(0), end(1));

@@ -17,7 +17,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// Changes that a command moves down: more than it can make, so that layers become empty.
-const CHANGES_MOVED_AT_ONCE: usize = 4;
+const MAX_CHANGES_MOVED_AT_ONCE: usize = 4;
 
 const NOT_SHARED: &str = "only `freeze` shares a layer, and it needs an exclusive reference";
 
@@ -136,7 +136,7 @@ impl Pairs {
     fn move_down(&mut self) {
         let Some(table) = self.base.own() else { return };
         let Some(oldest) = self.layers.first_mut().and_then(Arc::get_mut) else { return };
-        for _ in 0..CHANGES_MOVED_AT_ONCE {
+        for _ in 0..MAX_CHANGES_MOVED_AT_ONCE {
             match oldest.pop_first() {
                 Some((key, Some(value))) => drop(table.insert(key, value)),
                 Some((key, None)) => drop(table.remove(&key)),

@@ -20,7 +20,7 @@ use thiserror::Error;
 /// Minimum time between two updates of the progress.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum time to wait in one poll, after which the load checks for a stop and updates its progress.
-const LONGEST_WAIT: Duration = Duration::from_millis(100);
+const MAX_WAIT: Duration = Duration::from_millis(100);
 /// Resolution of a poll's timeout, which rounds up. The load sleeps instead for shorter waits.
 const POLL_RESOLUTION: Duration = Duration::from_millis(1);
 /// The load asks replicas for their heights again after this long.
@@ -264,7 +264,7 @@ impl LoadGenerator {
 
     /// Flushes the connections, and waits for replies until the next step is due.
     fn wait(&mut self, now: Time) -> io::Result<()> {
-        let due = self.core.next_wake().map_or(LONGEST_WAIT, |at| at.since(now)).min(LONGEST_WAIT);
+        let due = self.core.next_wake().map_or(MAX_WAIT, |at| at.since(now)).min(MAX_WAIT);
         if due >= POLL_RESOLUTION {
             let whole = Duration::from_millis(due.as_millis() as u64);
             return self.transport.poll(Some(whole), &mut self.events);

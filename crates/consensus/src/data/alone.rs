@@ -19,9 +19,9 @@ const SAMPLE: u32 = 16;
 /// Number of bundles in a sample that f+1 replicas must request before the owner's next bundles are carried along.
 const MISSED: u32 = 3;
 /// First period of carrying an owner's bundles along.
-const SHORTEST: Duration = Duration::from_secs(1);
+const MIN_AWAY: Duration = Duration::from_secs(1);
 /// Maximum period. An owner that behaves for as long as its last period starts from scratch.
-const LONGEST: Duration = Duration::from_secs(64);
+const MAX_AWAY: Duration = Duration::from_secs(64);
 /// Maximum number of owners that are tracked. If there are more, they share the delay that they cause.
 const MAX_OWNERS: usize = 1024;
 /// Maximum number of bundles whose requesters are tracked.
@@ -92,7 +92,7 @@ impl Alone {
             return;
         }
         let again = known.until + known.span > now;
-        known.span = if again { (known.span * 2).min(LONGEST) } else { SHORTEST };
+        known.span = if again { (known.span * 2).min(MAX_AWAY) } else { MIN_AWAY };
         (known.until, known.asked, known.proposed) = (now + known.span, 0, 0);
     }
 

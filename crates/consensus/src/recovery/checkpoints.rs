@@ -12,7 +12,7 @@ use quorate_types::{Attachment, Certificate, Digest, Domain, Height, Quorum, Rep
 use std::collections::BTreeMap;
 
 /// Number of certified states kept for lagging replicas. A replica may already be fetching the last but one.
-pub const STATES_KEPT: usize = 2;
+pub const MAX_STATES_KEPT: usize = 2;
 /// Maximum number of certificates that wait until this replica reaches their checkpoint. The oldest one is evicted.
 const MAX_AWAITED: usize = 64;
 
@@ -159,7 +159,7 @@ impl Checkpoints {
         let newest = self.offered.last().map(|certificate| certificate.subject.height);
         if newest < Some(certificate.subject.height) && self.is_one(&certificate.subject) {
             self.offered.push(certificate);
-            let surplus = self.offered.len().saturating_sub(STATES_KEPT);
+            let surplus = self.offered.len().saturating_sub(MAX_STATES_KEPT);
             self.offered.drain(..surplus);
         }
     }
@@ -168,7 +168,7 @@ impl Checkpoints {
     pub fn invariants(&mut self) {
         self.tally.invariants();
         let heights = self.offered.iter().map(|certificate| certificate.subject.height);
-        assert!(heights.is_sorted() && self.offered.len() <= STATES_KEPT, "two states are offered");
+        assert!(heights.is_sorted() && self.offered.len() <= MAX_STATES_KEPT, "two states are offered");
         assert!(self.awaited.len() <= MAX_AWAITED, "certificates that wait are bounded");
         let first = self.executed.first_key_value().map_or(0, |(height, _)| height.0);
         let last = self.executed.last_key_value().map_or(0, |(height, _)| height.0);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Maximum number of chunks requested from one peer at a time: its links carry votes too.
-const CHUNKS_PER_PEER: u32 = 2;
+const MAX_CHUNKS_PER_PEER: u32 = 2;
 /// Request timeouts to wait for the manifest. After that, perhaps no replica has kept this state.
 const MANIFEST_PATIENCE: u32 = 16;
 /// Maximum number of doublings of the timeout for an unresponsive peer.
@@ -162,7 +162,7 @@ impl Transfer {
         let (n, turn, me) = (self.sources.len(), self.turn, self.me.index());
         let usable = (0..n).map(|step| (turn + step) % n).filter(|peer| {
             let source = &self.sources[*peer];
-            let room = if source.stalled > 0 { 1 } else { CHUNKS_PER_PEER };
+            let room = if source.stalled > 0 { 1 } else { MAX_CHUNKS_PER_PEER };
             *peer != me && !source.lied && !source.lacks && source.in_flight < room
         });
         let best = usable.min_by_key(|peer| (self.sources[*peer].stalled, self.sources[*peer].in_flight))?;
@@ -238,6 +238,9 @@ impl Transfer {
         let in_flight: usize = self.sources.iter().map(|source| source.in_flight as usize).sum();
         let asked = self.missing.values().flatten().count();
         assert_eq!(in_flight, asked, "every question is out with one peer");
-        assert!(asked <= CHUNKS_PER_PEER as usize * self.sources.len(), "a peer is asked for a few chunks at a time");
+        assert!(
+            asked <= MAX_CHUNKS_PER_PEER as usize * self.sources.len(),
+            "a peer is asked for a few chunks at a time"
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// Lines of a dead replica's output to show.
-const LINES_SHOWN: usize = 20;
+const MAX_LINES_SHOWN: usize = 20;
 /// Bytes per read.
 const READ_BYTES: usize = 64 << 10;
 
@@ -42,7 +42,7 @@ impl Words {
     pub fn last(&self) -> String {
         let text = self.text();
         let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
+        lines[lines.len().saturating_sub(MAX_LINES_SHOWN)..].join("\n")
     }
 }
 

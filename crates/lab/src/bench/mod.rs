@@ -187,7 +187,7 @@ pub(crate) fn load_options(spec: &BenchSpec) -> LoadOptions {
     let mode = match spec.pacing() {
         Pacing::Closed { outstanding } => LoadMode::Closed { outstanding: outstanding as usize },
         Pacing::Open { rate } => {
-            let max_outstanding = quorate_client::load::DEFAULT_MOST_OUTSTANDING.min(spec.max_in_flight());
+            let max_outstanding = quorate_client::load::DEFAULT_MAX_OUTSTANDING.min(spec.max_in_flight());
             LoadMode::Open { rate: rate as f64, max_outstanding }
         }
     };

@@ -21,7 +21,7 @@ const WIDE: f64 = 560.0;
 /// Maximum length in bytes of the names that narrow charts show too.
 const SHORT: usize = 6;
 /// Maximum rows of names above a chart; marks are numbered if more are needed.
-const NAMED_ROWS: usize = 2;
+const MAX_NAMED_ROWS: usize = 2;
 /// Approximate width of a character of a label.
 const CHARACTER: f64 = 6.4;
 
@@ -210,7 +210,7 @@ fn mark_rows(chart: &Chart, width: f64) -> Vec<(usize, String)> {
     let short = chart.marks.iter().all(|mark| mark.text.len() <= SHORT);
     let named = (width >= WIDE || short).then(|| label_rows(chart, width, true));
     named
-        .filter(|rows| rows.iter().all(|(row, _)| *row < NAMED_ROWS))
+        .filter(|rows| rows.iter().all(|(row, _)| *row < MAX_NAMED_ROWS))
         .unwrap_or_else(|| label_rows(chart, width, false))
 }
 

@@ -85,11 +85,11 @@ pub fn describe_bottleneck(result: &BenchResult) -> &'static str {
 }
 
 /// Number of proofs in the table; the JSON contains all of them.
-const SHOWN_EVIDENCE: usize = 3;
+const MAX_SHOWN_EVIDENCE: usize = 3;
 
 /// Returns the first proofs of misbehaviour, and how many more there are.
 pub fn shown_evidence(result: &BenchResult) -> Vec<String> {
-    let mut lines: Vec<String> = result.evidence.iter().take(SHOWN_EVIDENCE).cloned().collect();
+    let mut lines: Vec<String> = result.evidence.iter().take(MAX_SHOWN_EVIDENCE).cloned().collect();
     let more = result.evidence.len() - lines.len();
     lines.extend((more > 0).then(|| format!("and {more} more, in the JSON")));
     lines

@@ -29,7 +29,7 @@ use thiserror::Error;
 /// Interval between checks of the cluster.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum time until the cluster answers again once all replicas have returned; more is a stall.
-const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
+const MAX_RECOVERY: Duration = Duration::from_secs(60);
 /// Timeout for reading the status of the replicas.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Duration of the undisturbed load at the start and the end, for comparison.
@@ -177,7 +177,7 @@ fn await_answer(ground: &Ground, processes: &mut Processes) -> Result<Option<Dur
     let enough = before + ground.clients as u64 + 1;
     while ground.answered.load(Ordering::SeqCst) < enough {
         processes.check()?;
-        if start.elapsed() > RECOVERY_LIMIT {
+        if start.elapsed() > MAX_RECOVERY {
             return Ok(None);
         }
         thread::sleep(LOOK_INTERVAL);
@@ -199,7 +199,7 @@ fn divergence(config: &ClientConfig) -> Result<(), String> {
         let statuses = probe.read_histories(READ_TIMEOUT).map_err(|error| error.to_string())?;
         let known: Vec<&Status> = statuses.iter().flatten().collect();
         let level = known.len() == statuses.len() && known.windows(2).all(|pair| pair[0].height == pair[1].height);
-        if level || start.elapsed() > RECOVERY_LIMIT {
+        if level || start.elapsed() > MAX_RECOVERY {
             let histories: Vec<_> = known.iter().map(|status| (status.replica, status.history.clone())).collect();
             compare_histories(&histories).map_err(|divergence| divergence.to_string())?;
             let heights: Vec<String> =

@@ -13,7 +13,7 @@ pub const LIVENESS_VIEWS: (u64, u64) = (12, 4);
 /// View timeouts within which every replica of a healed core must catch up, once a quorum makes progress.
 pub const CATCH_UP_VIEW_TIMEOUTS: u32 = 60;
 /// Maximum length of a view in view timeouts, after any number of timeouts before.
-const LONGEST_VIEW: u32 = 64;
+const MAX_VIEW_WAIT: u32 = 64;
 
 /// Command that a healed core must execute.
 pub(super) struct Probe {
@@ -42,7 +42,7 @@ impl<P: Protocol> World<'_, P> {
         let (base, each) = LIVENESS_VIEWS;
         let highest = self.nodes.iter().map(|node| node.view()).max().unwrap_or(0);
         let views = base + each * self.replicas() as u64;
-        let longest = self.spec.consensus.view_timeout() * LONGEST_VIEW * views as u32;
+        let longest = self.spec.consensus.view_timeout() * MAX_VIEW_WAIT * views as u32;
         let (last_view, until) = (highest + views, self.now + longest);
         self.probe = Some(Probe { bundle, last_view, until, by_quorum: false, lasso: Lasso::default() });
         self.probe();

@@ -350,7 +350,7 @@ impl<L: Linked> Links<L> {
                     Remote::Replica(replica) => {
                         let peer = &mut self.peers[replica.index()];
                         peer.link = None;
-                        let proved = Duration::from_millis(self.config.reconnect_max_ms);
+                        let proved = Duration::from_millis(self.config.max_reconnect_ms);
                         if link.frames_received > 0 || now.duration_since(link.since) > proved {
                             peer.worked();
                         }

@@ -72,8 +72,8 @@ impl Peer {
     /// Schedules the next dial.
     pub fn dial_later(&mut self, now: Instant, config: &LinkConfig) {
         assert!(self.dials, "only the end that dials dials again");
-        let doubled = config.reconnect_min_ms.saturating_mul(1 << self.failures.min(32));
-        let wait = Duration::from_millis(doubled.min(config.reconnect_max_ms));
+        let doubled = config.min_reconnect_ms.saturating_mul(1 << self.failures.min(32));
+        let wait = Duration::from_millis(doubled.min(config.max_reconnect_ms));
         self.failures = self.failures.saturating_add(1);
         self.dial_at = Some(now + wait - jitter(wait / 2));
     }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 /// Sweeps within the shortest time limit.
 const SWEEPS_PER_LIMIT: u32 = 4;
 /// Longest time between two sweeps.
-const LONGEST_PERIOD: Duration = Duration::from_millis(500);
+const MAX_PERIOD: Duration = Duration::from_millis(500);
 /// Shortest time between two sweeps.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
+const MIN_PERIOD: Duration = Duration::from_millis(10);
 
 /// Time for which a client may leave its queue unread once the listeners are closed: shutdown does not wait for clients
 /// that do not read.
@@ -47,7 +47,7 @@ impl<L: Linked> Links<L> {
     pub(super) fn sweep_period(&self) -> Duration {
         let LinkConfig { client_frame_timeout_ms, client_stall_ms, .. } = self.config;
         let shortest = client_frame_timeout_ms.min(client_stall_ms).min(self.trouble_ms);
-        (Duration::from_millis(shortest) / SWEEPS_PER_LIMIT).clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
+        (Duration::from_millis(shortest) / SWEEPS_PER_LIMIT).clamp(MIN_PERIOD, MAX_PERIOD)
     }
 
     /// Shortens the timeout of clients that do not read, for shutdown.

@@ -246,7 +246,7 @@ impl Ground {
 
 /// Redials fast, so that tests are fast.
 pub fn quick() -> LinkConfig {
-    LinkConfig { reconnect_min_ms: 5, reconnect_max_ms: 50, ..LinkConfig::default() }
+    LinkConfig { min_reconnect_ms: 5, max_reconnect_ms: 50, ..LinkConfig::default() }
 }
 
 pub const R0: Remote = Remote::Replica(ReplicaId(0));
