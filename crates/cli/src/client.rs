@@ -1,4 +1,4 @@
-//! `quorate client`: the key-value store of a running cluster by hand, and load on it.
+//! `quorate client`: reads and writes the key-value store of a running cluster, or puts load on the cluster.
 
 use crate::live::Live;
 use crate::{Outcome, outputs_of};
@@ -21,12 +21,11 @@ pub struct ClientArgs {
 enum Request {
     #[command(flatten)]
     Store(client::Request),
-    /// Load the cluster and measure it as its clients see it.
+    /// Load the cluster and measure it from its clients' view.
     Load(Box<LoadArgs>),
 }
 
 impl ClientArgs {
-    /// Returns whether it loads the cluster.
     pub fn is_load(&self) -> bool {
         matches!(self.request, Request::Load(_))
     }
@@ -38,7 +37,7 @@ pub fn run(arguments: ClientArgs) -> Outcome {
         Request::Store(request) => return client::run(&reach, request),
         Request::Load(load) => *load,
     };
-    // The load has its own flag for client authentication and refuses this one, whose default counts as given here.
+    // The load has its own flag for client authentication and refuses this one, so a default counts as given here.
     let config = reach.config()?;
     let outputs = outputs_of(&spec, &[&reach.file()])?;
     let mut live = Live::new();

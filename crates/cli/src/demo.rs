@@ -1,4 +1,4 @@
-//! `quorate demo`: runs a cluster through faults and narrates what happens.
+//! `quorate demo`: runs a cluster through faults and narrates them.
 
 use crate::live::Live;
 use clap::Args;
@@ -8,10 +8,10 @@ use quorate_lab::{Event, render_verdict};
 use quorate_operator::output::{self, Outputs};
 use std::error::Error;
 
-/// All flags of `quorate demo`.
+/// Flags of `quorate demo`.
 #[derive(Args)]
 pub struct DemoArgs {
-    /// Where to write the report, a page for a browser; - is standard output.
+    /// Write the report, an HTML page, to this file; - is standard output.
     #[arg(long, value_name = "PATH.html", default_value = "quorate-demo.html")]
     report: String,
     /// Write the result as JSON to this file; - is standard output.
@@ -32,7 +32,7 @@ pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     let outputs = Outputs::open(&[("--json", spec.json.as_deref()), ("--report", spec.report.as_deref())], &[])?;
     let mut narrator = Narrator { live: Live::new(), told: 0 };
     narrator.say(&format!(
-        "{} replicas, each a process of its own with its journal on disk, order commands with {}. Of {0}, {} may lie.",
+        "{} replicas, each a process with its journal on disk, order commands with {}. Of {0}, {} may be Byzantine.",
         spec.replicas,
         spec.protocol.name(),
         spec.quorum().faults(),
@@ -48,7 +48,7 @@ pub fn run(arguments: &DemoArgs) -> Result<(), Box<dyn Error>> {
     match (outcome.passed(), outcome.unfinished()) {
         (true, None) => Ok(()),
         (true, Some(why)) => Err(why.into()),
-        (false, _) => Err("the cluster broke its word".into()),
+        (false, _) => Err("the cluster violated safety".into()),
     }
 }
 
@@ -79,7 +79,7 @@ impl Watcher for Narrator {
     }
 
     fn event(&mut self, event: &Event) {
-        // The liar's clock runs ahead of the measured time, so the proof of the first scene may precede its cue.
+        // The clock of the misbehaviour is ahead of the measured time, so the first proof may precede its scene.
         let is_on = |scene: &&Scene| event.time_s >= f64::from(scene.at_s) || self.told == 0;
         if let Some(scene) = SCENES.get(self.told).filter(is_on) {
             self.told += 1;

@@ -10,7 +10,6 @@ use quorate_lab::twins::museum::MuseumError;
 use quorate_operator::failure::{self, Kind};
 use std::error::Error;
 
-/// Returns the kind of an error.
 pub fn kind(error: &(dyn Error + 'static)) -> Kind {
     let is_disk_trouble = error.downcast_ref().is_some_and(BenchError::is_disk_trouble)
         || error.downcast_ref().is_some_and(TortureError::is_disk_trouble)

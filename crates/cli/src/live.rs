@@ -1,23 +1,21 @@
-//! Live view of a benchmark: one line on standard error that is overwritten, if that is a terminal.
+//! Live view of a benchmark: a line on standard error that overwrites itself if that is a terminal.
 
 use quorate_lab::Event;
 use quorate_lab::bench::{Progress, Watcher};
 use quorate_operator::output;
 use std::io::{IsTerminal, Write, stderr};
 
-/// A line that is overwritten.
+/// Line that overwrites itself.
 pub struct Live {
     on_terminal: bool,
     stage: &'static str,
 }
 
 impl Live {
-    /// Returns an empty live view.
     pub fn new() -> Live {
         Live { on_terminal: stderr().is_terminal(), stage: "" }
     }
 
-    /// Erases the line.
     pub fn clear(&self) {
         if self.on_terminal {
             // Ignore errors: the terminal may be gone.
@@ -70,8 +68,8 @@ fn columns() -> Option<usize> {
     (status == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Returns as much of the line as fits in one row: a longer line would wrap, and the wrapped part is not overwritten.
-/// The last column stays free, since a terminal may wrap once it is full.
+/// Returns the part of the line that fits in one row: the rest would wrap and could not be overwritten. The last column
+/// stays free, since some terminals wrap as soon as it is filled.
 fn fit(line: &str, columns: Option<usize>) -> &str {
     let most = columns.map_or(usize::MAX, |columns| columns.saturating_sub(1));
     line.char_indices().nth(most).map_or(line, |(end, _)| &line[..end])

@@ -1,4 +1,4 @@
-//! `quorate`: the binary with everything. Logs go to standard error, results to standard output.
+//! `quorate`: the binary with all commands. Logs go to standard error, results to standard output.
 
 mod client;
 mod demo;
@@ -46,44 +46,43 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Watch four replicas live through a Byzantine leader, a crash, and the crash of all, in less than half a minute.
+    /// Watch four replicas survive a Byzantine leader, a crash of one and a crash of all, in less than half a minute.
     Demo(demo::DemoArgs),
     /// Start a cluster on this machine, load it, measure it, and stop it.
     Bench(BenchArgs),
     /// Run the same cluster and load in virtual time: any network, any number of seeds, oracles on every step.
     Sim(SimArgs),
-    /// Replay what `--record` wrote, and say where the replay first differs.
+    /// Replay a recording of `--record`, and report the first difference.
     Replay(ReplayArgs),
-    /// Measure what work costs on this machine, and write the table that `quorate sim --costs` reads.
+    /// Measure costs on this machine, and write the table that `quorate sim --costs` reads.
     Calibrate(CalibrateArgs),
-    /// Kill, stop and start the replicas of a cluster of processes again and again under load, and judge what its
-    /// clients saw.
+    /// Kill, pause and restart the replicas of a cluster of processes under load, and check what its clients observe.
     Torture(torture::TortureArgs),
-    /// Hunt for forks with Twins: some replicas run twice with one key, and the network is partitioned anew in each
-    /// view.
+    /// Search for safety violations with Twins: some replicas run twice with one key, and the network partitions change
+    /// in each view.
     #[command(subcommand)]
     Twins(TwinsCommand),
-    /// Put historical bugs back, one at a time, and show what finds each: a scenario written for it, or a hunt that
-    /// does not know it. Needs a build with `--features museum`.
+    /// Reintroduce historical bugs one at a time, and show what finds each: a directed scenario, or a search without
+    /// knowledge of the bug. Needs a build with `--features museum`.
     Museum(MuseumArgs),
     /// Write the configuration and keys of a cluster, on this machine or on --hosts: a directory for each replica, and
     /// client.toml.
     Testnet(TestnetArgs),
-    /// Run one replica from its directory, until a signal asks it to end.
+    /// Run one replica from its directory until a signal stops it.
     #[command(after_help = node::EXIT_STATUS)]
     Node(NodeArgs),
-    /// Look into a replica's directory, running or not: what it remembers, whether it is sound, and the committed chain
-    /// for others to check.
+    /// Inspect the directory of a running or stopped replica: what it promised and whether its journal is sound. Export
+    /// the committed chain for others to check.
     #[command(after_help = inspect::EXIT_STATUS)]
     Inspect(InspectArgs),
-    /// Ask replicas how they are: views, heights, peers, and what needs attention.
+    /// Show the status of replicas: views, heights, peers, and anything that needs attention.
     #[command(after_help = status::EXIT_STATUS)]
     Status(StatusArgs),
-    /// Talk to a running cluster: read and write its key-value store, or load it.
+    /// Read and write the key-value store of a running cluster, or put load on the cluster.
     Client(client::ClientArgs),
     /// Write the completions for a shell to standard output.
     Completions(CompletionsArgs),
-    /// Write the manual page to standard output, or those of all commands to a directory.
+    /// Write the manual page to standard output, or the pages of all commands to a directory.
     Man(ManArgs),
 }
 
@@ -94,8 +93,8 @@ struct TestnetArgs {
     dir: PathBuf,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// The hosts of the replicas, each HOST or HOST:PORT, a number or a name; a host may be named more than once
-    /// [default: this host alone]. A replica listens on three ports: for peers, for clients, and on loopback for
+    /// Hosts of the replicas, each HOST or HOST:PORT, as a name or an IP address; a host may be named more than once
+    /// [default: only this host]. A replica listens on three ports: for peers, for clients, and on loopback for
     /// `quorate status`.
     #[arg(long, value_name = "HOST,HOST,..", value_delimiter = ',')]
     hosts: Vec<String>,
@@ -126,7 +125,7 @@ fn main() -> ExitCode {
 }
 
 impl Command {
-    /// Returns whether the command runs for a while and still shows a result if a signal interrupts it.
+    /// Returns whether the command runs for a while, and shows a partial result if a signal interrupts it.
     fn has_result(&self) -> bool {
         match self {
             Command::Demo(_)
@@ -163,7 +162,7 @@ fn run(command: Command) -> Outcome {
     }
 }
 
-/// Opens the places that a spec names for its results. `inputs` are files that the run reads besides those of the spec.
+/// Opens the outputs that a spec names. `inputs` are files that the run reads in addition to those of the spec.
 ///
 /// # Errors
 /// Those of [`Outputs::open`].
@@ -187,8 +186,8 @@ fn run_bench(spec: &BenchSpec) -> Outcome {
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// Runs the simulation and writes the result where the spec says, even if an oracle reports a violation, which is an
-/// error.
+/// Runs the simulation and writes the result to the outputs of the spec. A violation is reported in the result and
+/// returned as an error.
 fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
     let heard = |report: &quorate_lab::sim::SimReport| {
         if let Some(complaint) = &report.complaint {

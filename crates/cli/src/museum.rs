@@ -30,7 +30,7 @@ pub fn run(arguments: &MuseumArgs) -> Outcome {
     result.failure().map_or(Ok(()), |failure| Err(failure.into()))
 }
 
-/// Silences panics that are findings of an exhibit: they are in the table already.
+/// Silences panics that an exhibit provokes: the table already shows them.
 fn keep_panics_of_exhibits_quiet() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |information| {

@@ -1,4 +1,4 @@
-//! `quorate testnet`: writes the directories and keys of a new cluster, with every flag that shapes one.
+//! `quorate testnet`: writes the directories and keys of a new cluster, with all flags that shape one.
 
 use crate::Outcome;
 use quorate_applications::ApplicationKind;

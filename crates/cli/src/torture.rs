@@ -6,17 +6,17 @@ use quorate_lab::torture;
 use quorate_operator::output::{self, Outputs};
 use std::error::Error;
 
-/// All flags of `quorate torture`.
+/// Flags of `quorate torture`.
 #[derive(Args)]
 pub struct TortureArgs {
-    /// How long replicas are killed, stopped and started, in minutes.
+    /// Duration of the faults, in minutes.
     #[arg(long, value_name = "MINUTES", default_value_t = 5.0, value_parser = parse_minutes)]
     minutes: f64,
     #[command(flatten)]
     spec: spec::TortureArgs,
 }
 
-/// Maximum duration in minutes: a week.
+/// Maximum duration in minutes: one week.
 const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 
 fn parse_minutes(text: &str) -> Result<f64, String> {
@@ -35,5 +35,6 @@ pub fn run(arguments: &TortureArgs) -> Result<(), Box<dyn Error>> {
     if verdict.passed() {
         return verdict.nothing_done().map_or(Ok(()), |nothing| Err(nothing.into()));
     }
-    Err(format!("the cluster broke its word; try again with --seed {} --minutes {minutes}", verdict.seed).into())
+    Err(format!("the cluster violated safety or stalled; try again with --seed {} --minutes {minutes}", verdict.seed)
+        .into())
 }

@@ -20,7 +20,7 @@ pub fn run(command: &TwinsCommand) -> Outcome {
     }
 }
 
-/// Returns the name of a place in errors.
+/// Returns the name of an output for errors.
 fn shown(path: &str) -> &str {
     if path == "-" { "standard output" } else { path }
 }
@@ -33,7 +33,7 @@ fn generate(arguments: &GenerateArgs) -> Outcome {
     let mut outputs = Outputs::open(&[("--out", Some(&arguments.out))], &[])?;
     let mut place = BufWriter::new(outputs.writer("--out"));
     let written = match twins::generate(arguments, &mut place) {
-        // A reader that closed the pipe has all it wants.
+        // A reader that closed the pipe needs no more.
         Err(twins::TwinsError::Write { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
         written => written?,
     };

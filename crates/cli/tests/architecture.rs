@@ -1,10 +1,10 @@
-//! Checks the layers of the architecture: a crate imports only the crates that it may name, and those that these
+//! Checks the layers of the architecture: a crate imports only the crates that its entry allows, and those that these
 //! import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// The crates that each crate may name; `docs/ARCHITECTURE.md` has the reasons.
+/// Allowed imports of each crate; `docs/ARCHITECTURE.md` has the reasons.
 const ARROWS: &[(&str, &[&str])] = &[
     ("quorate-types", &[]),
     ("quorate-consensus", &["quorate-types"]),
@@ -72,7 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 fn allowed(name: &str) -> BTreeSet<&'static str> {
     let arrows: BTreeMap<&str, &[&'static str]> = ARROWS.iter().copied().collect();
     let mut open: Vec<&'static str> =
-        arrows.get(name).unwrap_or_else(|| panic!("{name} has no arrow: give it one in this test")).to_vec();
+        arrows.get(name).unwrap_or_else(|| panic!("{name} has no entry in ARROWS: add one to this test")).to_vec();
     let mut reached = BTreeSet::new();
     while let Some(next) = open.pop() {
         if reached.insert(next) {
@@ -83,7 +83,7 @@ fn allowed(name: &str) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn every_crate_imports_only_what_its_arrow_allows() {
+fn every_crate_imports_only_allowed_crates() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--manifest-path"])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
@@ -92,7 +92,7 @@ fn every_crate_imports_only_what_its_arrow_allows() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
     let packages = metadata["packages"].as_array().expect("there are packages");
-    assert_eq!(packages.len(), ARROWS.len(), "each crate of the workspace has an arrow");
+    assert_eq!(packages.len(), ARROWS.len(), "each crate of the workspace has an entry in ARROWS");
     for package in packages {
         let name = package["name"].as_str().expect("a package has a name");
         let allowed = allowed(name);
@@ -105,7 +105,7 @@ fn every_crate_imports_only_what_its_arrow_allows() {
     }
 }
 
-/// Returns the packages that go into a package's build, with features as cargo resolves them for that package alone.
+/// Returns the packages in a package's build, with the features that cargo selects for that package alone.
 fn built_into(package: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package", package])
@@ -119,13 +119,13 @@ fn built_into(package: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_operators_binary_has_no_laboratory_and_cannot_lie() {
+fn the_operators_binary_contains_no_laboratory_and_no_misbehaviour() {
     let laboratory = ["quorate-lab", "quorate-simulator", "quorate-twins", "quorate-byzantine"];
     let operator = built_into("quorate-operator");
     assert!(operator.contains("quorate-node") && operator.contains("quorate-inspect"), "{operator:?}");
     for package in laboratory {
         assert!(!operator.contains(package), "quorate-node is built with {package}");
-        assert!(built_into("quorate").contains(package), "`quorate` is the one with everything: {package}");
+        assert!(built_into("quorate").contains(package), "`quorate` contains everything: {package}");
     }
 }
 
@@ -138,7 +138,7 @@ fn consensus_has_no_device_among_its_libraries() {
     }
 }
 
-/// Returns the features of the core in a build of the shipped program, from `cargo tree`.
+/// Returns the core's features in a build of the shipped program, from `cargo tree`.
 fn core_features(flags: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--locked", "--offline", "--package", "quorate", "--edges", "normal,features"])
@@ -158,10 +158,10 @@ fn the_default_build_contains_no_bug_of_the_museum() {
     assert!(shipped.contains("quorate-consensus feature \"default\""), "{shipped}");
     assert!(!shipped.contains("mutants"), "{shipped}");
     let museum = core_features(&["--features", "museum"]);
-    assert!(museum.contains("quorate-consensus feature \"mutants\""), "the test can tell: {museum}");
+    assert!(museum.contains("quorate-consensus feature \"mutants\""), "the test detects the feature: {museum}");
 }
 
-/// The files of the rules do not mention the bugs of the museum.
+/// Checks that the rules' files do not mention the museum's bugs.
 #[test]
 fn no_rule_mentions_a_bug() {
     let consensus = concat!(env!("CARGO_MANIFEST_DIR"), "/../consensus/src");

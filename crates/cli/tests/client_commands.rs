@@ -1,4 +1,4 @@
-//! The commands of `quorate client` on a cluster of processes.
+//! Tests the commands of `quorate client` on a cluster of processes.
 
 use crate::common::*;
 use serde_json::{Value, json as value};
@@ -26,7 +26,7 @@ impl Cluster {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary runs");
         let mut stdin = child.stdin.take().expect("it is piped");
-        // A call that does not read its input may end before it is written.
+        // A call that does not read its input may end before the input is written.
         let _ = stdin.write_all(input);
         drop(stdin);
         child.wait_with_output().expect("it ends")
@@ -74,7 +74,7 @@ fn values_are_written_read_compared_and_deleted() {
 }
 
 #[test]
-fn binary_values_come_back_byte_for_byte() {
+fn binary_values_are_returned_unchanged() {
     let cluster = Cluster::start("client-binary");
     let bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let put = cluster.call(&["put", "image"], &bytes);

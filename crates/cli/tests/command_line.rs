@@ -1,4 +1,4 @@
-//! The binary from a user's view: exit status, standard output and error, files, processes.
+//! Tests the binary from a user's view: exit status, standard output and error, files, processes.
 
 use crate::common::*;
 use quorate_consensus::config::ProtocolKind;
@@ -51,21 +51,21 @@ fn one_outstanding_command_makes_progress_under_every_policy_and_leader() {
             assert!(simulated["committed_commands"].as_u64() > Some(0), "{policy} {leader}, simulated");
             assert_eq!(simulated["view_timeouts"], 0, "{policy} {leader}, simulated");
         }
-        // A leader that wants a full block waits for a fraction of the view timeout, which must be well below the run's
-        // length.
+        // A leader that waits for a full block waits for a fraction of the view timeout, which must be well below the
+        // run's length.
         let pacing = ["--clients", "1", "--outstanding", "1", "--view-timeout-ms", "1000", "--batch-policy", policy];
         assert!(bench_for("3s", &pacing)["committed_commands"].as_u64() > Some(0), "{policy}");
     }
 }
 
 #[test]
-fn replicas_as_processes_outlive_a_kill() {
+fn a_cluster_of_processes_survives_a_killed_replica() {
     let arguments = ["--host", "processes", "--fault", "crash:0@300ms", "--view-timeout-ms", "200"];
     let result = bench_for("3s", &arguments);
     assert_eq!(result["agreement"], Value::Bool(true));
     let seconds = result["timeline"].as_array().expect("there is a timeline");
-    assert!(seconds[1..].iter().any(|second| second["ops"].as_u64() > Some(0)), "the others go on");
-    assert!(result["view_timeouts"].as_u64() > Some(0), "the leader's death costs a view");
+    assert!(seconds[1..].iter().any(|second| second["ops"].as_u64() > Some(0)), "the others continue");
+    assert!(result["view_timeouts"].as_u64() > Some(0), "the leader's crash costs a view");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn workloads_and_modes() {
 }
 
 #[test]
-fn a_silent_replica_is_outlived_or_the_shape_is_refused() {
+fn a_cluster_tolerates_a_silent_replica_or_is_refused() {
     for protocol in ["chained-hotstuff", "jolteon"] {
         for leader in ["fixed", "reputation"] {
             let result =
@@ -107,7 +107,7 @@ fn a_silent_replica_is_outlived_or_the_shape_is_refused() {
     assert_eq!(output.status.code(), Some(2), "three-chain, round-robin and a silent replica cannot commit");
     let said = text(&output.stderr);
     for part in ["4 live leaders", "longest row of 4 is 3", "`reputation`", "`jolteon`"] {
-        assert!(said.contains(part), "the numbers and the mends are named: {said}");
+        assert!(said.contains(part), "the error has the numbers and the remedies: {said}");
     }
 }
 
@@ -126,11 +126,11 @@ fn a_spec_file_and_a_report() {
         (&"fast-hotstuff".into(), &"reputation".into())
     );
     let page = fs::read_to_string(&page).expect("it was written");
-    assert!(page.starts_with("<!") && page.contains("quorate bench"), "the page says how to run it again");
+    assert!(page.starts_with("<!") && page.contains("quorate bench"), "the page shows the command that reproduces it");
 }
 
 #[test]
-fn a_testnet_of_processes_serves_clients_and_outlives_a_kill() {
+fn a_testnet_of_processes_serves_clients_and_survives_a_killed_replica() {
     let scratch = Scratch::new("net");
     let net = scratch.path("net");
     let written = quorate(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports().to_string()]);
@@ -138,10 +138,11 @@ fn a_testnet_of_processes_serves_clients_and_outlives_a_kill() {
     assert!(Path::new(&net).join("client.toml").is_file() && Path::new(&net).join("replica-3").is_dir());
     let said = text(&written.stdout);
     let base = fs::read_to_string(Path::new(&net).join("client.toml")).expect("it was written");
-    let (_, clients) = base.split_once("[[members]]\naddress = \"127.0.0.1:").expect("clients know where");
+    let (_, clients) =
+        base.split_once("[[members]]\naddress = \"127.0.0.1:").expect("the file has the members' addresses");
     let clients: u16 = clients[..5].parse().expect("a port of five digits");
     let ports = format!("ports: {}-{} for peers, {clients}-{} for clients", clients - 4, clients - 1, clients + 3);
-    assert!(said.contains(&ports), "a firewall can tell peers from clients: {said}");
+    assert!(said.contains(&ports), "ports of peers and clients are separate ranges: {said}");
     let mut nodes = Nodes::start(&net);
     let client = |arguments: &[&str]| quorate(&[&["client", "--dir", &net][..], arguments].concat());
     let put = client(&["put", "greeting", "hello"]);
@@ -165,13 +166,13 @@ fn a_testnet_of_processes_serves_clients_and_outlives_a_kill() {
     assert!(result["committed_commands"].as_u64() > Some(0));
     let missing = client(&["get", "nothing"]);
     assert_eq!((missing.status.code(), text(&missing.stdout).as_str()), (Some(1), ""));
-    // A stale read needs f+1 equal states, so it may have to wait until there are some.
+    // A stale read needs f+1 equal states, so it may have to wait for them.
     thread::sleep(Duration::from_millis(50));
     assert_eq!(text(&client(&["get", "--stale", "greeting"]).stdout), "again\n");
 }
 
 #[test]
-fn wrong_calls_end_with_2_and_say_what_helps() {
+fn wrong_calls_exit_with_2_and_name_a_remedy() {
     for (arguments, words) in [
         (&["bench", "--protocol", "jolten"][..], &["jolten", "jolteon"][..]),
         (&["bench", "--replicas", "0"], &["replicas"]),
@@ -185,7 +186,7 @@ fn wrong_calls_end_with_2_and_say_what_helps() {
         let output = quorate(arguments);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?} does not say {word:?}: {said}"));
-        assert!(output.stdout.is_empty(), "results alone go to standard output");
+        words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?} lacks {word:?}: {said}"));
+        assert!(output.stdout.is_empty(), "only results go to standard output");
     }
 }

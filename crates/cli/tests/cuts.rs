@@ -1,4 +1,4 @@
-//! Four real processes whose network is cut into two halves for as long as TCP backs off, and joined again.
+//! Partitions the network of four real processes into two halves until TCP has backed off, and heals it.
 //!
 //! The networks are Linux network namespaces, created as root or in a user namespace.
 #![cfg(target_os = "linux")]
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 const REPLICAS: u8 = 4;
 const QUORUM: usize = 3;
-/// Host of the clients, which is never cut off.
+/// Host of the clients, which is never partitioned.
 const CLIENTS: u8 = REPLICAS;
-/// Duration of the cut: TCP's retransmission timeouts have grown to many seconds by then.
+/// Duration of the partition: TCP's retransmission timeouts have grown to many seconds by then.
 const CUT: Duration = Duration::from_secs(15);
-/// View timeouts, as measured in the same run, within which the cluster commits again.
+/// Maximum time until the cluster commits again, in view timeouts of the same run.
 const MAX_TIMEOUTS: u32 = 2;
 /// A test that waits longer than this has hung.
 const HANG: Duration = Duration::from_secs(120);
@@ -74,7 +74,7 @@ fn height(statuses: &[Status]) -> Height {
     heights[heights.len() - QUORUM]
 }
 
-/// Waits until the replicas are as `wanted`, and returns how long that took.
+/// Waits until the replicas' statuses are as `wanted`, and returns the duration.
 fn wait_until(probe: &mut StatusProbe, what: &str, wanted: impl Fn(&[Status]) -> bool) -> Duration {
     let start = Instant::now();
     loop {
@@ -89,7 +89,7 @@ fn wait_until(probe: &mut StatusProbe, what: &str, wanted: impl Fn(&[Status]) ->
 
 /// Writes until the test is over, and repeats writes that time out.
 fn write(config: &ClientConfig, key: usize, is_over: &AtomicBool) {
-    let mut client = Client::connect(config).expect("the replicas are there");
+    let mut client = Client::connect(config).expect("the replicas are reachable");
     for number in 0_u64.. {
         if is_over.load(Ordering::Relaxed) {
             return;
@@ -100,8 +100,8 @@ fn write(config: &ClientConfig, key: usize, is_over: &AtomicBool) {
     }
 }
 
-/// Time from the cut until a replica timed out of its view (replicas with nothing to do never do), and from the end of
-/// the cut until a quorum committed again.
+/// Time from the start of the partition until a replica's view timed out (which happens only with commands to order),
+/// and from its end until a quorum committed again.
 struct Healing {
     view_timeout: Duration,
     commit: Duration,
@@ -121,7 +121,7 @@ fn cut_and_heal(net: &str, wire: &Wire<'_>) -> Healing {
         wait_until(&mut probe, "it works", |statuses| height(statuses) > Height(10));
         let before = read(&mut probe);
         wire.cut(true);
-        let view_timeout = wait_until(&mut probe, "the cut is felt", |statuses| {
+        let view_timeout = wait_until(&mut probe, "a view times out", |statuses| {
             statuses.iter().zip(&before).any(|(now, before)| now.view_timeouts > before.view_timeouts)
         });
         let at_once = height(&read(&mut probe));
@@ -138,7 +138,7 @@ fn cut_and_heal(net: &str, wire: &Wire<'_>) -> Healing {
 }
 
 #[test]
-fn a_cut_in_two_halves_heals_within_two_view_timeouts() {
+fn the_cluster_recovers_from_a_partition_within_two_view_timeouts() {
     with_own_mounts("cut", |directory| {
         for protocol in ["jolteon", "pbft"] {
             let net = directory.join(protocol).to_str().expect("a test's path is UTF-8").to_owned();
@@ -155,10 +155,10 @@ fn a_cut_in_two_halves_heals_within_two_view_timeouts() {
     });
 }
 
-/// Writes around the captured output, so that the message is visible.
+/// Writes past the captured output, so that the message is visible.
 fn skip(error: &io::Error) {
     let why = "it needs network namespaces and /dev/net/tun";
-    writeln!(io::stderr(), "the cut in two halves was skipped: {why}: {error}").expect("standard error");
+    writeln!(io::stderr(), "the test of a partition was skipped: {why}: {error}").expect("standard error");
 }
 
 fn run<'a>(scope: &'a thread::Scope<'a, '_>, net: &str, clients: File) -> Healing {
@@ -174,7 +174,7 @@ fn run<'a>(scope: &'a thread::Scope<'a, '_>, net: &str, clients: File) -> Healin
 fn judge(protocol: &str, healing: &Healing) {
     let Healing { view_timeout, commit } = *healing;
     println!(
-        "{protocol}: a view was given up {view_timeout:?} after the cut, and a quorum committed {commit:?} after its end"
+        "{protocol}: a view timed out {view_timeout:?} after the cut, and a quorum committed {commit:?} after its end"
     );
     assert!(commit <= MAX_TIMEOUTS * view_timeout, "{protocol}: {commit:?}, and a view timeout is {view_timeout:?}");
 }

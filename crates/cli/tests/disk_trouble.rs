@@ -1,8 +1,9 @@
-//! A disk under one of four real processes is full, fails, or is read-only: the replica stops before it can lie and
-//! prints what helps, the others go on, and after the disk is repaired the replica continues and keeps its promises.
+//! The disk of one of four real processes is full, fails, or is read-only. The replica stops before it can contradict
+//! itself and prints a remedy, and the others continue; after a repair of the disk the replica continues and keeps its
+//! promises.
 //!
-//! File systems are mounted where nobody else sees them: as root, or in a user namespace. Mounts and filters are those
-//! of Linux.
+//! File systems are mounted in a private namespace, as root or in a user namespace. Mounts and filters are those of
+//! Linux.
 #![cfg(target_os = "linux")]
 
 use crate::common::disks::{cover_read_only, fails_beyond, mount_memory, resize_memory, uncover, with_own_mounts};
@@ -37,7 +38,7 @@ const HANG: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Exit status that tells a supervisor about disk trouble.
 const DISK_TROUBLE: Option<i32> = Some(3);
-/// The smallest segments that the largest bundle allows, so that another is needed soon.
+/// The smallest segments that fit the largest bundle, so that a second one is needed soon.
 const SEGMENT_BYTES: u64 = 128 << 10;
 const BATCH_BYTES: usize = 64 << 10;
 /// Size of the victim's file system: a few segments.
@@ -63,7 +64,7 @@ impl Net {
         template.consensus.protocol = PROTOCOL;
         template.consensus.batch_bytes = BATCH_BYTES;
         template.consensus.view_timeout_ms = 300;
-        // Write no state before this many bytes of journal, unless a test is about states.
+        // Write no state before the journal has this many bytes, unless a test is about states.
         let journal = JournalConfig {
             segment_bytes: SEGMENT_BYTES,
             capacity_bytes: 4 * ENOUGH_BYTES,
@@ -124,7 +125,7 @@ impl Net {
 
     /// Starts a replica, with its process set up by `prepare`.
     fn start_with(&mut self, replica: usize, prepare: impl FnOnce(&mut Command)) {
-        assert!(self.processes[replica].is_none(), "it runs already");
+        assert!(self.processes[replica].is_none(), "it is already running");
         let log = File::options().create(true).append(true).open(self.log_path(replica)).expect("a log");
         let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
         command.args(["node", "--dir"]).arg(&self.homes[replica]);
@@ -140,7 +141,7 @@ impl Net {
     /// Kills a replica as `kill -9` does.
     fn kill(&mut self, replica: usize) {
         let mut child = self.processes[replica].take().expect("it runs");
-        child.kill().and_then(|()| child.wait()).expect("it is gone");
+        child.kill().and_then(|()| child.wait()).expect("it can be killed");
     }
 
     fn recording(&self, replica: usize) -> PathBuf {
@@ -160,19 +161,20 @@ impl Net {
         wait_for(|| self.log(replica)[from..].contains(words), || format!("{words:?} from {replica}"));
     }
 
-    /// Waits until the victim exits by itself, with exactly this error.
+    /// Waits until the victim exits by itself, with exactly these words in its error.
     fn wait_for_trouble(&mut self, words: &[&str]) {
         let mut ended: Option<ExitStatus> = None;
         wait_for(
             || {
-                ended = self.processes[VICTIM].as_mut().and_then(|child| child.try_wait().expect("it can be asked"));
+                ended =
+                    self.processes[VICTIM].as_mut().and_then(|child| child.try_wait().expect("its status can be read"));
                 ended.is_some()
             },
             || "the victim's end".to_owned(),
         );
         self.processes[VICTIM] = None;
         let log = self.log(VICTIM);
-        let last = log.lines().last().expect("it says something");
+        let last = log.lines().last().expect("the log has a line");
         assert_eq!(ended.and_then(|status| status.code()), DISK_TROUBLE, "{last}");
         assert!(
             last.starts_with("error: replica 3 ") && words.iter().all(|word| last.contains(word)),
@@ -190,7 +192,7 @@ impl Drop for Net {
         if thread::panicking() {
             for replica in 0..REPLICAS {
                 let log = self.log(replica);
-                eprintln!("replica {replica}, the latest first:");
+                eprintln!("replica {replica}, latest line first:");
                 log.lines().rev().take(20).for_each(|line| eprintln!("  {line}"));
             }
         }
@@ -205,7 +207,7 @@ fn names(directory: &Path) -> Vec<String> {
 fn wait_for(mut condition: impl FnMut() -> bool, what: impl Fn() -> String) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < HANG, "{} does not come", what());
+        assert!(start.elapsed() < HANG, "{} does not happen", what());
         thread::sleep(LOOK_INTERVAL);
     }
 }
@@ -213,16 +215,16 @@ fn wait_for(mut condition: impl FnMut() -> bool, what: impl Fn() -> String) {
 /// Fills the journals of all replicas until stopped.
 fn fill(config: &ClientConfig, stop: &AtomicBool) {
     let config = ClientConfig { request_timeout_ms: HANG.as_millis() as u64, ..config.clone() };
-    let mut client = Client::connect(&config).expect("the cluster is there");
+    let mut client = Client::connect(&config).expect("the cluster is reachable");
     let value = vec![7; BATCH_BYTES / 4];
     while !stop.load(Ordering::SeqCst) {
-        let command = KeyValueCommand::Put { key: b"what takes room", value: &value };
+        let command = KeyValueCommand::Put { key: b"a large value", value: &value };
         client.execute(&command.to_vec()).expect("the cluster answers");
     }
 }
 
-/// Loads the cluster. `trouble` makes the victim fail, and `mend` repairs its disk. The cluster must make progress
-/// between the two and afterwards; in the end all replicas must have executed the same and accused nobody.
+/// Loads the cluster. `trouble` makes the victim fail, and `mend` repairs its disk. The cluster must make progress in
+/// between and afterwards; at the end all replicas must have executed the same blocks and accused no replica.
 fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut Net)) {
     // Under load the disk may fail before a peer has connected to the victim.
     peers().for_each(|peer| net.wait_for_words(peer, 0, "replica 3 is connected"));
@@ -253,7 +255,7 @@ fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut
     kept_its_word(net);
 }
 
-/// Checks that every statement that peers ever received from the victim is in its journal.
+/// Checks that the victim's journal contains every statement that its peers ever received from it.
 fn kept_its_word(net: &Net) {
     let identity = Identity { cluster: net.committee.cluster, replica: ReplicaId(VICTIM as u16) };
     let options =
@@ -275,12 +277,12 @@ fn kept_its_word(net: &Net) {
                 |Vote { subject, attachment, .. }| {
                     heard += 1;
                     let kept = promised.get(&subject).is_some_and(|kept| kept.contains(&attachment));
-                    assert!(kept, "{subject:?} {attachment:?} was said and not written");
+                    assert!(kept, "{subject:?} {attachment:?} was sent but not written");
                 },
             );
         }
     }
-    assert!(heard > 0, "somebody has heard of it");
+    assert!(heard > 0, "a peer received a statement");
 }
 
 /// A signed statement of the victim in an input of another replica.
@@ -314,24 +316,24 @@ impl<F: FnMut()> Drop for Defer<F> {
     }
 }
 
-/// Waits until all replicas are at the height of the first, and checks that they executed the same and that nobody was
-/// caught contradicting itself.
+/// Waits until all replicas reach the first one's height, and checks that they executed the same blocks and that none
+/// contradicted itself.
 fn agree(net: &Net) {
-    let mut probe = StatusProbe::connect(&net.client).expect("replicas can be asked");
+    let mut probe = StatusProbe::connect(&net.client).expect("replicas can be queried");
     let mut heights: Vec<Option<Height>> = Vec::new();
     let start = Instant::now();
     loop {
-        let statuses = probe.read_histories(Duration::from_secs(2)).expect("replicas can be asked");
+        let statuses = probe.read_histories(Duration::from_secs(2)).expect("replicas can be queried");
         let told: Vec<_> = statuses.iter().flatten().collect();
         let histories: Vec<_> = told.iter().map(|status| (status.replica, status.history.clone())).collect();
-        compare_histories(&histories).expect("all have executed the same");
+        compare_histories(&histories).expect("all executed the same blocks");
         told.iter().for_each(|status| assert_eq!(status.evidence, [] as [String; 0], "replica {}", status.replica));
         heights.clear();
         heights.extend(statuses.iter().map(|status| status.as_ref().map(|status| status.height)));
         if heights.iter().all(|height| height.is_some() && *height == heights[0]) {
             return;
         }
-        assert!(start.elapsed() < HANG, "not all come to one height: {heights:?}");
+        assert!(start.elapsed() < HANG, "the heights differ: {heights:?}");
         thread::sleep(LOOK_INTERVAL);
     }
 }
@@ -359,7 +361,7 @@ fn a_full_disk() {
 }
 
 #[test]
-fn a_disk_that_fails() {
+fn a_replica_survives_a_failing_disk() {
     with_own_mounts("fails", |directory| {
         let mut net = Net::new(directory, |_| {});
         resize_memory(net.disk(), ENOUGH_BYTES);
@@ -373,13 +375,13 @@ fn a_disk_that_fails() {
 }
 
 #[test]
-fn a_file_system_that_becomes_read_only() {
+fn a_replica_survives_a_read_only_file_system() {
     with_own_mounts("read-only", |directory| {
         let mut net = Net::new(directory, |_| {});
         resize_memory(net.disk(), ENOUGH_BYTES);
         (0..REPLICAS).for_each(|replica| net.start(replica));
         let trouble = |net: &mut Net| {
-            // Open files cannot be made read-only while in use, but new ones can be prevented.
+            // A file system with open files cannot become read-only, but the creation of files can be prevented.
             net.wait_for_words(VICTIM, 0, "replica 0 is connected");
             cover_read_only(&net.disk().join("journal"));
             let read_only = ["Read-only file system", "mount the file system for writing"];
@@ -392,7 +394,7 @@ fn a_file_system_that_becomes_read_only() {
 }
 
 #[test]
-fn no_room_for_the_state_alone() {
+fn a_replica_continues_without_room_for_a_state() {
     with_own_mounts("state", |directory| {
         let mut net = Net::without_room_for_states(directory, ENOUGH_BYTES);
         (0..REPLICAS).for_each(|replica| net.start(replica));
@@ -419,7 +421,7 @@ fn no_room_for_the_state_alone() {
 }
 
 #[test]
-fn a_journal_that_is_full_because_no_state_was_written() {
+fn a_journal_fills_up_if_no_state_can_be_written() {
     with_own_mounts("journal", |directory| {
         let capacity_bytes = 8 * SEGMENT_BYTES;
         let mut net = Net::without_room_for_states(directory, capacity_bytes);
@@ -429,7 +431,7 @@ fn a_journal_that_is_full_because_no_state_was_written() {
             resize_memory(&net.states(), ENOUGH_BYTES);
             let path = net.disk().join(CONFIG_FILE);
             let mut config = NodeConfig::read(&path).expect("its settings");
-            // The journal must hold all statements, so it must not be cut.
+            // The journal must hold all statements, so it must not be truncated.
             (config.journal.capacity_bytes, config.journal.snapshot_bytes) = (4 * ENOUGH_BYTES, ENOUGH_BYTES);
             fs::write(path, config.to_toml()).expect("its settings");
         };
@@ -437,9 +439,9 @@ fn a_journal_that_is_full_because_no_state_was_written() {
     });
 }
 
-/// Some replicas of a bench have no room at the start, and others run out of it on the way.
+/// Some replicas of a benchmark have no space at the start, and others run out of it during the run.
 #[test]
-fn a_bench_whose_replicas_have_no_room() {
+fn a_bench_reports_replicas_without_disk_space() {
     with_own_mounts("bench", |directory| {
         for (name, room) in [("start", 3 << 20), ("way", 300 << 20)] {
             let place = directory.join(name);
@@ -451,7 +453,7 @@ fn a_bench_whose_replicas_have_no_room() {
             let said = text(&output.stderr);
             assert_eq!(output.status.code(), DISK_TROUBLE, "{name}: {said}");
             for words in ["ended by itself (exit status: 3: disk failure)", "No space left on device", "make room"] {
-                assert!(said.contains(words), "{name} does not say {words:?}: {said}");
+                assert!(said.contains(words), "{name} lacks {words:?}: {said}");
             }
             assert!(!said.contains("replicas are connected"), "{name}: {said}");
             assert_eq!(said.contains("stage: warmup"), name == "way", "{said}");

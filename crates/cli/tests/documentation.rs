@@ -1,4 +1,4 @@
-//! Checks that the documents name only what exists: files, links, headings, symbols, commands, flags and traits.
+//! Checks that the documents name only existing files, links, headings, symbols, commands, flags and traits.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// A name in a document, and what is wrong with it.
+/// A name in a document, and the problem with it.
 type Finding = String;
 
 fn root() -> PathBuf {
     fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the workspace has a directory")
 }
 
-/// Returns the current documents. A decision (`docs/adr`) is about the code of its time, so only its links are checked.
+/// Returns the current documents. A decision (`docs/adr`) describes the code of its time, so only its links are
+/// checked.
 fn documents() -> Vec<PathBuf> {
     let mut all = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
     all.extend(files(&root().join("docs"), "md"));
@@ -33,7 +34,7 @@ fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// All source text without comments, to look up symbols and the traits that the documents show.
+/// All source text without comments, for looking up symbols and the traits that the documents show.
 static SOURCES: LazyLock<String> = LazyLock::new(|| {
     let this_file = Path::new(file!()).file_name().expect("it has a name");
     let mut text = String::new();
@@ -90,7 +91,7 @@ fn flags_in(text: &str) -> impl Iterator<Item = &str> {
 const FLAGS_OF_OTHERS: &[&str] =
     &["--release", "--workspace", "--locked", "--features", "--test", "--all-targets", "--all", "--check", "--bin"];
 
-/// A piece of a document that is code.
+/// Piece of a document that is code.
 enum Code<'a> {
     /// Between backticks in a line of text.
     Span(&'a str),
@@ -126,7 +127,7 @@ fn read<'a>(text: &'a str, mut see: impl FnMut(usize, Code<'a>)) {
             }
         }
         inside ^= line.matches('`').count() % 2 == 1;
-        // Links whose text is code.
+        // Links with code as their text.
         links(line, |target| see(number, Code::Link(target)));
     }
 }
@@ -173,7 +174,7 @@ fn check_link(document: &Path, target: &str) -> Result<(), Finding> {
 
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".md", ".txt", ".sh", ".patch", ".png"];
 
-/// Files that runs or users create, and that no clone has.
+/// Files that runs or users create, so no clone has them.
 const MADE_BY_USERS: &[&str] = &[
     "client.toml",
     "config.toml",
@@ -197,7 +198,7 @@ fn check_path(document: &Path, path: &str) -> Result<(), Finding> {
     if candidates.iter().flatten().any(|candidate| candidate.exists()) {
         return Ok(());
     }
-    Err(format!("no file `{path}` from the root, from here, or as `crate/file` below crates/*/src"))
+    Err(format!("no file `{path}` relative to the root, to the document, or as `crate/file` below crates/*/src"))
 }
 
 /// Checks the command and flags of a line such as `quorate sim --fault crash:1@2s` or `cargo run --release -- sim`.
@@ -224,8 +225,8 @@ fn check_command(line: &str) -> Result<(), Finding> {
     }
 }
 
-/// Returns whether the words name this command: the first word comes first, and its other words follow in order, with
-/// flags and values between them.
+/// Returns whether the words name this command: its words occur in order, starting with the first, possibly with flags
+/// and values in between.
 fn names(name: &str, words: &[&str]) -> bool {
     let mut words = words.iter();
     let mut parts = name.split(' ');
@@ -265,7 +266,7 @@ fn check_span(document: &Path, span: &str) -> Result<(), Finding> {
             || span.ends_with("()"))
     {
         return match parts.iter().find(|part| !WORDS.contains(**part)) {
-            Some(part) => Err(format!("`{part}` is nowhere in the sources")),
+            Some(part) => Err(format!("the sources do not contain `{part}`")),
             None => Ok(()),
         };
     }
@@ -279,7 +280,7 @@ fn check_rust(line: &str) -> Result<(), Finding> {
     if code.len() < 4 || SQUEEZED.contains(&code) {
         Ok(())
     } else {
-        Err(format!("the sources have no `{}`", line.trim()))
+        Err(format!("the sources do not contain `{}`", line.trim()))
     }
 }
 
@@ -311,7 +312,7 @@ fn check(document: &Path) -> Vec<Finding> {
 }
 
 #[test]
-fn all_that_the_documents_name_exists() {
+fn every_name_in_the_documents_exists() {
     let findings: Vec<Finding> = documents().iter().flat_map(|document| check(document)).collect();
     assert!(findings.is_empty(), "{} names are stale:\n{}", findings.len(), findings.join("\n"));
 }
@@ -350,8 +351,8 @@ fn a_stale_name_is_found() {
     assert!(has(1, "b c") && has(1, "e.md") && has(4, "quorate x") && has(6, "g") && has(6, "h"), "{seen:?}");
 }
 
-/// Returns public types and traits without a doc comment, as `file:line: item`. Other items need one only if their
-/// names and types are not enough, which no program can judge.
+/// Returns public types and traits without a doc comment, as `file:line: item`. Other items need one only if name and
+/// type are not enough, which no program can judge.
 fn undocumented(name: &str, source: &str) -> Vec<Finding> {
     const ITEMS: [&str; 4] = ["struct", "enum", "trait", "type"];
     let lines: Vec<&str> = source.lines().map(str::trim).collect();

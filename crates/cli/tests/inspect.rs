@@ -1,4 +1,4 @@
-//! `quorate inspect` on the directories of running and stopped replicas, and on damaged ones.
+//! Tests `quorate inspect` on the directories of running, stopped and damaged replicas.
 
 use crate::common::*;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn a_directory_is_inspected_before_beside_and_after_its_replica() {
+fn a_directory_is_inspected_before_while_and_after_its_replica_runs() {
     let scratch = Scratch::new("inspect");
     let net = scratch.path("net");
     succeeds(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports().to_string()]);
@@ -48,7 +48,7 @@ fn a_directory_is_inspected_before_beside_and_after_its_replica() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_shows_in_the_exit_status() {
+fn a_fault_is_reported_and_sets_the_exit_status() {
     let scratch = Scratch::new("inspect-wrong");
     let net = scratch.path("net");
     succeeds(&["testnet", "--replicas", "4", "--dir", &net, "--base-port", &free_ports().to_string()]);
@@ -81,7 +81,7 @@ fn what_is_wrong_is_said_and_shows_in_the_exit_status() {
         let output = quorate(arguments);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
-        assert!(said.contains(words), "{arguments:?} does not say {words:?}: {said}");
+        assert!(said.contains(words), "{arguments:?} lacks {words:?}: {said}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The processes and files of a run do not outlive it, however it ends.
+//! Tests that the processes and files of a run do not outlive it, however it ends.
 
 use crate::common::*;
 use std::fs;
@@ -21,7 +21,7 @@ fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
 fn signal(process: u32, signal: i32) {
     let process = libc::pid_t::try_from(process).expect("a process id fits");
     // SAFETY: sends a signal to a process that this test started and has not waited for.
-    assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} lives");
+    assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} exists");
 }
 
 /// Starts a long run with replicas as processes, whose directory is below `place`.
@@ -37,7 +37,7 @@ fn directories(place: &str) -> Vec<String> {
     names.filter(|name| name.starts_with("quorate-run-")).collect()
 }
 
-/// Returns the number of processes whose command line names a directory below `place`.
+/// Returns the number of processes whose command line contains a directory below `place`.
 fn processes(place: &str) -> usize {
     let of = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).unwrap_or_default();
     let lines = fs::read_dir("/proc").expect("there is /proc").flatten().map(of);
@@ -47,7 +47,7 @@ fn processes(place: &str) -> usize {
 const BENCH: &[&str] = &["bench", "--host", "processes", "--duration", "10m", "--warmup", "0s", "--rate", "20"];
 
 #[test]
-fn children_die_with_their_parent_and_the_next_run_removes_what_a_killed_one_left() {
+fn children_die_with_their_parent_and_the_next_run_removes_its_files() {
     let scratch = Scratch::new("orphans");
     let place = scratch.0.to_str().expect("a test's path is UTF-8").to_owned();
     let (mut victim, mut other) = (run(BENCH, &place), run(BENCH, &place));
@@ -58,13 +58,13 @@ fn children_die_with_their_parent_and_the_next_run_removes_what_a_killed_one_lef
     victim.kill().expect("it runs");
     assert_eq!(victim.wait().expect("it ended").signal(), Some(libc::SIGKILL));
     wait_until("its replicas are gone", || processes(&place) == 4);
-    assert!(directories(&place).contains(left), "nobody could remove it");
-    // The next run removes the leftovers, but not the directory of the live run, and removes its own when it ends.
+    assert!(directories(&place).contains(left), "a killed process cannot remove its directory");
+    // The next run removes the leftovers but not the directory of the live run, and removes its own when it ends.
     let short = ["bench", "--host", "processes", "--duration", "300ms", "--warmup", "0s", "--rate", "20"];
     let status = run(&short, &place).wait().expect("it ends");
     assert!(status.success() && !directories(&place).contains(left), "{status}: {:?}", directories(&place));
     assert_eq!(directories(&place).len(), 1);
-    assert!(other.try_wait().expect("it can be asked").is_none(), "the other goes on");
+    assert!(other.try_wait().expect("it can be asked").is_none(), "the other continues");
     signal(other.id(), libc::SIGTERM);
     other.wait().expect("it ends");
     assert_eq!((directories(&place).len(), processes(&place)), (0, 0));

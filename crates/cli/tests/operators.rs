@@ -1,4 +1,4 @@
-//! The operators' commands: status, logs, version, completions, the manual.
+//! Tests the operators' commands: status, logs, version, completions, manual pages.
 
 use crate::common::*;
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn node(home: &str, log: &str, flags: &[&str]) -> Child {
     command.spawn().expect("a replica starts")
 }
 
-/// Asks until the status is as wanted.
+/// Queries the status until it is as wanted.
 fn status(directory: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     let start = Instant::now();
     loop {
@@ -27,12 +27,12 @@ fn status(directory: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         assert_eq!(
             output.status.code(),
             Some(i32::from(!calm)),
-            "the exit status says whether something needs attention"
+            "the exit status shows whether something needs attention"
         );
         if wanted(&told) {
             return told;
         }
-        assert!(start.elapsed() < HANG, "it stays as it is: {told}");
+        assert!(start.elapsed() < HANG, "the status does not change: {told}");
     }
 }
 
@@ -41,7 +41,7 @@ fn attention(of: &Value) -> String {
 }
 
 #[test]
-fn the_status_tells_of_each_replica_and_of_what_needs_attention() {
+fn the_status_shows_each_replica_and_what_needs_attention() {
     let scratch = Scratch::new("status");
     let net = scratch.path("net");
     succeeds(&["testnet", "--dir", &net, "--protocol", "pbft", "--base-port", &free_ports().to_string()]);
@@ -55,7 +55,7 @@ fn the_status_tells_of_each_replica_and_of_what_needs_attention() {
     let table = text(&succeeds(&["status", "--dir", &net]).stdout);
     assert!(table.contains("3 of 3") && table.contains("nothing needs attention"), "{table}");
     let one = status(&home(2), |told| told["replicas"][0]["status"].is_object());
-    assert_eq!(one["replicas"].as_array().expect("a list").len(), 1, "a replica's directory is for it alone");
+    assert_eq!(one["replicas"].as_array().expect("a list").len(), 1, "a replica's directory selects that replica");
 
     nodes.0[3].kill().and_then(|()| nodes.0[3].wait()).expect("it runs");
     let told = status(&net, |told| attention(&told["replicas"][0]).contains("is not connected to replica 3"));
@@ -79,7 +79,7 @@ fn the_status_tells_of_each_replica_and_of_what_needs_attention() {
     let events: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("each line is an object")).collect();
     let lost = events.iter().find(|event| event["message"].as_str().is_some_and(|text| text.contains("is gone")));
-    let lost = lost.expect("the loss of a peer is told");
+    let lost = lost.expect("the loss of a peer is logged");
     assert_eq!(
         (&lost["level"], &lost["target"], &lost["replica"]),
         (&"WARN".into(), &"quorate::network".into(), &0.into())
@@ -87,11 +87,11 @@ fn the_status_tells_of_each_replica_and_of_what_needs_attention() {
     assert!(lost["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{lost}");
     let dials =
         events.iter().filter(|event| event["message"].as_str().is_some_and(|text| text.contains("replica 3 at")));
-    assert!(dials.count() <= 3, "a dead peer is told once, and after each silence: {lines}");
+    assert!(dials.count() <= 3, "a dead peer is logged once, and again after each silence: {lines}");
 }
 
 #[test]
-fn the_level_of_the_log_is_chosen_and_a_wrong_one_refused() {
+fn the_log_level_is_configurable_and_an_unknown_one_is_refused() {
     let scratch = Scratch::new("levels");
     let net = scratch.path("net");
     succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
@@ -119,7 +119,7 @@ fn the_level_of_the_log_is_chosen_and_a_wrong_one_refused() {
 }
 
 #[test]
-fn version_completions_and_manual() {
+fn version_completions_and_manual_pages_are_printed() {
     let version = text(&succeeds(&["--version"]).stdout);
     assert_eq!(text(&succeeds(&["-V"]).stdout), format!("quorate {}\n", env!("CARGO_PKG_VERSION")));
     for line in ["commit  ", "target  ", "rustc   1.", "curve25519 backend: "] {

@@ -1,4 +1,4 @@
-//! Real processes that are killed with -9 and stopped, and clients whose histories are checked.
+//! Tests real processes that are killed with SIGKILL and paused, with clients whose histories are checked.
 
 use crate::common::*;
 use serde_json::{Value, json as value};
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn the_demonstration_keeps_its_word() {
+fn the_demonstration_passes_and_shows_its_events() {
     let scratch = Scratch::new("demo");
     let report = scratch.path("report.html");
     let outcome = json(&["demo", "--report", &report, "--json", "-"]);
@@ -26,7 +26,7 @@ fn the_demonstration_keeps_its_word() {
 }
 
 #[test]
-fn torture_finds_nothing_under_any_engine() {
+fn torture_finds_no_violation_under_any_engine() {
     let own_retention =
         value!({"window": 64, "checkpoint_interval": 16, "retained_blocks": 64, "retained_bytes": 65536});
     let given = ["--window", "96", "--checkpoint-interval", "24"];
@@ -43,5 +43,5 @@ fn torture_finds_nothing_under_any_engine() {
         assert_eq!((&verdict["stalled_at"], &verdict["divergence"]), (&Value::Null, &Value::Null), "{protocol}");
         assert!(verdict["operations"].as_u64() > Some(0) && !verdict["blows"].as_array().expect("a list").is_empty());
     }
-    assert!(!Path::new("journal").exists(), "replicas write where they live");
+    assert!(!Path::new("journal").exists(), "replicas write only to their own directories");
 }

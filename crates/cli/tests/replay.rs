@@ -1,4 +1,4 @@
-//! `--record` and `quorate replay` from a user's view.
+//! Tests `--record` and `quorate replay` from a user's view.
 
 use crate::common::*;
 use quorate_recording::{Entry, Reader, Tape, Writer};
@@ -33,7 +33,7 @@ fn killed_processes_leave_recordings_that_can_be_replayed() {
 }
 
 #[test]
-fn a_simulated_run_is_recorded_replayed_told_and_found_altered() {
+fn a_simulated_recording_is_replayed_and_an_altered_one_is_refused() {
     let scratch = Scratch::new("sim");
     let file = scratch.path("run.recording");
     let load = ["--clients", "1", "--outstanding", "20", "--warmup", "20ms", "--duration", "50ms"];
@@ -59,12 +59,12 @@ fn a_simulated_run_is_recorded_replayed_told_and_found_altered() {
 }
 
 #[test]
-fn what_was_not_done_so_ends_with_1_and_shows_the_step() {
+fn a_difference_exits_with_1_and_shows_the_step() {
     let scratch = Scratch::new("differs");
     let file = scratch.path("run.recording");
     let load = ["--clients", "1", "--outstanding", "20", "--warmup", "20ms", "--duration", "50ms"];
     succeeds(&[&["sim", "--protocol", "jolteon", "--record", &file][..], &load].concat());
-    // Chained HotStuff would not have behaved as jolteon did; their messages have the same form.
+    // Chained HotStuff behaves differently from jolteon, but their messages have the same form.
     let other = scratch.path("other.recording");
     let mut reader = Reader::open(file.as_ref()).expect("a recording");
     let mut header = reader.header().clone();
@@ -88,7 +88,7 @@ fn what_was_not_done_so_ends_with_1_and_shows_the_step() {
 }
 
 #[test]
-fn wrong_calls_say_what_helps() {
+fn wrong_calls_name_a_remedy() {
     let scratch = Scratch::new("calls");
     let text_file = scratch.path("file");
     fs::write(&text_file, "hello").expect("the directory can be written");
@@ -104,6 +104,6 @@ fn wrong_calls_say_what_helps() {
         let output = quorate(arguments);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
-        assert!(said.contains(words), "{arguments:?} does not say {words:?}: {said}");
+        assert!(said.contains(words), "{arguments:?} lacks {words:?}: {said}");
     }
 }

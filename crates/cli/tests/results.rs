@@ -1,4 +1,4 @@
-//! Results: where they go, that none is lost, and the exit status.
+//! Tests the outputs of results, that no result is lost, and the exit status.
 
 use crate::common::*;
 use quorate_client::{ClientConfig, StatusProbe};
@@ -22,13 +22,13 @@ fn refused(arguments: &[&str], words: &[&str]) {
     let output = quorate(arguments);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-    words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?} does not say {word:?}: {said}"));
+    words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?} lacks {word:?}: {said}"));
     assert!(output.stdout.is_empty(), "{arguments:?}: nothing was run");
     assert!(!said.contains("stage:") && !said.contains("panicked"), "{arguments:?}: nothing was run: {said}");
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_refused_before_anything_runs() {
+fn an_unwritable_output_is_refused_before_anything_runs() {
     let scratch = Scratch::new("places");
     let net = scratch.path("net");
     succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
@@ -54,7 +54,7 @@ fn a_place_that_cannot_be_written_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn no_result_overwrites_what_is_read_or_another_result() {
+fn no_result_overwrites_an_input_or_another_result() {
     let scratch = Scratch::new("clash");
     let (spec, result) = (scratch.path("spec.toml"), scratch.path("result"));
     let settings = "warmup = \"100ms\"\nduration = \"300ms\"\n";
@@ -70,7 +70,7 @@ fn no_result_overwrites_what_is_read_or_another_result() {
         refused(&["bench", "--json", &result, "--report", &other], &["both name"]);
     }
     refused(&["bench", "--json", "-", "--report", "-"], &["both name standard output"]);
-    assert!(!fs::exists(&result).expect("it can be looked up"), "what was opened in vain is gone");
+    assert!(!fs::exists(&result).expect("it can be looked up"), "an unused output is removed");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn each_form_of_a_result_may_go_to_standard_output() {
     let in_file = quorate(&[&found[..], &[&there]].concat());
     assert_eq!((on_stdout.status.code(), in_file.status.code()), (Some(1), Some(1)));
     assert_eq!(text(&on_stdout.stdout), fs::read_to_string(&there).expect("it was written"));
-    assert!(text(&in_file.stdout).contains("beyond f"), "safety is not guaranteed, and it says so");
+    assert!(text(&in_file.stdout).contains("beyond f"), "the result says that safety is not guaranteed");
 }
 
 /// Runs the binary with standard output on a device that is always full.
@@ -96,7 +96,7 @@ fn into_full(arguments: &[&str]) -> Output {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_full_place_is_named_and_loses_nothing_else() {
+fn a_full_output_is_named_and_the_others_are_written() {
     let scratch = Scratch::new("full");
     let (json, page) = (scratch.path("result.json"), scratch.path("page.html"));
     for call in [&[&["bench"], SHORT].concat()[..], &["sim", "--duration", "300ms"]] {
@@ -104,7 +104,7 @@ fn a_full_place_is_named_and_loses_nothing_else() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("--json") && said.contains("/dev/full") && said.contains("No space left"), "{said}");
-        assert!(text(&output.stdout).contains("throughput"), "the table was told");
+        assert!(text(&output.stdout).contains("throughput"), "the table was printed");
         assert!(fs::read_to_string(&page).expect("the page was written").starts_with("<!doctype"));
         let output = into_full(&[call, &["--json", &json]].concat());
         let said = text(&output.stderr);
@@ -115,7 +115,7 @@ fn a_full_place_is_named_and_loses_nothing_else() {
 }
 
 #[test]
-fn a_run_that_did_nothing_is_no_success() {
+fn a_run_without_any_work_is_a_failure() {
     let scratch = Scratch::new("nothing");
     let (empty, save) = (scratch.path("empty"), scratch.path("found"));
     fs::write(&empty, "").expect("it can be written");
@@ -132,9 +132,9 @@ fn a_run_that_did_nothing_is_no_success() {
     }
 }
 
-/// With more liars than the cluster tolerates, the result names them, and a violation is not called a bug.
+/// With more Byzantine replicas than the cluster tolerates, the result names them, and a violation is not called a bug.
 #[test]
-fn more_liars_than_f_are_named() {
+fn more_than_f_byzantine_replicas_are_named() {
     let lies = ["--fault", "equivocate:0,equivocate:1", "--view-timeout-ms", "100"];
     for call in [&[&["bench"], SHORT].concat()[..], &["sim", "--duration", "300ms"]] {
         let output = quorate(&[call, &lies].concat());
@@ -147,7 +147,7 @@ fn more_liars_than_f_are_named() {
 }
 
 #[test]
-fn whatever_the_caller_gave_ends_with_2_files_included() {
+fn invalid_input_exits_with_2_including_files() {
     let scratch = Scratch::new("given");
     let write = |name: &str, content: &str| {
         fs::write(scratch.path(name), content).expect("it can be written");
@@ -197,9 +197,9 @@ fn whatever_the_caller_gave_ends_with_2_files_included() {
     }
 }
 
-/// An infinite device is refused as a settings file, like any other that is too large.
+/// An endless device is refused as a settings file, like any other that is too large.
 #[test]
-fn what_is_read_has_a_limit_while_it_is_read() {
+fn input_sizes_are_limited_while_reading() {
     for call in [
         &["bench", "--spec", "/dev/zero"][..],
         &["sim", "--network", "/dev/zero"],
@@ -225,7 +225,7 @@ fn ticks(process: u32) -> u64 {
     after_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().expect("a number")).sum()
 }
 
-/// A running process whose standard error goes to a file.
+/// Running process whose standard error goes to a file.
 struct Run {
     child: Child,
     log: String,
@@ -243,19 +243,19 @@ impl Run {
     fn await_words(&self, words: &str) {
         let start = Instant::now();
         while !fs::read_to_string(&self.log).expect("it is there").contains(words) {
-            assert!(start.elapsed() < HANG, "{words:?} is not said: {}", fs::read_to_string(&self.log).unwrap());
+            assert!(start.elapsed() < HANG, "{words:?} is not logged: {}", fs::read_to_string(&self.log).unwrap());
             thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Waits until it has used this much CPU time, in ticks.
+    /// Waits until the process has used this much CPU time, in ticks.
     fn await_work(&self, ticks: u64) {
         let start = Instant::now();
         loop {
             if self::ticks(self.child.id()) >= ticks {
                 return;
             }
-            assert!(start.elapsed() < HANG, "it does not work");
+            assert!(start.elapsed() < HANG, "it uses no CPU time");
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -285,7 +285,7 @@ impl Drop for Run {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_signal_ends_a_run_and_keeps_what_was_measured() {
+fn a_signal_ends_a_run_and_keeps_its_measurements() {
     let long = ["--warmup", "100ms", "--duration", "10m"];
     for (name, signal, call, begun) in [
         ("bench", libc::SIGINT, &[&["bench"][..], &long].concat()[..], "stage: measure"),
@@ -310,14 +310,14 @@ fn a_signal_ends_a_run_and_keeps_what_was_measured() {
             serde_json::from_str(&said("result.json")).unwrap_or_else(|_| panic!("{name}: {}", said("log")));
         let word = if signal == libc::SIGINT { "SIGINT" } else { "SIGTERM" };
         let marked = result["partial"].as_str().unwrap_or_default();
-        assert!(marked.contains(word), "{name}: the result says that it is not whole: {marked:?}");
-        assert!(said("table").contains("PARTIAL"), "{name}: the table says so too: {}", said("table"));
+        assert!(marked.contains(word), "{name}: the result is marked as partial: {marked:?}");
+        assert!(said("table").contains("PARTIAL"), "{name}: the table is marked as partial: {}", said("table"));
     }
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_load_that_a_signal_ends_is_reported() {
+fn an_interrupted_load_is_reported() {
     let scratch = Scratch::new("ended-load");
     let (net, json, page) = (scratch.path("net"), scratch.path("result.json"), scratch.path("page.html"));
     succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
@@ -336,7 +336,7 @@ fn a_load_that_a_signal_ends_is_reported() {
 /// A client that loads a running cluster reports the settings of that cluster, not the defaults of the bench.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads() {
+fn a_load_describes_its_cluster_and_replicas_count_all_their_threads() {
     let scratch = Scratch::new("described");
     let (net, json) = (scratch.path("net"), scratch.path("result.json"));
     let shape = ["--protocol", "pbft", "--batch", "50", "--window", "300", "--base-port", &free_ports().to_string()];
@@ -355,7 +355,7 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
         &json,
         "--payload",
         "2000",
-        // A block of this cluster takes no larger bundle.
+        // A block of this cluster holds no larger bundle.
         "--bundle",
         "50",
     ];
@@ -364,7 +364,7 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
     let spec = &result["spec"];
     assert_eq!((&spec["protocol"], &spec["batch"], &spec["window"]), (&"pbft".into(), &50.into(), &300.into()));
     assert_eq!((&spec["journal"], &spec["client_authentication"]), (&"file".into(), &"ed25519".into()));
-    assert!(spec["host"].is_null() && spec["base_port"].is_null(), "what is not known is left out: {spec}");
+    assert!(spec["host"].is_null() && spec["base_port"].is_null(), "unknown settings are omitted: {spec}");
     assert!(table.contains("pbft, 4 replicas, blocks of 50") && table.contains("journal in files"), "{table}");
     let again = result["command"].as_str().expect("a text");
     assert!(
@@ -373,7 +373,7 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
     );
     assert!(!again.contains("pbft") && !again.contains("--client-authentication"), "{again}");
 
-    // Compares the CPU time that the replicas report with that of their processes from the kernel.
+    // Compares the CPU time that the replicas report with the kernel's figures for their processes.
     let config = ClientConfig::load(&Path::new(&net).join("client.toml")).expect("it was written");
     let mut probe = StatusProbe::connect(&config).expect("a socket");
     let spent = || -> u64 { nodes.0.iter().map(|node| ticks(node.id())).sum() };
@@ -395,15 +395,12 @@ fn a_load_describes_the_cluster_it_loaded_and_replicas_count_all_their_threads()
     let after = told();
     let told = (after.1 - before.1) as f64 * TICKS_PER_SECOND as f64 / 1e9;
     let (least, most) = ((after.0 - before.2) as f64, (after.2 - before.0) as f64);
-    assert!(
-        (0.95 * least..1.05 * most).contains(&told),
-        "replicas told {told} ticks of the {least} to {most} they spent"
-    );
+    assert!((0.95 * least..1.05 * most).contains(&told), "replicas reported {told} ticks, but used {least} to {most}");
 }
 
-/// The load asks the cluster how much fits a block before it sends anything.
+/// The load asks the cluster for the size of a block before it sends anything.
 #[test]
-fn a_load_whose_bundles_do_not_fit_the_cluster_is_refused() {
+fn a_load_with_bundles_above_the_block_size_is_refused() {
     let scratch = Scratch::new("bundles");
     let net = scratch.path("net");
     succeeds(&["testnet", "--dir", &net, "--batch", "50", "--base-port", &free_ports().to_string()]);
@@ -416,12 +413,12 @@ fn a_load_whose_bundles_do_not_fit_the_cluster_is_refused() {
     let output = succeeds(&load);
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     let lowered = "bundles hold 50, not 100";
-    assert!(said.contains(lowered) && told.contains(lowered), "its own default is lowered: {told}{said}");
+    assert!(said.contains(lowered) && told.contains(lowered), "the default is lowered: {told}{said}");
 }
 
-/// A replica that exits at once reports why, though no client could connect.
+/// The run reports why a replica exited at once, although no client could connect.
 #[test]
-fn a_replica_that_dies_at_once_is_reported_with_its_own_words() {
+fn a_replica_that_exits_at_once_is_reported_with_its_output() {
     let port = free_ports();
     let taken: Vec<TcpListener> =
         (0..2).map(|at| TcpListener::bind(("127.0.0.1", port + at)).expect("it was free")).collect();
@@ -455,7 +452,7 @@ fn flags_without_effect_are_named() {
 }
 
 #[test]
-fn a_wrong_value_names_its_flag_and_what_to_write() {
+fn a_wrong_value_names_its_flag_and_the_valid_values() {
     let scratch = Scratch::new("texts");
     let write = |name: &str, content: &str| {
         fs::write(scratch.path(name), content).expect("it can be written");
@@ -488,12 +485,12 @@ fn a_wrong_value_names_its_flag_and_what_to_write() {
         refused(arguments, words);
     }
     let told = quorate(&["bench", "--view-timeout-ms", "0"]);
-    assert_eq!(text(&told.stderr).matches("--view-timeout-ms").count(), 1, "once is enough");
+    assert_eq!(text(&told.stderr).matches("--view-timeout-ms").count(), 1, "the problem is reported once");
 }
 
-/// The second start of a replica reports the process that runs it, not the port that is taken.
+/// A second start of a replica names the process that runs it, rather than the occupied port.
 #[test]
-fn a_second_start_names_the_process_that_has_the_journal() {
+fn a_second_start_names_the_process_that_holds_the_journal() {
     let scratch = Scratch::new("second");
     let net = scratch.path("net");
     succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
@@ -505,19 +502,19 @@ fn a_second_start_names_the_process_that_has_the_journal() {
     assert!(said.contains(&format!("process {}", nodes.0[0].id())), "{said}");
 }
 
-/// A line that wraps is not overwritten, and leaves a row behind each time.
+/// A line that wraps is not overwritten, so each update would leave a row behind.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_live_line_fits_the_terminal() {
     const COLUMNS: u16 = 60;
     let (mut ours, mut theirs) = (0, 0);
     let size = libc::winsize { ws_row: 24, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the two descriptors are written to places that hold one each, and the size is only read.
+    // SAFETY: the two descriptors are valid pointers, and the size is only read.
     let opened = unsafe {
         libc::openpty(&raw mut ours, &raw mut theirs, std::ptr::null_mut(), std::ptr::null(), &raw const size)
     };
-    assert_eq!(opened, 0, "the system has a terminal to spare");
-    // SAFETY: both descriptors were just opened, and nobody else has them.
+    assert_eq!(opened, 0, "the system has a free terminal");
+    // SAFETY: both descriptors were just opened, and nothing else owns them.
     let (mut ours, theirs) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
     let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
     command
@@ -533,6 +530,6 @@ fn the_live_line_fits_the_terminal() {
     assert!(child.wait().expect("it ends").success());
     let shown = String::from_utf8_lossy(&shown);
     let lines: Vec<&str> = shown.split("\r\u{1b}[K").filter(|line| line.contains("commands/s")).collect();
-    assert!(!lines.is_empty(), "it is live: {shown}");
+    assert!(!lines.is_empty(), "the line is updated: {shown}");
     lines.iter().for_each(|line| assert!(line.chars().count() < usize::from(COLUMNS), "{line}"));
 }

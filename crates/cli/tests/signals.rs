@@ -1,4 +1,4 @@
-//! Processes that are asked to end: by SIGTERM, by SIGINT, as process 1 of a container.
+//! Tests processes that are asked to stop: by SIGTERM, by SIGINT, and as process 1 of a container.
 
 use crate::common::*;
 use std::fs;
@@ -21,7 +21,7 @@ fn node(home: &str, log: &str, through: &[&str]) -> Child {
 fn signal(process: u32, signal: i32) {
     let process = libc::pid_t::try_from(process).expect("a process id fits");
     // SAFETY: sends a signal to a process that this test started and has not waited for.
-    assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} lives");
+    assert_eq!(unsafe { libc::kill(process, signal) }, 0, "process {process} exists");
 }
 
 fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
@@ -46,14 +46,15 @@ fn says(log: &str, words: &str) -> bool {
 }
 
 #[test]
-fn a_replica_ends_in_order_when_it_is_asked_to_and_goes_on_when_it_is_started_again() {
+fn a_replica_stops_in_order_on_a_signal_and_continues_after_a_restart() {
     let scratch = Scratch::new("signals");
     let net = scratch.path("net");
     succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);
     let (home, log) = (|at: usize| format!("{net}/replica-{at}"), |at: usize| scratch.path(&format!("log-{at}")));
     let mut nodes = Nodes((0..4).map(|at| node(&home(at), &log(at), &[])).collect());
     succeeds(&["client", "--dir", &net, "put", "greeting", "hello"]);
-    // The client has f+1 replies; a replica that has said nothing yet has no journal to go on from.
+    // The client has f+1 replies, but a replica that has not executed the command yet may have no journal to continue
+    // from.
     wait_until("all execute it", || {
         let status = quorate(&["status", "--dir", &net, "--json"]).stdout;
         let told: serde_json::Value = serde_json::from_slice(&status).expect("standard output is JSON");
@@ -63,9 +64,9 @@ fn a_replica_ends_in_order_when_it_is_asked_to_and_goes_on_when_it_is_started_ag
     for (at, number) in [(0, libc::SIGTERM), (1, libc::SIGINT), (2, libc::SIGHUP)] {
         signal(nodes.0[at].id(), number);
         assert_eq!(status_of(&mut nodes.0[at]), Some(0), "{}", fs::read_to_string(log(at)).unwrap_or_default());
-        assert!(says(&log(at), "stopped as asked"), "one line says so");
+        assert!(says(&log(at), "stopped as asked"), "one line reports it");
         nodes.0[at] = node(&home(at), &log(at), &[]);
-        wait_until("it goes on", || says(&log(at), "goes on where the journal ends"));
+        wait_until("it continues", || says(&log(at), "goes on where the journal ends"));
     }
     assert_eq!(text(&succeeds(&["client", "--dir", &net, "get", "greeting"]).stdout), "hello\n");
 }
@@ -77,10 +78,10 @@ fn handled(process: u32) -> u64 {
     u64::from_str_radix(mask.trim(), 16).expect("the kernel writes hexadecimal")
 }
 
-/// The kernel drops a signal to process 1 of a namespace that has no handler for it.
+/// The kernel drops a signal to process 1 of a namespace if it has no handler.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_replica_hears_sigterm_as_process_1_of_a_container() {
+fn a_replica_handles_sigterm_as_process_1_of_a_container() {
     let scratch = Scratch::new("process-1");
     let (net, log) = (scratch.path("net"), scratch.path("log"));
     succeeds(&["testnet", "--dir", &net, "--base-port", &free_ports().to_string()]);

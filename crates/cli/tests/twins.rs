@@ -1,4 +1,4 @@
-//! `quorate twins` and `quorate museum` from a user's view.
+//! Tests `quorate twins` and `quorate museum` from a user's view.
 
 use serde_json::Value;
 use std::fs;
@@ -29,7 +29,7 @@ fn told(directory: &Path, arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// Expects a failure other than a usage error, and returns standard output and error.
+/// Expects a failure other than a usage error, and returns standard output and standard error.
 fn fails(directory: &Path, arguments: &[&str]) -> (String, String) {
     let output = quorate(directory, arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stderr));
@@ -49,11 +49,11 @@ fn a_sound_protocol_passes_a_sample() {
     assert_eq!((&result["scenarios"], &result["unsafe"], &result["stalled"]), (&300.into(), &0.into(), &0.into()));
     assert!(result["wall_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{result}");
     assert!(result["scenarios_per_second"].as_f64().is_some_and(|rate| rate > 0.0), "{result}");
-    assert_eq!(fs::read_dir(&directory).expect("it can be read").count(), 0, "nothing was found, nothing is saved");
+    assert_eq!(fs::read_dir(&directory).expect("it can be read").count(), 0, "nothing was found, so nothing is saved");
 }
 
 #[test]
-fn what_is_generated_is_played_and_what_is_found_is_replayed_and_shrunk() {
+fn generated_scenarios_are_played_and_findings_are_replayed_and_shrunk() {
     let directory = scratch("found");
     let shape = ["--twins", "2", "--rounds", "7"];
     told(&directory, &[&["twins", "generate", "--sample", "1500", "--out", "some.jsonl"], &shape[..]].concat());
@@ -63,18 +63,18 @@ fn what_is_generated_is_played_and_what_is_found_is_replayed_and_shrunk() {
         fails(&directory, &["twins", "run", "--input", "some.jsonl", "--save", "found.jsonl", "--json", "-"]);
     let result = json(&result);
     let broken = |verdict: &str| result[verdict].as_u64().expect("a count");
-    assert!(broken("unsafe") > 0, "two twins among four break agreement: {error}");
-    let found = fs::read_to_string(directory.join("found.jsonl")).expect("what is found is saved");
+    assert!(broken("unsafe") > 0, "two twins among four replicas break agreement: {error}");
+    let found = fs::read_to_string(directory.join("found.jsonl")).expect("findings are saved");
     assert_eq!(found.lines().count() as u64, 1 + broken("unsafe") + broken("stalled"), "the simplest comes first");
     let (transcript, error) = fails(&directory, &["twins", "replay", "found.jsonl", "--line", "1"]);
     assert!(transcript.starts_with("view 1: leader R"), "{transcript}");
     assert!(error.contains("jolteon: agreement: "), "{error}");
     let simplest = told(&directory, &["twins", "shrink", "found.jsonl", "--line", "1"]);
-    assert_eq!(simplest.lines().next(), found.lines().next(), "what is as simple as can be stays as it is");
+    assert_eq!(simplest.lines().next(), found.lines().next(), "a scenario that cannot be simplified stays unchanged");
 }
 
 #[test]
-fn parts_of_a_sample_are_the_sample() {
+fn the_parts_of_a_sample_add_up_to_it() {
     let directory = scratch("parts");
     let part = |shard: &str| told(&directory, &["twins", "generate", "--sample", "9", "--shard", shard]);
     let whole = part("1/1");
@@ -88,7 +88,7 @@ fn parts_of_a_sample_are_the_sample() {
 }
 
 #[test]
-fn bad_input_of_twins_gets_one_clear_error() {
+fn invalid_input_gets_one_clear_error() {
     let directory = scratch("bad");
     fs::write(directory.join("bad.jsonl"), "{\"replicas\":4,\"rounds\":[]}\n").expect("it can be written");
     let wrong: [(&[&str], &str); 4] = [
@@ -109,7 +109,7 @@ fn bad_input_of_twins_gets_one_clear_error() {
 }
 
 #[test]
-fn the_museum_shows_what_it_has_and_says_what_it_has_not() {
+fn the_museum_shows_its_exhibits_and_names_absent_bugs() {
     let directory = scratch("museum");
     let table = told(&directory, &["museum", "--max-scenarios", "500"]);
     for said in ["a two-chain commits although views", "directed 1", "crash-sweep", "lasso", " 0 missed, 0 "] {
@@ -126,7 +126,7 @@ fn the_museum_shows_what_it_has_and_says_what_it_has_not() {
 
 /// Exhibit 14: a warning before the start tells the user about such a cluster.
 #[test]
-fn a_shape_of_cluster_that_stalls_is_announced() {
+fn a_cluster_that_would_stall_causes_a_warning() {
     let directory = scratch("announced");
     for (replicas, row) in [("4", "the longest row of 4 is 3"), ("7", "the longest row of 7 is 3")] {
         let shape = ["--replicas", replicas, "--leader", "round-robin", "--protocol"];
@@ -138,13 +138,13 @@ fn a_shape_of_cluster_that_stalls_is_announced() {
         };
         let said = warning("chained-hotstuff");
         assert!(said.contains(row) && said.contains("`reputation`") && said.contains("two-chain"), "{said}");
-        assert_eq!(warning("jolteon"), "", "a two-chain goes on");
+        assert_eq!(warning("jolteon"), "", "a two-chain makes progress");
     }
 }
 
 /// Mutants belong to the museum: no configuration can name one, and no other crate injects them.
 #[test]
-fn nothing_but_the_museum_puts_bugs_into_replicas() {
+fn only_the_museum_puts_bugs_into_replicas() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut open: Vec<PathBuf> = vec![crates];
     let mut sources = 0;
@@ -165,10 +165,10 @@ fn nothing_but_the_museum_puts_bugs_into_replicas() {
         sources += 1;
         let text = fs::read_to_string(&path).expect("a source is text");
         for switch in ["mutants", "Mutant", ".mutate("] {
-            assert!(!text.contains(switch), "{} says {switch}", path.display());
+            assert!(!text.contains(switch), "{} contains {switch}", path.display());
         }
     }
-    assert!(sources > 50, "the sources are where they are looked for");
+    assert!(sources > 50, "the sources are found");
     let switches = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../consensus/src/mutants.rs"));
     assert!(!switches.contains("Deserialize") && !switches.contains("FromStr"), "a mutant cannot be read from a file");
 }

@@ -1,4 +1,4 @@
-//! Disks for a test to break: file systems that only the test and its processes see, and system calls that fail.
+//! Faulty disks: file systems that only the test and its processes see, and system calls that fail.
 
 use super::Scratch;
 use std::ffi::{CStr, CString};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::ptr::{null, null_mut};
 
-/// Tells a test's process that it was started with its own mount namespace.
+/// Environment variable of a test process that has its own mount namespace.
 const HAS_OWN_MOUNTS: &str = "QUORATE_TEST_HAS_OWN_MOUNTS";
 
 /// Runs the calling test in its own directory and mount namespace: the mounts vanish with the test and its processes,
@@ -24,10 +24,10 @@ pub fn with_own_mounts(name: &str, test: impl FnOnce(&Path) + Send) {
         return run_in_user_namespace();
     }
     let run = || {
-        // SAFETY: concerns this thread alone, and no memory.
+        // SAFETY: affects only this thread, and no memory.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
             let error = io::Error::last_os_error();
-            panic!("cannot have mounts of its own: {error}; in a container, root needs CAP_SYS_ADMIN");
+            panic!("cannot create a mount namespace: {error}; in a container, root needs CAP_SYS_ADMIN");
         }
         with_mounts_here(name, test);
     };
@@ -44,7 +44,7 @@ fn with_mounts_here(name: &str, test: impl FnOnce(&Path)) {
     test(&scratch.0);
 }
 
-/// Runs the calling test in a process that is root in its own user namespace and nowhere else.
+/// Runs the calling test in a process that is root only in its own user namespace.
 fn run_in_user_namespace() {
     let test = std::thread::current().name().expect("a test's thread has the test's name").to_owned();
     let mut command = Command::new(std::env::current_exe().expect("this binary has a file"));
@@ -57,7 +57,7 @@ fn run_in_user_namespace() {
         (c"/proc/self/gid_map", format!("0 {group} 1")),
     ];
     let enter = move || {
-        // SAFETY: concerns this process, which has one thread, and no memory.
+        // SAFETY: affects only this process, which has one thread, and no memory.
         if unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -67,16 +67,17 @@ fn run_in_user_namespace() {
     unsafe { command.pre_exec(enter) };
     let ended = command.status().unwrap_or_else(|error| {
         panic!(
-            "cannot have mounts of its own: {error}; run the test as root, or let users have namespaces: \
-             `sysctl user.max_user_namespaces kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns`"
+            "cannot create a mount namespace: {error}; run the test as root, or allow user namespaces: `sysctl \
+             user.max_user_namespaces kernel.unprivileged_userns_clone \
+             kernel.apparmor_restrict_unprivileged_userns`"
         )
     });
-    assert!(ended.success(), "{test} failed in its user namespace: {ended}; what it said is above");
+    assert!(ended.success(), "{test} failed in its user namespace: {ended}; its output is above");
 }
 
 /// Writes a file with one call, without allocating.
 fn write_at_once(file: &CStr, bytes: &[u8]) -> io::Result<()> {
-    // SAFETY: the name and the bytes outlive the calls, and the descriptor is this function's own.
+    // SAFETY: the name and the bytes outlive the calls, and only this function uses the descriptor.
     let written = unsafe {
         let descriptor = libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if descriptor < 0 {
@@ -131,16 +132,15 @@ fn text(text: &str) -> CString {
     CString::new(text).expect("a test's words have no zero")
 }
 
-/// Makes writes of the command's process fail with EIO beyond the first `bytes` bytes of any file, as if the disk were
-/// broken. The kernel answers in place of the file system (a seccomp filter, which needs neither privileges nor
-/// modules).
+/// Makes writes of the command's process fail with EIO beyond the first `bytes` bytes of any file, like a broken disk.
+/// The kernel answers instead of the file system (a seccomp filter, which needs neither privileges nor modules).
 pub fn fails_beyond(command: &mut Command, bytes: u32) {
     let step =
         |code: u32, right: u8, wrong: u8, k: u32| libc::sock_filter { code: code as u16, jt: right, jf: wrong, k };
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
     let when = |test: u32, wrong: u8, k: u32| step(libc::BPF_JMP | test | libc::BPF_K, 0, wrong, k);
     let answer = |what: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, what);
-    // Offsets in small files fit the lower half.
+    // Offsets in small files fit into the lower half.
     let lower_half = if cfg!(target_endian = "little") { 0 } else { 4 };
     let offset = std::mem::offset_of!(libc::seccomp_data, args) + 3 * size_of::<u64>() + lower_half;
     let filter = [

@@ -1,5 +1,5 @@
 //! The binary, its output, and directories for its files.
-// Each test file uses a part of this.
+// Each test file uses a part of this module.
 #![allow(dead_code)]
 
 #[cfg(target_os = "linux")]
@@ -52,10 +52,10 @@ pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&succeeds(arguments).stdout).expect("standard output is JSON and nothing else")
 }
 
-/// Ports of four replicas: each has one for peers, one for clients and one for operators.
+/// Number of ports of four replicas: each has one for peers, one for clients and one for operators.
 const PORTS: u16 = 12;
 
-/// Returns free consecutive ports for four replicas, different in each test of this process, below those that the
+/// Returns free consecutive ports for four replicas, different in each test of this process, and below those that the
 /// system assigns to outgoing connections.
 pub fn free_ports() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -68,7 +68,7 @@ pub fn free_ports() -> u16 {
     }
 }
 
-/// Replicas that are killed with -9 when dropped.
+/// Replicas that are killed with SIGKILL on drop.
 pub struct Nodes(pub Vec<Child>);
 
 impl Nodes {
@@ -92,7 +92,7 @@ impl Drop for Nodes {
     }
 }
 
-/// Temporary directory, removed when dropped.
+/// Temporary directory, removed on drop.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {

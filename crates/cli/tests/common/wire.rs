@@ -1,5 +1,5 @@
-//! Hosts for a test to separate: network namespaces that only the test and its processes see, and a wire between them
-//! that carries what the test permits. All other packets vanish without notice, as on a network that is cut.
+//! Hosts that a test can separate: network namespaces that only the test and its processes see, and a wire between them
+//! that the test controls. A blocked packet vanishes silently, as in a partitioned network.
 //!
 //! Each host has a TUN device whose other end is this process. That needs a user namespace, but no other privileges and
 //! no tools.
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 
 const DEVICE: &str = "wire0";
-/// Longest packet: the default of a TUN device.
+/// Maximum size of a packet: the default of a TUN device.
 const MTU_BYTES: usize = 1500;
 /// Interval at which the wire checks whether it must stop.
 const LOOK_MS: i32 = 20;
@@ -27,9 +27,9 @@ pub fn address(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, host + 1)
 }
 
-/// Moves the calling thread, and what it starts, to a new host; returns the wire's end of its network device.
+/// Moves the calling thread and its children to a new host; returns the wire's end of its network device.
 pub fn enter(host: u8) -> io::Result<File> {
-    // SAFETY: concerns this thread alone, and no memory.
+    // SAFETY: affects only this thread, and no memory.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -60,7 +60,7 @@ pub fn enter(host: u8) -> io::Result<File> {
 }
 
 fn named(device: &str) -> libc::ifreq {
-    // SAFETY: zeros are a request without a name and without a value.
+    // SAFETY: a zeroed request is valid: it has neither a name nor a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let letters = request.ifr_name.iter_mut().zip(device.bytes());
     letters.for_each(|(place, letter)| *place = letter as libc::c_char);
@@ -93,7 +93,7 @@ impl<'a> Wire<'a> {
         Wire { cut, ends, carrier: Some(carrier) }
     }
 
-    /// Cuts the hosts apart, or joins them again.
+    /// Partitions the hosts, or heals the partition.
     pub fn cut(&self, is_cut: bool) {
         self.cut.store(is_cut, Ordering::Relaxed);
     }
@@ -123,7 +123,7 @@ fn carry(devices: &[File], is_over: &AtomicBool, passes: impl Fn(u8, u8) -> bool
                 let (from, to) = (host(SOURCE_AT), host(DESTINATION_AT));
                 let is_ours = length >= HEADER_BYTES && packet[0] >> 4 == 4;
                 if let Some(mut other) = devices.get(usize::from(to)).filter(|_| is_ours && passes(from, to)) {
-                    // A packet that a device does not take is lost, as on any wire.
+                    // A packet that a device does not accept is lost, as on any wire.
                     let _ = other.write(&packet[..length]);
                 }
             }
