@@ -1,8 +1,8 @@
-//! Certificates that a liar makes: genuine ones, from the statements of others and one of its own, before anybody else
-//! has them; and forged ones, in the names of replicas that did not sign.
+//! Certificates that a Byzantine replica makes: genuine ones from others' statements and its own, before any other
+//! replica has them; and forged ones, in the names of replicas that did not sign.
 //!
-//! A proof is the concatenation of the signatures in the order of their signers. Only the host can make the liar's own
-//! signature, so the liar sends its statement to itself first and receives it signed.
+//! A proof is the concatenation of the signatures in the order of their signers. Only the host can sign for the
+//! replica, so the replica first sends its statement to itself and receives it back with a signature.
 
 use crate::behaviour::Context;
 use crate::lie;
@@ -12,26 +12,25 @@ use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{Attachment, Certificate, Domain, ReplicaId, Subject, View, Vote};
 use std::collections::BTreeMap;
 
-/// Views whose timeouts are kept.
+/// Number of views for which to keep timeouts.
 const MAX_VIEWS_KEPT: usize = 64;
 
 /// Timeouts received in one view.
 struct Heard<M> {
     votes: BTreeMap<ReplicaId, Vote>,
-    /// Template for the liar's own timeout message.
+    /// Template for the replica's own timeout message.
     like: M,
-    /// Attachment of the liar's own statement, once it was made.
+    /// Attachment of the replica's own statement, once it was made.
     said: Option<Attachment>,
-    /// Whether the certificate was shown.
+    /// Whether the certificate was sent.
     shown: bool,
 }
 
-/// Material for certificates.
 pub struct Assembler<M> {
     timeouts: BTreeMap<View, Heard<M>>,
     /// Highest certificate that a block may extend.
     high: Option<Certificate>,
-    /// Last view for which a forged certificate was shown.
+    /// Last view for which a forged certificate was sent.
     forged: View,
 }
 
@@ -42,7 +41,6 @@ impl<M> Default for Assembler<M> {
 }
 
 impl<M: Malleable> Assembler<M> {
-    /// Observes an input of the replica.
     pub fn hear(&mut self, context: &Context, input: &Input<M>) {
         let Input::Receive { from, message: Envelope::Protocol(message) } = input else { return };
         let bases = message.certificates().into_iter().filter(|(role, _)| *role == Role::Base);
@@ -68,8 +66,8 @@ impl<M: Malleable> Assembler<M> {
         }
     }
 
-    /// Returns the attachment of the liar's statement: a certificate `views` above the highest (capped at the largest
-    /// view), or genesis if `views` is 0.
+    /// Returns the attachment of the replica's statement: a certificate `views` above the highest (capped at the
+    /// largest view), or genesis if `views` is 0.
     fn told(&self, views: u64) -> Attachment {
         let high = self.high.as_ref().map_or(View(0), Certificate::view);
         Attachment::HighView(match views {
@@ -78,7 +76,8 @@ impl<M: Malleable> Assembler<M> {
         })
     }
 
-    /// Once a quorum less one has timed out, adds its own timeout, assembles the certificate and shows it to all.
+    /// Once all but one of a quorum have timed out, adds its own timeout, assembles the certificate and sends it to
+    /// all.
     pub fn assemble(&mut self, context: &Context, views: u64, actions: &mut Vec<Action<M>>) {
         let (me, quorum, told) = (context.me, context.quorum.quorum(), self.told(views));
         for (view, heard) in self.timeouts.iter_mut().rev().filter(|(_, heard)| !heard.shown) {
@@ -109,7 +108,7 @@ impl<M: Malleable> Assembler<M> {
         }
     }
 
-    /// Shows a timeout certificate that nobody signed, once in each view.
+    /// Sends a timeout certificate that nobody signed, once per view.
     pub fn forge(&mut self, context: &Context, view: View, actions: &mut Vec<Action<M>>) {
         let Some(high) = self.high.clone().filter(|_| view > self.forged) else { return };
         self.forged = view;

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Rewrites the actions of a replica.
 ///
 /// The host calls [`observe`](Behaviour::observe) before each step of the replica, [`rewrite`](Behaviour::rewrite)
-/// after it, and [`ring`](Behaviour::ring) whenever time has passed. If the host records or displays the replica's own
-/// actions, it does so between the step and the rewriting.
+/// after it, and [`ring`](Behaviour::ring) when the time of [`next`](Behaviour::next) has come. If the host records or
+/// displays the replica's own actions, it does so between the step and the rewriting.
 pub trait Behaviour<M>: Send {
     /// Observes an input before the replica does.
     fn observe(&mut self, input: &Input<M>);
@@ -30,9 +30,8 @@ pub trait Behaviour<M>: Send {
 /// What a behaviour knows about the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
-    /// The replica that misbehaves.
+    /// The misbehaving replica.
     pub me: ReplicaId,
-    /// n and f.
     pub quorum: Quorum,
     /// Lengths of signatures and proofs. A forged one has the length of a genuine one.
     pub shape: ProofShape,

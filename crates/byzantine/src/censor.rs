@@ -1,5 +1,5 @@
-//! A leader that censors some commands. It acknowledges them as an honest leader does and orders all others at full
-//! speed, so no view times out.
+//! A leader that censors some commands. It acknowledges them like an honest leader and orders all others at full speed,
+//! so no view times out.
 
 use crate::lie;
 use crate::malleable::Malleable;
@@ -38,7 +38,8 @@ impl Censor {
         }
     }
 
-    /// Acknowledges the relayed bundles. The replica inside believes that it has proposed them and would not.
+    /// Acknowledges the relayed bundles. The replica inside assumes that it has proposed them, and would not
+    /// acknowledge them.
     pub fn acknowledge<M>(&mut self, actions: &mut Vec<Action<M>>) {
         let note = |(to, bundle)| {
             let message = Envelope::Noted { bundle };

@@ -12,8 +12,8 @@ use thiserror::Error;
 /// `selective=2+3`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// `silent`: sends nothing and does not answer clients, but receives and executes. The silent leader of Gogada et
-    /// al., "An extensible framework", ApPLIED 2023, section 5.2.2, that does not vote either.
+    /// `silent`: sends nothing and does not answer clients, but receives and executes. Like the silent leader of Gogada
+    /// et al., "An extensible framework", ApPLIED 2023, section 5.2.2, but it does not vote either.
     Silent,
     /// `slow`, `slow=PERCENT`: delays its proposals by a percentage of the base view timeout, by default 80 %, so that
     /// its views barely avoid a timeout. Amir et al., "Byzantine replication under attack", DSN 2008, section 3;
@@ -22,33 +22,32 @@ pub enum Fault {
         /// Percentage of the base view timeout.
         percent: u32,
     },
-    /// `fork`: as a leader, builds on the grandparent and skips the parent, which is abandoned with its commands. The
-    /// "slow" leader of Gogada et al., ApPLIED 2023, section 5.2.2; the forking attack of Niu et al., "On the
-    /// performance of pipelined HotStuff", INFOCOM 2021. Where slots have no parents, it proposes the block for the
-    /// previous slot, which already has one.
+    /// `fork`: as a leader, builds on the grandparent, so that the parent and its commands are abandoned. The "slow"
+    /// leader of Gogada et al., ApPLIED 2023, section 5.2.2; the forking attack of Niu et al., "On the performance of
+    /// pipelined HotStuff", INFOCOM 2021. Where slots have no parents, it proposes the block for the previous slot,
+    /// which already has one.
     Fork,
-    /// `equivocate`: as a leader, proposes one block to one part of the others and another block to another part, and
-    /// votes for both. Each part is a quorum less itself, which is what each block needs. Replicas in both parts
-    /// receive both blocks, and safety rests on them. Bano et al., "Twins: BFT systems made robust", OPODIS 2021,
-    /// section 1.
+    /// `equivocate`: as a leader, proposes different blocks to two overlapping groups of the others, and votes for
+    /// both. With its own vote, each group is a quorum, as each block needs. Replicas in both groups receive both
+    /// blocks, and safety depends on them. Bano et al., "Twins: BFT systems made robust", OPODIS 2021, section 1.
     Equivocate,
-    /// `double-vote`: with each vote, also votes for another block: one that it has received for that view (and slot),
+    /// `double-vote`: with each vote, also votes for another block: one that it received for the same view (and slot),
     /// or else an invented one. Bano et al., OPODIS 2021, section 1.
     DoubleVote,
     /// `withhold-votes`: receives and leads, but does not vote.
     WithholdVotes,
-    /// `withhold-certificates`: shows a certificate only where a proposal or a timeout requires one: no advance, no
-    /// later phase, no NEW-VIEW, and its VIEW-CHANGE reports nothing as prepared. Yin et al., "HotStuff", PODC 2019,
-    /// section 4.4, discusses a replica that hides the highest certificate.
+    /// `withhold-certificates`: shows a certificate only where a proposal or a timeout requires one. It announces no
+    /// new view, starts no later phase, sends no NEW-VIEW, and reports nothing as prepared in its VIEW-CHANGE. Yin et
+    /// al., "HotStuff", PODC 2019, section 4.4, discusses a replica that hides the highest certificate.
     WithholdCertificates,
-    /// `stale-certificate`: builds on, shows and reports certificates that are two to eight older than the highest.
-    /// Locks and the highest certificate in a timeout protect against this: Yin et al., PODC 2019, section 4.4;
-    /// Gelashvili et al., "Jolteon and Ditto", FC 2022, figure 2.
+    /// `stale-certificate`: extends, shows and reports certificates that are two to eight older than the highest. Locks
+    /// and the highest certificate in a timeout protect against this: Yin et al., PODC 2019, section 4.4; Gelashvili et
+    /// al., "Jolteon and Ditto", FC 2022, figure 2.
     StaleCertificate,
     /// `forge-certificate`: shows certificates of blocks that nobody voted for, in the names of replicas that did not
-    /// sign. Where timeouts limit the age of a certificate, it forges an aggregate of them that allows an old one.
+    /// sign. Where timeouts limit the age of a certificate, it forges an aggregate of timeouts that permits an old one.
     ForgeCertificate,
-    /// `corrupt-share`: its votes and timeouts carry an invalid signature, which no certificate can contain.
+    /// `corrupt-share`: its votes and timeouts carry an invalid signature, so no certificate can include them.
     CorruptShare,
     /// `inflate-view`, `inflate-view=VIEWS`: increases the view in every message by this number, by default 1000.
     /// Winter et al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz), changes
@@ -57,8 +56,8 @@ pub enum Fault {
         /// Added to the view.
         by: u64,
     },
-    /// `replay`: after each message repeats an old one, its own or somebody else's, in its own name. Castro and Liskov,
-    /// "Practical Byzantine fault tolerance", OSDI 1999, section 2: the network may do that too.
+    /// `replay`: after each message repeats an old one in its own name, either its own or another replica's. Castro and
+    /// Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 2: the network may do that too.
     Replay,
     /// `delay`, `delay=MILLISECONDS`: delays each message, by default by 20 ms.
     Delay {
@@ -68,45 +67,44 @@ pub enum Fault {
     /// `selective`, `selective=R+R`: sends nothing to these replicas; by default, to the next f replicas in ring order.
     /// Bano et al., OPODIS 2021, section 4: partitions by sender.
     Selective {
-        /// Replicas that get nothing. Empty means the default.
+        /// Replicas that receive nothing. Empty means the default.
         deaf: Signers,
     },
-    /// `forge-state`: flips one bit in every part of a state that it sends to a replica that fetches it. Castro and
-    /// Liskov, "Proactive recovery in a Byzantine-fault-tolerant system", OSDI 2000, fetch states from peers that may
-    /// do so.
+    /// `forge-state`: flips one bit in every part of a state that it sends to a replica. Castro and Liskov, "Proactive
+    /// recovery in a Byzantine-fault-tolerant system", OSDI 2000, fetch states from peers that may do so.
     ForgeState,
     /// `stall-state`: offers a state, but does not answer replicas that fetch it.
     StallState,
-    /// `repeat-offers`: after each message to a replica, repeats the last state offer that it made to it.
+    /// `repeat-offers`: after each message to a replica, repeats its last state offer to that replica.
     RepeatOffers,
-    /// `assemble-certificate`, `assemble-certificate=VIEWS`: as soon as it has received the timeouts of a quorum less
-    /// one, adds a statement of its own, assembles their certificate and shows it before anybody else can have one. Its
-    /// statement reports a certificate this many views above the highest, by default the highest possible; with 0 it
-    /// reports genesis. It proposes nothing. This is why Aptos' timeout certificates carry the certificate that they
+    /// `assemble-certificate`, `assemble-certificate=VIEWS`: once it has received the timeouts of all but one of a
+    /// quorum, adds its own statement, assembles their certificate and shows it before any other replica can have one.
+    /// Its statement reports a certificate this many views above the highest, by default the highest possible; with 0
+    /// it reports genesis. It proposes nothing. This is why Aptos' timeout certificates carry the certificate that they
     /// report (`TwoChainTimeoutCertificate`).
     AssembleCertificate {
         /// Views above the highest certificate.
         views: u64,
     },
-    /// `forge-evidence`: once in each view, shows a timeout certificate that nobody signed; in a VIEW-CHANGE, a proof
-    /// that a nonexistent block was prepared.
+    /// `forge-evidence`: once per view, shows a timeout certificate that nobody signed; in a VIEW-CHANGE, a proof that
+    /// a nonexistent block was prepared.
     ForgeEvidence,
-    /// `pester`, `pester=QUESTIONS`: after each message, asks each of the others this many questions, by default 8, to
-    /// which it already has the answers: for a block and its ancestors, and under PBFT for all decisions since genesis.
+    /// `pester`, `pester=QUESTIONS`: after each message, sends each of the others this many requests, by default 8, for
+    /// data that it already has: a block and its ancestors, and under PBFT all decisions since genesis.
     Pester {
-        /// Questions to each replica.
+        /// Requests to each replica.
         questions: u32,
     },
-    /// `barren`: as a leader, builds on the grandparent and proposes the commands of the skipped parent again, with the
-    /// new ones. Where replicas may vote for that, its blocks are certified and hold the pending commands, but none of
-    /// them is ever committed.
+    /// `barren`: as a leader, builds on the grandparent and proposes the commands of the skipped parent again, along
+    /// with new ones. Where replicas may vote for that, its blocks are certified and contain the pending commands, but
+    /// none of them is ever committed.
     Barren,
-    /// `invent-answers`: answers every question with an invention: the state of a checkpoint that does not exist, with
-    /// bytes that can be fetched; other blocks and bundles; a standing far ahead; under PBFT a block that was not
-    /// decided. This is why Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4, require
-    /// f+1 matching answers.
+    /// `invent-answers`: answers every request with invented data: the state of a nonexistent checkpoint, with bytes
+    /// that can be fetched; other blocks and bundles; a view far ahead; under PBFT a block that was not decided. This
+    /// is why Castro and Liskov, "Practical Byzantine fault tolerance", OSDI 1999, section 4.4, require f+1 matching
+    /// answers.
     InventAnswers,
-    /// `withhold-answers`: answers no questions, and is honest otherwise.
+    /// `withhold-answers`: answers no requests, and is honest otherwise.
     WithholdAnswers,
     /// `pass-over`: as a leader, acknowledges every relayed bundle, but never proposes one in eight (chosen by digest).
     /// It orders all others at full speed. The timers of backups protect against this: Castro and Liskov, "Practical
@@ -119,21 +117,21 @@ pub enum Fault {
         bundles: u32,
     },
     /// `overfill`, `overfill=BUNDLES`: as a leader, adds this many bundles, by default 16, to each block that it
-    /// proposes, if it has enough others.
+    /// proposes, if it has enough further ones.
     Overfill {
         /// Bundles added to each block.
         bundles: u32,
     },
-    /// `KIND#K`, for a kind that lies: honest up to the K-th opportunity to lie, so that replicas that learn to
-    /// distrust it at the first lie have trusted it until then.
+    /// `KIND#K`, for a kind that lies: honest until the K-th opportunity to lie, so that replicas which distrust it
+    /// after the first lie have trusted it until then.
     Later {
         lie: Lie,
-        /// Opportunity at which it begins, from 1.
+        /// First opportunity that it takes, counted from 1.
         chance: u32,
     },
 }
 
-/// A fault with opportunities to lie, each of which it may skip.
+/// Fault with opportunities to lie, each of which it may skip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lie {
     /// [`Fault::Fork`].
@@ -163,7 +161,7 @@ impl Lie {
         Lie::ForgeState,
     ];
 
-    /// Returns the fault that lies from the first opportunity on.
+    /// Returns the fault that takes every opportunity to lie.
     pub fn fault(self) -> Fault {
         match self {
             Lie::Fork => Fault::Fork,
@@ -179,11 +177,11 @@ impl Lie {
 
 /// Upper bound on parameters: a day in milliseconds. The same bound applies to views and percentages.
 const MAX_PARAMETER: u64 = 24 * 60 * 60 * 1000;
-/// Default of `assemble-certificate`, in views above the highest certificate: far above any view that is reached.
+/// Default of `assemble-certificate`, in views above the highest certificate: far above any view that a run reaches.
 const DEFAULT_VIEWS_AHEAD: u64 = 1 << 63;
 
 impl Fault {
-    /// All faults, with default parameters, and lying from the first opportunity on.
+    /// All faults, with default parameters, taking every opportunity to lie.
     pub const ALL: [Fault; 26] = [
         Fault::Silent,
         Fault::Slow { percent: 80 },
@@ -251,13 +249,13 @@ impl Fault {
         let Fault::Selective { deaf } = self else { return None };
         let last = replicas.saturating_sub(1);
         let stranger = deaf.highest().filter(|highest| highest.index() >= replicas);
-        let strange = stranger.map(|stranger| format!("names replica {stranger}, and the last one is {last}"));
-        strange.or_else(|| deaf.contains(me).then(|| format!("names replica {me}, which is the one that sends")))
+        let strange = stranger.map(|stranger| format!("names replica {stranger}, but the last one is {last}"));
+        strange.or_else(|| deaf.contains(me).then(|| format!("names replica {me}, which is the sender itself")))
     }
 
-    /// Returns whether the replica makes statements that an honest one would not. A replica that only says less, later
-    /// or again does not lie: nothing can be proven against it. Parts of a state are not signed, so forging them is no
-    /// statement.
+    /// Returns whether the replica makes statements that an honest one would not. A replica that only omits, delays or
+    /// repeats statements does not lie, and nothing can be proven against it. Parts of a state are not signed, so a
+    /// forged part is not a statement.
     pub fn lies(self) -> bool {
         match self {
             Fault::Silent
@@ -314,12 +312,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Error for a text that names no fault.
+/// Error for a text that is not a fault.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("`{given}` is no fault: {why}")]
+#[error("`{given}` is not a fault: {why}")]
 pub struct BadFault {
     pub given: String,
-    /// What is wrong with the text, and what would be valid.
+    /// The problem, and the valid forms.
     pub why: String,
 }
 
@@ -337,12 +335,12 @@ impl FromStr for Fault {
         };
         let Some(fault) = Fault::ALL.into_iter().find(|fault| fault.name() == name) else {
             let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-            return Err(bad(format!("there are {}", names.join(", "))));
+            return Err(bad(format!("use one of {}", names.join(", "))));
         };
         let Some(parameter) = parameter else { return Ok(fault) };
         let number = |least: u64| match parameter.parse::<u64>() {
             Ok(number) if (least..=MAX_PARAMETER).contains(&number) => Ok(number),
-            _ => Err(bad(format!("`{parameter}` is no whole number from {least} to {MAX_PARAMETER}"))),
+            _ => Err(bad(format!("`{parameter}` is not a whole number from {least} to {MAX_PARAMETER}"))),
         };
         Ok(match fault {
             Fault::Slow { .. } => Fault::Slow { percent: number(0)? as u32 },
@@ -361,18 +359,18 @@ impl FromStr for Fault {
 fn later(name: &str, chance: &str) -> Result<Fault, String> {
     let Some(lie) = Lie::ALL.into_iter().find(|lie| lie.fault().name() == name) else {
         let names: Vec<&str> = Lie::ALL.iter().map(|lie| lie.fault().name()).collect();
-        return Err(format!("`#` says at which chance one of these begins: {}", names.join(", ")));
+        return Err(format!("`#` gives the opportunity at which one of these begins: {}", names.join(", ")));
     };
     match chance.parse() {
         Ok(chance) if chance > 0 => Ok(Fault::Later { lie, chance }),
-        _ => Err(format!("`{chance}` is no whole number from 1")),
+        _ => Err(format!("`{chance}` is not a whole number from 1")),
     }
 }
 
 fn replicas(text: &str) -> Result<Signers, String> {
     let replica = |part: &str| match part.parse::<u16>() {
         Ok(replica) if usize::from(replica) < MAX_REPLICAS => Ok(ReplicaId(replica)),
-        _ => Err(format!("`{part}` is no replica; write them as in selective=2+3")),
+        _ => Err(format!("`{part}` is not a replica; write replicas as in selective=2+3")),
     };
     text.split('+').map(replica).collect()
 }
@@ -389,11 +387,11 @@ impl<'de> Deserialize<'de> for Fault {
     }
 }
 
-/// A fault and when it starts.
+/// Fault and its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Misbehaviour {
     pub fault: Fault,
-    /// Delay after the start of the host. The replica is honest before.
+    /// Delay after the start of the host, during which the replica is honest.
     pub start: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! A liar that keeps clients' bundles and uses them to do harm: useless relays and overfull blocks.
+//! A replica that keeps clients' bundles for useless relays and oversized blocks.
 
 use crate::lie;
 use crate::malleable::Malleable;
@@ -7,21 +7,20 @@ use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::Bundle;
 use std::collections::VecDeque;
 
-/// Bundles to keep. An executed bundle has left the pools of the others long before it is relayed for the last time.
+/// Maximum number of bundles to keep. An executed bundle has left the others' pools long before its last relay.
 const MAX_KEPT: usize = 4096;
 
 /// Bundles in the order in which clients sent them.
 #[derive(Default)]
 pub struct Hoard {
     bundles: VecDeque<Bundle>,
-    /// Number of the newest bundles that were not relayed yet.
+    /// Number of the newest bundles that were not yet relayed.
     fresh: usize,
     /// Index of the old bundle to relay next.
     next: usize,
 }
 
 impl Hoard {
-    /// Observes bundles from clients.
     pub fn hear<M>(&mut self, input: &Input<M>) {
         let Input::Submit { bundles, .. } = input else { return };
         for bundle in bundles {
@@ -33,7 +32,7 @@ impl Hoard {
         self.fresh = (self.fresh + bundles.len()).min(MAX_KEPT);
     }
 
-    /// Whenever the replica sends something, relays new bundles, and `old` older ones in turn, to all others.
+    /// When the replica sends something, also relays all new bundles, and `old` older ones in turn, to all others.
     pub fn flood<M>(&mut self, old: usize, actions: &mut Vec<Action<M>>) {
         if !actions.iter().any(|action| matches!(action, Action::Send { .. })) {
             return;
@@ -51,8 +50,8 @@ impl Hoard {
         }));
     }
 
-    /// Returns the proposal with `more` additional bundles: the newest ones that it does not contain. Their contents
-    /// are attached if the proposal attaches its own.
+    /// Returns the proposal with `more` further bundles: the newest ones that it does not contain. Includes their
+    /// contents if the proposal includes its own.
     pub fn overfill<M: Malleable>(&self, message: &M, more: usize) -> Option<M> {
         let (block, carried) = message.proposed()?;
         let more = self.bundles.iter().rev().filter(|bundle| !block.payload.contains(&bundle.digest())).take(more);

@@ -1,7 +1,7 @@
-//! Invented answers to every kind of question.
+//! Invented answers to every kind of request.
 //!
-//! The inventions are as consistent as possible: an offered state can be fetched, and a block that was supposedly
-//! decided comes with its bytes. They test the recipient's checks, not its patience.
+//! The inventions are as consistent as possible: an offered state can be fetched, and an allegedly decided block comes
+//! with its bytes. They test the recipient's checks, not its timeouts.
 
 use crate::behaviour::Context;
 use crate::lie;
@@ -14,17 +14,16 @@ use quorate_types::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Inventions of each kind to keep.
+/// Number of inventions of each kind to keep.
 const MAX_KEPT: usize = 64;
 /// Factor from the height of a real state to that of an invented one. Checkpoint heights are multiples of the first
 /// one.
 const TIMES_AS_HIGH: u64 = 2;
-/// Views by which an invented standing is ahead of the real one.
+/// Number of views by which an invented view is ahead of the real one.
 const VIEWS_AHEAD: u64 = 1000;
-/// Client in whose name commands are invented.
+/// Origin of invented commands.
 const NOBODY: ClientId = ClientId(0xdead);
 
-/// Inventions so far.
 pub struct Inventor<M> {
     /// Maps the height of each invented state to the height of the real state whose bytes it uses.
     states: BTreeMap<Height, Height>,
@@ -43,7 +42,7 @@ impl<M> Default for Inventor<M> {
 }
 
 impl<M: Malleable> Inventor<M> {
-    /// Observes a question, and queues an invented answer if the replica inside has none or would answer otherwise.
+    /// Observes a request, and queues an invented answer if the replica inside has none or would answer differently.
     pub fn hear(&mut self, context: &Context, input: &Input<M>) {
         let Input::Receive { from, message } = input else { return };
         match message {
@@ -108,7 +107,7 @@ impl<M: Malleable> Inventor<M> {
         Envelope::Offer { checkpoint }
     }
 
-    /// Appends the queued answers, and redirects reads of invented states to real ones.
+    /// Appends the queued answers, and redirects reads of invented states to real states.
     pub fn act(&mut self, actions: &mut Vec<Action<M>>) {
         for action in actions.iter_mut() {
             if let Action::ReadState { height, .. } = action
@@ -122,7 +121,7 @@ impl<M: Malleable> Inventor<M> {
     }
 }
 
-/// Returns the block moved to the next view.
+/// Returns the same block in the next view.
 fn other_block(block: &Block) -> Arc<Block> {
     let (view, payload) = (block.view.next(), block.payload.clone());
     Block::new(view, block.author, block.justify.clone(), payload).into()

@@ -1,11 +1,11 @@
 //! quorate: Byzantine behaviours for tests and experiments.
 //!
 //! A [`Behaviour`] sits between an honest replica and its host, which signs. It observes the inputs of the replica and
-//! rewrites its actions. Honest code is therefore never forked, every behaviour works with every protocol in every
-//! host, and a false statement carries the signature of the replica that makes it and no other.
+//! rewrites its actions. The honest code therefore needs no variants, every behaviour works with every protocol in
+//! every host, and a false statement is signed by the misbehaving replica only.
 //!
-//! [`fault`] lists the behaviours, [`lie`] turns one message into another, [`assembler`] makes certificates,
-//! [`inventor`] makes up answers, [`censor`] leaves commands out, and [`wrapper`] decides who receives which message.
+//! [`fault`] lists the behaviours, [`lie`] modifies messages, [`assembler`] makes certificates, [`inventor`] invents
+//! answers, [`censor`] omits commands, and [`wrapper`] decides which replica receives which message.
 
 pub mod assembler;
 pub mod behaviour;

@@ -1,5 +1,5 @@
-//! Functions that turn one message into another. Each takes an honest message and returns its replacement, or `None` if
-//! it does not apply to that message or lacks the material.
+//! Functions that modify a message. Each takes an honest message and returns its replacement, or `None` if it does not
+//! apply to that message or lacks the material.
 
 use crate::behaviour::Context;
 use crate::malleable::Malleable;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Byte that fills invalid signatures.
 const NOT_A_SIGNATURE: u8 = 0xa5;
-/// Age that a forged aggregate claims for the highest certificate, in certificates.
+/// Age of the highest certificate that a forged aggregate claims, in certificates.
 const FORGED_AGE: usize = 2;
 
 /// Returns the proposal on its grandparent; with slots, for the previous slot.
@@ -228,7 +228,7 @@ fn not_signatures(length: usize) -> Bytes {
     vec![NOT_A_SIGNATURE; length.max(1)].into()
 }
 
-/// Returns the digest of nothing, derived from a real digest.
+/// Returns a digest without a preimage, derived from a real digest.
 fn invented(digest: &Digest) -> Digest {
     Digest(digest.0.map(|byte| !byte))
 }

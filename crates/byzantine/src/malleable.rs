@@ -1,9 +1,8 @@
 //! The parts of a message that an adversary can change in any protocol: the proposed block, the view, and the
-//! certificates shown.
+//! certificates.
 //!
-//! Changes happen between the replica that acts and the host that signs. A changed message is consistent, as if the
-//! sender had meant it from the beginning, and carries the sender's own signature. The signatures of others stay as
-//! they are.
+//! Changes happen between the replica and the host that signs. A changed message is consistent, as if the sender had
+//! created it that way, and carries the sender's own signature. The signatures of others remain unchanged.
 
 use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
@@ -27,20 +26,19 @@ pub trait Malleable: Message {
     /// Replaces the view that the message belongs to. Leaves messages without a view unchanged.
     fn claim_view(&mut self, view: View);
 
-    /// Replaces the certificates. If the new base no longer shows that the view has begun, adds the evidence that it
-    /// has.
+    /// Replaces the certificates. If the new base no longer proves that the view has begun, adds evidence of that.
     ///
     /// # Panics
     /// If a block would be built on a certificate with attachments.
     fn show(&mut self, choose: Choose<'_>);
 
-    /// Returns a message that shows certificates for their own sake, if the protocol has one: the highest that a block
+    /// Returns a message whose only purpose is to show certificates, if the protocol has one: the highest that a block
     /// may extend, and optionally the one that began the view.
     fn showing(_high: Certificate, _evidence: Option<Certificate>) -> Option<Self> {
         None
     }
 
-    /// Returns a message in which a replica that has executed nothing asks for everything it lacks, if the protocol has
+    /// Returns a message in which a replica that has executed nothing requests everything it lacks, if the protocol has
     /// one.
     fn asking(_view: View) -> Option<Self> {
         None
@@ -56,8 +54,8 @@ pub trait Malleable: Message {
         None
     }
 
-    /// Adds the claim that the block of a proof is prepared, if the message reports what is prepared. Returns whether
-    /// it does.
+    /// Adds the claim that the block of a proof is prepared, if the message reports prepared blocks. Returns whether it
+    /// does.
     fn claim_prepared(&mut self, _proof: Certificate) -> bool {
         false
     }
@@ -175,8 +173,8 @@ impl Malleable for PbftMessage {
         }
     }
 
-    /// The selection in a NEW-VIEW follows from statements that others signed: the proofs can be replaced, but not what
-    /// they prove.
+    /// The selection in a NEW-VIEW follows from statements that others signed: the proofs can be replaced, but not the
+    /// facts that they prove.
     fn show(&mut self, choose: Choose<'_>) {
         let retain = |prepared: &mut Vec<Certificate>, choose: Choose<'_>| {
             *prepared = prepared.iter().filter_map(|proof| choose(Role::Prepared, proof)).collect();
@@ -228,14 +226,14 @@ impl Malleable for PbftMessage {
     }
 }
 
-/// Makes a VIEW-CHANGE state the certificates that it shows.
+/// Updates a VIEW-CHANGE so that it states the certificates that it shows.
 fn declare(vote: &mut Vote, checkpoint: &Certificate, prepared: &[Certificate]) {
     let subjects: Vec<_> = prepared.iter().map(|proof| proof.subject).collect();
     vote.subject.height = checkpoint.subject.height;
     vote.subject.digest = Declaration::digest(&checkpoint.subject, &subjects);
 }
 
-/// Work that is generic over protocols whose messages a liar can change, which are all protocols.
+/// Generic work for protocols with modifiable messages, which are all protocols.
 pub trait ForMalleable {
     type Output;
     /// Does the work for one protocol.

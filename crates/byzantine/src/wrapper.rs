@@ -1,8 +1,8 @@
-//! Decides which messages of a misbehaving replica reach whom.
+//! Decides which replica receives which message of a misbehaving replica.
 //!
-//! Messages of a replica to itself are left alone: they are part of how it works, and nobody else sees them. The
-//! replica inside therefore stays honest and consistent, whatever the others receive. It may only come to hear of
-//! blocks that were made up in its name, and is given those as soon as it asks for them.
+//! Messages of a replica to itself are left alone: they are part of its operation, and no other replica sees them. The
+//! replica inside therefore stays honest and consistent, independently of the messages to others. It may hear of blocks
+//! that were invented in its name, and gets them as soon as it requests them.
 
 use crate::assembler::Assembler;
 use crate::behaviour::{Behaviour, Context};
@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Made-up proposals to keep, for as long as somebody may ask for them or vote on them.
+/// Number of invented proposals to keep, since others may request them or vote for them.
 const MAX_MADE_UP_KEPT: usize = 64;
 /// Messages to keep for replay.
 const MAX_REPEATED_KEPT: usize = 64;
-/// Range that the age of stale certificates cycles through, in certificates.
+/// Range of ages of stale certificates, in certificates, which the wrapper cycles through.
 const STALE_STEPS: std::ops::RangeInclusive<u64> = 2..=8;
 
 /// A message on its way to others.
@@ -66,9 +66,9 @@ pub struct Wrapper<M> {
     memory: Memory,
     /// Delayed actions, in order of time.
     held: VecDeque<(Time, Action<M>)>,
-    /// Made-up proposals, by the digest of the honest proposal that they replace or accompany.
+    /// Invented proposals, by the digest of the honest proposal that they replace or accompany.
     made_up: VecDeque<(Digest, M)>,
-    /// Messages to replay, with whether each is the replica's own and needs a signature.
+    /// Messages to replay. The flag is true for the replica's own messages, which need a signature.
     repeated: VecDeque<(M, bool)>,
     /// Last state offered to each replica.
     offered: BTreeMap<ReplicaId, Envelope<M>>,
@@ -77,7 +77,7 @@ pub struct Wrapper<M> {
     censor: Censor,
     hoard: Hoard,
     lies: u64,
-    /// Opportunities to lie that are still skipped.
+    /// Number of opportunities to lie that are still to be skipped.
     patience: u32,
 }
 
@@ -122,7 +122,7 @@ impl<M: Malleable> Wrapper<M> {
             }
             Fault::Delay { ms } => self.held.push_back((now + Duration::from_millis(ms), sent.action())),
             Fault::WithholdVotes if purpose == Some(Purpose::Vote) => {}
-            // A block of its own would help the replicas that its certificates have stalled.
+            // An own block would help the replicas that its certificates have stalled.
             Fault::AssembleCertificate { .. } if purpose == Some(Purpose::Proposal) => {}
             Fault::WithholdCertificates if purpose == Some(Purpose::Certificate) => {}
             Fault::WithholdAnswers if is_answer(&sent.message) => {}
@@ -149,7 +149,7 @@ impl<M: Malleable> Wrapper<M> {
         }
     }
 
-    /// Returns whether to lie this time.
+    /// Returns whether to take this opportunity to lie.
     fn seizes(&mut self) -> bool {
         let waits = self.patience > 0;
         self.patience -= u32::from(waits);
@@ -231,7 +231,7 @@ impl<M: Malleable> Wrapper<M> {
         out.push(instead.map_or(sent.clone(), |lie| sent.saying(lie)).action());
     }
 
-    /// Returns the made-up rival of a proposal, and makes it on the first call.
+    /// Returns the invented rival of a proposal, which the first call creates.
     fn proposal_instead(&mut self, message: &M, make: fn(&M, &Memory) -> Option<M>) -> Option<M> {
         self.made_up_before(message).or_else(|| {
             let lie = make(message, &self.memory).filter(|_| self.seizes())?;
@@ -268,15 +268,15 @@ impl<M: Malleable> Wrapper<M> {
         Some(lie)
     }
 
-    /// Returns a vote for the made-up rival of the block that this vote is for.
+    /// Returns a vote for the invented rival of the block that this vote is for.
     fn vote_instead(&self, message: &M) -> Option<M> {
         let honest = message.clone().vote_to_sign()?.subject.digest;
         let (_, lie) = self.made_up.iter().find(|(digest, _)| *digest == honest)?;
         lie::vote_for(message, lie.proposed()?.0)
     }
 
-    /// Sends the honest proposal to one part of the others and a rival to another; replicas in both parts receive both.
-    /// The vote collector gets a vote for each.
+    /// Sends the honest proposal to one group of the others and a rival to another; replicas in both groups receive
+    /// both. The vote collector gets a vote for each.
     fn equivocate(&mut self, message: &M, sent: Sent<M>, out: &mut Vec<Action<M>>) {
         let second_vote = self.vote_instead(message).map(|lie| sent.saying(lie));
         let rival = self.proposal_instead(message, lie::rival).map(|lie| sent.saying(lie));
@@ -341,7 +341,7 @@ impl<M: Malleable> Wrapper<M> {
         }
     }
 
-    /// Returns the block that was made up in the replica's name, if the replica asks for it.
+    /// Returns the block that was invented in the replica's name, if the replica requests it.
     fn own_lie(&self, wanted: &Envelope<M>) -> Option<Arc<Block>> {
         let Envelope::FetchBlocks { digest, .. } = wanted else { return None };
         let blocks = self.made_up.iter().filter_map(|(_, lie)| lie.proposed());

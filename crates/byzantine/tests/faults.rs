@@ -1,11 +1,11 @@
-//! Faults as text, and what of them cannot be.
+//! Faults as text, and impossible faults.
 
 use quorate_byzantine::{Fault, Lie};
 use quorate_types::{ReplicaId, Signers};
 use std::collections::BTreeSet;
 
 #[test]
-fn every_fault_has_a_name_of_its_own_and_is_read_back() {
+fn every_fault_has_a_unique_name_and_is_parsed_back() {
     let names: BTreeSet<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
     assert_eq!(names.len(), Fault::ALL.len());
     for fault in Fault::ALL {
@@ -28,19 +28,19 @@ fn every_fault_has_a_name_of_its_own_and_is_read_back() {
 }
 
 #[test]
-fn what_is_no_fault_is_refused_with_what_helps() {
+fn an_invalid_fault_is_refused_with_a_remedy() {
     for (text, words) in [
         ("slient", &["silent", "selective"][..]),
         ("", &["silent"]),
         ("silent=1", &["`silent` takes no parameter"]),
-        ("slow=", &["`` is no whole number"]),
-        ("slow=-1", &["`-1` is no whole number"]),
+        ("slow=", &["`` is not a whole number"]),
+        ("slow=-1", &["`-1` is not a whole number"]),
         ("delay=99999999999", &["to 86400000"]),
         ("inflate-view=0", &["from 1"]),
-        ("selective=1+x", &["`x` is no replica", "selective=2+3"]),
-        ("selective=256", &["`256` is no replica"]),
-        ("silent#2", &["at which chance", "forge-state"]),
-        ("fork#0", &["`0` is no whole number from 1"]),
+        ("selective=1+x", &["`x` is not a replica", "selective=2+3"]),
+        ("selective=256", &["`256` is not a replica"]),
+        ("silent#2", &["the opportunity at which", "forge-state"]),
+        ("fork#0", &["`0` is not a whole number from 1"]),
     ] {
         let error = text.parse::<Fault>().expect_err(text).to_string();
         words.iter().for_each(|word| assert!(error.contains(word), "{text:?}: {error}"));
@@ -48,11 +48,11 @@ fn what_is_no_fault_is_refused_with_what_helps() {
 }
 
 #[test]
-fn a_fault_that_names_a_stranger_or_its_own_replica_does_not_fit() {
+fn a_fault_that_names_an_unknown_replica_or_its_sender_is_refused() {
     let selective = |replica| Fault::Selective { deaf: [ReplicaId(replica)].into_iter().collect() };
     assert_eq!(selective(3).misfit(ReplicaId(0), 4), None);
-    assert!(selective(4).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("replica 4, and the last one is 3")));
-    assert!(selective(0).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("the one that sends")));
+    assert!(selective(4).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("replica 4, but the last one is 3")));
+    assert!(selective(0).misfit(ReplicaId(0), 4).is_some_and(|why| why.contains("the sender itself")));
     for lie in Lie::ALL {
         let later = Fault::Later { lie, chance: 2 };
         assert_eq!((later.to_string().parse(), later.lies()), (Ok(later), lie.fault().lies()));

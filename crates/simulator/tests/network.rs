@@ -41,7 +41,7 @@ fn faults_that_do_not_fit_are_refused() {
     let strike = fault("kind = \"strike\"\nreplica = 2\npoint = 7");
     let misbehave = |how: &str| format!("[[faults]]\nkind = \"misbehave\"\nreplica = 1\nfault = \"{how}\"\n");
     for (text, words) in [
-        (fault("kind = \"pause\"\nat_ms = 0\nreplica = 4"), "`faults[0]`: names replica 4, and the last one is 3"),
+        (fault("kind = \"pause\"\nat_ms = 0\nreplica = 4"), "`faults[0]`: names replica 4, but the last one is 3"),
         (strike.clone() + &strike, "`faults[1]`: strikes replica 2 down again"),
         (misbehave("silent") + &misbehave("fork"), "`faults[1]`: makes replica 1 misbehave in a second way"),
     ] {

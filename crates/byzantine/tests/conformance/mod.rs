@@ -1,5 +1,5 @@
-//! Every behaviour under every protocol, in the simulator: nobody honest disagrees or is accused, and where the protocol promises it the
-//! cluster goes on.
+//! Runs every behaviour under every protocol in the simulator: honest replicas agree and are not accused, and the
+//! cluster makes progress where the protocol guarantees it.
 
 mod voted_out;
 mod world;
@@ -29,9 +29,10 @@ macro_rules! for_every_protocol {
 
 quorate_consensus::each_protocol!(for_every_protocol);
 
-/// As many as may be faulty, in different ways at the same time, the first leader among them: nobody honest disagrees.
+/// With as many faulty replicas as are tolerated, in different ways at once and including the first leader, honest
+/// replicas agree.
 #[test]
-fn two_of_seven_break_nothing() {
+fn two_faulty_replicas_of_seven_violate_nothing() {
     for (number, protocol) in ProtocolKind::ALL.iter().enumerate() {
         for (at, one) in Fault::ALL.into_iter().enumerate() {
             let other = Fault::ALL[(at + 1 + number) % Fault::ALL.len()];
@@ -48,7 +49,7 @@ fn two_of_seven_break_nothing() {
     }
 }
 
-/// Each fault under each kind of leader, of the first leader and of somebody else.
+/// Runs each fault under each kind of leader, at the first leader and at another replica.
 fn every_fault(protocol: ProtocolKind) {
     for fault in Fault::ALL.into_iter().filter(|fault| !needs_trouble(fault)) {
         for leader in protocol.leaders() {
@@ -60,9 +61,9 @@ fn every_fault(protocol: ProtocolKind) {
                 if let Err(why) = promise(protocol, *leader, fault) {
                     println!("{case}: {why}");
                 } else {
-                    let load = report.load.as_ref().expect("the run came to its end");
-                    assert!(load.completed > 0, "{case}: nothing is ordered");
-                    assert!(load.longest_gap < PATIENCE, "{case}: nothing is ordered for {:?}", load.longest_gap);
+                    let load = report.load.as_ref().expect("the run was completed");
+                    assert!(load.completed > 0, "{case}: no command is ordered");
+                    assert!(load.longest_gap < PATIENCE, "{case}: no command is ordered for {:?}", load.longest_gap);
                 }
                 check_evidence(&report, protocol, *leader, faulty, fault, &case);
             }
@@ -70,8 +71,8 @@ fn every_fault(protocol: ProtocolKind) {
     }
 }
 
-/// Faults under each kind of leader, of a replica that hears everything first and is heard first, after views that timed out. It
-/// goes on to the end, and so does the cluster; what it may lose on top of the usual is the time in which its leader was cut off.
+/// Runs faults of a replica with the lowest latency to all others, under each kind of leader, after views that timed
+/// out. The run completes; apart from the usual delay, it may only lose the time in which its leader was partitioned.
 fn every_fault_nearby(protocol: ProtocolKind) {
     for fault in WORTH_MORE_NEARBY {
         for leader in protocol.leaders() {
@@ -81,16 +82,16 @@ fn every_fault_nearby(protocol: ProtocolKind) {
             let mut spec = nearer(spec(protocol, *leader, NEAR, fault), NEAR);
             spec.load.duration = 3 * PATIENCE;
             let report = run(&spec, 1, &commands);
-            let case = format!("{fault} of replica {NEAR}, who is near, under {protocol} with {leader} leaders");
+            let case = format!("{fault} of nearby replica {NEAR} under {protocol} with {leader} leaders");
             assert_eq!(report.complaint, None, "{case}: {}", report.transcript.join("\n"));
-            let load = report.load.as_ref().expect("the run came to its end");
-            assert!(load.completed > 0, "{case}: nothing is ordered");
-            assert!(load.longest_gap < 2 * PATIENCE, "{case}: nothing is ordered for {:?}", load.longest_gap);
+            let load = report.load.as_ref().expect("the run was completed");
+            assert!(load.completed > 0, "{case}: no command is ordered");
+            assert!(load.longest_gap < 2 * PATIENCE, "{case}: no command is ordered for {:?}", load.longest_gap);
         }
     }
 }
 
-/// What is worth more to one who hears everything first and is heard first.
+/// Faults that do more harm at a replica with low latency.
 const WORTH_MORE_NEARBY: [Fault; 9] = [
     Fault::AssembleCertificate { views: 1 << 63 },
     Fault::AssembleCertificate { views: 1 },
@@ -103,18 +104,19 @@ const WORTH_MORE_NEARBY: [Fault; 9] = [
     Fault::Replay,
 ];
 
-/// Who is near: it leads neither first nor second.
+/// The nearby replica, which leads neither the first nor the second view.
 const NEAR: u16 = 3;
 
-/// Without trouble nobody is away, and nobody fetches a state.
+/// Returns whether the fault only shows if some replica is away and has to fetch a state.
 fn needs_trouble(fault: &Fault) -> bool {
     matches!(fault, Fault::ForgeState | Fault::StallState | Fault::RepeatOffers)
 }
 
-/// The longest time that one faulty replica may hold a cluster up: 8 view timeouts of a leader who has nothing committed, and some more.
+/// Maximum time that one faulty replica may delay a cluster: 8 view timeouts of a leader that has committed nothing,
+/// with a margin.
 const PATIENCE: Duration = Duration::from_millis(20 * world::VIEW_TIMEOUT_MS);
 
-/// Why progress is not promised, if it is not.
+/// Returns why progress is not guaranteed, if it is not.
 fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(), &'static str> {
     let three_chain = protocol.chain_length() == 3;
     let fails_its_views = matches!(
@@ -129,7 +131,7 @@ fn promise(protocol: ProtocolKind, leader: LeaderKind, fault: Fault) -> Result<(
     }
 }
 
-/// What can be proven is proven, and of nobody else.
+/// Checks that provable faults are proven, and that only the faulty replica is accused.
 fn check_evidence(
     report: &SimReport,
     protocol: ProtocolKind,
@@ -142,7 +144,7 @@ fn check_evidence(
     let evidence: Vec<&String> = honest.flat_map(|status| &status.evidence).collect();
     let about = format!("replica {faulty} signed two ");
     assert!(evidence.iter().all(|line| line.starts_with(&about)), "{case}: {evidence:?}");
-    // A leader for good hears its own votes only, and who never leads proposes nothing.
+    // A permanent leader receives only its own votes, and a replica that never leads proposes nothing.
     let leads = faulty == LEADER || leader != LeaderKind::Fixed;
     let is_heard = faulty != LEADER || leader != LeaderKind::Fixed;
     let provable = match fault {
@@ -151,11 +153,12 @@ fn check_evidence(
         Fault::Fork => leads && protocol.has_slots(),
         _ => false,
     };
-    assert!(!provable || !evidence.is_empty(), "{case}: the two statements were heard by one replica");
-    assert!(fault.lies() || evidence.is_empty(), "{case}: nothing false was said, and yet: {evidence:?}");
+    assert!(!provable || !evidence.is_empty(), "{case}: one replica received both statements");
+    assert!(fault.lies() || evidence.is_empty(), "{case}: no false statement was made, but: {evidence:?}");
 }
 
-/// The same with trouble in the network on top, and then peace: the honest replicas have to make progress within a bound of views.
+/// Runs each fault with network faults, which then end: the honest replicas must make progress within a bounded number
+/// of views.
 fn every_fault_in_trouble(protocol: ProtocolKind) {
     for fault in Fault::ALL {
         for seed in seeds() {

@@ -1,4 +1,4 @@
-//! Four replicas of which one misbehaves.
+//! Four replicas, one of them misbehaving.
 
 use quorate_applications::ApplicationKind;
 use quorate_byzantine::Fault;
@@ -14,30 +14,30 @@ use quorate_simulator::{CostTable, NetworkSpec, Signatures, SimSpec};
 use quorate_types::Quorum;
 use std::time::Duration;
 
-/// The leader of the first view, and the only one under `fixed` as long as its views succeed.
+/// The leader of the first view, and under `fixed` the only leader as long as its views succeed.
 pub const LEADER: u16 = 0;
-/// Somebody else, whose votes arrive before a quorum is full: all take equally long, and arrive in the order of the replicas.
+/// Another replica whose votes arrive before a quorum is complete: latencies are equal, so votes arrive in the order of
+/// the replicas.
 pub const OTHER: u16 = 1;
-/// The base of view timeouts.
+/// Base of view timeouts.
 pub const VIEW_TIMEOUT_MS: u64 = 50;
-/// One way to a replica that is nearer than the others are to each other, in milliseconds: they need 1.
+/// One-way latency to a nearby replica in milliseconds; between all others it is 1.
 const NEAR_MS: f64 = 0.2;
-/// How long the first leader is cut off, in milliseconds: three view timeouts.
+/// Time for which the first leader is partitioned, in milliseconds: three view timeouts.
 const CUT_OFF_MS: f64 = 3.0 * VIEW_TIMEOUT_MS as f64;
-/// Seeds of each pair in trouble; `QUORATE_SIM_SEEDS=<count>` runs more.
+/// Seeds of each pair under network faults; `QUORATE_SIM_SEEDS=<count>` runs more.
 const SEEDS: u64 = 1;
 
-/// Commands of 64 bytes.
+/// Returns a workload of 64-byte commands.
 pub fn commands() -> Box<dyn Workload> {
     workload(&WorkloadKind::Fixed, 64, 1, 1, None).expect("a sound workload")
 }
 
-/// The seeds to run.
 pub fn seeds() -> std::ops::Range<u64> {
     0..std::env::var("QUORATE_SIM_SEEDS").map_or(SEEDS, |count| count.parse().expect("a number"))
 }
 
-/// A cluster with a faulty replica, under a light load for a second and a half.
+/// Returns a cluster with a faulty replica, under a light load for a second and a half.
 pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Fault) -> SimSpec {
     let mut network = NetworkSpec { delay: Delay::Constant { mean_ms: 1.0 }, ..NetworkSpec::default() };
     network.faults.push(FaultSpec::Misbehave { at_ms: 0.0, replica: faulty, fault });
@@ -72,7 +72,7 @@ pub fn spec(protocol: ProtocolKind, leader: LeaderKind, faulty: u16, fault: Faul
     }
 }
 
-/// The same with seven replicas, of which another one misbehaves too, for half a second.
+/// Returns a cluster of seven replicas with two faulty ones, for half a second.
 pub fn two_of_seven(mut spec: SimSpec, other: Fault) -> SimSpec {
     spec.quorum = Quorum::of(7).expect("a sound size");
     spec.network.faults.push(FaultSpec::Misbehave { at_ms: 0.0, replica: OTHER, fault: other });
@@ -80,8 +80,8 @@ pub fn two_of_seven(mut spec: SimSpec, other: Fault) -> SimSpec {
     spec
 }
 
-/// The same with the faulty replica nearer to the others than they are to each other, and the first leader cut off from the other replicas
-/// at first: views time out before anything is ordered.
+/// Returns a cluster in which the faulty replica is closer to the others than they are to each other, and the first
+/// leader is partitioned from the other replicas at first: views time out before any command is ordered.
 pub fn nearer(mut spec: SimSpec, faulty: u16) -> SimSpec {
     let others = || (0..spec.quorum.replicas() as u16).filter(move |other| *other != faulty).map(End::Replica);
     let near = |(from, to): (End, End)| LinkSpec { from, to, delay_ms: Some(NEAR_MS), loss: None };
@@ -98,13 +98,13 @@ pub fn nearer(mut spec: SimSpec, faulty: u16) -> SimSpec {
     spec
 }
 
-/// The same with trouble drawn from the seed for a second, and then a healed core.
+/// Returns a cluster with random network faults for a second, which are then healed for a core of replicas.
 pub fn troubled(mut spec: SimSpec) -> SimSpec {
     spec.chaos = Some(Duration::from_secs(1));
     spec.load.duration = Duration::from_secs(3600);
     spec.load.drain = Duration::ZERO;
     spec.load.mode = LoadMode::Open { rate: 1000.0, max_outstanding: 100_000 };
-    // Whoever is away for longer than a moment has to fetch a state.
+    // A replica that is away for longer than a moment has to fetch a state.
     (spec.consensus.retained_blocks, spec.consensus.retained_bytes) = (120, 1 << 20);
     spec
 }

@@ -1,4 +1,4 @@
-//! Certificates that a liar makes of what it hears, and lies that begin late.
+//! Certificates that a Byzantine replica assembles from others' messages, and lies that begin late.
 
 use super::samples::{ME, Mouth, Sample, assert_fits, main_certificate, quorum, sends, signed};
 use quorate_byzantine::{Fault, Lie};
@@ -10,7 +10,7 @@ use quorate_consensus::seam::Role;
 use quorate_consensus::{Action, Envelope, Input, To};
 use quorate_types::{Attachment, Certificate, ReplicaId, View};
 
-/// Replica `from` gives view 5 up, signed with its number.
+/// Returns the timeout of replica `from` in view 5, with the replica's number as its signature.
 fn timeout<M: Sample>(from: u16, known: &Certificate) -> Input<M> {
     let mut message = M::timeout(5, known);
     let vote = message.vote_to_sign().expect("a timeout is signed");
@@ -20,44 +20,45 @@ fn timeout<M: Sample>(from: u16, known: &Certificate) -> Input<M> {
 
 fn evidence<M: Sample>(message: &M) -> Certificate {
     let shown = message.certificates();
-    shown.into_iter().find(|(role, _)| *role == Role::Evidence).expect("it shows evidence").1.clone()
+    shown.into_iter().find(|(role, _)| *role == Role::Evidence).expect("it contains evidence").1.clone()
 }
 
-/// With the timeouts of two others it says its own to itself, and shows the certificate of the three when that is signed.
+/// With the timeouts of two others it sends its own to itself, and shows the certificate of the three once that is
+/// signed.
 fn assembles<M: Sample>(views: u64, told: u64) {
     let known = M::certificate(&M::chain(4)[3]);
     let mut mouth = Mouth::<M>::new(Fault::AssembleCertificate { views });
     mouth.observe(&timeout(1, &known));
-    assert_eq!(mouth.rewrite(0, Vec::new()), [], "one is too few");
+    assert_eq!(mouth.rewrite(0, Vec::new()), [], "one timeout is not enough");
     mouth.observe(&timeout(2, &known));
     let own = mouth.rewrite(0, Vec::new());
     let [Action::Send { to: To::One(ME), message: Envelope::Protocol(own), sign: true, .. }] = &own[..] else {
-        panic!("it says its statement to itself, to have it signed: {own:?}")
+        panic!("it sends its statement to itself for a signature: {own:?}")
     };
     assert_eq!(signed(own).attachment, Attachment::HighView(View(told)));
     let mut own = own.clone();
     own.vote_to_sign().expect("it is signed").signature = vec![0; 64].into();
     mouth.observe(&Input::Receive { from: ME, message: Envelope::Protocol(own) });
     let shown = sends(mouth.rewrite(0, Vec::new()));
-    let [(To::Others, shown, false)] = &shown[..] else { panic!("it shows the certificate to all: {shown:?}") };
+    let [(To::Others, shown, false)] = &shown[..] else { panic!("it sends the certificate to all: {shown:?}") };
     let made = evidence(shown);
     assert_eq!((made.view(), made.signers), (View(5), (0..3).map(ReplicaId).collect()));
     let honest = Attachment::HighView(known.view());
     assert_eq!(made.attachments, [Attachment::HighView(View(told)), honest.clone(), honest]);
     let proof: Vec<u8> = (0..3).flat_map(|signer| [signer; 64]).collect();
-    assert_eq!(made.proof, proof, "the signatures in the order of their signers");
+    assert_eq!(made.proof, proof, "signatures are in the order of their signers");
     assert_eq!(mouth.rewrite(0, Vec::new()), [], "once");
 }
 
 #[test]
-fn a_liar_makes_a_certificate_of_what_others_signed() {
+fn a_certificate_is_assembled_from_others_statements() {
     assembles::<ViewMessage>(1 << 63, (1 << 63) + 4);
     assembles::<ViewMessage>(3, 7);
     assembles::<BasicMessage>(0, 0);
 }
 
 #[test]
-fn a_liar_shows_a_certificate_of_timeouts_that_nobody_signed_once_a_view() {
+fn a_forged_timeout_certificate_is_sent_once_per_view() {
     let chain = ViewMessage::chain(4);
     let known = ViewMessage::certificate(&chain[3]);
     let mut mouth = Mouth::<ViewMessage>::new(Fault::ForgeEvidence);
@@ -68,11 +69,11 @@ fn a_liar_shows_a_certificate_of_timeouts_that_nobody_signed_once_a_view() {
     assert_eq!(honest.1, said);
     let evidence = evidence(forged);
     assert_eq!((evidence.view(), evidence.signers.len()), (View(5), quorum().quorum()));
-    assert_eq!(mouth.say(&said).len(), 1, "once in each view");
+    assert_eq!(mouth.say(&said).len(), 1, "once per view");
 }
 
 #[test]
-fn a_liar_claims_in_a_view_change_that_something_was_prepared() {
+fn a_view_change_claims_a_nonexistent_prepared_block() {
     let known = PbftMessage::certificate(&PbftMessage::chain(4)[3]);
     let mut mouth = Mouth::<PbftMessage>::new(Fault::ForgeEvidence);
     let honest = PbftMessage::timeout(6, &known);
@@ -87,7 +88,7 @@ fn a_liar_claims_in_a_view_change_that_something_was_prepared() {
 }
 
 #[test]
-fn a_lie_begins_at_the_chance_that_it_waits_for() {
+fn lies_begin_at_the_chosen_opportunity() {
     let chain = ViewMessage::chain(12);
     let mut mouth = Mouth::<ViewMessage>::new(Fault::Later { lie: Lie::StaleCertificate, chance: 3 });
     chain.iter().for_each(|block| mouth.hear(ViewMessage::proposal(block.clone())));

@@ -1,4 +1,4 @@
-//! Bundles that a liar keeps, for relays and for blocks that hold too much.
+//! Bundles that a Byzantine replica keeps for relays and oversized blocks.
 
 use super::samples::{ME, Mouth, Sample, assert_fits, unsigned};
 use quorate_byzantine::Fault;
@@ -8,7 +8,7 @@ use quorate_consensus::protocols::views::message::ViewMessage;
 use quorate_consensus::{Action, Envelope, To};
 use quorate_types::{Attachment, Bundle, Digest, Domain, Height, Subject, View};
 
-/// What the others are relayed when the replica says something.
+/// Returns the bundles that the others are relayed when the replica sends a message.
 fn relayed(mouth: &mut Mouth<ViewMessage>) -> Vec<Vec<Digest>> {
     let subject = Subject { domain: Domain::Checkpoint, view: View(0), height: Height(10), digest: Digest([1; 32]) };
     let message = Envelope::Checkpoint(unsigned(subject, Attachment::None));
@@ -35,7 +35,7 @@ fn new_bundles_are_relayed_at_once_and_old_ones_in_turn() {
 }
 
 #[test]
-fn one_relay_holds_no_more_than_an_honest_one() {
+fn a_relay_is_no_larger_than_an_honest_one() {
     let mut mouth = Mouth::new(Fault::FloodRelays { bundles: 0 });
     let commands: Vec<[u8; 2]> = (0..300u16).map(u16::to_be_bytes).collect();
     mouth.submit(&commands.iter().map(|command| &command[..]).collect::<Vec<_>>());
@@ -58,7 +58,7 @@ fn overfills<M: Sample>() {
 }
 
 #[test]
-fn a_block_gets_more_than_it_may_hold_and_the_liar_s_vote() {
+fn an_oversized_block_gets_the_vote_of_its_proposer() {
     overfills::<ViewMessage>();
     overfills::<BasicMessage>();
     overfills::<PbftMessage>();

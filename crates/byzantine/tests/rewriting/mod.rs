@@ -1,4 +1,4 @@
-//! What each behaviour makes of what a replica says, in every message set.
+//! Rewriting of a replica's messages by each behaviour, in every message set.
 
 mod assembled;
 mod hoards;
@@ -29,11 +29,11 @@ macro_rules! in_every_message_set {
 }
 
 in_every_message_set! {
-    silent, slow, fork, equivocate, equivocate_with_little_to_say, double_vote, withhold_votes, withhold_certificates,
+    silent, slow, fork, equivocate, equivocate_with_few_bundles, double_vote, withhold_votes, withhold_certificates,
     stale_certificate, forge_certificate, corrupt_share, inflate_view, replay, delay, selective, honest_until_then,
 }
 
-/// What the behaviour has heard of a chain.
+/// Returns a behaviour that has observed a chain.
 fn taught<M: Sample>(fault: Fault, chain: &[Arc<Block>]) -> Mouth<M> {
     let mut mouth = Mouth::new(fault);
     chain.iter().for_each(|block| mouth.hear(M::proposal(block.clone())));
@@ -53,13 +53,13 @@ mod bodies {
     pub fn silent<M: Sample>() {
         let mut mouth = Mouth::<M>::new(Fault::Silent);
         for message in everything() {
-            assert_eq!(mouth.say(&message), [], "nobody hears {message:?}");
+            assert_eq!(mouth.say(&message), [], "{message:?} is not sent");
         }
         let others = vec![
             Action::AcceptRepair { after: RecordId(1) },
             Action::Arm { timer: Timer::Fetch, after: Duration::ZERO },
         ];
-        assert_eq!(mouth.rewrite(0, others).len(), 2, "what is no message is done");
+        assert_eq!(mouth.rewrite(0, others).len(), 2, "other actions are executed");
         assert!(!mouth.answers_clients(0));
     }
 
@@ -85,19 +85,19 @@ mod bodies {
         let block = forked.proposed().expect("it proposes").0;
         assert_eq!((block.view, block.author, &block.payload), (chain[3].view, ME, &chain[3].payload));
         if chain[3].is_unlinked() {
-            assert_eq!(block.height, chain[2].height, "the slot before");
+            assert_eq!(block.height, chain[2].height, "the previous slot");
         } else {
             assert_eq!(block.justify, chain[2].justify, "the grandparent");
             let evidence = forked.certificates().into_iter().find(|(role, _)| *role == Role::Evidence);
             assert_eq!(
                 evidence.map(|(_, shown)| shown),
                 Some(&chain[3].justify),
-                "the skipped one shows that the view began"
+                "the skipped certificate proves that the view began"
             );
         }
         let votes = mouth.say_to(To::One(ReplicaId(2)), &M::vote(&chain[3]));
         assert_eq!(votes.len(), 1);
-        assert_eq!(signed(&votes[0].1).subject.digest, block.digest(), "it votes for what it said");
+        assert_eq!(signed(&votes[0].1).subject.digest, block.digest(), "it votes for its own proposal");
     }
 
     pub fn equivocate<M: Sample>() {
@@ -109,7 +109,7 @@ mod bodies {
         assert_eq!(
             to,
             [1, 2, 2, 3].map(|replica| To::One(ReplicaId(replica))),
-            "two of three hear each, so that one hears both"
+            "each block reaches two of three replicas, so one receives both"
         );
         assert!(heard.iter().all(|(.., sign)| *sign), "each copy is signed");
         assert_eq!((&heard[0].1, &heard[1].1), (&honest, &honest));
@@ -119,33 +119,29 @@ mod bodies {
         let (one, other) = (&chain[1], rival.proposed().expect("it proposes").0);
         assert_ne!(one.digest(), other.digest());
         assert_eq!((one.view, one.height, one.parent()), (other.view, other.height, other.parent()));
-        assert_eq!(mouth.say(&honest), heard, "whoever asks again is told the same");
+        assert_eq!(mouth.say(&honest), heard, "a repeated request gets the same answer");
         let votes = mouth.say_to(To::One(ReplicaId(2)), &M::vote(&chain[1]));
         let digests: Vec<_> = votes.iter().map(|(_, vote, _)| signed(vote).subject.digest).collect();
-        assert_eq!(digests, [one.digest(), other.digest()], "and it votes for both");
+        assert_eq!(digests, [one.digest(), other.digest()], "it votes for both");
         let asks = Envelope::FetchBlocks { digest: other.digest(), above: one.height, most: 1 };
         let asks = Action::Send { to: To::One(ReplicaId(3)), message: asks, after: None, sign: false };
         match &mouth.rewrite(0, vec![asks])[..] {
             [Action::Send { to: To::One(ME), message: Envelope::Blocks(blocks), .. }] => {
                 assert_eq!(&blocks[..], std::slice::from_ref(other))
             }
-            other => panic!("the replica gets the block that was made up, not {other:?}"),
+            other => panic!("the replica gets the invented block, not {other:?}"),
         }
     }
 
-    pub fn equivocate_with_little_to_say<M: Sample>() {
+    pub fn equivocate_with_few_bundles<M: Sample>() {
         let mut mouth = Mouth::<M>::new(Fault::Equivocate);
         let bundles = mouth.submit(&[b"one", b"other"]);
         let proposal = |payload: &[_]| M::proposal(M::block(1, &genesis(), payload.to_vec()));
         let heard = mouth.say(&proposal(&bundles[..1]));
         let payload = |at: usize| heard[at].1.proposed().expect("it proposes").0.payload.clone();
-        assert_eq!(
-            (payload(0), payload(3)),
-            (bundles[..1].to_vec(), bundles[1..].to_vec()),
-            "another bundle that it knows"
-        );
+        assert_eq!((payload(0), payload(3)), (bundles[..1].to_vec(), bundles[1..].to_vec()), "another known bundle");
         let mut mouth = Mouth::<M>::of(Misbehaviour::always(Fault::Equivocate), Quorum::of(1).expect("a sound size"));
-        assert_eq!(mouth.say(&M::proposal(M::chain(1)[0].clone())), [], "there is nobody to hear it");
+        assert_eq!(mouth.say(&M::proposal(M::chain(1)[0].clone())), [], "there are no other replicas");
     }
 
     pub fn double_vote<M: Sample>() {
@@ -164,7 +160,7 @@ mod bodies {
         );
         mouth.hear(M::proposal(rival.clone()));
         let heard = mouth.say_to(one, &vote);
-        assert_eq!(signed(&heard[1].1).subject, rival.subject(first.domain), "now there is another block to vote for");
+        assert_eq!(signed(&heard[1].1).subject, rival.subject(first.domain), "now another block is known");
         let proposal = M::proposal(chain[1].clone());
         assert_eq!(mouth.say(&proposal), [(To::Others, proposal, true)]);
     }
@@ -206,7 +202,7 @@ mod bodies {
             let heard = mouth.say(&timeout);
             assert_fits(&heard[0].1);
             let shown = main_certificate(&heard[0].1);
-            assert!(known.contains(&shown), "it is genuine");
+            assert!(known.contains(&shown), "the certificate is genuine");
             seen.push(12 - shown.view().0);
         }
         seen.sort_unstable();
@@ -214,9 +210,9 @@ mod bodies {
             assert_eq!(seen, [0; 7], "there is one certificate of that slot");
             let again = Block::of_slot(View(20), ME, chain[11].height, vec![chain[0].digest()]);
             let heard = mouth.say(&M::timeout(21, &M::certificate(&again)));
-            assert_eq!(main_certificate(&heard[0].1), known[11], "what was prepared there in an earlier view");
+            assert_eq!(main_certificate(&heard[0].1), known[11], "the slot's certificate of an earlier view");
         } else {
-            assert_eq!(seen, [2, 3, 4, 5, 6, 7, 8], "so many certificates older");
+            assert_eq!(seen, [2, 3, 4, 5, 6, 7, 8], "the ages of the certificates");
             let on = known[10].clone();
             let heard = mouth.say(&M::proposal(M::block(12, &on, Vec::new())));
             let block = heard[0].1.proposed().expect("it proposes").0;
@@ -232,9 +228,9 @@ mod bodies {
             let heard = mouth.say(honest);
             let [(To::Others, lie, true)] = &heard[..] else { panic!("{heard:?}") };
             let (true_one, forged) = (main_certificate(honest), main_certificate(lie));
-            assert!(chain.iter().all(|block| block.digest() != forged.subject.digest), "there is no such block");
+            assert!(chain.iter().all(|block| block.digest() != forged.subject.digest), "the block does not exist");
             assert_eq!((forged.signers, forged.subject.domain), (true_one.signers, true_one.subject.domain));
-            assert_eq!(forged.proof.len(), true_one.proof.len(), "it looks like one");
+            assert_eq!(forged.proof.len(), true_one.proof.len(), "it has the length of a genuine proof");
             assert_ne!(forged.proof, true_one.proof);
             if honest.purpose() != Purpose::Certificate {
                 assert_fits(lie);
@@ -253,7 +249,7 @@ mod bodies {
                 assert_eq!((said, *sign), (&message, true));
                 continue;
             }
-            assert!(!*sign, "the host must not make it good");
+            assert!(!*sign, "the host must not replace the signature");
             let (vote, honest) = (signed(said), signed(&message));
             assert_eq!((vote.subject, vote.voter, vote.signature.len()), (honest.subject, ME, 64));
         }
@@ -274,13 +270,13 @@ mod bodies {
         let chain = M::chain(3);
         let mut mouth = Mouth::<M>::new(Fault::Replay);
         let (first, second) = (M::vote(&chain[0]), M::vote(&chain[1]));
-        assert_eq!(mouth.say(&first), [(To::Others, first.clone(), true)], "there is nothing old yet");
+        assert_eq!(mouth.say(&first), [(To::Others, first.clone(), true)], "there is no old message yet");
         let again = (To::Others, first.clone(), true);
-        assert_eq!(mouth.say(&second), [(To::Others, second, true), again], "its own it signs again");
+        assert_eq!(mouth.say(&second), [(To::Others, second, true), again], "its own messages are signed again");
         let peers = M::proposal(chain[2].clone());
         mouth.hear(peers.clone());
         let said: Vec<_> = (0..3).flat_map(|_| mouth.say(&first)).collect();
-        assert!(said.contains(&(To::Others, peers, false)), "and others' it repeats as they are: {said:?}");
+        assert!(said.contains(&(To::Others, peers, false)), "messages of others are repeated unchanged: {said:?}");
     }
 
     pub fn delay<M: Sample>() {
@@ -301,7 +297,7 @@ mod bodies {
             said.into_iter().map(|(to, ..)| to).collect::<Vec<_>>()
         };
         let one = |replica| To::One(ReplicaId(replica));
-        assert_eq!(heard(Signers::empty(), To::All), [one(2), one(3)], "as many as may be faulty follow it");
+        assert_eq!(heard(Signers::empty(), To::All), [one(2), one(3)], "the next f replicas");
         let deaf: Signers = [2, 3].map(ReplicaId).into_iter().collect();
         assert_eq!(heard(deaf, To::Others), [one(1)]);
         assert_eq!(heard(deaf, one(3)), []);

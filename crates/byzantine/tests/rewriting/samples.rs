@@ -1,4 +1,4 @@
-//! Messages of every protocol, by what they are for.
+//! Messages of every protocol, by purpose.
 
 use quorate_byzantine::Malleable;
 use quorate_byzantine::{Behaviour, Context, Fault, Misbehaviour};
@@ -16,14 +16,14 @@ use quorate_types::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who misbehaves.
-/// Of a list of signatures of 64 bytes.
+/// Proofs are lists of 64-byte signatures.
 const SHAPE: quorate_types::identity::ProofShape =
     quorate_types::identity::ProofShape { signature_bytes: 64, is_aggregate: false };
+/// The misbehaving replica.
 pub const ME: ReplicaId = ReplicaId(0);
-/// The base of view timeouts.
+/// Base of view timeouts.
 pub const VIEW_TIMEOUT: Duration = Duration::from_millis(1000);
-/// What replicas do with a message.
+/// Sent messages: recipients, message, and whether the host signs it.
 pub type Heard<M> = Vec<(To, M, bool)>;
 
 pub fn quorum() -> Quorum {
@@ -38,29 +38,29 @@ pub fn unsigned(subject: Subject, attachment: Attachment) -> Vote {
     Vote { subject, attachment, voter: ME, signature: bytes::Bytes::new() }
 }
 
-/// A message set, and how its messages are made.
+/// Message set of a protocol, with constructors for its messages.
 pub trait Sample: Malleable + PartialEq {
-    /// The kind of certificate that one may build on.
+    /// Kind of certificate that a block may extend.
     const CERTIFIES: Domain;
-    /// A block of that view on top of another.
+    /// Returns a block of this view on top of another.
     fn block(view: u64, on: &Certificate, payload: Vec<Digest>) -> Arc<Block>;
-    /// Its proposal.
+    /// Returns the proposal of a block.
     fn proposal(block: Arc<Block>) -> Self;
-    /// A vote for it.
+    /// Returns a vote for a block.
     fn vote(block: &Block) -> Self;
-    /// A view is given up, and this is what its sender knows.
+    /// Returns a timeout of this view, with the highest certificate of its sender.
     fn timeout(view: u64, known: &Certificate) -> Self;
-    /// A certificate is shown for its own sake.
+    /// Returns a message whose only purpose is to show a certificate.
     fn shown(certificate: Certificate) -> Self;
 
-    /// Whose certificate a quorum made.
+    /// Returns a certificate of a block by a quorum.
     fn certificate(block: &Block) -> Certificate {
         let signers = (0..3).map(ReplicaId).collect();
         let subject = block.subject(Self::CERTIFIES);
         Certificate { subject, signers, attachments: Vec::new(), proof: vec![7; 3 * 64].into() }
     }
 
-    /// Blocks of views 1 to `length`, each with two bundles.
+    /// Returns blocks of views 1 to `length`, each with two bundles.
     fn chain(length: u64) -> Vec<Arc<Block>> {
         let mut chain: Vec<Arc<Block>> = Vec::new();
         for view in 1..=length {
@@ -164,34 +164,34 @@ impl Sample for PbftMessage {
     }
 }
 
-/// A replica's behaviour, and what becomes of what it says.
+/// Behaviour of a replica under test, which rewrites messages of the replica.
 pub struct Mouth<M> {
     behaviour: Box<dyn Behaviour<M>>,
 }
 
 impl<M: Sample> Mouth<M> {
-    /// Misbehaves from the beginning on.
+    /// Creates a behaviour that misbehaves from the beginning.
     pub fn new(fault: Fault) -> Mouth<M> {
         Mouth::of(Misbehaviour::always(fault), quorum())
     }
 
-    /// Misbehaves so, in a committee of that size.
+    /// Creates this misbehaviour in a committee of this size.
     pub fn of(misbehaviour: Misbehaviour, quorum: Quorum) -> Mouth<M> {
         let context = Context { me: ME, quorum, shape: SHAPE, view_timeout: VIEW_TIMEOUT };
         Mouth { behaviour: misbehaviour.behaviour(context) }
     }
 
-    /// The replica hears a peer.
+    /// Observes a message from a peer.
     pub fn hear(&mut self, message: M) {
         self.behaviour.observe(&Input::Receive { from: ReplicaId(1), message: Envelope::Protocol(message) });
     }
 
-    /// The replica hears this.
+    /// Observes an input.
     pub fn observe(&mut self, input: &Input<M>) {
         self.behaviour.observe(input);
     }
 
-    /// The replica hears of bundles.
+    /// Observes bundles from clients.
     pub fn submit(&mut self, commands: &[&[u8]]) -> Vec<Digest> {
         let mut digests = Vec::new();
         for (number, command) in commands.iter().enumerate() {
@@ -204,14 +204,14 @@ impl<M: Sample> Mouth<M> {
         digests
     }
 
-    /// What a step's actions become.
+    /// Returns the rewritten actions of a step.
     pub fn rewrite(&mut self, at_ms: u64, mut actions: Vec<Action<M>>) -> Vec<Action<M>> {
         self.behaviour.rewrite(Time::from_millis(at_ms), &mut actions);
         actions
     }
 
-    /// The replica says something to all at time 0, signed after record 1. What it hears of itself is checked to be what it said, and what
-    /// the others hear is returned.
+    /// Sends a message to all at time 0, signed after record 1. Checks that the replica receives its own message
+    /// unchanged, and returns the messages to the others.
     pub fn say(&mut self, message: &M) -> Heard<M> {
         self.say_to(To::All, message)
     }
@@ -223,18 +223,18 @@ impl<M: Sample> Mouth<M> {
         };
         let mut sent = sends(self.rewrite(0, vec![send(to)]));
         if to == To::All {
-            let at = sent.iter().position(|(to, ..)| *to == To::One(ME)).expect("a replica hears itself");
+            let at = sent.iter().position(|(to, ..)| *to == To::One(ME)).expect("a replica receives its own message");
             assert_eq!(sent.remove(at), (To::One(ME), message.clone(), true), "the replica inside is honest");
         }
         sent
     }
 
-    /// When the behaviour has something to do.
+    /// Returns when the behaviour is due next.
     pub fn next(&self) -> Option<Time> {
         self.behaviour.next()
     }
 
-    /// What is due.
+    /// Returns the actions that are due.
     pub fn ring(&mut self, at_ms: u64) -> Heard<M> {
         let mut actions = Vec::new();
         self.behaviour.ring(Time::from_millis(at_ms), &mut actions);
@@ -249,30 +249,30 @@ impl<M: Sample> Mouth<M> {
 pub fn sends<M: Sample>(actions: Vec<Action<M>>) -> Heard<M> {
     let send = |action| match action {
         Action::Send { to, message: Envelope::Protocol(message), sign, .. } => (to, message, sign),
-        other => panic!("{other:?} is no message of the protocol"),
+        other => panic!("{other:?} is not a message of the protocol"),
     };
     actions.into_iter().map(send).collect()
 }
 
-/// The certificate that a message is about.
+/// Returns the main certificate of a message.
 pub fn main_certificate<M: Sample>(message: &M) -> Certificate {
     let wanted = |role: Role| matches!(role, Role::Base | Role::Phase | Role::Prepared);
     let shown = message.certificates().into_iter().find(|(role, _)| wanted(*role));
     shown.expect("it shows one").1.clone()
 }
 
-/// The statement that its sender signs.
+/// Returns the vote that the sender signs.
 pub fn signed<M: Sample>(message: &M) -> Vote {
     message.clone().vote_to_sign().expect("it is signed").clone()
 }
 
-/// That what changed fits together again: what is signed names what is shown.
+/// Checks that a changed message is consistent: the signed vote names the block and certificate in it.
 pub fn assert_fits<M: Sample>(message: &M) {
     let vote = signed(message);
     match message.purpose() {
         Purpose::Proposal => {
             let block = message.proposed().expect("it proposes").0;
-            assert_eq!(vote.subject, block.subject(vote.subject.domain), "the endorsement is of the block");
+            assert_eq!(vote.subject, block.subject(vote.subject.domain), "the vote is for the block");
             assert_eq!(Some(block.view), message.view());
         }
         Purpose::Timeout if vote.subject.domain == Domain::ViewChange => {

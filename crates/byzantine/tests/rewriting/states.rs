@@ -1,4 +1,4 @@
-//! What becomes of votes on checkpoints and of states, which every protocol has in common.
+//! Rewriting of checkpoint votes and of states, which all protocols share.
 
 use super::samples::{ME, Mouth, genesis, unsigned};
 use quorate_byzantine::Fault;
@@ -12,7 +12,7 @@ fn say(mouth: &mut Mouth<ViewMessage>, to: To, message: Envelope<ViewMessage>, s
     let sent = mouth.rewrite(0, vec![Action::Send { to, message, after: None, sign }]);
     let said = sent.into_iter().map(|action| match action {
         Action::Send { to, message, sign, .. } => (to, message, sign),
-        other => panic!("{other:?} is no message"),
+        other => panic!("{other:?} is not a message"),
     });
     said.filter(|(to, ..)| *to != To::One(ME)).collect()
 }
@@ -29,11 +29,11 @@ fn part(part: u32) -> Envelope<ViewMessage> {
 const PEER: To = To::One(ReplicaId(2));
 
 #[test]
-fn votes_on_checkpoints_are_votes() {
+fn checkpoint_votes_are_rewritten_like_votes() {
     assert_eq!(say(&mut Mouth::new(Fault::WithholdVotes), To::All, vote(), true), []);
     let heard = say(&mut Mouth::new(Fault::CorruptShare), To::All, vote(), true);
     let [(To::Others, Envelope::Checkpoint(corrupt), false)] = &heard[..] else { panic!("{heard:?}") };
-    assert_eq!(corrupt.signature.len(), 64, "it looks like one, and the host must not make it good");
+    assert_eq!(corrupt.signature.len(), 64, "it has a valid length, and the host must not replace it");
     let heard = say(&mut Mouth::new(Fault::DoubleVote), To::All, vote(), true);
     let [(.., Envelope::Checkpoint(one), true), (.., Envelope::Checkpoint(other), true)] = &heard[..] else {
         panic!("{heard:?}")
@@ -43,7 +43,7 @@ fn votes_on_checkpoints_are_votes() {
 }
 
 #[test]
-fn a_forged_part_is_one_bit_away_and_as_long() {
+fn a_forged_part_differs_in_one_bit_and_keeps_its_length() {
     let mut mouth = Mouth::new(Fault::ForgeState);
     for number in [0, 1, 7, 150] {
         let heard = say(&mut mouth, PEER, part(number), false);
@@ -53,11 +53,11 @@ fn a_forged_part_is_one_bit_away_and_as_long() {
         let bits: u32 = bytes.iter().map(|byte| (byte ^ 3).count_ones()).sum();
         assert_eq!((*part, bytes.len(), bits), (number, 100, 1));
     }
-    assert_eq!(say(&mut mouth, To::Others, vote(), true), [(To::Others, vote(), true)], "all else it says as it is");
+    assert_eq!(say(&mut mouth, To::Others, vote(), true), [(To::Others, vote(), true)], "all else is unchanged");
 }
 
 #[test]
-fn who_stalls_offers_and_sends_nothing() {
+fn a_stalling_replica_makes_offers_but_sends_no_parts() {
     let mut mouth = Mouth::new(Fault::StallState);
     let offer = Envelope::Offer { checkpoint: Box::new(genesis()) };
     assert_eq!(say(&mut mouth, PEER, offer.clone(), false), [(PEER, offer, false)]);
@@ -66,7 +66,7 @@ fn who_stalls_offers_and_sends_nothing() {
 }
 
 #[test]
-fn offers_are_repeated_to_whom_they_were_made() {
+fn offers_are_repeated_to_their_recipients() {
     let mut mouth = Mouth::new(Fault::RepeatOffers);
     assert_eq!(say(&mut mouth, PEER, part(0), false).len(), 1, "nothing was offered yet");
     let offer = Envelope::Offer { checkpoint: Box::new(genesis()) };
