@@ -1,73 +1,7 @@
-//! Kinds of channel: objects with a name and a profile.
+//! The list of the kinds of channel.
 
 use crate::plain::Plain;
-use crate::{Channel, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
-use std::fmt;
-
-/// What a transport provides to a channel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Carriage {
-    /// All bytes, in order.
-    Stream,
-    /// Packets, which may be lost, duplicated or reordered.
-    Datagrams,
-}
-
-impl fmt::Display for Carriage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Carriage::Stream => "a stream",
-            Carriage::Datagrams => "datagrams",
-        })
-    }
-}
-
-/// Properties of a kind of channel.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ChannelProfile {
-    /// Name in configurations.
-    pub name: &'static str,
-    /// One-line description for the help text.
-    pub summary: &'static str,
-    /// Carriages over which it works.
-    pub over: &'static [Carriage],
-    /// An attacker on the path cannot read the frames.
-    pub encrypts: bool,
-    /// Frames that an attacker made or changed are rejected, even after the handshake.
-    pub authenticates_frames: bool,
-}
-
-/// A kind of channel.
-pub trait ChannelSuite: Send + Sync {
-    fn profile(&self) -> &ChannelProfile;
-
-    /// Creates a channel over a new byte stream. `nonce` must be unused.
-    ///
-    /// # Errors
-    /// [`ChannelError::Carriage`] if it does not work over streams.
-    fn over_stream(
-        &self,
-        _end: &ChannelConfig,
-        _side: Side,
-        _nonce: [u8; NONCE_BYTES],
-    ) -> Result<Box<dyn Channel>, ChannelError> {
-        Err(ChannelError::Carriage { channel: self.profile().name, carriage: Carriage::Stream })
-    }
-
-    /// Creates the machine for one end of a new packet connection: its frames are the packets of the machine above.
-    /// `nonce` must be unused.
-    ///
-    /// # Errors
-    /// [`ChannelError::Carriage`] if it does not work over packets.
-    fn over_packets(
-        &self,
-        _end: &ChannelConfig,
-        _side: Side,
-        _nonce: [u8; NONCE_BYTES],
-    ) -> Result<Box<dyn Machine>, ChannelError> {
-        Err(ChannelError::Carriage { channel: self.profile().name, carriage: Carriage::Datagrams })
-    }
-}
+use crate::suite::{ChannelProfile, ChannelSuite};
 
 /// Copyable handle to a kind of channel, listed or not, compared by name.
 #[derive(Clone, Copy)]

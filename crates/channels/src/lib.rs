@@ -5,16 +5,20 @@
 //! of channel is a [`ChannelSuite`] with a [`ChannelProfile`]. [`ChannelKind::ALL`] lists them; a new one takes one
 //! file and one line there. [`plain`] documents what the only kind so far does and does not protect.
 
+mod carriage;
 mod error;
 mod hello;
 mod kind;
 mod machine;
 pub mod plain;
+mod suite;
 
+pub use carriage::Carriage;
 pub use error::ChannelError;
-pub use kind::{Carriage, ChannelKind, ChannelProfile, ChannelSuite};
+pub use kind::ChannelKind;
 pub use machine::{Loss, Machine, Output, Stack};
 pub use plain::PlainChannel;
+pub use suite::{ChannelProfile, ChannelSuite};
 
 use bytes::BytesMut;
 use quorate_types::identity::{Signer, Verifier};

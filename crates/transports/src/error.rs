@@ -2,12 +2,19 @@
 
 use crate::config::ConfigError;
 use crate::framing::FrameTooLong;
-use crate::wire::WireError;
 use quorate_channels::{ChannelError, Loss};
 use quorate_types::{Address, ReplicaId};
 use std::io;
 use std::net::IpAddr;
 use thiserror::Error;
+
+/// Reason why a transport and a channel cannot be combined. The channel is always the setting to change.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{what}; {help}")]
+pub struct WireError {
+    pub what: String,
+    pub help: String,
+}
 
 /// Reason why a transport cannot be set up.
 #[derive(Debug, Error)]

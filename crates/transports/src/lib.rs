@@ -7,6 +7,7 @@
 //! one file and one line there. A [`Wire`] is a transport, a channel and their settings: the configuration of hosts,
 //! clients and experiments.
 
+mod carrier;
 mod config;
 mod datagrams;
 mod endpoint;
@@ -18,13 +19,14 @@ mod tcp;
 mod wire;
 mod write_queue;
 
+pub use carrier::{Association, Carrier, TransportProfile};
 pub use config::{ConfigError, LinkConfig, SOURCE as CONFIG_SOURCE, TcpConfig, WireSettings};
-pub use datagrams::{Association, DatagramTransport, Datagrams};
+pub use datagrams::{DatagramTransport, Datagrams};
 pub use endpoint::{Endpoint, Endpoints, Listening};
-pub use error::{LinkError, Refusal, SetupError};
-pub use kind::{Carrier, TransportKind, TransportProfile};
+pub use error::{LinkError, Refusal, SetupError, WireError};
+pub use kind::TransportKind;
 pub use tcp::TcpTransport;
-pub use wire::{Wire, WireError};
+pub use wire::Wire;
 pub use write_queue::WriteQueue;
 
 use bytes::Bytes;

@@ -1,13 +1,13 @@
 //! A transport together with the channel that protects it.
 
 use crate::config::{ConfigError, WireSettings};
-use crate::{Endpoint, Endpoints, SetupError, Transport, TransportKind};
+use crate::error::{SetupError, WireError};
+use crate::{Endpoint, Endpoints, Transport, TransportKind};
 use quorate_channels::{ChannelConfig, ChannelKind, LocalEnd};
 use quorate_types::identity::{Signer, Verifier};
 use quorate_types::{Address, ClientId, Committee};
 use std::io;
 use std::sync::Arc;
-use thiserror::Error;
 
 /// A transport, the channel over it, and the settings of both.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -15,14 +15,6 @@ pub struct Wire {
     pub transport: TransportKind,
     pub channel: ChannelKind,
     pub settings: WireSettings,
-}
-
-/// Reason why a transport and a channel cannot be combined. The channel is always the setting to change.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{what}; {help}")]
-pub struct WireError {
-    pub what: String,
-    pub help: String,
 }
 
 impl Wire {

@@ -10,17 +10,17 @@
 mod link;
 mod serve;
 
+use crate::carrier::{Association, Carrier, TransportProfile};
 use crate::config::WireSettings;
 use crate::endpoint::{Endpoint, Endpoints, Listening};
 use crate::error::{Refusal, SetupError};
-use crate::kind::{Carrier, TransportProfile};
 use crate::links::{Door, Links, index};
 use crate::{Counters, Event, LinkId, Transport};
 use bytes::Bytes;
 use link::PacketLink;
 use mio::net::UdpSocket;
 use mio::{Interest, Token};
-use quorate_channels::{ChannelConfig, ChannelError, ChannelFactory, Machine, NONCE_BYTES, RemoteIdentity, Side};
+use quorate_channels::{ChannelConfig, ChannelFactory, Machine, RemoteIdentity, Side};
 use quorate_types::{Address, Committee, ReplicaId, Time};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -36,23 +36,6 @@ const MAX_READY_SOCKETS: usize = 16;
 const MAX_PACKET_BYTES: usize = 64 << 10;
 /// Longest time between two sweeps over links without events, in milliseconds.
 const LOOK_MS: u64 = 1_000;
-
-/// A kind of transport over packets.
-pub trait Association: Send + Sync {
-    fn profile(&self) -> &TransportProfile;
-
-    /// Creates one end of a new connection, with the channel that `end` names, or its own. `nonce` must be unused.
-    ///
-    /// # Errors
-    /// If the channel does not work with this transport.
-    fn open(
-        &self,
-        end: &ChannelConfig,
-        side: Side,
-        settings: &WireSettings,
-        nonce: [u8; NONCE_BYTES],
-    ) -> Result<Box<dyn Machine>, ChannelError>;
-}
 
 /// An association as a kind of transport: `TransportKind::of(&Datagrams(&MY_ASSOCIATION))`.
 pub struct Datagrams(pub &'static dyn Association);

@@ -9,9 +9,9 @@ mod link;
 mod serve;
 mod sockets;
 
+use crate::carrier::{Carrier, TransportProfile};
 use crate::config::{TcpConfig, WireSettings};
 use crate::error::{LinkError, Refusal, SetupError};
-use crate::kind::{Carrier, TransportProfile};
 use crate::links::{Door, LinkState, Links, Phase};
 use crate::{Counters, Endpoint, Endpoints, Event, LinkId, Listening, Remote, Transport};
 use bytes::Bytes;

@@ -1,0 +1,77 @@
+//! Interface of a kind of transport: its properties, and how it makes transports or packet connections.
+
+use crate::{Endpoint, Endpoints, SetupError, Transport, WireSettings};
+use quorate_channels::{Carriage, ChannelConfig, ChannelError, Machine, NONCE_BYTES, Side};
+use quorate_types::{Address, Committee};
+use std::io;
+
+/// Properties of a kind of transport.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TransportProfile {
+    /// Name in configurations.
+    pub name: &'static str,
+    /// One-line description for the help text.
+    pub summary: &'static str,
+    /// What it provides to a channel.
+    pub carriage: Carriage,
+    /// Built-in channel that cannot be replaced, such as TLS in QUIC.
+    pub own_channel: Option<&'static str>,
+    /// An attacker off the path cannot inject a frame into a link. Checking a packet's source address is not enough.
+    pub guards_links: bool,
+}
+
+/// A kind of transport.
+pub trait Carrier: Send + Sync {
+    fn profile(&self) -> &TransportProfile;
+
+    /// Binds an address: the first one that its name resolves to and that can be bound.
+    ///
+    /// # Errors
+    /// If the name cannot be resolved, or the last of its addresses cannot be bound.
+    fn listen(&self, address: &Address) -> io::Result<Endpoint>;
+
+    /// Creates the transport of the replica that `end` represents.
+    ///
+    /// # Errors
+    /// If a setting is invalid, or the operating system refuses something.
+    fn replica(
+        &self,
+        committee: &Committee,
+        endpoints: Endpoints,
+        end: ChannelConfig,
+        settings: WireSettings,
+    ) -> Result<Box<dyn Transport>, SetupError>;
+
+    /// Creates the transport of the client that `end` represents: it dials every replica, and redials lost links.
+    ///
+    /// # Errors
+    /// If a setting is invalid, or the operating system refuses something.
+    fn client(
+        &self,
+        committee: &Committee,
+        end: ChannelConfig,
+        settings: WireSettings,
+    ) -> Result<Box<dyn Transport>, SetupError>;
+
+    /// Returns the factory of its machines if it runs over packets, so that the simulator can run the same ones.
+    fn association(&self) -> Option<&'static dyn Association> {
+        None
+    }
+}
+
+/// A kind of transport over packets.
+pub trait Association: Send + Sync {
+    fn profile(&self) -> &TransportProfile;
+
+    /// Creates one end of a new connection, with the channel that `end` names, or its own. `nonce` must be unused.
+    ///
+    /// # Errors
+    /// If the channel does not work with this transport.
+    fn open(
+        &self,
+        end: &ChannelConfig,
+        side: Side,
+        settings: &WireSettings,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Box<dyn Machine>, ChannelError>;
+}
