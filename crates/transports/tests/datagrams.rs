@@ -191,7 +191,7 @@ fn a_restarted_replica_is_connected_again() {
         }
         b.frames_from(R0).last().is_some_and(|frame| frame == &b"from another life"[..])
     });
-    assert!(b.lost(R0).is_some_and(|why| why.contains("began anew")));
+    assert!(b.lost(R0).is_some_and(|why| why.contains("has restarted")));
 }
 
 #[test]
