@@ -191,7 +191,7 @@ fn run_bench(spec: &BenchSpec) -> Outcome {
 fn run_sim(spec: &BenchSpec, options: &SimOptions) -> Outcome {
     let heard = |report: &quorate_lab::sim::SimReport| {
         if let Some(complaint) = &report.complaint {
-            output::complain(&format!("seed {}: {}: {}", report.seed, complaint.oracle, complaint.what));
+            output::complain(&format!("seed {}: {}: {}", report.seed, complaint.law, complaint.what));
         }
     };
     let files = [Some(options.network.as_str()), options.costs.as_deref()].map(|path| path.map(Path::new));

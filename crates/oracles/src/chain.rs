@@ -1,5 +1,6 @@
 //! Agreement: the chains that replicas commit are prefixes of one chain.
 
+use crate::law::Law;
 use quorate_types::{Block, Bundle, Digest, Height};
 use std::fmt;
 
@@ -20,11 +21,11 @@ pub enum Discord {
 
 impl Discord {
     /// Returns the name of the violated invariant.
-    pub fn law(&self) -> &'static str {
+    pub fn law(&self) -> Law {
         match self {
-            Discord::Gap { .. } | Discord::Detached { .. } => "contiguity",
-            Discord::Fork { .. } | Discord::StrangeState { .. } => "agreement",
-            Discord::OtherBundles { .. } => "validity",
+            Discord::Gap { .. } | Discord::Detached { .. } => Law::Contiguity,
+            Discord::Fork { .. } | Discord::StrangeState { .. } => Law::Agreement,
+            Discord::OtherBundles { .. } => Law::Validity,
         }
     }
 }

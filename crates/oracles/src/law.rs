@@ -1,32 +1,51 @@
-//! The invariants of signed statements, and their violations.
+//! The laws that a run can violate.
 
-/// Invariant of signed statements.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Law {
-    /// A replica must not contradict its earlier statements, of any kind or view.
-    Order,
-    /// Every committed block, and every certificate that is shown or voted on, needs signed votes of a quorum.
-    Backing,
-}
+use quorate_types::choice;
+use serde::{Deserialize, Serialize};
 
-impl Law {
-    /// Returns the name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Law::Order => "statement-order",
-            Law::Backing => "backing",
-        }
-    }
-}
+choice!(
+    /// Invariant that a run can violate.
+    Law, "law",
+    /// The chains executed by honest replicas are prefixes of one chain.
+    Agreement = "agreement",
+    /// Heights have no gaps, and each block extends the previous one.
+    Contiguity = "contiguity",
+    /// An honest replica makes at most one statement of a kind in a view, and with slots, for each slot.
+    OneStatement = "one-statement",
+    /// Replicas execute only bundles that clients sent, in the blocks that name them, and once if all are honest.
+    Validity = "validity",
+    /// No honest replica is proven to misbehave.
+    Accusation = "accusation",
+    /// After the network is healed, commands are executed within a bounded number of views.
+    Liveness = "liveness",
+    /// An honest replica's statement does not contradict its statements of other kinds or in other views.
+    Order = "statement-order",
+    /// Certificates that honest replicas show or vote on, and their commits, are backed by signed votes of a quorum.
+    Backing = "backing",
+    /// No honest replica is in a view far above what a quorum can have caused.
+    Views = "view-gap",
+    /// Tables stay within their bounds.
+    Memory = "memory",
+    /// Requests of others cost an honest replica a bounded amount of work.
+    Work = "work",
+    /// Honest clients are served within a bound beside hostile ones.
+    Served = "served",
+    /// Events do not go on forever without time passing.
+    Spin = "spin",
+    /// No input makes a replica panic.
+    Panic = "panic",
+);
 
-/// Violation of an invariant by an honest replica.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Breach {
+/// Violation of a law.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Complaint {
     pub law: Law,
+    /// Description of the violation.
     pub what: String,
 }
 
 /// Returns a violation of [`Law::Backing`].
-pub(crate) fn unbacked(what: String) -> Result<(), Breach> {
-    Err(Breach { law: Law::Backing, what })
+pub(crate) fn unbacked(what: String) -> Result<(), Complaint> {
+    Err(Complaint { law: Law::Backing, what })
 }

@@ -22,7 +22,7 @@ mod voices;
 mod work;
 
 pub use chain::{Chain, Discord};
-pub use law::{Breach, Law};
+pub use law::{Complaint, Law};
 pub use relays::Relays;
 pub use statements::Statements;
 pub use tallies::quorum;

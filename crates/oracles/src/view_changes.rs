@@ -1,6 +1,6 @@
 //! The blocks that a PBFT view change must carry over, derived from the statements that the NEW-VIEW names.
 
-use crate::law::{Breach, Law};
+use crate::law::{Complaint, Law};
 use crate::tallies::Tallies;
 use quorate_consensus::protocols::pbft::message::NewView;
 use quorate_types::{Digest, Height, ReplicaId, Subject, View};
@@ -21,11 +21,11 @@ impl Carried {
     }
 
     /// Checks an honest primary's NEW-VIEW: it must carry over the latest prepared block of each slot.
-    pub fn on_new_view(&mut self, primary: ReplicaId, new_view: &NewView, tallies: &Tallies) -> Result<(), Breach> {
+    pub fn on_new_view(&mut self, primary: ReplicaId, new_view: &NewView, tallies: &Tallies) -> Result<(), Complaint> {
         let view = new_view.view();
         let voters: BTreeSet<ReplicaId> = new_view.voters().collect();
         let breach =
-            |law: Law, what: String| Err(Breach { law, what: format!("replica {primary} opens view {view}: {what}") });
+            |law: Law, what: String| Err(Complaint { law, what: format!("replica {primary} opens view {view}: {what}") });
         if voters.len() < tallies.quorum() {
             return breach(Law::Backing, format!("only {} replicas asked for it", voters.len()));
         }

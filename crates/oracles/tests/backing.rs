@@ -19,7 +19,7 @@ fn quorums_are_the_smallest_sets_that_share_an_honest_member() {
     }
 }
 
-fn commits(stage: &mut Stage, who: u16, block: &Block) -> Result<(), quorate_oracles::Breach> {
+fn commits(stage: &mut Stage, who: u16, block: &Block) -> Result<(), quorate_oracles::Complaint> {
     stage.oracle.commits(ReplicaId(who), block)?;
     stage.oracle.settles()
 }

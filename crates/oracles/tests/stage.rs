@@ -6,7 +6,7 @@ use quorate_consensus::protocols::pbft::message::{Declaration, PbftMessage, View
 use quorate_consensus::protocols::views::message::{Proposal, Timeout, ViewMessage};
 use quorate_consensus::voting::safety::timeout_subject;
 use quorate_consensus::{Envelope, Message};
-use quorate_oracles::{Breach, Law, Statements};
+use quorate_oracles::{Complaint, Law, Statements};
 use quorate_types::{
     Attachment, Block, Certificate, ClusterId, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote,
 };
@@ -52,17 +52,17 @@ impl Stage {
         Stage { oracle: Statements::new(protocol, 4, 1) }
     }
 
-    pub fn says<M: Message>(&mut self, who: u16, message: M) -> Result<(), Breach> {
+    pub fn says<M: Message>(&mut self, who: u16, message: M) -> Result<(), Complaint> {
         self.oracle.says(ReplicaId(who), &mut Envelope::Protocol(message))
     }
 
-    pub fn proposes(&mut self, block: &Arc<Block>, evidence: Option<Certificate>) -> Result<(), Breach> {
+    pub fn proposes(&mut self, block: &Arc<Block>, evidence: Option<Certificate>) -> Result<(), Complaint> {
         let endorsement = vote(block.author.0, block.subject(Domain::Proposal), Attachment::None);
         let proposal = Proposal { block: block.clone(), evidence, endorsement, bundles: Vec::new() };
         self.says(block.author.0, ViewMessage::Proposal(Arc::new(proposal)))
     }
 
-    pub fn votes(&mut self, who: u16, domain: Domain, block: &Block) -> Result<(), Breach> {
+    pub fn votes(&mut self, who: u16, domain: Domain, block: &Block) -> Result<(), Complaint> {
         self.says(who, ViewMessage::Vote(vote(who, block.subject(domain), Attachment::None)))
     }
 
@@ -75,13 +75,13 @@ impl Stage {
         (block, certificate)
     }
 
-    pub fn gives_up(&mut self, who: u16, view: u64, high: &Certificate) -> Result<(), Breach> {
+    pub fn gives_up(&mut self, who: u16, view: u64, high: &Certificate) -> Result<(), Complaint> {
         let told = Attachment::HighView(high.view());
         let vote = vote(who, timeout_subject(View(view)), told);
         self.says(who, ViewMessage::Timeout(Arc::new(Timeout { vote, high: high.clone(), evidence: None })))
     }
 
-    pub fn says_of_slot(&mut self, who: u16, domain: Domain, view: u64, digest: Digest) -> Result<(), Breach> {
+    pub fn says_of_slot(&mut self, who: u16, domain: Domain, view: u64, digest: Digest) -> Result<(), Complaint> {
         let vote = vote(who, of_slot(domain, view, digest), Attachment::None);
         match domain {
             Domain::Prepare => self.says(who, PbftMessage::Prepare(vote)),
@@ -89,7 +89,7 @@ impl Stage {
         }
     }
 
-    pub fn changes_view(&mut self, who: u16, view: u64, prepared: Vec<Certificate>) -> Result<(), Breach> {
+    pub fn changes_view(&mut self, who: u16, view: u64, prepared: Vec<Certificate>) -> Result<(), Complaint> {
         let vote = view_change(who, view, &prepared).vote;
         let change = ViewChange { vote, checkpoint: genesis(), prepared, committed: Height(0) };
         self.says(who, PbftMessage::ViewChange(Box::new(change)))
@@ -109,7 +109,7 @@ pub fn view_change(who: u16, view: u64, prepared: &[Certificate]) -> Declaration
 }
 
 /// Asserts that a statement violates this invariant with a message that contains these words.
-pub fn assert_breach(said: Result<(), Breach>, law: Law, words: &str) {
+pub fn assert_breach(said: Result<(), Complaint>, law: Law, words: &str) {
     let breach = said.expect_err("the statement is a violation");
     assert_eq!(breach.law, law, "{}", breach.what);
     assert!(breach.what.contains(words), "{}", breach.what);

@@ -5,7 +5,7 @@ use crate::statements::Statements as Signed;
 use quorate_applications::Reply;
 use quorate_consensus::data::digest_map::{DigestMap, Salt};
 use quorate_consensus::{Config, Envelope, Evidence, Message};
-use quorate_oracles::{Breach, Chain, Relays, Statements, Weight, Work};
+use quorate_oracles::{Chain, Complaint, Law, Relays, Statements, Weight, Work};
 use quorate_types::{
     Attachment, Block, Bundle, ClientId, Digest, Domain, Height, Outcome, Quorum, ReplicaId, Signers, Subject, Time,
 };
@@ -14,15 +14,6 @@ use std::time::Duration;
 
 /// Words of a bit set of replicas.
 const WORDS: usize = quorate_types::limits::MAX_REPLICAS / 64;
-
-/// Violation of an invariant.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Complaint {
-    /// `agreement`, `contiguity`, `validity`, `one-statement`, `statement-order`, `backing`, `work`, `liveness`,
-    /// `served`, `spin` or `panic`.
-    pub oracle: &'static str,
-    pub what: String,
-}
 
 #[derive(Default)]
 struct Submitted {
@@ -121,13 +112,13 @@ impl Oracle {
     pub fn accused(&mut self, by: ReplicaId, evidence: &Evidence) {
         let who = evidence.first.voter;
         if !self.liars.contains(who) {
-            self.complain("one-statement", format!("replica {by} accuses {who}, which is honest: {evidence}"));
+            self.complain(Law::OneStatement, format!("replica {by} accuses {who}, which is honest: {evidence}"));
         }
     }
 
     /// Reports a violation. Only the first one is kept.
-    pub fn complain(&mut self, oracle: &'static str, what: String) {
-        self.complaint.get_or_insert(Complaint { oracle, what });
+    pub fn complain(&mut self, law: Law, what: String) {
+        self.complaint.get_or_insert(Complaint { law, what });
     }
 
     /// Observes that a client sends a bundle.
@@ -169,7 +160,7 @@ impl Oracle {
         if now.since(sent) > self.served_within {
             let what =
                 format!("bundle {digest:?} of an honest client, sent at {sent:?}, is still not executed at {now:?}");
-            self.complain("served", what);
+            self.complain(Law::Served, what);
         }
     }
 
@@ -188,7 +179,7 @@ impl Oracle {
         let first = self.signed[replica.index()].enter(subject, attachment, by_slot);
         if !first && !self.liars.contains(replica) {
             let what = format!("replica {replica} signs two {:?} statements in view {}", subject.domain, subject.view);
-            self.complain("one-statement", what);
+            self.complain(Law::OneStatement, what);
         }
         if let Some(weight) = self.too_large.get(&subject.digest).copied() {
             let votes = matches!(subject.domain, Domain::Vote | Domain::Prepare | Domain::Commit);
@@ -205,7 +196,7 @@ impl Oracle {
 
     fn complain_of_work(&mut self, excess: Option<String>) {
         if let Some(what) = excess {
-            self.complain("work", what);
+            self.complain(Law::Work, what);
         }
     }
 
@@ -244,7 +235,7 @@ impl Oracle {
         };
         if let Some(old) = entered.clone().find(old) {
             let what = format!("replica {replica} accepts executed bundle {old:?} from replica {from}");
-            return self.complain("work", what);
+            return self.complain(Law::Work, what);
         }
         // With f = 0, one relay is f+1 relays, and such bundles count in nobody's share.
         if self.quorum.faults() == 0 {
@@ -291,9 +282,8 @@ impl Oracle {
     /// Observes the end of a replica's step.
     #[inline]
     pub fn settles(&mut self) {
-        if let Err(breach) = self.statements.settles() {
-            self.breached(Err(breach));
-        }
+        let settled = self.statements.settles();
+        self.breached(settled);
     }
 
     /// Observes that a replica crashes, perhaps in the middle of a step.
@@ -306,9 +296,10 @@ impl Oracle {
         self.statements.forgets(replica);
     }
 
-    fn breached(&mut self, said: Result<(), Breach>) {
-        if let Err(Breach { law, what }) = said {
-            self.complain(law.name(), what);
+    #[inline]
+    fn breached(&mut self, said: Result<(), Complaint>) {
+        if let Err(complaint) = said {
+            self.complaint.get_or_insert(complaint);
         }
     }
 
@@ -335,7 +326,7 @@ impl Oracle {
     pub fn executed(&mut self, replica: ReplicaId, reply: &Reply) {
         let Some(Submitted { by: who, height, refused, .. }) = self.bundles.get_mut(&reply.bundle) else {
             let what = format!("replica {replica} executes bundle {:?}, which no client sent", reply.bundle);
-            return self.complain("validity", what);
+            return self.complain(Law::Validity, what);
         };
         let (word, bit) = place(replica.index());
         let again = who[word] & bit != 0;
@@ -347,7 +338,7 @@ impl Oracle {
         }
         if again && reply.results.outcomes().any(|outcome| matches!(outcome, Outcome::Executed(_))) {
             let what = format!("replica {replica} executes commands of bundle {:?} a second time", reply.bundle);
-            self.complain("validity", what);
+            self.complain(Law::Validity, what);
         }
         let Some(commands) = self.repeated.get(&reply.bundle) else { return };
         let done = &mut self.done[replica.index()];
@@ -355,7 +346,7 @@ impl Oracle {
         let executed = executed.filter(|(outcome, _)| matches!(outcome, Outcome::Executed(_)));
         if let Some((_, (client, sequence))) = executed.into_iter().find(|(_, command)| !done.insert(**command)) {
             let what = format!("replica {replica} executes command {sequence} of client {client:?} a second time");
-            self.complain("validity", what);
+            self.complain(Law::Validity, what);
         }
     }
 
@@ -363,7 +354,7 @@ impl Oracle {
     pub fn vouches(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
         let executed = Vouched { checkpoint, history };
         if *self.checkpoints.entry(height).or_insert(executed) != executed {
-            self.complain("agreement", format!("replica {replica} has a different state at height {height}"));
+            self.complain(Law::Agreement, format!("replica {replica} has a different state at height {height}"));
         }
     }
 
@@ -372,12 +363,12 @@ impl Oracle {
     pub fn adopts(&mut self, replica: ReplicaId, height: Height, checkpoint: Digest, history: Digest) {
         if self.checkpoints.get(&height) != Some(&Vouched { checkpoint, history }) {
             let what = format!("replica {replica} adopts a state at height {height} that no replica has executed");
-            return self.complain("agreement", what);
+            return self.complain(Law::Agreement, what);
         }
         let at = self.chain.height(replica.index());
         if height.0 < at {
             let what = format!("replica {replica} goes back from height {at} to the state of {height}");
-            return self.complain("contiguity", what);
+            return self.complain(Law::Contiguity, what);
         }
         self.chain.goes_to(replica.index(), height);
         let (word, bit) = place(replica.index());

@@ -6,7 +6,7 @@ use crate::clients::Clients;
 use crate::faults::{Point, misbehaviour, served_within};
 use crate::network::{Links, Loss, NetworkSpec};
 use crate::node::{Node, Parts, Reborn};
-use crate::oracle::{Complaint, Oracle};
+use crate::oracle::Oracle;
 use crate::random::{Purpose, Random};
 use crate::signatures::{Device, Modelled};
 use crate::spec::{Signatures, SimSpec, WorkloadFactory};
@@ -20,6 +20,7 @@ use quorate_consensus::Protocol;
 use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::{Config, Replica};
 use quorate_crypto::{Crypto, DEFAULT_CACHE_CERTIFICATES, Keyring, ReplicaKeys};
+use quorate_oracles::{Complaint, Law};
 use quorate_recording::{Header, Recorder, RecordingError, Rerun};
 use quorate_types::{Address, ClusterId, Committee, ReplicaId, Status, Time};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -276,7 +277,7 @@ fn run_protocol<P: Protocol<Message: Malleable>, A: Alter>(run: Run<'_, A>, make
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     if let Err(panic) = ended {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        world.oracle.complain("panic", said.unwrap_or("panic without a text").to_owned());
+        world.oracle.complain(Law::Panic, said.unwrap_or("panic without a text").to_owned());
     }
     let recorded = world.recorder.take().map_or(Ok(None), |recorder| recorder.finish(Some(&world.trace.hash())));
     (report(seed, world), recorded)

@@ -6,7 +6,7 @@ use quorate_client::load::LoadMode;
 use quorate_consensus::config::{LeaderKind, ProtocolKind};
 use quorate_simulator::chaos::unequal_links;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{NetworkSpec, run};
+use quorate_simulator::{Law, NetworkSpec, run};
 use std::time::Duration;
 
 /// Seeds of each protocol; `QUORATE_SIM_SEEDS=<count>` runs more.
@@ -65,7 +65,7 @@ fn a_livelock_is_reported_as_a_lasso() {
     spec.network.heal_at_ms = Some(100.0);
     spec.load.duration = Duration::from_secs(3600);
     let complaint = run(&spec, 1, &commands).complaint.expect("there is no progress");
-    assert_eq!(complaint.oracle, "liveness");
+    assert_eq!(complaint.law, Law::Liveness);
     assert!(complaint.what.contains("a lasso: in view "), "{}", complaint.what);
 }
 
@@ -79,6 +79,6 @@ fn a_core_without_a_quorum_violates_liveness() {
     spec.chaos = Some(Duration::from_millis(200));
     spec.load.duration = Duration::from_secs(3600);
     let report = run(&spec, 1, &commands);
-    assert_eq!(report.complaint.map(|complaint| complaint.oracle), Some("liveness"));
+    assert_eq!(report.complaint.map(|complaint| complaint.law), Some(Law::Liveness));
     assert!(!report.transcript.is_empty(), "a failing seed has a transcript");
 }

@@ -5,7 +5,7 @@ use quorate_client::load::LoadMode;
 use quorate_consensus::config::ProtocolKind;
 use quorate_simulator::faults::FaultSpec;
 use quorate_simulator::hostile::Hostility;
-use quorate_simulator::{SimReport, run};
+use quorate_simulator::{Law, SimReport, run};
 use std::time::Duration;
 
 /// Bound for a bundle of an honest client.
@@ -76,7 +76,7 @@ fn the_honest_find_free_links_beside_a_squatter() {
 #[test]
 fn a_squatter_on_a_shared_link_keeps_the_honest_out() {
     let report = beside(ProtocolKind::Jolteon, Hostility::Squat, true);
-    assert_eq!(report.complaint.map(|complaint| complaint.oracle), Some("served"));
+    assert_eq!(report.complaint.map(|complaint| complaint.law), Some(Law::Served));
 }
 
 #[test]
@@ -103,5 +103,5 @@ fn the_honest_are_served_beside_repeated_commands_and_nothing_is_executed_twice(
 #[test]
 fn a_shared_queue_keeps_the_honest_waiting() {
     let report = beside(ProtocolKind::Jolteon, Hostility::NoRead, true);
-    assert_eq!(report.complaint.map(|complaint| complaint.oracle), Some("served"));
+    assert_eq!(report.complaint.map(|complaint| complaint.law), Some(Law::Served));
 }

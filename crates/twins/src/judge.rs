@@ -6,87 +6,9 @@ use crate::words::{Words, mix_all};
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::seam::Message;
-use quorate_oracles::{Breach, Chain, Discord, Statements};
+use quorate_oracles::{Chain, Discord, Statements};
+pub use quorate_oracles::{Complaint, Law};
 use quorate_types::{Block, Bundle, Digest, Domain, Height, ReplicaId, Subject};
-use std::fmt;
-
-/// Invariant that a scenario can violate.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Law {
-    /// The chains executed by honest replicas are prefixes of one chain.
-    Agreement,
-    /// Heights have no gaps, and each block extends the previous one.
-    Contiguity,
-    /// An honest replica makes at most one statement of a kind in a view, and with slots, for each slot.
-    OneStatement,
-    /// Replicas execute only bundles that clients sent, in the blocks that name them, and once if all are honest.
-    Validity,
-    /// No honest replica is proven to misbehave.
-    Accusation,
-    /// After the network is healed, commands are executed within a bounded number of views.
-    Liveness,
-    /// An honest replica's statement does not contradict its statements of other kinds or in other views.
-    Order,
-    /// Certificates that honest replicas show or vote on, and their commits, are backed by signed votes of a quorum.
-    Backing,
-    /// No honest replica is in a view far above what a quorum can have caused.
-    Views,
-    /// Tables stay within their bounds.
-    Memory,
-    /// Requests of others cost an honest replica a bounded number of messages.
-    Work,
-    /// No input makes a replica panic.
-    Panic,
-}
-
-impl Law {
-    pub const ALL: [Law; 12] = [
-        Law::Agreement,
-        Law::Contiguity,
-        Law::OneStatement,
-        Law::Validity,
-        Law::Accusation,
-        Law::Liveness,
-        Law::Order,
-        Law::Backing,
-        Law::Views,
-        Law::Memory,
-        Law::Work,
-        Law::Panic,
-    ];
-
-    /// Returns the name in files and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Law::Agreement => "agreement",
-            Law::Contiguity => "contiguity",
-            Law::OneStatement => "one-statement",
-            Law::Validity => "validity",
-            Law::Accusation => "accusation",
-            Law::Liveness => "liveness",
-            Law::Order => quorate_oracles::Law::Order.name(),
-            Law::Backing => quorate_oracles::Law::Backing.name(),
-            Law::Views => "view-gap",
-            Law::Memory => "memory",
-            Law::Work => "work",
-            Law::Panic => "panic",
-        }
-    }
-}
-
-impl fmt::Display for Law {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// Violation of a law.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Complaint {
-    pub law: Law,
-    /// Description of the violation.
-    pub what: String,
-}
 
 struct Submitted {
     /// Position in the order of submission, from 1.
@@ -185,18 +107,15 @@ impl Judge {
     /// Finishes a step of an actor.
     #[inline]
     pub fn settles(&mut self) {
-        if let Err(breach) = self.oracle.settles() {
-            self.breached(Err(breach));
-        }
+        let settled = self.oracle.settles();
+        self.breached(settled);
     }
 
-    fn breached(&mut self, said: Result<(), Breach>) {
-        let Err(Breach { law, what }) = said else { return };
-        let law = match law {
-            quorate_oracles::Law::Order => Law::Order,
-            quorate_oracles::Law::Backing => Law::Backing,
-        };
-        self.early.get_or_insert(Complaint { law, what });
+    #[inline]
+    fn breached(&mut self, said: Result<(), Complaint>) {
+        if let Err(complaint) = said {
+            self.early.get_or_insert(complaint);
+        }
     }
 
     /// Records a violation. Only the first one counts.
@@ -278,19 +197,18 @@ impl Judge {
         match self.chain.commits(actor.0, block, bundles) {
             Ok(true) => self.payloads.iter_mut().for_each(|payloads| payloads.push(block.payload.clone())),
             Ok(false) => {}
-            Err(discord @ (Discord::Gap { .. } | Discord::Detached { .. })) => return self.disagrees(actor, &discord),
-            Err(discord) => self.disagrees(actor, &discord),
+            Err(discord) => {
+                self.disagrees(actor, &discord);
+                if discord.law() == Law::Contiguity {
+                    return;
+                }
+            }
         }
         self.executes(actor, bundles);
     }
 
     fn disagrees(&mut self, actor: ActorId, discord: &Discord) {
-        let law = match discord {
-            Discord::Gap { .. } | Discord::Detached { .. } => Law::Contiguity,
-            Discord::Fork { .. } | Discord::StrangeState { .. } => Law::Agreement,
-            Discord::OtherBundles { .. } => Law::Validity,
-        };
-        self.complain(law, format!("{} {discord}", self.cast.name(actor)));
+        self.complain(discord.law(), format!("{} {discord}", self.cast.name(actor)));
     }
 
     fn executes(&mut self, actor: ActorId, bundles: &[Bundle]) {

@@ -2,7 +2,7 @@
 
 use crate::cast::{ActorId, ActorSet, Cast, MAX_ACTORS};
 use crate::hostile::HostileClient;
-use crate::judge::{Complaint, Law};
+use crate::judge::Complaint;
 use quorate_consensus::config::ProtocolKind;
 use quorate_types::{Fault, Quorum, ReplicaId};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ struct EntryText {
     hostile: Option<HostileClient>,
     rounds: Vec<RoundText>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    found: Option<FoundText>,
+    found: Option<Complaint>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -75,13 +75,6 @@ struct RoundText {
     groups: Vec<Vec<String>>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     passes: Vec<(u8, u8)>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FoundText {
-    law: String,
-    what: String,
 }
 
 impl Scenario {
@@ -115,10 +108,7 @@ impl Entry {
             twins: cast.twins(),
             hostile: cast.hostile(),
             rounds: rounds.iter().map(round).collect(),
-            found: self
-                .found
-                .as_ref()
-                .map(|found| FoundText { law: found.law.name().into(), what: found.what.clone() }),
+            found: self.found.clone(),
         };
         serde_json::to_string(&text).expect("a scenario is plain data")
     }
@@ -136,17 +126,7 @@ impl Entry {
         }
         let rounds = text.rounds.iter().enumerate().map(|(at, round)| parse_round(at, round, &cast));
         let rounds = rounds.collect::<Result<Vec<Round>, ScenarioError>>()?;
-        let found = match text.found {
-            None => None,
-            Some(found) => {
-                let law = Law::ALL.into_iter().find(|law| law.name() == found.law);
-                let names: Vec<&str> = Law::ALL.into_iter().map(Law::name).collect();
-                let unknown =
-                    || invalid(format!("`{}` is no law", found.law), format!("use one of {}", names.join(", ")));
-                Some(Complaint { law: law.ok_or_else(unknown)?, what: found.what })
-            }
-        };
-        Ok(Entry { scenario: Scenario { cast, rounds }, protocol: text.protocol, found })
+        Ok(Entry { scenario: Scenario { cast, rounds }, protocol: text.protocol, found: text.found })
     }
 }
 

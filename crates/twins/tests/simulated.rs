@@ -14,7 +14,7 @@ use quorate_consensus::seam::Drop;
 use quorate_consensus::{Config, Protocol, Replica};
 use quorate_crypto::SchemeKind;
 use quorate_simulator::faults::FaultSpec;
-use quorate_simulator::{Alter, CostTable, NetworkSpec, Signatures, SimReport, SimSpec, run, run_altered};
+use quorate_simulator::{Alter, CostTable, Law, NetworkSpec, Signatures, SimReport, SimSpec, run, run_altered};
 use quorate_types::Quorum;
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn passes(spec: &SimSpec, case: &str) -> (LoadReport, SimReport) {
 fn fails(spec: &SimSpec, mutant: Bug, words: &str, case: &str) {
     let complaint = run_altered(spec, 1, &commands, Having(mutant)).complaint;
     let complaint = complaint.unwrap_or_else(|| panic!("{case}: nobody notices {mutant:?}"));
-    assert_eq!(complaint.oracle, "work", "{case}: {}", complaint.what);
+    assert_eq!(complaint.law, Law::Work, "{case}: {}", complaint.what);
     assert!(complaint.what.contains(words), "{case}: {}", complaint.what);
 }
 

@@ -153,7 +153,7 @@ fn seed_result(spec: &BenchSpec, options: &SimOptions, report: &SimReport) -> Se
         p50_ms: report.load.as_ref().and_then(|load| load.latency_ms(0.5)),
         lost_packets: report.lost_packets,
         retransmissions: report.retransmissions,
-        oracle: report.complaint.as_ref().map(|complaint| (complaint.oracle.to_owned(), complaint.what.clone())),
+        oracle: report.complaint.as_ref().map(|complaint| (complaint.law.to_string(), complaint.what.clone())),
         transcript: report.transcript.clone(),
         replay: command(spec, options, report.seed),
     }
@@ -228,7 +228,7 @@ fn agreement(report: &SimReport) -> Agreement {
     if let Some(complaint) = &report.complaint {
         return Agreement::Unknown(format!(
             "the run ended when the oracle `{}` reported a violation",
-            complaint.oracle
+            complaint.law
         ));
     }
     Agreement::of(&report.end)

@@ -30,6 +30,7 @@ use quorate_consensus::seam::RecordId;
 use quorate_consensus::{Action, Envelope, Halt, Input, Mark, Protocol, Replica, Timer, seam::text};
 use quorate_gateway::turns::Turns;
 use quorate_hosting::{DEFAULT_REPLY_CACHE_BYTES, DurabilityGate, Outgoing, ReplyCache, StateKeeper};
+use quorate_oracles::Law;
 use quorate_recording::Recorder;
 use quorate_storage::Identity;
 use quorate_types::{Block, Bundle, Certificate, ClusterId, Digest, Height, ReplicaId, ReplicaReply, Status, Time};
@@ -424,7 +425,7 @@ impl<P: Protocol> Node<P> {
         if let Some(transcript) = world.transcript {
             transcript.halts(self.now, me, why);
         }
-        world.oracle.complain("agreement", format!("replica {me} {}", text::halt(why)));
+        world.oracle.complain(Law::Agreement, format!("replica {me} {}", text::halt(why)));
     }
 
     fn marked(&mut self, mark: &Mark, world: &mut Surroundings<'_, P::Message>) {

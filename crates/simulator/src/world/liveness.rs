@@ -4,6 +4,7 @@ use super::lasso::Lasso;
 use super::{Event, World};
 use crate::parcel::Parcel;
 use quorate_consensus::Protocol;
+use quorate_oracles::Law;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Height, Time};
 
 /// Client of the probe.
@@ -76,7 +77,7 @@ impl<P: Protocol> World<'_, P> {
                 self.now,
                 self.quorum_view(&core)
             );
-            return self.oracle.complain("liveness", what);
+            return self.oracle.complain(Law::Liveness, what);
         }
         let bytes = bundle.body().len();
         for replica in core {

@@ -1,10 +1,11 @@
 //! The list of exhibits, and the bugs that cannot be shown.
 
+use super::scene::{Ending, Play};
 use super::{
     Exhibit, Hunt, Mutant, Rewriting, Rule, bounds, certificates, chains, recovery, sessions, transfer, views,
 };
 use crate::judge::Law;
-use quorate_consensus::config::ProtocolKind::{BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft};
+use quorate_consensus::config::ProtocolKind::{self, BasicHotStuff, ChainedHotStuff, FastHotStuff, Jolteon, Pbft};
 use quorate_consensus::mutants::Bug;
 
 /// A bug of the list without an exhibit.
@@ -32,503 +33,252 @@ pub const ABSENT: &[Absent] = &[
     Absent { number: 25, bug: "BLS without proof of possession", why: "there are no BLS signatures" },
 ];
 
+/// Description of an exhibit that has no scenario yet.
+struct Label {
+    number: u8,
+    letter: &'static str,
+    bug: &'static str,
+    source: &'static str,
+    mutant: Option<Mutant>,
+}
+
+const fn exhibit(number: u8, letter: &'static str, bug: &'static str) -> Label {
+    Label { number, letter, bug, source: "", mutant: None }
+}
+
+impl Label {
+    const fn source(self, source: &'static str) -> Label {
+        Label { source, ..self }
+    }
+
+    const fn mutant(self, mutant: Mutant) -> Label {
+        Label { mutant: Some(mutant), ..self }
+    }
+
+    const fn breaks(self, law: Law, protocol: ProtocolKind, scene: fn(&Play) -> Ending) -> Exhibit {
+        let Label { number, letter, bug, source, mutant } = self;
+        Exhibit { number, letter, bug, source, mutant, protocol, law, scene, hunts: &[] }
+    }
+}
+
+impl Exhibit {
+    const fn found_by(self, hunts: &'static [(Hunt, u64)]) -> Exhibit {
+        Exhibit { hunts, ..self }
+    }
+}
+
 /// Points of a crash sweep: more than the actions of the actor between the start of the sweep and its scripted crash.
 const CRASHES: u64 = 60;
 
 /// The exhibits, in the order of the list. The budget of a hunt is about four times the scenarios that it took when it
 /// was added.
 pub const EXHIBITS: &[Exhibit] = &[
-    Exhibit {
-        number: 1,
-        letter: "",
-        bug: "a two-chain commits although views were skipped in it",
-        source: "Fast-HotStuff before version 7; Bano et al., OPODIS 2021",
-        mutant: Some(Mutant::Rule(Rule::CommitsAcrossViews)),
-        protocol: FastHotStuff,
-        law: Law::Agreement,
-        scene: chains::two_chain_with_a_gap,
-        hunts: &[(Hunt::Twins, 100_000)],
-    },
-    Exhibit {
-        number: 2,
-        letter: "",
-        bug: "a three-chain commits although views were skipped in it",
-        source: "relab/hotstuff #249",
-        mutant: Some(Mutant::Rule(Rule::CommitsAcrossViews)),
-        protocol: ChainedHotStuff,
-        law: Law::Agreement,
-        scene: chains::three_chain_with_a_gap,
-        hunts: &[(Hunt::Twins, 20_000)],
-    },
-    Exhibit {
-        number: 3,
-        letter: "",
-        bug: "a block is committed although an ancestor could not be fetched",
-        source: "Gogada et al., ApPLIED 2023, section 5.4",
-        mutant: Some(Mutant::Hook(Bug::CommitsOverMissing)),
-        protocol: Jolteon,
-        law: Law::Contiguity,
-        scene: chains::missing_ancestor,
-        hunts: &[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)],
-    },
-    Exhibit {
-        number: 4,
-        letter: "",
-        bug: "the view of a certificate is not covered by its signatures",
-        source: "relab/hotstuff #289",
-        mutant: Some(Mutant::Rewriting(Rewriting::CertificateViewUnsigned)),
-        protocol: Jolteon,
-        law: Law::Views,
-        scene: certificates::replayed_certificate,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 5,
-        letter: "",
-        bug: "one bad timeout message poisons every aggregate",
-        source: "relab/hotstuff #224",
-        mutant: Some(Mutant::Rewriting(Rewriting::TimeoutCertificateUnchecked)),
-        protocol: FastHotStuff,
-        law: Law::Liveness,
-        scene: certificates::poisoned_timeouts,
-        hunts: &[(Hunt::Mutation, 200), (Hunt::Random, 500)],
-    },
-    Exhibit {
-        number: 6,
-        letter: "a",
-        bug: "a missing block is not asked for: who was away never comes back",
-        source: "relab/hotstuff #285",
-        mutant: Some(Mutant::Rewriting(Rewriting::UnknownBlockIgnored)),
-        protocol: Jolteon,
-        law: Law::Liveness,
-        scene: certificates::away_for_ten_views,
-        hunts: &[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)],
-    },
-    Exhibit {
-        number: 6,
-        letter: "b",
-        bug: "a certificate of an unknown block is taken for impossible",
-        source: "relab/hotstuff #285",
-        mutant: Some(Mutant::Rewriting(Rewriting::UnknownBlockPanics)),
-        protocol: Jolteon,
-        law: Law::Panic,
-        scene: certificates::away_for_ten_views,
-        hunts: &[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)],
-    },
-    Exhibit {
-        number: 7,
-        letter: "a",
-        bug: "a proposal moves the view to its own, whatever it shows",
-        source: "relab/hotstuff #233",
-        mutant: Some(Mutant::Hook(Bug::ViewJumpOnProposal)),
-        protocol: ChainedHotStuff,
-        law: Law::Views,
-        scene: views::proposal_from_afar,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 7,
-        letter: "b",
-        bug: "one replica that asks for a higher view is followed",
-        source: "Castro and Liskov, OSDI 1999, section 4.5.2",
-        mutant: Some(Mutant::Hook(Bug::ViewJumpOnViewChange)),
-        protocol: Pbft,
-        law: Law::Views,
-        scene: views::view_change_from_afar,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 8,
-        letter: "a",
-        bug: "a vote is sent before it is in the journal",
-        source: "diem/diem #1141; aptos-labs/aptos-core #18298",
-        mutant: Some(Mutant::Rewriting(Rewriting::VoteNotDurable)),
-        protocol: Jolteon,
-        law: Law::OneStatement,
-        scene: |how| recovery::forgotten_vote(how, None),
-        hunts: &[(Hunt::CrashSweep(|how, at| recovery::forgotten_vote(how, Some(at))), CRASHES)],
-    },
-    Exhibit {
-        number: 8,
-        letter: "b",
-        bug: "the lock that goes with a vote is not in the journal",
-        source: "diem/diem #1141",
-        mutant: Some(Mutant::Rewriting(Rewriting::LockNotDurable)),
-        protocol: BasicHotStuff,
-        law: Law::Agreement,
-        scene: |how| recovery::forgotten_lock(how, None),
-        hunts: &[(Hunt::CrashSweep(|how, at| recovery::forgotten_lock(how, Some(at))), CRASHES)],
-    },
-    Exhibit {
-        number: 8,
-        letter: "c",
-        bug: "a timeout is sent before it is in the journal",
-        source: "diem/diem #1141",
-        mutant: Some(Mutant::Rewriting(Rewriting::TimeoutNotDurable)),
-        protocol: Jolteon,
-        law: Law::OneStatement,
-        scene: |how| recovery::forgotten_timeout(how, None),
-        hunts: &[
+    exhibit(1, "", "a two-chain commits although views were skipped in it")
+        .source("Fast-HotStuff before version 7; Bano et al., OPODIS 2021")
+        .mutant(Mutant::Rule(Rule::CommitsAcrossViews))
+        .breaks(Law::Agreement, FastHotStuff, chains::two_chain_with_a_gap)
+        .found_by(&[(Hunt::Twins, 100_000)]),
+    exhibit(2, "", "a three-chain commits although views were skipped in it")
+        .source("relab/hotstuff #249")
+        .mutant(Mutant::Rule(Rule::CommitsAcrossViews))
+        .breaks(Law::Agreement, ChainedHotStuff, chains::three_chain_with_a_gap)
+        .found_by(&[(Hunt::Twins, 20_000)]),
+    exhibit(3, "", "a block is committed although an ancestor could not be fetched")
+        .source("Gogada et al., ApPLIED 2023, section 5.4")
+        .mutant(Mutant::Hook(Bug::CommitsOverMissing))
+        .breaks(Law::Contiguity, Jolteon, chains::missing_ancestor)
+        .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)]),
+    exhibit(4, "", "the view of a certificate is not covered by its signatures")
+        .source("relab/hotstuff #289")
+        .mutant(Mutant::Rewriting(Rewriting::CertificateViewUnsigned))
+        .breaks(Law::Views, Jolteon, certificates::replayed_certificate),
+    exhibit(5, "", "one bad timeout message poisons every aggregate")
+        .source("relab/hotstuff #224")
+        .mutant(Mutant::Rewriting(Rewriting::TimeoutCertificateUnchecked))
+        .breaks(Law::Liveness, FastHotStuff, certificates::poisoned_timeouts)
+        .found_by(&[(Hunt::Mutation, 200), (Hunt::Random, 500)]),
+    exhibit(6, "a", "a missing block is not asked for: who was away never comes back")
+        .source("relab/hotstuff #285")
+        .mutant(Mutant::Rewriting(Rewriting::UnknownBlockIgnored))
+        .breaks(Law::Liveness, Jolteon, certificates::away_for_ten_views)
+        .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)]),
+    exhibit(6, "b", "a certificate of an unknown block is taken for impossible")
+        .source("relab/hotstuff #285")
+        .mutant(Mutant::Rewriting(Rewriting::UnknownBlockPanics))
+        .breaks(Law::Panic, Jolteon, certificates::away_for_ten_views)
+        .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)]),
+    exhibit(7, "a", "a proposal moves the view to its own, whatever it shows")
+        .source("relab/hotstuff #233")
+        .mutant(Mutant::Hook(Bug::ViewJumpOnProposal))
+        .breaks(Law::Views, ChainedHotStuff, views::proposal_from_afar),
+    exhibit(7, "b", "one replica that asks for a higher view is followed")
+        .source("Castro and Liskov, OSDI 1999, section 4.5.2")
+        .mutant(Mutant::Hook(Bug::ViewJumpOnViewChange))
+        .breaks(Law::Views, Pbft, views::view_change_from_afar),
+    exhibit(8, "a", "a vote is sent before it is in the journal")
+        .source("diem/diem #1141; aptos-labs/aptos-core #18298")
+        .mutant(Mutant::Rewriting(Rewriting::VoteNotDurable))
+        .breaks(Law::OneStatement, Jolteon, |how| recovery::forgotten_vote(how, None))
+        .found_by(&[(Hunt::CrashSweep(|how, at| recovery::forgotten_vote(how, Some(at))), CRASHES)]),
+    exhibit(8, "b", "the lock that goes with a vote is not in the journal")
+        .source("diem/diem #1141")
+        .mutant(Mutant::Rewriting(Rewriting::LockNotDurable))
+        .breaks(Law::Agreement, BasicHotStuff, |how| recovery::forgotten_lock(how, None))
+        .found_by(&[(Hunt::CrashSweep(|how, at| recovery::forgotten_lock(how, Some(at))), CRASHES)]),
+    exhibit(8, "c", "a timeout is sent before it is in the journal")
+        .source("diem/diem #1141")
+        .mutant(Mutant::Rewriting(Rewriting::TimeoutNotDurable))
+        .breaks(Law::OneStatement, Jolteon, |how| recovery::forgotten_timeout(how, None))
+        .found_by(&[
             (Hunt::CrashSweep(|how, at| recovery::forgotten_timeout(how, Some(at))), CRASHES),
             (Hunt::Random, 3000),
-        ],
-    },
-    Exhibit {
-        number: 8,
-        letter: "d",
-        bug: "PREPARE is sent before it is in the journal",
-        source: "celo-org/celo-blockchain #396",
-        mutant: Some(Mutant::Rewriting(Rewriting::PreparedNotDurable)),
-        protocol: Pbft,
-        law: Law::OneStatement,
-        scene: |how| recovery::forgotten_prepare(how, None),
-        hunts: &[
+        ]),
+    exhibit(8, "d", "PREPARE is sent before it is in the journal")
+        .source("celo-org/celo-blockchain #396")
+        .mutant(Mutant::Rewriting(Rewriting::PreparedNotDurable))
+        .breaks(Law::OneStatement, Pbft, |how| recovery::forgotten_prepare(how, None))
+        .found_by(&[
             (Hunt::CrashSweep(|how, at| recovery::forgotten_prepare(how, Some(at))), CRASHES),
             (Hunt::Random, 100),
-        ],
-    },
-    Exhibit {
-        number: 9,
-        letter: "",
-        bug: "recovery takes the view from the certificate of votes and forgets that of timeouts",
-        source: "radixdlt/babylon-node #243",
-        mutant: Some(Mutant::Hook(Bug::RecoveryForgetsTimeouts)),
-        protocol: Jolteon,
-        law: Law::Liveness,
-        scene: |how| recovery::forgotten_timeouts(how, None),
-        hunts: &[
+        ]),
+    exhibit(9, "", "recovery takes the view from the certificate of votes and forgets that of timeouts")
+        .source("radixdlt/babylon-node #243")
+        .mutant(Mutant::Hook(Bug::RecoveryForgetsTimeouts))
+        .breaks(Law::Liveness, Jolteon, |how| recovery::forgotten_timeouts(how, None))
+        .found_by(&[
             (Hunt::CrashSweep(|how, at| recovery::forgotten_timeouts(how, Some(at))), CRASHES),
             (Hunt::Random, 100),
-        ],
-    },
-    Exhibit {
-        number: 10,
-        letter: "",
-        bug: "a timeout message is sent once",
-        source: "category-labs/monad-bft #1670",
-        mutant: Some(Mutant::Rewriting(Rewriting::TimeoutSentOnce)),
-        protocol: Jolteon,
-        law: Law::Liveness,
-        scene: views::lost_timeouts,
-        hunts: &[(Hunt::Random, 100)],
-    },
-    Exhibit {
-        number: 11,
-        letter: "",
-        bug: "a VIEW-CHANGE is sent once",
-        source: "hyperledger/fabric #1917",
-        mutant: Some(Mutant::Rewriting(Rewriting::ViewChangeSentOnce)),
-        protocol: Pbft,
-        law: Law::Liveness,
-        scene: views::only_the_primary_is_linked,
-        hunts: &[(Hunt::Twins, 50), (Hunt::Mutation, 100), (Hunt::Random, 100)],
-    },
-    Exhibit {
-        number: 12,
-        letter: "",
-        bug: "a new view takes the low watermark from equal checkpoints only, S' in place of S",
-        source: "hyperledger/fabric #1111",
-        mutant: Some(Mutant::Hook(Bug::MatchingCheckpointsOnly)),
-        protocol: Pbft,
-        law: Law::Liveness,
-        scene: views::checkpoints_of_different_age,
-        hunts: &[(Hunt::Mutation, 5000), (Hunt::Random, 100)],
-    },
-    Exhibit {
-        number: 13,
-        letter: "",
-        bug: "two phases, and a leader that does not wait: a hidden lock stops everything",
-        source: "Yin et al., PODC 2019, section 4.4",
-        mutant: Some(Mutant::Hook(Bug::TwoPhases)),
-        protocol: BasicHotStuff,
-        law: Law::Liveness,
-        scene: views::hidden_lock,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 14,
-        letter: "a",
-        bug: "a three-chain with leaders in turn, one of four silent",
-        source: "Gogada et al., ApPLIED 2023, section 5.2.2",
-        mutant: None,
-        protocol: ChainedHotStuff,
-        law: Law::Liveness,
-        scene: views::one_of_four_silent,
-        hunts: &[(Hunt::Lasso(|how, number| views::silent_set(how, 4, number)), 4)],
-    },
-    Exhibit {
-        number: 14,
-        letter: "b",
-        bug: "a three-chain with leaders in turn, two of seven silent and apart",
-        source: "Gogada et al., ApPLIED 2023, section 5.2.2",
-        mutant: None,
-        protocol: ChainedHotStuff,
-        law: Law::Liveness,
-        scene: views::two_of_seven_silent,
-        hunts: &[(Hunt::Lasso(|how, number| views::silent_set(how, 7, number)), 28)],
-    },
-    Exhibit {
-        number: 16,
-        letter: "",
-        bug: "a primary that serves just within its time is replaced",
-        source: "Castro and Liskov, OSDI 1999, section 4.4",
-        mutant: Some(Mutant::Hook(Bug::ClockNotRestarted)),
-        protocol: Pbft,
-        law: Law::Liveness,
-        scene: views::slow_primary,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 18,
-        letter: "",
-        bug: "a valid vote is replaced by an invalid one of the same voter",
-        source: "category-labs/monad-bft #2214; ava-labs/Simplex #546",
-        mutant: Some(Mutant::Hook(Bug::VoteReplaced)),
-        protocol: Jolteon,
-        law: Law::Liveness,
-        scene: certificates::spoilt_votes,
-        hunts: &[(Hunt::Random, 100)],
-    },
-    Exhibit {
-        number: 19,
-        letter: "a",
-        bug: "a certificate of votes after that of timeouts for the same view ends in a panic",
-        source: "category-labs/monad-bft #2245",
-        mutant: Some(Mutant::Hook(Bug::ViewEnteredTwice)),
-        protocol: Jolteon,
-        law: Law::Panic,
-        scene: certificates::votes_after_timeouts,
-        hunts: &[(Hunt::Twins, 300), (Hunt::Mutation, 100), (Hunt::Random, 100)],
-    },
-    Exhibit {
-        number: 19,
-        letter: "b",
-        bug: "a certificate of votes after that of timeouts for the same view has the leader propose again",
-        source: "category-labs/monad-bft #2245",
-        mutant: Some(Mutant::Hook(Bug::ProposesTwice)),
-        protocol: Jolteon,
-        law: Law::OneStatement,
-        scene: certificates::votes_after_timeouts,
-        hunts: &[(Hunt::Random, 1000)],
-    },
-    Exhibit {
-        number: 20,
-        letter: "a",
-        bug: "votes are counted however far ahead their view is",
-        source: "several; no one of them is the first",
-        mutant: Some(Mutant::Hook(Bug::FarVotesCounted)),
-        protocol: Jolteon,
-        law: Law::Memory,
-        scene: bounds::flood_of_votes,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 20,
-        letter: "b",
-        bug: "timeouts are counted however far ahead their view is",
-        source: "several; no one of them is the first",
-        mutant: Some(Mutant::Hook(Bug::FarTimeoutsCounted)),
-        protocol: Jolteon,
-        law: Law::Work,
-        scene: bounds::flood_of_timeouts,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 20,
-        letter: "c",
-        bug: "what others claim to have executed is kept however far ahead",
-        source: "hyperledger-labs/SmartBFT #482",
-        mutant: Some(Mutant::Hook(Bug::FarClaimsKept)),
-        protocol: Pbft,
-        law: Law::Memory,
-        scene: bounds::flood_of_claims,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 21,
-        letter: "a",
-        bug: "safeNode without its second line, the newer certificate",
-        source: "linera-io/linera-protocol #891",
-        mutant: Some(Mutant::Rule(Rule::NoLivenessBranch)),
-        protocol: ChainedHotStuff,
-        law: Law::Liveness,
-        scene: bounds::locked_alone,
-        hunts: &[(Hunt::Twins, 1000)],
-    },
-    Exhibit {
-        number: 21,
-        letter: "b",
-        bug: "a proposal without justification is not held against the lock",
-        source: "projnanda/nandatown #191",
-        mutant: Some(Mutant::Rule(Rule::OmittedJustification)),
-        protocol: ChainedHotStuff,
-        law: Law::Agreement,
-        scene: bounds::omitted_justification,
-        hunts: &[(Hunt::Twins, 2000)],
-    },
-    Exhibit {
-        number: 21,
-        letter: "c",
-        bug: "whoever proposes is taken for the leader",
-        source: "hot-stuff/libhotstuff #22",
-        mutant: Some(Mutant::Hook(Bug::AnyProposer)),
-        protocol: ChainedHotStuff,
-        law: Law::Liveness,
-        scene: views::usurper,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 22,
-        letter: "",
-        bug: "a part of a fetched state is believed, whoever sent it",
-        source: "several; no one of them is the first",
-        mutant: Some(Mutant::Hook(Bug::StateTrusted)),
-        protocol: Jolteon,
-        law: Law::Agreement,
-        scene: transfer::forged_chunk,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 23,
-        letter: "",
-        bug: "an offer of the state that is being fetched begins the transfer anew",
-        source: "several; no one of them is the first",
-        mutant: Some(Mutant::Hook(Bug::OfferRestarts)),
-        protocol: Jolteon,
-        law: Law::Liveness,
-        scene: transfer::repeated_offers,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 24,
-        letter: "",
-        bug: "what a commit executes depends on what is still remembered",
-        source: "several; no one of them is the first",
-        mutant: Some(Mutant::Rewriting(Rewriting::OutputForgets)),
-        protocol: Jolteon,
-        law: Law::Validity,
-        scene: bounds::command_sent_again,
-        hunts: &[(Hunt::Random, 5000)],
-    },
-    Exhibit {
-        number: 26,
-        letter: "a",
-        bug: "a lock is not held against the first proposal after a view change; five replicas",
-        source: "0xPolygon/pbft-consensus #82",
-        mutant: Some(Mutant::Rule(Rule::LockLostInViewChange)),
-        protocol: ChainedHotStuff,
-        law: Law::Agreement,
-        scene: chains::lost_lock_of_five,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 26,
-        letter: "b",
-        bug: "a lock is not held against the first proposal after a view change; six replicas",
-        source: "0xPolygon/pbft-consensus #82",
-        mutant: Some(Mutant::Rule(Rule::LockLostInViewChange)),
-        protocol: ChainedHotStuff,
-        law: Law::Agreement,
-        scene: chains::lost_lock_of_six,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 27,
-        letter: "",
-        bug: "heights count from 1 again after a restart",
-        source: "several; no one of them is the first",
-        mutant: Some(Mutant::Rewriting(Rewriting::HeightsStartAgain)),
-        protocol: Jolteon,
-        law: Law::Agreement,
-        scene: transfer::everybody_restarts,
-        hunts: &[(Hunt::Random, 100)],
-    },
-    Exhibit {
-        number: 28,
-        letter: "a",
-        bug: "Jolteon accepts a block on an older parent than the timeouts tell of",
-        source: "Gelashvili et al., FC 2022, figure 2",
-        mutant: Some(Mutant::Rule(Rule::OldParentAccepted)),
-        protocol: Jolteon,
-        law: Law::Agreement,
-        scene: chains::old_parent_accepted,
-        hunts: &[(Hunt::Twins, 1000)],
-    },
-    Exhibit {
-        number: 28,
-        letter: "b",
-        bug: "HotStuff refuses a block on an old parent",
-        source: "Gogada et al., ApPLIED 2023, section 5.2.2",
-        mutant: Some(Mutant::Rule(Rule::OldParentRefused)),
-        protocol: ChainedHotStuff,
-        law: Law::Liveness,
-        scene: chains::old_parent_refused,
-        hunts: &[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)],
-    },
-    Exhibit {
-        number: 29,
-        letter: "",
-        bug: "a certificate of timeouts moves the view without the certificate of which they tell",
-        source: "our own; Aptos shows that certificate with the timeouts",
-        mutant: Some(Mutant::Hook(Bug::TimeoutsAlone)),
-        protocol: Jolteon,
-        law: Law::Liveness,
-        scene: certificates::timeouts_alone,
-        hunts: &[(Hunt::Ambush, 200)],
-    },
-    Exhibit {
-        number: 30,
-        letter: "",
-        bug: "one owner's sessions evict everybody's, and an old signed command is executed again",
-        source: "our own",
-        mutant: None,
-        protocol: Jolteon,
-        law: Law::Validity,
-        scene: sessions::old_command_again,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 31,
-        letter: "",
-        bug: "an honest leader is blamed for what a client sent to all but it",
-        source: "our own",
-        mutant: Some(Mutant::Hook(Bug::BlamedUnheard)),
-        protocol: Jolteon,
-        law: Law::Liveness,
-        scene: bounds::backlog_at_the_leader,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 32,
-        letter: "",
-        bug: "every question of a peer is answered, however often it asks",
-        source: "our own, found by review",
-        mutant: Some(Mutant::Hook(Bug::AnswersUnlimited)),
-        protocol: Pbft,
-        law: Law::Work,
-        scene: bounds::flood_of_questions,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 33,
-        letter: "",
-        bug: "PRE-PREPAREs of later views are kept however many, of whatever size",
-        source: "our own, found by review",
-        mutant: Some(Mutant::Hook(Bug::EarlyKept)),
-        protocol: Pbft,
-        law: Law::Memory,
-        scene: bounds::flood_of_early_pre_prepares,
-        hunts: &[],
-    },
-    Exhibit {
-        number: 34,
-        letter: "",
-        bug: "a backlog that somebody sends under made-up keys waits before everybody's commands",
-        source: "our own, found by review",
-        mutant: Some(Mutant::Rewriting(Rewriting::OneQueue)),
-        protocol: Jolteon,
-        law: Law::Liveness,
-        scene: bounds::flood_of_made_up_keys,
-        hunts: &[],
-    },
+        ]),
+    exhibit(10, "", "a timeout message is sent once")
+        .source("category-labs/monad-bft #1670")
+        .mutant(Mutant::Rewriting(Rewriting::TimeoutSentOnce))
+        .breaks(Law::Liveness, Jolteon, views::lost_timeouts)
+        .found_by(&[(Hunt::Random, 100)]),
+    exhibit(11, "", "a VIEW-CHANGE is sent once")
+        .source("hyperledger/fabric #1917")
+        .mutant(Mutant::Rewriting(Rewriting::ViewChangeSentOnce))
+        .breaks(Law::Liveness, Pbft, views::only_the_primary_is_linked)
+        .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 100), (Hunt::Random, 100)]),
+    exhibit(12, "", "a new view takes the low watermark from equal checkpoints only, S' in place of S")
+        .source("hyperledger/fabric #1111")
+        .mutant(Mutant::Hook(Bug::MatchingCheckpointsOnly))
+        .breaks(Law::Liveness, Pbft, views::checkpoints_of_different_age)
+        .found_by(&[(Hunt::Mutation, 5000), (Hunt::Random, 100)]),
+    exhibit(13, "", "two phases, and a leader that does not wait: a hidden lock stops everything")
+        .source("Yin et al., PODC 2019, section 4.4")
+        .mutant(Mutant::Hook(Bug::TwoPhases))
+        .breaks(Law::Liveness, BasicHotStuff, views::hidden_lock),
+    exhibit(14, "a", "a three-chain with leaders in turn, one of four silent")
+        .source("Gogada et al., ApPLIED 2023, section 5.2.2")
+        .breaks(Law::Liveness, ChainedHotStuff, views::one_of_four_silent)
+        .found_by(&[(Hunt::Lasso(|how, number| views::silent_set(how, 4, number)), 4)]),
+    exhibit(14, "b", "a three-chain with leaders in turn, two of seven silent and apart")
+        .source("Gogada et al., ApPLIED 2023, section 5.2.2")
+        .breaks(Law::Liveness, ChainedHotStuff, views::two_of_seven_silent)
+        .found_by(&[(Hunt::Lasso(|how, number| views::silent_set(how, 7, number)), 28)]),
+    exhibit(16, "", "a primary that serves just within its time is replaced")
+        .source("Castro and Liskov, OSDI 1999, section 4.4")
+        .mutant(Mutant::Hook(Bug::ClockNotRestarted))
+        .breaks(Law::Liveness, Pbft, views::slow_primary),
+    exhibit(18, "", "a valid vote is replaced by an invalid one of the same voter")
+        .source("category-labs/monad-bft #2214; ava-labs/Simplex #546")
+        .mutant(Mutant::Hook(Bug::VoteReplaced))
+        .breaks(Law::Liveness, Jolteon, certificates::spoilt_votes)
+        .found_by(&[(Hunt::Random, 100)]),
+    exhibit(19, "a", "a certificate of votes after that of timeouts for the same view ends in a panic")
+        .source("category-labs/monad-bft #2245")
+        .mutant(Mutant::Hook(Bug::ViewEnteredTwice))
+        .breaks(Law::Panic, Jolteon, certificates::votes_after_timeouts)
+        .found_by(&[(Hunt::Twins, 300), (Hunt::Mutation, 100), (Hunt::Random, 100)]),
+    exhibit(19, "b", "a certificate of votes after that of timeouts for the same view has the leader propose again")
+        .source("category-labs/monad-bft #2245")
+        .mutant(Mutant::Hook(Bug::ProposesTwice))
+        .breaks(Law::OneStatement, Jolteon, certificates::votes_after_timeouts)
+        .found_by(&[(Hunt::Random, 1000)]),
+    exhibit(20, "a", "votes are counted however far ahead their view is")
+        .source("several; no one of them is the first")
+        .mutant(Mutant::Hook(Bug::FarVotesCounted))
+        .breaks(Law::Memory, Jolteon, bounds::flood_of_votes),
+    exhibit(20, "b", "timeouts are counted however far ahead their view is")
+        .source("several; no one of them is the first")
+        .mutant(Mutant::Hook(Bug::FarTimeoutsCounted))
+        .breaks(Law::Work, Jolteon, bounds::flood_of_timeouts),
+    exhibit(20, "c", "what others claim to have executed is kept however far ahead")
+        .source("hyperledger-labs/SmartBFT #482")
+        .mutant(Mutant::Hook(Bug::FarClaimsKept))
+        .breaks(Law::Memory, Pbft, bounds::flood_of_claims),
+    exhibit(21, "a", "safeNode without its second line, the newer certificate")
+        .source("linera-io/linera-protocol #891")
+        .mutant(Mutant::Rule(Rule::NoLivenessBranch))
+        .breaks(Law::Liveness, ChainedHotStuff, bounds::locked_alone)
+        .found_by(&[(Hunt::Twins, 1000)]),
+    exhibit(21, "b", "a proposal without justification is not held against the lock")
+        .source("projnanda/nandatown #191")
+        .mutant(Mutant::Rule(Rule::OmittedJustification))
+        .breaks(Law::Agreement, ChainedHotStuff, bounds::omitted_justification)
+        .found_by(&[(Hunt::Twins, 2000)]),
+    exhibit(21, "c", "whoever proposes is taken for the leader")
+        .source("hot-stuff/libhotstuff #22")
+        .mutant(Mutant::Hook(Bug::AnyProposer))
+        .breaks(Law::Liveness, ChainedHotStuff, views::usurper),
+    exhibit(22, "", "a part of a fetched state is believed, whoever sent it")
+        .source("several; no one of them is the first")
+        .mutant(Mutant::Hook(Bug::StateTrusted))
+        .breaks(Law::Agreement, Jolteon, transfer::forged_chunk),
+    exhibit(23, "", "an offer of the state that is being fetched begins the transfer anew")
+        .source("several; no one of them is the first")
+        .mutant(Mutant::Hook(Bug::OfferRestarts))
+        .breaks(Law::Liveness, Jolteon, transfer::repeated_offers),
+    exhibit(24, "", "what a commit executes depends on what is still remembered")
+        .source("several; no one of them is the first")
+        .mutant(Mutant::Rewriting(Rewriting::OutputForgets))
+        .breaks(Law::Validity, Jolteon, bounds::command_sent_again)
+        .found_by(&[(Hunt::Random, 5000)]),
+    exhibit(26, "a", "a lock is not held against the first proposal after a view change; five replicas")
+        .source("0xPolygon/pbft-consensus #82")
+        .mutant(Mutant::Rule(Rule::LockLostInViewChange))
+        .breaks(Law::Agreement, ChainedHotStuff, chains::lost_lock_of_five),
+    exhibit(26, "b", "a lock is not held against the first proposal after a view change; six replicas")
+        .source("0xPolygon/pbft-consensus #82")
+        .mutant(Mutant::Rule(Rule::LockLostInViewChange))
+        .breaks(Law::Agreement, ChainedHotStuff, chains::lost_lock_of_six),
+    exhibit(27, "", "heights count from 1 again after a restart")
+        .source("several; no one of them is the first")
+        .mutant(Mutant::Rewriting(Rewriting::HeightsStartAgain))
+        .breaks(Law::Agreement, Jolteon, transfer::everybody_restarts)
+        .found_by(&[(Hunt::Random, 100)]),
+    exhibit(28, "a", "Jolteon accepts a block on an older parent than the timeouts tell of")
+        .source("Gelashvili et al., FC 2022, figure 2")
+        .mutant(Mutant::Rule(Rule::OldParentAccepted))
+        .breaks(Law::Agreement, Jolteon, chains::old_parent_accepted)
+        .found_by(&[(Hunt::Twins, 1000)]),
+    exhibit(28, "b", "HotStuff refuses a block on an old parent")
+        .source("Gogada et al., ApPLIED 2023, section 5.2.2")
+        .mutant(Mutant::Rule(Rule::OldParentRefused))
+        .breaks(Law::Liveness, ChainedHotStuff, chains::old_parent_refused)
+        .found_by(&[(Hunt::Twins, 50), (Hunt::Mutation, 50), (Hunt::Random, 50)]),
+    exhibit(29, "", "a certificate of timeouts moves the view without the certificate of which they tell")
+        .source("our own; Aptos shows that certificate with the timeouts")
+        .mutant(Mutant::Hook(Bug::TimeoutsAlone))
+        .breaks(Law::Liveness, Jolteon, certificates::timeouts_alone)
+        .found_by(&[(Hunt::Ambush, 200)]),
+    exhibit(30, "", "one owner's sessions evict everybody's, and an old signed command is executed again")
+        .source("our own")
+        .breaks(Law::Validity, Jolteon, sessions::old_command_again),
+    exhibit(31, "", "an honest leader is blamed for what a client sent to all but it")
+        .source("our own")
+        .mutant(Mutant::Hook(Bug::BlamedUnheard))
+        .breaks(Law::Liveness, Jolteon, bounds::backlog_at_the_leader),
+    exhibit(32, "", "every question of a peer is answered, however often it asks")
+        .source("our own, found by review")
+        .mutant(Mutant::Hook(Bug::AnswersUnlimited))
+        .breaks(Law::Work, Pbft, bounds::flood_of_questions),
+    exhibit(33, "", "PRE-PREPAREs of later views are kept however many, of whatever size")
+        .source("our own, found by review")
+        .mutant(Mutant::Hook(Bug::EarlyKept))
+        .breaks(Law::Memory, Pbft, bounds::flood_of_early_pre_prepares),
+    exhibit(34, "", "a backlog that somebody sends under made-up keys waits before everybody's commands")
+        .source("our own, found by review")
+        .mutant(Mutant::Rewriting(Rewriting::OneQueue))
+        .breaks(Law::Liveness, Jolteon, bounds::flood_of_made_up_keys),
 ];

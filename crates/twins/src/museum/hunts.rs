@@ -3,6 +3,7 @@
 //! Twins draws leaders and partitions. Mutation also draws changes of what a replica says in a few rounds. Random also
 //! draws faults of the network and crashes.
 
+use super::Hunt;
 use super::ambush::lie_in_ambush;
 use super::certificates::judge_view_gap;
 use super::dice::{Dice, REPLICAS, context_of, honest_lead};
@@ -44,36 +45,22 @@ const MAX_ACTIONS: u64 = 24;
 /// Plays the scenario with a number, from 0, and returns its violation.
 pub type Scenes = Box<dyn FnMut(u64) -> Option<Complaint>>;
 
-/// A hunt that is the same for every bug.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Drawn {
-    /// Twins and partitions. Odd numbers have partitions and one-way links among honest replicas instead, in more
-    /// rounds.
-    Twins,
-    /// In a few rounds a replica sends some of the others a message close to its real one, and in a few the network is
-    /// partitioned: Winter et al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz),
-    /// in its small scope.
-    Mutation,
-    /// Messages are lost and late, timers fire, replicas crash and restart, and one of four may misbehave.
-    Random,
-    /// A liar assembles certificates from what it receives, is nearer to everybody than others, and stays active to the
-    /// end.
-    Ambush,
-}
-
-impl Drawn {
+impl Hunt {
     /// Returns the scenarios of this hunt for replicas of a protocol.
     pub fn scenes(self, protocol: ProtocolKind, how: Play) -> Scenes {
-        struct Make(Drawn, ProtocolKind, Play);
+        struct Make(Hunt, ProtocolKind, Play);
         impl ForMalleable for Make {
             type Output = Scenes;
             fn run<P: Protocol<Message: Malleable> + 'static>(self, make: MakeReplica<P>) -> Scenes {
                 let Make(hunt, protocol, how) = self;
                 match hunt {
-                    Drawn::Twins => twins(protocol, make, how),
-                    Drawn::Mutation => drawn(protocol, make, how, mutate_rounds::<P>),
-                    Drawn::Random => drawn(protocol, make, how, make_trouble::<P>),
-                    Drawn::Ambush => drawn(protocol, make, how, lie_in_ambush::<P>),
+                    Hunt::Twins => twins(protocol, make, how),
+                    Hunt::Mutation => drawn(protocol, make, how, mutate_rounds::<P>),
+                    Hunt::Random => drawn(protocol, make, how, make_trouble::<P>),
+                    Hunt::Ambush => drawn(protocol, make, how, lie_in_ambush::<P>),
+                    Hunt::CrashSweep(scene) | Hunt::Lasso(scene) => {
+                        Box::new(move |number| scene(&how, number as usize).complaint)
+                    }
                 }
             }
         }

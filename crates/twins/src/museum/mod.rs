@@ -20,7 +20,7 @@ mod transfer;
 mod views;
 
 pub use catalogue::{ABSENT, Absent, EXHIBITS};
-pub use hunts::{Drawn, Scenes};
+pub use hunts::Scenes;
 pub use rewriting::Rewriting;
 pub use rules::Rule;
 
@@ -84,13 +84,17 @@ pub struct Exhibit {
 /// A hunt: scenarios by number, from 0.
 #[derive(Clone, Copy, Debug)]
 pub enum Hunt {
-    /// Twins, partitions, one-way links.
+    /// Twins and partitions. Odd numbers have partitions and one-way links among honest replicas instead, in more
+    /// rounds.
     Twins,
-    /// Random mutation of messages in a few rounds.
+    /// In a few rounds a replica sends some of the others a message close to its real one, and in a few the network is
+    /// partitioned: Winter et al., "Randomized testing of Byzantine fault tolerant algorithms", OOPSLA 2023 (ByzzFuzz),
+    /// in its small scope.
     Mutation,
-    /// Random simulation.
+    /// Messages are lost and late, timers fire, replicas crash and restart, and one of four may misbehave.
     Random,
-    /// A liar that assembles certificates, is nearer to everybody than others, and stays active to the end.
+    /// A liar assembles certificates from what it receives, is nearer to everybody than others, and stays active to the
+    /// end.
     Ambush,
     /// The directed scenario with a crash after a number of actions.
     CrashSweep(fn(&Play, usize) -> Ending),
@@ -152,7 +156,7 @@ impl Exhibit {
     pub fn visit(&self, max_scenarios: u64) -> Vec<Caught> {
         let hunts = self.hunts.iter().filter(|(_, budget)| *budget <= max_scenarios);
         let hunts = hunts
-            .map(|(hunt, budget)| self.look(hunt.name(), *budget, hunt.is_sweep(), &|how| self.scenes(*hunt, how)));
+            .map(|(hunt, budget)| self.look(hunt.name(), *budget, hunt.is_sweep(), &|how| hunt.scenes(self.protocol, how)));
         std::iter::once(self.directed()).chain(hunts).collect()
     }
 
@@ -164,18 +168,6 @@ impl Exhibit {
 
     fn how(&self, broken: bool) -> Play {
         Play { mutant: self.mutant.filter(|_| broken), broken, record: false }
-    }
-
-    fn scenes(&self, hunt: Hunt, how: Play) -> Scenes {
-        match hunt {
-            Hunt::Twins => Drawn::Twins.scenes(self.protocol, how),
-            Hunt::Mutation => Drawn::Mutation.scenes(self.protocol, how),
-            Hunt::Random => Drawn::Random.scenes(self.protocol, how),
-            Hunt::Ambush => Drawn::Ambush.scenes(self.protocol, how),
-            Hunt::CrashSweep(scene) | Hunt::Lasso(scene) => {
-                Box::new(move |number| scene(&how, number as usize).complaint)
-            }
-        }
     }
 
     /// Plays scenarios with the bug until it is found, and then the same scenarios without it. Plays all scenarios of a
