@@ -24,8 +24,9 @@ impl Carried {
     pub fn on_new_view(&mut self, primary: ReplicaId, new_view: &NewView, tallies: &Tallies) -> Result<(), Complaint> {
         let view = new_view.view();
         let voters: BTreeSet<ReplicaId> = new_view.voters().collect();
-        let breach =
-            |law: Law, what: String| Err(Complaint { law, what: format!("replica {primary} opens view {view}: {what}") });
+        let breach = |law: Law, what: String| {
+            Err(Complaint { law, what: format!("replica {primary} opens view {view}: {what}") })
+        };
         if voters.len() < tallies.quorum() {
             return breach(Law::Backing, format!("only {} replicas asked for it", voters.len()));
         }

@@ -3,10 +3,9 @@
 use crate::words::mix;
 use bytes::Bytes;
 use quorate_byzantine::Behaviour;
-use quorate_consensus::Protocol;
-use quorate_consensus::Replica;
 use quorate_consensus::recovery::journal::Record;
 use quorate_consensus::seam::{Action, RecordId, Timer};
+use quorate_consensus::{Protocol, Replica};
 use quorate_hosting::StateKeeper;
 use quorate_types::{Digest, Height, ReplicaId, Time, View};
 

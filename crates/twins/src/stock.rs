@@ -2,7 +2,7 @@
 
 use crate::cast::{ActorId, Cast};
 use crate::hostile::BUNDLES_PER_VIEW;
-use quorate_types::{Bundle, BundleBuilder, ClientId, Height};
+use quorate_types::{Bundle, BundleBuilder, ClientId};
 
 /// Client id of the first made-up key.
 const FIRST_MADE_UP: u128 = 1 << 32;
@@ -31,9 +31,8 @@ impl Stock {
         let (start, end) = ((round as usize - 1) * self.each_round, round as usize * self.each_round);
         while self.bundles.len() < end {
             let client = ClientId(1 + (self.bundles.len() % self.each_round) as u128);
-            let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
-            builder.push(client, 1 + (self.bundles.len() / self.each_round) as u64, &[]);
-            self.bundles.push(builder.finish());
+            let sequence = 1 + (self.bundles.len() / self.each_round) as u64;
+            self.bundles.push(BundleBuilder::single(client, sequence, &[]));
         }
         &self.bundles[start..end]
     }
@@ -43,9 +42,7 @@ impl Stock {
         let (start, end) = ((round as usize - 1) * BUNDLES_PER_VIEW, round as usize * BUNDLES_PER_VIEW);
         while self.hostile.len() < end {
             let client = ClientId((FIRST_MADE_UP + self.hostile.len() as u128) << ClientId::SESSION_BITS);
-            let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
-            builder.push(client, 1, &[]);
-            self.hostile.push(builder.finish());
+            self.hostile.push(BundleBuilder::single(client, 1, &[]));
         }
         &self.hostile[start..end]
     }

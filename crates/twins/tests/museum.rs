@@ -26,8 +26,8 @@ fn every_bug_of_the_list_is_shown_or_said_to_be_absent() {
     let told: BTreeSet<u8> = listed.into_iter().chain(absent).collect();
     assert_eq!(told, (1..=LISTED).collect());
     let names: BTreeSet<String> = EXHIBITS.iter().map(Exhibit::name).collect();
-    assert!(EXHIBITS.iter().all(|exhibit| !exhibit.source.is_empty()), "every exhibit has a source");
     assert_eq!(names.len(), EXHIBITS.len(), "no two have one name");
+    assert!(EXHIBITS.iter().all(|exhibit| !exhibit.source.is_empty()), "every exhibit has a source");
     let mutants: BTreeSet<Mutant> = EXHIBITS.iter().filter_map(|exhibit| exhibit.mutant).collect();
     assert_eq!(mutants, Mutant::all().collect(), "no mutant is without an exhibit");
 }

@@ -271,6 +271,16 @@ pub struct BundleBuilder {
 }
 
 impl BundleBuilder {
+    /// Returns an unauthenticated bundle of one command, made at height 0 to expire as late as possible.
+    ///
+    /// # Panics
+    /// If the payload does not [fit](BundleBuilder::fits).
+    pub fn single(client: ClientId, sequence: u64, payload: &[u8]) -> Bundle {
+        let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
+        builder.push(client, sequence, payload);
+        builder.finish()
+    }
+
     /// Starts a bundle with replies to `origin`, executable up to the height `expires`. Clients pass
     /// [`Height::latest_expiry`] of the height that they know.
     pub fn new(origin: ClientId, expires: Height) -> Self {

@@ -226,10 +226,7 @@ fn busiest(report: &SimReport, growth: &Growth<'_>) -> f64 {
 
 fn agreement(report: &SimReport) -> Agreement {
     if let Some(complaint) = &report.complaint {
-        return Agreement::Unknown(format!(
-            "the run ended when the oracle `{}` reported a violation",
-            complaint.law
-        ));
+        return Agreement::Unknown(format!("the run ended when the oracle `{}` reported a violation", complaint.law));
     }
     Agreement::of(&report.end)
 }

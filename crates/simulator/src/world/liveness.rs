@@ -5,7 +5,7 @@ use super::{Event, World};
 use crate::parcel::Parcel;
 use quorate_consensus::Protocol;
 use quorate_oracles::Law;
-use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Height, Time};
+use quorate_types::{Bundle, BundleBuilder, ClientId, Digest, Time};
 
 /// Client of the probe.
 const PROBE: ClientId = ClientId(1 << 40);
@@ -36,9 +36,7 @@ impl<P: Protocol> World<'_, P> {
             transcript.says(self.now, &format!("healed; outside the core: {outside:?}"));
         }
         self.end_trouble(&outside);
-        let mut builder = BundleBuilder::new(PROBE, Height(0).latest_expiry());
-        builder.push(PROBE, 1, b"are you there");
-        let bundle = builder.finish();
+        let bundle = BundleBuilder::single(PROBE, 1, b"are you there");
         self.oracle.submitted(&bundle);
         let (base, each) = LIVENESS_VIEWS;
         let highest = self.nodes.iter().map(|node| node.view()).max().unwrap_or(0);

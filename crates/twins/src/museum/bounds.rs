@@ -1,19 +1,17 @@
 //! Exhibits about rules with an omission: in the lock, in the bound of a table, in the record of what was executed.
 
 use super::rules::by_rules;
-use super::scene::{Ending, Play, Setting, builds_on, genesis, go_on, leaders, only, play, run, unjudged};
+use super::scene::{
+    Ending, Jolteons, Play, Setting, builds_on, genesis, go_on, leaders, only, play_jolteon, play_jolteon_with,
+    play_pbft, pre_prepare, run, short_memory, unjudged, unsigned,
+};
 use crate::cast::ActorId;
 use crate::judge::Law;
-use crate::stage::Stage;
+use crate::stage::stage_config;
 use bytes::Bytes;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::chained::engine::ChainedEngine;
 use quorate_consensus::protocols::chained::message::{ChainedMessage, Timeout};
-use quorate_consensus::protocols::chained::replica;
-use quorate_consensus::protocols::chained::rules::Jolteon;
-use quorate_consensus::protocols::pbft;
-use quorate_consensus::protocols::pbft::engine::PbftEngine;
-use quorate_consensus::protocols::pbft::message::{MAX_DECIDED, PbftMessage, PrePrepare};
+use quorate_consensus::protocols::pbft::message::{MAX_DECIDED, PbftMessage};
 use quorate_consensus::voting::safety::timeout_subject;
 use quorate_consensus::{Config, Envelope};
 use quorate_types::{
@@ -29,13 +27,15 @@ const MAX_ROUNDS: usize = 512;
 /// More slots than the 1024 for which claims of others are kept.
 const MAX_CLAIMED: usize = 1100;
 
+const FORGED: Bytes = Bytes::from_static(b"none");
+
 fn word(number: u64) -> Digest {
     let mut digest = Digest([0xee; 32]);
     digest.0[..8].copy_from_slice(&number.to_le_bytes());
     digest
 }
 
-fn flood(stage: &mut Stage<ChainedEngine<Jolteon>>, message: impl Fn(u64) -> ChainedMessage) {
+fn flood(stage: &mut Jolteons, message: impl Fn(u64) -> ChainedMessage) {
     stage.misbehave(ActorId(3), unjudged());
     run(stage, 1..=3);
     for number in 0..FLOOD {
@@ -52,26 +52,23 @@ fn flood(stage: &mut Stage<ChainedEngine<Jolteon>>, message: impl Fn(u64) -> Cha
 
 /// 20: R3 lies and votes for unknown blocks, in view after view.
 pub fn flood_of_votes(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         flood(stage, |number| {
             let (view, height) = (View(4 + number), Height(4 + number));
             let subject = Subject { domain: Domain::Vote, view, height, digest: word(number) };
-            let (attachment, signature) = (Attachment::None, Bytes::from_static(b"none"));
-            ChainedMessage::Vote(Vote { subject, attachment, voter: ReplicaId(3), signature })
+            ChainedMessage::Vote(Vote { signature: FORGED, ..unsigned(ReplicaId(3), subject) })
         });
     })
 }
 
 /// 20: R3 lies and times out of view after view.
 pub fn flood_of_timeouts(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         let genesis = genesis(stage);
         flood(stage, |number| {
             let (high, attachment) = (genesis.clone(), Attachment::HighView(View(0)));
-            let subject = timeout_subject(View(6 + number));
-            let vote = Vote { subject, attachment, voter: ReplicaId(3), signature: Bytes::from_static(b"none") };
+            let vote = unsigned(ReplicaId(3), timeout_subject(View(6 + number)));
+            let vote = Vote { attachment, signature: FORGED, ..vote };
             ChainedMessage::Timeout(Arc::new(Timeout { vote, high, evidence: None }))
         });
     })
@@ -79,8 +76,7 @@ pub fn flood_of_timeouts(how: &Play) -> Ending {
 
 /// 20: R3 lies and claims to have executed slots further and further ahead.
 pub fn flood_of_claims(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Pbft, 4);
-    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+    play_pbft(how, |stage| {
         stage.misbehave(ActorId(3), unjudged());
         go_on(stage, 1);
         for number in 0..FLOOD / MAX_DECIDED as u64 + 1 {
@@ -101,8 +97,7 @@ pub fn flood_of_claims(how: &Play) -> Ending {
 
 /// 32: R3 lies and says again and again that it has executed nothing.
 pub fn flood_of_questions(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Pbft, 4);
-    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+    play_pbft(how, |stage| {
         stage.misbehave(ActorId(3), unjudged());
         (1..=3).for_each(|view| go_on(stage, view));
         for _ in 0..FLOOD {
@@ -116,21 +111,13 @@ pub fn flood_of_questions(how: &Play) -> Ending {
 
 /// 33: R3 lies, will lead view 8, and sends R0 a PRE-PREPARE of that view again and again.
 pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Pbft, 4);
-    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+    play_pbft(how, |stage| {
         stage.misbehave(ActorId(3), unjudged());
         go_on(stage, 1);
-        let block = Arc::new(Block::of_slot(View(8), ReplicaId(3), Height(60), vec![word(1)]));
-        let endorsement = Vote {
-            subject: block.subject(Domain::Prepare),
-            attachment: Attachment::None,
-            voter: ReplicaId(3),
-            signature: Bytes::from_static(b"none"),
-        };
+        let mut early = pre_prepare(Block::of_slot(View(8), ReplicaId(3), Height(60), vec![word(1)]));
+        early.vote_to_sign().expect("a PRE-PREPARE is signed").signature = FORGED;
         for _ in 0..FLOOD {
-            let (endorsement, block) = (endorsement.clone(), block.clone());
-            let early = PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles: Vec::new() }));
-            stage.inject(ReplicaId(3), ActorId(0), View(1), Envelope::Protocol(early));
+            stage.inject(ReplicaId(3), ActorId(0), View(1), early.clone());
         }
         stage.settle();
         let (early, _) = stage.replica(ActorId(0)).protocol().early();
@@ -143,8 +130,7 @@ pub fn flood_of_early_pre_prepares(how: &Play) -> Ending {
 
 /// 21: only R1 is locked on the first block; R0 lies, has a rival certified in a later view and then falls silent.
 pub fn locked_alone(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    by_rules!(how, setting, |stage| {
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |stage| {
         leaders(stage, &[2, 3, 1, 0, 2]);
         only(stage, 3..=4, &[0, 2, 3]);
         let genesis = genesis(stage);
@@ -158,8 +144,7 @@ pub fn locked_alone(how: &Play) -> Ending {
 /// 21: only R1 knows that the first block is committed; R0 lies and proposes a rival that shows only the certificate of
 /// genesis.
 pub fn omitted_justification(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    by_rules!(how, setting, |stage| {
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |stage| {
         leaders(stage, &[2, 3, 2, 1, 0, 2, 3, 2]);
         only(stage, 4..=9, &[0, 2, 3]);
         let genesis = genesis(stage);
@@ -171,19 +156,16 @@ pub fn omitted_justification(how: &Play) -> Ending {
 
 /// 24: R3 remembers executed blocks longer than the others do, and a client sends its first command again.
 pub fn command_sent_again(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
     // Ten times as many are kept until the first state is kept.
-    let forgetful = Config { retained_blocks: 2, ..setting.config.clone() };
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    let mut forgetful = stage_config(ProtocolKind::Jolteon);
+    short_memory(&mut forgetful);
+    play_jolteon(how, |stage| {
         (0..3).for_each(|at| stage.configure(ActorId(at), forgetful.clone()));
         // A bundle that all but R3 have forgotten can be ordered again. Make the judge accept that, as it does with a
         // liar.
         stage.misbehave(ActorId(0), unjudged());
         stage.run_view(1);
-        let client = ClientId(77);
-        let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
-        builder.push(client, 1, b"once");
-        let bundle = builder.finish();
+        let bundle = BundleBuilder::single(ClientId(77), 1, b"once");
         for views in [2..=30, 31..=60] {
             stage.cast().actors().for_each(|actor| stage.submit(actor, vec![bundle.clone()]));
             run(stage, views);
@@ -195,20 +177,17 @@ pub fn command_sent_again(how: &Play) -> Ending {
 /// Commands that only the leader knows, one in a block: more than the views allowed for progress.
 const BACKLOG: u64 = 60;
 
+fn single_commands(config: &mut Config) {
+    config.batch = 1;
+}
+
 /// 31: a client sends a backlog to R0, the leader, and one command to the others.
 pub fn backlog_at_the_leader(how: &Play) -> Ending {
-    let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
-    setting.config.batch = 1;
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon_with(how, single_commands, |stage| {
         stage.leaders_after([ReplicaId(0)]);
         stage.supply(false);
         stage.run_view(1);
-        let client = ClientId(77);
-        let bundle = |sequence| {
-            let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
-            builder.push(client, sequence, b"once");
-            builder.finish()
-        };
+        let bundle = |sequence| BundleBuilder::single(ClientId(77), sequence, b"once");
         stage.submit(ActorId(0), (1..=BACKLOG).map(bundle).collect());
         (1..4).map(ActorId).for_each(|backup| stage.submit(backup, vec![bundle(BACKLOG + 1)]));
         run(stage, 2..=6);
@@ -222,14 +201,10 @@ const VIEWS_OF_A_ROUND: u64 = 10;
 /// 34: a client sends everybody a backlog, each command under a key made for it, before an honest client sends one
 /// command.
 pub fn flood_of_made_up_keys(how: &Play) -> Ending {
-    let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
-    setting.config.batch = 1;
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon_with(how, single_commands, |stage| {
         let bundle = |owner: u64| {
             let client = ClientId(u128::from(1000 + owner) << ClientId::SESSION_BITS);
-            let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
-            builder.push(client, 1, b"once");
-            builder.finish()
+            BundleBuilder::single(client, 1, b"once")
         };
         stage.supply(false);
         stage.run_view(1);

@@ -1,20 +1,21 @@
 //! Exhibits about certificates: what they prove, who verifies them, and which views they start.
 
-use super::scene::{Ending, Keeper, Play, Setting, go_on, leaders, let_go, only, play, rewrite, run, unjudged};
+use super::scene::{
+    Ending, Keeper, Play, Setting, go_on, has_purpose, leaders, let_go, only, play, play_jolteon, rewrite, run,
+    unjudged,
+};
 use crate::cast::ActorId;
 use crate::judge::Law;
 use crate::stage::{Rewrite, Stage};
 use bytes::Bytes;
 use quorate_byzantine::Malleable;
-use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::chained::engine::ChainedEngine;
 use quorate_consensus::protocols::chained::message::ChainedMessage;
 use quorate_consensus::protocols::chained::replica;
-use quorate_consensus::protocols::chained::rules::{FastHotStuff, Jolteon};
-use quorate_consensus::seam::{Action, To};
-use quorate_consensus::seam::{Purpose, Role};
-use quorate_consensus::{Envelope, Message};
+use quorate_consensus::protocols::chained::rules::FastHotStuff;
+use quorate_consensus::seam::{Action, Purpose, Role, To};
+use quorate_consensus::{Envelope, Message, Protocol};
 use quorate_types::{Attachment, Certificate, Digest, Domain, Height, ReplicaId, Signers, Subject, View, Vote};
 use std::sync::Arc;
 
@@ -41,8 +42,7 @@ pub fn judge_view_gap<P: Protocol>(stage: &mut Stage<P>, view: u64) {
 
 /// 4: R3 lies and shows each replica that one's highest certificate, with a view far ahead.
 pub fn replayed_certificate(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         stage.misbehave(ActorId(3), unjudged());
         run(stage, 1..=10);
         for to in (0..3).map(ActorId) {
@@ -86,8 +86,7 @@ pub fn poisoned_timeouts(how: &Play) -> Ending {
 
 /// 6: R3 is away for ten views.
 pub fn away_for_ten_views(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         stage.leaders_after((0..3).map(ReplicaId));
         only(stage, 1..=10, &[0, 1, 2]);
         run(stage, 1..=10);
@@ -114,8 +113,7 @@ fn spoils_its_votes<M: Malleable>() -> Rewrite<M> {
 
 /// 18: R0, the first to vote, sends each vote again without a signature.
 pub fn spoilt_votes(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         stage.misbehave(ActorId(0), spoils_its_votes());
         run(stage, 1..=2);
         stage.heal((1..4).map(ReplicaId));
@@ -124,11 +122,9 @@ pub fn spoilt_votes(how: &Play) -> Ending {
 
 /// 19: the votes of view 3 reach R3, which collects them, after the timeouts of that view.
 pub fn votes_after_timeouts(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         let keeper = Keeper::default();
-        let vote = |message: &Envelope<ChainedMessage>| matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Vote);
-        stage.lose(Some(keeper.keep(move |_, _, view, message| view == View(3) && vote(message))));
+        stage.lose(Some(keeper.keep(|_, _, view, message| view == View(3) && has_purpose(message, Purpose::Vote))));
         leaders(stage, &[0, 1, 2, 3, 0]);
         run(stage, 1..=4);
         stage.lose(None);
@@ -180,19 +176,18 @@ fn poisons_timeouts() -> Rewrite<ChainedMessage> {
 
 /// 29: R3 lies and has the timeouts of the others before they have each other's, in every view that fails.
 pub fn timeouts_alone(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         leaders(stage, &[0, 1, 3]);
         stage.leaders_after((0..3).map(ReplicaId));
         stage.misbehave(ActorId(3), poisons_timeouts());
         run(stage, 1..=3);
         let height = |stage: &mut Stage<_>| (0..3).map(|at| stage.judge().height(ActorId(at))).max();
-        let is_timeout = |message: &Envelope<ChainedMessage>| matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Timeout);
         let mut poisoned = |view| {
             go_on(stage, view);
             let (keeper, liar) = (Keeper::default(), ActorId(3));
-            let among_others = move |from, to| from != liar && to != liar;
-            stage.lose(Some(keeper.keep(move |from, to, _, message| among_others(from, to) && is_timeout(message))));
+            stage.lose(Some(keeper.keep(move |from, to, _, message| {
+                from != liar && to != liar && has_purpose(message, Purpose::Timeout)
+            })));
             stage.give_up_below(View(view));
             stage.settle();
             stage.lose(None);

@@ -1,20 +1,15 @@
 //! Exhibits about which blocks a chain commits, and which blocks may follow one another.
 
 use super::rules::by_rules;
-use super::scene::{Ending, Play, Setting, builds_on, genesis, leaders, only, play, run};
+use super::scene::{Ending, Play, Setting, builds_on, genesis, leaders, only, play_jolteon, run};
 use crate::cast::ActorId;
-use crate::stage::Stage;
 use quorate_consensus::Envelope;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::chained::engine::ChainedEngine;
-use quorate_consensus::protocols::chained::replica;
-use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_types::ReplicaId;
 
 /// 1: four honest replicas; only R1 knows the certificate of view 4, and only R2 that of view 6.
 pub fn two_chain_with_a_gap(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::FastHotStuff, 4);
-    by_rules!(how, setting, |stage| {
+    by_rules!(how, Setting::new(ProtocolKind::FastHotStuff, 4), |stage| {
         leaders(stage, &[0, 0, 0, 0, 1, 0, 2, 1, 1, 2, 2, 3]);
         only(stage, 5..=5, &[0, 2, 3]);
         only(stage, 6..=6, &[0, 2, 3]);
@@ -28,8 +23,7 @@ pub fn two_chain_with_a_gap(how: &Play) -> Ending {
 /// 2: only R0 knows the certificate of view 1 while a rival is certified in view 3; then the chain of R0 is longer, and
 /// then that of the rival.
 pub fn three_chain_with_a_gap(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    by_rules!(how, setting, |stage| {
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |stage| {
         leaders(stage, &[1, 0, 3, 3, 0, 0, 0, 3, 1, 2, 3, 1]);
         only(stage, 2..=3, &[1, 2, 3]);
         only(stage, 4..=6, &[0, 1, 2]);
@@ -46,8 +40,7 @@ pub fn three_chain_with_a_gap(how: &Play) -> Ending {
 
 /// 3: R3 misses four views; then it receives everything except the answers to its requests.
 pub fn missing_ancestor(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         stage.leaders_after((0..3).map(ReplicaId));
         only(stage, 1..=4, &[0, 1, 2]);
         stage.lose(Some(Box::new(|from, to, _, message| {
@@ -61,8 +54,7 @@ pub fn missing_ancestor(how: &Play) -> Ending {
 
 /// 26: only the last replica knows that the first block is committed; after a view change R0 lies and proposes a rival.
 fn lost_lock(how: &Play, replicas: usize) -> Ending {
-    let setting = Setting::new(ProtocolKind::ChainedHotStuff, replicas);
-    by_rules!(how, setting, |stage| {
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, replicas), |stage| {
         let replicas = stage.cast().replicas();
         let last = replicas as u16 - 1;
         leaders(stage, &[1, 2, 3, last, 0, 1, 2, 3]);
@@ -88,8 +80,7 @@ pub fn lost_lock_of_six(how: &Play) -> Ending {
 /// 28: only R3 knows that the first block is committed; R0 lies and proposes a rival on its parent, with genuine
 /// timeouts.
 pub fn old_parent_accepted(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    by_rules!(how, setting, |stage| {
+    by_rules!(how, Setting::new(ProtocolKind::Jolteon, 4), |stage| {
         leaders(stage, &[1, 2, 3, 0, 1, 2, 1]);
         only(stage, 3..=7, &[0, 1, 2]);
         let genesis = genesis(stage);
@@ -101,8 +92,7 @@ pub fn old_parent_accepted(how: &Play) -> Ending {
 
 /// 28: the leader of view 3 is too slow; the next one has no newer certificate than its predecessor.
 pub fn old_parent_refused(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::ChainedHotStuff, 4);
-    by_rules!(how, setting, |stage| {
+    by_rules!(how, Setting::new(ProtocolKind::ChainedHotStuff, 4), |stage| {
         leaders(stage, &[0, 1, 2, 3]);
         only(stage, 3..=3, &[0, 1, 3]);
         run(stage, 1..=4);

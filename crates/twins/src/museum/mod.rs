@@ -155,8 +155,9 @@ impl Exhibit {
     /// Plays the directed scenario, then each hunt whose budget is at most `max_scenarios`.
     pub fn visit(&self, max_scenarios: u64) -> Vec<Caught> {
         let hunts = self.hunts.iter().filter(|(_, budget)| *budget <= max_scenarios);
-        let hunts = hunts
-            .map(|(hunt, budget)| self.look(hunt.name(), *budget, hunt.is_sweep(), &|how| hunt.scenes(self.protocol, how)));
+        let hunts = hunts.map(|(hunt, budget)| {
+            self.look(hunt.name(), *budget, hunt.is_sweep(), &|how| hunt.scenes(self.protocol, how))
+        });
         std::iter::once(self.directed()).chain(hunts).collect()
     }
 

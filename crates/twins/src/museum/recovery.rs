@@ -1,26 +1,19 @@
 //! Exhibits about what a replica remembers after a restart.
 
-use super::scene::{Ending, Keeper, Play, Setting, builds_on, genesis, go_on, leaders, let_go, only, play, run};
+use super::scene::{
+    Ending, Keeper, Play, Setting, builds_on, genesis, go_on, has_purpose, leaders, let_go, only, play, play_jolteon,
+    play_pbft, pre_prepare, proposal, run,
+};
 use crate::cast::ActorId;
 use crate::stage::{Rewrite, Stage};
-use bytes::Bytes;
-use quorate_consensus::Envelope;
-use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::basic::{self, BasicHotStuff};
-use quorate_consensus::protocols::chained::engine::ChainedEngine;
-use quorate_consensus::protocols::chained::message::{ChainedMessage, Proposal};
-use quorate_consensus::protocols::chained::replica;
-use quorate_consensus::protocols::chained::rules::Jolteon;
-use quorate_consensus::protocols::pbft;
-use quorate_consensus::protocols::pbft::engine::PbftEngine;
-use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
+use quorate_consensus::protocols::chained::message::ChainedMessage;
 use quorate_consensus::protocols::views::ViewEngine;
-use quorate_consensus::seam::Message;
-use quorate_consensus::seam::Purpose;
-use quorate_consensus::seam::{Action, Timer};
-use quorate_types::{Attachment, Block, BundleBuilder, ClientId, Domain, Height, ReplicaId, View, Vote};
+use quorate_consensus::seam::{Action, Message, Purpose, Timer};
+use quorate_consensus::{Envelope, Protocol};
+use quorate_types::{Block, BundleBuilder, ClientId, Domain, ReplicaId, View};
 use std::sync::{Arc, Mutex};
 
 /// When a replica crashes: after this many actions, counted from a point of the scenario, or if `None`, once it has
@@ -66,26 +59,16 @@ fn crash_and_come_back<P: Protocol>(
     stage.settle();
 }
 
-fn unsigned(block: &Block, domain: Domain) -> Vote {
-    let signature = Bytes::new();
-    Vote { subject: block.subject(domain), attachment: Attachment::None, voter: block.author, signature }
-}
-
 /// 8: R1 votes for the block of R0, which lies; R1 crashes, restarts, and gets another block of the same view.
 pub fn forgotten_vote(how: &Play, crash: Crash) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         let proposed = Proposed::default();
         stage.misbehave(ActorId(0), notes_proposals(&proposed));
         leaders(stage, &[1, 2, 0]);
         run(stage, 1..=2);
         crash_and_come_back(stage, ActorId(1), crash, |stage| stage.run_view(3));
         let Block { view, author, justify, .. } = (*last(&proposed)).clone();
-        let block = Arc::new(Block::new(view, author, justify, Vec::new()));
-        let endorsement = unsigned(&block, Domain::Proposal);
-        let rival = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
-        let rival = Envelope::Protocol(ChainedMessage::Proposal(Arc::new(rival)));
-        stage.inject(author, ActorId(1), view, rival);
+        stage.inject(author, ActorId(1), view, proposal(Block::new(view, author, justify, Vec::new())));
         stage.settle();
         stage.heal((1..4).map(ReplicaId));
     })
@@ -94,15 +77,11 @@ pub fn forgotten_vote(how: &Play, crash: Crash) -> Ending {
 /// 8: R1 has timed out of view 3 when it crashes; after the restart it learns of a higher certificate and times out
 /// again.
 pub fn forgotten_timeout(how: &Play, crash: Crash) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         let keeper = Keeper::default();
-        stage.lose(Some(keeper.keep(|_, _, view, message: &Envelope<ChainedMessage>| match message {
-            Envelope::Protocol(message) => match message.purpose() {
-                Purpose::Vote => view == View(2),
-                Purpose::Proposal => view == View(3),
-                _ => false,
-            },
+        stage.lose(Some(keeper.keep(|_, _, view, message| match view {
+            View(2) => has_purpose(message, Purpose::Vote),
+            View(3) => has_purpose(message, Purpose::Proposal),
             _ => false,
         })));
         leaders(stage, &[0, 1, 3]);
@@ -128,26 +107,17 @@ pub fn forgotten_timeout(how: &Play, crash: Crash) -> Ending {
 /// 8: R1 sends PREPARE for the block that R0, a lying primary, assigns to a slot; R1 crashes, restarts, and gets
 /// another block for that slot.
 pub fn forgotten_prepare(how: &Play, crash: Crash) -> Ending {
-    let setting = Setting::new(ProtocolKind::Pbft, 4);
-    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+    play_pbft(how, |stage| {
         let proposed = Proposed::default();
         stage.misbehave(ActorId(0), notes_proposals(&proposed));
         // R1 receives only proposals.
-        stage.lose(Some(Box::new(|_, to, _, message| {
-            let proposal = matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Proposal);
-            to == ActorId(1) && !proposal
-        })));
+        stage.lose(Some(Box::new(|_, to, _, message| to == ActorId(1) && !has_purpose(message, Purpose::Proposal))));
         crash_and_come_back(stage, ActorId(1), crash, |stage| go_on(stage, 1));
-        let client = ClientId(77);
-        let mut builder = BundleBuilder::new(client, Height(0).latest_expiry());
-        builder.push(client, 1, b"other");
-        let bundle = builder.finish();
+        let bundle = BundleBuilder::single(ClientId(77), 1, b"other");
         stage.submit(ActorId(1), vec![bundle.clone()]);
         let Block { view, author, height, .. } = *last(&proposed);
-        let block = Arc::new(Block::of_slot(view, author, height, vec![bundle.digest()]));
-        let endorsement = unsigned(&block, Domain::Prepare);
-        let rival = PbftMessage::PrePrepare(Box::new(PrePrepare { endorsement, block, bundles: Vec::new() }));
-        stage.inject(author, ActorId(1), view, Envelope::Protocol(rival));
+        let rival = Block::of_slot(view, author, height, vec![bundle.digest()]);
+        stage.inject(author, ActorId(1), view, pre_prepare(rival));
         stage.settle();
         stage.heal((1..4).map(ReplicaId));
     })
@@ -179,12 +149,8 @@ pub fn forgotten_lock(how: &Play, crash: Crash) -> Ending {
 
 /// 9: all replicas have timed out of views 3 and 4 when all crash, or R1 a little earlier.
 pub fn forgotten_timeouts(how: &Play, crash: Crash) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
-        stage.lose(Some(Box::new(|_, _, view, message| {
-            let proposal = matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Proposal);
-            view >= View(3) && proposal
-        })));
+    play_jolteon(how, |stage| {
+        stage.lose(Some(Box::new(|_, _, view, message| view >= View(3) && has_purpose(message, Purpose::Proposal))));
         run(stage, 1..=3);
         if let Some(actions) = crash {
             stage.crash_after(ActorId(1), actions);

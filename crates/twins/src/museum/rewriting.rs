@@ -2,8 +2,7 @@
 //! is still judged.
 
 use quorate_consensus::recovery::journal::Record;
-use quorate_consensus::seam::{Action, Envelope, Input, Job};
-use quorate_consensus::seam::{Purpose, Role};
+use quorate_consensus::seam::{Action, Envelope, Input, Job, Purpose, Role};
 use quorate_consensus::voting::safety::Promise;
 use quorate_consensus::{Config, Message, data::ledger};
 use quorate_types::{Bundle, Certificate, Digest, Domain, Subject, View};

@@ -5,17 +5,24 @@ use crate::cast::{ActorId, Cast};
 use crate::judge::{Complaint, Law};
 use crate::play::panic_text;
 use crate::stage::{Lose, Rewrite, Stage, stage_config};
+use bytes::Bytes;
 use quorate_byzantine::Malleable;
-use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::MakeReplica;
-use quorate_consensus::seam::Action;
-use quorate_consensus::seam::{Purpose, Role};
-use quorate_consensus::{Config, Envelope};
-use quorate_types::{Certificate, Quorum, ReplicaId, View};
+use quorate_consensus::protocols::chained::engine::ChainedEngine;
+use quorate_consensus::protocols::chained::message::{ChainedMessage, Proposal};
+use quorate_consensus::protocols::chained::rules::Jolteon;
+use quorate_consensus::protocols::pbft::engine::PbftEngine;
+use quorate_consensus::protocols::pbft::message::{PbftMessage, PrePrepare};
+use quorate_consensus::protocols::{MakeReplica, chained, pbft};
+use quorate_consensus::seam::{Action, Purpose, Role};
+use quorate_consensus::{Config, Envelope, Message, Protocol};
+use quorate_types::{Attachment, Block, Certificate, Domain, Quorum, ReplicaId, Subject, View, Vote};
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+
+/// A stage of Jolteon.
+pub type Jolteons = Stage<ChainedEngine<Jolteon>>;
 
 /// How to play a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +78,28 @@ pub fn play<P: Protocol + 'static>(
     Ending { complaint: stage.complaint().cloned(), transcript: stage.transcript() }
 }
 
+/// Plays a script with four replicas of Jolteon.
+pub fn play_jolteon(how: &Play, script: impl FnOnce(&mut Jolteons)) -> Ending {
+    play_jolteon_with(how, |_| {}, script)
+}
+
+/// Plays a script with four replicas of Jolteon and changed settings.
+pub fn play_jolteon_with(how: &Play, change: impl FnOnce(&mut Config), script: impl FnOnce(&mut Jolteons)) -> Ending {
+    let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
+    change(&mut setting.config);
+    play(how, setting, chained::replica::<Jolteon>, script)
+}
+
+/// Plays a script with four replicas of PBFT.
+pub fn play_pbft(how: &Play, script: impl FnOnce(&mut Stage<PbftEngine>)) -> Ending {
+    play(how, Setting::new(ProtocolKind::Pbft, 4), pbft::replica, script)
+}
+
+/// Makes replicas forget blocks after two more.
+pub fn short_memory(config: &mut Config) {
+    config.retained_blocks = 2;
+}
+
 /// Runs views one after the other.
 pub fn run<P: Protocol>(stage: &mut Stage<P>, views: RangeInclusive<u64>) {
     views.for_each(|view| stage.run_view(view));
@@ -99,6 +128,30 @@ pub fn leaders<P: Protocol>(stage: &mut Stage<P>, leaders: &[u16]) {
 /// Returns the certificate of genesis on this stage.
 pub fn genesis<P: Protocol>(stage: &Stage<P>) -> Certificate {
     Certificate::genesis(&stage.replica(ActorId(0)).parts().cluster)
+}
+
+/// Returns an unsigned vote of a replica on a subject.
+pub fn unsigned(voter: ReplicaId, subject: Subject) -> Vote {
+    Vote { subject, attachment: Attachment::None, voter, signature: Bytes::new() }
+}
+
+/// Returns an unsigned proposal of a block without commands.
+pub fn proposal(block: Block) -> Envelope<ChainedMessage> {
+    let endorsement = unsigned(block.author, block.subject(Domain::Proposal));
+    let proposal = Proposal { block: Arc::new(block), evidence: None, endorsement, bundles: Vec::new() };
+    Envelope::Protocol(ChainedMessage::Proposal(Arc::new(proposal)))
+}
+
+/// Returns an unsigned assignment of a block to its slot.
+pub fn pre_prepare(block: Block) -> Envelope<PbftMessage> {
+    let endorsement = unsigned(block.author, block.subject(Domain::Prepare));
+    let pre_prepare = PrePrepare { endorsement, block: Arc::new(block), bundles: Vec::new() };
+    Envelope::Protocol(PbftMessage::PrePrepare(Box::new(pre_prepare)))
+}
+
+/// Returns whether a message has this purpose in the protocol.
+pub fn has_purpose<M: Message>(message: &Envelope<M>, purpose: Purpose) -> bool {
+    matches!(message, Envelope::Protocol(message) if message.purpose() == purpose)
 }
 
 /// Returns a rewriting that changes nothing, but exempts the actor from the judge.

@@ -1,16 +1,11 @@
 //! The exhibit about executed commands of clients. Replicas execute nothing on a stage, so here one executes with the
 //! session tables.
 
-use super::scene::{Ending, Play, Setting, play, run};
+use super::scene::{Ending, Play, play_jolteon_with, run, short_memory};
 use crate::cast::ActorId;
 use crate::judge::Law;
-use crate::stage::{Rewrite, Stage};
+use crate::stage::Rewrite;
 use quorate_applications::session::{Admission, MAX_SESSION_UNITS, Sessions};
-use quorate_consensus::Config;
-use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::chained::engine::ChainedEngine;
-use quorate_consensus::protocols::chained::replica;
-use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_consensus::seam::Action;
 use quorate_types::{Bundle, BundleBuilder, ClientId, Height, ReplicaId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -81,11 +76,8 @@ fn bundle(owner: u128, sessions: u16) -> Bundle {
 /// 30: a client's command is executed, another client opens the maximum number of sessions, and the first client's
 /// bundle is ordered again.
 pub fn old_command_again(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
     // Replicas forget old bundles, as they do under load, so only the sessions know them.
-    let forgetful = Config { retained_blocks: 2, ..setting.config.clone() };
-    let setting = Setting { config: forgetful, ..setting };
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon_with(how, short_memory, |stage| {
         let table = match how.broken {
             true => Table::Forgetful(VecDeque::new()),
             false => Table::Sound(Box::new(Sessions::with_limit(LIMIT))),

@@ -1,14 +1,10 @@
 //! Exhibits about state transfer, and about heights after a restart.
 
-use super::scene::{Ending, Play, Setting, only, play, run};
+use super::scene::{Ending, Jolteons, Play, only, play_jolteon, play_jolteon_with, run, short_memory};
 use crate::cast::ActorId;
 use crate::judge::Law;
-use crate::stage::{Rewrite, Stage};
+use crate::stage::Rewrite;
 use quorate_consensus::Envelope;
-use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::chained::engine::ChainedEngine;
-use quorate_consensus::protocols::chained::replica;
-use quorate_consensus::protocols::chained::rules::Jolteon;
 use quorate_consensus::recovery::transfer::MANIFEST;
 use quorate_consensus::seam::{Action, Drop, Mark, To};
 use quorate_types::ReplicaId;
@@ -19,14 +15,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const AWAY: u64 = 40;
 /// More questions than an honest replica asks to fetch a state of one chunk from three others.
 const MAX_QUESTIONS: usize = 200;
-
-type Jolteons = Stage<ChainedEngine<Jolteon>>;
-
-fn short_memory() -> Setting {
-    let mut setting = Setting::new(ProtocolKind::Jolteon, 4);
-    (setting.config.retained_blocks, setting.config.checkpoint_interval) = (2, 2);
-    setting
-}
 
 /// Keeps R3 away until its missing blocks are gone, and then opens all links. The others keep the state at every second
 /// height.
@@ -54,7 +42,7 @@ fn forges_chunks<M: Send>() -> Rewrite<M> {
 
 /// 22: R1 lies and sends R3 a forged chunk.
 pub fn forged_chunk(how: &Play) -> Ending {
-    play(how, short_memory(), replica::<Jolteon>, |stage: &mut Jolteons| {
+    play_jolteon_with(how, short_memory, |stage| {
         stage.misbehave(ActorId(1), forges_chunks());
         come_back_late(stage);
         stage.heal((0..4).map(ReplicaId));
@@ -92,7 +80,7 @@ fn repeats_offers<M: Clone + Send + 'static>(asked: Arc<AtomicUsize>) -> Rewrite
 
 /// 23: R0 lies and offers the state again whenever R3 asks it for a part.
 pub fn repeated_offers(how: &Play) -> Ending {
-    play(how, short_memory(), replica::<Jolteon>, |stage: &mut Jolteons| {
+    play_jolteon_with(how, short_memory, |stage| {
         let asked = Arc::<AtomicUsize>::default();
         stage.misbehave(ActorId(0), repeats_offers(asked.clone()));
         come_back_late(stage);
@@ -108,7 +96,7 @@ pub fn repeated_offers(how: &Play) -> Ending {
 
 /// 27: all replicas have committed blocks and restart after a crash.
 pub fn everybody_restarts(how: &Play) -> Ending {
-    play(how, Setting::new(ProtocolKind::Jolteon, 4), replica::<Jolteon>, |stage: &mut Jolteons| {
+    play_jolteon(how, |stage| {
         run(stage, 1..=5);
         let everybody: Vec<ActorId> = stage.cast().actors().collect();
         everybody.iter().for_each(|actor| stage.crash(*actor));

@@ -1,32 +1,28 @@
 //! Exhibits about views: what advances them, what stalls them, and who may lead them.
 
 use super::certificates::judge_view_gap;
-use super::scene::{Ending, Keeper, Play, Setting, go_on, leaders, let_go, only, play, run, unjudged};
+use super::scene::{
+    Ending, Keeper, Play, Setting, go_on, has_purpose, leaders, let_go, only, play, play_jolteon, play_pbft, proposal,
+    run, unjudged,
+};
 use crate::cast::ActorId;
 use crate::judge::Law;
 use crate::stage::{Rewrite, Stage};
-use bytes::Bytes;
 use quorate_byzantine::Malleable;
-use quorate_consensus::Message;
-use quorate_consensus::Protocol;
 use quorate_consensus::config::ProtocolKind;
-use quorate_consensus::protocols::MakeReplica;
 use quorate_consensus::protocols::basic::message::BasicMessage;
 use quorate_consensus::protocols::basic::{self, BasicHotStuff};
 use quorate_consensus::protocols::chained::engine::ChainedEngine;
-use quorate_consensus::protocols::chained::message::{ChainedMessage, Proposal};
+use quorate_consensus::protocols::chained::message::ChainedMessage;
 use quorate_consensus::protocols::chained::replica;
 use quorate_consensus::protocols::chained::rules::{ChainedHotStuff, Jolteon};
-use quorate_consensus::protocols::pbft;
 use quorate_consensus::protocols::pbft::engine::PbftEngine;
-use quorate_consensus::protocols::pbft::message::PbftMessage;
 use quorate_consensus::protocols::views::{Family, ViewEngine};
-use quorate_consensus::seam::{Action, Timer, To};
-use quorate_consensus::seam::{Purpose, Role};
-use quorate_consensus::{Envelope, Replica};
-use quorate_types::{Attachment, Block, Certificate, Domain, Quorum, ReplicaId, View, Vote};
+use quorate_consensus::protocols::{MakeReplica, pbft};
+use quorate_consensus::seam::{Action, Purpose, Role, Timer, To};
+use quorate_consensus::{Envelope, Message, Protocol, Replica};
+use quorate_types::{Block, Certificate, Quorum, ReplicaId, View};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 /// View to which a liar tries to move the others; R3 leads it.
 const FAR_VIEW: u64 = 1004;
@@ -38,13 +34,9 @@ pub fn proposal_from_afar(how: &Play) -> Ending {
         stage.misbehave(ActorId(3), unjudged());
         run(stage, 1..=3);
         let justify = stage.replica(ActorId(3)).protocol().high().clone();
-        let block = Arc::new(Block::new(View(FAR_VIEW), ReplicaId(3), justify, Vec::new()));
-        let subject = block.subject(Domain::Proposal);
-        let endorsement = Vote { subject, attachment: Attachment::None, voter: ReplicaId(3), signature: Bytes::new() };
-        let proposal = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
+        let proposal = proposal(Block::new(View(FAR_VIEW), ReplicaId(3), justify, Vec::new()));
         for to in (0..3).map(ActorId) {
-            let message = Envelope::Protocol(ChainedMessage::Proposal(Arc::new(proposal.clone())));
-            stage.inject(ReplicaId(3), to, View(3), message);
+            stage.inject(ReplicaId(3), to, View(3), proposal.clone());
         }
         stage.settle();
         judge_view_gap(stage, 3);
@@ -54,8 +46,7 @@ pub fn proposal_from_afar(how: &Play) -> Ending {
 
 /// 7: R3 lies and asks for a view far ahead.
 pub fn view_change_from_afar(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Pbft, 4);
-    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+    play_pbft(how, |stage| {
         stage.misbehave(ActorId(3), unjudged());
         go_on(stage, 1);
         let keeper = Keeper::default();
@@ -73,8 +64,7 @@ pub fn view_change_from_afar(how: &Play) -> Ending {
 
 /// 10: the messages that time out of view 3 are lost, once.
 pub fn lost_timeouts(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Jolteon, 4);
-    play(how, setting, replica::<Jolteon>, |stage: &mut Stage<ChainedEngine<Jolteon>>| {
+    play_jolteon(how, |stage| {
         stage.lose(Some(Box::new(|_, _, view, _| view == View(3))));
         run(stage, 1..=3);
         go_on(stage, 4);
@@ -86,8 +76,7 @@ pub fn lost_timeouts(how: &Play) -> Ending {
 
 /// 11: only R0, the primary, is linked to the others while they time out of its view.
 pub fn only_the_primary_is_linked(how: &Play) -> Ending {
-    let setting = Setting::new(ProtocolKind::Pbft, 4);
-    play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
+    play_pbft(how, |stage| {
         for view in 1..=2 {
             only(stage, view..=view, &[]);
             for backup in 1..4 {
@@ -290,8 +279,7 @@ pub fn slow_primary(how: &Play) -> Ending {
     setting.config.view_timeout_ms = 1500;
     play(how, setting, pbft::replica, |stage: &mut Stage<PbftEngine>| {
         let keeper = Keeper::default();
-        let proposal = |message: &Envelope<PbftMessage>| matches!(message, Envelope::Protocol(message) if message.purpose() == Purpose::Proposal);
-        stage.lose(Some(keeper.keep(move |_, _, _, message| proposal(message))));
+        stage.lose(Some(keeper.keep(|_, _, _, message| has_purpose(message, Purpose::Proposal))));
         for step in 1..=SLOW_STEPS {
             let late = keeper.take();
             go_on(stage, step);
@@ -334,12 +322,7 @@ fn usurps() -> Rewrite<ChainedMessage> {
             _ => true,
         });
         if let (Some(view), Some(justify)) = (entered, high.clone()) {
-            let block = Arc::new(Block::new(view, ReplicaId(0), justify, Vec::new()));
-            let subject = block.subject(Domain::Proposal);
-            let endorsement =
-                Vote { subject, attachment: Attachment::None, voter: ReplicaId(0), signature: Bytes::new() };
-            let proposal = Proposal { block, evidence: None, endorsement, bundles: Vec::new() };
-            let message = Envelope::Protocol(ChainedMessage::Proposal(Arc::new(proposal)));
+            let message = proposal(Block::new(view, ReplicaId(0), justify, Vec::new()));
             actions.push(Action::Send { to: To::One(ReplicaId(1)), message, after: None, sign: true });
         }
     })

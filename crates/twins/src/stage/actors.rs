@@ -2,9 +2,8 @@
 
 use super::Stage;
 use crate::cast::ActorId;
-use quorate_consensus::Config;
-use quorate_consensus::Protocol;
 use quorate_consensus::seam::Input;
+use quorate_consensus::{Config, Protocol};
 use quorate_types::Vote;
 
 impl<P: Protocol> Stage<P> {

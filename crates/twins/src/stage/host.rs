@@ -6,10 +6,8 @@ use crate::cast::{ActorId, ActorSet};
 use crate::judge::Law;
 use crate::notary::statement;
 use crate::states;
-use quorate_consensus::Message;
-use quorate_consensus::Protocol;
-use quorate_consensus::seam::text;
-use quorate_consensus::seam::{Action, Envelope, Halt, Input, Mark, Timer, To};
+use quorate_consensus::seam::{Action, Envelope, Halt, Input, Mark, Timer, To, text};
+use quorate_consensus::{Message, Protocol};
 use quorate_types::{Manifest, View};
 
 impl<P: Protocol> Stage<P> {
