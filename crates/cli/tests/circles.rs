@@ -1,4 +1,4 @@
-//! Checks that the files of a crate do not import each other in a circle.
+//! Checks that the files of a crate do not import each other in cycles.
 //!
 //! An import is a path that begins with `crate`, `super` or `self`, in a `use` or in an expression. It leads to the
 //! file that declares the name, also through re-exports in a `mod.rs` or `lib.rs`. Names that a file takes from its own
@@ -8,16 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Maximum length of a chain of re-exports that is followed.
+/// Maximum length of a chain of re-exports to follow.
 const MAX_HOPS: usize = 8;
 
-/// A file as a module: the names on the path from the root of the crate.
+/// A file as a module: the path from the root of the crate.
 type Module = Vec<String>;
 
-/// The files of one crate.
 struct Sources {
     texts: BTreeMap<Module, String>,
-    /// Re-exports of each file: the name, and the path behind it.
+    /// Re-exports of each file: names and their paths.
     exports: BTreeMap<Module, BTreeMap<String, Vec<String>>>,
 }
 
@@ -35,7 +34,7 @@ impl Sources {
         Sources::new(files)
     }
 
-    /// Returns the file that a path in file `at` leads to.
+    /// Returns the file that a path in the file `at` leads to.
     fn target(&self, at: &[String], path: &[String]) -> Module {
         let (mut from, mut path) = (at.to_vec(), path.to_vec());
         for _ in 0..MAX_HOPS {
@@ -177,21 +176,21 @@ fn paths(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn no_circle_of_imports_between_the_files_of_a_crate() {
+fn files_of_a_crate_do_not_import_each_other_in_cycles() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates lie side by side");
     let mut count = 0;
     for entry in fs::read_dir(crates).expect("there are crates") {
         let path = entry.expect("a directory can be listed").path();
         let name = path.file_name().and_then(|name| name.to_str()).expect("names are UTF-8");
         let circles = Sources::of(&path.join("src")).circles();
-        assert!(circles.is_empty(), "crates/{name}: files import each other in a circle: {circles:?}");
+        assert!(circles.is_empty(), "crates/{name}: files import each other in a cycle: {circles:?}");
         count += 1;
     }
-    assert!(count > 15, "all crates were looked at");
+    assert!(count > 15, "all crates were checked");
 }
 
 #[test]
-fn a_circle_is_found_through_re_exports_and_expressions() {
+fn a_cycle_is_found_through_re_exports_and_expressions() {
     let module = |path: &str| names(&path.replace('/', "::"));
     let circles = |files: &[(&str, &str)]| {
         Sources::new(files.iter().map(|(at, text)| (module(at), (*text).to_owned()))).circles()
