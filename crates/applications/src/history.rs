@@ -83,7 +83,7 @@ impl Wire for History {
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
         let height = Height::decode(input)?;
         if height.0 == u64::MAX {
-            return Err(input.invalid("history", "it is at the maximum height"));
+            return Err(input.invalid("history", "it has the maximum height"));
         }
         let stride = stride_at(height.0);
         let samples = (0..height.0 / stride + 1).map(|_| Digest::decode(input)).collect::<Result<Vec<_>, _>>()?;

@@ -70,7 +70,7 @@ pub enum Admission {
     Duplicate,
     /// The number is 0 or above [`MAX_SEQUENCE`]; nothing has changed.
     Refused,
-    /// The bundle expires below a watermark, or the number is behind the window. The command will never be executed,
+    /// The bundle expires below a watermark, or the number is below the window. The command will never be executed,
     /// and whether it was is unknown.
     Forgotten,
 }

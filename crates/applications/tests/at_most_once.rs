@@ -30,7 +30,7 @@ fn signed(expires: Height, commands: &[(ClientId, u64)]) -> Bundle {
 enum Step {
     /// A client that does not wait for an answer signs its next command, to expire `ahead` heights from now.
     Sign { who: usize, ahead: u64, skip: u64 },
-    /// A block of arbitrary bundles that were signed before is executed.
+    /// A block of arbitrary earlier bundles is executed.
     Order(Vec<prop::sample::Index>),
     /// One owner opens many sessions.
     FloodByOne { owner: u64, sessions: u16, ahead: u64 },

@@ -151,7 +151,8 @@ proptest! {
             }
             let (due, still): (Vec<_>, Vec<_>) = held.into_iter().partition(|(due, ..)| *due <= at);
             for (_, frozen, expected) in due {
-                prop_assert_eq!(std::thread::spawn(|| frozen.encode()).join().expect("it is encoded"), expected);
+                let encoded = std::thread::spawn(|| frozen.encode()).join().expect("encoding does not panic");
+                prop_assert_eq!(encoded, expected);
             }
             held = still;
         }

@@ -140,7 +140,7 @@ fn replies_of_one_block_are_bounded() {
     assert!(again.iter().all(|reply| executed(&reply)), "refused commands may be repeated in the next block");
 }
 
-/// Blocks of bundles of few clients, numbers and keys.
+/// Blocks with few distinct clients, sequence numbers and keys.
 fn blocks() -> impl Strategy<Value = Vec<Vec<Bundle>>> {
     let word = || prop::collection::vec(0u8..3, 0..3);
     let payload = prop_oneof![
@@ -196,7 +196,7 @@ proptest! {
             step(&mut two, &bundles);
         }
         let histories = [(ReplicaId(0), one.history()), (ReplicaId(1), two.history())];
-        let divergence = compare_histories(&histories).expect_err("they differ");
+        let divergence = compare_histories(&histories).expect_err("the histories differ");
         prop_assert_eq!(divergence.height, Height(at as u64 + 1));
     }
 
@@ -255,7 +255,7 @@ fn results_are_part_of_the_history() {
         step(executor, &[bundle(1, &[(1, 2, b"x")])]);
     }
     let divergence = compare_histories(&[(ReplicaId(0), one.history()), (ReplicaId(1), two.history())]);
-    assert_eq!(divergence.expect_err("they differ").height, Height(2));
+    assert_eq!(divergence.expect_err("the histories differ").height, Height(2));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_restored_executor_remembers_commands() {
     let first = bundle(1, &[(1, 1, b"")]);
     step(&mut source, std::slice::from_ref(&first));
     let mut target = executor(ApplicationKind::Log);
-    target.restore(source.snapshot()).expect("it is a snapshot");
+    target.restore(source.snapshot()).expect("the snapshot is valid");
     assert_eq!(step(&mut target, &[first])[0].results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate]);
     let replies = step(&mut target, &[bundle(2, &[(1, 1, b"")])]);
     assert_eq!(replies[0].results.outcomes().collect::<Vec<_>>(), [Outcome::Duplicate]);

@@ -30,7 +30,7 @@ fn round_trip(history: &History) {
     let mut out = Encoder::default();
     history.encode(&mut out);
     let mut input = Decoder::new(out.finish());
-    assert_eq!(&History::decode(&mut input).expect("it decodes"), history);
+    assert_eq!(&History::decode(&mut input).expect("the history decodes"), history);
     input.finish("test").expect("nothing is left");
 }
 
@@ -56,14 +56,14 @@ fn long_histories_are_thinned_and_stay_comparable() {
     let short = history(50 * SAMPLE_STRIDE, u64::MAX);
     assert_eq!(compare(&[&long, &short]), Ok(Height(48 * SAMPLE_STRIDE)));
     let other = history(50 * SAMPLE_STRIDE, 13 * SAMPLE_STRIDE);
-    assert_eq!(compare(&[&long, &other]).expect_err("they differ").height, Height(16 * SAMPLE_STRIDE));
+    assert_eq!(compare(&[&long, &other]).expect_err("the histories differ").height, Height(16 * SAMPLE_STRIDE));
 }
 
 #[test]
 fn the_first_difference_is_found_with_its_sides() {
     let (one, two, three) = (history(900, u64::MAX), history(700, u64::MAX), history(800, 333));
     assert_eq!(compare(&[&one, &two]), Ok(Height(700)));
-    let divergence = compare(&[&one, &two, &three]).expect_err("they differ");
+    let divergence = compare(&[&one, &two, &three]).expect_err("the histories differ");
     assert_eq!(divergence.height, Height(333));
     assert_eq!(
         divergence.sides,
@@ -75,7 +75,7 @@ fn the_first_difference_is_found_with_its_sides() {
 #[test]
 fn a_difference_above_the_height_of_the_third_replica_is_found() {
     let (short, one, two) = (history(10, u64::MAX), history(400, u64::MAX), history(400, 250));
-    assert_eq!(compare(&[&short, &one, &two]).expect_err("they differ").height, Height(250));
+    assert_eq!(compare(&[&short, &one, &two]).expect_err("the histories differ").height, Height(250));
 }
 
 #[test]

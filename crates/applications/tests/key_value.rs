@@ -182,7 +182,7 @@ proptest! {
                 Move::Freeze => held.push((store.freeze(), canonical(&model))),
                 Move::Encode(at) if !held.is_empty() => {
                     let (frozen, expected) = held.swap_remove(at.index(held.len()));
-                    let encoded = std::thread::spawn(frozen).join().expect("it is encoded");
+                    let encoded = std::thread::spawn(frozen).join().expect("encoding does not panic");
                     prop_assert_eq!(encoded, expected);
                 }
                 Move::Restore(at) if !held.is_empty() => {
@@ -253,7 +253,7 @@ fn limits_hold_exactly() {
         bytes
     };
     assert!(KeyValueCommand::decode(&long(MAX_KEY_BYTES)).is_ok());
-    let error = KeyValueCommand::decode(&long(MAX_KEY_BYTES + 1)).expect_err("it is too long");
+    let error = KeyValueCommand::decode(&long(MAX_KEY_BYTES + 1)).expect_err("the key is too long");
     assert_eq!(error.to_string(), "cannot decode key at byte 5: 4097 is over the limit of 4096");
 }
 

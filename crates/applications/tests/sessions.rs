@@ -126,7 +126,8 @@ impl Model {
             let watermark = self.owners.entry(client.owner()).or_default();
             *watermark = (*watermark).max(session.bound);
             if !self.sessions.iter().any(|(other, _)| other.owner() == client.owner()) {
-                self.watermark = self.watermark.max(self.owners.remove(&client.owner()).expect("it was just set"));
+                self.watermark =
+                    self.watermark.max(self.owners.remove(&client.owner()).expect("the watermark was just set"));
             }
         }
     }
@@ -251,9 +252,9 @@ fn a_lost_number_does_not_block_its_client() {
     for sequence in (1..=3 * SESSION_WINDOW).filter(|sequence| *sequence != 10) {
         assert_eq!(sessions.admit(FOREVER, client, sequence), Admission::Fresh, "{sequence}");
     }
-    assert_eq!(sessions.admit(FOREVER, client, 10), Admission::Forgotten, "the number is behind the window");
+    assert_eq!(sessions.admit(FOREVER, client, 10), Admission::Forgotten, "the number is below the window");
     assert_eq!(sessions.admit(FOREVER, client, 11), Admission::Duplicate);
-    assert_eq!(sessions.units(), 1, "the gap is behind the floor");
+    assert_eq!(sessions.units(), 1, "the gap is below the floor");
 }
 
 #[test]

@@ -246,7 +246,7 @@ fn endures(net: &mut Net, trouble: impl FnOnce(&mut Net), mend: impl FnOnce(&mut
     mend(net);
     let before = net.log(VICTIM).len();
     net.start(VICTIM);
-    net.wait_for_words(VICTIM, before, "goes on where the journal ends");
+    net.wait_for_words(VICTIM, before, "resumes from its journal");
     goes_on();
     let judge = witnesses.finish().expect("clients work");
     assert_eq!(judge.violations(), []);
@@ -402,7 +402,7 @@ fn a_replica_continues_without_room_for_a_state() {
         thread::scope(|scope| {
             scope.spawn(|| fill(&client, &filled));
             let _end = Defer(|| filled.store(true, Ordering::SeqCst));
-            net.wait_for_words(VICTIM, 0, "No space left on device (os error 28); the replica goes on");
+            net.wait_for_words(VICTIM, 0, "No space left on device (os error 28); the replica continues");
             wait_for(|| names(&net.states()).is_empty(), || "the end of an unfinished file".to_owned());
             resize_memory(&net.states(), ENOUGH_BYTES);
             let written = || names(&net.states()).iter().any(|name| name.starts_with("snapshot-"));
@@ -415,7 +415,7 @@ fn a_replica_continues_without_room_for_a_state() {
         let before = net.log(VICTIM).len();
         net.kill(VICTIM);
         net.start(VICTIM);
-        net.wait_for_words(VICTIM, before, "goes on where the journal ends");
+        net.wait_for_words(VICTIM, before, "resumes from its journal");
         agree(&net);
     });
 }

@@ -75,7 +75,7 @@ fn a_fault_is_reported_and_sets_the_exit_status() {
     fs::rename(format!("{replica_3}/journal"), format!("{replica_1}/journal")).expect("it can be renamed");
     for (arguments, status, words) in [
         (&["inspect", "--dir", &replica_1, "--verify"][..], 1, "the journal belongs to replica 3"),
-        (&["inspect", "--dir", &scratch.path("absent")], 2, "name a directory that `quorate testnet` made"),
+        (&["inspect", "--dir", &scratch.path("absent")], 2, "name a directory made by `quorate testnet`"),
         (&["inspect", "--dir", &home, "--repair", "--verify"], 2, "cannot be used with"),
     ] {
         let output = quorate(arguments);

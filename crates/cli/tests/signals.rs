@@ -64,9 +64,9 @@ fn a_replica_stops_in_order_on_a_signal_and_continues_after_a_restart() {
     for (at, number) in [(0, libc::SIGTERM), (1, libc::SIGINT), (2, libc::SIGHUP)] {
         signal(nodes.0[at].id(), number);
         assert_eq!(status_of(&mut nodes.0[at]), Some(0), "{}", fs::read_to_string(log(at)).unwrap_or_default());
-        assert!(says(&log(at), "stopped as asked"), "one line reports it");
+        assert!(says(&log(at), "stopped on request"), "one line reports it");
         nodes.0[at] = node(&home(at), &log(at), &[]);
-        wait_until("it continues", || says(&log(at), "goes on where the journal ends"));
+        wait_until("it continues", || says(&log(at), "resumes from its journal"));
     }
     assert_eq!(text(&succeeds(&["client", "--dir", &net, "get", "greeting"]).stdout), "hello\n");
 }

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Maximum length of a key file; [`write()`] makes less than 800 bytes for Ed25519.
+/// Maximum length of a key file; [`write()`] writes less than 800 bytes for Ed25519.
 pub const MAX_KEY_FILE_BYTES: usize = 4096;
 /// Version of the format.
 pub const KEY_FILE_VERSION: &str = "2";

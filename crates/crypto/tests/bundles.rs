@@ -1,4 +1,5 @@
-//! A bundle is genuine exactly if its owner signed it, whatever else is in the batch, and each bundle is checked once.
+//! A bundle is genuine exactly if its owner signed it, regardless of the rest of the batch. Each bundle is checked
+//! once.
 
 use crate::common::cluster;
 use proptest::prelude::*;

@@ -27,7 +27,7 @@ pub struct Holder<A, T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entrance {
     Free,
-    /// There is a place if the link with this id is closed.
+    /// Closing the link with this id makes room.
     Instead(u64),
     /// No place is left for the address.
     AddressFull,

@@ -74,7 +74,7 @@ pub fn refusal(why: Refusal, is_answered: bool) -> Option<&'static str> {
     })
 }
 
-/// Bytes per entry besides the reply: digest, handle, and share of the table.
+/// Bytes per entry in addition to the reply: digest, handle, and share of the table.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
 /// Cache of replies by bundle; evicts the oldest ones if they exceed its capacity in bytes.

@@ -65,7 +65,7 @@ fn a_certificate_drops_uncertified_states_below_and_all_but_the_last_two_certifi
 fn a_state_is_read_in_parts() {
     let mut keeper = StateKeeper::default();
     keep(&mut keeper, 1);
-    let manifest = keeper.read(Height(1), MANIFEST).expect("it is kept");
+    let manifest = keeper.read(Height(1), MANIFEST).expect("the state is kept");
     assert_eq!(Manifest::decode(&mut Decoder::new(manifest)), Ok(Manifest::of(&state(1))));
     for chunk in 0..3 {
         assert_eq!(keeper.read(Height(1), chunk + 1), chunk_of(&state(1), chunk));

@@ -336,5 +336,5 @@ fn refuses_what_a_replica_refuses(remains: &Remains) {
     let ends = cluster.expect("the others start").shut_down();
     let end = ends.into_iter().find_map(|(id, end)| (id.0 == replica).then_some(end)).expect("it was started");
     let refusal = end.expect_err("a replica refuses to start").to_string();
-    assert!(refusal.contains("a file of the two is missing"), "{refusal}");
+    assert!(refusal.contains("one of their files is missing"), "{refusal}");
 }

@@ -1,14 +1,15 @@
-//! Strangers without keys against a cluster of four processes: seven attacks, one after the other, and what honest clients notice.
+//! Seven attacks of strangers without keys on a cluster of four processes, one after the other, and their effect on
+//! honest clients.
 //!
 //! ```text
 //! cargo run --release -p quorate-node --example hostile -- [seconds per attack, 10] [descriptors per replica, 1024]
 //! ```
 //!
-//! Writes a testnet to a temporary directory and runs its replicas as processes with so many descriptors. One honest client, connected
-//! before, has a command executed every 50 ms; another connects anew for each of its commands; a third one sends at a fixed rate. For
-//! each attack it prints the longest wait of the first two, the third one's rate before and during the attack and how long after it
-//! that rate was back, the highest memory of a replica and its memory afterwards. Exit status 1 if one of the goals below is missed or
-//! a replica ended.
+//! Writes a testnet to a temporary directory and runs its replicas as processes with this many descriptors. One honest
+//! client, connected before the attack, executes a command every 50 ms; another reconnects for each of its commands; a
+//! third sends at a fixed rate. For each attack it prints the longest wait of the first two; the third one's rate
+//! before and during the attack, and the time after the attack until that rate is back; and the peak memory of any
+//! replica and its memory afterwards. The exit status is 1 if one of the goals below is missed or a replica ended.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -30,13 +31,13 @@ use std::time::{Duration, Instant};
 use support::TestClient;
 
 const NAME: &str = "hostile";
-/// No honest command may take longer while an attack is on.
+/// Maximum latency of an honest command during an attack.
 const GOAL_LONGEST: Duration = Duration::from_secs(2);
-/// No replica may take more memory.
+/// Maximum memory of a replica.
 const GOAL_MEMORY_MB: u64 = 600;
-/// So soon after an attack the honest rate is to be back ..
+/// Maximum time after an attack until the honest rate is back ..
 const GOAL_BACK: Duration = Duration::from_secs(5);
-/// .. at so much of what it was before.
+/// .. to this fraction of the rate before the attack.
 const GOAL_RATE: f64 = 0.9;
 const ATTACKS: [(&str, Attack); 8] = [
     ("none", rest),
@@ -48,27 +49,27 @@ const ATTACKS: [(&str, Attack); 8] = [
     ("flood", flood),
     ("keys", keys),
 ];
-/// Between two commands of an honest client.
+/// Interval between two commands of an honest client.
 const PACE: Duration = Duration::from_millis(50);
-/// How long after an attack the cluster is watched.
+/// Time for which the cluster is watched after an attack.
 const AFTERWARDS: Duration = Duration::from_secs(10);
-/// The rate after an attack is measured over so long, again and again.
+/// Window for measuring the rate after an attack.
 const WINDOW: Duration = Duration::from_millis(500);
-/// The client with a fixed rate sends so many bundles of so many commands ..
+/// The client with a fixed rate sends this many bundles ..
 const LOAD_BUNDLES: usize = 10;
 const LOAD_COMMANDS: usize = 100;
-/// .. so often: 20,000 commands a second.
+/// .. at this interval: 20,000 commands a second.
 const LOAD_PACE: Duration = Duration::from_millis(50);
-/// A value worth asking for.
+/// Size of the value that attackers query.
 const LARGE_BYTES: usize = 1_000_000;
 
 type Attack = fn(&Ground, Target, &AtomicBool);
 type Target = (ReplicaId, SocketAddr);
 
-/// What attackers know: client.toml.
+/// The attackers' knowledge: client.toml.
 struct Ground {
     committee: Committee,
-    /// A bundle in somebody's name that nobody signed, thousands of times.
+    /// A bundle in another client's name without a valid signature, sent thousands of times.
     forged: Vec<u8>,
     forged_origin: u128,
 }
@@ -124,7 +125,7 @@ fn start(home: &Path, descriptors: u64) -> Result<Child, Box<dyn Error>> {
     Ok(command.spawn()?)
 }
 
-/// The figure of a process in `/proc`, in MB.
+/// Returns a value of a process in `/proc`, in MB.
 fn memory(node: &Node, figure: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/status", node.0.id())).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(figure));
@@ -141,12 +142,12 @@ fn identity(seed: u64) -> ClientIdentity {
     ClientIdentity::from_seed(&ClusterId::from_name(NAME), bytes)
 }
 
-/// What honest clients noticed of an attack.
+/// Effects of an attack on honest clients.
 struct Noticed {
     commands: u64,
     longest: Duration,
     new_client: Duration,
-    /// Commands a second at the fixed rate, before and meanwhile.
+    /// Commands a second at the fixed rate, before and during the attack.
     rates: [f64; 2],
     back: Option<Duration>,
     peak_mb: u64,
@@ -167,7 +168,8 @@ fn run(committee: &Committee, nodes: &mut [Node], time: Duration) -> bool {
     put(&mut honest, &[7; LARGE_BYTES]);
     let (done, over) = (AtomicU64::new(0), AtomicBool::new(false));
     println!(
-        "attack   commands  longest  new client  commands/s before   during  back within  memory MB: highest   after  alive  goals"
+        "attack   commands  longest  new client  commands/s before   during  back within  memory MB: highest   after  \
+         alive  goals"
     );
     thread::scope(|scope| {
         scope.spawn(|| load(committee, &done, &over));
@@ -195,7 +197,7 @@ fn run(committee: &Committee, nodes: &mut [Node], time: Duration) -> bool {
     })
 }
 
-/// Lives through an attack and what follows it.
+/// Runs an attack and watches the cluster during and after it.
 fn suffer(
     ground: &Ground,
     attack: Attack,
@@ -238,7 +240,7 @@ fn suffer(
     Noticed { commands, longest, new_client, rates: [before, during], back, peak_mb }
 }
 
-/// An honest client that sends at a fixed rate as long as it is answered, and counts the commands that were executed.
+/// Honest client that sends at a fixed rate as long as it is answered, and counts the executed commands.
 fn load(committee: &Committee, done: &AtomicU64, over: &AtomicBool) {
     let mut client = TestClient::of(committee.clone(), identity(3));
     client.connect(4);
@@ -252,7 +254,7 @@ fn load(committee: &Committee, done: &AtomicU64, over: &AtomicBool) {
     }
 }
 
-/// Has one command executed; says how long that took.
+/// Executes one command and returns its latency.
 fn put(client: &mut TestClient, value: &[u8]) -> Duration {
     let key: &[u8] = if value.len() == LARGE_BYTES { b"BIG" } else { b"key" };
     let bundle = client.bundle(1, &KeyValueCommand::Put { key, value }.to_vec());
@@ -261,7 +263,7 @@ fn put(client: &mut TestClient, value: &[u8]) -> Duration {
     began.elapsed()
 }
 
-/// Clients that come, have one command executed, and go; `longest` in microseconds.
+/// Clients that connect, execute one command, and disconnect; `longest` is in microseconds.
 fn newcomers(committee: &Committee, stop: &AtomicBool, longest: &AtomicU64) {
     static NEXT: AtomicU64 = AtomicU64::new(1_000);
     while !stop.load(Ordering::Relaxed) {
@@ -284,12 +286,12 @@ impl Ground {
             let mut body = victim.finish(builder).body().to_vec();
             let last = body.len() - 1;
             body[last] ^= 1;
-            frame(&ClientRequest::Submit(Bundle::from_body(body.into()).expect("the form is kept")))
+            frame(&ClientRequest::Submit(Bundle::from_body(body.into()).expect("the form is unchanged")))
         });
         Ground { committee, forged: forged.collect(), forged_origin: victim.origin().0 }
     }
 
-    /// A link that says whom it claims to be.
+    /// Opens a link that claims an identity.
     fn dial(&self, (replica, address): Target, id: u128) -> std::io::Result<TcpStream> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_write_timeout(Some(Duration::from_millis(300)))?;
@@ -318,7 +320,7 @@ fn rest(_: &Ground, _: Target, stop: &AtomicBool) {
     }
 }
 
-/// Requests for the status with its history, 15 bytes each, as fast as the replica reads; the answers are read, too.
+/// Requests for the status with its history, 15 bytes each, as fast as the replica reads; the answers are read too.
 fn status(ground: &Ground, target: Target, stop: &AtomicBool) {
     let flood = frame(&ClientRequest::Status { id: 1, history: true }).repeat(2_000);
     let mut answers = vec![0; 4 << 20];
@@ -330,7 +332,7 @@ fn status(ground: &Ground, target: Target, stop: &AtomicBool) {
     }
 }
 
-/// Links that say nothing after their hello, 1,100 at a time.
+/// Links that send nothing after their hello, 1,100 at a time.
 fn squat(ground: &Ground, target: Target, stop: &AtomicBool) {
     let mut links = std::collections::VecDeque::new();
     for id in 0.. {
@@ -345,7 +347,7 @@ fn squat(ground: &Ground, target: Target, stop: &AtomicBool) {
     }
 }
 
-/// Questions for 1 MB each, 100 on each of 60 links, of which no answer is read.
+/// Queries of 1 MB each, 100 on each of 60 links, without reading the answers.
 fn noread(ground: &Ground, target: Target, stop: &AtomicBool) {
     let question = KeyValueCommand::Get { key: b"BIG" }.to_vec();
     let flood = frame(&ClientRequest::Query { id: 1, question: question.into() }).repeat(100);
@@ -355,7 +357,7 @@ fn noread(ground: &Ground, target: Target, stop: &AtomicBool) {
     });
 }
 
-/// Frames that announce 8 MB and stop short of it, on each of 100 links.
+/// Incomplete frames of 8 MB on each of 100 links.
 fn partial(ground: &Ground, target: Target, stop: &AtomicBool) {
     let part = vec![7; 7 << 20];
     crowd(stop, 100, || {
@@ -366,7 +368,7 @@ fn partial(ground: &Ground, target: Target, stop: &AtomicBool) {
     });
 }
 
-/// Keeps so many links, and makes a new one for each that was cut.
+/// Keeps `most` links, and replaces each one that is cut.
 fn crowd(stop: &AtomicBool, most: usize, dial: impl Fn() -> std::io::Result<TcpStream>) {
     let mut links: Vec<TcpStream> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
@@ -385,7 +387,7 @@ fn crowd(stop: &AtomicBool, most: usize, dial: impl Fn() -> std::io::Result<TcpS
     }
 }
 
-/// Bundles that nobody signed, as fast as the replica reads, on a new link whenever one is cut.
+/// Unsigned bundles, as fast as the replica reads, on a new link whenever one is cut.
 fn forged(ground: &Ground, target: Target, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         if let Ok(mut stream) = ground.dial(target, ground.forged_origin) {
@@ -395,7 +397,7 @@ fn forged(ground: &Ground, target: Target, stop: &AtomicBool) {
     }
 }
 
-/// Genuine commands of made-up clients, to one replica only: whoever can make a key can sign.
+/// Genuine commands of invented clients, to one replica only: anyone who makes a key can sign.
 fn flood(ground: &Ground, target: Target, stop: &AtomicBool) {
     match target.0 {
         ReplicaId(1) => send_made_up(ground, target, stop, 200),
@@ -403,12 +405,12 @@ fn flood(ground: &Ground, target: Target, stop: &AtomicBool) {
     }
 }
 
-/// The same to each replica, from other clients to each, with a key and a link for every few bundles.
+/// Does the same to each replica, from different clients, with a new key and link for every few bundles.
 fn keys(ground: &Ground, target: Target, stop: &AtomicBool) {
     send_made_up(ground, target, stop, 10);
 }
 
-/// Genuine bundles of one made-up client after the other, so many of each.
+/// Genuine bundles, this many of each of a series of invented clients.
 fn send_made_up(ground: &Ground, target: Target, stop: &AtomicBool, bundles: u64) {
     for number in 1_000_000.. {
         if stop.load(Ordering::Relaxed) {

@@ -28,7 +28,7 @@ impl Alarms {
     }
 }
 
-/// Returns the time until the earlier of two deadlines: zero if it has passed, `None` if there is none.
+/// Returns the time until the earlier of two deadlines: zero if it has passed, `None` if neither is set.
 pub(crate) fn wait_until(now: Time, first: Option<Time>, second: Option<Time>) -> Option<Duration> {
     first.into_iter().chain(second).min().map(|at| at.since(now))
 }

@@ -1,4 +1,4 @@
-//! The one file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
+//! The only file that assembles a replica from transport, channel, scheme, journal and application. The protocols are
 //! named in `quorate_consensus::protocols::registry`, the other parts in the registries of their crates.
 
 use crate::config::{NodeConfig, admin_fault};
@@ -37,7 +37,7 @@ pub(crate) struct Assembled {
 /// Public keys of a committee, shared by the replicas of one process.
 pub(crate) struct SharedKeys {
     identities: Arc<Identities>,
-    /// `None` if members share secrets: then each replica needs its own keyring.
+    /// `None` if members share secrets: each replica then needs its own keyring.
     keyring: Option<Arc<Keyring>>,
 }
 
@@ -48,8 +48,8 @@ impl SharedKeys {
     }
 }
 
-/// Assembles a replica and makes it listen on `endpoint`, or else where its configuration says. `shared` holds the keys
-/// that another replica of the process has already loaded. `home` is the directory of the configuration.
+/// Assembles a replica and makes it listen on `endpoint`, or else on the address in its configuration. `shared` holds
+/// keys that another replica of the process has already loaded. `home` is the directory of the configuration.
 pub(crate) fn assemble(
     config: &NodeConfig,
     home: &Path,

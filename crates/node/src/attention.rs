@@ -16,7 +16,7 @@ impl<P: Protocol> Host<P> {
         all.filter(|peer| *peer != self.devices.me && self.devices.transport.is_connected(*peer)).collect()
     }
 
-    /// Returns the problems that need attention, as sentences whose subject is the replica.
+    /// Returns the problems that need attention, as sentences about the replica.
     pub(crate) fn attention(&self) -> Vec<String> {
         let mut attention = Vec::new();
         let devices = &self.devices;

@@ -1,7 +1,7 @@
 //! Checkpoints on their way from the application to the replica, in order.
 //!
 //! Encoding and hashing a large state is slow, and all replicas do it at the same checkpoint, so it runs on a separate
-//! thread while the replica goes on. Replicas vote for checkpoints in ascending order, so later checkpoints wait even
+//! thread while the replica continues. Replicas vote for checkpoints in ascending order, so later checkpoints wait even
 //! if their digests are known at once.
 
 use crate::error::HostError;
@@ -23,7 +23,7 @@ pub(crate) struct Checkpoints {
     waker: Waker,
     /// Ascending by height; `None` if not ready.
     due: VecDeque<(Height, Option<Checkpoint>)>,
-    /// Queued checkpoint jobs, behind the one that is running.
+    /// Queued checkpoint jobs, after the one that is running.
     tasks: VecDeque<CheckpointTask>,
     run: Option<Run>,
 }
@@ -46,7 +46,7 @@ impl Checkpoints {
         }
         self.go_on()?;
         while self.tasks.len() + usize::from(self.run.is_some()) > MAX_STATES_HELD {
-            let run = self.run.take().expect("one runs while others wait");
+            let run = self.run.take().expect("a job runs while others wait");
             let checkpoint = run.result.recv().unwrap_or_else(|_| run.panic_as_it_did());
             self.becomes_ready(checkpoint);
             self.go_on()?;
@@ -95,7 +95,7 @@ impl Checkpoints {
 
     fn becomes_ready(&mut self, checkpoint: Checkpoint) {
         let first = self.due.iter_mut().find(|(_, ready)| ready.is_none());
-        first.expect("a task is that of a checkpoint").1 = Some(checkpoint);
+        first.expect("every job belongs to a checkpoint").1 = Some(checkpoint);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Client frames waiting for their turn, and what the replica remembers of their senders.
+//! Client frames waiting for their turn, and the replica's records about their senders.
 
 use bytes::Bytes;
 use quorate_consensus::data::pool::Source;
@@ -14,10 +14,10 @@ pub(crate) struct ClientFrame {
     pub frame: Bytes,
 }
 
-/// Waiting client frames, and what the replica remembers of their senders.
+/// Waiting client frames, and the replica's records about their senders.
 pub(crate) struct Clients {
     pub turns: Turns<LinkId, ClientFrame>,
-    /// Bundles of this turn, with the links on which they came.
+    /// Bundles of this turn, with the links on which they arrived.
     pub submitted: Vec<(LinkId, Digest)>,
     /// Source of the bundles on each link.
     sources: HashMap<LinkId, Source>,

@@ -1,8 +1,8 @@
 //! Service to clients: scheduling, cost accounting and refusals.
 //!
-//! Links take [turns](quorate_gateway::turns) by cost. In each turn of the host, links that have shown something
+//! Links take [turns](quorate_gateway::turns) by cost. In each turn of the host, links that have carried something
 //! genuine get up to [`GENUINE_NS_PER_TURN`] of work, and all others together up to [`STRANGERS_NS_PER_TURN`]: the
-//! upper bound on the delay that an attacker without keys can cause per turn. The signatures of the two groups are
+//! upper bound on the delay per turn that an attacker without keys can cause. The signatures of the two groups are
 //! verified in separate batches, so a forged signature never forces a genuine one to be verified twice.
 
 use crate::client_frames::{ClientFrame, Statuses};
@@ -33,7 +33,7 @@ const SIGNATURE_NS: u64 = 50_000;
 const FORGED_NS: u64 = 8 * SIGNATURE_NS;
 
 impl<P: Protocol> Host<P> {
-    /// Serves clients, those known to be genuine first.
+    /// Serves clients, starting with those known to be genuine.
     pub(crate) fn serve_clients(&mut self) -> Result<(), HostError> {
         let transport = &self.devices.transport;
         self.clients.turns.resume(|link| !transport.is_congested(link));
@@ -161,7 +161,7 @@ impl<P: Protocol> Host<P> {
         Some(bundle)
     }
 
-    /// Removes the forged bundles of this turn and tells their senders; marks the senders of genuine ones.
+    /// Removes the forged bundles of this turn and informs their senders; marks the senders of genuine ones.
     fn check(&mut self, bundles: &mut Vec<Bundle>) {
         let Checked { forged, genuine } = self.devices.gateway.check(&self.clients.submitted, bundles);
         for link in genuine {
@@ -188,7 +188,7 @@ impl<P: Protocol> Host<P> {
         self.devices.transport.vouch(link, false);
         if self.clients.turns.fault(link) >= MAX_FAULTS {
             self.clients.turns.forget(link);
-            let why = format!("{MAX_FAULTS} of its bundles were forged, or of its frames no message");
+            let why = format!("{MAX_FAULTS} of its frames were forged bundles or invalid messages");
             self.devices.transport.close(link, why);
         }
     }
@@ -258,4 +258,4 @@ impl<P: Protocol> Host<P> {
 }
 
 const FOR_STATUS_ONLY: &str =
-    "this listener answers questions for the status alone; clients use the address of `client_listen`";
+    "this listener answers only requests for the status; help: use the address of `client_listen`";

@@ -1,4 +1,4 @@
-//! Reads configuration files so that every error names its location.
+//! Reading of configuration files, with errors that name their location.
 
 use quorate_types::Fault;
 use serde::de::DeserializeOwned;
@@ -91,20 +91,16 @@ pub struct ConfigFileError {
 /// Kind of error in a configuration file.
 #[derive(Debug, Error)]
 pub enum ConfigFileFault {
-    /// The operating system refused to read the file.
-    #[error("cannot read it: {0}; help: name a directory that `quorate testnet` made")]
+    #[error("cannot read it: {0}; help: name a directory made by `quorate testnet`")]
     Io(#[source] io::Error),
-    /// The file exceeds the size limit, in bytes.
-    #[error("it is longer than {0} bytes, so it is no configuration")]
+    #[error("it is longer than {0} bytes, so it is not a configuration file")]
     TooLong(u64),
-    /// The file is not TOML, or a key is unknown or has the wrong type.
-    #[error("{}{why}; help: {}", key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default(), help(key.as_deref(), why))]
-    Syntax {
-        /// The key, if known.
-        key: Option<String>,
-        /// The parser's message.
-        why: String,
-    },
+    /// The file is not TOML, or a key is unknown, missing or of the wrong type.
+    #[error(
+        "{}{why}; help: {}",
+        key.as_ref().map(|key| format!("`{key}`: ")).unwrap_or_default(), help(key.as_deref(), why)
+    )]
+    Syntax { key: Option<String>, why: String },
     /// A setting is invalid.
     #[error(transparent)]
     Setting(Box<ConfigFault>),

@@ -1,10 +1,10 @@
-//! File descriptors: how many a replica may need, and how many its process may open.
+//! File descriptors: the number that a replica may need, and the number that its process may open.
 
 use crate::config::NodeConfig;
 use crate::error::NodeError;
 use crate::limits::RESERVED_DESCRIPTORS;
 
-/// Raises the limit of open files as far as this process may, and returns it; `None` if the system does not tell.
+/// Raises the limit of open files as far as this process may, and returns it; `None` if the system does not report it.
 pub(crate) fn raise_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel writes one `rlimit` to a valid place.
@@ -18,12 +18,12 @@ pub(crate) fn raise_limit() -> Option<u64> {
             limit = raised;
         }
     }
-    #[allow(clippy::useless_conversion, reason = "a limit is no u64 on every system")]
+    #[allow(clippy::useless_conversion, reason = "a limit is not a u64 on every system")]
     Some(limit.rlim_cur.into())
 }
 
-/// Raises the limit, and rejects a configuration whose links would exceed it: otherwise the replica would end, or
-/// refuse clients, under load.
+/// Raises the limit, and rejects a configuration with more links than it allows: otherwise the replica would stop or
+/// refuse clients under load.
 pub(crate) fn check(config: &NodeConfig) -> Result<(), NodeError> {
     let peers = config.members.len();
     let needed = (config.links.max_links(peers) + RESERVED_DESCRIPTORS) as u64;

@@ -53,7 +53,7 @@ pub(crate) struct Devices<M> {
     pub blocks: u64,
     pub states: States,
     pub checkpoints: Checkpoints,
-    /// Reported in the replica's status.
+    /// Settings reported in the replica's status.
     pub settings: Settings,
     /// Marker file: this replica has never run.
     mark: Option<PathBuf>,
@@ -64,7 +64,7 @@ pub(crate) struct Devices<M> {
     gate: DurabilityGate<M>,
     durable: Option<RecordId>,
     unwritten: bool,
-    /// Bytes appended since the journal was last told to write.
+    /// Bytes appended since the last write was requested.
     unhurried_bytes: usize,
     /// Id of the last record.
     appended: u64,
@@ -134,7 +134,7 @@ impl<M: Message> Devices<M> {
         let keeps = journal.outlives_process();
         Devices {
             me,
-            replicas: u16::try_from(quorum.replicas()).expect("a committee is narrower than that"),
+            replicas: u16::try_from(quorum.replicas()).expect("a committee has at most 256 members"),
             quorum,
             fault,
             directory,
@@ -255,13 +255,13 @@ impl<M: Message> Devices<M> {
         Ok(())
     }
 
-    /// Restores the last state on disk. Returns its height and, if certified, what proves it to peers.
+    /// Restores the last state on disk. Returns its height and, if certified, the proof for peers.
     pub fn restore(&mut self) -> Result<Restored, HostError> {
         let Some(Snapshot { height, certificate, state }) = self.states.read_last()? else {
             return Ok(Restored::default());
         };
         let frontier = self.executor.adopt(state)?;
-        assert_eq!(self.executor.height(), height, "a snapshot is of the height in its name");
+        assert_eq!(self.executor.height(), height, "a snapshot has another height than its name");
         self.restored = height;
         let vouched = certificate.map(|certificate| Ok::<_, HostError>((certificate, decode(frontier)?)));
         Ok(Restored { height, vouched: vouched.transpose()? })
@@ -274,7 +274,7 @@ impl<M: Message> Devices<M> {
 
     /// Notes that the journal was compacted just now.
     pub fn summed(&mut self) {
-        let (first, height) = self.sum.expect("the journal was summed up");
+        let (first, height) = self.sum.expect("the journal was compacted");
         assert_eq!(self.executor.height(), height, "blocks are executed as they are committed");
         self.unwritten = true;
         let executor = &mut self.executor;
@@ -325,7 +325,7 @@ impl<M: Message> Devices<M> {
         }
         let (manifest, state) = self.states.received(height);
         let frontier = decode(self.executor.adopt(state.clone())?)?;
-        assert_eq!(self.executor.height(), height, "a quorum vouches for the state of that height");
+        assert_eq!(self.executor.height(), height, "the certified state has another height");
         self.states.adopt(checkpoint.clone(), manifest, state)?;
         self.restored = height;
         self.local.push_back(Input::Adopted { checkpoint: Box::new(checkpoint), frontier });
@@ -338,7 +338,7 @@ impl<M: Message> Devices<M> {
         self.unwritten
     }
 
-    /// Starts to write the records of this turn, and sends the messages whose records are durable by now.
+    /// Starts to write the records of this turn, and sends the messages with durable records.
     pub fn settle_journal(&mut self) -> Result<(), HostError> {
         if std::mem::take(&mut self.unwritten) {
             self.journal.commit()?;
@@ -416,7 +416,7 @@ impl<M: Message> Devices<M> {
     }
 
     fn sign(&mut self, message: &mut Envelope<M>) {
-        let vote = message.vote_to_sign().expect("a message that is to be signed has a vote in it");
+        let vote = message.vote_to_sign().expect("a message to sign contains a vote");
         assert_eq!(vote.voter, self.me, "a replica signs for itself");
         vote.signature = self.crypto.sign_once(&vote.statement(&self.cluster));
     }

@@ -1,4 +1,4 @@
-//! Location of a replica's journal, and what it tells about earlier runs.
+//! Location of a replica's journal, and what the journal reveals about earlier runs.
 //!
 //! A replica that has never run has a marker file, `journal.new`, beside its journal's directory. The file is removed
 //! once the first record is durable. A journal without records and without the marker has been lost, and its replica
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub const JOURNAL_DIRECTORY: &str = "journal";
 /// Default for the bytes of records after which the state is written, so that the journal can be truncated.
 pub const DEFAULT_SNAPSHOT_BYTES: u64 = 256 << 20;
-/// Room in a segment besides its largest record: headers, padding, and the framing of a bundle.
+/// Room in a segment in addition to its largest record: headers, padding, and the framing of a bundle.
 const SEGMENT_SLACK_BYTES: u64 = 63 << 10;
 /// At most one in this many bytes of a segment is overhead rather than record.
 const SEGMENT_SHARE_BYTES: u64 = 256;
@@ -28,20 +28,20 @@ const SEGMENT_SHARE_BYTES: u64 = 256;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct JournalConfig {
-    /// `file`, or `memory` for experiments. Default `file`.
+    /// Kind of journal: `file`, or `memory` for experiments. Default `file`.
     pub kind: JournalKind,
-    /// `always`, or `never` for experiments. Default `always`.
+    /// Whether records are synced to disk: `always`, or `never` for experiments. Default `always`.
     pub fsync: Fsync,
-    /// Its directory, from that of the configuration. Default `journal`.
+    /// Directory of the journal, relative to the configuration's. Default `journal`.
     pub directory: PathBuf,
-    /// Bytes of one segment, a multiple of 512, larger than `consensus.batch_bytes`. Default 16 MiB.
+    /// Size of a segment in bytes, a multiple of 512 and larger than `consensus.batch_bytes`. Default 16 MiB.
     pub segment_bytes: u64,
-    /// Most bytes that all segments take together; the replica stops when that is not enough. Default 1 GiB.
+    /// Maximum bytes of all segments together; the replica stops when the journal is full. Default 1 GiB.
     pub capacity_bytes: u64,
-    /// Most bytes of records that wait for the disk; the replica stops when it falls further behind. Default 64 MiB.
+    /// Maximum bytes of records that wait for the disk; the replica stops when it falls further behind. Default 64 MiB.
     pub waiting_bytes: usize,
-    /// Bytes of records after which the state is written to a file, so that the journal can be cut; at most a quarter of
-    /// `capacity_bytes`. Default 256 MiB.
+    /// Bytes of records after which the state is written to a file, so that the journal can be truncated; at most a
+    /// quarter of `capacity_bytes`. Default 256 MiB.
     pub snapshot_bytes: u64,
 }
 
@@ -84,17 +84,17 @@ impl JournalConfig {
         }
         let least = batch_bytes as u64 + batch_bytes as u64 / SEGMENT_SHARE_BYTES + SEGMENT_SLACK_BYTES;
         if self.kind == JournalKind::File && self.segment_bytes < least {
-            let what = format!("is {}, and `consensus.batch_bytes` is {batch_bytes}", self.segment_bytes);
+            let what = format!("is {}, but `consensus.batch_bytes` is {batch_bytes}", self.segment_bytes);
             return fault("segment_bytes", what, format!("set at least {least}: the largest bundle must fit in one"));
         }
         let min_capacity = JournalConfig::default().snapshot_bytes.min(self.snapshot_bytes).max(1) * 4;
         if self.snapshot_bytes == DEFAULT_SNAPSHOT_BYTES && self.capacity_bytes < min_capacity {
             let what =
-                format!("is {}, and the state is written every {} bytes", self.capacity_bytes, self.snapshot_bytes);
+                format!("is {}, but the state is written every {} bytes", self.capacity_bytes, self.snapshot_bytes);
             return fault("capacity_bytes", what, format!("set at least {min_capacity}, or lower `snapshot_bytes`"));
         }
         if self.snapshot_bytes == 0 || self.snapshot_bytes > self.capacity_bytes / 4 {
-            let what = format!("is {}, of a journal of {}", self.snapshot_bytes, self.capacity_bytes);
+            let what = format!("is {}, but `capacity_bytes` is {}", self.snapshot_bytes, self.capacity_bytes);
             return fault("snapshot_bytes", what, "set 1 to a quarter of `capacity_bytes`".into());
         }
         self.options().validate().map_err(|error| ConfigFault {
@@ -105,7 +105,7 @@ impl JournalConfig {
     }
 }
 
-/// What a replica remembers of its earlier runs.
+/// A replica's memory of its earlier runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Memory {
     /// It has never run.
@@ -120,22 +120,22 @@ pub(crate) enum Memory {
 pub(crate) struct Opened {
     pub journal: Box<dyn Journal>,
     pub memory: Memory,
-    /// Marker file that says the replica has never run; removed once the first record is durable.
+    /// Marker file: the replica has never run. Removed once the first record is durable.
     pub mark: Option<PathBuf>,
     /// Directory of the journal; `None` if it is in memory.
     pub directory: Option<PathBuf>,
-    /// Finding to report to the operator.
     pub finding: Option<String>,
 }
 
-/// Creates the marker file which says that the replica of this journal has never run. The journal need not exist.
+/// Creates the marker file of a replica that has never run. The journal need not exist.
 pub fn mark_as_new(journal: &Path) -> Result<(), NodeError> {
     let mark = new_mark(journal);
-    let text = "The replica has never run. This file goes when it first does; put back by hand, it lets the replica contradict itself.\n";
+    let text = "This replica has never run. It removes this file when it first runs. Never put the file back: the \
+                replica could contradict its earlier votes.\n";
     fs::write(&mark, text).map_err(|source| NodeError::Write { path: mark, source })
 }
 
-/// Returns the path of the marker file which says that the replica of this journal has never run.
+/// Returns the path of the marker file of a replica that has never run.
 pub fn new_mark(journal: &Path) -> PathBuf {
     let mut name = journal.as_os_str().to_owned();
     name.push(".new");
@@ -168,7 +168,7 @@ pub(crate) fn open(config: &JournalConfig, home: &Path, identity: Identity) -> R
     };
     let finding = recovery.cut.as_ref().map(|cut| {
         format!(
-            "cut the remains of an interrupted write off: {} bytes at byte {} of {}",
+            "cut off the remains of an interrupted write: {} bytes at byte {} of {}",
             cut.bytes, cut.offset, cut.file
         )
     });

@@ -121,7 +121,7 @@ impl EmbeddedCluster {
         Ok(cluster)
     }
 
-    /// Returns the members with their keys and addresses: all that a client needs.
+    /// Returns the members with their keys and addresses, which clients need.
     pub fn committee(&self) -> &Committee {
         &self.committee
     }
@@ -177,5 +177,5 @@ fn keeps_journal(config: &NodeConfig) -> bool {
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it left no message".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no panic message".to_owned())
 }

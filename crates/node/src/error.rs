@@ -17,52 +17,48 @@ use thiserror::Error;
 /// Reason why a running replica ended without being stopped.
 #[derive(Debug, Error)]
 pub enum HostError {
-    /// The network device as a whole failed, not one of its links.
     #[error("the network cannot be polled: {0}")]
     Network(#[from] io::Error),
-    #[error("it says nothing that it cannot write down, and {0}")]
+    #[error("it must not vote without its journal: {0}")]
     Journal(#[from] JournalError),
-    /// A snapshot file cannot be written or read.
     #[error("cannot {action} {}: {source}; {}", path.display(), help(source))]
     Snapshot { action: &'static str, path: PathBuf, source: io::Error },
-    /// The operating system refused to start a thread.
     #[error(
-        "cannot start a thread to {purpose}: {source}; let its user have more threads (`ulimit -u`) or the machine more memory, and \
-         start the replica again"
+        "cannot start a thread to {purpose}: {source}; help: let its user have more threads (`ulimit -u`) or give the \
+         machine more memory, and start the replica again"
     )]
     Thread { purpose: &'static str, source: io::Error },
-    /// A snapshot belongs to another cluster or application.
-    #[error("{0}; configure the application and the cluster that wrote the directory, or use another")]
+    #[error("{0}; help: configure the application and the cluster that wrote the directory, or use another directory")]
     Restore(#[from] RestoreError),
     /// A record of the journal is inconsistent with those before it.
     #[error(
-        "record {id} of the journal makes no sense after those before it: {why}; it was written by another version, or is damaged in a way \
-         that no checksum shows: use that version, or move the journal and its snapshots away, and the replica asks the others what it may have said"
+        "record {id} of the journal contradicts those before it: {why}; another version wrote it, or it is damaged in \
+         a way that no checksum reveals; help: use that version, or move the journal and its snapshots away, so that \
+         the replica asks its peers how far it may have voted"
     )]
     Unreadable { id: u64, why: String },
     /// Blocks are missing between the state and the journal.
     #[error(
-        "the last state that can be read is that of height {executed}, and the journal belongs to one of height {committed}: a file of the two is \
-         missing; put it back, or move the journal and its snapshots away, and the replica asks the others what it may have said"
+        "the newest readable state has height {executed}, but the journal refers to height {committed}: one of \
+         their files is missing; help: restore it, or move the journal and its snapshots away, so that the replica \
+         asks its peers how far it may have voted"
     )]
     Torn {
-        /// Height of the state.
         executed: Height,
         /// Committed height at which the journal starts, or ends.
         committed: Height,
     },
     /// A quorum has certified a different state.
     #[error(
-        "a quorum vouches for another state after height {height} than this replica has: its memory or disk fails, or it runs another version \
-         of the application; move its journal and snapshots away when that is repaired, and it takes the state of the others over"
+        "a quorum certified another state after height {height} than this replica has: its memory or disk is faulty, \
+         or it runs another version of the application; help: repair that, then move its journal and snapshots away, \
+         so that it fetches its peers' state"
     )]
-    Diverged {
-        /// Height of the checkpoint.
-        height: Height,
-    },
+    Diverged { height: Height },
     /// A certificate contradicts a block that this replica has committed.
     #[error(
-        "a quorum contradicts what this replica has committed at height {height}: more replicas lie than the cluster bears, or this is a bug of          quorate; keep all journals, and compare them with `quorate inspect --verify`"
+        "a quorum contradicts what this replica has committed at height {height}: too many replicas are faulty, or \
+         this is a bug of quorate; help: keep all journals, and compare them with `quorate inspect --verify`"
     )]
     Conflict {
         /// Height of the block that was to be committed.
@@ -70,7 +66,8 @@ pub enum HostError {
     },
     /// The marker file of a replica that has never run cannot be removed.
     #[error(
-        "cannot remove {}: {source}; while it is there the replica could forget that it has run, and has said nothing; {}",
+        "cannot remove {}: {source}; while it exists, the replica could forget that it has run, so it has not voted; \
+         {}",
         path.display(), help(source)
     )]
     Mark { path: PathBuf, source: io::Error },
@@ -99,9 +96,8 @@ impl HostError {
     }
 }
 
-/// Exit status of a replica's process whose disk is full, fails or is not writable. Restarting will not help until that
-/// is fixed.
-/// disk first.
+/// Exit status of a replica's process if its disk is full, fails or is not writable. Restarting will not help until
+/// that is fixed.
 pub const DISK_TROUBLE_STATUS: u8 = 3;
 
 /// Reason why a node cannot start or has ended.
@@ -110,96 +106,76 @@ pub enum NodeError {
     #[error(transparent)]
     ConfigFile(#[from] ConfigFileError),
     /// A configuration that was not read from a file is invalid.
-    #[error("the configuration cannot work: {0}")]
+    #[error("invalid configuration: {0}")]
     Config(#[from] ConfigFault),
-    /// The private key file is unusable.
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
-    /// The keys do not fit the committee.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
-    /// The journal cannot be opened.
     #[error("replica {replica} does not start: {source}")]
     Journal { replica: ReplicaId, source: JournalError },
-    /// The transport cannot be set up.
     #[error(transparent)]
     Transport(#[from] SetupError),
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// The process may have too few file descriptors for the configured links.
     #[error(
-        "this process may have {limit} files open, and the configured links need {needed}: up to {clients} of clients, {unauthenticated} that          have yet to say who they are and {peers} of peers, and {RESERVED_DESCRIPTORS} descriptors for everything else; raise the limit          (`ulimit -n {needed}`, `LimitNOFILE={needed}` in a unit of systemd) or lower `max_client_links` in [tcp]"
+        "this process may open {limit} files, but the configured links need {needed}: up to {clients} for clients, \
+         {unauthenticated} for unauthenticated links, {peers} for peers, and {RESERVED_DESCRIPTORS} for everything \
+         else; help: raise the limit (`ulimit -n {needed}`, or `LimitNOFILE={needed}` in a systemd unit) or lower \
+         `max_client_links` in [links]"
     )]
-    Descriptors {
-        /// Maximum number of open files.
-        limit: u64,
-        /// Descriptors that may be needed.
-        needed: u64,
-        /// Maximum number of clients' links.
-        clients: usize,
-        /// Maximum number of links that are not authenticated yet.
-        unauthenticated: usize,
-        /// Maximum number of peers' links.
-        peers: usize,
-    },
-    /// The replica cannot listen on an address.
+    Descriptors { limit: u64, needed: u64, clients: usize, unauthenticated: usize, peers: usize },
     #[error(
-        "cannot listen on {address} (`{key}`): {source}; check that no other process does and that the address is this host's: behind an \
-         address translation, or where a name leads elsewhere, let `{key}` be 0.0.0.0:{}", address.port()
+        "cannot listen on {address} (`{key}`): {source}; help: check that no other process listens on it and that the \
+         address is this host's; behind a NAT, or if the name resolves to another host, set `{key}` to 0.0.0.0:{}",
+        address.port()
     )]
-    Listen {
-        /// Key of the address in the configuration.
-        key: &'static str,
-        address: Address,
-        source: io::Error,
-    },
-    /// The operating system refused to start a thread.
+    Listen { key: &'static str, address: Address, source: io::Error },
     #[error("cannot start a thread for replica {replica}: {source}")]
     Thread { replica: ReplicaId, source: io::Error },
-    /// A replica ended without being stopped.
     #[error("replica {replica} has stopped: {source}")]
     Host { replica: ReplicaId, source: HostError },
     /// A replica panicked: a bug.
     #[error("replica {replica} has panicked, which is a bug of quorate: {message}")]
-    Panicked {
-        replica: ReplicaId,
-        /// Panic message.
-        message: String,
-    },
+    Panicked { replica: ReplicaId, message: String },
     /// The directory for a new testnet is not empty.
-    #[error("{0} is not empty; name a directory that is, or that does not exist yet")]
+    #[error("{0} is not empty; help: name an empty directory, or one that does not exist yet")]
     NotEmpty(PathBuf),
     /// The directory of a whole testnet was given instead of a replica's.
-    #[error("{} is the directory of a testnet; name a replica's in it, such as {}", .0.display(), .0.join("replica-0").display())]
+    #[error(
+        "{} is the directory of a testnet; help: name one of its replicas' directories, such as {}",
+        .0.display(), .0.join("replica-0").display()
+    )]
     Testnet(PathBuf),
     /// A testnet's ports exceed 65535, or begin at 0.
     #[error(
-        "{}; set --base-port from 1 to {}",
-        if *base_port == 0 { "replicas have to find each other again after a restart, so none may listen on a port that the system \
-         chooses".to_owned() } else { format!("{replicas} replicas take {} ports from {base_port} on, which reach beyond 65535", replicas * PORTS_PER_REPLICA) },
+        "{}; help: set --base-port from 1 to {}",
+        if *base_port == 0 {
+            "--base-port is 0: replicas must find each other again after a restart, so the system cannot choose their \
+             ports".to_owned()
+        } else {
+            format!(
+                "{replicas} replicas take {} ports from {base_port} on, beyond 65535",
+                replicas * PORTS_PER_REPLICA
+            )
+        },
         (usize::from(u16::MAX) + 1).saturating_sub(*replicas * PORTS_PER_REPLICA)
     )]
-    Ports {
-        /// First port.
-        base_port: u16,
-        /// Number of replicas.
-        replicas: usize,
-    },
+    Ports { base_port: u16, replicas: usize },
     /// A replica takes three consecutive ports, and those after this one exceed 65535.
     #[error(
-        "{0}: the replica takes this port and the two after it, and ports are from 1 to 65535; choose another port"
+        "{0}: the replica takes this port and the two after it, but ports are from 1 to 65535; help: choose another \
+         port"
     )]
     PortsOf(Address),
-    /// A host is not a valid name or address.
     #[error(transparent)]
     HostName(AddressError),
-    /// Two replicas would listen on the same address.
     #[error(
-        "{0} is the place of another replica too: each takes its port for peers and the next ones for clients and operators; name ports that \
-         are three apart, or none"
+        "{0} is also the address of another replica: each takes its port for peers and the next two for clients and \
+         operators; help: name ports that are three apart, or none"
     )]
     PlaceTaken(Address),
-    /// A file or directory cannot be written.
     #[error("cannot write {path}: {source}")]
     Write { path: PathBuf, source: io::Error },
 }

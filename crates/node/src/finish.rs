@@ -7,7 +7,7 @@ use crate::host::Host;
 use quorate_consensus::Protocol;
 use std::time::{Duration, Instant};
 
-/// Upper bound on the wait for the disk and for peers to take what was sent.
+/// Upper bound on the wait for the disk and for peers to receive what was sent.
 const MAX_FINISH: Duration = Duration::from_secs(5);
 /// Longest wait in one poll during shutdown.
 const SLICE: Duration = Duration::from_millis(20);
@@ -19,7 +19,7 @@ impl<P: Protocol> Host<P> {
         let start = Instant::now();
         let mut is_durable = self.devices.finish_journal()?;
         while (!is_durable || self.devices.transport.has_unsent()) && start.elapsed() < MAX_FINISH {
-            // Messages received now are dropped as in a crash: peers send them again.
+            // Messages received now are dropped as in a crash: peers resend them.
             self.devices.transport.poll(Some(SLICE), &mut self.events)?;
             self.events.clear();
             is_durable = self.devices.finish_journal()?;

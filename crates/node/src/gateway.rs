@@ -102,19 +102,22 @@ impl Gateway {
         }
         if bundle.origin() != client {
             return Some(format!(
-                "the bundle's replies go to client {}, and this link is client {client}'s; make the bundle with its own id",
+                "the bundle's replies go to client {}, but this link is client {client}'s; help: make the bundle with \
+                 the link's own id",
                 bundle.origin()
             ));
         }
         if bundle.len() > commands {
             return Some(format!(
-                "the bundle has {} commands and a block takes {commands}; send smaller bundles, or raise `batch` on all replicas",
+                "the bundle has {} commands, but a block takes {commands}; help: send smaller bundles, or raise \
+                 `batch` on all replicas",
                 bundle.len()
             ));
         }
         (bundle.body().len() > bytes).then(|| {
             format!(
-                "the bundle has {} bytes and a block takes {bytes}; send smaller bundles, or raise `batch_bytes` on all replicas",
+                "the bundle has {} bytes, but a block takes {bytes}; help: send smaller bundles, or raise \
+                 `batch_bytes` on all replicas",
                 bundle.body().len()
             )
         })
@@ -125,7 +128,7 @@ impl Gateway {
         self.verifier.kind() != ClientAuthentication::None
     }
 
-    /// Verifies clients' bundles, each with the link on which it came. Assigns the links of genuine bundles to their
+    /// Verifies clients' bundles, each with the link on which it arrived. Assigns the links of genuine bundles to their
     /// clients.
     pub fn check(&mut self, links: &[(LinkId, Digest)], bundles: &[Bundle]) -> Checked {
         let mut genuine: Vec<LinkId> = Vec::new();
@@ -203,7 +206,7 @@ impl Gateway {
         }
     }
 
-    /// Answers a bundle that was executed before and whose reply is no longer cached; it is not ordered again.
+    /// Answers a bundle that was executed before, without a cached reply; it is not ordered again.
     pub fn answer_again(&mut self, transport: &mut dyn Transport, link: LinkId, reply: Reply) {
         let Reply { bundle, height, results, .. } = reply;
         let Some(results) = self.answers.form(results) else { return };
@@ -222,9 +225,9 @@ fn encode(encoder: &mut Encoder, reply: &ReplicaReply) -> Bytes {
     encoder.take()
 }
 
-const UNAUTHENTICATED: &str = "the bundle does not show whose it is, and this cluster takes none that does not; \
-     have the client sign: `client_authentication = \"ed25519\"` in client.toml";
+const UNAUTHENTICATED: &str = "the bundle is not signed, but this cluster requires signatures; help: set \
+     `client_authentication = \"ed25519\"` in client.toml";
 
 /// Reply to a forged bundle.
 pub(crate) const FORGED: &str = "the bundle is not signed by the client that it names; \
-     sign it as it is sent, for this cluster, with the key that the client's id is made of";
+     help: sign the unchanged bundle for this cluster, with the key that the client's id is derived from";

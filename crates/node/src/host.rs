@@ -5,8 +5,7 @@
 //! turn sends leaves in one batch at the beginning of the next turn.
 //!
 //! A frame that is not a valid message is counted and dropped, but its link is kept: the sender is authenticated, so
-//! cutting the link would only make it redial, and framing stays intact after a bad frame. A client is told what was
-//! wrong.
+//! cutting the link would only make it redial, and framing stays intact after a bad frame. A client is told the reason.
 
 use crate::alarms::wait_until;
 use crate::client_frames::Clients;
@@ -32,7 +31,7 @@ use std::time::{Duration, Instant};
 /// poll the network again.
 const LOCAL_INPUTS_PER_TURN: usize = 1024;
 
-/// How a host is asked to end.
+/// Order to a host to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Order {
@@ -82,7 +81,7 @@ pub(crate) struct Host<P: Protocol> {
     pub(crate) events: Vec<Event>,
     pub(crate) clients: Clients,
     peers: PeerFrames,
-    /// Peers whose current link has carried an invalid message or a forged bundle.
+    /// Peers that have sent an invalid message or a forged bundle on their current link.
     garbling: Signers,
     undecodable_from_peers: u64,
 }
@@ -184,8 +183,8 @@ impl<P: Protocol> Host<P> {
     }
 
     fn wait(&self) -> Option<Duration> {
-        // The replica's own messages of this turn may have produced records that wait for the disk, and no peer may
-        // ever send again.
+        // The replica's own messages of this turn may have produced records that wait for the disk, and perhaps no peer
+        // will ever send again.
         let unwritten = self.devices.is_writing_due();
         if unwritten || !self.devices.local.is_empty() || !self.clients.are_served() {
             return Some(Duration::ZERO);
@@ -200,7 +199,7 @@ impl<P: Protocol> Host<P> {
         self.feed_local()
     }
 
-    /// Replays an input from before the restart, whatever the replica does with new ones.
+    /// Replays an input from before the restart, without injected misbehaviour.
     pub(crate) fn take(&mut self, input: Input<P::Message>) -> Result<(), HostError> {
         self.consume(input);
         self.perform()

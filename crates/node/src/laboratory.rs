@@ -1,4 +1,4 @@
-//! Misbehaviour on purpose, for experiments; see [`quorate_byzantine`].
+//! Injected misbehaviour, for experiments; see [`quorate_byzantine`].
 
 use crate::config_file::{ConfigFault, Place};
 pub use quorate_byzantine::Fault;
@@ -17,10 +17,9 @@ pub(crate) type Liar<M> = Box<dyn Behaviour<M>>;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Laboratory {
-    /// How this replica misbehaves, and perhaps a parameter: `silent`, `slow`, `slow=50`, `equivocate`; [`Fault`] lists
-    /// them.
+    /// Kind of misbehaviour, possibly with a parameter: `silent`, `slow`, `slow=50`, `equivocate`; [`Fault`] lists all.
     pub fault: Fault,
-    /// From so many milliseconds after its start on; it is honest before. Default 0.
+    /// Time after the start at which the misbehaviour begins, in milliseconds. Default 0.
     #[serde(default)]
     pub start_ms: u64,
 }
@@ -56,7 +55,7 @@ impl Laboratory {
             Some(what) => Err(ConfigFault {
                 place: Place::in_table("laboratory", "fault"),
                 what,
-                help: "name other members, or none for those that follow this replica".into(),
+                help: "name other members, or none to choose those that follow this replica".into(),
             }),
         }
     }

@@ -1,7 +1,7 @@
-//! Resources that a replica takes of its machine. Error messages name these numbers.
+//! Resources that a replica takes of its machine. Error messages contain these numbers.
 
-/// File descriptors besides those of links: listeners, polling, the journal and snapshots with their reserve, a
-/// recording, standard streams.
+/// File descriptors other than links: listeners, polling, the journal and snapshots with their reserve, a recording,
+/// standard streams.
 pub(crate) const RESERVED_DESCRIPTORS: usize = 64;
 
 /// Ports that each replica of a testnet listens on: for peers, for clients, and for operators.

@@ -60,7 +60,7 @@ impl Limiter {
 #[derive(Default)]
 pub struct LogObserver(Limiter);
 
-/// Emits an event whose text is formatted only if it is logged.
+/// Emits an event; its text is formatted only if it is logged.
 macro_rules! emit {
     ($level:ident, $target:literal, $replica:expr, $left_out:expr, $event:expr) => {
         tracing::event!(

@@ -1,4 +1,4 @@
-//! Measurements by the operating system of the calling thread and the process. A value that it does not provide is 0.
+//! Measurements of the calling thread and the process by the operating system. Missing values are 0.
 
 use std::fs;
 
@@ -15,7 +15,8 @@ pub(crate) fn peak_rss_kb() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the bytes that this user may still write to the file system of a path; `None` if the system does not tell.
+/// Returns the bytes that this user may still write to the file system of a path; `None` if the system does not report
+/// it.
 pub(crate) fn free_bytes(path: &std::path::Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;

@@ -25,7 +25,7 @@ pub struct Held {
     pub free_bytes: usize,
 }
 
-/// Returns what the allocator holds; `None` if it does not tell.
+/// Returns the memory held by the allocator; `None` if it does not report it.
 pub fn held() -> Option<Held> {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -52,7 +52,7 @@ pub fn is_much_free(held: Held) -> bool {
     held.free_bytes >= MIN_FREE_BYTES && held.free_bytes >= held.used_bytes / FREE_PART
 }
 
-/// Thread that returns memory periodically, as long as this lives.
+/// Thread that returns memory periodically until this is dropped.
 pub(crate) struct Returning {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

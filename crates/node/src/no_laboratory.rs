@@ -50,7 +50,7 @@ impl Serialize for Laboratory {
 impl<'de> Deserialize<'de> for Laboratory {
     fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Laboratory, D::Error> {
         Err(serde::de::Error::custom(
-            "this program cannot misbehave: take the table out, or run the replica with `quorate node`",
+            "this program has no misbehaviour built in; help: remove the table, or run the replica with `quorate node`",
         ))
     }
 }

@@ -18,20 +18,11 @@ pub enum NodeEvent {
     /// Finding about the journal.
     Journal(String),
     /// The replica continues from the end of its journal.
-    Restarted {
-        /// Last view in which it may have voted.
-        view: View,
-        /// Executed height.
-        height: Height,
-    },
-    /// The blocks that the replica needs are gone, so it fetches the state from its peers.
-    FetchesState {
-        /// Height of the state.
-        height: Height,
-    },
+    Restarted { view: View, height: Height },
+    /// The replica needs blocks that are no longer available, so it fetches the state from its peers.
+    FetchesState { height: Height },
     /// The replica has the manifest of that state.
     ReceivesState {
-        /// Height of the state.
         height: Height,
         chunks: u32,
         /// Chunks that are already here, from the replica's own state or an interrupted transfer.
@@ -41,7 +32,6 @@ pub enum NodeEvent {
     AdoptedState {
         /// Executed height before.
         from: Height,
-        /// Height of the state.
         height: Height,
     },
     /// The journal was lost or truncated by a repair.
@@ -62,13 +52,7 @@ pub enum NodeEvent {
     /// A link to a peer or a client has closed.
     Lost { remote: Remote, why: String },
     /// A connection failed before it was authenticated.
-    Unauthenticated {
-        /// Remote address.
-        address: Address,
-        /// Replica that was dialled; `None` if the remote dialled.
-        dialled: Option<ReplicaId>,
-        why: String,
-    },
+    Unauthenticated { address: Address, dialled: Option<ReplicaId>, why: String },
     /// A frame of a peer is not a valid message. Reported once per link, always counted.
     Undecodable { from: ReplicaId, why: String },
     /// A peer forwarded a bundle that its client did not sign. Reported once per link, always counted.
@@ -78,10 +62,7 @@ pub enum NodeEvent {
     /// A replica has provably misbehaved.
     Evidence(Evidence),
     /// The replica has stopped as requested.
-    Stopped {
-        /// Executed height.
-        height: Height,
-    },
+    Stopped { height: Height },
 }
 
 impl fmt::Display for NodeEvent {
@@ -96,38 +77,42 @@ impl fmt::Display for NodeEvent {
             NodeEvent::Misbehaving(fault) => write!(f, "WARNING: configured to misbehave: {fault}"),
             NodeEvent::Journal(what) => write!(f, "journal: {what}"),
             NodeEvent::Restarted { view, height } => {
-                write!(f, "goes on where the journal ends: executed up to height {height}, has spoken in view {view}")
+                write!(f, "resumes from its journal: executed up to height {height}, may have voted up to view {view}")
             }
             NodeEvent::FetchesState { height } => {
-                write!(f, "has been away for so long that the others no longer keep the blocks: fetches the state of height {height}")
+                write!(f, "needs blocks that its peers no longer keep: fetches the state of height {height}")
             }
             NodeEvent::ReceivesState { height, chunks, held } => {
-                write!(f, "the state of height {height} has {chunks} chunks, of which {held} are here already")
+                write!(f, "the state of height {height} has {chunks} chunks, {held} already here")
             }
             NodeEvent::AdoptedState { from, height } => {
-                write!(f, "goes on from the others' state of height {height}, for which a quorum vouches, in place of {from}")
+                write!(
+                    f,
+                    "adopted the peers' state of height {height}, certified by a quorum, in place of its own of {from}"
+                )
             }
             NodeEvent::Forgot => f.write_str(
-                "WARNING: the journal is gone or was cut, and this replica may have said what it does not remember: it says nothing until \
-                 a quorum has told it how far the others are. Had it never run, `journal.new` would stand beside the journal's directory",
+                "WARNING: the journal is lost or was truncated by a repair, so this replica may have cast votes that \
+                 it does not remember: it does not vote until a quorum has reported its views. A replica that has \
+                 never run has a file `journal.new` beside its journal's directory",
             ),
             NodeEvent::Abstains { up_to } => {
-                write!(f, "may have spoken in views up to {up_to} and says nothing in them; it takes part again in a later one")
+                write!(f, "may have voted in views up to {up_to}, so it does not vote in them; takes part again later")
             }
-            NodeEvent::TakesPart(view) => write!(f, "takes part again from view {view} on"),
+            NodeEvent::TakesPart(view) => write!(f, "votes again from view {view} on"),
             NodeEvent::Recording(path) => write!(f, "recording to {}", path.display()),
-            NodeEvent::RecordingFull => f.write_str("the recording has reached its limit, and ends"),
+            NodeEvent::RecordingFull => f.write_str("the recording ends: it has reached its size limit"),
             NodeEvent::Connected(remote) => write!(f, "{} is connected", name(remote)),
-            NodeEvent::Lost { remote, why } => write!(f, "{} is gone: {why}", name(remote)),
-            NodeEvent::Unauthenticated { address, dialled: None, why } => write!(f, "no link with {address}: {why}"),
+            NodeEvent::Lost { remote, why } => write!(f, "lost the link to {}: {why}", name(remote)),
+            NodeEvent::Unauthenticated { address, dialled: None, why } => write!(f, "no link to {address}: {why}"),
             NodeEvent::Unauthenticated { address, dialled: Some(replica), why } => {
-                write!(f, "no link with replica {replica} at {address}: {why}")
+                write!(f, "no link to replica {replica} at {address}: {why}")
             }
-            NodeEvent::Undecodable { from, why } => write!(f, "replica {from} sends what is no message: {why}"),
-            NodeEvent::Forged { from } => write!(f, "replica {from} passes on a bundle that its client did not sign"),
+            NodeEvent::Undecodable { from, why } => write!(f, "replica {from} sent an invalid message: {why}"),
+            NodeEvent::Forged { from } => write!(f, "replica {from} forwarded a bundle that its client did not sign"),
             NodeEvent::TimedOut(view) => write!(f, "view {view} timed out"),
             NodeEvent::Evidence(evidence) => evidence.fmt(f),
-            NodeEvent::Stopped { height } => write!(f, "stopped as asked, having executed up to height {height}"),
+            NodeEvent::Stopped { height } => write!(f, "stopped on request, executed up to height {height}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Round-robin queue of frames from peers.
 //!
-//! One turn of the host may bring thousands of small frames from one peer. If links were served one after the other,
+//! One turn of the host may receive thousands of small frames from one peer. If links were served one after the other,
 //! the votes of all other peers would wait behind them.
 
 use bytes::Bytes;

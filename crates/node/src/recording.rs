@@ -12,9 +12,10 @@ use std::path::PathBuf;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordingConfig {
-    /// The file. If it exists already, the recording goes to the same name with `.1`, `.2` and so on appended.
+    /// File of the recording. If it exists, the new recording goes to the same name with `.1`, `.2` and so on appended.
     pub file: PathBuf,
-    /// How large it may become, in MB of 1,000,000 bytes; the recording ends there, and the replica goes on. Default 512.
+    /// Maximum size of the recording in MB (1,000,000 bytes); then the recording ends and the replica continues.
+    /// Default 512.
     #[serde(default = "default_limit_mb")]
     pub limit_mb: u64,
 }
@@ -28,7 +29,7 @@ impl RecordingConfig {
         let fault =
             |key, what: String, help: String| Err(ConfigFault { place: Place::in_table("recording", key), what, help });
         if self.file.as_os_str().is_empty() {
-            return fault("file", "is empty".into(), "name a file, or leave the table out".into());
+            return fault("file", "is empty".into(), "name a file, or remove the table".into());
         }
         if !(1..=MAX_LIMIT_MB).contains(&self.limit_mb) {
             return fault("limit_mb", format!("is {}", self.limit_mb), format!("set 1 to {MAX_LIMIT_MB}"));
@@ -37,7 +38,7 @@ impl RecordingConfig {
     }
 }
 
-/// Starts the recording that the configuration of `replica` asks for.
+/// Starts the recording, if the configuration of `replica` has one.
 pub(crate) fn begin(
     config: Option<&RecordingConfig>,
     replica: ReplicaId,

@@ -65,8 +65,8 @@ impl<P: Protocol> Host<P> {
         self.perform()
     }
 
-    /// Fails unless the blocks to execute follow the restored state. A gap means that the snapshot which the journal
-    /// builds on is gone.
+    /// Fails unless the blocks to execute follow the restored state. A gap means that the snapshot before the journal
+    /// is missing.
     fn follows(&self, restored: Height) -> Result<(), HostError> {
         let first = self.actions.iter().find_map(|action| match action {
             Action::Commit { block, .. } if block.height > restored => Some(block.height),

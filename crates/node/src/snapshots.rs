@@ -8,8 +8,8 @@
 //!        40  replica        2   little-endian, as all numbers
 //!        42  height         8
 //!        50  length         8   of the state
-//!        58  length         4   of the certificate; 0 if nobody vouches for this state but the replica itself
-//!        62  digest        32   of all else in the file
+//!        58  length         4   of the certificate; 0 if the state is not certified
+//!        62  digest        32   of everything else in the file
 //!        94  the certificate of the checkpoint
 //!            the state: the length (4) of the replica's part and that part, and the executor's snapshot
 //! ```

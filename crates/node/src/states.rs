@@ -20,7 +20,7 @@ use quorate_types::{Certificate, Height, Manifest};
 use std::io;
 use std::thread::{self, JoinHandle};
 
-/// Summary in the journal: the records that replace all earlier ones.
+/// Summary in the journal: records that replace all earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sum {
     /// First record of the summary: the journal may be truncated here.
@@ -187,8 +187,9 @@ impl States {
         let Reading::Failed(why) = std::mem::replace(reading, Reading::Told) else { return None };
         let path = files.path(kept.height);
         Some(format!(
-            "WARNING: cannot read {}: {why}; the replica goes on, and whoever asks it for this state has to ask others, until it has written the \
-             next one. Check the disk and the kernel's log: a replica that starts again needs the last such file",
+            "WARNING: cannot read {}: {why}; the replica continues, but peers that need this state must ask other \
+             replicas until the next one is written; help: check the disk and the kernel's log, because a replica that \
+             restarts needs the newest state",
             path.display()
         ))
     }
@@ -276,8 +277,9 @@ impl States {
             }
             let trouble = (!std::mem::replace(&mut self.without_room, true)).then(|| {
                 format!(
-                    "WARNING: cannot write {}: {source}; the replica goes on, keeps the state before, and tries again with the next one. Its \
-                     journal grows until that succeeds: make room, or it stops when there is none left for the journal",
+                    "WARNING: cannot write {}: {source}; the replica continues with the previous state and retries \
+                     with the next one; help: make room, because the journal grows until a state is written, and the \
+                     replica stops when the journal is full",
                     path.display()
                 )
             });

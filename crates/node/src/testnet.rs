@@ -75,8 +75,8 @@ impl Place {
     }
 }
 
-/// Returns places for `replicas` replicas on this host. From `base_port` on, the first `replicas` ports are for peers,
-/// the next for clients, and the last for operators.
+/// Returns places for `replicas` replicas on this host. Starting at `base_port`, the first `replicas` ports are for
+/// peers, the next for clients, and the last for operators.
 ///
 /// # Errors
 /// If the ports exceed 65535, or begin at 0.
@@ -130,7 +130,7 @@ pub struct Testnet {
 }
 
 impl Testnet {
-    /// Returns the committee with its addresses for clients: all that a client needs.
+    /// Returns the committee with its addresses for clients.
     pub fn client_committee(&self) -> Result<Committee, ConfigFault> {
         let mut committee = self.configs[0].committee()?;
         for (member, place) in committee.members.iter_mut().zip(&self.places) {

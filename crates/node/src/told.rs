@@ -4,7 +4,7 @@ use crate::config::NodeConfig;
 use quorate_types::Settings;
 
 impl NodeConfig {
-    /// Returns the settings that matter to measurements of the cluster.
+    /// Returns the settings that affect measurements of the cluster.
     pub(crate) fn settings(&self) -> Settings {
         let consensus = &self.consensus;
         Settings {

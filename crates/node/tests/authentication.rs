@@ -1,5 +1,5 @@
 //! Only a client itself can act in its name: no other client, no replica that relays its bundles, and no leader that
-//! orders its own. Over real sockets, with one Byzantine replica of four.
+//! orders its own. Tested over real sockets, with one Byzantine replica of four.
 
 use crate::support::TestClient;
 use crate::villain::Villain;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 fn template() -> NodeConfig {
     let mut template = NodeConfig::template("test");
-    assert_eq!(template.client_authentication, ClientAuthentication::Ed25519, "operators get the safe setting");
+    assert_eq!(template.client_authentication, ClientAuthentication::Ed25519, "the default is the safe setting");
     template.application = ApplicationKind::Log;
     template.consensus.view_timeout_ms = 300;
     template
@@ -46,7 +46,7 @@ fn altered(bundle: &Bundle, from_end: usize) -> Bundle {
     let mut body = bundle.body().to_vec();
     let at = body.len() - from_end;
     body[at] ^= 1;
-    Bundle::from_body(body.into()).expect("the form is kept")
+    Bundle::from_body(body.into()).expect("the form is unchanged")
 }
 
 /// Last byte of the signature, and last byte of the payload.
@@ -56,13 +56,13 @@ fn refusal(client: &mut TestClient, frame: Bytes) -> (Digest, String) {
     client.send_raw(ReplicaId(1), frame);
     client.wait(|_, reply| match reply {
         ReplicaReply::Refused { bundle, why, .. } => Some((*bundle, why.clone())),
-        ReplicaReply::Executed { .. } => panic!("it is executed"),
+        ReplicaReply::Executed { .. } => panic!("the bundle was executed"),
         _ => None,
     })
 }
 
 #[test]
-fn what_a_client_did_not_sign_is_refused_with_one_clear_error() {
+fn bundles_that_their_client_did_not_sign_are_refused_with_one_clear_error() {
     let cluster = start(&template());
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
@@ -70,15 +70,15 @@ fn what_a_client_did_not_sign_is_refused_with_one_clear_error() {
     let bare = bundle(&ClientIdentity::claimed(client.id()), 1);
     let elsewhere = bundle(&ClientIdentity::from_seed(&ClusterId::from_name("another"), [7; 32]), 1);
     let mut cases = vec![
-        (bare, "does not show whose it is", "`client_authentication = \"ed25519\"` in client.toml"),
+        (bare, "is not signed, but", "`client_authentication = \"ed25519\"` in client.toml"),
         (elsewhere, "not signed by the client", "for this cluster"),
-        (bundle(&identity(8), 1), "this link is client", "with its own id"),
+        (bundle(&identity(8), 1), "this link is client", "link's own id"),
     ];
     cases.extend(CHANGES.map(|at| (altered(&good, at), "not signed by the client", "with the key")));
-    for (bundle, why, mend) in &cases {
+    for (bundle, why, help) in &cases {
         let (digest, text) = refusal(&mut client, encode_message(&ClientRequest::Submit(bundle.clone())));
         assert_eq!(digest, bundle.digest());
-        assert!(text.contains(why) && text.contains(mend), "{text}");
+        assert!(text.contains(why) && text.contains(help), "{text}");
     }
     // Replayed under another client's id. The version, the kind of request, the length of the bundle and its
     // authenticator come before the origin.
@@ -94,7 +94,7 @@ fn what_a_client_did_not_sign_is_refused_with_one_clear_error() {
 }
 
 #[test]
-fn a_forged_bundle_among_many_takes_none_of_them_along() {
+fn one_forged_bundle_does_not_affect_the_others() {
     let cluster = start(&template());
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
@@ -116,7 +116,7 @@ fn a_forged_bundle_among_many_takes_none_of_them_along() {
     assert!(bundles.iter().all(|bundle| executed[&bundle.digest()] == 4), "{executed:?}");
 }
 
-/// An impostor that claims another's id and replays its bundles does not get its replies.
+/// An impostor that claims another client's id and replays its bundles does not get its replies.
 #[test]
 fn an_impostor_gets_no_replies() {
     let mut template = template();
@@ -215,7 +215,7 @@ impl Forge for PbftMessage {
 
 /// Returns the digest of the proposed block, for either protocol.
 fn proposed_block<M: quorate_consensus::Message>(message: &M) -> Digest {
-    message.proposed().expect("it is a proposal").0.digest()
+    message.proposed().expect("the message is a proposal").0.digest()
 }
 
 /// The leader proposes a forged bundle beside a genuine one, in the proposal or by digest only, and serves it on
@@ -246,40 +246,40 @@ fn a_leader_has_nothing_forged_ordered<M: Forge + quorate_consensus::Message>(pr
         turns > 5
     });
     let votes = |message: &Envelope<M>| matches!(message, Envelope::Protocol(message) if message.votes_for(block));
-    assert!(!heard.iter().chain(&after).any(votes), "somebody voted for it");
+    assert!(!heard.iter().chain(&after).any(votes), "a replica voted for the forged bundle");
     for replica in Villain::honest() {
         let status = client.status(replica);
         assert!(status.dropped["forged-by-peers"] >= 1, "{:?}", status.dropped);
         assert_eq!(status.committed_commands, 2, "{protocol}");
-        assert!(status.view > View(1), "{protocol}: the villain's view ends");
+        assert!(status.view > View(1), "{protocol}: the villain's view has not ended");
     }
     let stopped = cluster.shut_down().into_iter().map(|(replica, status)| (replica, status.unwrap().history));
     compare_histories(&stopped.collect::<Vec<_>>()).expect("all replicas executed the same");
 }
 
 #[test]
-fn a_jolteon_leader_has_no_forged_bundle_ordered_that_it_carries() {
+fn a_jolteon_leader_cannot_order_a_forged_bundle_that_it_carries() {
     a_leader_has_nothing_forged_ordered::<ViewMessage>(ProtocolKind::Jolteon, true);
 }
 
 #[test]
-fn a_jolteon_leader_has_no_forged_bundle_ordered_that_it_names() {
+fn a_jolteon_leader_cannot_order_a_forged_bundle_that_it_names() {
     a_leader_has_nothing_forged_ordered::<ViewMessage>(ProtocolKind::Jolteon, false);
 }
 
 #[test]
-fn a_pbft_primary_has_no_forged_bundle_ordered_that_it_carries() {
+fn a_pbft_primary_cannot_order_a_forged_bundle_that_it_carries() {
     a_leader_has_nothing_forged_ordered::<PbftMessage>(ProtocolKind::Pbft, true);
 }
 
 #[test]
-fn a_pbft_primary_has_no_forged_bundle_ordered_that_it_names() {
+fn a_pbft_primary_cannot_order_a_forged_bundle_that_it_names() {
     a_leader_has_nothing_forged_ordered::<PbftMessage>(ProtocolKind::Pbft, false);
 }
 
 /// A backup relays clients' bundles: genuine ones are ordered, forged ones are dropped.
 #[test]
-fn of_what_a_backup_relays_only_the_genuine_is_ordered() {
+fn only_the_genuine_bundles_that_a_backup_relays_are_ordered() {
     let mut template = template();
     template.consensus.leader = LeaderKind::RoundRobin;
     let (mut villain, cluster, told) = Villain::among(&template);
@@ -298,14 +298,14 @@ fn of_what_a_backup_relays_only_the_genuine_is_ordered() {
         })
     });
     let times = told.lock().unwrap().iter().filter(|(_, event)| matches!(event, NodeEvent::Forged { .. })).count();
-    assert_eq!(times, 3, "told once by each, and counted always");
+    assert_eq!(times, 3, "each replica reports the forgery once");
     assert!(cluster.ended().is_empty());
 }
 
 /// A replica verifies each signature once, even if the bundle arrives several times from its client and also from a
 /// peer.
 #[test]
-fn a_bundle_that_comes_again_is_not_checked_again() {
+fn a_repeated_bundle_is_verified_once() {
     let mut template = template();
     // The villain leads and proposes nothing: there are no other signatures to verify in its view.
     template.consensus.view_timeout_ms = 600_000;

@@ -40,14 +40,14 @@ fn free(replicas: usize) -> Vec<SocketAddr> {
 fn until(mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < Duration::from_secs(40), "it does not happen");
+        assert!(start.elapsed() < Duration::from_secs(40), "timed out waiting for the condition");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// Stops all replicas and compares what they executed; returns their common height.
 fn agreed(cluster: EmbeddedCluster, stopped: Vec<Status>) -> Height {
-    let running = cluster.shut_down().into_iter().map(|(_, status)| status.expect("a replica ends in order"));
+    let running = cluster.shut_down().into_iter().map(|(_, status)| status.expect("a replica stops without an error"));
     let histories: Vec<_> = running.chain(stopped).map(|status| (status.replica, status.history)).collect();
     compare_histories(&histories).expect("all replicas executed the same")
 }
@@ -69,10 +69,10 @@ fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Di
     let mut stopped = Vec::new();
     let victim = ReplicaId(3);
     if template.consensus.stalls_with_silent(quorum, &[victim]).is_none() {
-        stopped.push(cluster.stop(victim).expect("it ran until now"));
+        stopped.push(cluster.stop(victim).expect("the replica was running"));
         let bundles: Vec<_> = (0..20).map(|_| client.bundle(10, b"more")).collect();
         client.submit(&bundles, 8, quorum.weak());
-        // 60 bundles of 10 commands take at least six blocks of at most 100 commands. Two equal replies say nothing
+        // 60 bundles of 10 commands take at least six blocks of at most 100 commands. Two equal replies prove nothing
         // about a third replica.
         client.status_with(ReplicaId(1), |status| status.height >= Height(6));
     }
@@ -81,7 +81,7 @@ fn orders_commands(protocol: ProtocolKind, leader: LeaderKind, dissemination: Di
 }
 
 #[test]
-fn a_scheme_of_one_file_carries_every_protocol() {
+fn a_scheme_outside_the_list_works_with_every_protocol() {
     for protocol in ProtocolKind::ALL {
         let mut template = template();
         template.consensus.protocol = *protocol;
@@ -98,11 +98,11 @@ fn a_scheme_of_one_file_carries_every_protocol() {
 }
 
 #[test]
-fn a_scheme_whose_proofs_convince_nobody_else_is_refused_by_name() {
+fn a_scheme_without_transferable_proofs_is_refused_by_name() {
     let mut template = template();
     template.scheme = TAGS;
     let refused = EmbeddedCluster::start(&template, &free(4), |_| {}, || Box::new(NoObserver));
-    let text = refused.err().expect("jolteon needs more").to_string();
+    let text = refused.err().expect("jolteon needs transferable proofs").to_string();
     assert!(text.contains("toy-tags") && text.contains("jolteon") && text.contains("ed25519"), "{text}");
 }
 
@@ -120,7 +120,7 @@ macro_rules! orders_commands_and_stands_a_crash {
 quorate_consensus::each_protocol!(orders_commands_and_stands_a_crash);
 
 #[test]
-fn leaders_carry_the_commands_where_they_are_to() {
+fn leaders_carry_the_commands_if_configured() {
     orders_commands(ProtocolKind::Jolteon, LeaderKind::RoundRobin, Dissemination::Leader);
     orders_commands(ProtocolKind::ChainedHotStuff, LeaderKind::Fixed, Dissemination::Leader);
     orders_commands(ProtocolKind::BasicHotStuff, LeaderKind::RoundRobin, Dissemination::Leader);
@@ -137,7 +137,7 @@ fn a_cluster_of_one_orders_alone() {
 }
 
 #[test]
-fn a_silent_replica_executes_what_the_others_order_and_says_nothing() {
+fn a_silent_replica_executes_the_others_blocks_and_sends_nothing() {
     let silent = ReplicaId(0);
     let mut template = template();
     template.consensus.leader = LeaderKind::Reputation;
@@ -182,12 +182,12 @@ fn a_slow_leader_holds_its_proposals_and_its_views_do_not_time_out() {
     let bundles: Vec<_> = (0..5).map(|_| client.bundle(10, b"x")).collect();
     client.submit(&bundles, 1, 2);
     let proposed = client.status(slow).view;
-    assert!(proposed.0 >= 2, "its view came");
+    assert!(proposed.0 >= 2, "the slow leader's view never came");
     assert!(agreed(cluster, Vec::new()) > Height(0));
 }
 
 #[test]
-fn an_executed_bundle_that_is_sent_again_gets_the_same_reply_again() {
+fn a_resent_bundle_gets_the_same_reply_again() {
     let cluster = start(&template(), 4);
     let mut client = TestClient::new(&cluster, 7);
     client.connect(4);
@@ -212,7 +212,7 @@ fn an_executed_bundle_that_is_sent_again_gets_the_same_reply_again() {
 
 /// Anyone can replay a bundle, so an executed one must never be ordered again.
 #[test]
-fn a_bundle_whose_reply_is_no_longer_kept_is_answered_and_not_ordered_again() {
+fn a_bundle_with_an_evicted_reply_is_answered_and_not_ordered_again() {
     let template = NodeConfig { reply_cache_bytes: 1, ..template() };
     let cluster = start(&template, 4);
     let mut client = TestClient::new(&cluster, 7);
@@ -239,7 +239,7 @@ fn a_bundle_whose_reply_is_no_longer_kept_is_answered_and_not_ordered_again() {
 }
 
 #[test]
-fn what_cannot_be_ordered_is_refused_with_a_mend() {
+fn bundles_that_cannot_be_ordered_are_refused_with_help() {
     let mut template = template();
     template.consensus.batch_bytes = 10_000;
     let cluster = start(&template, 4);
@@ -256,14 +256,14 @@ fn what_cannot_be_ordered_is_refused_with_a_mend() {
             _ => None,
         })
     };
-    for (bundle, why, mend) in [
-        (too_many, "101 commands and a block takes 100", "raise `batch`"),
-        (too_large, "bytes and a block takes 10000", "raise `batch_bytes`"),
-        (anothers, &format!("go to client {}", stranger.id()), "with its own id"),
+    for (bundle, why, help) in [
+        (too_many, "101 commands, but a block takes 100", "raise `batch`"),
+        (too_large, "bytes, but a block takes 10000", "raise `batch_bytes`"),
+        (anothers, &format!("go to client {}", stranger.id()), "link's own id"),
     ] {
         let (digest, text) = refusal(&mut client, encode_message(&ClientRequest::Submit(bundle.clone())));
         assert_eq!(digest, bundle.digest());
-        assert!(text.contains(why) && text.contains(mend), "{text}");
+        assert!(text.contains(why) && text.contains(help), "{text}");
     }
     let (digest, text) = refusal(&mut client, Bytes::from_static(&[WIRE_VERSION, 0x63]));
     assert_eq!(digest, Digest::ZERO);
@@ -276,7 +276,7 @@ fn what_cannot_be_ordered_is_refused_with_a_mend() {
 }
 
 #[test]
-fn a_full_pool_refuses_for_now() {
+fn a_full_pool_refuses_temporarily() {
     let mut template = template();
     template.consensus.pool_bytes = 1000;
     template.consensus.batch_policy = BatchPolicy::Full;
@@ -295,7 +295,7 @@ fn a_full_pool_refuses_for_now() {
 }
 
 #[test]
-fn replicas_that_sign_no_votes_still_prove_who_they_are() {
+fn replicas_without_vote_signatures_still_authenticate() {
     let mut template = template();
     template.scheme = SchemeKind::NONE;
     let cluster = start(&template, 4);
@@ -308,16 +308,16 @@ fn replicas_that_sign_no_votes_still_prove_who_they_are() {
     client.submit(&[bundle], 1, 2);
     assert_eq!(client.connected(), [ReplicaId(2), ReplicaId(3)], "the others' keys are exchanged");
     // A replica that did not receive this client's bundle has to fetch it.
-    let mut witness = TestClient::new(&cluster, 8);
-    witness.connect(4);
+    let mut observer = TestClient::new(&cluster, 8);
+    observer.connect(4);
     for replica in 0..4 {
-        witness.status_with(ReplicaId(replica), |status| status.height > Height(0));
+        observer.status_with(ReplicaId(replica), |status| status.height > Height(0));
     }
     assert!(agreed(cluster, Vec::new()) > Height(0));
 }
 
 #[test]
-fn in_reply_mode_none_one_bare_acknowledgement_comes() {
+fn in_reply_mode_none_there_is_one_bare_acknowledgement() {
     let mut template = template();
     template.reply = ReplyMode::None;
     template.scheme = SchemeKind::NONE;
@@ -357,7 +357,7 @@ fn a_query_and_a_status_are_answered_without_ordering() {
 }
 
 #[test]
-fn an_observer_hears_of_the_start_the_peers_and_a_loss() {
+fn an_observer_is_notified_of_the_start_the_peers_and_a_lost_link() {
     let events: Arc<Mutex<Vec<(ReplicaId, NodeEvent)>>> = Arc::default();
     let observer = || -> Box<dyn Observer> {
         let events = events.clone();
@@ -374,7 +374,7 @@ fn an_observer_hears_of_the_start_the_peers_and_a_loss() {
     client.connect(4);
     let bundle = client.bundle(1, b"x");
     client.submit(&[bundle], 1, 4);
-    cluster.stop(ReplicaId(3)).expect("it ran until now");
+    cluster.stop(ReplicaId(3)).expect("the replica was running");
     let is_lost = |event: &NodeEvent| matches!(event, NodeEvent::Lost { remote: Remote::Replica(ReplicaId(3)), .. });
     until(|| (0..3).all(|replica| heard(replica, &is_lost) >= 1));
     let bundle = client.bundle(1, b"y");
@@ -387,13 +387,13 @@ fn an_observer_hears_of_the_start_the_peers_and_a_loss() {
     }
 }
 
-/// Replicas in one process have no directories of their own, so only absolute directories count.
+/// Replicas in one process have no directories of their own, so only absolute directories are used.
 #[test]
 fn journals_are_in_memory_unless_a_directory_is_named() {
     let mut template = template();
     assert_eq!(template.journal, JournalConfig::default());
     drop(start(&template, 4));
-    assert!(!template.journal.directory.exists(), "nothing is written to the directory that the tests run in");
+    assert!(!template.journal.directory.exists(), "a journal was written to the working directory");
     let scratch = std::env::temp_dir().join(format!("quorate-node-journals-{}", std::process::id()));
     let _ = fs::remove_dir_all(&scratch);
     fs::create_dir(&scratch).expect("the temporary directory can be written");
@@ -411,5 +411,5 @@ fn journals_are_in_memory_unless_a_directory_is_named() {
     for replica in (0..4).map(ReplicaId) {
         assert!(fs::read_dir(directory(replica)).expect("a journal").next().is_some());
     }
-    fs::remove_dir_all(&scratch).expect("it is the test's own");
+    fs::remove_dir_all(&scratch).expect("the directory belongs to the test");
 }

@@ -1,4 +1,4 @@
-//! Processes with few descriptors: rejected at startup if the configured links cannot fit, and never ended by
+//! Processes with few descriptors: refused at startup if the configured links cannot fit, and never ended by
 //! connections.
 #![cfg(target_os = "linux")]
 
@@ -20,12 +20,12 @@ const HANG: Duration = Duration::from_secs(90);
 /// Small segments and snapshots, so that files are opened all the time.
 const SEGMENT_BYTES: u64 = 128 << 10;
 const BATCH_BYTES: usize = 64 << 10;
-/// Makes this test binary a replica: the directory of its configuration.
+/// Environment variable that turns this test binary into a replica: the directory of its configuration.
 const HOME: &str = "QUORATE_TEST_NODE";
 
-/// Not a test: the process of a replica, if it was started as one.
+/// Not a test: the main function of a replica's process, if started as one.
 #[test]
-fn is_a_replica_if_asked_to_be() {
+fn run_as_replica_with_few_descriptors() {
     let Some(home) = std::env::var_os(HOME) else { return };
     match run_directory(Path::new(&home), Box::new(StderrObserver)) {
         Ok(_) => std::process::exit(0),
@@ -61,7 +61,7 @@ impl Net {
         template.journal.segment_bytes = SEGMENT_BYTES;
         template.journal.snapshot_bytes = SEGMENT_BYTES;
         let written = testnet::write(&template, 4, free_ports(), &directory).expect("a testnet is written");
-        let committee = written.client_committee().expect("it is valid");
+        let committee = written.client_committee().expect("the testnet is valid");
         (Net { directory, nodes: Vec::new() }, committee)
     }
 
@@ -78,7 +78,7 @@ impl Net {
         let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
         let log = fs::File::create(self.directory.join(format!("log-{at}"))).expect("the directory can be written");
         let mut command = Command::new(std::env::current_exe().expect("this binary"));
-        command.args(["descriptors::is_a_replica_if_asked_to_be", "--exact", "--nocapture"]);
+        command.args(["descriptors::run_as_replica_with_few_descriptors", "--exact", "--nocapture"]);
         command.env(HOME, self.home(at)).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         // SAFETY: one system call between fork and exec, which touches no memory of ours.
         unsafe {
@@ -114,7 +114,7 @@ fn relimit(process: u32, files: u64) {
 }
 
 fn open_files(process: u32) -> u64 {
-    fs::read_dir(format!("/proc/{process}/fd")).expect("it lives").count() as u64
+    fs::read_dir(format!("/proc/{process}/fd")).expect("the process is alive").count() as u64
 }
 
 fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
@@ -131,23 +131,23 @@ fn client(committee: &Committee, seed: u8) -> TestClient {
 }
 
 #[test]
-fn links_that_cannot_fit_are_refused_at_the_start_and_the_soft_limit_is_raised() {
+fn too_many_links_are_refused_at_startup_and_the_soft_limit_is_raised() {
     let (mut net, _) = Net::new("few");
     net.start(0, 256, 256);
-    let status = net.nodes[0].wait().expect("it ends");
+    let status = net.nodes[0].wait().expect("the process ends");
     let said = net.said(0);
     assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("may have 256 files open, and the configured links need 728"), "{said}");
+    assert!(said.contains("may open 256 files, but the configured links need 728"), "{said}");
     assert!(said.contains("`ulimit -n 728`") && said.contains("`max_client_links`"), "{said}");
     net.start(0, 256, 1_024);
-    wait_until("it listens", || net.said(0).contains("listening on"));
-    let limits = fs::read_to_string(format!("/proc/{}/limits", net.nodes[1].id())).expect("it lives");
-    let files = limits.lines().find(|line| line.starts_with("Max open files")).expect("there is such a limit");
+    wait_until("replica 0 listens", || net.said(0).contains("listening on"));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", net.nodes[1].id())).expect("the process is alive");
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).expect("the limit is listed");
     assert_eq!(files.split_whitespace().nth(3), Some("1024"), "{files}");
 }
 
 #[test]
-fn a_replica_without_descriptors_keeps_its_disk_and_takes_clients_again_when_it_has_some() {
+fn a_replica_out_of_descriptors_keeps_its_disk_and_later_accepts_clients_again() {
     const VICTIM: usize = 1;
     let (mut net, committee) = Net::new("none");
     (0..4).for_each(|at| net.start(at, 1_024, 1_024));
@@ -162,15 +162,15 @@ fn a_replica_without_descriptors_keeps_its_disk_and_takes_clients_again_when_it_
     relimit(victim, open_files(victim) + 2);
     let address = committee.members[VICTIM].address.socket().expect("a number");
     let strangers: Vec<TcpStream> =
-        (0..60).map(|_| TcpStream::connect(address).expect("the kernel queues it")).collect();
+        (0..60).map(|_| TcpStream::connect(address).expect("the kernel queues the connection")).collect();
     for _ in 0..100 {
         let bundle = before.bundle(1, &command);
         before.submit(&[bundle], 1, 3);
-        assert!(net.nodes[VICTIM].try_wait().expect("it can be asked").is_none(), "{}", net.said(VICTIM));
+        assert!(net.nodes[VICTIM].try_wait().expect("the process can be polled").is_none(), "{}", net.said(VICTIM));
     }
     before.status_with(ReplicaId(VICTIM as u16), |status| status.height.0 >= 100);
     let files = fs::read_dir(net.home(VICTIM).join("journal")).expect("its journal").count();
-    assert!(files > 2, "segments were made meanwhile");
+    assert!(files > 2, "no segment was made meanwhile");
     relimit(victim, 1_024);
     drop(strangers);
     client(&committee, 8).connect(4);

@@ -1,6 +1,6 @@
-//! Attackers without keys against real replicas: whatever they send, honest commands are executed, memory stays bounded
-//! and no replica ends. The attackers speak the wire format over bare sockets. No check depends on the machine's speed:
-//! counters are bounded, and honest commands are compared with the attackers' served requests.
+//! Attackers without keys against real replicas: no matter what they send, honest commands are executed, memory stays
+//! bounded and no replica ends. The attackers speak the wire format over bare sockets. No check depends on the
+//! machine's speed: counters are bounded, and honest commands are compared with the attackers' served requests.
 
 use crate::support::TestClient;
 use quorate_crypto::ClientIdentity;
@@ -72,7 +72,7 @@ fn forged(number: u64) -> Bundle {
     let mut body = identity.finish(builder).body().to_vec();
     let last = body.len() - 1;
     body[last] ^= 1;
-    Bundle::from_body(body.into()).expect("the form is kept")
+    Bundle::from_body(body.into()).expect("the form is unchanged")
 }
 
 fn forgers_id() -> u128 {
@@ -175,7 +175,7 @@ fn dropped(status: &Status, why: &str) -> u64 {
 }
 
 #[test]
-fn a_flood_of_status_requests_holds_nobody_up_and_ends_with_its_link() {
+fn a_flood_of_status_requests_delays_no_client_and_ends_with_its_link() {
     let cluster = start(|_| {});
     let mut client = honest(&cluster);
     // Each request is 15 bytes; the sender disconnects at once.
@@ -187,8 +187,11 @@ fn a_flood_of_status_requests_holds_nobody_up_and_ends_with_its_link() {
     let before = client.status(ReplicaId(0)).messages_sent;
     let statuses = honest_clients_go_on(&cluster, client);
     let sent = statuses[0].messages_sent - before;
-    assert!(sent < 20_000, "{sent} messages: nobody reads the statuses any more");
-    assert!(statuses.iter().all(|status| status.client_memory_peak_bytes > 100_000), "the flood came: {statuses:?}");
+    assert!(sent < 20_000, "{sent} messages were sent without a served status");
+    assert!(
+        statuses.iter().all(|status| status.client_memory_peak_bytes > 100_000),
+        "the flood did not arrive: {statuses:?}"
+    );
 }
 
 #[test]
@@ -226,13 +229,13 @@ fn squatters_lose_their_places_to_newcomers() {
         let threads: Vec<_> = targets(&cluster).into_iter().map(|at| scope.spawn(move || squat(at))).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("no attacker panics")).collect::<Vec<_>>()
     });
-    assert!(links.len() > 4 * 24, "{} squatters had a place for some time", links.len());
+    assert!(links.len() > 4 * 24, "only {} squatters had a place", links.len());
     honest_clients_go_on(&cluster, client);
     all_dropped(&cluster, "clients-cut");
 }
 
 #[test]
-fn questions_whose_answers_nobody_reads_take_no_memory() {
+fn queries_with_unread_answers_take_bounded_memory() {
     let cluster = start(|config| config.links.client_stall_ms = 1_000);
     let mut client = honest(&cluster);
     let value = vec![7; 200_000];
@@ -254,7 +257,7 @@ fn questions_whose_answers_nobody_reads_take_no_memory() {
 }
 
 #[test]
-fn frames_that_never_become_whole_take_no_memory() {
+fn incomplete_frames_take_bounded_memory() {
     let cluster = start(|config| config.links.client_frame_timeout_ms = 2_000);
     let client = honest(&cluster);
     let part = vec![7; 500_000];
@@ -271,7 +274,7 @@ fn frames_that_never_become_whole_take_no_memory() {
 }
 
 #[test]
-fn forgers_go_to_the_back_and_are_cut() {
+fn links_with_forged_bundles_lose_their_standing_and_are_cut() {
     let cluster = start(|_| {});
     let client = honest(&cluster);
     let flood: Vec<u8> = (0..2_000).flat_map(|number| frame(&ClientRequest::Submit(forged(number)))).collect();
@@ -292,7 +295,7 @@ fn forgers_go_to_the_back_and_are_cut() {
 }
 
 #[test]
-fn bytes_that_are_no_message_end_their_link() {
+fn a_link_with_undecodable_frames_is_cut() {
     let cluster = start(|_| {});
     let client = honest(&cluster);
     let garbage = [&[5, 0, 0, 0][..], &[255; 5]].concat().repeat(5_000);
@@ -307,9 +310,9 @@ fn bytes_that_are_no_message_end_their_link() {
     all_dropped(&cluster, "clients-cut");
 }
 
-/// A client that sends its bundles to one backup only: this delays no one, and the bundles are still ordered.
+/// A client that sends its bundles to one backup only delays no one, and its bundles are still ordered.
 #[test]
-fn a_client_that_favours_one_backup_holds_nobody_up() {
+fn a_client_that_sends_to_one_backup_only_delays_no_one() {
     let cluster = start(|config| config.consensus.view_timeout_ms = 1_000);
     let client = honest(&cluster);
     let backup: Vec<Target> = targets(&cluster).into_iter().filter(|(replica, _)| *replica == ReplicaId(3)).collect();
@@ -335,7 +338,7 @@ fn a_client_that_favours_one_backup_holds_nobody_up() {
     probe.connect(4);
     // Bundles sent only to the backup are relayed and ordered too.
     while probe.status(ReplicaId(0)).committed_commands < 2_000 {
-        assert!(begun.elapsed() < HANG, "what one backup was sent is never ordered");
+        assert!(begun.elapsed() < HANG, "the bundles sent to the backup are never ordered");
     }
-    assert!(attack.rounds.load(Ordering::Relaxed) >= 8, "the backup was sent something");
+    assert!(attack.rounds.load(Ordering::Relaxed) >= 8, "the attack sent almost nothing");
 }

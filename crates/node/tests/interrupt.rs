@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Set in the process that receives the signals.
 const VICTIM: &str = "QUORATE_TEST_INTERRUPTED";
 
-/// Not a test: the process that [`a_second_signal_ends_a_process_at_once`] starts. It reports the signals and does not
+/// Not a test: the process started by [`a_second_signal_ends_a_process_at_once`]. It reports the signals and does not
 /// end.
 #[test]
 fn run_as_victim() {
@@ -32,14 +32,18 @@ fn run_as_victim() {
 fn a_second_signal_ends_a_process_at_once() {
     let mut command = Command::new(std::env::current_exe().expect("this test has a path"));
     command.args(["interrupt::run_as_victim", "--exact", "--nocapture"]).env(VICTIM, "1");
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the process starts");
     let process = libc::pid_t::try_from(child.id()).expect("a process id fits");
-    let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut output = BufReader::new(child.stdout.take().expect("the output is piped"));
     let mut hear = |what: &str| {
         let mut line = String::new();
         while line.trim() != format!("heard: {what}") {
             line.clear();
-            assert_ne!(output.read_line(&mut line).expect("it can be read"), 0, "it ended before it said {what}");
+            assert_ne!(
+                output.read_line(&mut line).expect("the output can be read"),
+                0,
+                "the process ended before it reported {what}"
+            );
             assert!(!line.contains("that ended"), "a subscription ends when it is dropped");
         }
     };
@@ -51,6 +55,6 @@ fn a_second_signal_ends_a_process_at_once() {
     kill(libc::SIGTERM);
     hear("abort");
     let mut rest = String::new();
-    output.read_to_string(&mut rest).expect("it ends");
-    assert_eq!(child.wait().expect("it ended").code(), Some(128 + libc::SIGTERM));
+    output.read_to_string(&mut rest).expect("the output ends");
+    assert_eq!(child.wait().expect("the process has ended").code(), Some(128 + libc::SIGTERM));
 }

@@ -1,4 +1,4 @@
-//! Real processes on real directories: killed and restarted, without losing or repeating anything acknowledged.
+//! Real processes on real directories: killed and restarted, without losing or repeating acknowledged commands.
 //!
 //! A replica's process is this test binary, told to run only the test [`run_as_replica`].
 
@@ -23,7 +23,7 @@ const REPLICAS: usize = 4;
 /// Timeout: a test that waits longer for anything has hung.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Not a test: main function of a replica's process.
+/// Not a test: the main function of a replica's process.
 #[test]
 fn run_as_replica() {
     let Some(directory) = std::env::var_os(REPLICA_DIRECTORY) else { return };
@@ -50,12 +50,12 @@ impl Net {
         template.consensus.view_timeout_ms = 300;
         adjust(&mut template);
         let written = testnet::write(&template, REPLICAS, free_ports(), &directory).expect("a testnet is written");
-        let committee = written.client_committee().expect("it is valid");
+        let committee = written.client_committee().expect("the testnet is valid");
         Net { directory, homes: written.directories, committee, processes: (0..REPLICAS).map(|_| None).collect() }
     }
 
     fn start(&mut self, replica: usize) {
-        assert!(self.processes[replica].is_none(), "it runs already");
+        assert!(self.processes[replica].is_none(), "the replica is already running");
         let log = File::options().create(true).append(true).open(self.homes[replica].join("log")).expect("a log");
         let mut command = Command::new(std::env::current_exe().expect("this test has a file"));
         command
@@ -71,16 +71,22 @@ impl Net {
 
     /// Kills a replica as `kill -9` does.
     fn kill(&mut self, replica: usize) {
-        let mut child = self.processes[replica].take().expect("it runs");
-        child.kill().expect("it is killed");
-        child.wait().expect("it is gone");
+        let mut child = self.processes[replica].take().expect("the replica is running");
+        child.kill().expect("the process is killed");
+        child.wait().expect("the process has ended");
     }
 
     /// Waits for a process to end by itself.
     fn wait_for_end(&mut self, replica: usize) {
         let start = Instant::now();
-        while self.processes[replica].as_mut().expect("it runs").try_wait().expect("it can be asked").is_none() {
-            assert!(start.elapsed() < HANG, "it goes on: {}", self.log(replica));
+        while self.processes[replica]
+            .as_mut()
+            .expect("the replica is running")
+            .try_wait()
+            .expect("the process can be polled")
+            .is_none()
+        {
+            assert!(start.elapsed() < HANG, "the replica has not ended: {}", self.log(replica));
             std::thread::sleep(Duration::from_millis(20));
         }
         self.processes[replica] = None;
@@ -186,7 +192,7 @@ fn survives_kills(protocol: ProtocolKind) {
     net.start_all();
     let mut client = net.client();
     client.connect(REPLICAS);
-    // A replica that has said nothing yet has no journal to go on from.
+    // A replica that has not voted yet has no journal to resume from.
     let first = order(&mut client, 1);
     all_have_executed(&mut client, first);
     let sent = first
@@ -197,7 +203,7 @@ fn survives_kills(protocol: ProtocolKind) {
                 net.kill(victim);
                 pause();
                 net.start(victim);
-                net.wait_for_words(victim, "goes on where the journal ends");
+                net.wait_for_words(victim, "resumes from its journal");
                 pause();
             }
             (0..REPLICAS).for_each(|replica| net.kill(replica));
@@ -229,7 +235,7 @@ fn basic_hotstuff_survives_kills() {
 }
 
 #[test]
-fn a_journal_that_was_cut_needs_its_snapshot_only() {
+fn a_truncated_journal_needs_only_its_snapshot() {
     let mut net = Net::new("snapshots", |config| {
         config.consensus.batch_bytes = 64 << 10;
         config.journal = JournalConfig {
@@ -256,8 +262,9 @@ fn a_journal_that_was_cut_needs_its_snapshot_only() {
     }
     all_have_executed(&mut client, sent);
     let first = fs::read_dir(net.homes[1].join("journal")).expect("a journal").flatten().map(|entry| entry.file_name());
-    let first = first.filter(|name| name.to_string_lossy().ends_with(".segment")).min().expect("it has segments");
-    assert_ne!(first.to_string_lossy(), "000000000000.segment", "the journal was cut");
+    let first =
+        first.filter(|name| name.to_string_lossy().ends_with(".segment")).min().expect("the journal has segments");
+    assert_ne!(first.to_string_lossy(), "000000000000.segment", "the journal was not truncated");
     (0..REPLICAS).for_each(|replica| net.kill(replica));
     net.start_all();
     client.connect(REPLICAS);
@@ -267,24 +274,24 @@ fn a_journal_that_was_cut_needs_its_snapshot_only() {
     fs::remove_dir_all(net.homes[1].join("journal.snapshots")).expect("snapshots are removed");
     net.start(1);
     net.wait_for_end(1);
-    assert!(net.log(1).contains("a file of the two is missing"), "{}", net.log(1));
+    assert!(net.log(1).contains("one of their files is missing"), "{}", net.log(1));
 }
 
 #[test]
-fn a_replica_without_its_journal_says_so_and_says_nothing_else() {
+fn a_replica_without_its_journal_reports_it_and_does_not_vote() {
     let mut net = Net::new("lost", |_| {});
     net.start_all();
     let mut client = net.client();
     client.connect(REPLICAS);
     let bundles: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, b"payload")).collect();
     client.submit(&bundles, 8, 2);
-    // Wait for replica 3: until it has voted, it loses nothing with its journal.
+    // Wait for replica 3: until it has voted, losing its journal changes nothing.
     all_have_executed(&mut client, (BUNDLES * COMMANDS) as u64);
     net.kill(3);
     fs::remove_dir_all(net.homes[3].join("journal")).expect("a journal is removed");
     net.start(3);
-    net.wait_for_words(3, "the journal is gone");
-    net.wait_for_words(3, "says nothing in them");
+    net.wait_for_words(3, "the journal is lost");
+    net.wait_for_words(3, "does not vote in them");
     let more: Vec<_> = (0..BUNDLES).map(|_| client.bundle(COMMANDS, b"payload")).collect();
     client.submit(&more, 8, 2);
     assert!(net.log(3).contains("WARNING"), "{}", net.log(3));
@@ -343,7 +350,7 @@ fn takes_the_state_over(protocol: ProtocolKind) {
     net.kill(3);
     sent += order(&mut client, 12);
     net.start(3);
-    net.wait_for_words(3, "goes on from the others' state");
+    net.wait_for_words(3, "adopted the peers' state");
     client.connect(REPLICAS);
     all_have_executed(&mut client, sent);
     // From now on, replica 3 is needed for the quorum.
@@ -360,22 +367,22 @@ fn takes_the_state_over(protocol: ProtocolKind) {
 }
 
 #[test]
-fn jolteon_takes_the_state_over() {
+fn jolteon_adopts_the_peers_state() {
     takes_the_state_over(ProtocolKind::Jolteon);
 }
 
 #[test]
-fn pbft_takes_the_state_over() {
+fn pbft_adopts_the_peers_state() {
     takes_the_state_over(ProtocolKind::Pbft);
 }
 
 #[test]
-fn basic_hotstuff_takes_the_state_over() {
+fn basic_hotstuff_adopts_the_peers_state() {
     takes_the_state_over(ProtocolKind::BasicHotStuff);
 }
 
-/// Returns the height and the state of a replica's newest snapshot; `None` if there is none or it was just replaced by
-/// a newer one.
+/// Returns the height and the state of a replica's newest snapshot; `None` if it has none or a newer one has just
+/// replaced it.
 fn newest_state(home: &Path) -> Option<(u64, Vec<u8>)> {
     let directory = home.join("journal.snapshots");
     let names = fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.file_name());
@@ -394,7 +401,7 @@ fn settled_states(net: &Net, client: &mut TestClient) -> (u64, Vec<u8>) {
         let mut look = |replica: usize| {
             let height = client.status(ReplicaId(replica as u16)).height;
             let names: BTreeSet<_> = fs::read_dir(net.homes[replica].join("journal.snapshots"))
-                .expect("it has snapshots")
+                .expect("the replica has snapshots")
                 .map(|entry| entry.expect("a name").file_name())
                 .collect();
             (height, names, newest_state(&net.homes[replica]))
@@ -409,7 +416,7 @@ fn settled_states(net: &Net, client: &mut TestClient) -> (u64, Vec<u8>) {
 }
 
 #[test]
-fn chunks_that_came_before_an_interruption_are_not_fetched_again() {
+fn chunks_received_before_an_interruption_are_not_fetched_again() {
     let mut net = forgetful("interrupted", ProtocolKind::Jolteon);
     net.start_all();
     let mut client = net.client();
@@ -426,17 +433,17 @@ fn chunks_that_came_before_an_interruption_are_not_fetched_again() {
         spool.extend(chunk);
     }
     spool.extend([50, 0, 0, 0, 1, 2, 3]);
-    fs::write(net.homes[3].join("journal.snapshots/received"), spool).expect("it is written");
+    fs::write(net.homes[3].join("journal.snapshots/received"), spool).expect("the spool is written");
     net.start(3);
     let chunks = state.len().div_ceil(CHUNK_BYTES);
-    net.wait_for_words(3, &format!("height {height} has {chunks} chunks, of which {chunks} are here already"));
-    net.wait_for_words(3, "goes on from the others' state");
+    net.wait_for_words(3, &format!("height {height} has {chunks} chunks, {chunks} already here"));
+    net.wait_for_words(3, "adopted the peers' state");
     client.connect(REPLICAS);
     all_have_executed(&mut client, sent);
 }
 
 #[test]
-fn a_replica_without_its_journal_goes_on_from_its_snapshot() {
+fn a_replica_without_its_journal_resumes_from_its_snapshot() {
     let mut net = forgetful("lost-but-for-the-state", ProtocolKind::Jolteon);
     net.start_all();
     let mut client = net.client();
@@ -446,14 +453,14 @@ fn a_replica_without_its_journal_goes_on_from_its_snapshot() {
     net.kill(1);
     fs::remove_dir_all(net.homes[1].join("journal")).expect("a journal is removed");
     net.start(1);
-    net.wait_for_words(1, "the journal is gone");
+    net.wait_for_words(1, "the journal is lost");
     client.connect(REPLICAS);
     sent += order(&mut client, 1);
     all_have_executed(&mut client, sent);
 }
 
 /// Logged by a replica that has adopted its peers' state.
-const TAKEN_OVER: &str = "goes on from the others' state";
+const TAKEN_OVER: &str = "adopted the peers' state";
 /// Returns how many states a replica has adopted; it logs the last one again at each start.
 fn states_taken_over(log: &str) -> usize {
     log.lines().filter(|line| line.contains(TAKEN_OVER)).collect::<BTreeSet<_>>().len()
@@ -465,26 +472,26 @@ const MAX_ATTEMPTS: usize = 5;
 /// Truncates every state that the first three replicas have written.
 fn damage_states(net: &Net) {
     for home in &net.homes[..3] {
-        for file in fs::read_dir(home.join("journal.snapshots")).expect("it has snapshots").flatten() {
+        for file in fs::read_dir(home.join("journal.snapshots")).expect("the replica has snapshots").flatten() {
             let opened = File::options().write(true).open(file.path());
             match opened.and_then(|file| file.set_len(200)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                damaged => damaged.expect("it is cut"),
+                damaged => damaged.expect("the snapshot is truncated"),
             }
         }
     }
 }
 
 #[test]
-fn a_state_that_cannot_be_read_is_told_of_once_and_another_is_fetched() {
+fn an_unreadable_state_is_reported_once_and_another_is_fetched() {
     let mut net = forgetful("unreadable", ProtocolKind::Jolteon);
     net.start_all();
     let mut client = net.client();
     client.connect(REPLICAS);
     let mut sent = order(&mut client, 1);
     let is_told = |net: &Net| (0..3).any(|replica| net.log(replica).contains("cannot read"));
-    // A busy replica may have a newer state in memory, or write one after the damage. Then that one is adopted and
-    // nobody reads a damaged one, so try again.
+    // A busy replica may have a newer state in memory, or write one after the damage. Then that one is adopted, and no
+    // replica reads a damaged one, so try again.
     for attempt in 1.. {
         net.kill(3);
         sent += order(&mut client, 12);
@@ -493,13 +500,13 @@ fn a_state_that_cannot_be_read_is_told_of_once_and_another_is_fetched() {
         net.start(3);
         let start = Instant::now();
         while !is_told(&net) && states_taken_over(&net.log(3)) < attempt {
-            assert!(start.elapsed() < HANG, "nobody says that he cannot read: {}", net.log(3));
+            assert!(start.elapsed() < HANG, "no replica reports an unreadable state: {}", net.log(3));
             pause();
         }
         if is_told(&net) {
             break;
         }
-        assert!(attempt < MAX_ATTEMPTS, "whatever is damaged, nobody says that he cannot read: {}", net.log(3));
+        assert!(attempt < MAX_ATTEMPTS, "no replica reports an unreadable state in any attempt: {}", net.log(3));
         client.connect(REPLICAS);
     }
     // Replicas asked for a state that they cannot read continue, and serve the next one.

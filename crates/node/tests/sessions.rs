@@ -1,4 +1,4 @@
-//! At-most-once execution by sessions, after everything else that could recognise an old bundle has forgotten it.
+//! At-most-once execution by sessions, once every other record of an old bundle is gone.
 
 use crate::support::TestClient;
 use quorate_applications::{ApplicationKind, KeyValueCommand};
@@ -24,7 +24,7 @@ fn value(client: &mut TestClient, key: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn an_old_bundle_is_dead_however_many_sessions_one_client_opens() {
+fn an_old_bundle_stays_void_however_many_sessions_one_client_opens() {
     let mut template = NodeConfig::template("test");
     template.application = ApplicationKind::KeyValue;
     template.client_authentication = ClientAuthentication::Ed25519;
@@ -33,7 +33,8 @@ fn an_old_bundle_is_dead_however_many_sessions_one_client_opens() {
     (template.consensus.retained_blocks, template.consensus.retained_bytes) = (8, 1 << 16);
     template.reply_cache_bytes = 1;
     let addresses = vec![SocketAddr::from(([127, 0, 0, 1], 0)); 4];
-    let cluster = EmbeddedCluster::start(&template, &addresses, |_| {}, || Box::new(NoObserver)).expect("it starts");
+    let cluster =
+        EmbeddedCluster::start(&template, &addresses, |_| {}, || Box::new(NoObserver)).expect("the cluster starts");
     let (mut victim, mut attacker) = (TestClient::new(&cluster, 7), TestClient::new(&cluster, 8));
     victim.connect(4);
     attacker.connect(4);
@@ -51,8 +52,8 @@ fn an_old_bundle_is_dead_however_many_sessions_one_client_opens() {
         }
         _ => None,
     });
-    assert_eq!((height, outcome), (Height(0), true), "it is answered from the session and not ordered");
-    assert_eq!(value(&mut victim, b"balance"), before, "what came after it stays");
+    assert_eq!((height, outcome), (Height(0), true), "the old bundle was ordered");
+    assert_eq!(value(&mut victim, b"balance"), before, "a later write was overwritten");
     let mut later = BundleBuilder::new(victim.id(), Height(5));
     later.push(victim.id(), 9, b"");
     let late = victim.sign(later);
@@ -63,7 +64,7 @@ fn an_old_bundle_is_dead_however_many_sessions_one_client_opens() {
         }
         _ => None,
     });
-    assert!(expired, "it is told that it came too late");
+    assert!(expired, "the client is not told that the bundle expired");
     let soon = victim.status(ReplicaId(0)).height.0 + 100;
     let mut soon = BundleBuilder::new(victim.id(), Height(soon));
     soon.push(victim.id(), 9, b"");

@@ -1,4 +1,4 @@
-//! Snapshot files.
+//! Snapshot files: concurrent writes, damage, and foreign files.
 
 use quorate_node::snapshots::{Snapshot, SnapshotFiles};
 use quorate_storage::Identity;
@@ -34,7 +34,7 @@ fn snapshot(height: u64) -> Snapshot {
 }
 
 #[test]
-fn one_is_written_while_another_is() {
+fn two_snapshots_can_be_written_at_the_same_time() {
     let scratch = Scratch::new("side-by-side");
     let files = scratch.files("cluster", 1);
     std::thread::scope(|scope| {
@@ -42,35 +42,35 @@ fn one_is_written_while_another_is() {
             let files = &files;
             scope.spawn(move || {
                 for height in (1..40).map(|step| 2 * step + odd) {
-                    files.write(&snapshot(height)).expect("it is written");
+                    files.write(&snapshot(height)).expect("the snapshot is written");
                 }
             });
         }
     });
     assert_eq!(files.heights().expect("a list").len(), 78);
-    assert_eq!(files.read_last().expect("it can be read"), Some(snapshot(79)));
+    assert_eq!(files.read_last().expect("the directory can be read"), Some(snapshot(79)));
     let names = fs::read_dir(files.directory()).expect("a directory").flatten().count();
-    assert_eq!(names, 78, "nothing unfinished is left");
+    assert_eq!(names, 78, "unfinished files are left");
 }
 
 #[test]
-fn a_damaged_one_is_passed_over_and_a_strangers_too() {
+fn damaged_and_foreign_snapshots_are_skipped() {
     let scratch = Scratch::new("damaged");
     let files = scratch.files("cluster", 1);
-    assert_eq!(files.read_last().expect("there is none"), None);
-    (1..=3).for_each(|height| files.write(&snapshot(height)).expect("it is written"));
+    assert_eq!(files.read_last().expect("the directory can be read"), None);
+    (1..=3).for_each(|height| files.write(&snapshot(height)).expect("the snapshot is written"));
     let path = files.path(Height(3));
     let good = fs::read(&path).expect("a file");
     for at in [0, 9, 40, 45, 52, 59, 70, 94, good.len() - 1] {
         let mut bad = good.clone();
         bad[at] ^= 1;
-        fs::write(&path, &bad).expect("it is written");
-        assert_eq!(files.read_last().expect("it can be read"), Some(snapshot(2)), "byte {at}");
+        fs::write(&path, &bad).expect("the snapshot is written");
+        assert_eq!(files.read_last().expect("the directory can be read"), Some(snapshot(2)), "byte {at}");
     }
-    fs::write(&path, &good[..good.len() / 2]).expect("it is written");
-    assert_eq!(files.read_last().expect("it can be read"), Some(snapshot(2)), "half of it");
-    fs::write(&path, &good).expect("it is written");
-    assert_eq!(files.read_last().expect("it can be read"), Some(snapshot(3)));
-    assert_eq!(scratch.files("cluster", 2).read_last().expect("it can be read"), None, "another replica's");
-    assert_eq!(scratch.files("other", 1).read_last().expect("it can be read"), None, "another cluster's");
+    fs::write(&path, &good[..good.len() / 2]).expect("the snapshot is written");
+    assert_eq!(files.read_last().expect("the directory can be read"), Some(snapshot(2)), "half of the file");
+    fs::write(&path, &good).expect("the snapshot is written");
+    assert_eq!(files.read_last().expect("the directory can be read"), Some(snapshot(3)));
+    assert_eq!(scratch.files("cluster", 2).read_last().expect("the directory can be read"), None, "another replica's");
+    assert_eq!(scratch.files("other", 1).read_last().expect("the directory can be read"), None, "another cluster's");
 }

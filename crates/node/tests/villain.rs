@@ -78,7 +78,7 @@ impl Villain {
         let mut heard = Vec::new();
         let is_held = |digest: &Digest| bundles.iter().any(|bundle| bundle.digest() == *digest);
         while !done() {
-            assert!(start.elapsed() < HANG, "it does not happen");
+            assert!(start.elapsed() < HANG, "timed out waiting for the condition");
             self.transport.poll(Some(Duration::from_millis(20)), &mut self.events).unwrap();
             for event in std::mem::take(&mut self.events) {
                 let Event::Received { remote: Remote::Replica(from), frame, .. } = event else { continue };

@@ -28,9 +28,9 @@ choice!(
     Memory = "memory",
     /// Requests of others cost an honest replica a bounded amount of work.
     Work = "work",
-    /// Honest clients are served within a bound beside hostile ones.
+    /// Honest clients are served within a bound despite hostile ones.
     Served = "served",
-    /// Events do not go on forever without time passing.
+    /// Time advances: events do not continue forever at one instant.
     Spin = "spin",
     /// No input makes a replica panic.
     Panic = "panic",

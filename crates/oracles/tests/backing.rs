@@ -54,7 +54,7 @@ fn three_chains_need_the_votes_for_the_third_block() {
         commits(&mut stage, 0, &first).expect("three in a row are certified");
         let late = block(5, 1, &known);
         stage.proposes(&late, None).expect("its base is genuine");
-        (0..3).for_each(|voter| stage.votes(voter, Domain::Vote, &late).expect("it is valid"));
+        (0..3).for_each(|voter| stage.votes(voter, Domain::Vote, &late).expect("the statement is valid"));
     }
 }
 
@@ -87,15 +87,15 @@ fn a_slot_needs_a_quorum_of_commits_and_a_commit_needs_a_quorum_of_prepares() {
     let mut stage = Stage::new(ProtocolKind::Pbft);
     let given = Block::of_slot(quorate_types::View(1), ReplicaId(0), Height(1), vec![Digest([9; 32])]);
     let said = |stage: &mut Stage, who, domain| stage.says_of_slot(who, domain, 1, given.digest());
-    (0..2).for_each(|who| said(&mut stage, who, Domain::Prepare).expect("it is valid"));
+    (0..2).for_each(|who| said(&mut stage, who, Domain::Prepare).expect("the statement is valid"));
     assert_breach(said(&mut stage, 0, Domain::Commit), Law::Backing, "without a quorum of Prepare");
-    said(&mut stage, 2, Domain::Prepare).expect("it is valid");
-    (1..3).for_each(|who| said(&mut stage, who, Domain::Commit).expect("it is prepared"));
-    said(&mut stage, 3, Domain::Commit).expect("it is prepared");
+    said(&mut stage, 2, Domain::Prepare).expect("the statement is valid");
+    (1..3).for_each(|who| said(&mut stage, who, Domain::Commit).expect("the slot is prepared"));
+    said(&mut stage, 3, Domain::Commit).expect("the slot is prepared");
     commits(&mut stage, 0, &given).expect("three sent COMMIT, after a premature one");
     let mut stage = Stage::new(ProtocolKind::Pbft);
-    (0..3).for_each(|who| said(&mut stage, who, Domain::Prepare).expect("it is valid"));
-    (0..2).for_each(|who| said(&mut stage, who, Domain::Commit).expect("it is prepared"));
+    (0..3).for_each(|who| said(&mut stage, who, Domain::Prepare).expect("the statement is valid"));
+    (0..2).for_each(|who| said(&mut stage, who, Domain::Commit).expect("the slot is prepared"));
     assert_breach(commits(&mut stage, 0, &given), Law::Backing, "make it final");
 }
 
@@ -107,10 +107,10 @@ fn showing_an_unsigned_certificate_is_a_violation() {
     let shows = |high, evidence| ViewMessage::Advance { high: Box::new(high), evidence };
     let forged = certified(&invented, Domain::Vote);
     assert_breach(stage.says(0, shows(forged, None)), Law::Backing, "that no quorum of 3 signed");
-    (0..2).for_each(|who| stage.gives_up(who, 2, &known).expect("it is valid"));
+    (0..2).for_each(|who| stage.gives_up(who, 2, &known).expect("the statement is valid"));
     let two = Some(Box::new(timeouts(2, [1, 1, 1])));
     assert_breach(stage.says(0, shows(known.clone(), two.clone())), Law::Backing, "Timeout");
-    stage.gives_up(2, 2, &known).expect("it is valid");
+    stage.gives_up(2, 2, &known).expect("the statement is valid");
     stage.says(0, shows(known.clone(), two)).expect("three have timed out of it");
     let other = Some(Box::new(timeouts(2, [1, 0, 1])));
     assert_breach(stage.says(0, shows(known, other)), Law::Backing, "Timeout");
@@ -132,12 +132,12 @@ fn a_liar_may_have_signed_anything() {
     stage.oracle.lies(ReplicaId(3));
     let (first, known) = {
         let block = block(1, 1, &genesis());
-        stage.proposes(&block, None).expect("it is valid");
-        (0..2).for_each(|voter| stage.votes(voter, Domain::Vote, &block).expect("it is valid"));
+        stage.proposes(&block, None).expect("the statement is valid");
+        (0..2).for_each(|voter| stage.votes(voter, Domain::Vote, &block).expect("the statement is valid"));
         (block.clone(), certificate(block.subject(Domain::Vote), &[0, 1, 3], Vec::new()))
     };
     let second = block(2, 2, &known);
     stage.proposes(&second, None).expect("two votes and a liar make a quorum");
-    (0..2).for_each(|voter| stage.votes(voter, Domain::Vote, &second).expect("it is valid"));
+    (0..2).for_each(|voter| stage.votes(voter, Domain::Vote, &second).expect("the statement is valid"));
     commits(&mut stage, 0, &first).expect("two votes and a liar make a quorum");
 }

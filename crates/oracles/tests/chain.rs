@@ -79,8 +79,8 @@ fn bundles_that_the_block_does_not_name_are_found() {
 #[test]
 fn only_a_state_that_others_reached_is_adopted() {
     let (mut chain, [first, second, third]) = (chain(), blocks());
-    chain.commits(0, &first, &[]).expect("it extends genesis");
-    chain.commits(0, &second, &[bundle(1)]).expect("it extends the first");
+    chain.commits(0, &first, &[]).expect("the block extends genesis");
+    chain.commits(0, &second, &[bundle(1)]).expect("the block extends the first");
     assert_eq!(chain.adopts(1, &[first.digest(), second.digest()]), Ok(()));
     assert_eq!(chain.commits(1, &third, &[]), Ok(true));
     let strange = |height| Err(Discord::StrangeState { height: Height(height) });

@@ -12,10 +12,10 @@ fn a_vote_in_a_view_after_its_timeout_is_a_violation() {
     let mut stage = Stage::new(ProtocolKind::Jolteon);
     let (_, known) = stage.certifies(1, &genesis());
     let next = block(2, 2, &known);
-    stage.proposes(&next, None).expect("it is valid");
-    stage.gives_up(0, 2, &known).expect("it is valid");
+    stage.proposes(&next, None).expect("the statement is valid");
+    stage.gives_up(0, 2, &known).expect("the statement is valid");
     assert_breach(stage.votes(0, Domain::Vote, &next), Law::Order, "it timed out of view 2 before");
-    stage.votes(1, Domain::Vote, &next).expect("it did not time out");
+    stage.votes(1, Domain::Vote, &next).expect("replica 1 did not time out");
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn statements_may_be_repeated_after_a_restart() {
     let mut stage = Stage::new(ProtocolKind::Jolteon);
     let (first, known) = stage.certifies(1, &genesis());
     stage.certifies(2, &known);
-    stage.gives_up(0, 3, &known).expect("it is valid");
+    stage.gives_up(0, 3, &known).expect("the statement is valid");
     stage.votes(0, Domain::Vote, &first).expect("a repeated statement");
     stage.gives_up(0, 3, &known).expect("a repeated statement");
 }
@@ -91,10 +91,10 @@ fn a_vote_must_respect_the_lock() {
 #[test]
 fn a_prepare_below_its_own_view_change_is_a_violation() {
     let mut stage = Stage::new(ProtocolKind::Pbft);
-    stage.changes_view(1, 3, Vec::new()).expect("it is valid");
+    stage.changes_view(1, 3, Vec::new()).expect("the statement is valid");
     let said = stage.says_of_slot(1, Domain::Prepare, 2, Digest([7; 32]));
     assert_breach(said, Law::Order, "it asked to move to view 3 before");
-    stage.says_of_slot(1, Domain::Prepare, 3, Digest([7; 32])).expect("it asked for this view");
+    stage.says_of_slot(1, Domain::Prepare, 3, Digest([7; 32])).expect("replica 1 asked for this view");
     assert_breach(stage.changes_view(1, 2, Vec::new()), Law::Order, "it asked for view 3 before");
 }
 
@@ -104,11 +104,11 @@ fn a_view_change_must_report_committed_slots() {
     let prepared = certificate(of_slot(Domain::Prepare, 1, digest), &[0, 1, 2], Vec::new());
     for (shown, sound) in [(vec![prepared.clone()], true), (Vec::new(), false)] {
         let mut stage = Stage::new(ProtocolKind::Pbft);
-        (0..3).for_each(|voter| stage.says_of_slot(voter, Domain::Prepare, 1, digest).expect("it is valid"));
-        stage.says_of_slot(1, Domain::Commit, 1, digest).expect("it is prepared");
+        (0..3).for_each(|voter| stage.says_of_slot(voter, Domain::Prepare, 1, digest).expect("the statement is valid"));
+        stage.says_of_slot(1, Domain::Commit, 1, digest).expect("the slot is prepared");
         let said = stage.changes_view(1, 2, shown);
         if sound {
-            said.expect("it reports the slot");
+            said.expect("the view change reports the slot");
         } else {
             assert_breach(said, Law::Order, "hides that slot 1 was prepared in view 1");
         }
@@ -122,7 +122,9 @@ fn a_new_view_must_carry_over_the_latest_prepared_block() {
     for (shown, sound) in [(proof(2, new), true), (proof(1, old), false)] {
         let mut stage = Stage::new(ProtocolKind::Pbft);
         for (view, digest) in [(1, old), (2, new)] {
-            (0..3).for_each(|voter| stage.says_of_slot(voter, Domain::Prepare, view, digest).expect("it is valid"));
+            (0..3).for_each(|voter| {
+                stage.says_of_slot(voter, Domain::Prepare, view, digest).expect("the statement is valid")
+            });
         }
         let changes =
             vec![view_change(0, 3, &[proof(1, old)]), view_change(1, 3, &[proof(2, new)]), view_change(2, 3, &[])];
@@ -135,7 +137,7 @@ fn a_new_view_must_carry_over_the_latest_prepared_block() {
             assert_breach(said, Law::Order, "slot 1 was prepared in view 2");
             continue;
         }
-        said.expect("it carries the newer one over");
+        said.expect("the new view carries over the newer block");
         let other = stage.says_of_slot(0, Domain::Prepare, 3, old);
         assert_breach(other, Law::Order, "the view carries over");
         stage.says_of_slot(1, Domain::Prepare, 3, new).expect("this block is carried over");

@@ -69,8 +69,8 @@ impl Stage {
     /// Proposes a block on a certificate and lets three replicas vote for it.
     pub fn certifies(&mut self, view: u64, base: &Certificate) -> (Arc<Block>, Certificate) {
         let block = block(view, (view % 4) as u16, base);
-        self.proposes(&block, None).expect("it is valid");
-        (0..3).for_each(|voter| self.votes(voter, Domain::Vote, &block).expect("it is valid"));
+        self.proposes(&block, None).expect("the statement is valid");
+        (0..3).for_each(|voter| self.votes(voter, Domain::Vote, &block).expect("the statement is valid"));
         let certificate = certified(&block, Domain::Vote);
         (block, certificate)
     }

@@ -52,7 +52,7 @@ impl Reader {
         let mut chunks = Chunks::open(path)?;
         let header = match chunks.next(MAX_HEADER_BYTES, 0)? {
             Some(payload) => Header::parse(&payload),
-            None => Err("it is truncated".into()),
+            None => Err("the file is truncated".into()),
         };
         let header = header.map_err(|why| Fault::Header(why).of(path))?;
         Ok(Reader { chunks, header, entries: Decoder::new(Bytes::new()), steps: 0, ending: None })

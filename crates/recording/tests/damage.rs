@@ -90,7 +90,7 @@ fn other_files_are_refused() {
     }
     let scratch = Scratch::new();
     for path in [scratch.path("absent"), std::env::temp_dir()] {
-        let said = open_and_replay(&path).expect_err("it is not a file").to_string();
+        let said = open_and_replay(&path).expect_err("the path is not a file").to_string();
         assert!(said.contains(&path.display().to_string()) && said.contains("--record"), "{said}");
     }
 }

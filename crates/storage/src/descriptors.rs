@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Reserved descriptors: the journal and the snapshots open only a few files at a time.
+/// Number of reserved descriptors: the journal and the snapshots open only a few files at a time.
 const RESERVE: usize = 8;
 /// Maximum wait of one operation for a descriptor.
 const MAX_WAIT: Duration = Duration::from_secs(10);

@@ -84,7 +84,7 @@ pub fn help(error: &std::io::Error) -> &'static str {
              (`sysctl fs.file-max`)"
         }
         Some(libc::EROFS) => {
-            "help: mount the file system for writing and start the replica again; if nobody mounted it read-only, the \
+            "help: mount the file system for writing and start the replica again; if no one mounted it read-only, the \
              kernel did so after an error, which its log shows"
         }
         Some(libc::EACCES | libc::EPERM) => "help: give the replica's user access to it and start the replica again",

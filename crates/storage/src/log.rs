@@ -302,7 +302,7 @@ impl<M: Medium> Log<M> {
     }
 }
 
-/// Overwrites the remains of a write with zeros: first everything behind the first sector, then its mark, then the
+/// Overwrites the remains of a write with zeros: first everything after the first sector, then its mark, then the
 /// sector. In this order a crash leaves only remains of a write. Nothing may stay, because the next write there has the
 /// same life and sequence number.
 fn blank<F: MediumFile>(file: &mut F, start: usize, end: usize) -> std::io::Result<()> {

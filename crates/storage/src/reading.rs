@@ -40,7 +40,7 @@ pub fn read<T>(
     }
 }
 
-/// Returns the id of the process that has the journal in `directory` open to write, if the operating system tells.
+/// Returns the id of the process that has the journal in `directory` open to write, if the operating system reports it.
 pub fn holder(directory: &Path) -> Option<u32> {
     let file = fs::metadata(directory.join(LOCK_FILE)).ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;

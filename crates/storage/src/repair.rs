@@ -95,7 +95,7 @@ pub fn inspect_medium<M: Medium>(medium: &M, visit: &mut dyn FnMut(u64, &[u8])) 
 }
 
 /// Repairs the journal in `directory` so that it opens again: keeps the records before the first damage and saves the
-/// rest to files beside it, whose names end in `aside-N`.
+/// rest to files beside it, with names that end in `aside-N`.
 ///
 /// The lost records may be promises. The journal remembers this, as [`crate::Recovery::repaired`], until the replica
 /// accepts it. An interrupted repair can be repeated.
@@ -134,7 +134,7 @@ fn aside(name: &str, attempt: u32) -> String {
     format!("{name}.aside-{attempt}")
 }
 
-/// Saves everything behind the break, then cuts it off. Later segments go first, in descending order, so that the
+/// Saves everything after the break, then cuts it off. Later segments go first, in descending order, so that the
 /// journal is refused as before until the cut itself.
 fn cut<M: Medium>(
     medium: &M,

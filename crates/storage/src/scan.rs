@@ -53,7 +53,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Returns whether nothing was ever written behind the segment header.
+    /// Returns whether nothing was ever written after the segment header.
     pub fn is_unused(&self) -> bool {
         self.last_group.is_none() && matches!(self.tail, Tail::Clean)
     }

@@ -212,7 +212,7 @@ impl Disk {
         }
     }
 
-    /// Draws and counts a latency; returns it if the thread has to sleep.
+    /// Draws a latency and adds it to the total; returns it if the thread must sleep.
     fn wait(&mut self) -> Option<Duration> {
         let Range { start, end } = self.faults.latency_ns;
         if end <= start {

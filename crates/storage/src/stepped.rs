@@ -1,4 +1,4 @@
-//! A journal that writes only when it is told to, for simulators with virtual time and for tests.
+//! A journal that writes only on request, for simulators with virtual time and for tests.
 
 use crate::error::JournalError;
 use crate::format::{Entry, Identity};

@@ -69,7 +69,7 @@ pub(crate) struct Survey {
     pub segments: Vec<Found>,
     /// The first break.
     pub broken: Option<Break>,
-    /// Indices of all segments, ascending, including those behind the break.
+    /// Indices of all segments, ascending, including those after the break.
     pub indices: Vec<u64>,
 }
 

@@ -35,12 +35,12 @@ fn ended_threads_and_descendants_count() {
             let _entered = account.enter();
             let child = account::spawn(thread::Builder::new(), || {
                 let grandchild = account::spawn(thread::Builder::new(), || work(SPEND)).expect("a thread");
-                work(SPEND) + grandchild.join().expect("it ends")
+                work(SPEND) + grandchild.join().expect("the thread ends")
             });
-            work(SPEND) + child.expect("a thread").join().expect("it ends")
+            work(SPEND) + child.expect("a thread").join().expect("the thread ends")
         }
     });
-    let known = entered.join().expect("it ends");
+    let known = entered.join().expect("the thread ends");
     // `known` leaves out the little that a thread does before and after its work.
     let ratio = account.spent_ns() as f64 / known as f64;
     assert!((1.0..1.1).contains(&ratio), "{ratio}");
@@ -56,16 +56,16 @@ fn a_running_thread_counts_in_its_own_account_only() {
         ready.send(work(SPEND)).expect("the test waits");
         let _ended = ends.recv();
     });
-    let known = is_ready.recv().expect("it works");
+    let known = is_ready.recv().expect("the thread is working");
     assert!(account.spent_ns() >= known, "a running thread counts");
     assert_eq!(other.spent_ns(), 0);
     let lent = other.lend();
-    account::spawn(thread::Builder::new(), || work(SPEND)).expect("a thread").join().expect("it ends");
+    account::spawn(thread::Builder::new(), || work(SPEND)).expect("a thread").join().expect("the thread ends");
     drop(lent);
     assert!(other.spent_ns() >= SPEND.as_nanos() as u64);
     assert!(account.spent_ns() < known + SPEND.as_nanos() as u64, "the other account's thread does not count here");
     drop(end);
-    running.expect("a thread").join().expect("it ends");
+    running.expect("a thread").join().expect("the thread ends");
     let start = Instant::now();
     assert!(CpuAccount::of_process().spent_ns() >= known && start.elapsed() < Duration::from_secs(60));
 }

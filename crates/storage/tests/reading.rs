@@ -41,7 +41,7 @@ fn a_reader_beside_the_writer_sees_no_damage() {
         while !is_over.load(Ordering::Relaxed) {
             for _ in 0..10 {
                 id += 1;
-                journal.append(id, Bytes::from(vec![id as u8; 700])).expect("it fits");
+                journal.append(id, Bytes::from(vec![id as u8; 700])).expect("the record fits");
             }
             journal.commit().expect("the journal can be written");
             while journal.durable().expect("the journal can be written") < Some(id) {

@@ -51,10 +51,10 @@ fn main() {
         }
     });
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback can be listened on");
-    let address = listener.local_addr().expect("it has an address");
+    let address = listener.local_addr().expect("the listener has an address");
     let tcp = report("loopback, both ends", payload, || {
         let writer = std::thread::spawn(move || {
-            let mut stream = TcpStream::connect(address).expect("it listens");
+            let mut stream = TcpStream::connect(address).expect("the listener accepts");
             let chunk = vec![7u8; CHUNK_BYTES];
             (0..VOLUME_BYTES / CHUNK_BYTES).for_each(|_| stream.write_all(&chunk).expect("the reader reads"));
         });

@@ -140,7 +140,7 @@ fn raw_end(mut streams: Vec<TcpStream>, opens: bool, rounds: u64) {
     let mut buffer = [0; 65_536];
     let mut ready = [libc::epoll_event { events: 0, u64: 0 }; 64];
     while done < rounds {
-        // SAFETY: the array outlives the call, which is told its length.
+        // SAFETY: the array outlives the call, and its length is passed.
         let count = unsafe { libc::epoll_wait(epoll, ready.as_mut_ptr(), ready.len() as i32, -1) };
         for event in &ready[..count.max(0) as usize] {
             let stream = &mut streams[event.u64 as usize];

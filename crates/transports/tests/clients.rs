@@ -88,7 +88,7 @@ fn a_client_that_reads_nothing_is_cut() {
     let (_silent, link) = dial(&ground, &mut a, 5, 1);
     let (_idle, _) = dial(&ground, &mut a, 6, 1);
     let frame = Bytes::from(vec![1; 100_000]);
-    drive_with([&mut a], "it is cut", |[a]| {
+    drive_with([&mut a], "the client is cut", |[a]| {
         (0..20).for_each(|_| a.transport.send(link, frame.clone()));
         is_lost(a, 5)
     });
@@ -106,7 +106,9 @@ fn shutdown_does_not_wait_for_a_client_that_reads_nothing() {
     let config = LinkConfig { client_queue_bytes: 32 << 20, client_stall_ms: 3_600_000, ..quick() };
     let (ground, mut a) = alone(config);
     let mut reads = ground.client::<TcpPlain>(6);
-    drive([&mut a, &mut reads], "it connects", |[a, c]| a.link_to(client(6)).is_some() && c.link_to(R0).is_some());
+    drive([&mut a, &mut reads], "the client connects", |[a, c]| {
+        a.link_to(client(6)).is_some() && c.link_to(R0).is_some()
+    });
     let (_silent, silent) = dial(&ground, &mut a, 5, 1);
     let frame = Bytes::from(vec![1; 100_000]);
     (0..20 * FRAMES).for_each(|_| a.transport.send(silent, frame.clone()));
@@ -191,7 +193,7 @@ fn a_newcomer_replaces_the_idlest_link_of_the_address_with_the_most() {
     let _fifth = dial(&ground, &mut a, 5, 4);
     drive([&mut a, &mut late], "strangers go, one after the other", |[a, _]| is_lost(a, 2) && is_lost(a, 3));
     for id in [4, 5] {
-        a.transport.vouch(a.link_to(client(id)).expect("it has their place"), true);
+        a.transport.vouch(a.link_to(client(id)).expect("the client has a place"), true);
     }
     let mut too_late = ground.client::<TcpPlain>(6);
     drive([&mut a, &mut late, &mut too_late], "all are genuine", |[a, ..]| a.refused_with("max_client_links"));

@@ -98,7 +98,7 @@ fn a_remote_that_only_does_not_read_is_kept() {
     }
     assert_eq!(a.lost(R1), None);
     let mut buffer = vec![0; 1 << 20];
-    drive_with([&mut a], "it reads again", |[a]| {
+    drive_with([&mut a], "the remote reads again", |[a]| {
         let _ = stream.read(&mut buffer);
         a.transport.counters().bytes_sent > before
     });

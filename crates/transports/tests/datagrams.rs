@@ -78,7 +78,7 @@ impl Association for LossyRepeating {
         settings: &WireSettings,
         nonce: [u8; NONCE_BYTES],
     ) -> Result<Box<dyn Machine>, ChannelError> {
-        let association = REPEATING.carrier().association().expect("it runs over packets");
+        let association = REPEATING.carrier().association().expect("the transport runs over packets");
         Ok(Box::new(Lossy(association.open(end, side, settings, nonce)?, 0x9e37_79b9)))
     }
 }
@@ -153,7 +153,7 @@ fn frames_arrive_once_and_in_order_although_a_third_of_the_packets_are_lost() {
     assert_eq!(a.frames_from(R1), frames());
     assert_eq!(b.frames_from(R0), frames());
     assert_eq!(b.frames_from(client(7)), frames());
-    let link = b.link_to(client(7)).expect("it is connected");
+    let link = b.link_to(client(7)).expect("the client is connected");
     b.transport.send(link, Bytes::from_static(b"answer"));
     drive([&mut a, &mut b, &mut c], "the answer", |[_, _, c]| c.frames_from(R1) == [&b"answer"[..]]);
     assert_eq!(a.transport.counters().frames_dropped + b.transport.counters().frames_dropped, 0);
@@ -210,7 +210,7 @@ fn closing_a_link_is_reported_to_the_other_end() {
 fn another_key_never_connects() {
     let mut ground = Ground::new(2, REPEATING, LinkConfig { handshake_timeout_ms: 200, ..quick() });
     let (mut a, mut impostor) = (ground.replica(0, 0), ground.replica(1, 9));
-    drive([&mut a, &mut impostor], "it is given up", |[a, _]| a.refused_with("no handshake within 200 ms"));
+    drive([&mut a, &mut impostor], "the impostor is given up", |[a, _]| a.refused_with("no handshake within 200 ms"));
     assert!(!a.transport.is_connected(ReplicaId(1)) && !impostor.transport.is_connected(ReplicaId(0)));
 }
 
@@ -222,7 +222,7 @@ fn packets_of_strangers_do_not_disturb_links_and_take_a_bounded_number_of_places
     drive([&mut a, &mut b], "connected", |[a, b]| connected(a, b));
     let strangers: Vec<_> = (0..20).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port")).collect();
     for stranger in &strangers {
-        stranger.send_to(b"no packet of this protocol", ground.address(0)).expect("it is sent");
+        stranger.send_to(b"no packet of this protocol", ground.address(0)).expect("the packet is sent");
     }
     drive([&mut a, &mut b], "the strangers are evicted", |[a, _]| {
         a.refusals.iter().filter(|refusal| refusal.why.to_string().starts_with("evicted")).count() == 16
@@ -241,7 +241,7 @@ fn a_client_that_sends_a_frame_over_the_limit_is_cut() {
     });
     c.transport.send_to(ReplicaId(0), Bytes::from(vec![1; 5_000]));
     c.transport.send_to(ReplicaId(0), Bytes::from(vec![2; 5_001]));
-    drive_with([&mut a, &mut c], "it is cut", |[a, _]| a.lost(client(3)).is_some());
+    drive_with([&mut a, &mut c], "the client is cut", |[a, _]| a.lost(client(3)).is_some());
     assert!(a.lost(client(3)).is_some_and(|why| why.contains("over the limit of 5000")));
     assert_eq!(a.frames_from(client(3)).len(), 1, "only the frame within the limit arrives");
 }

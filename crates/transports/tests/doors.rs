@@ -91,7 +91,7 @@ fn a_crowd_at_the_clients_door_does_not_keep_peers_out() {
     let (mut house, [peers, clients, _], _ground) = house(config);
     let knock = |committee: &Committee| {
         let address = committee.members[1].address.to_string();
-        let stream = TcpStream::connect(address).expect("somebody listens");
+        let stream = TcpStream::connect(address).expect("the replica listens");
         stream.set_nonblocking(true).expect("a mode of the socket");
         stream
     };

@@ -68,7 +68,7 @@ pub struct Subject {
     pub view: View,
     /// Height of the block, or the slot.
     pub height: Height,
-    /// Digest of the block, or zero if there is none.
+    /// Digest of the block; zero without a block.
     pub digest: Digest,
 }
 
@@ -315,7 +315,7 @@ impl Wire for Certificate {
         let signers = Signers::decode(input)?;
         let attachments: Vec<Attachment> = decode_list(input, "attachments", MAX_REPLICAS, 1)?;
         if !attachments.is_empty() && attachments.len() != signers.len() {
-            return Err(input.invalid("attachments", "there is not one for each signer"));
+            return Err(input.invalid("attachments", "their number is neither zero nor that of the signers"));
         }
         if attachments.contains(&Attachment::None) {
             return Err(input.invalid("attachments", "a signer without one makes the list ambiguous"));

@@ -12,7 +12,7 @@ pub const WIRE_VERSION: u8 = 2;
 /// A type with exactly one encoding.
 pub trait Wire: Sized {
     fn encode(&self, out: &mut Encoder);
-    /// Reads one value. Never panics, whatever the bytes.
+    /// Reads one value. Never panics on invalid bytes.
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError>;
 }
 

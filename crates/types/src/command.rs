@@ -210,7 +210,7 @@ fn validate(body: &[u8]) -> Result<(), DecodeError> {
     let authenticator = kind.bytes();
     let count = u32::from_le_bytes(body[COUNT_AT..BUNDLE_HEADER_BYTES].try_into().expect("four bytes")) as usize;
     if count == 0 {
-        return Err(invalid(COUNT_AT, "it carries no command"));
+        return Err(invalid(COUNT_AT, "it has no command"));
     }
     if count > MAX_BUNDLE_COMMANDS {
         return Err(over("bundle commands", COUNT_AT, count, MAX_BUNDLE_COMMANDS));

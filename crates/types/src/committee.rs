@@ -6,22 +6,22 @@ use crate::quorum::{Quorum, QuorumError};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// This file: the docs of a member's fields also document the configuration keys.
+/// Source of this file. The docs of a member's fields also document the configuration keys.
 pub const SOURCE: &str = include_str!("committee.rs");
 
 /// One replica of the committee, as configuration files list it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// Where its peers reach it, or in `client.toml` its clients: `host:port`.
+    /// Address for its peers, or in `client.toml` for its clients: `host:port`.
     pub address: Address,
-    /// Public key with which it proves in handshakes who it is, in hexadecimal.
+    /// Public key for handshakes, in hexadecimal.
     #[serde(with = "hexadecimal")]
     pub identity_key: Bytes,
-    /// Public key of its votes, of the cluster's `scheme`, in hexadecimal; empty, or left out, in the scheme `none`.
+    /// Public key for votes, of the cluster's `scheme`, in hexadecimal; empty or absent in the scheme `none`.
     #[serde(default, with = "hexadecimal")]
     pub voting_key: Bytes,
-    /// Proof that it holds the private voting key, in hexadecimal; left out unless the scheme asks for one.
+    /// Proof that it holds the private voting key, in hexadecimal; absent unless the scheme requires one.
     #[serde(default, with = "hexadecimal", skip_serializing_if = "Bytes::is_empty")]
     pub possession: Bytes,
 }

@@ -103,7 +103,7 @@ fn a_message_of_another_version_is_refused() {
     let message = encode_message(&View(7));
     for version in (0..=255).filter(|version| *version != WIRE_VERSION) {
         let other = Bytes::from([&[version], &message[1..]].concat());
-        let error = decode_message::<View>(other).expect_err("it is refused");
+        let error = decode_message::<View>(other).expect_err("the version is unknown");
         assert_eq!(
             error.to_string(),
             "cannot decode wire version at byte 0: the peer uses another version of the wire format"
@@ -115,7 +115,8 @@ fn a_message_of_another_version_is_refused() {
 fn errors_name_the_field_and_the_byte() {
     let error = decode_message::<Subject>(Bytes::from_static(&[WIRE_VERSION, 9])).expect_err("the domain is unknown");
     assert_eq!(error.to_string(), "cannot decode domain at byte 2: no such domain");
-    let error = decode_message::<Subject>(Bytes::from_static(&[WIRE_VERSION, 1, 0, 0])).expect_err("it is short");
+    let error =
+        decode_message::<Subject>(Bytes::from_static(&[WIRE_VERSION, 1, 0, 0])).expect_err("the message is too short");
     assert_eq!(error.to_string(), "cannot decode View at byte 2: 8 bytes are needed and 2 are left");
 }
 
@@ -127,7 +128,7 @@ fn byte_strings_are_slices_of_the_message() {
         builder.finish()
     };
     let message = encode_message(&bundle);
-    let decoded: Bundle = decode_message(message.clone()).expect("it decodes");
+    let decoded: Bundle = decode_message(message.clone()).expect("the message decodes");
     let (outer, inner) = (message.as_ptr_range(), decoded.body().as_ptr_range());
     assert!(outer.start <= inner.start && inner.end <= outer.end, "the body was copied");
 }
@@ -146,8 +147,8 @@ fn there_is_one_attachment_for_each_signer_and_no_nesting() {
         Err(error) => error.to_string(),
     };
     let high = || Attachment::HighView(View(1));
-    assert!(reason(&certificate(&[1, 2], vec![high()])).contains("not one for each signer"));
-    assert!(reason(&certificate(&[], vec![high()])).contains("not one for each signer"));
+    assert!(reason(&certificate(&[1, 2], vec![high()])).contains("neither zero nor that of the signers"));
+    assert!(reason(&certificate(&[], vec![high()])).contains("neither zero nor that of the signers"));
     assert!(reason(&certificate(&[1, 2], vec![high(), Attachment::None])).contains("ambiguous"));
     let inner = certificate(&[1], vec![high()]);
     let nested = certificate(&[1], vec![Attachment::HighCertificate(Box::new(inner))]);

@@ -96,8 +96,8 @@ fn empty_results_have_the_short_form() {
 fn a_list_of_empty_results_is_refused() {
     for bytes in [&[1, 0, 0, 0, 0][..], &[1, 1, 0, 0, 0, 0, 0, 0, 0, 0], &[1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
     {
-        let error =
-            Results::decode(&mut Decoder::new(Bytes::copy_from_slice(bytes))).expect_err("it has a shorter form");
+        let error = Results::decode(&mut Decoder::new(Bytes::copy_from_slice(bytes)))
+            .expect_err("the results have a shorter form");
         assert!(error.to_string().contains("shortest form"), "{error}");
     }
 }
@@ -123,8 +123,8 @@ fn the_limits_of_a_bundle_are_enforced() {
         builder.push(ClientId(1), builder.len() as u64, &payload);
     }
     assert!(builder.finish().body().len() <= MAX_BUNDLE_BYTES);
-    let error = Bundle::from_body(Bytes::from(vec![0; MAX_BUNDLE_BYTES + 1])).expect_err("it is too long");
+    let error = Bundle::from_body(Bytes::from(vec![0; MAX_BUNDLE_BYTES + 1])).expect_err("the bundle is too long");
     assert!(error.to_string().contains("over the limit"), "{error}");
-    let error = Bundle::from_body(Bytes::from(vec![0; 29])).expect_err("it is empty");
+    let error = Bundle::from_body(Bytes::from(vec![0; 29])).expect_err("the bundle is empty");
     assert!(error.to_string().contains("no command"), "{error}");
 }

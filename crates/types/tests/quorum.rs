@@ -5,7 +5,8 @@ use quorate_types::quorum::{Quorum, QuorumError};
 
 fn every_committee() -> impl Iterator<Item = Quorum> {
     (1..=MAX_REPLICAS).flat_map(|replicas| {
-        (0..=(replicas - 1) / 3).map(move |faults| Quorum::with_faults(replicas, faults).expect("it is large enough"))
+        (0..=(replicas - 1) / 3)
+            .map(move |faults| Quorum::with_faults(replicas, faults).expect("the committee is large enough"))
     })
 }
 
@@ -48,12 +49,12 @@ fn a_weak_quorum_has_an_honest_replica_and_every_quorum_has_an_honest_weak_quoru
 #[test]
 fn committees_of_3f_plus_1_have_quorums_of_2f_plus_1() {
     for f in 0..=85 {
-        let committee = Quorum::of(3 * f + 1).expect("it is a committee");
+        let committee = Quorum::of(3 * f + 1).expect("the size is valid");
         assert_eq!((committee.faults(), committee.quorum(), committee.weak()), (f, 2 * f + 1, f + 1));
     }
-    let faults: Vec<usize> = (1..=8).map(|n| Quorum::of(n).expect("it is a committee").faults()).collect();
+    let faults: Vec<usize> = (1..=8).map(|n| Quorum::of(n).expect("the size is valid").faults()).collect();
     assert_eq!(faults, [0, 0, 0, 1, 1, 1, 2, 2]);
-    assert_eq!(Quorum::of(6).expect("it is a committee").quorum(), 4);
+    assert_eq!(Quorum::of(6).expect("the size is valid").quorum(), 4);
     assert_eq!(Quorum::with_faults(6, 1).expect("5f+1").quorum(), 4);
 }
 
@@ -67,8 +68,8 @@ fn impossible_committees_are_refused() {
             assert_eq!(Quorum::with_faults(replicas, faults), Err(QuorumError::TooFewReplicas { replicas, faults }));
         }
     }
-    let error = Quorum::with_faults(6, 2).expect_err("it is too small");
+    let error = Quorum::with_faults(6, 2).expect_err("the committee is too small");
     assert_eq!(error.to_string(), "6 replicas cannot tolerate 2 Byzantine faults: at least 7 are needed");
-    let error = Quorum::with_faults(6, usize::MAX).expect_err("it is too small");
+    let error = Quorum::with_faults(6, usize::MAX).expect_err("the committee is too small");
     assert!(error.to_string().contains("cannot tolerate"));
 }

@@ -14,7 +14,7 @@ pub enum LoadMode {
     Open {
         /// Commands per second of all clients together.
         rate: f64,
-        /// Maximum number of unanswered commands of all clients. Commands due beyond it wait, and their wait counts.
+        /// Maximum number of unanswered commands of all clients. Further commands wait, which counts in their latency.
         max_outstanding: usize,
     },
 }

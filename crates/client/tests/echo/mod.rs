@@ -167,7 +167,11 @@ impl Echo {
             return ReplicaReply::Executed { bundle: bundle.digest(), height: Height(0), results };
         }
         if let Some(void) = self.void_sequence.take() {
-            assert_eq!(bundle.expires(), self.height().latest_expiry(), "it is not signed for the current height");
+            assert_eq!(
+                bundle.expires(),
+                self.height().latest_expiry(),
+                "the bundle is not signed for the current height"
+            );
             let again = bundle.commands().next().map(|command| command.sequence) == Some(void);
             assert_eq!(again, self.manner == Manner::ExpiresOnce, "only an expired command may be signed again");
         }

@@ -36,7 +36,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 const UNDISTURBED: Duration = Duration::from_secs(2);
 
 /// Log line of a replica that installed a state of its peers.
-const TAKEN_OVER: &str = "goes on from the others' state";
+const TAKEN_OVER: &str = "adopted the peers' state";
 
 /// Reason why there is no verdict.
 #[derive(Debug, Error)]

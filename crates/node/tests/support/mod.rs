@@ -1,4 +1,4 @@
-//! Test client: submits bundles over a bare transport and counts matching replies, f+1 of which are needed.
+//! Test client: submits bundles over a bare transport and waits for f+1 matching replies.
 // Not every test uses everything here.
 #![allow(dead_code)]
 
@@ -87,7 +87,7 @@ impl TestClient {
     }
 
     fn poll(&mut self) -> bool {
-        self.transport.poll(Some(Duration::from_millis(50)), &mut self.events).expect("the transport goes on");
+        self.transport.poll(Some(Duration::from_millis(50)), &mut self.events).expect("the transport works");
         let news = !self.events.is_empty();
         for event in self.events.drain(..) {
             match event {
@@ -140,7 +140,7 @@ impl TestClient {
 
     /// Waits for the first message that `wanted` accepts, and drops those before it.
     pub fn wait<T>(&mut self, wanted: impl FnMut(ReplicaId, &ReplicaReply) -> Option<T>) -> T {
-        self.wait_for(HANG, wanted).expect("an answer comes")
+        self.wait_for(HANG, wanted).expect("an answer arrives")
     }
 
     fn wait_for<T>(
@@ -214,7 +214,7 @@ impl TestClient {
                 }
             }
         }
-        bundles.iter().map(|bundle| done.remove(&bundle.digest()).expect("all are done")).collect()
+        bundles.iter().map(|bundle| done.remove(&bundle.digest()).expect("every bundle is answered")).collect()
     }
 
     /// Polls a replica until its status is as `wanted`. Repeats the request, because the link may lead to a process
@@ -226,7 +226,7 @@ impl TestClient {
             if wanted(&status) {
                 return status;
             }
-            assert!(start.elapsed() < HANG, "it stays as it is: {status:?}");
+            assert!(start.elapsed() < HANG, "the status does not change: {status:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -247,7 +247,7 @@ impl TestClient {
             if let Some(status) = answer {
                 return status;
             }
-            assert!(start.elapsed() < HANG, "replica {of} does not say how it is");
+            assert!(start.elapsed() < HANG, "replica {of} does not report its status");
         }
     }
 }

@@ -264,7 +264,7 @@ impl<L: Linked> Links<L> {
         }
         if self.unauthenticated >= self.config.max_unauthenticated_links {
             let crowd = |door: Door| self.waiting().filter(|link| link.door == door).count();
-            let crowded = Door::ALL.into_iter().max_by_key(|door| crowd(*door)).expect("there are doors");
+            let crowded = Door::ALL.into_iter().max_by_key(|door| crowd(*door)).expect("every transport has doors");
             self.evict_oldest(|link| link.door == crowded);
         }
     }
