@@ -2,11 +2,9 @@
 
 use crate::session::{DEFAULT_RETRY_MS, SessionOptions};
 use quorate_channels::ChannelKind;
-use quorate_crypto::{ClientAuthentication, Identities, Keyring, SchemeKind};
-use quorate_transports::{TransportKind, Wire, WireError};
-use quorate_types::{
-    Address, ApplicationKind, ClusterId, Committee, Dissemination, Member, Quorum, ReplicaId, ReplyMode,
-};
+use quorate_crypto::{ClientAuthentication, CryptoError, Identities, Keyring, SchemeKind};
+use quorate_transports::{TransportKind, Wire};
+use quorate_types::{ApplicationKind, ClusterId, Committee, Dissemination, Fault, Member, Quorum, ReplyMode};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -97,17 +95,9 @@ pub enum ConfigError {
     /// The text is not TOML, or a key is unknown, missing or of the wrong type.
     #[error("{path}: {error}")]
     Syntax { path: PathBuf, error: Box<toml::de::Error> },
-    /// The channel does not work over the transport, or does not authenticate replicas.
-    #[error("`channel` {0}")]
-    Wire(#[from] WireError),
-    #[error("`{key}` is {value}, expected 1 to {MAX_DURATION_MS}")]
-    Duration { key: &'static str, value: u64 },
-    #[error("`members` and `faults`: {0}")]
-    Quorum(#[from] quorate_types::quorum::QuorumError),
-    #[error("`members`: {0}")]
-    Keyring(#[from] quorate_crypto::CryptoError),
-    #[error("`members`: replicas {first} and {second} have the same address {address}")]
-    SameAddress { first: ReplicaId, second: ReplicaId, address: Address },
+    /// A key has a value that cannot work.
+    #[error(transparent)]
+    Value(#[from] Fault),
 }
 
 impl ClientConfig {
@@ -205,12 +195,13 @@ impl ClientConfig {
             ("request_timeout_ms", self.request_timeout_ms),
         ];
         if let Some((key, value)) = durations.into_iter().find(|(_, value)| *value == 0 || *value > MAX_DURATION_MS) {
-            return Err(ConfigError::Duration { key, value });
+            let what = format!("is {value}, expected 1 to {MAX_DURATION_MS}");
+            return Err(Fault::new(format!("`{key}`"), what, "leave it out for its default").into());
         }
-        self.wire().fits()?;
+        self.wire().fits().map_err(|fault| fault.at(|key| format!("`{key}`")))?;
         let committee = self.committee()?;
-        Identities::new(&committee)?;
-        Keyring::new(self.scheme, &committee)?;
+        Identities::new(&committee).map_err(unfit_members)?;
+        Keyring::new(self.scheme, &committee).map_err(unfit_members)?;
         for (second, member) in committee.replicas().zip(&self.members) {
             let first = self
                 .members
@@ -218,8 +209,8 @@ impl ClientConfig {
                 .position(|other| other.address == member.address)
                 .expect("two members have this address");
             if first != second.index() {
-                let first = ReplicaId(first as u16);
-                return Err(ConfigError::SameAddress { first, second, address: member.address.clone() });
+                let what = format!("replicas {first} and {second} have the same address {}", member.address);
+                return Err(Fault::new("`members`", what, "give each replica an address of its own").into());
             }
         }
         Ok(())
@@ -234,10 +225,13 @@ impl ClientConfig {
     pub fn committee(&self) -> Result<Committee, ConfigError> {
         let replicas = self.members.len();
         let quorum = match self.faults {
-            Some(faults) if faults > replicas => return Err(too_many_faults(replicas, faults)),
-            Some(faults) => Quorum::with_faults(replicas, faults)?,
-            None => Quorum::of(replicas)?,
+            // The error computes 3f + 1.
+            Some(faults) => Quorum::with_faults(replicas, faults.min(usize::MAX / 4)),
+            None => Quorum::of(replicas),
         };
+        let quorum = quorum.map_err(|error| {
+            Fault::new("`members` and `faults`", error.to_string(), "list all replicas, and lower `faults`")
+        })?;
         Ok(Committee { cluster: ClusterId::from_name(&self.cluster), quorum, members: self.members.clone() })
     }
 
@@ -250,8 +244,7 @@ impl ClientConfig {
     }
 }
 
-/// Returns the error of [`Quorum::with_faults`], for numbers that would overflow there.
-fn too_many_faults(replicas: usize, faults: usize) -> ConfigError {
-    let faults = faults.min(usize::MAX / 4);
-    quorate_types::quorum::QuorumError::TooFewReplicas { replicas, faults }.into()
+/// Returns the error of members whose keys cannot be used.
+fn unfit_members(error: CryptoError) -> Fault {
+    Fault::new("`members`", error.to_string(), "copy the keys from the `client.toml` that `quorate testnet` wrote")
 }

@@ -3,7 +3,7 @@
 use quorate_client::{ClientConfig, ConfigError, Dissemination, ReplyMode};
 use quorate_crypto::{ClientAuthentication, ReplicaKeys, SchemeKind};
 use quorate_types::ApplicationKind;
-use quorate_types::{Member, ReplicaId};
+use quorate_types::Member;
 use std::path::Path;
 
 fn members(scheme: SchemeKind) -> Vec<Member> {
@@ -75,10 +75,10 @@ fn errors_name_the_key() {
     let authentication = message(&format!("client_authentication = \"mac\"\n{SHORTEST}"));
     assert!(authentication.contains("one of none, ed25519"), "{authentication}");
     assert!(message("cluster = \"c\"").contains("members"));
-    assert!(message(&format!("retry_ms = 0\n{SHORTEST}")).contains("`retry_ms` is 0"));
+    assert!(message(&format!("retry_ms = 0\n{SHORTEST}")).contains("`retry_ms`: is 0"));
     assert!(message(&format!("request_timeout_ms = 99999999999\n{SHORTEST}")).contains("request_timeout_ms"));
     assert!(message(&format!("faults = 1\n{SHORTEST}")).contains("at least 4 are needed"));
-    assert!(matches!(parse(&format!("faults = 9223372036854775807\n{SHORTEST}")), Err(ConfigError::Quorum(_))));
+    assert!(message(&format!("faults = 9223372036854775807\n{SHORTEST}")).starts_with("`members` and `faults`: "));
     assert!(message(&SHORTEST.replace("none", "ed25519")).contains("voting key of replica 0"));
     assert!(message(&SHORTEST.replace("3d40", "3x40")).contains("not hexadecimal"));
     assert!(message(&SHORTEST.replace("3d40", "")).contains("identity key of replica 0 has 30 bytes"));
@@ -91,8 +91,8 @@ fn errors_name_the_key() {
     let mut twice = ClientConfig::new("c", SchemeKind::NONE, 0, &two[..2]);
     twice.members[1].address = twice.members[0].address.clone();
     let twice = twice.to_toml();
-    assert!(matches!(parse(&twice), Err(ConfigError::SameAddress { first: ReplicaId(0), second: ReplicaId(1), .. })));
-    assert!(matches!(parse("cluster = \"c\"\nmembers = []"), Err(ConfigError::Quorum(_))));
+    assert!(message(&twice).contains("replicas 0 and 1 have the same address"));
+    assert!(message("cluster = \"c\"\nmembers = []").starts_with("`members` and `faults`: "));
     assert!(ClientConfig::load(Path::new("/nowhere/client.toml")).unwrap_err().to_string().contains("quorate testnet"));
     assert!(matches!(ClientConfig::load(Path::new("/")), Err(ConfigError::NotAConfiguration(_))));
 }

@@ -7,7 +7,7 @@ use crate::recording::RecordingConfig;
 use quorate_channels::ChannelKind;
 use quorate_consensus::Config as ConsensusConfig;
 use quorate_crypto::{ClientAuthentication, IDENTITY_SCHEME, SchemeKind};
-use quorate_transports::{ConfigError as LinkFault, LinkConfig, TcpConfig, TransportKind, Wire, WireSettings};
+use quorate_transports::{LinkConfig, TcpConfig, TransportKind, Wire, WireSettings};
 use quorate_types::command::{BUNDLE_OVERHEAD_BYTES, COMMAND_OVERHEAD_BYTES};
 use quorate_types::limits::{MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES};
 use quorate_types::{Address, ApplicationKind, ClusterId, Committee, Member, Quorum, ReplicaId, ReplyMode};
@@ -249,12 +249,8 @@ impl NodeConfig {
         }
         self.journal.validate(self.consensus.batch_bytes)?;
         let wire = self.wire();
-        wire.validate_settings().map_err(link_fault)?;
-        wire.fits().map_err(|error| ConfigFault {
-            place: Place::key("channel"),
-            what: error.what,
-            help: error.help,
-        })?;
+        wire.validate_settings().map_err(|fault| fault.at(|setting| Place::in_table(setting.table, setting.key)))?;
+        wire.fits().map_err(|fault| fault.at(Place::key))?;
         if let Some(recording) = &self.recording {
             recording.validate()?;
         }
@@ -310,17 +306,4 @@ pub(crate) fn admin_fault(address: &Address) -> ConfigFault {
             address.port()
         ),
     }
-}
-
-fn link_fault(error: LinkFault) -> ConfigFault {
-    let (place, what, help) = match error {
-        LinkFault::Zero { table, key } => {
-            (Place::in_table(table, key), "is 0".into(), "set at least 1, or leave it out for its default")
-        }
-        LinkFault::Reconnect { min, max } => {
-            let what = format!("is {min}, over `max_reconnect_ms`, which is {max}");
-            (Place::in_table("links", "min_reconnect_ms"), what, "exchange them")
-        }
-    };
-    ConfigFault { place, what, help: help.to_owned() }
 }

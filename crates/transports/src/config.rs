@@ -1,10 +1,11 @@
 //! Settings of transports: those of all links, and those of TCP.
 
 use quorate_gateway::places::{MAX_LINKS, MAX_LINKS_PER_ADDRESS};
+use quorate_types::Fault;
 use quorate_types::limits::MAX_FRAME_BYTES;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::time::Duration;
-use thiserror::Error;
 
 /// Maximum number of operators connected at a time; further ones are refused.
 pub(crate) const MAX_OPERATORS: usize = 16;
@@ -125,15 +126,21 @@ impl From<TcpConfig> for WireSettings {
     }
 }
 
-/// Invalid setting.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum ConfigError {
-    #[error("`{table}.{key}` is 0; help: set at least 1, or leave it out for its default")]
-    Zero { table: &'static str, key: &'static str },
-    /// The shortest reconnect delay exceeds the longest.
-    #[error("`min_reconnect_ms` is {min}, over `max_reconnect_ms`, which is {max}; help: exchange them")]
-    Reconnect { min: u64, max: u64 },
+/// Setting of this crate, in a table of the configuration file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setting {
+    pub table: &'static str,
+    pub key: &'static str,
 }
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}.{}`", self.table, self.key)
+    }
+}
+
+/// Invalid setting.
+pub type ConfigError = Fault<Setting>;
 
 impl LinkConfig {
     /// Returns an error for the first invalid setting.
@@ -154,7 +161,9 @@ impl LinkConfig {
         ];
         refuse_zeros("links", &positive)?;
         if self.min_reconnect_ms > self.max_reconnect_ms {
-            return Err(ConfigError::Reconnect { min: self.min_reconnect_ms, max: self.max_reconnect_ms });
+            let what = format!("is {}, over `max_reconnect_ms`, {}", self.min_reconnect_ms, self.max_reconnect_ms);
+            let place = Setting { table: "links", key: "min_reconnect_ms" };
+            return Err(Fault::new(place, what, "exchange them"));
         }
         Ok(())
     }
@@ -189,7 +198,9 @@ impl WireSettings {
 
 fn refuse_zeros(table: &'static str, settings: &[(&'static str, u64)]) -> Result<(), ConfigError> {
     match settings.iter().find(|(_, value)| *value == 0) {
-        Some((key, _)) => Err(ConfigError::Zero { table, key }),
+        Some((key, _)) => {
+            Err(Fault::new(Setting { table, key }, "is 0", "set at least 1, or leave it out for its default"))
+        }
         None => Ok(()),
     }
 }

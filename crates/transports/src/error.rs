@@ -3,18 +3,13 @@
 use crate::config::ConfigError;
 use crate::framing::FrameTooLong;
 use quorate_channels::{ChannelError, Loss};
-use quorate_types::{Address, ReplicaId};
+use quorate_types::{Address, Fault, ReplicaId};
 use std::io;
 use std::net::IpAddr;
 use thiserror::Error;
 
-/// Reason why a transport and a channel cannot be combined. The channel is always the setting to change.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{what}; {help}")]
-pub struct WireError {
-    pub what: String,
-    pub help: String,
-}
+/// Reason why a transport and a channel cannot be combined. The place is the key `channel`, always the one to change.
+pub type WireError = Fault<&'static str>;
 
 /// Reason why a transport cannot be set up.
 #[derive(Debug, Error)]

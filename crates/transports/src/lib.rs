@@ -20,7 +20,7 @@ mod wire;
 mod write_queue;
 
 pub use carrier::{Association, Carrier, TransportProfile};
-pub use config::{ConfigError, LinkConfig, SOURCE as CONFIG_SOURCE, TcpConfig, WireSettings};
+pub use config::{ConfigError, LinkConfig, SOURCE as CONFIG_SOURCE, Setting, TcpConfig, WireSettings};
 pub use datagrams::{DatagramTransport, Datagrams};
 pub use endpoint::{Endpoint, Endpoints, Listening};
 pub use error::{LinkError, Refusal, SetupError, WireError};

@@ -9,6 +9,9 @@ use quorate_types::{Address, ClientId, Committee};
 use std::io;
 use std::sync::Arc;
 
+/// The key to change if a transport and a channel cannot be combined.
+const CHANNEL: &str = "channel";
+
 /// A transport, the channel over it, and the settings of both.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wire {
@@ -29,11 +32,11 @@ impl Wire {
         match transport.own_channel {
             Some(own) if own != channel.name => {
                 let what = format!("is `{}`, but {} has a channel of its own, `{own}`", names.1, names.0);
-                return Err(WireError { what, help: format!("set `{own}`") });
+                return Err(WireError::new(CHANNEL, what, format!("set `{own}`")));
             }
             None if !channel.over.contains(&transport.carriage) => {
                 let what = format!("is `{}`, which does not work over {}: {}", names.1, transport.carriage, names.0);
-                return Err(WireError { what, help: suggestion(self.transport) });
+                return Err(WireError::new(CHANNEL, what, suggestion(self.transport)));
             }
             _ => {}
         }
@@ -43,7 +46,7 @@ impl Wire {
                  name",
                 names.1, names.0
             );
-            return Err(WireError { what, help: suggestion(self.transport) });
+            return Err(WireError::new(CHANNEL, what, suggestion(self.transport)));
         }
         Ok(())
     }
